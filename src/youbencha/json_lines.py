@@ -5,7 +5,7 @@ The decoders differ in what they keep:
 
 | function | result for invalid input | lone surrogates ("\\ud83d") | for |
 |---|---|---|---|
-| `loads` | ValueError | kept | files of ours |
+| `loads` | ValueError | kept | files of youBencha |
 | `loads_lossy` | None | kept; bytes that are not UTF-8 are replaced | answers of an upstream |
 | `decode` | None | kept: what a control message holds is executed | control messages |
 | `decode_event` | the line as text | replaced: an event goes into UTF-8 files | an agent's output |

@@ -26,8 +26,8 @@ def here(tmp_path: Path) -> Path:
     [
         (["run", "case.yaml"], "for example `yb run -c testcase.yaml`; run with --help for usage"),
         (["report", "."], "for example `yb report --from .youbencha-workspace --format html --open`; run with --help"),
-        (["run", "-c", "testcase.yaml"], "`yb init` writes a test case to begin with."),
-        (["validate", "-c", "testcase.yaml"], "`yb init` writes a test case to begin with."),
+        (["run", "-c", "testcase.yaml"], "`yb init` writes a first test case."),
+        (["validate", "-c", "testcase.yaml"], "`yb init` writes a first test case."),
         (["run", "-c", "eval.yaml"], "without an agent: `yb eval -c eval.yaml`."),
         (["eval", "-c", "case.yaml"], "with an agent to run: `yb run -c case.yaml`."),
         (["run", "-c", "case.yaml", "--sandbox", "dokcer"], "It is one of local, docker."),

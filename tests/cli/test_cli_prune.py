@@ -100,11 +100,11 @@ def dead(workspace: Path) -> tuple[Path, Path]:
 def test_private_files_of_a_dead_run_are_removed_at_any_age(workspace: Path, dead: tuple[Path, Path]) -> None:
     path, private = dead
     done = yb("prune", "--dry-run", cwd=workspace.parent)
-    assert f"would remove what {path.name}" in done.stdout
+    assert f"would remove the files of the crashed run {path.name}" in done.stdout
     assert private.is_dir()
     done = yb("prune", cwd=workspace.parent)
     assert done.returncode == 0, done.stderr
-    assert f"removed what {path.name}, which died" in done.stdout
+    assert f"removed the files of the crashed run {path.name}" in done.stdout
     assert "nothing to remove" in done.stdout
     assert not private.exists()
     assert (path / "artifacts" / "results.json").is_file()

@@ -78,7 +78,7 @@ def test_suggested_commands_can_be_typed_as_shown(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
     printed = _what_next(tmp_path / "my demo" / "testcase.yaml", tmp_path / "my demo" / "run-1")
     assert "The test case  my demo/testcase.yaml\n" in printed.replace("\\", "/")
-    assert "A closer look  yb report --from 'my demo" in printed
+    assert "The report     yb report --from 'my demo" in printed
     assert "/elsewhere/" in _what_next(Path("/elsewhere/testcase.yaml"), tmp_path).replace("\\", "/")
 
 
@@ -87,7 +87,7 @@ def test_a_yb_that_is_not_on_path_is_named_as_called(tmp_path: Path, monkeypatch
     monkeypatch.setattr("shutil.which", lambda name: None)
     monkeypatch.setattr("sys.argv", [str(tmp_path / ".venv" / "bin" / "yb"), "demo"])
     printed = _what_next(tmp_path / "testcase.yaml", tmp_path / "runs").replace("\\", "/")
-    assert "A closer look  .venv/bin/yb report --from runs" in printed
+    assert "The report     .venv/bin/yb report --from runs" in printed
     assert ".venv/bin/yb init, then .venv/bin/yb run" in printed
 
 

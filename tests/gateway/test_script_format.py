@@ -102,7 +102,7 @@ def test_invalid_turns(turn: str, problem: str) -> None:
         ),
         (
             "turns: [{text: a}]\nconversations:\n- when: {model: m}\n  turns: []",
-            "4:10: conversations.0.turns: must have at least 1 of them, has 0",
+            "4:10: conversations.0.turns: must have at least 1, has 0",
         ),
         (
             "turns:\n- {text: a, times: forever}\n- {text: b}",

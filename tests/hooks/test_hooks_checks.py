@@ -75,7 +75,7 @@ def test_a_missing_program(command: str, tmp_path: Path) -> None:
     [problem] = hook_problems([script(command)], tmp_path)
     assert problem.path == "0.config.command"
     assert "there is no file" in problem.message
-    assert "starts at the test case's file" in (problem.hint or "")
+    assert "is relative to the test case" in (problem.hint or "")
 
 
 def test_a_command_line_instead_of_a_program(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ async def test_paths_are_relative_to_the_test_case_and_names_are_searched_on_pat
     ("command", "words", "hint"),
     [
         ("no-such-program", "no-such-program is not on PATH", "A path with a slash"),
-        ("./gone.sh", "there is no file", "starts at the test case's file"),
+        ("./gone.sh", "there is no file", "is relative to the test case"),
         ("echo hello", "echo hello is not on PATH", "put its arguments into `args`"),
         ("${NOBODY_KNOWS_THIS}/x", "${NOBODY_KNOWS_THIS} is not defined", "in the environment"),
     ],

@@ -263,9 +263,9 @@ def test_artifacts_are_bounded(tmp_path: Path) -> None:
     texts = read_artifacts(ArtifactManifest(reports=("large.txt", *names)), tmp_path)
     assert list(texts.contents) == names[:10]
     assert texts.left_out == {
-        "large.txt": "it alone is larger than 1 MiB",
-        "10.txt": "there is no room left in 10 MiB",
-        "11.txt": "there is no room left in 10 MiB",
+        "large.txt": "is larger than 1 MiB",
+        "10.txt": "exceeds 10 MiB together with the others",
+        "11.txt": "exceeds 10 MiB together with the others",
     }
 
 

@@ -87,7 +87,7 @@ def test_an_older_run_is_not_reported_instead_of_the_newest(tmp_path: Path) -> N
     error = refused(tmp_path)
     assert error.code == "RESULTS_NOT_FOUND"
     assert str(newest) in error.message
-    assert error.hint == f"The newest run that has some is {older}: give its path to report it."
+    assert error.hint == f"The newest run with results is {older}: give its path to report it."
     assert load_results(older) == sample.bundle()
 
 
@@ -119,7 +119,7 @@ def test_a_missing_path_and_an_empty_directory(tmp_path: Path) -> None:
         (b" \n", "it is empty"),
         (b"{", "invalid JSON"),
         (b"\xff\xfe", "it is not UTF-8 text"),
-        (b"[1]", "it holds no object"),
+        (b"[1]", "it is not an object"),
         (b"[" * 100_000, "nested too deeply"),
         (b'{"a": ' + b"9" * 5000 + b"}", "invalid JSON"),
         (b"{}", "summary: Field required"),

@@ -86,7 +86,7 @@ def test_unknown_is_never_zero() -> None:
     text = render_markdown(sample.bundle(agent={"type": "command"}))
     for name in ("Model", "Tokens", "Cost", "Turns", "Tools", "Agent time"):
         assert re.search(rf"\| \*\*{name}\*\* \| `?unknown`? \|", text), name
-    assert "not run to an end" in text
+    assert "did not finish" in text
 
 
 def test_a_part_of_the_usage_is_unknown() -> None:
@@ -101,8 +101,8 @@ def test_limitations_are_shown_beside_the_verdict() -> None:
     outcome = {"name": "provider_error", "valid": False, "reason": "529", "retry": True}
     text = render_markdown(sample.bundle(execution=execution, outcome=outcome))
     assert "❌ failed, interrupted, not complete, not a measurement of the agent |" in text
-    assert "no: it belongs into no score" in text
-    assert "may end otherwise" in text
+    assert "no: it belongs in no score" in text
+    assert "may end differently" in text
 
 
 def test_the_twenty_least_similar_files() -> None:

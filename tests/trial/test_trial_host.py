@@ -89,7 +89,7 @@ async def test_a_repository_that_could_not_be_opened_is_tried_again(trials: Tria
 async def test_leftovers_of_dead_runs_are_searched_once_in_each_workspace(
     trials: TrialBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = count_calls(monkeypatch, prune, "clear_left_behind")
+    calls = count_calls(monkeypatch, prune, "remove_all_orphaned")
     host = trials.host()
     plan = trials.plan(host, trials.case(WRITE), workspace_dir=trials.runs)
     for _ in range(2):

@@ -19,7 +19,7 @@ from systems import posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.workspace import RunDirectory, Snapshot
 from youbencha.workspace.lock import try_lock
-from youbencha.workspace.prune import clear_left_behind, old_runs, orphaned_directories, remove_left_behind, remove_run
+from youbencha.workspace.prune import old_runs, orphaned_directories, remove_all_orphaned, remove_orphaned, remove_run
 from youbencha.workspace.run_dir import make_private
 from youbencha.workspace.trees import remove_tree
 
@@ -97,13 +97,13 @@ TRICKS = {
     "artifacts-file": ("rm -r ../artifacts; echo x > ../artifacts", "artifacts was replaced"),
     "artifacts-other": ("rm -r ../artifacts; mkdir ../artifacts; echo x > ../artifacts/x", "artifacts was replaced"),
     "artifacts-gone": ("rm -r ../artifacts", "artifacts was removed"),
-    "artifacts-closed": ("chmod 000 ../artifacts", "rights to artifacts"),
-    "all-closed": ("chmod 000 ../artifacts . ..", "rights to run-"),
+    "artifacts-closed": ("chmod 000 ../artifacts", "permissions of artifacts"),
+    "all-closed": ("chmod 000 ../artifacts . ..", "permissions of run-"),
     "all-gone": ('rm -rf "$(dirname "$PWD")"', "run-.* was removed"),
     "all-link": ('cd ..; d=$PWD; cd ..; rm -rf "$d"; ln -s ../precious "$d"', "run-.* was replaced"),
     "root-gone": ('cd ../..; rm -rf "$PWD"', "run-.* was removed"),
     "root-file": ('cd ../..; d=$PWD; rm -rf "$d"; echo x > "$d"', "run-.* was removed"),
-    "tree-gone": ('rm -r "$PWD"', "src-modified is gone"),
+    "tree-gone": ('rm -r "$PWD"', "src-modified is missing"),
     "tree-link": ('d=$PWD; cd ..; rm -r "$d"; ln -s ../../precious "$d"', "src-modified was replaced by a link"),
     "tree-file": ('d=$PWD; cd ..; rm -r "$d"; echo x > "$d"', "src-modified was replaced by a file"),
     "lock-gone": ("rm ../.lock", "lock of the run"),
@@ -179,7 +179,7 @@ def test_names_that_are_not_utf_8(run: RunDirectory) -> None:
 def test_tampering_with_private_files_is_reported(run: RunDirectory, script: str) -> None:
     agent(run, script.format(f"'{run.private}'"))
     (reported,) = run.reclaim()
-    assert "cannot be relied on" in reported
+    assert "results may be wrong" in reported
     assert run.private.is_dir()
     assert in_order(run)
 
@@ -314,10 +314,10 @@ def test_leftovers_of_a_dead_run_are_removed_at_any_age(tmp_path: Path) -> None:
                 path: sorted([home, private])
             }
         for run, places in orphaned_directories(root).items():
-            assert remove_left_behind(run, places)
+            assert remove_orphaned(run, places)
         assert going_on.private.is_dir()
         assert scratch.is_dir()
-        assert not remove_left_behind(going_on.path, [going_on.private])
+        assert not remove_orphaned(going_on.path, [going_on.private])
         assert going_on.private.is_dir()
     assert (private.exists(), home.exists()) == (False, False)
     assert path.joinpath("src-modified").is_dir()
@@ -327,7 +327,7 @@ def test_leftovers_of_a_dead_run_are_removed_at_any_age(tmp_path: Path) -> None:
 def test_a_new_run_cleans_up_after_dead_runs(tmp_path: Path) -> None:
     path, private = died(tmp_path)
     with RunDirectory.create(tmp_path / "root", cache_dir=tmp_path / "cache") as run:
-        clear_left_behind(run.path.parent, run.private.parent)
+        remove_all_orphaned(run.path.parent, run.private.parent)
         assert os.listdir(tmp_path / "cache" / "runs") == [run.private.name]
     assert path.is_dir()
     assert not private.exists()

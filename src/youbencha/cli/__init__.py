@@ -1,4 +1,4 @@
-"""The front door `yb`. Parses arguments, calls one function, shows what came of it."""
+"""The command line `yb`: parse arguments, call one function, show the result."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 def main() -> None:
     """Entry point of `yb` and `youbencha`."""
     if sys.argv[1:] in (["--version"], ["-V"]):
-        # Answered before anything heavy is imported: shells and scripts ask this often.
+        # Answered before anything slow is imported, because scripts ask this often.
         from youbencha import __version__
 
         print(f"youbencha {__version__}")

@@ -48,10 +48,10 @@ class AgentRow:
 def install(
     agents: Annotated[list[str], typer.Argument(metavar="AGENT[@VERSION]...", help="For example claude-code@2.0.62.")],
     source: Annotated[
-        From | None, typer.Option("--from", help="Where to get it; otherwise the best is chosen.")
+        From | None, typer.Option("--from", help="The source; by default, the best one is chosen.")
     ] = None,
 ) -> None:
-    """Install agents, each in the version that you name or else the newest.
+    """Install agents, each in the given version or else the newest.
 
     Example: `yb agents install claude-code@2.0.62 codex`
     """
@@ -108,7 +108,7 @@ def remove(
     if request.version is None:
         raise YouBenchaError(
             "AGENT_VERSION_INVALID",
-            "say which version to remove",
+            "the version to remove is missing",
             hint=f"For example `yb agents remove {request.agent.name}@2.0.62`; `yb agents list` shows them.",
         )
     Toolbox().remove(request.agent.name, request.version)
@@ -124,17 +124,17 @@ def verify() -> None:
     from youbencha.sandbox.toolbox.toolbox import Toolbox
 
     toolbox = Toolbox()
-    complaints = [f"{path} is damaged" for path in toolbox.damaged()]
+    problems = [f"{path} is damaged" for path in toolbox.damaged()]
     for have in toolbox.installed():
         try:
             toolbox.verify(have)
             typer.echo(f"ok  {have.agent} {have.version}  {have.sha256}")
         except YouBenchaError as error:
-            complaints.append(error.message)
-    if complaints:
+            problems.append(error.message)
+    if problems:
         raise YouBenchaError(
             "AGENT_CHANGED",
-            "\n".join(complaints),
+            "\n".join(problems),
             hint="Install each again: `yb agents remove AGENT@VERSION`, then `yb agents install AGENT@VERSION`.",
         )
 
@@ -152,7 +152,7 @@ def _table(rows: Sequence[AgentRow], root: Path) -> Table:
     table.add_column("path", overflow="fold")
     for row in rows:
         size = f"{row.size_bytes / 1_000_000:.0f} MB"
-        # In full, the toolbox's own name would take half of a line, each time.
+        # The toolbox's path would take half of each line.
         path = row.executable.removeprefix(f"{root}{os.sep}")
         cells = (row.agent, row.version or "unknown", row.source, size, row.sha256[:12], path)
         table.add_row(*(escape(cell) for cell in cells))

@@ -1,4 +1,4 @@
-"""The commands of `yb`, and how errors and signals end them."""
+"""The commands of `yb`, and the handling of errors and signals."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _RUN = "Run and judge"
 
 _WRITE = "Write test cases"
 
-_SET_UP = "Set up and tidy up"
+_SET_UP = "Set up and clean up"
 
 _MODELS = "Models"
 
@@ -41,39 +41,35 @@ class CommandEntry(NamedTuple):
     where: str
     """`module:function` in this package."""
     summary: str
-    """The first sentence of the command's own help: so that the help of `yb` imports no command."""
+    """The first sentence of the command's own help, repeated here so that the help of `yb` imports no command."""
 
 
 COMMANDS = {
     "run": CommandEntry(
-        _RUN, "run:run", "Run an agent on a repository as a test case says, and judge what it leaves behind."
+        _RUN, "run:run", "Run an agent on a repository as a test case describes, and judge the result."
     ),
-    "eval": CommandEntry(
-        _RUN, "eval:evaluate", "Judge a directory as it is: no agent is run, and nothing in the directory is touched."
-    ),
+    "eval": CommandEntry(_RUN, "eval:evaluate", "Judge a directory: no agent runs, and the directory does not change."),
     "runs": CommandEntry(
         _RUN, "runs:runs", "List the runs in the workspace, the newest first: verdict, agent, model, tokens, cost."
     ),
     "report": CommandEntry(_RUN, "report:report", "Write a report about a run."),
-    "demo": CommandEntry(
-        _RUN, "demo:demo", "Watch the real Claude Code CLI fix a bug, with a scripted model behind it."
-    ),
+    "demo": CommandEntry(_RUN, "demo:demo", "Watch the real Claude Code CLI fix a bug, with a scripted model."),
     "init": CommandEntry(
         _WRITE, "init:init", "Write a commented testcase.yaml, and the judge's definition for Claude Code and Copilot."
     ),
     "validate": CommandEntry(
-        _WRITE, "validate:validate", "Check a test case (or an eval configuration), with all that it refers to."
+        _WRITE, "validate:validate", "Check a test case (or an eval configuration), and everything it refers to."
     ),
     "list": CommandEntry(
         _WRITE,
         "list:list_all",
-        "List the evaluators and agents that a test case can use, those of installed plugins included.",
+        "List the evaluators and agents that a test case can use, including those of installed plugins.",
     ),
     "schema": CommandEntry(_WRITE, "schema:schema", "Print a JSON Schema."),
     "suggest-testcase": CommandEntry(
         _WRITE,
         "suggest_testcase:suggest_testcase",
-        "Look at an agent's work, ask what it was told, and write a test case for it.",
+        "Write a test case from work that an agent has already done.",
     ),
     "install-agents": CommandEntry(
         _WRITE, "install_agents:install_agents", "Write agentic-judge.md into .github/agents and .claude/agents."
@@ -84,16 +80,14 @@ COMMANDS = {
         "Check git, Docker, disk, settings and each agent with its version and login; suggest fixes.",
     ),
     "agents": CommandEntry(_SET_UP, "agents:app", "Install, list, verify and remove pinned versions of agent CLIs."),
-    "images": CommandEntry(_SET_UP, "images:app", "Build and list container images that bring an agent along."),
+    "images": CommandEntry(_SET_UP, "images:app", "Build and list container images that contain an agent's CLI."),
     "config": CommandEntry(
         _SET_UP,
         "config:app",
-        "Show and change the settings: a project's `.youbencharc`, over yours in the home directory.",
+        "Show and change the settings: the project's `.youbencharc`, and your own in the home directory.",
     ),
-    "prune": CommandEntry(_SET_UP, "prune:prune", "Remove old runs, and what runs that died left elsewhere."),
-    "completion": CommandEntry(
-        _SET_UP, "completion:completion", "Print the script that lets a shell complete these commands."
-    ),
+    "prune": CommandEntry(_SET_UP, "prune:prune", "Remove old runs, and what crashed runs left elsewhere."),
+    "completion": CommandEntry(_SET_UP, "completion:completion", "Print the completion script for a shell."),
     "gateway": CommandEntry(
         _MODELS,
         "gateway:gateway",
@@ -102,7 +96,7 @@ COMMANDS = {
     "script": CommandEntry(
         _MODELS,
         "script:serve",
-        "Serve a scripted model, answered from a file: Anthropic's, OpenAI's and Gemini's APIs.",
+        "Serve a scripted model with answers from a file, in the APIs of Anthropic, OpenAI and Gemini.",
     ),
 }
 """In the order in which the help shows them."""
@@ -167,7 +161,7 @@ def _options(
 
 @dataclass
 class _Call:
-    """What the options before the command say."""
+    """The options before the command."""
 
     debug: bool = False
 
@@ -183,7 +177,7 @@ def run_app(arguments: Sequence[str]) -> int:
     except typer.TyperException as error:  # a wrong option or argument
         typer.echo(f"error {usage_message(error)}\nhint  {usage_hint(error)}", err=True)
         return CANNOT_RUN
-    except Exception as error:  # noqa: BLE001 (the user gets a sentence, not a traceback)
+    except Exception as error:  # noqa: BLE001 (show a message, not a traceback)
         if call.debug:
             import traceback
 
@@ -227,14 +221,14 @@ def print_error(error: YouBenchaError) -> None:
 
 
 def run_async(work: Coroutine[Any, Any, Result]) -> Result:
-    """As `asyncio.run`; SIGTERM and SIGHUP end it as Ctrl-C does."""
+    """Run as `asyncio.run` does; SIGTERM and SIGHUP end it as Ctrl-C does."""
     startup.loaded()
     return asyncio.run(_interruptible(work))
 
 
 async def _interruptible(work: Coroutine[Any, Any, Result]) -> Result:
     if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
-        return await work  # no signal can be handled here
+        return await work  # signals cannot be handled here
     task = asyncio.ensure_future(work)
     terminated = False
 

@@ -1,4 +1,4 @@
-"""`yb completion`: the script that lets a shell complete our commands."""
+"""`yb completion`: print the completion script for a shell."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def completion(
     context: typer.Context,
     shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh, fish or powershell.")],
 ) -> None:
-    """Print the script that lets a shell complete these commands.
+    """Print the completion script for a shell.
 
     Bash and zsh: `source <(yb completion bash)`. Fish: `yb completion fish | source`.
 
-    `yb --install-completion` installs it for the shell that you are in.
+    `yb --install-completion` installs it for the current shell.
     """
     from typer.completion import shell_complete
 

@@ -1,4 +1,4 @@
-"""`yb config`: look at the settings, and change them."""
+"""`yb config`: show and change the settings."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from youbencha.spec.settings import LoadedSettings
 
 
-app = Commands(help="Show and change the settings: a project's `.youbencharc`, over yours in the home directory.")
+app = Commands(help="Show and change the settings: the project's `.youbencharc`, and your own in the home directory.")
 
 NOT_SET = 1
 
 _NEW_FILE = ".youbencharc"
 
-Global = Annotated[bool, typer.Option("--global", help="The settings in your home directory, not the project's.")]
+Global = Annotated[bool, typer.Option("--global", help="Use the settings in your home directory, not the project's.")]
 
 
 def _keys(incomplete: str) -> list[str]:
@@ -34,7 +34,7 @@ def _keys(incomplete: str) -> list[str]:
     return [key for key in known_keys() if key.startswith(incomplete)]
 
 
-Key = Annotated[str, typer.Argument(metavar="KEY", help="In dots, for example agent.model.", autocompletion=_keys)]
+Key = Annotated[str, typer.Argument(metavar="KEY", help="For example agent.model.", autocompletion=_keys)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class SettingRow:
 @app.command()
 def init(
     everywhere: Global = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace a settings file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing settings file.")] = False,
 ) -> None:
     """Write a settings file that shows every setting with its default.
 
@@ -73,7 +73,7 @@ def init(
 
 @app.command("list")
 def list_settings(as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False) -> None:
-    """Show the settings that hold here, and where each comes from. Variables that sound secret are masked.
+    """Show the settings in effect here, and where each comes from. Variables with names of secrets are masked.
 
     Example: `yb config list`
     """
@@ -118,7 +118,7 @@ def set_setting(
     everywhere: Global = False,
     as_text: Annotated[bool, typer.Option("--string", help="Keep the value as text, even if it is a number.")] = False,
 ) -> None:
-    """Change a setting in its file; comments and everything else in there stay.
+    """Change a setting in its file; comments and everything else are kept.
 
     Example: `yb config set agent.model opus`
     """
@@ -131,7 +131,7 @@ def set_setting(
 
 @app.command()
 def unset(key: Key, everywhere: Global = False) -> None:
-    """Remove a setting from its file, so that the next weaker one holds. Exit code 1: it was not in there.
+    """Remove a setting from its file, so that the user's or the default applies. Exit code 1: it was not set there.
 
     Example: `yb config unset agent.model`
     """
@@ -147,7 +147,7 @@ def unset(key: Key, everywhere: Global = False) -> None:
 
 
 def _file(everywhere: bool) -> Path | None:
-    """The file that a change is for. In the home directory, the person's own is the only one."""
+    """The file to change. In the home directory, there is only the user's own."""
     from youbencha.spec.settings import find_settings
 
     found = find_settings(Path.cwd(), Path.home())
@@ -160,7 +160,7 @@ def _rows(loaded: LoadedSettings) -> Iterator[SettingRow]:
     for key, value in _leaves(loaded.settings.model_dump()):
         origin = loaded.origin.get(key)
         name = key.rpartition(".")[2]
-        # A `key_env` says in which variable a key is, and is none.
+        # A `key_env` is the name of a variable, not a key.
         hidden = Redactor.for_env({name: value}) if isinstance(value, str) and name != "key_env" else None
         shown = hidden.text(value) if hidden else value
         yield SettingRow(key, shown, str(origin) if origin else "default")

@@ -1,4 +1,4 @@
-"""What commands print: the steps of a long work, the result of a run, long lines."""
+"""Print the steps of a long operation and the result of a run, and wrap long lines."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ NOT_PASSED = 1
 _REPEAT_AFTER_S = 10.0
 
 _LEAST_ROOM = 16
-"""Where there is less room for text, lines are not broken."""
+"""With less room for text, lines are not wrapped."""
 
 _STYLES = {"passed": "bold green", "failed": "bold red", "partial": "bold yellow", "skipped": "yellow"}
 
 
 @contextmanager
 def show_partial_results(display: Display) -> Iterator[Display]:
-    """Say where the partial results are if the run is interrupted."""
+    """Print where the partial results are if the run is interrupted."""
     try:
         with display:
             yield display
@@ -45,11 +45,11 @@ def show_partial_results(display: Display) -> Iterator[Display]:
 
 
 def show_result(bundle: ResultsBundle, artifacts: Path, *, as_json: bool, quiet: bool) -> int:
-    """Show the result to a person, a program or GitHub, and return the exit code."""
+    """Show the result on the terminal, as JSON or on GitHub, and return the exit code."""
     _show_on_github(bundle)
     try:
         _print_result(bundle, artifacts, as_json=as_json, quiet=quiet)
-    except (OSError, ValueError) as error:  # a reader that is gone, or a full disk, changes no verdict
+    except (OSError, ValueError) as error:  # a closed pipe or a full disk does not change the verdict
         if not isinstance(error, BrokenPipeError):
             with suppress(OSError, ValueError):
                 typer.echo(f"warning: the result could not be printed ({error}); it is in {artifacts}", err=True)
@@ -90,14 +90,14 @@ def _show(bundle: ResultsBundle, artifacts: Path) -> None:
     console = Console(highlight=False, soft_wrap=True)
     width = max(len(label) for label, _ in lines) + 2
     for label, value in lines:
-        # Never markup: a model may be called "opus[1m]". And never a table, which cuts a path that is too long.
+        # No markup, because a model may be called "opus[1m]". No table, which would cut long paths.
         style = _STYLES.get(value.partition(":")[0].partition(",")[0], "")
         text = value if label == "Results" else wrap(value, console.width, indent=width)
         console.print(Text.assemble((f"{label:<{width}}", "dim"), (text, style)))
 
 
 class StepPrinter:
-    """Prints a line when a step begins, and then how far it is every ten seconds: in a log file, each line stays."""
+    """Prints a line when a step begins, and then its progress every ten seconds, not to fill a log file."""
 
     def __init__(
         self,
@@ -138,20 +138,21 @@ def steps_on_stderr() -> Iterator[StepProgress]:
 
 
 def wrap(text: str, width: int, *, indent: int, taken: int | None = None) -> str:
-    """Break long lines between words, and indent what goes on.
+    """Wrap long lines between words, and indent the continuation lines.
 
-    `taken` characters stand before the text in its first line; further lines of `text` keep their own indentation.
+    `taken` is the number of characters before the text in its first line; further lines of `text` keep their own
+    indentation.
     """
     first, *others = text.split("\n")
-    lines = [_broken(first, width, taken=indent if taken is None else taken, indent=indent)]
+    lines = [_wrapped(first, width, taken=indent if taken is None else taken, indent=indent)]
     for line in others:
         own = len(line) - len(line.lstrip(" "))
-        lines.append(" " * own + _broken(line[own:], width, taken=own, indent=own + 2))
+        lines.append(" " * own + _wrapped(line[own:], width, taken=own, indent=own + 2))
     return "\n".join(lines)
 
 
-def _broken(text: str, width: int, *, taken: int, indent: int) -> str:
-    """Words are never broken: a path that is too long can still be copied."""
+def _wrapped(text: str, width: int, *, taken: int, indent: int) -> str:
+    """Wrap one line. Words are not broken, so that a long path can be copied."""
     if width - max(taken, indent) < _LEAST_ROOM:
         return text
     lines = textwrap.wrap(

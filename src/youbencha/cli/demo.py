@@ -1,4 +1,4 @@
-"""`yb demo`: see the whole thing work, without a key."""
+"""`yb demo`: a complete run without a key."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import typer
 
 
 def demo(
-    workspace: Annotated[Path, typer.Option(help="Where the demo's directory is made.", show_default=True)] = Path(
+    workspace: Annotated[Path, typer.Option(help="Where the demo's directory is created.", show_default=True)] = Path(
         ".youbencha-workspace"
     ),
 ) -> int:
-    """Watch the real Claude Code CLI fix a bug, with a scripted model behind it. Needs no API key.
+    """Watch the real Claude Code CLI fix a bug, with a scripted model. Needs no API key.
 
-    The first time, the CLI is fetched into the toolbox (about 160 MB).
+    The first run downloads the CLI into the toolbox (about 160 MB).
     """
     from youbencha.cli.app import run_async
     from youbencha.cli.console import StepPrinter, show_partial_results, show_result
@@ -43,18 +43,18 @@ def _what_next(test_case: Path, workspace: Path) -> str:
     yb = _as_typed()
     return (
         f"\nThe test case  {_from_here(test_case)}"
-        f"\nA closer look  {yb} report --from {shlex.quote(_from_here(workspace))} --format html --open"
-        f"\nNow yours      {yb} init, then {yb} run -c testcase.yaml"
+        f"\nThe report     {yb} report --from {shlex.quote(_from_here(workspace))} --format html --open"
+        f"\nYour own       {yb} init, then {yb} run -c testcase.yaml"
     )
 
 
 def _as_typed() -> str:
-    """After `make demo` it is in no PATH yet."""
+    """The command to type: after `make demo`, `yb` is not on PATH."""
     return "yb" if shutil.which("yb") else shlex.quote(_from_here(Path(sys.argv[0]).absolute()))
 
 
 def _from_here(path: Path) -> str:
-    """Short, where it can be: in full it takes two lines of a terminal."""
+    """A relative path if possible: the full one takes two lines of a terminal."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 

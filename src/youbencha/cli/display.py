@@ -21,7 +21,7 @@ _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 class Display(Protocol):
-    """An event sink that is open while the run goes on."""
+    """An event sink that is open during the run."""
 
     @property
     def progress(self) -> Progress: ...
@@ -33,7 +33,7 @@ class Display(Protocol):
 
 
 def choose_display(title: str, *, quiet: bool, stream: TextIO | None = None) -> Display:
-    """Choose how to show progress: on standard error, so that standard output holds nothing but results."""
+    """Choose how to show progress. It goes to standard error, so that standard output has only results."""
     stream = stream or sys.stderr
     if quiet or stream is None:
         return QuietDisplay()
@@ -55,7 +55,7 @@ class QuietDisplay:
 
 
 class PlainDisplay:
-    """One line for each event that is worth one, with the seconds since the start."""
+    """Prints a line for each event that is shown, with the seconds since the start."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -66,7 +66,7 @@ class PlainDisplay:
         line = self.progress.take(event)
         if line is None:
             return
-        with contextlib.suppress(OSError, ValueError):  # the reader has gone; the run goes on
+        with contextlib.suppress(OSError, ValueError):  # the pipe is closed; the run continues
             print(f"{time.monotonic() - self._began:6.1f}s {line.plain()}", file=self._stream, flush=True)
 
     def __enter__(self) -> Self:
@@ -77,7 +77,7 @@ class PlainDisplay:
 
 
 class LiveDisplay:
-    """Prints a line for each event; below them, until the run is over, phases, time, tokens and cost."""
+    """Prints a line for each event; below them, during the run, phases, time, tokens and cost."""
 
     def __init__(self, title: str, stream: TextIO, *, console: Console | None = None) -> None:
         from rich.console import Console
@@ -95,7 +95,7 @@ class LiveDisplay:
         if line is None:
             return
         self._printed = True
-        with contextlib.suppress(OSError, ValueError):  # the terminal is gone; the run goes on
+        with contextlib.suppress(OSError, ValueError):  # the terminal is closed; the run continues
             self._console.print(_line_text(line), no_wrap=True, overflow="ellipsis")
 
     def __enter__(self) -> Self:
@@ -105,7 +105,7 @@ class LiveDisplay:
     def __exit__(self, *_: object) -> None:
         self._live.stop()
         if self._printed:
-            self._console.print()  # between what happened and what came of it
+            self._console.print()  # before the result
 
     def render(self) -> RenderableType:
         from rich.console import Group

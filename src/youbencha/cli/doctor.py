@@ -1,4 +1,4 @@
-"""`yb doctor`: what is here, what is missing, how to fix it."""
+"""`yb doctor`: show what is installed, what is missing, and how to fix it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def doctor(
 ) -> int:
     """Check git, Docker, disk, settings and each agent with its version and login; suggest fixes.
 
-    Exit code 0 if at least one agent can be run here; 2 if git, room, a valid settings file or every agent is missing.
+    Exit code 0 if at least one agent can be run here; 2 if git, disk space, valid settings or every agent is missing.
     """
     import asyncio
     import os
@@ -58,7 +58,7 @@ def _print(diagnosis: Diagnosis) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    # Lines, not a table: a long path must not be cut, and a pipe gets the same words as a terminal.
+    # Lines, not a table: a long path must not be cut, and a pipe gets the same text as a terminal.
     console = Console(highlight=False, soft_wrap=True)
     width = max(len(finding.name) for finding in diagnosis.findings)
     for group, findings in groupby(diagnosis.findings, key=lambda finding: finding.group):

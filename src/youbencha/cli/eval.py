@@ -16,10 +16,10 @@ def evaluate(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the verdict, and no progress.")] = False,
     var: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="What ${NAME} stands for (NAME:=5 for a number); may be repeated."),
+        typer.Option(metavar="NAME=VALUE", help="Set the variable ${NAME} (NAME:=5 for a number). Can be repeated."),
     ] = None,
 ) -> int:
-    """Judge a directory as it is: no agent is run, and nothing in the directory is touched.
+    """Judge a directory: no agent runs, and the directory does not change.
 
     Exit codes as for `yb run`.
 

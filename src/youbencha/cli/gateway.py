@@ -1,4 +1,4 @@
-"""`yb gateway`: serve the gateway alone, until Ctrl-C."""
+"""`yb gateway`: serve the gateway on its own, until Ctrl-C."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 DEFAULT_KEY = "default"
 
 NO_KEY = "no-key"
-"""Sent to a server that we have no key for: most local servers accept any key, and some require one."""
+"""Sent to a server without a known key: most local servers accept any key, and some require one."""
 
 _KEY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -29,7 +29,7 @@ _LIKE_A_KEY = re.compile(r"(?:sk|pk|rk)[-_]|AIza|eyJ")
 _DOLLARS = re.compile(r"\d{1,12}(?:\.\d{1,12})?|\.\d{1,12}", re.ASCII)
 
 ByProvider = dict[Provider | None, str]
-"""The value for None applies to every API without a value of its own."""
+"""The value for None applies to every API without its own value."""
 
 _PUBLIC: Mapping[str, Provider] = {
     "api.anthropic.com": "anthropic",
@@ -143,7 +143,7 @@ def _read_urls(values: Sequence[str]) -> ByProvider:
             raise _invalid_upstream(
                 f"--upstream {each}: not a URL", "Write http://HOST:PORT or, for one API, anthropic=https://…"
             )
-        # The public address of a provider only ever gets the key of that provider.
+        # A provider's public address gets only the key of that provider.
         _set_once(urls, provider or _PUBLIC.get(host), url, "--upstream")
     return urls
 
@@ -179,7 +179,7 @@ def _read_key_envs(values: Sequence[str], url_of: ByProvider, env: Mapping[str, 
 
 
 def _providers_of_key(url_of: ByProvider) -> list[Provider]:
-    """Return the APIs that a key without a name is for. It must be clear, so that no key is sent to another server."""
+    """Return the APIs that a key without a name is for. They must be clear, so that no key goes to another server."""
     if None in url_of:
         return [provider for provider in _PROVIDERS if provider not in url_of]
     named = [provider for provider in url_of if provider]

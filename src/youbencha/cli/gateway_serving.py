@@ -87,7 +87,7 @@ def _print_summary(
         lines.say(f"cassette {options.cassette.directory} · {options.cassette.recorded} recorded")
     for name, key in keys.items():
         if key.not_recorded is not None:
-            lines.say(f"warning: not all answers to {name} are on the cassette: {key.not_recorded}")
+            lines.say(f"warning: not all answers to {name} were recorded: {key.not_recorded}")
     if gateway.ledger.failure is not None:
         lines.say(f"warning: the ledger is incomplete: {gateway.ledger.failure}")
 
@@ -112,7 +112,7 @@ class _CallPrinter:
 
 
 def line_of(call: Call, spent: Decimal | None) -> str:
-    """`spent` is what all calls of the key have cost so far; None if that is unknown."""
+    """The line for a request. `spent` is the cost of all calls of the key so far; None if that is unknown."""
     parts = [time.strftime("%H:%M:%S", time.localtime(call.at)), call.labels.key, call.model or "–"]
     if not call.billed or call.wire is None:
         parts.append(f"{call.method} {call.path}")
@@ -137,7 +137,7 @@ def summary(keys: Mapping[str, VirtualKey], total: Account, without_valid_key: i
 
 
 def printable(text: str) -> str:
-    """Replace control characters: models and paths come from clients, and must not send escapes to a terminal."""
+    """Replace control characters: clients choose models and paths, which must not send escapes to a terminal."""
     if text.isprintable():
         return text
     return "".join(character if character.isprintable() or character == "\n" else "·" for character in text)
@@ -159,7 +159,7 @@ def _cost(total: ModelTotals) -> str:
 
 
 def _left(account: Account) -> list[str]:
-    """Return what is left of each cap. As for the cap, what may have been spent unseen counts as spent."""
+    """Return what is left of each cap. Cost that could not be measured counts as spent, as it does for the cap."""
     left = []
     if (most_usd := account.caps.usd) is not None:
         usd_left = max(Decimal(0), most_usd - account.spent_usd - account.unseen_usd)

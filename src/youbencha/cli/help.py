@@ -1,7 +1,7 @@
-"""The help of a command: two columns of plain text, in which nothing is cut off.
+"""Format the help of a command as two columns of plain text, in which nothing is cut off.
 
-Typer's own is a table of six columns. With 80 characters in a line it cuts the names of options ("--delete-works…"),
-which are what people came for; and it loads a library for tables first.
+Typer's own help is a table of six columns. In a line of 80 characters, it cuts the names of options
+("--delete-works…"); and it has to load a library for tables.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typer.core import TyperCommand, TyperGroup
 _WIDEST_TEXT = 100
 _WIDEST_NAMES = 28
 _LEAST_TEXT = 40
-"""With less room for it, what an option does goes below its name."""
+"""With less room for the text, it goes below the name of the option."""
 
 Row = tuple[str, str]
 
@@ -36,7 +36,7 @@ _LOOKS = (
 
 
 class Commands(typer.Typer):
-    """A group of commands that explain themselves as here."""
+    """A group of commands with this help."""
 
     def __init__(self, *, cls: type[HelpfulGroup] | None = None, **options: Any) -> None:
         super().__init__(cls=cls or HelpfulGroup, rich_markup_mode=None, **options)
@@ -52,7 +52,7 @@ class HelpfulCommand(TyperCommand):
 
 class HelpfulGroup(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if not args and not ctx.resilient_parsing:  # its help, and nothing else: nothing was wrong, nothing was done
+        if not args and not ctx.resilient_parsing:
             typer.echo(ctx.get_help(), color=ctx.color)
             raise typer.Exit(2)
         return super().parse_args(ctx, args)
@@ -78,7 +78,7 @@ def _rendered(ctx: Any, command: TyperCommand | TyperGroup, commands: dict[str, 
 
 
 def _usage_piece(piece: str) -> str:
-    """`{AGENT...}...` is `AGENT...`: braces say "choose one", and here is nothing to choose from."""
+    """`{AGENT...}...` becomes `AGENT...`: braces would mean a choice."""
     return re.sub(r"^\{(.+?)(?:\.\.\.)?\}(\.\.\.)?$", r"\1\2", piece)
 
 
@@ -101,14 +101,14 @@ def _parameter_rows(ctx: Any, command: TyperCommand | TyperGroup) -> dict[str, l
         if param.param_type_name == "argument":
             sections["Arguments"].append((names.partition(" <")[0], text))
             continue
-        indent = "" if re.match(r"-\w,", names) else "    "  # so that all long names begin below each other
+        indent = "" if re.match(r"-\w,", names) else "    "  # so that all long names are aligned
         title = getattr(param, "rich_help_panel", None) or "Options"
         sections.setdefault(title, []).append((indent + _plain_type(names), text))
     return {title: rows for title, rows in sections.items() if rows}
 
 
 def _plain_type(names: str) -> str:
-    """`<path>` is `PATH`, and `<pypi|npm>` is `pypi|npm`."""
+    """`<path>` becomes `PATH`, and `<pypi|npm>` becomes `pypi|npm`."""
     return re.sub(r"<(.+)>$", lambda found: found[1] if "|" in found[1] else found[1].upper(), names)
 
 
@@ -123,8 +123,8 @@ def _columns(rows: Iterable[Row], names: int, width: int) -> str:
     lines = []
     for name, text in rows:
         filled = _filled(text, width, indent)
-        beside = len(name) <= names and filled
-        lines.append(f"  {name:<{names}}  {filled.lstrip()}" if beside else f"  {name}\n{filled}".rstrip())
+        same_line = len(name) <= names and filled
+        lines.append(f"  {name:<{names}}  {filled.lstrip()}" if same_line else f"  {name}\n{filled}".rstrip())
     return "\n".join(lines)
 
 
@@ -139,20 +139,20 @@ def _colours_wanted() -> bool:
 
 
 def _coloured(text: str) -> str:
-    """Colour the text by its shape, after it is laid out: no escape sequence can upset the columns."""
-    for shape, look in _LOOKS:
-        text = re.sub(shape, rf"{look}\1{_PLAIN}", text, flags=re.MULTILINE)
+    """Colour the text after the layout, so that escape sequences do not count for the columns."""
+    for pattern, style in _LOOKS:
+        text = re.sub(pattern, rf"{style}\1{_PLAIN}", text, flags=re.MULTILINE)
     return text
 
 
 def usage_message(error: typer.TyperException) -> str:
-    """Return the message on one line, without the "Value error" that pydantic begins with."""
+    """Return the message on one line, without pydantic's "Value error"."""
     return " ".join(error.format_message().replace(": Value error, ", ": ").split())
 
 
 def usage_hint(error: typer.TyperException) -> str:
-    """Return what to do next, with the command's example if something is missing."""
+    """Return a hint, with the command's example if something is missing."""
     command = getattr(getattr(error, "ctx", None), "command", None)
     example = re.search(r"Example: `([^`]+)`", getattr(command, "help", None) or "")
-    begun = f"for example `{example[1]}`; " if example and error.format_message().startswith("Missing") else ""
-    return f"{begun}run with --help for usage"
+    start = f"for example `{example[1]}`; " if example and error.format_message().startswith("Missing") else ""
+    return f"{start}run with --help for usage"

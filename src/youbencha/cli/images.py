@@ -1,4 +1,4 @@
-"""`yb images`: build and list images that bring an agent along."""
+"""`yb images`: build and list images that contain an agent's CLI."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from youbencha.cli.console import steps_on_stderr
 from youbencha.cli.help import Commands
 from youbencha.errors import YouBenchaError
 
-app = Commands(help="Build and list container images that bring an agent along.")
+app = Commands(help="Build and list container images that contain an agent's CLI.")
 
 
 @app.command()
 def build(
     agents: Annotated[
-        list[str] | None, typer.Argument(metavar="[AGENT]...", help="claude-code, aider; all if none is named.")
+        list[str] | None, typer.Argument(metavar="[AGENT]...", help="claude-code or aider; by default both.")
     ] = None,
-    base: Annotated[str | None, typer.Option(metavar="IMAGE", help="What to build on; else node:20-bookworm.")] = None,
+    base: Annotated[str | None, typer.Option(metavar="IMAGE", help="The base image; else node:20-bookworm.")] = None,
     tag: Annotated[
-        str | None, typer.Option(metavar="NAME:TAG", help="What to call it; else thunderdome/AGENT:latest.")
+        str | None, typer.Option(metavar="NAME:TAG", help="The image's tag; else thunderdome/AGENT:latest.")
     ] = None,
-    version: Annotated[str | None, typer.Option(help="Of the agent's CLI; else the one that is pinned.")] = None,
+    version: Annotated[str | None, typer.Option(help="Version of the agent's CLI; else the pinned one.")] = None,
 ) -> None:
     """Build images, each with an agent's CLI from the toolbox, its adapter, and youBencha's control server.
 
@@ -40,7 +40,7 @@ def build(
     names = agents or list(RECIPES)
     if len(names) > 1 and (tag or version):
         raise YouBenchaError(
-            "IMAGE_AMBIGUOUS", "--tag and --version are for one agent", hint=f"Say which: {', '.join(names)}."
+            "IMAGE_AMBIGUOUS", "--tag and --version are for one agent", hint=f"Name one of {', '.join(names)}."
         )
     for name in names:
         with steps_on_stderr() as progress:

@@ -1,4 +1,4 @@
-"""`yb init`: begin with a test case that works."""
+"""`yb init`: write a first test case."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 _NEXT = """
 Next:
-  yb doctor                       is everything here that a run needs?
-  yb validate -c testcase.yaml    is the test case right?
+  yb doctor                       check that this machine has what a run needs
+  yb validate -c testcase.yaml    check the test case
   yb run -c testcase.yaml         run it"""
 
 
 def init(
-    force: Annotated[bool, typer.Option("--force", help="Overwrite what is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     directory: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Where to write.")] = Path(),
 ) -> int:
     """Write a commented testcase.yaml, and the judge's definition for Claude Code and Copilot.
 
-    Exit code 1 if there is a testcase.yaml already: then nothing is touched, unless you say --force.
+    Exit code 1 if a testcase.yaml exists; then nothing is written, unless you give --force.
     """
     import asyncio
 

@@ -1,4 +1,4 @@
-"""`yb list`: the evaluators and the agents that a test case can name."""
+"""`yb list`: list the evaluators and agents that a test case can use."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ _USAGE = """In a test case:
   agent:
     type: {agent}
     config:
-      prompt: What the agent is to do.
+      prompt: The task.
   evaluators:
     - name: git-diff
       config:
         assertions:
           max_files_changed: 3
 
-Several judges: agentic-judge-NAME or agentic-judge:NAME, each with assertions of its own.
-`yb doctor` says which agents can be used here."""
+Several judges: agentic-judge-NAME or agentic-judge:NAME, each with its own assertions.
+`yb doctor` shows which agents can run here."""
 
 
 def list_all(as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False) -> None:
-    """List the evaluators and agents that a test case can use, those of installed plugins included.
+    """List the evaluators and agents that a test case can use, including those of installed plugins.
 
     Example: `yb list --json`
     """

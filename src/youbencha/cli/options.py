@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they mean."""
+"""Options that several commands share, and their parsing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from youbencha.trial.gateway_plan import GatewayOptions
 
 
-_AGENT, _PLACE, _MODEL = "The agent", "Where it runs", "The model"
+_AGENT, _SANDBOX, _MODEL = "The agent", "Where it runs", "The model"
 """Headings in the help."""
 
 Config = Annotated[Path, typer.Option("--config", "-c", help="The test case (YAML or JSON).", show_default=False)]
@@ -44,19 +44,19 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the verdict, an
 
 DryRun = Annotated[
     bool,
-    typer.Option("--dry-run", help="Check the files, options and names, and say what would be done; run nothing."),
+    typer.Option("--dry-run", help="Check files, options and names, and show what would run; run nothing."),
 ]
 
 Var = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=VALUE", help="What ${NAME} stands for (NAME:=5 for a number); may be repeated."),
+    typer.Option(metavar="NAME=VALUE", help="Set the variable ${NAME} (NAME:=5 for a number). Can be repeated."),
 ]
 
 Agent = Annotated[
     str | None,
     typer.Option(
         metavar="TYPE[@VERSION]",
-        help="Another agent than the test case's.",
+        help="Use this agent instead of the test case's.",
         show_default=False,
         rich_help_panel=_AGENT,
     ),
@@ -65,7 +65,7 @@ Agent = Annotated[
 Model = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME", help="Another model than the test case's.", show_default=False, rich_help_panel=_AGENT
+        metavar="NAME", help="Use this model instead of the test case's.", show_default=False, rich_help_panel=_AGENT
     ),
 ]
 
@@ -73,16 +73,16 @@ Sandbox = Annotated[
     str | None,
     typer.Option(
         metavar="local|docker",
-        help="Where the agent runs, over the test case.",
+        help="Where the agent runs; overrides the test case.",
         show_default=False,
-        rich_help_panel=_PLACE,
+        rich_help_panel=_SANDBOX,
     ),
 ]
 
 Image = Annotated[
     str | None,
     typer.Option(
-        metavar="IMAGE", help="Run it in a container of this image.", show_default=False, rich_help_panel=_PLACE
+        metavar="IMAGE", help="Run it in a container of this image.", show_default=False, rich_help_panel=_SANDBOX
     ),
 ]
 
@@ -90,9 +90,9 @@ Network = Annotated[
     str | None,
     typer.Option(
         metavar="gateway|none|open",
-        help="What a container reaches, over the test case.",
+        help="What a container can reach; overrides the test case.",
         show_default=False,
-        rich_help_panel=_PLACE,
+        rich_help_panel=_SANDBOX,
     ),
 ]
 
@@ -100,7 +100,7 @@ Gateway = Annotated[
     str | None,
     typer.Option(
         metavar="auto|builtin|litellm|none",
-        help="How the agent reaches its model, over the test case.",
+        help="How the agent reaches its model; overrides the test case.",
         show_default=False,
         rich_help_panel=_MODEL,
     ),
@@ -108,19 +108,19 @@ Gateway = Annotated[
 
 Budget = Annotated[
     float | None,
-    typer.Option(metavar="USD", help="What the agent may spend at most.", show_default=False, rich_help_panel=_MODEL),
+    typer.Option(metavar="USD", help="The most that the agent may spend.", show_default=False, rich_help_panel=_MODEL),
 ]
 
 Record = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Keep the model's answers there.", show_default=False, rich_help_panel=_MODEL),
+    typer.Option(metavar="DIR", help="Record the model's answers there.", show_default=False, rich_help_panel=_MODEL),
 ]
 
 Replay = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Answer from what was recorded there; ask no model.",
+        help="Answer from the recordings there; call no model.",
         show_default=False,
         rich_help_panel=_MODEL,
     ),
@@ -130,7 +130,7 @@ Cassette = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="Answer from what was recorded there; ask and record the rest.",
+        help="Answer from the recordings there; record what is missing.",
         show_default=False,
         rich_help_panel=_MODEL,
     ),
@@ -139,7 +139,9 @@ Cassette = Annotated[
 WorkspaceDir = Annotated[
     Path | None,
     typer.Option(
-        help="Where runs are kept, over the test case and the settings.", show_default=False, rich_help_panel=_PLACE
+        help="Where runs are stored; overrides the test case and the settings.",
+        show_default=False,
+        rich_help_panel=_SANDBOX,
     ),
 ]
 
@@ -155,7 +157,7 @@ def agent_choice(agent: str | None, model: str | None) -> AgentOverride:
         if at and not version:
             hint = f"Such as {kind or 'claude-code'}@1.2.3; `yb agents list` shows what is installed."
             raise YouBenchaError("OPTION_INVALID", f"--agent {agent}: no version is given", hint=hint)
-        get_adapter(kind)  # an error of its own, with the names there are
+        get_adapter(kind)  # raises an error with the known names
     if model is not None and (not model or model.startswith("-") or any(letter.isspace() for letter in model)):
         raise YouBenchaError(
             "OPTION_INVALID", f"--model {model!r}: not the name of a model", hint="Such as --model opus"
@@ -201,7 +203,7 @@ def sandbox_option(kind: str | None, image: str | None, network: str | None) -> 
     _check("--network", network, get_args(Network))
     if kind == "local" and (image or network):
         option = "--image" if image else "--network"
-        raise YouBenchaError("OPTION_INVALID", f"{option} is for containers", hint="Say --sandbox docker.")
+        raise YouBenchaError("OPTION_INVALID", f"{option} is for containers", hint="Use --sandbox docker.")
     given: dict[str, Any] = {"type": kind or "docker", "image": image, "network": network}
     return SandboxSpec(**{name: value for name, value in given.items() if value is not None})
 
@@ -212,7 +214,7 @@ def _check(option: str, value: str | None, known: tuple[str, ...]) -> None:
 
 
 def settings_here() -> LoadedSettings:
-    """Load the settings that hold in the current directory, and print their warnings."""
+    """Load the settings for the current directory, and print their warnings."""
     from youbencha.spec.settings import load_settings
 
     loaded = load_settings(Path.cwd(), Path.home())
@@ -222,7 +224,7 @@ def settings_here() -> LoadedSettings:
 
 
 def host_here() -> Host:
-    """The host of this process: its environment, and the settings that hold in the current directory."""
+    """The host of this process: its environment, and the settings for the current directory."""
     from youbencha.trial.context import Host
 
     return Host(os.environ, settings_here())
@@ -266,10 +268,10 @@ def add_hint(config: Path) -> Iterator[None]:
 
 def _advice(config: Path, error: ConfigError) -> str | None:
     if not config.exists():
-        return "`yb init` writes a test case to begin with."
+        return "`yb init` writes a first test case."
     unknown = {problem.path for problem in error.problems if problem.kind == "unknown_key"}
     if error.code == "EVAL_CONFIG_INVALID" and unknown & {"repo", "agent"}:
         return f"This is a test case, with an agent to run: `yb run -c {config}`."
     if error.code == "TEST_CASE_INVALID" and "directory" in unknown:
-        return f"To judge a directory as it is, without an agent: `yb eval -c {config}`."
+        return f"To judge a directory without an agent: `yb eval -c {config}`."
     return None

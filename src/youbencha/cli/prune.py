@@ -21,13 +21,13 @@ def prune(
     ] = None,
     keep: Annotated[int | None, typer.Option(metavar="N", min=0, help="Keep the newest N runs.")] = None,
     sources_only: Annotated[
-        bool, typer.Option("--sources-only", help="Keep the results: remove only the agents' files.")
+        bool, typer.Option("--sources-only", help="Remove only the agents' files, and keep the results.")
     ] = False,
     workspace_dir: Annotated[Path | None, typer.Option(help="Where the runs are.", show_default=False)] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed; remove nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed; remove nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> int:
-    """Remove old runs, and what runs that died left elsewhere. What is still going on is never touched.
+    """Remove old runs, and what crashed runs left elsewhere. Runs in progress are never touched.
 
     Without --older-than and --keep: everything older than 7 days.
 
@@ -68,40 +68,40 @@ def prune(
             typer.echo(f"kept {run.path.name}: {error}", err=True)
     typer.echo(
         f"removed {what}{plural(len(runs) - kept, 'run')}"
-        + (f", {total:.1f} MB" if not kept else f"; {kept} are still there")
+        + (f", {total:.1f} MB" if not kept else f"; {kept} could not be removed")
     )
     return 0 if cleared and not kept else 2
 
 
 def _reap(*, dry_run: bool) -> None:
-    """Remove the containers of dead runs without asking: nothing of value is in them."""
+    """Remove the containers of dead runs without asking: they contain nothing of value."""
     from youbencha.cli.app import run_async
     from youbencha.sandbox.docker.ownership import reap_containers
 
     reaped = run_async(reap_containers(dry_run=dry_run))
     for name in reaped.names:
-        typer.echo(f"{'would remove' if dry_run else 'removed'} the container {name}, which a run that died has left")
+        typer.echo(f"{'would remove' if dry_run else 'removed'} the container {name} of a crashed run")
 
 
 def _clear(root: Path, *, dry_run: bool) -> bool:
-    """Remove the private directories of dead runs without asking: nothing of value is in them.
+    """Remove the private directories of dead runs without asking: they contain nothing of value.
 
     Return whether none of them is left.
     """
-    from youbencha.workspace.prune import orphaned_directories, remove_left_behind
+    from youbencha.workspace.prune import orphaned_directories, remove_orphaned
 
-    all_gone = True
-    for run, places in orphaned_directories(root).items():
-        what = f"what {run.name}, which died, has left in {places[0].parent}"
+    all_removed = True
+    for run, directories in orphaned_directories(root).items():
+        what = f"the files of the crashed run {run.name} in {directories[0].parent}"
         try:
             if dry_run:
                 typer.echo(f"would remove {what}")
-            elif remove_left_behind(run, places):
+            elif remove_orphaned(run, directories):
                 typer.echo(f"removed {what}")
         except YouBenchaError as error:
-            all_gone = False
+            all_removed = False
             typer.echo(f"kept {what}: {error}", err=True)
-    return all_gone
+    return all_removed
 
 
 def _age(written: str) -> timedelta:

@@ -24,9 +24,11 @@ def report(
     ] = ReportFormat.MARKDOWN,
     output: Annotated[
         str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Default: beside the results. `-` prints it."),
+        typer.Option("--output", "-o", metavar="FILE", help="Default: next to the results. `-` prints it."),
     ] = None,
-    open_it: Annotated[bool, typer.Option("--open", help="Open it afterwards, with what is set up for it.")] = False,
+    open_it: Annotated[
+        bool, typer.Option("--open", help="Open it afterwards, with the system's default program.")
+    ] = False,
 ) -> None:
     """Write a report about a run.
 

@@ -1,4 +1,4 @@
-"""`yb run`: one test case, from its repository to a verdict."""
+"""`yb run`: run a test case."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def run(
     cassette: options.Cassette = None,
     workspace_dir: options.WorkspaceDir = None,
 ) -> int:
-    """Run an agent on a repository as a test case says, and judge what it leaves behind.
+    """Run an agent on a repository as a test case describes, and judge the result.
 
-    Exit code 0: passed · 1: ran, but not passed · 2: could not run · 130: interrupted.
+    Exit code 0: passed · 1: ran, but did not pass · 2: could not run · 130: interrupted.
 
     Example: `yb run -c testcase.yaml`
     """
     from youbencha.process import get_ready
 
     if not dry_run:
-        get_ready()  # while we read the test case and fetch the repository
+        get_ready()  # in the background, while the test case is read and the repository fetched
     from youbencha.cli.app import run_async
     from youbencha.cli.console import show_partial_results, show_result
     from youbencha.cli.display import choose_display
@@ -77,7 +77,7 @@ def run(
 
 
 def show_plan(plan: Plan, *, as_json: bool) -> None:
-    """Print what `yb run` would do, for a person or as JSON."""
+    """Print what `yb run` would do, as text or JSON."""
     rows = _plan_rows(plan)
     if as_json:
         typer.echo(json.dumps(rows, indent=2))

@@ -1,4 +1,4 @@
-"""`yb runs`: what was run here, and how it went."""
+"""`yb runs`: list the runs in the workspace."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def runs(
 
 
 def _workspaces(given: Path | None) -> list[Path]:
-    """The one that was asked for; else where `yb run` and `yb eval` leave theirs."""
+    """The given workspace; else those of `yb run` and `yb eval`."""
     if given is None:
         from youbencha.cli.options import settings_here
 

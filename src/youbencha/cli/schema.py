@@ -40,7 +40,7 @@ def schema(
         Format,
         typer.Argument(
             metavar="FORMAT",
-            help="testcase, eval, evaluator (a file of its own), settings, results, log, script, "
+            help="testcase, eval, evaluator (in a separate file), settings, results, log, script, "
             "or claude-code (its agent.config).",
         ),
     ],

@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 
 def serve(
     script: Annotated[Path, typer.Argument(help="The script: what the model answers, turn by turn (YAML).")],
-    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Port 0 takes any free one.")] = "127.0.0.1:0",
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Address to listen on. Port 0 picks a free port.")
+    ] = "127.0.0.1:0",
     var: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="What ${NAME} stands for; may be repeated.")
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Set the variable ${NAME}. Can be repeated.")
     ] = None,
 ) -> None:
-    """Serve a scripted model, answered from a file: Anthropic's, OpenAI's and Gemini's APIs.
+    """Serve a scripted model with answers from a file, in the APIs of Anthropic, OpenAI and Gemini.
 
     Prints one line of JSON with its URL when it is ready, and one line on stderr for each request.
     """
@@ -47,13 +49,13 @@ def serve(
 async def _serve(script: Script, variables: dict[str, str], address: Address, stop: asyncio.Event) -> None:
     from youbencha.gateway.script import ScriptedModel
 
-    model = ScriptedModel(script, variables=variables, host=address.host, port=address.port, on_request=_tell)
+    model = ScriptedModel(script, variables=variables, host=address.host, port=address.port, on_request=_print_request)
     async with model:
         print(json.dumps({"url": model.url}), flush=True)
         await stop.wait()
 
 
-def _tell(request: RecordedRequest) -> None:
+def _print_request(request: RecordedRequest) -> None:
     print(describe(request), file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""What commands that serve until they are interrupted have in common."""
+"""Shared code of commands that serve until they are interrupted."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def address_given(written: str) -> Address:
 
 
 def serve_until_stopped(work: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
-    """`work` is to end when its event is set: at Ctrl-C, or where a service manager or a closed terminal says so."""
+    """Run `work` until Ctrl-C, SIGTERM or SIGHUP: then its event is set, and it must end."""
     startup.loaded()
-    with suppress(KeyboardInterrupt):  # on Windows, Ctrl-C arrives so
+    with suppress(KeyboardInterrupt):  # Ctrl-C on Windows
         asyncio.run(_with_signals(work))
 
 
@@ -59,13 +59,10 @@ async def _with_signals(work: Callable[[asyncio.Event], Coroutine[Any, Any, None
 
 
 class StderrWriter:
-    """Standard error, written to by a thread of its own.
-
-    Its reader may be slow, or gone: neither must hold up or end what is served.
-    """
+    """Writes lines to standard error in a thread, so that a slow or closed reader does not delay or end the server."""
 
     def __init__(self) -> None:
-        # Simple, since each request waits until its line is in it: a `Queue` takes many times as long.
+        # Each request waits until its line is in the queue, and a `Queue` takes many times as long.
         self._waiting: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._writer = threading.Thread(target=self._write, daemon=True)
 
@@ -85,9 +82,9 @@ class StderrWriter:
             self._writer.join(_LAST_WORDS_S)
 
     def _write(self) -> None:
-        if sys.stderr is None:  # it was closed before we began
+        if sys.stderr is None:  # closed before the start
             return
-        # A stream of its own: Python's has a lock, which a write that hangs would keep from us to the end.
+        # A separate stream: Python's has a lock, which a write that hangs would hold until the end.
         with suppress(OSError, ValueError):
             descriptor = os.dup(sys.stderr.fileno())
             with os.fdopen(descriptor, "w", encoding=sys.stderr.encoding, errors="replace") as stream:

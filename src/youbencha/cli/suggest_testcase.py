@@ -1,4 +1,4 @@
-"""`yb suggest-testcase`: from what an agent has done to a test case for it."""
+"""`yb suggest-testcase`: write a test case from an agent's work."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 
 
 def suggest_testcase(
-    agent: Annotated[str, typer.Option(metavar="TYPE", help="The agent that suggests; `none`: facts alone.")],
-    output_dir: Annotated[Path, typer.Option(metavar="DIR", help="The folder that an agent has worked in.")],
+    agent: Annotated[str, typer.Option(metavar="TYPE", help="The agent that makes the suggestion, or `none`.")],
+    output_dir: Annotated[Path, typer.Option(metavar="DIR", help="The folder in which an agent has worked.")],
     agent_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Markdown: instructions for it, instead of ours.")
+        Path | None, typer.Option(metavar="FILE", help="Your own instructions for the suggesting agent, in Markdown.")
     ] = None,
-    save: Annotated[Path, typer.Option(metavar="FILE", help="Where the test case goes.")] = Path("testcase.yaml"),
+    save: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the test case.")] = Path("testcase.yaml"),
     baseline: Annotated[
         str | None,
         typer.Option(metavar="REF", help="What the agent started from: a branch, tag or commit; else a repository."),
     ] = None,
-    prompt: Annotated[str | None, typer.Option(metavar="TEXT", help="What the agent was told to do.")] = None,
-    model: Annotated[str | None, typer.Option(metavar="NAME", help="Of the agent that suggests.")] = None,
+    prompt: Annotated[str | None, typer.Option(metavar="TEXT", help="The prompt that the agent got.")] = None,
+    model: Annotated[str | None, typer.Option(metavar="NAME", help="The model of the suggesting agent.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Save without asking.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> int:
-    """Look at an agent's work, ask what it was told, and write a test case for it.
+    """Write a test case from work that an agent has already done.
 
     Example: `yb suggest-testcase --agent claude-code --output-dir ../my-repo`
     """
@@ -80,7 +80,7 @@ def _directory(path: Path) -> Path:
         raise YouBenchaError(
             "OUTPUT_DIR_NOT_FOUND",
             f"{path} is not a directory.",
-            hint="--output-dir is the folder that an agent has worked in.",
+            hint="--output-dir is the folder in which an agent has worked.",
         )
     return path.resolve()
 
@@ -107,14 +107,14 @@ def _ask_baseline(home: RepositoryInfo | None, *, asking: bool) -> str:
 
 def _ask_prompt(*, asking: bool) -> str:
     if not asking:
-        raise _answers_missing("--prompt", "what the agent was told to do")
-    return str(typer.prompt("What was the agent told to do?"))
+        raise _answers_missing("--prompt", "the agent's prompt")
+    return str(typer.prompt("What was the agent's prompt?"))
 
 
 def _answers_missing(option: str, what: str) -> YouBenchaError:
     return YouBenchaError(
         "ANSWER_MISSING",
-        f"There is no terminal to ask on for {what}.",
+        f"There is no terminal to ask for {what}.",
         hint=f"Give {option}. In a script: --baseline, --prompt and --yes.",
     )
 
@@ -126,7 +126,7 @@ def _wanted(agent: str, prompt: str, repo: str | None, save: Path) -> UserAnswer
 
 
 def _show_facts(facts: Facts) -> None:
-    """Print the facts to stderr: stdout holds the test case and nothing else."""
+    """Print the facts to stderr: stdout has only the test case."""
     if facts.home:
         added = sum(change.additions or 0 for change in facts.changes)
         removed = sum(change.deletions or 0 for change in facts.changes)

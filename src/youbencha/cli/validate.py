@@ -1,4 +1,4 @@
-"""`yb validate`: everything that is wrong with a file, without running anything."""
+"""`yb validate`: check a file without running anything."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ def validate(
     config: Annotated[
         Path, typer.Option("--config", "-c", help="A test case or an eval configuration.", show_default=False)
     ],
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also what is only unusual.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also show what is unusual but allowed.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
     var: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="What ${NAME} stands for (NAME:=5 for a number); may be repeated."),
+        typer.Option(metavar="NAME=VALUE", help="Set the variable ${NAME} (NAME:=5 for a number). Can be repeated."),
     ] = None,
 ) -> int:
-    """Check a test case (or an eval configuration), with all that it refers to. Runs nothing.
+    """Check a test case (or an eval configuration), and everything it refers to. Runs nothing.
 
-    Exit code 0: valid, perhaps with warnings · 2: not valid.
+    Exit code 0: valid, perhaps with warnings · 2: invalid.
 
     Example: `yb validate -c testcase.yaml -v`
     """

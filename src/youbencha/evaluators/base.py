@@ -163,7 +163,7 @@ def read_config(
     evaluator: str,
     contradictions: Contradictions[Model] | None = None,
 ) -> Model:
-    """Validate a configuration, or raise one error with all problems: `check_config` may not have been called."""
+    """Validate a configuration; raise one error with all problems. `check_config` may not have been called."""
     problems = config_problems(model, config, contradictions)
     if problems:
         raise ConfigError("EVALUATOR_CONFIG_INVALID", f"The configuration of {evaluator}", problems)

@@ -195,17 +195,17 @@ class Comparison:
 
 
 def compare_trees(
-    ours: Path,
+    actual: Path,
     expected: Path,
     paths: PathFilter,
     check_cancelled: CheckCancelled = lambda: None,
     skip: Iterable[Path] = (),
 ) -> Comparison:
-    our_files, expected_files = (_by_path(files_below(tree, skip), paths) for tree in (ours, expected))
+    actual_files, expected_files = (_by_path(files_below(tree, skip), paths) for tree in (actual, expected))
     compared = []
-    for path in our_files.keys() | expected_files.keys():
+    for path in actual_files.keys() | expected_files.keys():
         check_cancelled()
-        compared.append(_compared(path, our_files.get(path), expected_files.get(path)))
+        compared.append(_compared(path, actual_files.get(path), expected_files.get(path)))
     return Comparison(tuple(sorted(compared, key=lambda file: (file.similarity, file.path))))
 
 
@@ -218,33 +218,33 @@ def _by_path(files: Iterable[TreeFile], paths: PathFilter) -> dict[str, TreeFile
     return {file.path: file for file in files if paths.matches(file.path)}
 
 
-def _compared(path: str, ours: TreeFile | None, expected: TreeFile | None) -> ComparedFile:
-    if ours is None:
+def _compared(path: str, actual: TreeFile | None, expected: TreeFile | None) -> ComparedFile:
+    if actual is None:
         return ComparedFile(path, "removed", 0.0)
     if expected is None:
         return ComparedFile(path, "added", 0.0)
-    similarity, method = file_similarity(ours, expected)
+    similarity, method = file_similarity(actual, expected)
     return ComparedFile(path, "matched" if similarity == 1.0 else "changed", similarity, method)
 
 
-def file_similarity(ours: TreeFile, expected: TreeFile) -> Similarity:
+def file_similarity(actual: TreeFile, expected: TreeFile) -> Similarity:
     """Links are not followed: two links are compared by their targets, and a link and a file are different."""
-    if ours.is_link != expected.is_link:
+    if actual.is_link != expected.is_link:
         return Similarity(0.0, "exact")
     try:
-        if ours.is_link:
-            return text_similarity(str(Path(ours.place).readlink()), str(Path(expected.place).readlink()))
-        return _content_similarity(Path(ours.place), Path(expected.place))
+        if actual.is_link:
+            return text_similarity(str(Path(actual.full_path).readlink()), str(Path(expected.full_path).readlink()))
+        return _content_similarity(Path(actual.full_path), Path(expected.full_path))
     except OSError:
         return Similarity(0.0, "by_bytes")  # an unreadable file is not the expected one
 
 
-def _content_similarity(ours: Path, expected: Path) -> Similarity:
-    sizes = ours.stat().st_size, expected.stat().st_size
+def _content_similarity(actual: Path, expected: Path) -> Similarity:
+    sizes = actual.stat().st_size, expected.stat().st_size
     if max(sizes) > LARGEST_MEASURED:
-        identical = sizes[0] == sizes[1] and _same_bytes(ours, expected)
+        identical = sizes[0] == sizes[1] and _same_bytes(actual, expected)
         return Similarity(1.0 if identical else 0.0, "by_bytes")
-    one, other = ours.read_bytes(), expected.read_bytes()
+    one, other = actual.read_bytes(), expected.read_bytes()
     return Similarity(1.0, "exact") if one == other else text_similarity(*_as_texts(one, other))
 
 
@@ -258,8 +258,8 @@ def _as_texts(one: bytes, other: bytes) -> tuple[str, str]:
     return one.decode("latin-1"), other.decode("latin-1")
 
 
-def _same_bytes(ours: Path, expected: Path) -> bool:
-    with ours.open("rb") as one, expected.open("rb") as other:
+def _same_bytes(actual: Path, expected: Path) -> bool:
+    with actual.open("rb") as one, expected.open("rb") as other:
         while chunk := one.read(_CHUNK):
             if chunk != other.read(_CHUNK):
                 return False

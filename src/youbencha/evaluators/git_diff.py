@@ -68,7 +68,7 @@ class DiffLimits(StrictModel):
 
 
 class GitDiffConfig(DiffLimits):
-    """The limits may also be beside `assertions`, as in older files."""
+    """The limits may also be next to `assertions`, as in older files."""
 
     assertions: DiffLimits = DiffLimits.model_construct()
     required_paths: GlobList = ()
@@ -79,9 +79,9 @@ class GitDiffConfig(DiffLimits):
     """Count only changes to these. `required_paths` and `forbidden_paths` still apply to all changes."""
     exclude_paths: GlobList = ()
     base_commit: str | None = None
-    """In older files. Changes are always counted from the commit that the agent started from."""
+    """For older files: changes are always counted from the commit that the agent started from."""
     include_entropy: bool = True
-    """In older files. The entropy is always reported."""
+    """For older files: the entropy is always reported."""
 
     @field_validator("base_commit")
     @classmethod

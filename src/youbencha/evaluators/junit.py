@@ -31,7 +31,7 @@ class Unusable(Exception):
 
 @dataclass(slots=True)
 class TestCounts:
-    __test__ = False  # pytest takes the name for that of a test class
+    __test__ = False  # its name makes pytest collect it
 
     tests: int = 0
     failures: int = 0
@@ -60,7 +60,7 @@ def reports(tree: Path, patterns: Iterable[str]) -> dict[Path, Stamp]:
     if not globs:
         return {}
     found = (file for file in files_below(tree) if not file.is_link and any(g.matches(file.path) for g in globs))
-    return {path: stamp for file in found if (stamp := _stamp(path := Path(file.place)))}
+    return {path: stamp for file in found if (stamp := _stamp(path := Path(file.full_path)))}
 
 
 def junit_metrics(tree: Path, patterns: Iterable[str], before: Mapping[Path, Stamp]) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def junit_metrics(tree: Path, patterns: Iterable[str], before: Mapping[Path, Sta
 
 
 def count_tests(tree: Path, patterns: Iterable[str], before: Mapping[Path, Stamp]) -> TestCounts:
-    """All tests in the reports that were written since. What lay there before was left by the agent."""
+    """Count the tests in reports written by the command. Those in `before` were left by the agent."""
     patterns = tuple(patterns)
     written = sorted(path for path, stamp in reports(tree, patterns).items() if before.get(path) != stamp)
     if not written:
@@ -139,7 +139,7 @@ class _Reader:
             self._test_at = self._depth
             self._end = "skipped" if attributes.get("status") in _NOT_RUN else None
         elif self._test_at is not None and self._depth == self._test_at + 1:
-            self._end = self._end or _ENDS.get(name)  # a test whose teardown fails, too, counts once
+            self._end = self._end or _ENDS.get(name)  # a test whose teardown also fails counts once
 
     def end(self, _: str) -> None:
         if self._depth == self._test_at:
@@ -150,7 +150,7 @@ class _Reader:
 
 
 def _stamp(path: Path) -> Stamp | None:
-    """Includes the time of the last status change, because a program can set that of the content."""
+    """Identify the file's content. Includes the time of the last status change, which programs cannot set."""
     try:
         state = path.stat()
     except OSError:  # removed, or its path is too long

@@ -1,10 +1,10 @@
-"""The similarity of two texts, 1 - edit distance / longer length, in time proportional to the length. Pure.
+"""The similarity of two texts, 1 - edit distance / longer length, in time proportional to the length.
 
 The edit distance itself is quadratic: 32 ms for two texts of 30 KB, half a minute for 1 MB, with the fastest code.
-So it is computed in full only where that is cheap: for short texts, and for long ones that are nearly the same (a
-narrow band along the diagonal is then enough). Other texts are aligned by their equal lines, then by their equal words,
-and distances are summed up over what differs. That sum can be too large but never too small, so a similarity `by_lines`
-is a lower bound of the exact one.
+So it is computed in full only if that is cheap: for short texts, and for long ones that are nearly the same (a narrow
+band along the diagonal is then enough). Other texts are aligned by their equal lines, then by their equal words, and
+the distances between the differing parts are summed. That sum can be too large but never too small, so a similarity
+`by_lines` is a lower bound of the exact one.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ SMALL_CELLS = 100_000_000
 """Length times length up to which texts are compared in full: 5 ms (10,000 characters each)."""
 
 HUNK_CELLS = 4_000_000
-"""The same for what differs between equal lines; there may be hundreds of those in a megabyte."""
+"""The same for the parts between equal lines, of which a megabyte may have hundreds."""
 
 NEAR = 1_000
 """The distance up to which long texts are compared in full: 3 ms for 30 KB, 80 ms for 1 MB."""
 
 _STRIPE = 2_000
-"""Where nothing can be aligned, texts are cut into this many characters and compared stripe by stripe."""
+"""If nothing can be aligned, texts are cut into stripes of this many characters, which are compared one by one."""
 
 _MOST_CUT = 8_000_000
 """Texts longer than this are not cut into lines and words: the pieces would take too much memory."""
 
 _WORD = re.compile(r"\w+\W*|\W+")
-"""A word with what follows it: fewer pieces, and more of them unique."""
+"""A word and the separators after it: fewer pieces, and more of them unique."""
 
 _CUTS: tuple[Callable[[str], list[str]], ...] = (partial(str.splitlines, keepends=True), _WORD.findall)
 """Into lines first, then into words."""
@@ -159,7 +159,7 @@ class Hunk(NamedTuple):
 
 
 def hunks(left: Sequence[str], right: Sequence[str]) -> Iterator[Hunk]:
-    """Where the two differ, in no order, in nearly linear time for any input. The rest is equal and in the same order.
+    """Yield the parts that differ, in any order, in nearly linear time for any input. The rest is equal and in order.
 
     Pieces that occur once on either side are anchors, if they are in the same order. The search is repeated between
     anchors, where other pieces may be unique.

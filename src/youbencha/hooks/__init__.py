@@ -1,4 +1,4 @@
-"""What a person has run before the agent, and done with the results afterwards."""
+"""Run the user's hooks: scripts before the agent; scripts, webhooks and databases after the evaluation."""
 
 from youbencha.hooks.context import HookContext, post_evaluation_variables, pre_execution_variables
 from youbencha.hooks.run import run_post_evaluation, run_pre_execution

@@ -1,4 +1,4 @@
-"""What a hook works with (`HookContext`), and how it ended."""
+"""The context of hooks, and their results."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ class HookContext:
     """Where scripts run; their own `working_dir` is relative to it."""
     artifacts_dir: Path
     config_dir: Path
-    """Of the test case. Relative paths of programs and files start there."""
+    """The directory of the test case. Relative paths of programs and files start there."""
     variables: Mapping[str, str]
-    """The hooks' own."""
+    """The hooks' own variables."""
     env: Mapping[str, str] = field(repr=False)
-    """The environment that youBencha runs in. Hooks are their author's own programs: they get all of it."""
+    """The environment that youBencha runs in. Hooks are the user's own programs, and get all of it."""
     redactor: Redactor = field(repr=False)
     on_note: Callable[[str], None] = _ignore
-    """Called with a few words on what is going on."""
+    """Called with notes about the progress."""
     hook_env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What the configuration of one hook adds, references resolved."""
+    """`env` of one hook's configuration, references resolved."""
 
     def for_hook(self, hook_env: Mapping[str, str]) -> HookContext:
         """The context of one hook, with the `env` of its configuration."""
         return replace(self, hook_env={name: self.lenient(value) for name, value in hook_env.items()})
 
     def lenient(self, text: str) -> str:
-        """Substitute variables. An unknown one stays as it is: it may be meant for the program, `bash -c` say."""
+        """Substitute variables. An unknown one stays unchanged: it may be meant for the program, such as `bash -c`."""
         return REFERENCE.sub(self._value_or_reference, text)
 
     def exact(self, text: str, what: str) -> str:
@@ -82,21 +82,21 @@ class HookContext:
 
 
 def pre_execution_variables(test_case: TestCaseInfo, *, workspace_dir: Path, artifacts_dir: Path) -> dict[str, str]:
-    """`workspace_dir` is where the agent will work: what a hook puts there, the agent finds."""
+    """The variables of pre-execution hooks. `workspace_dir` is the directory in which the agent will work."""
     return {
         "WORKSPACE_DIR": str(workspace_dir),
         "REPO_DIR": str(workspace_dir),
         "ARTIFACTS_DIR": str(artifacts_dir),
         "TEST_CASE_NAME": test_case.name,
         "REPO_URL": test_case.repo or "",
-        "BRANCH": test_case.branch or "",  # set, though empty: a script under `set -u` must be able to read it
+        "BRANCH": test_case.branch or "",  # set even if empty, for scripts with `set -u`
     }
 
 
 def post_evaluation_variables(
     bundle: ResultsBundle, *, workspace_dir: Path, artifacts_dir: Path, results_path: Path
 ) -> dict[str, str]:
-    """`workspace_dir` is what was judged; `results_path` is `results.json`, already written."""
+    """The variables of post-evaluation hooks. `results_path` is `results.json`, which is already written."""
     return {
         "RESULTS_PATH": str(results_path),
         "ARTIFACTS_DIR": str(artifacts_dir),
@@ -116,7 +116,7 @@ class HookOutcome:
 
 
 class HookFailed(YouBenchaError):
-    """A hook ran and did not succeed. `metadata` says how far it came."""
+    """A hook ran and failed."""
 
     def __init__(self, code: str, message: str, *, hint: str | None = None, metadata: Mapping[str, Any]) -> None:
         super().__init__(code, message, hint=hint)
@@ -124,7 +124,7 @@ class HookFailed(YouBenchaError):
 
 
 class Stopwatch:
-    """Measures a hook from the moment it is made, and makes its result."""
+    """Measures a hook's time from its own creation on, and makes the hook's result."""
 
     def __init__(self, hook: str) -> None:
         self._hook = hook

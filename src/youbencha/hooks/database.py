@@ -47,21 +47,21 @@ COLUMNS: Mapping[str, str] = {
     "commit": "TEXT",
     "bundle": "TEXT",
 }
-"""Names are always quoted: `commit` is a word of SQL."""
+"""Names are always quoted: `commit` is an SQL keyword."""
 
 
 async def export(config: DatabaseConfig, context: HookContext, bundle: ResultsBundle) -> HookOutcome:
     path = context.path(context.exact(config.output_path, "output_path"))
-    await asyncio.to_thread(_guarded, _WRITERS[config.type], config, path, bundle)
+    await asyncio.to_thread(_write, config, path, bundle)
     what = "the whole result" if config.include_full_bundle else "a summary"
     metadata = {"type": config.type, "output_path": str(path), "exported": what}
     return HookOutcome(message=f"wrote {what} to {path.name}", metadata=metadata)
 
 
-def _guarded(write: Writer, config: DatabaseConfig, path: Path, bundle: ResultsBundle) -> None:
+def _write(config: DatabaseConfig, path: Path, bundle: ResultsBundle) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write(config, path, bundle, iso_time(time.time()))
+        _WRITERS[config.type](config, path, bundle, iso_time(time.time()))
     except OSError as error:
         raise YouBenchaError(
             "HOOK_DATABASE_FAILED",
@@ -90,7 +90,7 @@ def as_plain_data(bundle: ResultsBundle) -> dict[str, Any]:
 
 
 def as_json_bytes(data: Mapping[str, Any]) -> bytes:
-    """Encode as one line of ASCII: file names may hold bytes that are not UTF-8, which only survive escaped."""
+    """Encode as one line of ASCII: file names may contain bytes that are not UTF-8, which must be escaped."""
     return json.dumps(data, separators=(",", ":")).encode("ascii")
 
 
@@ -117,23 +117,23 @@ def summary_of(bundle: ResultsBundle, exported_at: str) -> dict[str, str | int |
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Append a whole line or nothing to a file that many runs may write to at once.
+    """Append a complete line or nothing to a file that many runs may write to at the same time.
 
-    A last line without its end (an editor, a crash) is given one first.
+    If the last line has no line end (because of an editor or a crash), one is added first.
     """
     with opened_and_locked(path) as fd:
         size = os.fstat(fd).st_size
         start = b"" if size == 0 or _last_byte(fd, size) == b"\n" else b"\n"
         try:
             _write_all(fd, start + line + b"\n")
-        except OSError:  # a full disk: half a line would spoil the file for every reader
+        except OSError:  # such as a full disk: an incomplete line would make the file invalid
             with contextlib.suppress(OSError):
                 os.ftruncate(fd, size)
             raise
 
 
 def replace_with_line(path: Path, line: bytes) -> None:
-    """Replace the content of the file in one step; a link is followed."""
+    """Replace the content of the file atomically; a link is followed."""
     replace_file(path.resolve(), line + b"\n")
 
 
@@ -150,9 +150,9 @@ def _write_all(fd: int, data: bytes) -> None:
 
 @contextmanager
 def opened_and_locked(path: Path, *, patience_s: float = PATIENCE_S) -> Iterator[int]:
-    """Open the file for appending, made if need be, and lock it among processes.
+    """Open the file for appending, creating it if needed, and lock it against other processes.
 
-    The operating system holds the lock on the file itself and drops it with the process: none is left behind.
+    The lock is on the file itself, and the operating system releases it when the process ends.
     """
     deadline = time.monotonic() + patience_s
     while True:
@@ -179,7 +179,7 @@ def _wait_for_lock(fd: int, path: Path, deadline: float) -> None:
 
 
 def _still_there(fd: int, path: Path) -> bool:
-    """Whether the file of that name is the one we have locked: while we waited, it may have been replaced."""
+    """Whether the path still names the locked file: it may have been replaced during the wait."""
     try:
         return os.path.samestat(os.fstat(fd), path.stat())
     except FileNotFoundError:
@@ -193,13 +193,13 @@ def write_row(path: Path, table: str, row: Mapping[str, Any], *, replace_all: bo
     try:
         # Without a write-ahead log: one file that can be copied, also on a network drive. Each write is short.
         with closing(sqlite3.connect(path, timeout=PATIENCE_S, isolation_level=None)) as connection:
-            connection.execute("BEGIN IMMEDIATE")  # at once: a lock that is only asked for later may be refused
+            connection.execute("BEGIN IMMEDIATE")  # a lock that is requested later may be refused
             _prepare(connection, table)
             if replace_all:
-                connection.execute(f'DELETE FROM "{table}"')  # noqa: S608 - the model admits plain names only
+                connection.execute(f'DELETE FROM "{table}"')  # noqa: S608 - the model allows only plain names
             names = ", ".join(f'"{name}"' for name in COLUMNS)
-            places = ", ".join("?" for _ in COLUMNS)
-            insert = f'INSERT OR REPLACE INTO "{table}" ({names}) VALUES ({places})'  # noqa: S608 - see above
+            placeholders = ", ".join("?" for _ in COLUMNS)
+            insert = f'INSERT OR REPLACE INTO "{table}" ({names}) VALUES ({placeholders})'  # noqa: S608 - see above
             connection.execute(insert, [row[name] for name in COLUMNS])
             connection.execute("COMMIT")
     except sqlite3.Error as error:
@@ -211,7 +211,7 @@ def write_row(path: Path, table: str, row: Mapping[str, Any], *, replace_all: bo
 
 
 def _prepare(connection: Connection, table: str) -> None:
-    """Make the table, or give an older one the columns that it lacks."""
+    """Create the table, or add missing columns to an older one."""
     columns = ", ".join(f'"{name}" {kind}' for name, kind in COLUMNS.items())
     connection.execute(f'CREATE TABLE IF NOT EXISTS "{table}" ({columns})')
     present = {name for _, name, *_ in connection.execute(f'PRAGMA table_info("{table}")')}

@@ -1,4 +1,4 @@
-"""Hooks in their order: before the agent one after the other, after the evaluation all at once."""
+"""Run and check hooks: before the agent one after the other, after the evaluation in parallel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from youbencha.spec import DatabaseHook, PostHook, ScriptHook
 
 
 async def run_pre_execution(hooks: Sequence[ScriptHook], context: HookContext) -> tuple[HookResult, ...]:
-    """One after the other, until one fails: then that one is the last, and the agent must not be started."""
+    """Run hooks one after the other, until one fails. The agent must not be started if the last result is a failure."""
     results: list[HookResult] = []
     for number, hook in enumerate(hooks, 1):
         label = f"before the agent, script {number} of {len(hooks)}"
@@ -36,7 +36,7 @@ async def run_pre_execution(hooks: Sequence[ScriptHook], context: HookContext) -
 async def run_post_evaluation(
     hooks: Sequence[PostHook], bundle: ResultsBundle, context: HookContext, *, retries: RetryPolicy | None = None
 ) -> tuple[HookResult, ...]:
-    """All at once; the results are in the order of the hooks. Never raises for a hook's failure."""
+    """Run hooks in parallel, and return the results in their order. Does not raise if a hook fails."""
 
     async def one(number: int, hook: PostHook) -> HookResult:
         work = _post_hook(number, hook, bundle, context, retries or RetryPolicy())
@@ -62,19 +62,19 @@ async def _post_hook(
 
 
 async def _result(name: str, work: Awaitable[HookOutcome], redactor: Redactor) -> HookResult:
-    """Whatever goes wrong in a hook is its result."""
+    """Turn the outcome of a hook, or any exception, into its result."""
     stopwatch = Stopwatch(name)
     try:
         return stopwatch.success(await work)
-    except Exception as error:  # noqa: BLE001 - a fault in one hook must cost neither the run nor the others
+    except Exception as error:  # noqa: BLE001 - a failure must affect neither the run nor the other hooks
         return stopwatch.failure(error, redactor)
 
 
 def hook_problems(hooks: Sequence[Any], config_dir: Path) -> list[Problem]:
-    """Every problem that can be known before anything runs. Paths start at the list: `0.config.command`.
+    """Return every problem that can be found before anything runs. Paths start at the list: `0.config.command`.
 
-    Takes models or plain data; what is of the wrong type there is ignored, since the models report it. A `${NAME}` that
-    the settings do not define is only known later.
+    Takes models or plain data; values of the wrong type are ignored, because the models report them. A `${NAME}` that
+    the settings do not define is known only later.
     """
     found: list[Problem] = []
     for index, hook in enumerate(hooks):
@@ -115,7 +115,7 @@ def _webhook_problems(config: Mapping[str, Any], config_dir: Path) -> Iterator[P
     if holds_credentials(url):
         for name in names:
             if name.strip().lower() == "authorization":
-                message = "must not stand beside a user and password in `url`: one of them says who you are"
+                message = "must not be combined with a user and password in `url`"
                 yield Problem(f"headers.{name}", message)
 
 

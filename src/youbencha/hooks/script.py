@@ -1,4 +1,4 @@
-"""The script hook: run the user's own program, with a deadline and without a shell unless one is asked for."""
+"""The script hook: run the user's program with a deadline, and without a shell unless `shell` is set."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _TAIL_CHARACTERS = 2000
 
 _NAME_CHARACTERS = 80
 
-NO_PROGRAM_HINT = "A path with a slash (./setup.sh) starts at the test case's file; a bare name is looked for on PATH."
+NO_PROGRAM_HINT = "A path with a slash (./setup.sh) is relative to the test case; a bare name is searched on PATH."
 
 SEVERAL_WORDS_HINT = "`command` is one program: put its arguments into `args`, or write `shell: true`."
 
 
 async def run_script(config: ScriptConfig, context: HookContext, log_name: str) -> HookOutcome:
-    """Run a script to its end. What it prints goes to `hooks/LOG_NAME` in the artifacts."""
+    """Run a script. Its output goes to `hooks/LOG_NAME` in the artifacts."""
     env = context.environment()
     cwd = _working_dir(config, context)
     argv = _shell_argv(config, context) if config.shell else _argv(config, context)
@@ -72,8 +72,8 @@ def _no_program(config: ScriptConfig, reason: str) -> YouBenchaError:
 
 
 def _shell_argv(config: ScriptConfig, context: HookContext, *, platform: str = sys.platform) -> tuple[str, ...]:
-    """Return the arguments for a shell. It finds our variables in its environment: put into its text, a quote in a path
-    would become syntax."""
+    """The arguments for a shell. Variables are not substituted in its line, where a quote in a path would be syntax:
+    the shell finds them in its environment."""
     arguments = tuple(context.lenient(argument) for argument in config.args)
     if platform == "win32":
         shell = context.env.get("COMSPEC", r"C:\Windows\System32\cmd.exe")
@@ -105,7 +105,7 @@ def _metadata(result: ProcessResult) -> dict[str, Any]:
 
 
 def _shortened(command: str) -> str:
-    """A shell's line may be a whole program."""
+    """The first line, shortened: a line for a shell may be a whole program."""
     first, *more = command.splitlines()
     return first[:_NAME_CHARACTERS] + "…" if more or len(first) > _NAME_CHARACTERS else first
 

@@ -1,7 +1,7 @@
 """The webhook hook: send the results as JSON to an address.
 
-Nothing that may be a secret is shown: no header's value, no password or query of the address, and not the
-address itself beyond what the person wrote (of `${SLACK_URL}`, only that).
+Nothing that may be secret is shown: no header's value, no password or query of the address, and of the address itself
+only what the user wrote (for example, only `${SLACK_URL}`).
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 _EXCERPT_BYTES = 500
 
 _SHORTEST_SECRET = 6
-"""As everywhere: shorter ones ("prod") are words of ordinary texts."""
+"""The same limit as everywhere: shorter values ("prod") occur in ordinary texts."""
 
 _WORTH_ANOTHER_TRY = frozenset({408, 425, 429})
-"""Besides 5xx: the server was busy or broken. Any other refusal would only be repeated."""
+"""Besides 5xx: the server was busy or broken. Any other error would only be repeated."""
 
 _SCHEMES = ("http://", "https://")
 
@@ -62,7 +62,7 @@ class _Request:
 
 @dataclass(frozen=True, kw_only=True)
 class _Answer:
-    """What came back; `status` is None if nothing did."""
+    """The server's answer; `status` is None if there was none."""
 
     status: int | None
     reason: str
@@ -102,12 +102,12 @@ def _request(config: WebhookConfig, context: HookContext, bundle: ResultsBundle)
     url = context.exact(config.url, "url").strip()
     address = _checked(url)
     given = {name: context.exact(value, f"headers.{name}") for name, value in config.headers.items()}
-    ours = {"Content-Type": "application/json", "User-Agent": f"youbencha/{__version__}"}
+    defaults = {"Content-Type": "application/json", "User-Agent": f"youbencha/{__version__}"}
     known = {name.lower() for name in given}
     return _Request(
         method=config.method,
         url=url,
-        headers={**{name: value for name, value in ours.items() if name.lower() not in known}, **given},
+        headers={**{name: value for name, value in defaults.items() if name.lower() not in known}, **given},
         body=as_json_bytes(_payload(config, bundle, context.artifacts_dir, context.redactor)),
         timeout_s=config.timeout_ms / 1000,
         proxy=proxy_for(url),
@@ -119,7 +119,7 @@ def _payload(config: WebhookConfig, bundle: ResultsBundle, artifacts_dir: Path, 
     payload = as_plain_data(bundle)
     if config.include_artifacts:
         texts = read_artifacts(bundle.artifacts, artifacts_dir)
-        masked = {path: redactor.text(text) for path, text in texts.contents.items()}  # a patch may hold a key
+        masked = {path: redactor.text(text) for path, text in texts.contents.items()}  # a patch may contain a key
         payload |= {"artifact_contents": masked, "artifacts_left_out": texts.left_out}
     return payload
 
@@ -132,7 +132,7 @@ def _checked(url: str) -> SplitResult:
 
 
 def _secrets(address: SplitResult, headers: Mapping[str, str]) -> list[str]:
-    """Return what a server may repeat in its answer, but our message must not."""
+    """Parts of the request that a server may repeat in its answer, and that must not be shown."""
     parts = [address.query, address.password or "", address.path.lstrip("/")]
     parts += [part for pair in address.query.split("&") for part in pair.split("=")[1:]]
     parts += [part for value in headers.values() for part in (value, *value.split())]
@@ -140,7 +140,7 @@ def _secrets(address: SplitResult, headers: Mapping[str, str]) -> list[str]:
 
 
 def _shown(url: str) -> str:
-    """Return the address as it was written, without what stands before the `@` and after the `?`."""
+    """The address as it was written, without user, password and query."""
     try:
         address = urlsplit(url)
         return urlunsplit((address.scheme, address.netloc.rpartition("@")[2], address.path, "", ""))
@@ -167,7 +167,7 @@ async def _attempt(session: ClientSession, request: _Request) -> _Answer:
     import aiohttp
 
     try:
-        # A redirection is not followed: it might lead to a host that must not see these headers.
+        # Redirects are not followed: they might lead to a host that must not get these headers.
         async with session.request(
             request.method,
             request.url,
@@ -177,10 +177,10 @@ async def _attempt(session: ClientSession, request: _Request) -> _Answer:
             allow_redirects=False,
         ) as response:
             text = (await response.content.read(_EXCERPT_BYTES)).decode("utf-8", "replace")
-            said = " ".join(request.redactor.text(text).split())
+            excerpt = " ".join(request.redactor.text(text).split())
             return _Answer(
                 status=response.status,
-                reason=f"status {response.status}" + (f": {said}" if said else ""),
+                reason=f"status {response.status}" + (f": {excerpt}" if excerpt else ""),
                 retry_after_s=parse_retry_after(response.headers.get("Retry-After")),
                 moved_to=_host(response.headers.get("Location")) if 300 <= response.status < 400 else None,
             )
@@ -188,7 +188,7 @@ async def _attempt(session: ClientSession, request: _Request) -> _Answer:
         return _Answer(status=None, reason=f"no answer within {request.timeout_s * 1000:,.0f} ms")
     except aiohttp.ClientConnectionError as error:
         return _Answer(status=None, reason=request.redactor.text(str(error)) or type(error).__name__)
-    except aiohttp.ClientError as error:  # not its own words, which hold the whole address
+    except aiohttp.ClientError as error:  # without its message, which contains the whole address
         return _Answer(status=None, reason=f"the answer cannot be read as HTTP ({type(error).__name__})")
 
 
@@ -205,7 +205,7 @@ class RetryPolicy:
     waits_s: tuple[float, ...] = (1.0, 2.0)
     """Before the second attempt, the third, and so on."""
     longest_wait_s: float = 30.0
-    """However long the server asks us to wait."""
+    """Limits what the server asks for."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     def wait_s(self, failures: int, asked_s: float | None) -> float | None:
@@ -216,15 +216,15 @@ class RetryPolicy:
 
 
 def is_retryable(status: int) -> bool:
-    """Whether the same request may be answered otherwise in a moment."""
+    """Whether another attempt may succeed."""
     return status in _WORTH_ANOTHER_TRY or status >= 500
 
 
 def parse_retry_after(retry_after: str | None) -> float | None:
-    """Return the seconds that a `Retry-After` header asks for: it holds seconds, or a date."""
+    """Return the seconds that a `Retry-After` header asks for: it has seconds, or a date."""
     text = (retry_after or "").strip()
     if text.isdecimal() and text.isascii():
-        return float(text[:9])  # a longer one is for ever, too
+        return float(text[:9])  # a longer number makes no difference
     if not text:
         return None
     from email.utils import parsedate_to_datetime
@@ -240,13 +240,13 @@ def address_of(url: str) -> SplitResult | None:
     try:
         address = urlsplit(url)
         usable = address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0
-    except ValueError:  # brackets or a port that are none
+    except ValueError:  # invalid brackets or port
         return None
     return address if usable else None
 
 
 def may_become_an_address(url: str) -> bool:
-    """Return whether a text that may hold `${NAME}` can be an address, by what stands before the first reference."""
+    """Whether a text with `${NAME}` can become an address, judging by the part before the first reference."""
     known, reference, _ = url.strip().partition("${")
     if not reference:
         return address_of(known) is not None
@@ -258,7 +258,7 @@ def may_become_an_address(url: str) -> bool:
 
 
 def holds_credentials(url: str) -> bool:
-    """Return whether `user:password@` stands before the host."""
+    """Whether the address has `user:password@` before the host."""
     return _CREDENTIALS.match(url.strip()) is not None
 
 
@@ -266,18 +266,18 @@ def holds_credentials(url: str) -> bool:
 class ArtifactTexts:
     contents: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
-    """Which were left out, and why: a missing one must not be taken for an empty one."""
+    """Which were left out, and why."""
 
 
 def read_artifacts(manifest: ArtifactManifest, artifacts_dir: Path) -> ArtifactTexts:
     """Read the artifacts' texts, the most important first; what does not fit into one request is left out."""
-    texts, room = ArtifactTexts(), LARGEST_IN_ALL
+    texts, remaining = ArtifactTexts(), LARGEST_IN_ALL
     single = [path for path in (manifest.diff, manifest.agent_log) if path]
     for path in dict.fromkeys((*manifest.reports, *single, *manifest.evaluator_artifacts)):
         try:
-            raw = _read(path, artifacts_dir, room)
+            raw = _read(path, artifacts_dir, remaining)
             texts.contents[path] = raw.decode("utf-8")
-            room -= len(raw)
+            remaining -= len(raw)
         except UnicodeDecodeError:
             texts.left_out[path] = "is not text"
         except OSError as error:
@@ -285,12 +285,12 @@ def read_artifacts(manifest: ArtifactManifest, artifacts_dir: Path) -> ArtifactT
     return texts
 
 
-def _read(path: str, artifacts_dir: Path, room: int) -> bytes:
-    """Only what lies in the artifacts is meant to leave the machine: no link is followed."""
+def _read(path: str, artifacts_dir: Path, remaining: int) -> bytes:
+    """Read an artifact without following links, which could lead to files that must not leave the machine."""
     with open_untrusted(artifacts_dir, path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > LARGEST:
-            raise OSError(errno.EFBIG, "it alone is larger than 1 MiB")
-        if size > room:
-            raise OSError(errno.EFBIG, "there is no room left in 10 MiB")
-        return file.read(room)
+            raise OSError(errno.EFBIG, "is larger than 1 MiB")
+        if size > remaining:
+            raise OSError(errno.EFBIG, "exceeds 10 MiB together with the others")
+        return file.read(remaining)

@@ -1,6 +1,6 @@
-"""What people look at after a run: markdown, HTML, JUnit, JSON, a few lines on a terminal, a summary on GitHub.
+"""Reports about a run: Markdown, HTML, JUnit, JSON, a summary for the terminal and one for GitHub.
 
-Nothing is imported before it is used: `yb run` needs the markdown alone, and at once.
+Nothing is imported before it is used: `yb run` needs only Markdown, and must start fast.
 """
 
 from __future__ import annotations

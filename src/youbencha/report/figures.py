@@ -1,4 +1,4 @@
-"""The figures of a run that every report shows, each put into words once."""
+"""Format the figures of a run, for all reports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 COST_SOURCES = {
     "agent": "reported by the agent",
     "gateway": "metered by the gateway",
-    "prices": "worked out from list prices",
+    "prices": "computed from list prices",
 }
 
 STATUS_SIGNS = {"passed": "✅", "failed": "❌", "skipped": "⏭️", "partial": "⚠️", "success": "✅", "timeout": "⏱️"}
@@ -31,7 +31,7 @@ AS_CODE = frozenset(
     {"Configuration", "Repository", "Branch", "Commit", "Expected branch", "Directory", "Expected directory"}
     | {"Workspace", "Run", "Executable", "Executable SHA-256", "Model", "Task commit", "Configuration hash"}
 )
-"""Figures that are names for a machine: paths, hashes."""
+"""Labels of figures that are shown as code, such as paths and hashes."""
 
 _REACHED = {"gateway": "reaching only the gateway", "none": "reaching nothing", "open": "with a network"}
 
@@ -46,7 +46,7 @@ class Figure(NamedTuple):
 
 
 def tokens(usage: Usage | None) -> str:
-    """Return the tokens; those of the cache only where they were counted: most agents have none."""
+    """Format the tokens; those of the cache only if they were counted: most agents have none."""
     if usage is None or (usage.input_tokens is None and usage.output_tokens is None):
         return UNKNOWN
     parts = [f"{count(usage.input_tokens)} in", f"{count(usage.output_tokens)} out"]
@@ -58,7 +58,7 @@ def tokens(usage: Usage | None) -> str:
 
 
 def cost(usage: Usage | None) -> str:
-    """Return the cost with its source: a bill, an estimate and an agent's own figure are not the same."""
+    """Format the cost with its source."""
     if usage is None or usage.cost_usd is None:
         return UNKNOWN
     source = COST_SOURCES.get(usage.cost_source or "", "source unknown")
@@ -66,7 +66,7 @@ def cost(usage: Usage | None) -> str:
 
 
 def judging_cost(bundle: ResultsBundle) -> str | None:
-    """Return what the evaluators spent; None if none of them asked a model."""
+    """Format the cost of the evaluators; None if none of them called a model."""
     spent = [each.usage for each in bundle.evaluators if each.usage is not None]
     if not spent:
         return None
@@ -84,7 +84,7 @@ def agent_name(agent: AgentRun) -> str:
 
 def agent_status(agent: AgentRun) -> str:
     if agent.status is None:
-        return "not run to an end"
+        return "did not finish"
     return agent.status if agent.exit_code is None else f"{agent.status} (exit code {agent.exit_code})"
 
 
@@ -110,7 +110,7 @@ def evaluator_counts(bundle: ResultsBundle) -> str:
 
 
 def verdict(bundle: ResultsBundle) -> str:
-    """The verdict, and in the same breath what keeps it from being a whole one."""
+    """The verdict with its caveats."""
     return ", ".join([bundle.summary.overall_status, *caveats(bundle)])
 
 
@@ -147,11 +147,11 @@ def _sandbox(sandbox: SandboxReport) -> str | None:
 
 
 def gateway_figures(gateway: GatewayReport) -> list[Figure]:
-    """Return what only the gateway knows, without what did not happen."""
-    asked = [plural(gateway.requests, "request")]
-    asked += [f"{count(number)} {name}" for name, number in _gateway_counts(gateway).items() if number]
+    """The gateway's figures, without zeros."""
+    counts = [plural(gateway.requests, "request")]
+    counts += [f"{count(number)} {name}" for name, number in _gateway_counts(gateway).items() if number]
     return _known(
-        ("Gateway", f"{gateway.type}: {', '.join(asked)}"),
+        ("Gateway", f"{gateway.type}: {', '.join(counts)}"),
         ("Provider wait", duration(gateway.provider_wait_ms) if gateway.provider_wait_ms else None),
         ("Budget", _budget(gateway.budget) if gateway.budget else None),
         ("Agent's own count", _difference(gateway)),
@@ -161,7 +161,7 @@ def gateway_figures(gateway: GatewayReport) -> list[Figure]:
 
 
 def _paid(gateway: GatewayReport) -> str:
-    return UNKNOWN if gateway.paid_usd is None else f"{usd(gateway.paid_usd)}: what is replayed is free"
+    return UNKNOWN if gateway.paid_usd is None else f"{usd(gateway.paid_usd)}: replayed answers are free"
 
 
 def _gateway_counts(gateway: GatewayReport) -> dict[str, int]:
@@ -175,7 +175,7 @@ def _gateway_counts(gateway: GatewayReport) -> dict[str, int]:
 def _budget(budget: BudgetReport) -> str:
     caps = [usd(budget.cap_usd)] if budget.cap_usd is not None else []
     caps += [f"{count(budget.cap_tokens)} tokens"] if budget.cap_tokens is not None else []
-    unsure = f" (and up to {usd(budget.unsure_usd)} for what was cut off)" if budget.unsure_usd else ""
+    unsure = f" (and up to {usd(budget.unsure_usd)} for interrupted answers)" if budget.unsure_usd else ""
     return f"{' and '.join(caps) or 'for each call'}, {_budget_state(budget)}{unsure}"
 
 
@@ -189,7 +189,7 @@ def _budget_state(budget: BudgetReport) -> str:
 
 
 def _difference(gateway: GatewayReport) -> str | None:
-    """The gateway's less the agent's; None where the agent said nothing."""
+    """The gateway's count minus the agent's; None if the agent reported none."""
     differs = gateway.difference
     if differs is None:
         return None
@@ -214,28 +214,27 @@ def outcome_figures(bundle: ResultsBundle) -> list[Figure]:
     outcome = bundle.outcome
     if outcome is None:
         return []
-    valid = "yes" if outcome.valid else "no: it belongs into no score"
+    valid = "yes" if outcome.valid else "no: it belongs in no score"
     figures = [
         Figure("Outcome", outcome.name.replace("_", " ")),
         Figure("Reason", outcome.reason),
         Figure("Measures the agent", valid),
     ]
-    return [*figures, Figure("Another attempt", "may end otherwise")] if outcome.retry else figures
+    return [*figures, Figure("Another attempt", "may end differently")] if outcome.retry else figures
 
 
 def identity_figures(bundle: ResultsBundle) -> list[Figure]:
-    """Only what is known: this is for telling two runs apart."""
-    who = bundle.identity
+    identity = bundle.identity
     return _known(
-        ("Run", who.run_id),
-        ("youBencha", who.youbencha_version),
-        ("Agent", who.agent_type),
-        ("Agent version", who.agent_version),
-        ("Executable", who.agent_executable),
-        ("Executable SHA-256", who.agent_sha256),
-        ("Model", who.model),
-        ("Task commit", who.task_commit),
-        ("Configuration hash", who.config_hash),
+        ("Run", identity.run_id),
+        ("youBencha", identity.youbencha_version),
+        ("Agent", identity.agent_type),
+        ("Agent version", identity.agent_version),
+        ("Executable", identity.agent_executable),
+        ("Executable SHA-256", identity.agent_sha256),
+        ("Model", identity.model),
+        ("Task commit", identity.task_commit),
+        ("Configuration hash", identity.config_hash),
     )
 
 

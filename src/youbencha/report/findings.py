@@ -1,6 +1,6 @@
-"""What an evaluator found, sorted for showing: figures, lists of files, and the rest as JSON.
+"""Sort an evaluator's metrics for display: figures, lists of files, and the rest as JSON.
 
-By the shape of its metrics, not by its name: an evaluator of another package is shown as well as ours.
+They are sorted by their types, not by the evaluator's name, so that evaluators of other packages are shown as well.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 MOST_CHANGED_FILES = 50
 LEAST_SIMILAR_FILES = 20
 _SHARES = frozenset({"similarity", "aggregate_similarity", "threshold", "score", "pass_rate"})
-"""Metrics from 0 to 1 that people read as a percentage."""
+"""Metrics from 0 to 1 that are shown as a percentage."""
 _MOST_COLUMNS = 6
 _OMITTED = "_omitted"
 _NOTHING = frozenset({"signal"})
-"""Where null is no gap in what is known: there was none."""
-_TOLD_BY_OTHERS = frozenset({"binary"})
-"""A binary file has no lines, and that is said where they would stand."""
+"""Metrics for which null means that there was none, not that it is unknown."""
+_IN_OTHER_COLUMNS = frozenset({"binary"})
+"""The columns for lines show that a file is binary."""
 
 
 class FileTable(NamedTuple):
     title: str
     columns: tuple[str, ...]
     numbers: tuple[int, ...]
-    """Which columns hold numbers."""
+    """Which columns have numbers."""
     rows: tuple[tuple[str, ...], ...]
     shares: tuple[float | None, ...]
-    """Beside each row: how much of a whole it is, for a bar."""
+    """For each row a value from 0 to 1, for a bar."""
     left_out: int
 
     @property
@@ -48,14 +48,14 @@ class AssertionRow(NamedTuple):
     actual: str
     message: str
     score: float | None
-    """Where it is one: from 0 to 1."""
+    """From 0 to 1, if there is one."""
     threshold: float | None
 
 
 class Findings(NamedTuple):
     figures: tuple[Figure, ...]
     texts: tuple[Figure, ...]
-    """Of several lines: what a program printed."""
+    """Texts of several lines, such as a program's output."""
     files: tuple[FileTable, ...]
     assertions: tuple[AssertionRow, ...]
 
@@ -64,8 +64,8 @@ def findings(result: EvaluationResult) -> Findings:
     metrics = {name: value for name, value in result.metrics.items() if value is not None or name not in _NOTHING}
     tables = {name: rows for name, rows in metrics.items() if _is_file_list(rows)}
     texts = {name: text for name, text in metrics.items() if isinstance(text, str) and "\n" in text.strip()}
-    told_elsewhere = {*tables, *(name + _OMITTED for name in tables), *texts, *_told_by_assertions(result)}
-    figures = [_figure(name, value) for name, value in metrics.items() if name not in told_elsewhere]
+    shown_elsewhere = {*tables, *(name + _OMITTED for name in tables), *texts, *_in_assertions(result)}
+    figures = [_figure(name, value) for name, value in metrics.items() if name not in shown_elsewhere]
     if result.usage is not None:
         figures += [Figure("Its own tokens", tokens(result.usage)), Figure("Its own cost", cost(result.usage))]
     return Findings(
@@ -76,8 +76,8 @@ def findings(result: EvaluationResult) -> Findings:
     )
 
 
-def _told_by_assertions(result: EvaluationResult) -> set[str]:
-    """A judge's scores and reasons are metrics, too; once is enough."""
+def _in_assertions(result: EvaluationResult) -> set[str]:
+    """Metrics that the assertions show already: a judge's scores and reasons."""
     metrics = result.metrics
     found = {each.name for each in result.assertions if each.name in metrics and metrics[each.name] == each.actual}
     reasons = metrics.get("reasons")
@@ -109,18 +109,18 @@ def _figure(name: str, value: Any) -> Figure:
 
 
 def _file_table(name: str, rows: Sequence[Mapping[str, Any]], omitted: Any) -> FileTable:
-    """`omitted`: how many files the evaluator itself left out of a long list."""
+    """`omitted` is the number of files that the evaluator itself left out."""
     more = omitted if isinstance(omitted, int) else 0
     if not all("similarity" in row for row in rows):
         return _table(label(name), rows[:MOST_CHANGED_FILES], max(0, len(rows) - MOST_CHANGED_FILES) + more)
-    differing = [row for row in rows if row["similarity"] != 1]  # files that are the same are no news
+    differing = [row for row in rows if row["similarity"] != 1]
     differing.sort(key=lambda row: (share(row["similarity"]) or 0.0, row["path"]))
     shown = differing[:LEAST_SIMILAR_FILES]
     return _table("Least similar files", shown, len(differing) - len(shown) + more)
 
 
 def _table(title: str, rows: Sequence[Mapping[str, Any]], left_out: int) -> FileTable:
-    keys = dict.fromkeys(["path", *(key for row in rows for key in row if key not in _TOLD_BY_OTHERS)])
+    keys = dict.fromkeys(["path", *(key for row in rows for key in row if key not in _IN_OTHER_COLUMNS)])
     columns = list(keys)[:_MOST_COLUMNS]
     return FileTable(
         title=title,
@@ -151,13 +151,13 @@ def _metric(name: str, value: Any) -> str:
 
 
 def _assertion(result: AssertionResult) -> AssertionRow:
-    nothing_said = result.expected is None and result.actual is None
-    is_score = isinstance(result.actual, float) or isinstance(result.expected, float)  # 1 of 1 files is none
+    no_values = result.expected is None and result.actual is None
+    is_score = isinstance(result.actual, float) or isinstance(result.expected, float)  # 1 of 1 files is not a score
     return AssertionRow(
         name=result.name,
         passed=result.passed,
         expected="" if result.expected is None else short_value(result.expected),
-        actual="" if nothing_said else short_value(result.actual),
+        actual="" if no_values else short_value(result.actual),
         message=result.message,
         score=share(result.actual) if is_score else None,
         threshold=share(result.expected) if is_score else None,

@@ -22,7 +22,7 @@ class ReportFormat(StrEnum):
 
     @property
     def file_name(self) -> str:
-        """The name of the report beside its results."""
+        """The name of the report next to its results."""
         return _FILE_NAMES[self]
 
 
@@ -55,7 +55,7 @@ def render_report(bundle: ResultsBundle, form: ReportFormat, results_file: Path)
 
 
 def write_report(bundle: ResultsBundle, form: ReportFormat, results_file: Path, output: Path | None = None) -> Path:
-    """Beside the results, or where `output` says. The path that was written."""
+    """Write the report next to the results, or to `output`. Returns its path."""
     target = results_file.parent / form.file_name if output is None else output
     target = target / form.file_name if target.is_dir() else target
     if target.exists() and results_file.exists() and target.samefile(results_file):
@@ -69,7 +69,7 @@ def write_report(bundle: ResultsBundle, form: ReportFormat, results_file: Path, 
 
 
 def write_text(target: Path, text: str) -> None:
-    """Write a file in one step; a pipe or a device is written to."""
+    """Write a file atomically; a pipe or a device is written to directly."""
     content = text.encode("utf-8", "replace")
     try:
         if target.exists() and not target.is_file():

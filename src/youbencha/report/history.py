@@ -1,4 +1,4 @@
-"""Summarise the runs of a workspace: what was run, how it went, what it took."""
+"""Summarise the runs of a workspace."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TO_THE_RIGHT = {"TOKENS", "COST", "TIME"}
 _LONGEST_CELL = 40
 
 _NO_FIGURE = 10**15
-"""A results file may hold anything. A larger number is not a figure of a run."""
+"""Larger numbers are not shown: a results file may contain anything."""
 
 
 class RunSummary(NamedTuple):
@@ -37,17 +37,17 @@ class RunSummary(NamedTuple):
     state: str
     """Its verdict; without one, `running`, `interrupted`, `died` or `unreadable`."""
     bundle: ResultsBundle | None
-    """Of a run that has no verdict, what was finished."""
+    """Without a verdict, what was finished."""
 
 
 def past_runs(roots: Iterable[Path], newest: int | None = None) -> list[RunSummary]:
-    """Return the runs, the newest first, those that died or cannot be read included."""
+    """Return the runs, the newest first, including those that died or cannot be read."""
     found = {run for root in roots for run in runs_below(root.absolute())}
     return [_read(run) for run in sorted(found, reverse=True)[:newest]]
 
 
 def table(runs: Sequence[RunSummary]) -> list[str]:
-    """Columns as wide as what is in them: the name of a run is there to be copied, and comes last."""
+    """Format a table with columns of the needed width. The name of a run, which users copy, is last."""
     rows = [_COLUMNS, *(_row(run) for run in runs)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(map(_cell, _COLUMNS, row, widths)).rstrip() for row in rows]
@@ -86,7 +86,8 @@ def _read(run: RunLocation) -> RunSummary:
 
 
 def _state(path: Path, bundle: ResultsBundle | None) -> str:
-    """Results are written from the beginning on, so that a kill loses nothing; they hold no verdict until the end."""
+    """The state of a run. Results are written from the start, so that a kill loses nothing, but have a verdict only at
+    the end."""
     if bundle is not None and bundle.execution.interrupted:
         return "interrupted"
     if bundle is not None and bundle.execution.complete:

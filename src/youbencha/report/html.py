@@ -1,7 +1,6 @@
-"""Render a run as one HTML page, with the changes and the agent's log that lie beside its results.
+"""Render a run as one HTML page, with the changes and the agent's log.
 
-Results may come from someone else: their paths lead nowhere but into their own directory, and no file is read whole
-whatever its size.
+Results may be untrusted: their paths are used only below their own directory, and files are read up to a limit.
 """
 
 from __future__ import annotations
@@ -74,20 +73,19 @@ class PhaseBar:
 
 
 def render_html(bundle: ResultsBundle, attachments: Attachments | None = None) -> str:
-    """Pure but for the template, which it reads once."""
     from markupsafe import Markup
 
-    beside = attachments or Attachments()
+    attachments = attachments or Attachments()
     style = (_HERE / "style.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    patch = read_patch(beside.diff) if beside.diff else None
+    patch = read_patch(attachments.diff) if attachments.diff else None
     return (
         _environment()
         .get_template("page.html")
         .render(
             bundle=bundle,
-            beside=beside,
-            style=Markup(style),  # noqa: S704 - our own file
+            attachments=attachments,
+            style=Markup(style),  # noqa: S704 - a trusted file
             policy=_POLICY.format(digest=digest),
             icon=_COLOURS[bundle.summary.overall_status],
             tiles=_tiles(bundle),
@@ -97,7 +95,7 @@ def render_html(bundle: ResultsBundle, attachments: Attachments | None = None) -
             hooks=_hooks(bundle),
             patch=patch,
             opened=_opened(patch.files) if patch else frozenset(),
-            timeline=timeline(beside.log) if beside.log else None,
+            timeline=timeline(attachments.log) if attachments.log else None,
             artifacts=figures.artifacts(bundle),
             figures=figures,
         )
@@ -121,19 +119,19 @@ def _environment() -> Environment:
 
 
 def _finalized(value: Any) -> Any:
-    """Before the escaping. Markup is a text, too, but a finished one."""
+    """Applied before escaping. Markup is a `str`, too, but already escaped."""
     if value is None:
         return UNKNOWN
     return visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
 def _code_apart(text: str | None) -> list[str]:
-    """Every second piece stood between backticks."""
+    """Split a text so that every second piece is what was between backticks."""
     return [UNKNOWN] if text is None else re.split(r"`([^`\n]+)`", text)
 
 
 def _link(path: str) -> str:
-    """Return a link to a file beside the report. After `./`, nothing in it can be a scheme or a host."""
+    """Return a link to a file next to the report. After `./`, nothing in it can be a scheme or a host."""
     return "./" + quote(path.replace("\\", "/").lstrip("/"), errors="replace")
 
 
@@ -187,7 +185,7 @@ def _most_used_tools(tools_used: dict[str, int] | None) -> str:
 
 
 def _phases(bundle: ResultsBundle) -> list[PhaseBar]:
-    """Parts of one line that is 1000 wide."""
+    """The phases as parts of a bar of width 1000."""
     spent = list(figures.phases(bundle))
     total = sum(each for _, each in spent) or 1
     phases, start = [], 0.0
@@ -210,13 +208,13 @@ def _unfolded(bundle: ResultsBundle) -> frozenset[int]:
 
 
 def _opened(files: Sequence[FilePatch]) -> frozenset[int]:
-    """Small changes are seen at once; a large file waits until it is asked for."""
+    """Return the files to show unfolded: the first few that are small."""
     return frozenset(at for at, file in enumerate(files) if at < _OPEN_FILES and len(file.rows) <= _OPEN_LINES)
 
 
 @dataclass(frozen=True)
 class Portion(Generic[Entry]):
-    """The beginning and the end of a list that is too long: how it started, and how it came out."""
+    """The beginning and the end of a list that is too long."""
 
     first: tuple[Entry, ...]
     left_out: int
@@ -228,7 +226,7 @@ class MessageEntry:
     role: str
     text: str
     headline: str
-    """What shows while it is folded; empty if it is short enough to stay open."""
+    """Shown while it is folded; empty if it is short enough to stay open."""
     moment: str
     nested: bool
 
@@ -245,16 +243,16 @@ class ToolEntry:
 
 @dataclass(frozen=True)
 class Timeline:
-    said: Portion[MessageEntry]
-    called: Portion[ToolEntry]
+    message_entries: Portion[MessageEntry]
+    call_entries: Portion[ToolEntry]
     messages: int
     calls: int
 
 
 def timeline(log: YouBenchaLog) -> Timeline:
     return Timeline(
-        said=_portion([*map(_said, _edges(log.messages))], len(log.messages)),
-        called=_portion([*map(_called, _edges(log.tool_calls))], len(log.tool_calls)),
+        message_entries=_portion([*map(_message_entry, _edges(log.messages))], len(log.messages)),
+        call_entries=_portion([*map(_tool_entry, _edges(log.tool_calls))], len(log.tool_calls)),
         messages=len(log.messages),
         calls=len(log.tool_calls),
     )
@@ -272,7 +270,7 @@ def _portion(shown: list[Entry], total: int) -> Portion[Entry]:
     return Portion(tuple(shown[:half]), total - len(shown), tuple(shown[half:]))
 
 
-def _said(message: Message) -> MessageEntry:
+def _message_entry(message: Message) -> MessageEntry:
     text = message.content.strip("\n")
     long = len(text) > _FOLDED_FROM or text.count("\n") > _FOLDED_LINES
     return MessageEntry(
@@ -284,7 +282,7 @@ def _said(message: Message) -> MessageEntry:
     )
 
 
-def _called(call: ToolCall) -> ToolEntry:
+def _tool_entry(call: ToolCall) -> ToolEntry:
     try:
         arguments: Any = json.loads(call.arguments)
     except (ValueError, RecursionError):
@@ -301,7 +299,7 @@ def _called(call: ToolCall) -> ToolEntry:
 
 
 def cut(text: str, limit: int = LONGEST_TEXT) -> str:
-    """Shorten a text, and say how much is missing."""
+    """Shorten a text, and add how much is missing."""
     return text if len(text) <= limit else f"{text[:limit]}\n… {count(len(text) - limit)} more characters"
 
 
@@ -310,14 +308,14 @@ class Attachments:
     diff: str | None = None
     diff_file: str | None = None
     diff_left_out: int = 0
-    """How many bytes of it were too many."""
+    """How many bytes of it were left out."""
     log: YouBenchaLog | None = None
     log_note: str | None = None
     """Why there is no log to show."""
 
 
 def read_attachments(directory: Path, bundle: ResultsBundle) -> Attachments:
-    """Read the changes and the log, as far as they are there."""
+    """Read the changes and the log, if they exist."""
     diff, diff_name, left_out = None, None, 0
     for name, file in _open_first(directory, bundle.artifacts.diff, DIFF_FILE):
         diff_name = name

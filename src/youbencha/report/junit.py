@@ -1,7 +1,7 @@
-"""JUnit XML, as CI systems read it: the agent and each evaluator are one test case.
+"""Render JUnit XML for CI systems: the agent and each evaluator are one test case.
 
-There is no one standard. This keeps to what they all take: counts that are right, times in seconds, at most one of
-failure, error and skipped in a test case, and no attribute that the stricter schemas do not know.
+There is no single standard. This uses only what all accept: correct counts, times in seconds, at most one of failure,
+error and skipped in a test case, and no attribute that the stricter schemas do not have.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def render_junit(bundle: ResultsBundle) -> str:
     counts = _counts(cases) | {"time": _seconds(bundle.execution.duration_ms)}
     root = ElementTree.Element("testsuites", {"name": "youbencha", **counts})
     suite = ElementTree.SubElement(root, "testsuite", {"name": _clean(suite_name), **counts})
-    suite.set("timestamp", bundle.execution.started_at[:19])  # the strict schemas take no fractions and no zone
+    suite.set("timestamp", bundle.execution.started_at[:19])  # strict schemas allow no fractions and no zone
     properties = ElementTree.SubElement(suite, "properties")
     for name, value in _properties(bundle).items():
         ElementTree.SubElement(properties, "property", {"name": name, "value": _clean(value)})
@@ -55,8 +55,8 @@ def render_junit(bundle: ResultsBundle) -> str:
 def _cases(bundle: ResultsBundle) -> list[_Case]:
     cases = [_agent(bundle, bundle.agent)] if bundle.agent is not None else []
     cases += map(_evaluator, bundle.evaluators)
-    red = any(case.result in ("failure", "error") for case in cases)
-    if bundle.summary.overall_status == "failed" and not red:  # whatever the reason, CI must not show it as green
+    any_failed = any(case.result in ("failure", "error") for case in cases)
+    if bundle.summary.overall_status == "failed" and not any_failed:  # CI must not show a failed run as passed
         reason = bundle.outcome.reason if bundle.outcome else "The run did not pass."
         cases.append(_Case("run", 0, "error", "verdict", reason))
     return cases
@@ -68,7 +68,7 @@ def _agent(bundle: ResultsBundle, agent: AgentRun) -> _Case:
     if bundle.outcome is not None and not bundle.outcome.valid:
         return _Case(name, spent, "error", bundle.outcome.name, bundle.outcome.reason, detail)
     if agent.status is None:
-        return _Case(name, spent, "skipped", message="The agent was not run to an end.")
+        return _Case(name, spent, "skipped", message="The agent did not finish.")
     if agent.status == "success":
         return _Case(name, spent)
     return _Case(name, spent, "failure", agent.status, f"The agent ended with {agent.status}.", detail)
@@ -97,7 +97,7 @@ def _failed_assertions(result: EvaluationResult) -> str:
 
 
 def _properties(bundle: ResultsBundle) -> dict[str, str]:
-    """Numbers as programs read them; what is unknown has no property."""
+    """Properties of the suite, with unformatted numbers; unknown values are left out."""
     agent, outcome = bundle.agent, bundle.outcome
     usage = agent.usage if agent else None
     values: dict[str, object] = {

@@ -1,7 +1,7 @@
 """Find and load results: of a file, its directory, a run, or the newest of all runs.
 
-Files of the original youBencha are upgraded, leniently: what was not written then is unknown now. Its tokens and costs
-are not taken over: they were guessed from the length of the text.
+Files of the original youBencha are upgraded; what they do not have is unknown. Their tokens and costs are ignored,
+because they were guessed from the length of the text.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ROLES = ("user", "assistant", "system")
 
 
 def find_results(path: Path) -> Path:
-    """Return the results file for a path. Where there are several runs, the newest counts."""
+    """Return the results file for a path; of several runs, that of the newest."""
     if path.is_file():
         return path
     if not path.exists():
@@ -56,7 +56,7 @@ def find_results(path: Path) -> Path:
 
 
 def load_results(path: Path) -> ResultsBundle:
-    """Load the results that `find_results` finds, those of the original youBencha included."""
+    """Load the results that `find_results` finds, including those of the original youBencha."""
     file = find_results(path)
     document = _document(file)
     if "identity" not in document:
@@ -65,7 +65,7 @@ def load_results(path: Path) -> ResultsBundle:
 
 
 class RunLocation(NamedTuple):
-    """The one that began last is the greatest; in the same second, the one whose results were written last."""
+    """A run, ordered by its start; within the same second, by when its results were written."""
 
     began: float
     written_ns: int
@@ -90,9 +90,9 @@ def runs_below(directory: Path) -> Iterator[RunLocation]:
 
 
 def _run(path: Path) -> RunLocation | None:
-    """Return a directory that has results, or has the name of a run: one without results must not be skipped.
+    """Return a directory as a run if it has results, or the name of a run: one without results must not be skipped.
 
-    An agent may have left one that cannot be read; or it is being removed in this moment.
+    It may be unreadable because of the agent, or may be removed at the same time.
     """
     made = run_started_at(path.name)
     began = made.timestamp() if made else None
@@ -119,19 +119,19 @@ def _document(file: Path) -> dict[str, Any]:
     if not text.strip():
         raise _invalid(file, "it is empty")
     try:
-        document = json.loads(text, parse_constant=lambda name: None)  # NaN says that nothing is known
+        document = json.loads(text, parse_constant=lambda name: None)  # NaN: unknown
         document = _without_surrogates(document) if _HALF_A_CHARACTER.search(text) else document
     except RecursionError as error:
         raise _invalid(file, "it is nested too deeply") from error
     except ValueError as error:  # besides wrong JSON: a number with too many digits
         raise _invalid(file, f"invalid JSON: {error}") from error
     if not isinstance(document, dict):
-        raise _invalid(file, "it holds no object")
+        raise _invalid(file, "it is not an object")
     return document
 
 
 def _without_surrogates(value: Any) -> Any:
-    """Escape halves of surrogate pairs: JSON may hold them (file names that are not text), models may not."""
+    """Escape lone surrogates: JSON may contain them (in file names that are not UTF-8), models may not."""
     match value:
         case str():
             return value.encode("utf-8", "backslashreplace").decode()
@@ -151,7 +151,7 @@ def _bundle(document: dict[str, Any], file: Path) -> ResultsBundle:
         return ResultsBundle.model_validate(document)
     except ValidationError as error:
         problems = error
-    # Keys of a version that is newer than this one: leaving them out loses nothing that could be shown.
+    # Ignore keys of a newer version, which could not be shown.
     for problem in problems.errors(include_url=False):
         if problem["type"] == "extra_forbidden":
             _remove(document, problem["loc"])
@@ -187,21 +187,21 @@ def _not_found(message: str) -> YouBenchaError:
 
 
 def _newest_has_none(newest: RunLocation, other: RunLocation | None) -> YouBenchaError:
-    """An older run is not reported in its place: it is not the one that was meant."""
-    message = f"The newest run, {newest.path}, has no {RESULTS_FILE}: it was ended before there were any, or goes on."
+    """The error for a newest run without results: an older one is not reported instead."""
+    message = f"The newest run, {newest.path}, has no {RESULTS_FILE}: it ended too early, or is still starting."
     if other is None:
         return _not_found(message)
-    hint = f"The newest run that has some is {other.path}: give its path to report it."
+    hint = f"The newest run with results is {other.path}: give its path to report it."
     return YouBenchaError("RESULTS_NOT_FOUND", message, hint=hint)
 
 
 def _invalid(file: Path, reason: str) -> YouBenchaError:
-    hint = "A results.json is what `yb run` and `yb eval` leave in a run's artifacts directory."
+    hint = "`yb run` and `yb eval` write results.json into a run's artifacts directory."
     return YouBenchaError("RESULTS_INVALID", f"{file} is not a valid results file: {reason}", hint=hint)
 
 
 def upgrade_results(old: Mapping[str, Any], run_id: str) -> dict[str, Any]:
-    """A document for ResultsBundle. What is missing and cannot be done without is left missing: the model says so."""
+    """Return a document for ResultsBundle. Missing required values stay missing: the model reports them."""
     case = _map(old.get("test_case") or old.get("suite"))
     execution = _map(old.get("execution"))
     moment = execution.get("completed_at") or execution.get("started_at")
@@ -220,7 +220,7 @@ def upgrade_results(old: Mapping[str, Any], run_id: str) -> dict[str, Any]:
 
 
 def upgrade_log(old: Mapping[str, Any]) -> dict[str, Any]:
-    """A document for YouBenchaLog: the conversation, and the tools that were called in it."""
+    """Return a document for YouBenchaLog: the conversation and its tool calls."""
     messages = [_map(each) for each in _list(old.get("messages"))]
     results = {each.get("tool_call_id"): each.get("content") for each in messages if each.get("role") == "tool"}
     calls = [_map(call) for each in messages for call in _list(each.get("tool_calls"))]
@@ -265,7 +265,7 @@ def _evaluator(old: Mapping[str, Any], moment: str | None) -> dict[str, Any]:
     verdicts = _verdicts(old.get("assertions"))
     if verdicts is not None:
         new["assertions"] = verdicts
-    elif old.get("assertions"):  # only what was asked for: whether each held, the file does not say
+    elif old.get("assertions"):  # the configured assertions without their results
         new["metrics"]["assertions"] = old["assertions"]
     return new
 
@@ -315,7 +315,7 @@ def _tool_call(call: Mapping[str, Any], results: Mapping[Any, Any]) -> dict[str,
 
 
 def _whole(record: dict[str, Any]) -> dict[str, Any]:
-    """JavaScript's numbers are not always whole; ours of milliseconds are."""
+    """Round milliseconds, which are not always whole numbers in JavaScript."""
     spent = record.get("duration_ms")
     return {**record, "duration_ms": round(spent)} if isinstance(spent, float) else record
 

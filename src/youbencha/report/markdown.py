@@ -1,4 +1,4 @@
-"""Render `report.md`, as GitHub shows it. Untrusted text stays text, in a table as anywhere."""
+"""Render `report.md` in GitHub's Markdown. Untrusted text is escaped, also in tables."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 _AGENT_IN_SHORT = frozenset({"Agent", "Agent status", "Model", "Tokens", "Cost"})
 
 _GAP = "&#8203;"
-"""Unseen, and enough to keep `@name` and `#1` from calling people and issues."""
+"""An invisible character that keeps `@name` and `#1` from becoming mentions and references."""
 
 _ESCAPED = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;", "\\": "&#92;", "@": "@" + _GAP, "#": "#" + _GAP}
 _ESCAPED |= {sign: f"\\{sign}" for sign in "`*_[]~"}
-"""Where a character would mean something to GitHub, a backslash or an entity takes its meaning away.
+"""Escapes for characters that have a meaning in GitHub's Markdown.
 
-Entities where a backslash is not enough: `\\|` ends a cell after another backslash.
+They are entities if a backslash is not enough: `\\|` ends a cell after another backslash.
 """
 
 _MEANINGFUL = re.compile(r"[&<>|\\`*_\[\]~]|@(?=\w)|#(?=\d)")
@@ -38,14 +38,13 @@ _LONGEST_BLOCK = 8000
 
 
 def render_markdown(bundle: ResultsBundle) -> str:
-    """Pure: the same bundle gives the same text."""
     sections = (*_title(bundle), *_summary(bundle), *_outcome(bundle), *_test_case(bundle), *_execution(bundle))
     sections += (*_agent(bundle), *_evaluators(bundle), *_hooks(bundle), *_artifacts(bundle))
     return "\n\n".join(sections) + "\n"
 
 
 def summary_table(bundle: ResultsBundle) -> str:
-    """Return the run on one screen."""
+    """Return the most important figures of the run."""
     sign = STATUS_SIGNS[bundle.summary.overall_status]
     rows = [
         Figure("Verdict", f"{sign} {figures.verdict(bundle)}"),
@@ -61,7 +60,7 @@ def summary_table(bundle: ResultsBundle) -> str:
 
 
 def verdict_table(bundle: ResultsBundle) -> str:
-    """Return a table with a line for each evaluator."""
+    """Return a table with a row for each evaluator."""
     rows = (
         (STATUS_SIGNS[each.status], escaped(each.evaluator), escaped(each.message), duration(each.duration_ms))
         for each in bundle.evaluators
@@ -110,7 +109,7 @@ def _agent(bundle: ResultsBundle) -> Iterator[str]:
     yield "## Agent"
     agent = bundle.agent
     if agent is None:
-        yield "No agent ran: a directory was judged as it is."
+        yield "No agent ran: a directory was judged."
         return
     yield _figure_table(figures.agent_figures(agent))
     if agent.tools_used:
@@ -238,16 +237,16 @@ def _error(error: EvaluationError) -> Iterator[str]:
 def escaped(text: str, limit: int = 300) -> str:
     """Escape a text for cells and sentences: one line, without markup."""
     text = _MEANINGFUL.sub(lambda found: _ESCAPED[found.group()], one_line(text, limit))
-    return text.replace("$", "&#36;") if text.count("$") > 1 else text  # one alone begins no formula
+    return text.replace("$", "&#36;") if text.count("$") > 1 else text  # two are needed for a formula
 
 
 def paragraph(text: str, limit: int = 2000) -> str:
-    """Escape a text for a line of its own: neither a heading, a list, nor a table."""
+    """Escape a text for a paragraph, so that it is not a heading, a list or a table."""
     return _BLOCK_START.sub(lambda found: f"{found[1]}&#{ord(found[2])};", escaped(text, limit))
 
 
 def code(text: str, limit: int = 300) -> str:
-    """Format a name, a path or a hash as code; as HTML where backticks would not hold."""
+    """Format a name, a path or a hash as code; as HTML if it contains backticks or a bar."""
     line = one_line(text, limit)
     if not line:
         return ""
@@ -257,13 +256,13 @@ def code(text: str, limit: int = 300) -> str:
 
 
 def block(text: str, language: str = "text") -> str:
-    """Format several lines as they are. The fence is longer than any in the text."""
+    """Format several lines as a code block. The fence is longer than any in the text."""
     body = shortened(visible(text[: _LONGEST_BLOCK * 2]), _LONGEST_BLOCK).strip("\n")
     fence = "`" * max(3, 1 + max((len(run) for run in _BACKTICKS.findall(body)), default=0))
     return f"{fence}{language}\n{body}\n{fence}"
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:
-    """Cells come escaped. Columns of `numbers` stand on the right."""
+    """Format a table of escaped cells. The columns in `numbers` are aligned to the right."""
     line = ["---:" if column in numbers else "---" for column in range(len(header))]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, line, *rows))

@@ -1,4 +1,4 @@
-"""A patch as git writes it -> files with their lines, no more of them than a page can show. Pure."""
+"""Parse git's patches into files and lines, as many as a page can show."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ def read_patch(text: str) -> Patch:
 
 
 def _files(text: str) -> Iterator[list[str]]:
-    """In a hunk every line has a sign before it, so only a header starts with these words."""
+    """Split the patch at the headers. In a hunk, every line has a sign before it, so only a header starts like this."""
     lines: list[str] = []
-    for line in text.split("\n"):  # not splitlines(), which also cuts at what a line may hold
+    for line in text.split("\n"):  # not splitlines(), which also splits at characters inside a line
         if line.startswith("diff --git "):
             if lines:
                 yield lines
@@ -118,7 +118,7 @@ def _file(lines: list[str], room: int) -> FilePatch:
 
 
 def _header(found: FilePatch, line: str) -> bool:
-    """Whether no header can follow."""
+    """Read a header line. Returns True if it is the last one."""
     word, _, rest = line.partition(" ")
     match word:
         case "---" | "+++" if rest != "/dev/null":
@@ -141,7 +141,7 @@ def _header(found: FilePatch, line: str) -> bool:
 
 
 def _path_of(header: str) -> str:
-    """`diff --git a/x b/x`: the second half. Only used where no later header names the file."""
+    """The second path in `diff --git a/x b/x`. Only used if no later header names the file."""
     names = header.removeprefix("diff --git ")
     if names.endswith('"'):
         return _unquoted(names[names.rfind(' "') + 1 :])[2:]
@@ -150,7 +150,7 @@ def _path_of(header: str) -> str:
 
 
 def _unquoted(name: str) -> str:
-    """Git puts a name with unusual bytes into quotes, as C would."""
+    """Decode a name with unusual bytes, which git quotes as C does."""
     if not (len(name) >= 2 and name.startswith('"') and name.endswith('"')):
         return name
     raw = _OCTAL.sub(_byte, name[1:-1].encode("utf-8", "surrogateescape"))

@@ -22,7 +22,7 @@ _MOST_ANNOTATIONS = 10
 """GitHub shows no more of one step."""
 
 _LONGEST_SUMMARY = 900_000
-"""GitHub takes 1 MiB from a step, and drops all of it if it is more."""
+"""GitHub accepts 1 MiB from a step, and drops all of it if it is more."""
 
 _IN_DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 
@@ -30,7 +30,7 @@ _IN_PROPERTIES = {**_IN_DATA, ":": "%3A", ",": "%2C"}
 
 
 def render_terminal(bundle: ResultsBundle, where: Path | None = None) -> list[tuple[str, str]]:
-    """Labels and values, each on one line: whatever is in them, it gives the terminal (or CI) no orders."""
+    """Return labels and values, each on one line, and without escape sequences or commands for CI."""
     lines = [("Verdict", figures.verdict(bundle))]
     if bundle.outcome is not None:
         lines.append(("Outcome", f"{bundle.outcome.name.replace('_', ' ')}: {bundle.outcome.reason}"))
@@ -56,7 +56,7 @@ def terminal_text(lines: Iterable[tuple[str, str]]) -> str:
 
 
 def _agent(agent: AgentRun) -> list[tuple[str, str]]:
-    """Return the agent's figures, the unknown ones in one line: a plain program has no tokens, cost or turns."""
+    """Return the agent's figures, with the unknown ones on one line: most of a plain program's are unknown."""
     shown = figures.agent_figures(agent)
     unknown = ", ".join(figure.label.lower() for figure in shown if figure.value == UNKNOWN)
     known = [(figure.label, figure.value) for figure in shown if figure.value != UNKNOWN]
@@ -64,7 +64,7 @@ def _agent(agent: AgentRun) -> list[tuple[str, str]]:
 
 
 def _what_to_do(agent: AgentRun, outcome: Outcome | None) -> list[tuple[str, str]]:
-    """About what kept the agent from succeeding: the reason that was just named, else the first error."""
+    """Return the hint for why the agent failed: of the error that is the outcome's reason, else of the first."""
     if agent.status == "success":
         return []
     errors = sorted(agent.errors, key=lambda error: outcome is None or error.message != outcome.reason)
@@ -72,7 +72,7 @@ def _what_to_do(agent: AgentRun, outcome: Outcome | None) -> list[tuple[str, str
 
 
 def _warnings(agent: AgentRun) -> list[tuple[str, str]]:
-    """Return the warnings: an agent that was denied its tools can still pass, and the reader has to see that."""
+    """Return the warnings: an agent that was denied its tools can still pass."""
     lines = [("Warning", warning.message) for warning in agent.warnings[:_MOST_WARNINGS]]
     more = len(agent.warnings) - len(lines)
     return [*lines, ("Warning", f"and {count(more)} more: see the report")] if more else lines
@@ -88,7 +88,7 @@ def _evaluator(result: EvaluationResult) -> str:
 
 
 def _plain(text: str, *, path: bool) -> str:
-    # Not every console knows a thin space. A path is never cut: people copy it.
+    # Not every console has a thin space. A path is not shortened: users copy it.
     return one_line(text.replace(THIN, " "), 4096 if path else _LONGEST)
 
 

@@ -24,7 +24,7 @@ from youbencha.spec.problems import KeyPath, Position, Step, dotted, problems_of
 
 MAX_BYTES = 1024 * 1024
 MAX_NODES = 250_000
-"""With every alias expanded. A test case has hundreds; a file with more is a bomb or not a configuration."""
+"""With every alias expanded. A test case has hundreds; a file with this many is a bomb or not a configuration."""
 
 _PREFIX = "tag:yaml.org,2002:"
 _TEXT_TAGS = ("str", "timestamp", "value")
@@ -49,7 +49,7 @@ class Document(NamedTuple):
     what: str
     """How errors name the file: "The test case"."""
     root: Any = None
-    """The data as ruamel built them: they hold the positions."""
+    """The data as ruamel built them, with positions."""
     start: Position = _START
 
     def locate(self, path: Sequence[Step], at_key: bool = False) -> Position:
@@ -72,7 +72,7 @@ class Document(NamedTuple):
         kind: ProblemKind = "invalid",
         at_key: bool = False,
     ) -> Problem:
-        """A problem that the model cannot know of, with its position: a value's, or with `at_key` its key's."""
+        """A problem that the model does not find, at the position of a value, or with `at_key` of its key."""
         if self.root is None:  # not read from text
             return Problem(dotted(path), message, hint, file=self.file, kind=kind)
         at = self.locate(path, at_key or kind == "unknown_key")
@@ -120,7 +120,7 @@ def parse_yaml_model(
     file: Path | None = None,
     context: Mapping[str, Any] | None = None,
 ) -> Model:
-    """Read text into a model; `file` is only named in the problems, and its suffix tells JSON from YAML.
+    """Read text into a model; `file` is only named in problems, and its suffix distinguishes JSON from YAML.
 
     `context` is passed to the model's validators.
     """
@@ -137,9 +137,9 @@ def read_document(path: Path, *, code: str, what: str) -> Document:
 
 
 def parse_document(text: str, *, code: str, what: str, file: Path | None = None) -> Document:
-    """Read text; `file` is only named in the problems, and its suffix tells JSON from YAML."""
+    """Read text; `file` is only named in problems, and its suffix distinguishes JSON from YAML."""
     if file is not None and file.suffix.lower() == ".json":
-        text = text.replace("\t", " ")  # JSON may be indented with tabs, YAML not; no JSON string holds a bare tab
+        text = text.replace("\t", " ")  # JSON may be indented with tabs, YAML not; a JSON string has no bare tab
     yaml = YAML(typ="safe", pure=True)  # for its scanner, which is faster than the one that keeps comments
     yaml.Constructor = _Constructor
     try:
@@ -230,7 +230,7 @@ class _Constructor(RoundTripConstructor):
         node.value = list(entries.values())
 
     def _check_tags_and_keys(self, root: Node) -> None:
-        """Refuse tags, keys that are not scalars, and keys given twice: all of them at once."""
+        """Refuse tags, keys that are not scalars, and keys given twice, in one error."""
         problems: list[Problem] = []
         seen: set[int] = set()
         todo: list[tuple[KeyPath, Node]] = [((), root)]
@@ -314,7 +314,7 @@ def _plain(value: Any) -> Any:
 
 
 def _join_surrogates(text: str) -> str:
-    """JSON writes a character beyond U+FFFF as two escapes, which YAML takes for two characters."""
+    """Join surrogates: JSON writes a character beyond U+FFFF as two escapes, which YAML reads as two characters."""
     if not any("\ud800" <= character <= "\udfff" for character in text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

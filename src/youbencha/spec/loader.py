@@ -41,7 +41,7 @@ class NamedEvaluator(NamedTuple):
 
 
 class LocatedEvaluator(NamedTuple):
-    """An evaluator, and where it is written: in the test case, or in a file of its own."""
+    """An evaluator, and where it is written: in the test case, or in a separate file."""
 
     name: str
     config: Mapping[str, Any]
@@ -84,7 +84,7 @@ class Loaded(NamedTuple, Generic[Case]):
 class UncheckedParts(NamedTuple):
     """What only adapters and evaluators can check: their own options.
 
-    Read even from an invalid file, so that a person sees all problems at once.
+    Read even from an invalid file, so that all problems are reported at once.
     """
 
     document: Document
@@ -179,7 +179,7 @@ def _substituted(document: Document, variables: Mapping[str, Any]) -> tuple[Docu
 
     def on_undefined(path: tuple[Step, ...], name: str) -> None:
         in_free_text = any(path[: len(prefix)] == prefix for prefix in _FREE_TEXT)
-        message = f"${{{name}}} is not defined" + (", and stays as it is" if in_free_text else "")
+        message = f"${{{name}}} is not defined" + (", and stays unchanged" if in_free_text else "")
         hint = f"define it under `variables` in .youbencharc, or give --var {name}=VALUE"
         problem = document.problem(path, message, did_you_mean(name, variables) or hint)
         (literal if in_free_text else undefined).append(problem)

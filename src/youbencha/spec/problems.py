@@ -1,4 +1,4 @@
-"""Turn pydantic's errors into problems that a person can fix. No message quotes a value: it may be a secret."""
+"""Turn pydantic's errors into problems that a user can fix. No message quotes a value: it may be a secret."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class _LocatedError(NamedTuple):
     error: Mapping[str, Any]
     location: ErrorLocation
     wanted: tuple[str, ...] = ()
-    """What each member of a union would have taken, when none of them takes this kind of value."""
+    """The kinds of value that the members of a union accept, if none accepts this kind."""
 
 
 def problems_of(exc: ValidationError, model: type[BaseModel], *, locate: Locate | None = None) -> list[Problem]:
@@ -113,7 +113,7 @@ def _likely_member(group: Sequence[_LocatedError], at: KeyPath, depth: int) -> l
 
 
 def _kind_of_member(branch: Sequence[_LocatedError], at: KeyPath) -> str | None:
-    """The kind of value that this member takes, if all that is wrong is that the value is of another kind."""
+    """The kind of value that this member accepts, if the only error is that the value is of another kind."""
     first = branch[0].error
     at_union_itself = len(branch) == 1 and len(first["loc"]) == len(at) + 1
     return _expected_kind(first) if at_union_itself else None
@@ -300,12 +300,12 @@ _SENTENCES: Mapping[str, str] = {
     "less_than": "must be less than {lt:,}",
     "less_than_equal": "must be at most {le:,}",
     "multiple_of": "must be a multiple of {multiple_of}",
-    "string_unicode": "is not valid Unicode: it holds half of a surrogate pair",
+    "string_unicode": "is not valid Unicode: it contains a lone surrogate",
     "string_too_short": "must have at least {min_length:,} characters",
     "string_too_long": "must have at most {max_length:,} characters",
     "string_empty": "must not be empty",
     "string_pattern_mismatch": "must match {pattern}",
-    "too_short": "must have at least {min_length} of them, has {actual_length}",
+    "too_short": "must have at least {min_length}, has {actual_length}",
     "too_long": "must have at most {max_length} items, has {actual_length}",
     "union_tag_not_found": "is required",
     "union_tag_invalid": "must be {expected}",

@@ -14,7 +14,7 @@ Home = Literal["auto", "fresh", "own"]
 AgentFrom = Literal["toolbox", "image"]
 
 DEFAULT_IMAGE = "node:20-bookworm"
-"""The image of the Thunderdome's documents; besides Node, it has git, Python and a compiler."""
+"""The image in Thunderdome's documentation; besides Node, it has git, Python and a compiler."""
 
 _UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 _SIZE = r"^(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?$"

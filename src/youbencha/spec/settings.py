@@ -2,7 +2,7 @@
 
 A project's settings override the user's, and both override the defaults. The user's file is in the home directory.
 The project's is in the current directory or, inside a git repository, in the nearest directory above it up to the
-repository's root. Outside of a repository nothing above is looked at: a file there could be another user's.
+repository's root. Outside of a repository, directories above are not searched: a file there could be another user's.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Settings(StrictModel):
     log_level: Literal["debug", "info", "warn", "error"] = "info"
     keep_workspace: bool = True
     variables: dict[VariableName, str | int | float | bool] = Field(default_factory=dict)
-    """What `${NAME}` stands for in a test case."""
+    """Values for `${NAME}` in a test case."""
     agent: AgentSettings = AgentSettings.model_construct()
     evaluators: EvaluatorSettings = EvaluatorSettings.model_construct()
     gateway: Gateway = GatewaySpec.model_construct()
@@ -200,7 +200,7 @@ def _read_all(files: tuple[Path, ...]) -> dict[Path, dict[str, Any]]:
 
 
 def read_settings(file: Path) -> dict[str, Any]:
-    """The validated values of one file, which may be empty or hold only comments."""
+    """The validated values of one file, which may be empty or have only comments."""
     document = read_document(file, code=CODE, what=WHAT)
     if document.data is None:
         return {}
@@ -251,10 +251,10 @@ _TEMPLATE = """\
 # A project's settings override those in your home directory; a test case's own override both.
 # Relative paths start at this file.
 
-# Where runs take place and leave their results.
+# Where runs and their results are stored.
 # workspace_dir: .youbencha-workspace
 
-# Where `yb eval` leaves its results.
+# Where `yb eval` writes its results.
 # output_dir: .youbencha-eval
 
 # Where mirrors of repositories are kept; by default in your cache directory.
@@ -266,10 +266,10 @@ _TEMPLATE = """\
 # debug, info, warn or error.
 # log_level: info
 
-# false: the checkouts of a run are removed at its end; its results stay.
+# false: the agent's files are removed after a run; its results stay.
 # keep_workspace: true
 
-# What ${NAME} stands for in a test case. Keep secrets in the environment instead.
+# Values for ${NAME} in a test case. Keep secrets in the environment instead.
 # variables:
 #   TEAM: platform
 
@@ -278,7 +278,7 @@ _TEMPLATE = """\
 #   timeout_ms: 300000
 #   model: sonnet
 
-# How many evaluators may work at once.
+# How many evaluators may run at the same time.
 # evaluators:
 #   max_concurrent: 4
 

@@ -30,13 +30,13 @@ Scalar = str | int | float | bool
 Data = MutableMapping[str, Any]
 
 _LONGEST_NUMBER = 18
-"""Beyond, a float would lose digits."""
+"""A longer float would lose digits."""
 
 
 def set_value(file: Path, key: str, text: str, *, as_text: bool = False) -> Scalar:
     """Write one setting, to a new file if there is none, and return its value.
 
-    Other mistakes in the file do not matter: a person can fix them one at a time.
+    Other mistakes in the file are ignored, so that they can be fixed one at a time.
     """
     value = parse_setting(key, text, as_text=as_text)
     before = read_document(file, code=CODE, what=WHAT) if file.exists() else _parsed("", file)
@@ -47,7 +47,7 @@ def set_value(file: Path, key: str, text: str, *, as_text: bool = False) -> Scal
 
 
 def unset_value(file: Path, key: str) -> bool:
-    """Remove one setting; return whether it was there. Works on a file with mistakes: it is a way to fix them."""
+    """Remove one setting; return whether it was set. Works on a file with mistakes, to fix them."""
     if not file.exists():
         return False
     before, path = read_document(file, code=CODE, what=WHAT), key.split(".")
@@ -75,7 +75,7 @@ def check_key(key: str) -> None:
 
 
 def parse_setting(key: str, text: str, *, as_text: bool = False) -> Scalar:
-    """The value that a text on the command line means for a setting: a number or boolean if it takes one, else text."""
+    """Parse a value from the command line: a number or boolean if the setting takes one, else text."""
     check_key(key)
     value = text if as_text else _scalar(text)
     problems = _value_problems(key, value)
@@ -87,7 +87,7 @@ def parse_setting(key: str, text: str, *, as_text: bool = False) -> Scalar:
 
 
 def _scalar(text: str) -> Scalar:
-    """Only what would be written the same again is a number: 3.10 is a version, and 007 a name."""
+    """Parse a boolean or a number. A number must be in its normal form: 3.10 is a version, and 007 a name."""
     if text in ("true", "false"):
         return text == "true"
     for kind, pattern in ((int, r"-?\d+"), (float, r"-?\d+\.\d+")):
@@ -171,7 +171,7 @@ def _edited_yaml(text: str, path: Sequence[str], value: Scalar | None) -> str:
 
 
 def _change(root: Data, path: Sequence[str], value: Scalar | None) -> str:
-    """Set an entry, or remove it if the value is None; return the comments that no entry is left to keep."""
+    """Set an entry, or remove it if the value is None; return comments that have no entry left to be attached to."""
     if value is None:
         return _remove(root, path)
     _set(root, path, PlainScalarString(value) if isinstance(value, str) else value)
@@ -179,7 +179,7 @@ def _change(root: Data, path: Sequence[str], value: Scalar | None) -> str:
 
 
 def _set(root: Data, path: Sequence[str], value: Any) -> None:
-    """Set a value, in new groups if need be. A new entry comes directly below the last one of its group."""
+    """Set a value, in new groups if needed. A new entry comes directly below the last one of its group."""
     group, (key, *rest) = root, path
     while rest and isinstance(group.get(key), MutableMapping):
         group, (key, *rest) = group[key], rest
@@ -212,8 +212,8 @@ def _remove(root: Data, path: Sequence[str]) -> str:
     return ""
 
 
-# Ruamel keeps the blank lines and comments below an entry as part of the comment at its end. They are about what comes
-# next, so they must neither be removed with the entry nor separate it from a new one below it.
+# Ruamel attaches the blank lines and comments below an entry to that entry. They belong to what follows, so they must
+# neither be removed with the entry nor separate it from a new one below it.
 
 _ABOVE = 1
 """Index of the comments above a key in ruamel's list of its comments."""

@@ -71,7 +71,7 @@ class DatabaseConfig(StrictModel):
     output_path: Line
     include_full_bundle: bool = True
     append: bool = True
-    """False: replace what is there by this result."""
+    """False: replace the contents with this result."""
     table: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = "results"
     """SQLite only."""
 
@@ -108,7 +108,7 @@ class AgentSpec(StrictModel):
     type: Line
     agent_name: Line | None = None
     model: Annotated[Line, Field(pattern=r"^[^-\s]\S*$")] | None = None
-    """Any name: only the provider knows whether there is such a model."""
+    """Any name: only the provider knows whether it exists."""
     version: Line | None = None
     """Version of the agent's CLI, from the toolbox."""
     config: dict[str, Any] = Field(default_factory=dict)
@@ -120,10 +120,10 @@ class AgentSpec(StrictModel):
 class TestCase(StrictModel):
     """A test case (`testcase.yaml`)."""
 
-    __test__ = False  # pytest takes the name for that of a test class
+    __test__ = False  # its name makes pytest collect it
 
     version: Any = None
-    """Version of the format, in older files. Ignored."""
+    """Format version in older files; ignored."""
     name: Name | None = None
     """Defaults to the file's name."""
     description: Description = ""
@@ -194,7 +194,7 @@ class AgentOverride(NamedTuple):
 
 
 def _without(agent: dict[str, Any], name: str) -> dict[str, Any]:
-    """Remove a key, which may be beside `config` or in it."""
+    """Remove a key, which may be next to `config` or in it."""
     rest = {key: value for key, value in agent.items() if key != name}
     config = rest.get("config")
     if isinstance(config, Mapping) and name in config:

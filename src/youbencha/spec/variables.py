@@ -16,9 +16,9 @@ OnUndefined = Callable[[tuple[Step, ...], str], None]
 def substitute_tree(
     value: Any, variables: Mapping[str, Any], on_undefined: OnUndefined, *, path: tuple[Step, ...] = ()
 ) -> Any:
-    """Replace every defined `${NAME}` in the texts of a tree; an undefined one stays as it is.
+    """Replace every defined `${NAME}` in the texts of a tree; an undefined one stays unchanged.
 
-    A text that is nothing but one reference becomes the variable's value: a number stays a number.
+    A text that is only a reference becomes the variable's value: a number stays a number.
     """
     if isinstance(value, str):
         return _substitute_text(value, variables, lambda name: on_undefined(path, name)) if "${" in value else value

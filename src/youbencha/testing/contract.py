@@ -84,7 +84,7 @@ class AdapterContract:
         assert kit.late_s < _DEADLINE_MARGIN_S
         assert result.status == "timeout"
         assert result.exit_code != 0
-        assert MARKER in result.output  # what was said before the deadline is kept
+        assert MARKER in result.output  # the output before the deadline is kept
         assert any("timeout" in error.message.lower() for error in result.errors)
 
     @pytest.mark.asyncio

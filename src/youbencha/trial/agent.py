@@ -1,4 +1,4 @@
-"""Run the agent of a trial, and take the run directory back when it has ended.
+"""Run the agent of a trial, and reclaim the run directory when it has ended.
 
 The order matters: the agent's processes are frozen, its key is ended, the run directory is reclaimed, the gateway
 reports, and only then is the log normalised.
@@ -118,7 +118,7 @@ def sha256_of(path: Path, cache_dir: Path) -> str | None:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return None
-    with contextlib.suppress(OSError):  # it is only slower without
+    with contextlib.suppress(OSError):  # without the cache, it is only slower
         cached.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(cached, f"{version}\n{digest}\n".encode())
     return digest

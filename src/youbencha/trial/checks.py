@@ -1,4 +1,4 @@
-"""Check what the models cannot: the options of adapters, evaluators and hooks; and advise on what is valid but odd."""
+"""Check the options of adapters, evaluators and hooks, which the models cannot, and warn about unusual ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from youbencha.evaluators.base import ReadsEnvironment
 from youbencha.spec import EvalConfig, Loaded, LocatedEvaluator, TestCase, UncheckedParts
 
 _AGENT_KEYS = ("agent_name", "version")
-"""Keys beside `config` that the adapter gets as part of its configuration."""
+"""Keys next to `config` that the adapter gets as part of its configuration."""
 
 _HOOKS = ("pre_execution", "post_evaluation", "post_evaluators")
 
@@ -33,10 +33,10 @@ def check_parts(parts: UncheckedParts, env: Mapping[str, str] | None = None) -> 
 
 
 def adapter_config(agent: Mapping[str, Any]) -> dict[str, Any]:
-    """The adapter's configuration: `config`, and those keys beside it that are the adapter's."""
+    """The adapter's configuration: `config`, and the adapter's keys next to it."""
     config = agent.get("config")
-    beside = {name: agent[name] for name in _AGENT_KEYS if agent.get(name) is not None}
-    return {**(config if isinstance(config, Mapping) else {}), **beside}
+    outside = {name: agent[name] for name in _AGENT_KEYS if agent.get(name) is not None}
+    return {**(config if isinstance(config, Mapping) else {}), **outside}
 
 
 def _agent_problems(parts: UncheckedParts, agent: Mapping[str, Any]) -> list[Problem]:
@@ -64,8 +64,8 @@ def _conflicts(parts: UncheckedParts, agent: Mapping[str, Any]) -> Iterator[Prob
 
 def _in_agent(parts: UncheckedParts, agent: Mapping[str, Any], problem: Problem) -> Problem:
     steps = _steps(problem.path)
-    is_beside = bool(steps) and steps[0] in _AGENT_KEYS and agent.get(str(steps[0])) is not None
-    path = ("agent", *steps) if is_beside else ("agent", "config", *steps)
+    is_outside = bool(steps) and steps[0] in _AGENT_KEYS and agent.get(str(steps[0])) is not None
+    path = ("agent", *steps) if is_outside else ("agent", "config", *steps)
     return parts.document.problem(path, problem.message, problem.hint, kind=problem.kind)
 
 
@@ -101,7 +101,7 @@ def _steps(path: str) -> tuple[str | int, ...]:
 
 
 def advice_on(loaded: Loaded[TestCase] | Loaded[EvalConfig], *, thorough: bool = False) -> list[Problem]:
-    """Everything worth a warning. `thorough` adds what is often intended."""
+    """Warnings about a valid configuration. `thorough` adds what is often intended."""
     return [*_usual(loaded), *(_thorough(loaded) if thorough else ())]
 
 

@@ -1,4 +1,4 @@
-"""What the trials of a process share (`Host`), and what one trial works with (`TrialContext`)."""
+"""`Host`, which the trials of a process share, and `TrialContext`, the state of one trial."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Host:
-    """The process that trials run in. Make one, and give it to each trial; for one event loop.
+    """The process that trials run in. Make one for an event loop, and give it to each trial.
 
     Branches and tags of a repository are read once, so that all trials of a host start from the same commit.
     """
@@ -62,7 +62,7 @@ class Host:
     async def open_repository(
         self, source: str, *, base: Path, branch: str | None, commit: str | None, progress: StepProgress
     ) -> Repository:
-        """As `workspace.open_repository`, without asking again for references that are known."""
+        """Open a repository as `workspace.open_repository` does, without fetching known references again."""
         from youbencha.workspace import open_repository
         from youbencha.workspace.source import read_source
 
@@ -82,13 +82,13 @@ class Host:
         return repository
 
     async def remove_orphaned_directories(self, directory: RunDirectory) -> None:
-        """Remove what dead runs left beside this run's directories, once for each parent directory."""
-        from youbencha.workspace.prune import clear_left_behind
+        """Remove what dead runs left next to this run's directories, once for each parent directory."""
+        from youbencha.workspace.prune import remove_all_orphaned
 
         parents = (directory.path.parent, directory.private.parent)
         if self._cleanup and parents not in self._cleaned:
             self._cleaned.add(parents)
-            await asyncio.to_thread(clear_left_behind, *parents)
+            await asyncio.to_thread(remove_all_orphaned, *parents)
 
     @contextlib.asynccontextmanager
     async def removing_orphaned_containers(self) -> AsyncIterator[None]:

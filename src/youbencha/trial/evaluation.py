@@ -65,7 +65,7 @@ async def evaluate_all(
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """A directory name for each evaluator, different also where two have the same name."""
+    """A directory name for each evaluator, unique even if two have the same name."""
     taken: set[str] = set()
     unique = []
     for name in names:

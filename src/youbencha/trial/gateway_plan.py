@@ -78,7 +78,7 @@ def plan_gateway(
     external_litellm = spec.type == "litellm" and spec.litellm.url is not None
     upstreams = {} if replays or external_litellm else find_upstreams(spec, env)
     provider = adapter.gateway_provider(model, agent_env)
-    # With `auto`, a program that may speak any API gets a gateway only where it can reach nothing else.
+    # With `auto`, a program that may use any API gets a gateway only if it can reach nothing else.
     useful = provider in upstreams if provider else gateway_only and bool(upstreams)
     if not required and not useful:
         return None
@@ -96,7 +96,7 @@ def plan_gateway(
 
 
 def _own_first(upstreams: Mapping[Provider, Upstream], own: Provider | None) -> dict[Provider, Upstream]:
-    """The agent's own upstream first: LiteLLM sends models that it does not know to the first."""
+    """Put the agent's own upstream first: LiteLLM sends unknown models to the first."""
     return dict(sorted(upstreams.items(), key=lambda item: item[0] != own))
 
 
@@ -112,7 +112,7 @@ def _with_options(spec: GatewaySpec, options: GatewayOptions) -> GatewaySpec:
 
 
 def _needed_for(spec: GatewaySpec) -> str | None:
-    """What the configuration contains that only a gateway can do."""
+    """Which configured feature requires a gateway, if any."""
     if spec.cassette is not None:
         return "a cassette"
     capped = any(cap is not None for caps in spec.caps.values() for cap in caps)

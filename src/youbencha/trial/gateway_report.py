@@ -1,4 +1,4 @@
-"""What went through the gateway, as results report it, beside the agent's own count. Pure."""
+"""Report what went through the gateway, and compare it with the agent's own count."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from youbencha.trial.gateway_plan import GatewayPlan
 from youbencha.usage import Tokens
 
 _TOLERANCE = 100
-"""Tokens: some agents count by themselves, not exactly as the provider does."""
+"""Tokens: some agents count tokens themselves, and not exactly as the provider does."""
 
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens")
 
 
 def usage_in(totals: ModelTotals) -> Usage:
-    """Without a request, nothing was used, which is a number. A missing price leaves the sum unknown."""
+    """The usage: 0 without a request. A missing price makes the cost unknown."""
     if totals.requests == 0:
         return usage_of(Tokens(0, 0, 0, 0), 0.0, partial=False, cost_source="gateway")
     cost = None if totals.unpriced or totals.cost_usd is None else float(totals.cost_usd)
@@ -67,7 +67,7 @@ def tokens_outside_gateway(difference: UsageDifference | None) -> int:
 
 
 def main_model(report: GatewayReport) -> str | None:
-    """Return the model that wrote most: small jobs go to smaller models."""
+    """Return the model with the most output: agents also use smaller models for side requests."""
     written = {name: use.usage.output_tokens or 0 for name, use in report.models.items()}
     return max(written, key=lambda name: written[name], default=None)
 

@@ -44,7 +44,7 @@ _MAX_FINAL_REFUSALS = 3
 """More than one, because each subagent makes its own requests."""
 
 _MAX_MISMATCH_FILES = 10
-"""The first shows the cause; the others usually follow from it."""
+"""The first shows the cause; the others are usually consequences."""
 
 
 @asynccontextmanager
@@ -193,9 +193,9 @@ class TrialGateway:
         on_event: EventSink,
         env: Mapping[str, str],
     ) -> None:
-        """`running` closes what is the trial's own: its ledger, and the gateway if it is not shared."""
+        """`running` closes what belongs to the trial: its ledger, and the gateway if it is not shared."""
         self.stop = asyncio.Event()
-        """Set when the agent cannot get any further: it is refused for good, or the gateway has failed."""
+        """Set when the agent cannot continue: its requests are refused for good, or the gateway has failed."""
         self._gateway = gateway
         self._plan = plan
         self._directory = directory

@@ -180,9 +180,9 @@ class RecordingContents(NamedTuple):
 
 
 def preview_recording(plan: Plan) -> RecordingContents | None:
-    """Preview a replay; None if nothing will be answered from a cassette. Raises YouBenchaError if it is unusable.
+    """Preview a replay; None if no cassette will be replayed. Raises YouBenchaError if it is unusable.
 
-    Requests are known only when they are made, so a replay may fail although nothing is missing here.
+    The requests are not known in advance, so a replay may fail although nothing is missing here.
     """
     gateway = plan.gateway
     if gateway is None or gateway.spec.cassette is None or gateway.cassette_dir is None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from youbencha.trial.gateway_session import TrialGateway
 
 _PLACEHOLDER_ACCESS = GatewayAccess("http://127.0.0.1:9", "sk-yb-not-yet")
-"""Stands in for the real one in the check whether an agent would be ready with it."""
+"""Used in place of the real one to check whether the agent is ready."""
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""The results of a trial: what is recorded while it runs (`RunRecord`), and the files made of that (`ResultFiles`)."""
+"""The results of a trial: what is recorded while it runs (`RunRecord`), and the files (`ResultFiles`)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ Record = TypeVar("Record", bound=BaseModel)
 
 @dataclass(kw_only=True)
 class RunRecord:
-    """What is known of a run so far."""
+    """What is known about a run so far."""
 
     run_id: str
     workspace_dir: Path
@@ -93,7 +93,7 @@ class TrialResult(NamedTuple):
 
 
 class ResultFiles:
-    """Writes `results.json` and the files beside it, atomically and without secrets."""
+    """Writes `results.json` and the files next to it, atomically and without secrets."""
 
     def __init__(self, artifacts: Path, record: RunRecord, redactor: Redactor) -> None:
         self._artifacts = artifacts
@@ -313,7 +313,7 @@ def _gateway_files(gateway: GatewayReport) -> tuple[str, ...]:
 
 
 def without_secrets(record: Record, redactor: Redactor) -> Record:
-    """The record with every secret in it masked: in names of files and models, and in messages.
+    """Mask every secret in the record: in names of files and models, and in messages.
 
     Structural values stay: a password that happens to be `passed` must not make the results unreadable.
     """

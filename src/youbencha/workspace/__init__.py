@@ -1,10 +1,10 @@
-"""The directory an agent works in: where it comes from, how it was at the start, and what changed since.
+"""The directory an agent works in: check it out, take a snapshot at the start, and determine the changes.
 
 repository = await open_repository("https://host/some/repo", base=Path.cwd(), branch="main")
 with RunDirectory.create(Path(".youbencha-workspace")) as run:
     await repository.check_out(run.modified)
     start = await repository.snapshot(run.modified, run.private / "start.git")
-    ...  # what prepares the tree for the agent; if anything did: start = await start.retake()
+    ...  # prepare the tree for the agent; if that changed anything: start = await start.retake()
     run.hand_over()
     ...  # the agent
     tampering = run.reclaim()

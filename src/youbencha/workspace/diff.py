@@ -1,8 +1,8 @@
-"""What an agent changed, as data: git's answer parsed, and a comparison for what git cannot hold.
+"""Parse git's list of changes, and compare files that git cannot handle.
 
-One answer of git holds the list of files, their lines and the patch. git reads a file whole to record it, and again to
-show it in a patch: one of 2 GB would end the run. Files that are too large, and paths that are too long, are compared
-by their hashes, never stored, and in no patch.
+One answer of git has the list of files, their lines and the patch. git reads a whole file into memory to record it, and
+again to show it in a patch: a file of 2 GB would end the run. Files that are too large, and paths that are too long,
+are compared by their hashes; they are not stored, and not in the patch.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from youbencha.workspace.walk import open_up_to, unreadable
 
 ChangeKind = Literal["added", "modified", "deleted", "type_changed"]
 
-HOW = (
+DIFF_OPTIONS = (
     *("--raw", "--numstat", "-p", "-z", "--binary", "--full-index"),
     *("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--no-relative"),
 )
-"""What to ask git for. Renames are a deletion and an addition: what counts as one is a matter of taste."""
+"""Options of `git diff`. A rename is a deletion and an addition: git's detection of renames is only a heuristic."""
 
 _KINDS: Mapping[bytes, ChangeKind] = {b"A": "added", b"M": "modified", b"D": "deleted", b"T": "type_changed"}
 
@@ -36,10 +36,10 @@ _CHUNK = 1 << 20
 _BINARY = b"-"
 
 LARGE = 64 * 1024 * 1024
-"""Bytes. What is larger is too large."""
+"""In bytes. Larger files are too large."""
 
 _READ_AT_MOST = 8 * 1024 * 1024 * 1024
-"""Bytes, of all files together. A file of a terabyte that is all hole is made in no time, but not read."""
+"""In bytes, for all files together. A sparse file of a terabyte is created quickly, but takes long to read."""
 
 _LINK, _FILE, _PROGRAM, _DIRECTORY = "120000", "100644", "100755", "040000"
 
@@ -48,10 +48,10 @@ _SHA256_LENGTH = 64
 
 class FileChange(NamedTuple):
     path: str
-    """Below the tree, with forward slashes; bytes that are no UTF-8 are surrogate-escaped."""
+    """Relative to the tree, with forward slashes; bytes that are not UTF-8 are surrogate-escaped."""
     kind: ChangeKind
     additions: int | None
-    """Lines. None for a binary file, which has none, and for one that is too large to be read."""
+    """Lines. None for a binary file, and for one that is too large."""
     deletions: int | None
 
     @property
@@ -64,19 +64,18 @@ class FileChange(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """The difference between how a tree was and how it is now. What lies inside any `.git` is not looked at."""
+    """The difference between a tree at the start and now, without anything inside a `.git`."""
 
     files: tuple[FileChange, ...]
-    """In the order of their paths."""
+    """Sorted by path."""
     patch_file: Path
-    """The same as a patch that `git apply` takes: binary files and modes included, but for what is left out of it."""
+    """The same for `git apply`, including binary files and modes, but without `left_out_of_patch`."""
     base_commit: str | None
-    """The commit that the agent started from; None where there was none."""
+    """The commit that the agent started from, if there is one."""
     current_commit: str | None
-    """What the agent's own HEAD names now, if it still has one: it need not be where its files are."""
+    """The commit of the agent's own HEAD now, if it still has one. The files may differ from it."""
     left_out_of_patch: tuple[str, ...] = ()
-    """Paths of changed files that are too large for a patch, and of what lies deeper than paths can be long. They are
-    among the files, as binary ones."""
+    """Changed files that are too large for a patch, or whose paths are too long. They are in `files`, as binary."""
 
 
 def read_difference(answer: Path, patch_file: Path) -> tuple[FileChange, ...]:
@@ -89,7 +88,7 @@ def read_difference(answer: Path, patch_file: Path) -> tuple[FileChange, ...]:
             raise YouBenchaError(
                 "ARTIFACTS_NOT_WRITABLE",
                 f"Cannot write {patch_file}: {error.strerror or error}",
-                hint="Check that the artifacts directory exists, belongs to you and has room.",
+                hint="Check that the artifacts directory exists, belongs to you and has free space.",
             ) from error
     return _files(head)
 
@@ -101,17 +100,17 @@ def _write_patch(begin: bytes, rest: BinaryIO, patch_file: Path) -> None:
 
 
 def _head(source: BinaryIO) -> tuple[bytes, bytes]:
-    """All before the patch, and as much of the patch as was read with it. No name is empty, so the first empty
-    field is the border."""
+    """Return everything before the patch, and the part of the patch that was read with it. The first empty field is
+    the separator, because no name is empty."""
     read = source.read(_CHUNK)
     begin = 0
-    while (border := read.find(b"\0\0", begin)) < 0:
+    while (separator := read.find(b"\0\0", begin)) < 0:
         begin = max(0, len(read) - 1)
         more = source.read(_CHUNK)
         if not more:
             return read, b""
         read += more
-    return read[:border], read[border + 2 :]
+    return read[:separator], read[separator + 2 :]
 
 
 def _files(head: bytes) -> tuple[FileChange, ...]:
@@ -137,7 +136,7 @@ def _lines(field: bytes) -> tuple[bytes, tuple[int | None, int | None]]:
 
 
 class Entry(NamedTuple):
-    """What git knows about a path."""
+    """A path's mode and id, as in git."""
 
     mode: str
     id: str
@@ -146,31 +145,31 @@ class Entry(NamedTuple):
 Entries = Mapping[bytes, Entry]
 
 
-def large_among(tree: Path, paths: Iterable[bytes], *, ours: bool = True) -> frozenset[bytes]:
-    """`ours`: directories that cannot be searched are made so that they can."""
+def large_among(tree: Path, paths: Iterable[bytes], *, is_workspace: bool = True) -> frozenset[bytes]:
+    """The paths of files that are too large. In a workspace, inaccessible directories are made accessible."""
     top = os.fsencode(tree)
-    return frozenset(path for path in paths if _size(top, path, ours=ours) > LARGE)
+    return frozenset(path for path in paths if _size(top, path, is_workspace=is_workspace) > LARGE)
 
 
-def _size(top: bytes, path: bytes, *, ours: bool) -> int:
+def _size(top: bytes, path: bytes, *, is_workspace: bool) -> int:
     try:
         try:
             return os.lstat(top + b"/" + path).st_size
         except PermissionError:
-            if not ours:
+            if not is_workspace:
                 raise
         open_up_to(top, path.rpartition(b"/")[0])
         return os.lstat(top + b"/" + path).st_size
     except OSError:
-        return 0  # git will say what is wrong with it
+        return 0  # git will report what is wrong with it
 
 
 async def entries_of(
-    tree: Path, paths: Iterable[bytes], too_deep: Iterable[bytes], like: str | None, *, ours: bool = True
+    tree: Path, paths: Iterable[bytes], too_deep: Iterable[bytes], like: str | None, *, is_workspace: bool = True
 ) -> dict[bytes, Entry]:
-    """What git would call these files. `like` is any id of the repository: its length tells which hash it uses.
+    """Compute the entries that git would record. `like` is any id of the repository: its length shows the hash.
 
-    Of what lies too deep only the place is known. `ours`: a file that cannot be read is made readable.
+    Of paths in `too_deep`, nothing else is known. In a workspace, an unreadable file is made readable.
     """
     deep = {path: Entry(_DIRECTORY, "") for path in too_deep}
     chosen = sorted(paths)
@@ -179,7 +178,7 @@ async def entries_of(
     stop = Event()
     name = "sha256" if like is not None and len(like) == _SHA256_LENGTH else "sha1"
     try:
-        return deep | await asyncio.to_thread(_Reader(os.fsencode(tree), name, ours, stop).entries, chosen)
+        return deep | await asyncio.to_thread(_Reader(os.fsencode(tree), name, is_workspace, stop).entries, chosen)
     finally:
         stop.set()
 
@@ -202,8 +201,8 @@ def _kind(before: Entry | None, now: Entry | None) -> ChangeKind | None:
 
 
 class _Reader:
-    def __init__(self, top: bytes, hash_name: str, ours: bool, stop: Event) -> None:
-        self._top, self._hash_name, self._ours, self._stop = top, hash_name, ours, stop
+    def __init__(self, top: bytes, hash_name: str, is_workspace: bool, stop: Event) -> None:
+        self._top, self._hash_name, self._is_workspace, self._stop = top, hash_name, is_workspace, stop
         self._left = _READ_AT_MOST
 
     def entries(self, paths: list[bytes]) -> dict[bytes, Entry]:
@@ -216,7 +215,7 @@ class _Reader:
                 return Entry(_LINK, self._blob([os.readlink(path)], about.st_size))  # noqa: PTH115 - bytes
             mode = _PROGRAM if about.st_mode & stat.S_IXUSR else _FILE
             if about.st_size > self._left:
-                return Entry(mode, self._stand_in(about))
+                return Entry(mode, self._id_without_reading(about))
             self._left -= about.st_size
             return Entry(mode, self._id_of_file(path, about))
         except FileNotFoundError:
@@ -225,7 +224,7 @@ class _Reader:
             raise unreadable(path, error) from error
 
     def _id_of_file(self, path: bytes, about: os.stat_result) -> str:
-        if self._ours and not about.st_mode & stat.S_IRUSR:
+        if self._is_workspace and not about.st_mode & stat.S_IRUSR:
             os.chmod(path, stat.S_IMODE(about.st_mode) | stat.S_IRUSR)  # noqa: PTH101
         with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - names need not be text
             return self._blob(iter(lambda: b"" if self._stop.is_set() else file.read(_CHUNK), b""), about.st_size)
@@ -236,7 +235,7 @@ class _Reader:
             digest.update(part)
         return digest.hexdigest()
 
-    def _stand_in(self, about: os.stat_result) -> str:
-        """Return an id for a file that is not read. No program can set its `ctime`."""
+    def _id_without_reading(self, about: os.stat_result) -> str:
+        """Return an id for a file that is not read. Programs cannot set its `ctime`."""
         known = f"{about.st_size} {about.st_ino} {about.st_ctime_ns}"
         return hashlib.new(self._hash_name, known.encode(), usedforsecurity=False).hexdigest()

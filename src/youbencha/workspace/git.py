@@ -1,11 +1,11 @@
-"""Every call of git.
+"""Run git.
 
-`git` runs plumbing commands: whatever a repository holds, nothing of it runs here. No configuration of a user or a
-system is read; hooks, monitors, filters and transports are off. Plumbing starts no other program, so it does without
-the guarded process layer: a call costs 2 ms instead of 5.
+`git` runs plumbing commands, and runs nothing that a repository contains. No configuration of the user or the system is
+read; hooks, monitors, filters and transports are off. Plumbing starts no other program, so it does not need the guarded
+process layer: a call costs 2 ms instead of 5.
 
-`ReadOnlyGit` asks about a folder in its user's own repository, `ask_remote` talks to another computer with the user's
-own credentials. Neither ever asks for a password.
+`ReadOnlyGit` reads a folder in the user's own repository, `ask_remote` contacts a remote with the user's own
+credentials. Neither asks for a password.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ ALWAYS: Mapping[str, str] = {
     "maintenance.auto": "false",
     "submodule.recurse": "false",
 }
-"""For every git that is ever started, local or not."""
+"""For every call of git, local or remote."""
 
 _PLUMBING: Mapping[str, str] = {
     **ALWAYS,
     "core.attributesFile": os.devnull,
     "core.autocrlf": "false",
     "core.excludesFile": os.devnull,
-    "core.fsync": "none",  # a run that a power cut ends is made anew anyway
+    "core.fsync": "none",  # after a power failure, a run is repeated anyway
     "core.quotePath": "false",
     "core.safecrlf": "false",
     "index.version": "2",
 }
 
 ONLY_RECORDED: Mapping[str, str] = {"core.protectHFS": "false", "core.protectNTFS": "false"}
-"""Names that would be dangerous elsewhere, where they are only recorded and never checked out."""
+"""Allows names that are dangerous to check out, if they are only recorded."""
 
 _ENVIRONMENT: Mapping[str, str] = {
     "LC_ALL": "C",
-    "GIT_ALLOW_PROTOCOL": "",  # plumbing has no business with any transport, not even a promisor's
+    "GIT_ALLOW_PROTOCOL": "",  # plumbing needs no transport, not even that of a promisor
     "GIT_ATTR_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -84,26 +84,26 @@ LOOK_S = 120.0
 FETCH_S = 3600.0
 
 _KEPT_OF_GIT = ("GIT_SSH", "GIT_SSL_", "GIT_HTTP_", "GIT_PROXY_", "GIT_ASKPASS", "GIT_CONFIG", "GIT_EXEC_PATH")
-"""Of the variables that are git's own, these say how to reach a place; the others point into some repository."""
+"""Prefixes of git's variables about how to reach a remote; the others refer to a repository."""
 
 _SETTINGS: Mapping[str, str] = {
     **ALWAYS,
     "fetch.recurseSubmodules": "false",
     "fetch.writeCommitGraph": "false",
     "http.lowSpeedLimit": "1000",
-    "http.lowSpeedTime": "60",  # a connection that hangs is given up
+    "http.lowSpeedTime": "60",  # abort a connection that hangs
 }
 
 _NETWORK_ENVIRONMENT: Mapping[str, str] = {
-    "LC_ALL": "C",  # what git says is read below
-    "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh",  # `file`: a user may have mapped an address to a place here
+    "LC_ALL": "C",  # git's messages are parsed below
+    "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh",  # `file`: the user may have mapped an address to a local path
     "GIT_TERMINAL_PROMPT": "0",
     "GCM_INTERACTIVE": "never",
 }
 
 _SSH = "ssh -oBatchMode=yes"
 
-_OUR_SIDE = re.compile(
+_LOCAL_FAILURE = re.compile(
     r"bad object|corrupt|missing object|not a git repository: '|did not send all necessary objects"
     r"|unable to create|unable to write|cannot lock ref|No space left|packed-refs",
 )
@@ -141,7 +141,7 @@ async def git(
 ) -> bytes:
     """Run a plumbing command and return its output; raises `GitFailed`.
 
-    `objects` is one more store to read from; `settings` come on top of our own.
+    `objects` is an additional object store to read from; `settings` are added to the defaults.
     """
     env = {**select(os.environ, _INHERITED), **_ENVIRONMENT, "HOME": str(git_dir)}
     if index is not None:
@@ -152,8 +152,8 @@ async def git(
     argv = [git_program(), "--no-pager", *where, *as_options(_PLUMBING), *as_options(settings or {}), *arguments]
     status, output, errors = await _run(argv, tree or git_dir, env, stdin)
     if status != 0:
-        said = without_long_words(errors.decode(errors="replace").strip())
-        raise GitFailed(arguments[0], said or f"it ended with status {status}", status)
+        reason = without_long_words(errors.decode(errors="replace").strip())
+        raise GitFailed(arguments[0], reason or f"it ended with status {status}", status)
     return output
 
 
@@ -172,17 +172,22 @@ def as_options(settings: Mapping[str, str]) -> list[str]:
 
 
 def _quoted(path: Path) -> str:
-    """A path may hold the very character that separates paths there; quotes protect it."""
+    """Quote a path: it may contain the character that separates paths."""
     escaped = path.as_posix().replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
 
 async def _run(argv: list[str], cwd: Path, env: Mapping[str, str], stdin: bytes | None) -> tuple[int, bytes, bytes]:
-    pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-    feed = pipe if stdin is not None else nothing
+    pipe = asyncio.subprocess.PIPE
     try:
         process = await asyncio.create_subprocess_exec(
-            *argv, cwd=cwd, env=dict(env), stdin=feed, stdout=pipe, stderr=pipe, start_new_session=True
+            *argv,
+            cwd=cwd,
+            env=dict(env),
+            stdin=asyncio.subprocess.DEVNULL if stdin is None else pipe,
+            stdout=pipe,
+            stderr=pipe,
+            start_new_session=True,
         )
     except OSError as error:
         raise GitFailed("", f"it cannot be started: {error.strerror or error}") from error
@@ -199,7 +204,7 @@ async def _run(argv: list[str], cwd: Path, env: Mapping[str, str], stdin: bytes 
 
 
 async def _kill(process: asyncio.subprocess.Process) -> None:
-    """End git and all that it started."""
+    """End git and everything that it started."""
     with contextlib.suppress(ProcessLookupError):
         if sys.platform == "win32":
             process.kill()
@@ -209,7 +214,7 @@ async def _kill(process: asyncio.subprocess.Process) -> None:
 
 
 class ReadOnlyGit:
-    """Asks git about a folder that an agent may have worked in. No program that its configuration names is run."""
+    """Reads a folder in which an agent may have worked, without running programs that its configuration names."""
 
     def __init__(self, directory: Path, settings: Mapping[str, str]) -> None:
         self._directory = directory
@@ -226,31 +231,31 @@ class ReadOnlyGit:
         env = select(os.environ, _INHERITED | {"HOME"})
         env |= {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
         lines: list[bytes] = []
-        room = most_bytes
+        remaining = most_bytes
 
-        def take(line: bytes) -> None:
-            nonlocal room
-            if room is not None:
-                line, room = line[: max(room, 0)], room - len(line) - 1
-            if line or room is None or room > 0:
+        def on_line(line: bytes) -> None:
+            nonlocal remaining
+            if remaining is not None:
+                line, remaining = line[: max(remaining, 0)], remaining - len(line) - 1
+            if line or remaining is None or remaining > 0:
                 lines.append(line)
 
         argv = (git_program(), *as_options(self._settings), *arguments)
         done = await run(
-            Command(argv=argv, cwd=self._directory, env=env), limits=Limits(timeout_s=_ASK_S), on_line=take
+            Command(argv=argv, cwd=self._directory, env=env), limits=Limits(timeout_s=_ASK_S), on_line=on_line
         )
         return os.fsdecode(b"\n".join(lines)) if done.exit.code == 0 else None
 
 
 class RemoteFailure(NamedTuple):
-    says: re.Pattern[str]
+    pattern: re.Pattern[str]
     code: str
     message: str
     hint: str
 
 
-def _failure(says: str, code: str, message: str, hint: str) -> RemoteFailure:
-    return RemoteFailure(re.compile(says, re.IGNORECASE), code, message, hint)
+def _failure(pattern: str, code: str, message: str, hint: str) -> RemoteFailure:
+    return RemoteFailure(re.compile(pattern, re.IGNORECASE), code, message, hint)
 
 
 FAILURES = (
@@ -259,7 +264,7 @@ FAILURES = (
         r"|terminal prompts disabled|error: (401|403)|access denied|invalid credentials",
         "REPO_ACCESS_DENIED",
         "The repository {url} cannot be read with your credentials.",
-        "Try `git ls-remote {url}`: what git asks you there must be answered beforehand (key, helper, known host).",
+        "Try `git ls-remote {url}`: it must work without asking you anything (set up a key, helper or known host).",
     ),
     _failure(
         r"repository .*not found|does not appear to be a git repository|not found: did you run|error: 404"
@@ -271,39 +276,39 @@ FAILURES = (
     _failure(
         r"not our ref|unadvertised object|couldn't find remote ref",
         "REPO_COMMIT_UNKNOWN",
-        "The repository {url} does not give that commit.",
-        "Check the commit's id, or name a branch that holds it.",
+        "The repository {url} does not provide that commit.",
+        "Check the commit's id, or name a branch that contains it.",
     ),
 )
-"""What git says, and what it means; anything else means that the place was not reached."""
+"""Known messages of git; any other means that the remote cannot be reached."""
 
 
 async def ask_remote(
-    place: RemoteUrl, git_dir: Path, *arguments: str, timeout_s: float = LOOK_S, after: tuple[str, ...] = ()
+    remote: RemoteUrl, git_dir: Path, *arguments: str, timeout_s: float = LOOK_S, after: tuple[str, ...] = ()
 ) -> str:
-    """`git <arguments> <the place> <after>`. Credentials travel in the environment: command lines can be seen."""
+    """Run `git <arguments> <url> <after>`. Credentials are in the environment, because command lines are visible."""
     argv = (git_program(), "--no-pager", f"--git-dir={git_dir}", *as_options(_SETTINGS), *arguments)
-    env = await _environment(place)
+    env = await _environment(remote)
     result = await run(
-        Command(argv=(*argv, place.public_url, *after), cwd=git_dir, env=env),
+        Command(argv=(*argv, remote.public_url, *after), cwd=git_dir, env=env),
         limits=Limits(timeout_s=timeout_s),
-        redactor=Redactor(place.secrets),
+        redactor=Redactor(remote.secrets),
     )
     if result.exit.code != 0:
-        raise _error(place, result, timeout_s)
+        raise _error(remote, result, timeout_s)
     return result.output
 
 
-async def _environment(place: RemoteUrl) -> dict[str, str]:
+async def _environment(remote: RemoteUrl) -> dict[str, str]:
     env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or _is_kept(name)}
     env |= _NETWORK_ENVIRONMENT
-    if place.url != place.public_url:
+    if remote.url != remote.public_url:
         written = env.get("GIT_CONFIG_COUNT", "")
         count = int(written) if written.isdecimal() else 0
-        env[f"GIT_CONFIG_KEY_{count}"] = f"url.{place.url}.insteadOf"
-        env[f"GIT_CONFIG_VALUE_{count}"] = place.public_url
+        env[f"GIT_CONFIG_KEY_{count}"] = f"url.{remote.url}.insteadOf"
+        env[f"GIT_CONFIG_VALUE_{count}"] = remote.public_url
         env["GIT_CONFIG_COUNT"] = str(count + 1)
-    over_http = place.url.startswith(("http://", "https://"))
+    over_http = remote.url.startswith(("http://", "https://"))
     if not over_http and not {"GIT_SSH", "GIT_SSH_COMMAND"} & env.keys() and not await _has_own_ssh(env):
         env["GIT_SSH_COMMAND"] = _SSH
     return env
@@ -314,34 +319,34 @@ def _is_kept(name: str) -> bool:
 
 
 async def _has_own_ssh(env: Mapping[str, str]) -> bool:
-    """Whether the user's configuration names a command for ssh: the variable would hide it."""
+    """Whether the user's configuration names a command for ssh, which the variable would override."""
     argv = (git_program(), "config", "--global", "--get", "core.sshCommand")
     return (await run(Command(argv=argv, cwd=Path.home(), env=env), limits=Limits(timeout_s=LOOK_S))).exit.code == 0
 
 
-def _error(place: RemoteUrl, result: ProcessResult, timeout_s: float) -> YouBenchaError:
-    url = place.public_url
-    said = result.output.strip()
-    if _is_about_our_side(said):
-        return GitFailed("fetch", said)
+def _error(remote: RemoteUrl, result: ProcessResult, timeout_s: float) -> YouBenchaError:
+    url = remote.public_url
+    output = result.output.strip()
+    if _is_local_failure(output):
+        return GitFailed("fetch", output)
     for failure in () if result.timed_out else FAILURES:
-        if failure.says.search(said):
+        if failure.pattern.search(output):
             message, hint = failure.message.format(url=url), failure.hint.format(url=url)
-            return YouBenchaError(failure.code, message, hint=hint, context={"reason": said})
-    reason = f"no answer within {timeout_s:.0f} s" if result.timed_out else _last_word(said)
+            return YouBenchaError(failure.code, message, hint=hint, context={"reason": output})
+    reason = f"no answer within {timeout_s:.0f} s" if result.timed_out else _reason_in(output)
     return YouBenchaError(
         "REPO_UNREACHABLE",
         f"The repository {url} cannot be reached: {reason}",
         hint="Check the address, the network and the proxy. A full `commit` that was used before needs no network.",
-        context={"reason": said},
+        context={"reason": output},
     )
 
 
-def _is_about_our_side(said: str) -> bool:
-    """The mirror is damaged, or the disk is at fault. What the other side says begins with `remote:`."""
-    return any(_OUR_SIDE.search(line) for line in said.splitlines() if not line.startswith("remote:"))
+def _is_local_failure(output: str) -> bool:
+    """Whether the mirror is damaged, or the disk is full. The remote's messages begin with `remote:`."""
+    return any(_LOCAL_FAILURE.search(line) for line in output.splitlines() if not line.startswith("remote:"))
 
 
-def _last_word(said: str) -> str:
-    lines = [line for line in said.splitlines() if line.startswith(("fatal: ", "ssh: ", "error: "))]
-    return (lines or said.splitlines() or ["git gave no reason"])[0].partition(": ")[2] or said
+def _reason_in(output: str) -> str:
+    lines = [line for line in output.splitlines() if line.startswith(("fatal: ", "ssh: ", "error: "))]
+    return (lines or output.splitlines() or ["git gave no reason"])[0].partition(": ")[2] or output

@@ -1,4 +1,4 @@
-"""Write git directories and read HEAD without git: `git init` costs a process, and copies the user's templates."""
+"""Write git directories and read HEAD without git: `git init` starts a process, and copies the user's templates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from youbencha.files import read_untrusted
 
 RAW = "* -text !eol -ident !filter !working-tree-encoding !diff\n"
-"""Over whatever `.gitattributes` says: bytes are written and recorded as they are, and no program touches them."""
+"""Overrides `.gitattributes`: bytes are written and recorded unchanged, and no program is run on them."""
 
 _SHA256_LENGTH = 64
 
@@ -25,20 +25,20 @@ _PACKED = 16 * 1024 * 1024
 
 
 class FileSystem(NamedTuple):
-    """What a directory's file system can keep; git asks the same when it makes a repository."""
+    """What a directory's file system supports; `git init` checks the same."""
 
     executable_bit: bool
     links: bool
-    telling_case: bool
+    case_sensitive: bool
 
     @property
     def exact(self) -> bool:
-        """Whether files that are written come back as they were."""
-        return self.executable_bit and self.links and self.telling_case
+        """Whether files are stored unchanged."""
+        return self.executable_bit and self.links and self.case_sensitive
 
 
 def probe(directory: Path) -> FileSystem:
-    """Look at `directory`, which exists, may be written to, and holds the file HEAD."""
+    """Check the file system of `directory`, which must be writable and contain the file HEAD."""
     head, link = directory / "HEAD", directory / "a-link"
     mode = head.stat().st_mode
     head.chmod(mode ^ 0o100)
@@ -50,11 +50,11 @@ def probe(directory: Path) -> FileSystem:
         link.unlink()
     except OSError:
         links = False
-    return FileSystem(executable_bit, links, telling_case=not (directory / "heAD").exists())
+    return FileSystem(executable_bit, links, case_sensitive=not (directory / "heAD").exists())
 
 
 def make_git_dir(path: Path, commit: str | None = None, *, attributes: str | None = RAW) -> None:
-    """A bare one of our own. `commit` is any id of it: its length tells which hash names the objects."""
+    """Make a bare git directory. `commit` is any id: its length shows which hash the repository uses."""
     _make(path, "ref: refs/heads/main\n")
     _write(path / "config", _config(commit, bare="true"))
     if attributes is not None:
@@ -63,20 +63,20 @@ def make_git_dir(path: Path, commit: str | None = None, *, attributes: str | Non
 
 
 def make_agents_git_dir(path: Path, commit: str, branch: str) -> FileSystem:
-    """Write a git directory with one branch at that commit, whose parents are missing: history begins there."""
+    """Make a git directory with one branch at that commit, without the commit's parents."""
     _make(path, f"ref: refs/heads/{branch}\n")
     (path / "refs" / "heads").mkdir()
-    # Not a file of its own: a branch may have a name that no file of this system can have.
+    # Not a separate file: a branch may have a name that a file on this system cannot have.
     _write(path / "packed-refs", f"# pack-refs with: peeled fully-peeled sorted \n{commit} refs/heads/{branch}\n")
     _write(path / "shallow", f"{commit}\n")
-    keeps = probe(path)
-    _write(path / "config", _config(commit, bare="false", **_settings_for(keeps)))
-    return keeps
+    file_system = probe(path)
+    _write(path / "config", _config(commit, bare="false", **_settings_for(file_system)))
+    return file_system
 
 
 @contextmanager
 def scratch_git_dir(near: Path, commit: str) -> Iterator[Path]:
-    """Make one for a single question, on the same disk as `near`; it is removed afterwards."""
+    """Make a temporary git directory on the same disk as `near`."""
     from youbencha.workspace.trees import remove_tree
 
     path = near.with_name(f".{near.name}-{os.urandom(4).hex()}.git")
@@ -103,11 +103,11 @@ def _config(commit: str | None, **core: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _settings_for(keeps: FileSystem) -> dict[str, str]:
-    settings = {"filemode": str(keeps.executable_bit).lower(), "logallrefupdates": "true"}
-    if not keeps.links:
+def _settings_for(file_system: FileSystem) -> dict[str, str]:
+    settings = {"filemode": str(file_system.executable_bit).lower(), "logallrefupdates": "true"}
+    if not file_system.links:
         settings["symlinks"] = "false"
-    if not keeps.telling_case:
+    if not file_system.case_sensitive:
         settings["ignorecase"] = "true"
     if sys.platform == "darwin":
         settings["precomposeunicode"] = "true"
@@ -119,9 +119,9 @@ def _write(path: Path, text: str) -> None:
 
 
 def current_commit(tree: Path) -> str | None:
-    """Return the commit that the agent's own HEAD names, or None if anything about it is odd.
+    """Return the commit that the agent's own HEAD names, or None if it is invalid.
 
-    Read by hand: asking git there would mean to trust its configuration. Its files need not be the ones in the tree.
+    Read without git, which would trust the configuration there. The files in the tree may differ from the commit.
     """
     git_dir = tree / ".git"
     if tree.is_symlink() or git_dir.is_symlink():
@@ -136,7 +136,7 @@ def current_commit(tree: Path) -> str | None:
 
 
 def is_ref_name(name: str) -> bool:
-    """Whether git would take it for the name of a ref: so it leads nowhere else in a path."""
+    """Whether it is a valid name of a ref, which is also safe as a path."""
     parts = name.split("/")
     return (
         not re.search(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{", name)

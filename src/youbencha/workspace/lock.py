@@ -1,7 +1,7 @@
 """Lock files: one process at a time.
 
-The operating system holds the lock and drops it when the process ends, however it ends: there is no stale lock to
-recognise. The file only names the holder, for the message, and is never deleted (deleting a lock file is a race).
+The operating system releases the lock when the process ends, however it ends, so there are no stale locks. The file
+only names the holder, for messages, and is never deleted (deleting a lock file is a race).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NOTICE_EVERY_S = 1.0
 if sys.platform == "win32":
     import msvcrt
 
-    # Windows forbids others to read a locked range: lock one byte far behind the text.
+    # On Windows, other processes cannot read a locked range: lock one byte far after the text.
     _FAR = 1 << 30
     _TO_LOOK = os.O_RDWR
 
@@ -41,7 +41,7 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    _TO_LOOK = os.O_RDONLY  # another user's can be looked at, too
+    _TO_LOOK = os.O_RDONLY  # works for another user's file, too
 
     def try_lock(fd: int) -> bool:
         return _flock(fd, fcntl.LOCK_EX)
@@ -58,7 +58,7 @@ else:
 
 
 def is_locked(path: Path) -> bool:
-    """Return whether a live process holds the lock. Nothing is written, and no file is made."""
+    """Return whether a live process holds the lock. Nothing is written, and no file is created."""
     try:
         fd = os.open(path, _TO_LOOK | NO_FOLLOW)
     except OSError:
@@ -71,7 +71,7 @@ def is_locked(path: Path) -> bool:
 
 @contextmanager
 def lock_file(path: Path) -> Iterator[LockFile]:
-    """Open a lock file, not locked yet; it is unlocked at the end."""
+    """Open a lock file without locking it; a lock is released at the end."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | NO_FOLLOW, 0o644)
     try:
         yield LockFile(fd, path)
@@ -85,9 +85,9 @@ class LockFile:
         self._path = path
 
     def take(self, note: str | None = None) -> bool:
-        """Take the lock, and return whether it is ours. Never waits: the holder may be a task of this event loop.
+        """Try to take the lock; return whether that worked. Never waits: a task of this event loop may hold it.
 
-        The file then holds the note, by default the number of this process.
+        The note is written to the file; it defaults to the process id.
         """
         if not self.try_take():
             return False
@@ -97,11 +97,11 @@ class LockFile:
         return True
 
     def try_take(self) -> bool:
-        """Take the lock, but leave the file as it is: an agent may have put it there."""
+        """Try to take the lock without writing to the file, which may be the agent's."""
         return try_lock(self._fd)
 
     async def wait(self, what: str, progress: StepProgress) -> None:
-        """Wait until it is ours, and report that every second."""
+        """Wait until the lock is taken, and report that every second."""
         start = time.monotonic()
         due = start
         while not self.take():

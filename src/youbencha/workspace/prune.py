@@ -1,6 +1,7 @@
-"""Runs of the past, and their removal. A run that goes on is never touched.
+"""Find and remove old runs. A run that is in progress is never touched.
 
-An agent may have left anything in them: rights taken away, a lock that is a link, or one that names other places.
+An agent may have left anything in them: directories without permissions, a lock that is a link, or one that names
+other directories.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ class StoredRun(NamedTuple):
     path: Path
     created_at: datetime
     size_bytes: int
-    """On the disk: holes take no room."""
+    """On the disk, without holes."""
     in_use: bool
     """A live process holds its lock."""
     complete: bool
-    """It has results. A run that is neither in use nor complete died."""
+    """It has results. A run that is neither in use nor complete has died."""
 
 
 def old_runs(root: Path, older_than: timedelta | None = None, keep: int | None = None) -> list[StoredRun]:
-    """Return the runs older than that and not among the newest `keep`, the oldest first. Without either: all.
+    """Return the runs that are older than `older_than` and not among the newest `keep`, the oldest first.
 
-    Only what is recognisably ours counts, by its name and by what is in it.
+    Runs are recognised by their name and their contents.
     """
     runs = sorted((found for found in _runs_in(root)), key=lambda run: (run[1], run[0].name))
     if keep is not None:
@@ -50,17 +51,14 @@ def old_runs(root: Path, older_than: timedelta | None = None, keep: int | None =
 
 
 def remove_run(run: StoredRun, *, sources_only: bool = False) -> None:
-    """Remove a run, or everything but its artifacts. Refused while a live process works in it.
-
-    Raises a YouBenchaError if this one cannot be removed; others may be.
-    """
+    """Remove a run, or everything but its artifacts. Raises a YouBenchaError if it is in use or cannot be removed."""
     if run.path.is_symlink() or not run.path.is_dir():
         return
     lock_path = run.path / LOCK
     try:
         make_accessible(run.path)
         if not _is_file(lock_path):
-            remove_tree(lock_path)  # never ours
+            remove_tree(lock_path)  # the agent's
         with lock_file(lock_path) as lock:
             if not lock.try_take():
                 raise YouBenchaError(
@@ -70,7 +68,7 @@ def remove_run(run: StoredRun, *, sources_only: bool = False) -> None:
             if os.name != "nt":
                 _remove(run.path, private, sources_only=sources_only)
                 return
-        _remove(run.path, private, sources_only=sources_only)  # Windows removes nothing that is open
+        _remove(run.path, private, sources_only=sources_only)  # Windows cannot remove an open file
     except OSError as error:
         raise not_removable(run.path, error) from error
 
@@ -78,46 +76,47 @@ def remove_run(run: StoredRun, *, sources_only: bool = False) -> None:
 def orphaned_directories(root: Path, parents: Iterable[str] | None = None) -> dict[Path, list[Path]]:
     """Return the directories that dead runs in `root` left elsewhere, by run.
 
-    Looked for in `parents`, by default where the runs say. Only names lead from there to a run: see `find_private`.
+    They are searched in `parents`, by default those in the runs' locks, and assigned to runs by name: see
+    `find_private`.
     """
     if parents is None:
         parents = {parent for path, _ in _runs_in(root) if (parent := _private_parent(path))}
     found: dict[Path, list[Path]] = {}
     for parent in sorted(parents):
-        for name, place in private_in(parent):
+        for name, directory in private_in(parent):
             if _died(root / name):
-                found.setdefault(root / name, []).append(place)
+                found.setdefault(root / name, []).append(directory)
     return found
 
 
-def remove_left_behind(run: Path, places: Iterable[Path]) -> bool:
-    """Remove the directories of a dead run. Return False if another process is removing them."""
+def remove_orphaned(run: Path, directories: Iterable[Path]) -> bool:
+    """Remove the private directories of a dead run. Return False if another process is removing them."""
     try:
         with lock_file(run / LOCK) as lock:
             if not lock.try_take():
                 return False
-            for place in places:
-                remove_tree(place)
+            for directory in directories:
+                remove_tree(directory)
     except OSError as error:
         raise not_removable(run, error) from error
     return True
 
 
-def clear_left_behind(root: Path, parent: Path) -> None:
-    """Remove what dead runs left in `parent`, when a new run begins: one look if there is nothing.
+def remove_all_orphaned(root: Path, parent: Path) -> None:
+    """Remove what dead runs left in `parent`. Called when a new run begins; listing `parent` is cheap.
 
-    What cannot be removed waits for `yb prune`, which tells why.
+    What cannot be removed is left to `yb prune`, which reports the reason.
     """
-    for run, places in orphaned_directories(root, [str(parent)]).items():
+    for run, directories in orphaned_directories(root, [str(parent)]).items():
         with suppress(YouBenchaError):
-            remove_left_behind(run, places)
+            remove_orphaned(run, directories)
 
 
 def _died(path: Path) -> bool:
-    """Whether a run is ours, has noted where its private directories are, and is not locked.
+    """Whether a run has a note about its private directories, and is not locked.
 
-    Who makes a run takes its lock before he writes to it. So one with no note may be about to be taken, and looking
-    whether it is would be in the way.
+    A new run takes its lock before it writes the note. So a run without a note may be about to take the lock, and
+    checking the lock would interfere.
     """
     if not run_started_at(path.name) or path.is_symlink():
         return False
@@ -136,7 +135,7 @@ def _remove(path: Path, private: list[Path], *, sources_only: bool) -> None:
 
 
 def _private_of(path: Path) -> list[Path]:
-    """Return what a dead run left elsewhere. Its lock only says where to look: an agent could have written it."""
+    """Return what a dead run left elsewhere. Its lock only says where to search: an agent could have written it."""
     parent = _private_parent(path)
     return list(find_private(path.name, parent)) if parent is not None else []
 
@@ -160,7 +159,7 @@ def _runs_in(root: Path) -> list[tuple[Path, datetime]]:
 def _is_ours(path: Path) -> bool:
     if path.is_symlink() or not path.is_dir():
         return False
-    with suppress(OSError):  # another user's: whatever can be seen of it counts
+    with suppress(OSError):  # another user's
         make_accessible(path)
     try:
         return _is_file(path / LOCK) or (path / ARTIFACTS).is_dir()

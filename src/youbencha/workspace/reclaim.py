@@ -1,7 +1,7 @@
-"""After an agent that could write beside its tree: everything around it is ours again.
+"""Restore a run directory after an agent that could write outside its tree.
 
-Nothing is followed, and nothing is believed: a directory counts as ours if it is the very one that we made. Costs a
-few system calls where nothing happened.
+No link is followed, and nothing is trusted: a directory is recognised by its device and inode. If nothing was changed,
+this costs a few system calls.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from youbencha.text import shown
 from youbencha.workspace.trees import remove_tree
 
 Identity = tuple[int, int]
-"""Tells one file from another in the same place."""
+"""Device and inode, which distinguish a file from another with the same path."""
 
 _RIGHTS = stat.S_IRWXU
 
 _MOST_NAMED = 5
 
 _DEEPEST = 20
-"""Of directories of logs: no harness nests them deeper."""
+"""The harness does not nest directories of logs deeper."""
 
 
 def identity(path: Path) -> Identity | None:
@@ -34,8 +34,8 @@ def identity(path: Path) -> Identity | None:
 
 @contextmanager
 def kept_open(directory: Path) -> Iterator[None]:
-    """Meanwhile no other file gets the same identity, even if this one is removed."""
-    if sys.platform == "win32":  # there it could not be removed, or be moved, by anybody
+    """Keep a directory open, so that no other file gets its identity, even if it is removed."""
+    if sys.platform == "win32":  # an open directory could not be removed or moved
         yield
         return
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -45,38 +45,38 @@ def kept_open(directory: Path) -> Iterator[None]:
         os.close(fd)
 
 
-def restore_directory(place: Path, made: Identity, found: list[str]) -> Identity:
-    """Bring back the directory that we made, or make it anew, and return its identity."""
-    about = _look(place)
+def restore_directory(path: Path, made: Identity, found: list[str]) -> Identity:
+    """Find the original directory and move it back, or create it again, and return its identity."""
+    about = _look(path)
     if about is None or (about.st_dev, about.st_ino) != made or not stat.S_ISDIR(about.st_mode):
-        found.append(f"{shown(place.name)} was {'replaced' if about else 'removed or moved'}")
-        remove_tree(place)
-        if _brought_back(place, made):
+        found.append(f"{shown(path.name)} was {'replaced' if about else 'removed or moved'}")
+        remove_tree(path)
+        if _moved_back(path, made):
             found[-1] += ", and was found again"
         else:
-            place.mkdir(parents=True)
-            made = identity(place) or made
+            path.mkdir(parents=True)
+            made = identity(path) or made
     elif about.st_mode & _RIGHTS != _RIGHTS:
-        found.append(f"the rights to {shown(place.name)} were taken away")
-    make_accessible(place)
+        found.append(f"the permissions of {shown(path.name)} were removed")
+    make_accessible(path)
     return made
 
 
 def restore_tree(tree: Path, found: list[str]) -> None:
-    """There is a directory for evaluators to work in. Another one than ours is fine: it is the agent's place."""
+    """Make sure that there is a directory for evaluators. It need not be the original one."""
     about = _look(tree)
     if about is None or not stat.S_ISDIR(about.st_mode):
-        was = "is gone" if about is None else f"was replaced by {_kind(about.st_mode)}, which was not followed"
-        found.append(f"{shown(tree.name)} {was}: all its files count as deleted")
+        state = "is missing" if about is None else f"was replaced by {_kind(about.st_mode)}, which was not followed"
+        found.append(f"{shown(tree.name)} {state}: all its files count as deleted")
         remove_tree(tree)
         tree.mkdir()
     make_accessible(tree)
 
 
-def remove_planted(place: Path, found: list[str]) -> None:
-    if (about := _look(place)) is not None:
-        found.append(f"{_kind(about.st_mode)} {shown(place.name)} was planted, and was removed")
-        remove_tree(place)
+def remove_planted(path: Path, found: list[str]) -> None:
+    if (about := _look(path)) is not None:
+        found.append(f"{_kind(about.st_mode)} {shown(path.name)} was planted, and was removed")
+        remove_tree(path)
 
 
 def clean_artifacts(artifacts: Path, kept: Collection[str], found: list[str]) -> None:
@@ -97,14 +97,14 @@ def clean_artifacts(artifacts: Path, kept: Collection[str], found: list[str]) ->
 
 
 def make_accessible(directory: Path) -> None:
-    """Its owner may do everything in it. A directory, not a link: links are followed here."""
+    """Give the owner all permissions. `directory` must not be a link, which would be followed."""
     mode = directory.stat().st_mode
     if mode & _RIGHTS != _RIGHTS:
         directory.chmod(stat.S_IMODE(mode) | _RIGHTS)
 
 
 def _clean(top: Path, artifacts: Path) -> list[str]:
-    """Remove links, pipes, sockets and the like: a reader of logs must not be led elsewhere, or wait."""
+    """Remove links, pipes, sockets and the like, which could lead a reader of logs elsewhere, or block it."""
     removed, waiting = [], [(top, 1)]
     while waiting:
         directory, depth = waiting.pop()
@@ -118,14 +118,14 @@ def _clean(top: Path, artifacts: Path) -> list[str]:
     return removed
 
 
-def _brought_back(place: Path, made: Identity) -> bool:
-    """Moved, but not far."""
-    if not place.parent.is_dir():
+def _moved_back(directory: Path, made: Identity) -> bool:
+    """Move the directory back if it was renamed in its parent directory."""
+    if not directory.parent.is_dir():
         return False
-    for path in list(place.parent.iterdir()):
+    for path in list(directory.parent.iterdir()):
         if _is_directory(path) and identity(path) == made:
             make_accessible(path)
-            path.rename(place)
+            path.rename(directory)
             return True
     return False
 

@@ -1,4 +1,4 @@
-"""A repository to start from: which commit, and everything that is made from it."""
+"""Open a repository at a commit, and check it out."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ async def open_repository(
 ) -> Repository:
     """Find a repository (https, ssh, file URL, or a path from `base`) and the commit to start from.
 
-    Without `branch` (which may also be a tag) and `commit`: the default branch. With both, the commit is taken, and
-    the branch is only its name. A full commit that was fetched before needs no network. What is not committed in a
-    repository on this machine is left out. `refs` are the repository's, if they are known: then it is not asked.
+    Without `branch` (which may also be a tag) and `commit`: the default branch. With both, the commit is used, and the
+    branch is only its name. A full commit that was fetched before needs no network. Uncommitted changes in a local
+    repository are left out. If `refs` are given, the repository is not asked for them.
     """
-    place = read_source(source, base)
-    store: Store = _mirror(place, cache_dir, progress) if isinstance(place, RemoteUrl) else LocalStore(place)
+    origin = read_source(source, base)
+    store: Store = _mirror(origin, cache_dir, progress) if isinstance(origin, RemoteUrl) else LocalStore(origin)
     store.known_refs = refs
     name = short_name(branch) if branch is not None else None
     if commit is not None:
@@ -66,15 +66,15 @@ async def open_repository(
     return Repository(store, found, name or known.default_branch, progress)
 
 
-def _mirror(place: RemoteUrl, cache_dir: Path | None, progress: StepProgress) -> Store:
+def _mirror(remote: RemoteUrl, cache_dir: Path | None, progress: StepProgress) -> Store:
     from youbencha.user_dirs import default_cache_dir
     from youbencha.workspace.store import Mirror
 
-    return Mirror(place, cache_dir or default_cache_dir(), progress)
+    return Mirror(remote, cache_dir or default_cache_dir(), progress)
 
 
 class Repository:
-    """One commit of a repository. Make one with `open_repository`."""
+    """A commit of a repository, made by `open_repository`."""
 
     def __init__(self, store: Store, commit: str, branch: str | None, progress: StepProgress) -> None:
         self._store = store
@@ -82,7 +82,7 @@ class Repository:
         self.commit = commit
         """In full."""
         self.branch = branch
-        """The branch or tag that was asked for, or the default one. None if only a commit was named."""
+        """The requested branch or tag, or the default one. None if only a commit was named."""
 
     @property
     def public_url(self) -> str:
@@ -91,13 +91,13 @@ class Repository:
 
     @property
     def refs(self) -> Refs | None:
-        """Its branches and tags, as they were found; None if nothing asked for them."""
+        """The repository's branches and tags; None if they were not needed."""
         return self._store.known_refs
 
     async def check_out(self, directory: Path) -> None:
-        """Make a git repository of this one commit and nothing else. What was in that place is removed.
+        """Make a git repository with only this commit, in place of whatever is in `directory`.
 
-        It has one branch, so that `git status`, `log` and `commit` work there; no remotes, no tags, no history.
+        It has one branch, so that `git status`, `log` and `commit` work; no remotes, no tags, no history.
         """
         directory = directory.absolute()
 
@@ -108,13 +108,13 @@ class Repository:
         if submodules := await submodules_in(directory):
             self._progress(f"submodules are not fetched; these directories are empty: {', '.join(submodules)}")
         if uses_large_files(directory):
-            self._progress("files that the repository keeps in Git LFS are not fetched; pointers are in their place")
+            self._progress("files in Git LFS are not fetched; the checkout has pointers instead")
 
     async def snapshot(self, directory: Path, git_dir: Path, *, ignored: bool = False) -> Snapshot:
-        """Take a snapshot of a directory right after `check_out`, before anything else has touched it.
+        """Take a snapshot of a directory right after `check_out`, before anything in it is changed.
 
-        As a rule that needs no look at the files: it is the commit. Where it is not (a file system that keeps no
-        links, a tree with submodules, which stay empty), it is taken.
+        Usually the snapshot is the commit, and no file has to be read. Otherwise (a file system without links, a tree
+        with submodules, which stay empty), the files are read.
         """
         directory, git_dir = directory.absolute(), git_dir.absolute()
         with writing_to(git_dir):
@@ -129,13 +129,13 @@ class Repository:
         return Snapshot(directory, git_dir, self.commit, self.commit, ignored)
 
     async def resolve(self, name: str, source: RefKind = "branch") -> str:
-        """The commit that another branch, tag or commit is at the moment, in full. It is at hand afterwards."""
+        """Return the full id of the commit of another branch, tag or commit, and fetch it if needed."""
         if source == "commit":
             return await self._store.commit(name)
         return await self._store.bring((await self._store.refs()).pick(name, source, self.public_url))
 
     async def write_tree(self, commit: str, directory: Path) -> None:
-        """Write the files of a commit, without git's own. What was in that place is removed."""
+        """Write the files of a commit, without `.git`, in place of whatever is in `directory`."""
 
         async def make() -> None:
             await write_tree(self._store.objects, commit, directory.absolute())
@@ -154,7 +154,7 @@ class Repository:
                 raise YouBenchaError(
                     "REPO_DAMAGED",
                     f"The files of {commit[:12]} cannot be read from {self.public_url}: {failed.reason}",
-                    hint="Some objects are missing there: `git fsck` says which. A partial clone cannot be used.",
+                    hint="Some objects are missing: `git fsck` lists them. A partial clone cannot be used.",
                 ) from failed
             remove_tree(directory)
             with writing_to(directory):
@@ -162,21 +162,22 @@ class Repository:
 
 
 async def check_out(objects: Path, commit: str, branch: str, directory: Path) -> None:
-    """Make a repository of that one commit in `directory`: no remotes, no other refs, no objects but its own.
+    """Make a repository with only that commit in `directory`: no remotes, no other refs, no other objects.
 
-    Nothing in it tells an agent more, or could run. Files are the very bytes that the repository holds: no filter, no
-    conversion, no large file from elsewhere; directories of submodules stay empty. What was there before is removed.
+    It contains no other information for an agent, and nothing that runs. Files have the bytes that are recorded in the
+    repository: no filters, no conversion, no Git LFS; directories of submodules stay empty. Whatever was in
+    `directory` is removed.
     """
     _make_fresh(directory)
     agents = directory / ".git"
-    keeps = make_agents_git_dir(agents, commit, branch)
+    file_system = make_agents_git_dir(agents, commit, branch)
     index = agents / "index"
-    links = {} if keeps.links else {"core.symlinks": "false"}
+    links = {} if file_system.links else {"core.symlinks": "false"}
     with scratch_git_dir(directory, commit) as scratch:
         writing = git(
             scratch, "read-tree", "-u", "--reset", commit, tree=directory, index=index, objects=objects, settings=links
         )
-        # Without its parents (`--shallow`), so that no object of theirs comes along; and deltas only as they are.
+        # Without the parents' objects (`--shallow`); existing deltas are reused, and no new ones are computed.
         packing = git(
             scratch,
             *("pack-objects", "--revs", "--quiet", "--window=0", "--compression=1", "--delta-base-offset"),
@@ -191,25 +192,25 @@ async def check_out(objects: Path, commit: str, branch: str, directory: Path) ->
 
 
 async def write_tree(objects: Path, commit: str, directory: Path) -> None:
-    """The files alone, in place of whatever was there."""
+    """Write only the files of a commit, in place of whatever is in `directory`."""
     _make_fresh(directory)
     with scratch_git_dir(directory, commit) as scratch:
         try:
-            how = ("read-tree", "-u", "--reset", commit)
-            await git(scratch, *how, tree=directory, index=scratch / "index", objects=objects)
+            arguments = ("read-tree", "-u", "--reset", commit)
+            await git(scratch, *arguments, tree=directory, index=scratch / "index", objects=objects)
         except GitFailed as failed:
             raise _checkout_error(failed, commit, directory) from failed
 
 
 def _make_fresh(directory: Path) -> None:
-    """Never into something that is there, least of all by way of a link."""
+    """Make an empty directory. An existing one, or a link, is removed."""
     if os.path.lexists(directory):
         remove_tree(directory)
     directory.mkdir(parents=True)
 
 
 async def _both(first: Coroutine[Any, Any, bytes], second: Coroutine[Any, Any, bytes]) -> None:
-    """At the same time. If one fails or we are cancelled, the other is ended too."""
+    """Run both concurrently. If one fails or this is cancelled, the other is ended too."""
     tasks = [asyncio.ensure_future(first), asyncio.ensure_future(second)]
     try:
         await asyncio.gather(*tasks)
@@ -220,20 +221,20 @@ async def _both(first: Coroutine[Any, Any, bytes], second: Coroutine[Any, Any, b
 
 
 def _checkout_error(failed: GitFailed, commit: str, directory: Path) -> YouBenchaError:
-    """Describe why git cannot write: the place, or names that it refuses, such as `.git/config`."""
+    """Describe why git cannot write: a problem of the disk, or names that it refuses, such as `.git/config`."""
     if re.search(_NO_ROOM, failed.reason):
         return not_writable(directory, failed.reason)
     if re.search(_REFUSED, failed.reason):
         return YouBenchaError(
             "REPO_HOSTILE",
             f"git refuses to write the files of commit {commit[:12]}: {failed.reason}",
-            hint="Its tree holds names that would be dangerous on this machine.",
+            hint="Its tree contains names that would be dangerous on this machine.",
         )
     return failed
 
 
 async def submodules_in(directory: Path) -> list[str]:
-    """Return the paths of submodules, right after `check_out`. git is only asked where there may be one."""
+    """Return the paths of submodules, right after `check_out`. git is only called if there may be one."""
     agents = directory / ".git"
     index = agents / "index"
     if not index.exists() or _SUBMODULE.to_bytes(4, "big") not in index.read_bytes():
@@ -244,7 +245,7 @@ async def submodules_in(directory: Path) -> list[str]:
 
 
 def uses_large_files(directory: Path) -> bool:
-    """Whether the repository keeps files elsewhere, so that only pointers to them are here."""
+    """Whether the repository uses Git LFS."""
     try:
         with (directory / ".gitattributes").open("rb") as file:
             return b"filter=lfs" in file.read(_ENOUGH)

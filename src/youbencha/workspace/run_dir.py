@@ -1,7 +1,7 @@
-"""The directory of a run: `<workspace>/<name>-<time>-<id>/`, and what is in it.
+"""The directory of a run: `<workspace>/<name>-<time>-<id>/`.
 
-An agent works in one directory of it, and can reach the others by `..`. So nothing is kept here that judges it while
-it runs; and `reclaim` makes sure of the rest afterwards.
+An agent works in one directory of it, and can reach the others by `..`. So while the agent runs, nothing that it is
+judged by is stored here; and `reclaim` restores the rest afterwards.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from youbencha.workspace.trees import remove_tree
 
 ARTIFACTS, LOCK, PRIVATE_PARENT = "artifacts", ".lock", "private_parent"
 
-_IGNORE_ALL = "# Made by youBencha: what is in here belongs to no repository.\n*\n"
+_IGNORE_ALL = "# Created by youBencha: git ignores everything in this directory.\n*\n"
 
 _RUNS = "runs"
 
@@ -45,24 +45,24 @@ _OWNER_ONLY = 0o700
 State = frozenset[tuple[object, ...]]
 
 _RANDOM_BYTES = 6
-"""A thousand runs that begin in the same second, in any number of directories, do not share a name."""
+"""Enough for a thousand runs that begin in the same second, in any number of directories, to have unique names."""
 
 _RUN_NAME = re.compile(r".+-(2\d{3}-\d{2}-\d{2}-\d{6})-(?:[0-9a-f]{6}){1,2}")
-"""Six digits are the names of earlier versions."""
+"""Earlier versions used six random digits."""
 
 
 class RunDirectory:
-    """The directory of one run, locked until it is closed: `yb prune` does not touch it."""
+    """The directory of one run. It is locked until it is closed, so that `yb prune` does not remove it."""
 
     def __init__(self, path: Path, private: Path) -> None:
         self.path = path
         self.modified = path / "src-modified"
         """Where the agent works."""
         self.expected = path / "src-expected"
-        """How it should be; made after the agent has ended, if at all."""
+        """The expected result, if there is one; written after the agent has ended."""
         self.artifacts = path / ARTIFACTS
         self.private = private
-        """For what only the harness needs. Lies elsewhere, and is removed when the run is closed."""
+        """For the harness only. It is outside `path`, and is removed when the run is closed."""
         self._scratch: list[Path] = []
         self._held, self._watched = ExitStack(), ExitStack()
         self._made: dict[Path, Identity | None] = {}
@@ -71,9 +71,9 @@ class RunDirectory:
 
     @classmethod
     def create(cls, root: Path, name: str | None = None, *, cache_dir: Path | None = None) -> Self:
-        """Make a directory with a new name in `root`, which is made if need be and then ignored by the user's git.
+        """Make a directory with a new name in `root`, which is created if needed, with a `.gitignore`.
 
-        Leaves nothing if it fails. The private directory is made below `cache_dir`, by default the user's.
+        Leaves nothing behind if it fails. The private directory is made below `cache_dir`, by default the user's.
         """
         root = root.absolute()
         with writing_to(root):
@@ -82,7 +82,7 @@ class RunDirectory:
 
     @classmethod
     def create_at(cls, path: Path, *, cache_dir: Path | None = None) -> Self:
-        """At `path`, which must not exist. Otherwise as `create`."""
+        """Make the directory `path`, which must not exist; otherwise as `create`."""
         path = path.absolute()
         with writing_to(path):
             _make_root(path.parent)
@@ -105,42 +105,42 @@ class RunDirectory:
 
     @cached_property
     def scratch(self) -> Path:
-        """A directory for what the adapter of the agent, or of a judge, needs beside the tree: prompts, settings."""
+        """A directory for files of the adapter (of the agent or a judge) outside the tree: prompts, settings."""
         return self.new_scratch()
 
     def new_scratch(self) -> Path:
-        """Make a directory for what the agent needs beside its tree (a home, say), until the run is closed."""
-        made = make_another(self.path.name, self.private)
+        """Make a directory for what the agent needs outside its tree, such as a home, until the run is closed."""
+        made = make_scratch(self.path.name, self.private)
         self._scratch.append(made)
         return made
 
     def hand_over(self) -> None:
-        """Remember the state of the run right before the agent starts; `reclaim` finds what is different."""
+        """Remember the state of the run right before the agent starts, for `reclaim`."""
         self._kept = frozenset(os.listdir(self.artifacts))  # noqa: PTH208 - only the names are wanted
         self._private_state = state_of(self.private)
 
     def reclaim(self) -> tuple[str, ...]:
-        """Make everything ours again, after the agent's processes have ended and before anything here is read.
+        """Restore the run directory, after the agent's processes have ended and before anything here is read.
 
-        The run directory, its lock and its artifacts are then what we made, or made anew; `src-modified` is a
-        directory; nothing that an agent planted where the harness reads or writes is left. Returns what was found
-        and repaired, in short sentences: as a rule, nothing.
+        Afterwards, the run directory, its lock and its artifacts are the original ones or created again, `src-modified`
+        is a directory, and everything that an agent planted where the harness reads or writes is removed. Returns
+        descriptions of what was repaired: usually nothing.
         """
         found: list[str] = []
         with writing_to(self.path):
             if not self.path.parent.is_dir():
                 remove_tree(self.path.parent)
                 _make_root(self.path.parent)
-            for place in (self.path, self.artifacts):
-                made = self._made[place]
+            for directory in (self.path, self.artifacts):
+                made = self._made[directory]
                 assert made is not None
-                self._made[place] = restore_directory(place, made, found)
+                self._made[directory] = restore_directory(directory, made, found)
             self._reclaim_lock(found)
             self._watch()
             restore_tree(self.modified, found)
             remove_planted(self.expected, found)
             clean_artifacts(self.artifacts, self._kept, found)
-            self._look_at_private(found)
+            self._check_private(found)
             self._empty_scratch()
         return tuple(found)
 
@@ -153,10 +153,10 @@ class RunDirectory:
         self.close()
 
     def close(self) -> None:
-        """Remove the private directories and unlock the run: it is over."""
-        with suppress(YouBenchaError):  # a run is over whatever is left in the cache
-            for place in (self.private, *self._scratch):
-                remove_tree(place)
+        """Remove the private directories and unlock the run."""
+        with suppress(YouBenchaError):  # what cannot be removed from the cache does not affect the run
+            for directory in (self.private, *self._scratch):
+                remove_tree(directory)
         self._watched.close()
         self._held.close()
 
@@ -173,21 +173,21 @@ class RunDirectory:
         remove_tree(self.path)
 
     def _hold(self) -> bool:
-        """Take the lock. Return False if another process has it: that one then keeps the run from `yb prune`."""
+        """Take the lock. Return False if another process holds it."""
         lock = self._held.enter_context(lock_file(self.path / LOCK))
-        # Not which private directory is ours: an agent can read it here. Its name begins with the name of the run.
+        # Without the name of the private directory, because an agent can read this. It begins with the run's name.
         note = {"pid": os.getpid(), "started_at": time.time(), PRIVATE_PARENT: str(self.private.parent)}
         return lock.take(json.dumps(note))
 
     def _remember(self) -> None:
         self._watch()
-        self._made = {place: identity(place) for place in (self.path, self.artifacts, self.path / LOCK)}
+        self._made = {path: identity(path) for path in (self.path, self.artifacts, self.path / LOCK)}
 
     def _watch(self) -> None:
         """Keep the directories open: see `kept_open`."""
         before, self._watched = self._watched, ExitStack()
-        for place in (self.path, self.artifacts):
-            self._watched.enter_context(kept_open(place))
+        for directory in (self.path, self.artifacts):
+            self._watched.enter_context(kept_open(directory))
         before.close()
 
     def _reclaim_lock(self, found: list[str]) -> None:
@@ -200,37 +200,37 @@ class RunDirectory:
                 found.append("another process took the lock of the run")
             self._made[lock] = identity(lock)
 
-    def _look_at_private(self, found: list[str]) -> None:
+    def _check_private(self, found: list[str]) -> None:
         if self._private_state is not None and state_of(self.private) != self._private_state:
-            found.append("files of the harness were changed while the agent ran: what follows cannot be relied on")
-        self._private_state = None  # from here on it is in use
+            found.append("files of the harness were changed while the agent ran: the results may be wrong")
+        self._private_state = None  # from here on, the harness writes to it
         self.private.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def _empty_scratch(self) -> None:
-        """Judges get theirs in the same place, and find nothing there that the agent left."""
+        """Empty the scratch directory, which judges use, too."""
         if "scratch" in vars(self):
             remove_tree(self.scratch)
             self.scratch.mkdir(mode=0o700)
 
 
 @contextmanager
-def writing_to(place: Path) -> Iterator[None]:
+def writing_to(directory: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise not_writable(place, error.strerror or str(error)) from error
+        raise not_writable(directory, error.strerror or str(error)) from error
 
 
-def not_writable(place: Path, reason: str) -> YouBenchaError:
+def not_writable(directory: Path, reason: str) -> YouBenchaError:
     return YouBenchaError(
         "WORKSPACE_NOT_WRITABLE",
-        f"Cannot write the workspace {place}: {reason}",
-        hint="Make room there, or set `workspace_dir` to a directory that you may write to.",
+        f"Cannot write the workspace {directory}: {reason}",
+        hint="Free some space there, or set `workspace_dir` to a directory that you may write to.",
     )
 
 
 def _new_directory(root: Path, name: str) -> Path:
-    """Make a directory with a new run name. A name that is taken already is not used again."""
+    """Make a directory with a new run name that is not in use."""
     while True:
         path = root / new_run_name(name)
         with suppress(FileExistsError):
@@ -245,10 +245,10 @@ def _make_root(root: Path) -> None:
 
 
 def make_private(run: str, cache_dir: Path | None) -> Path:
-    """Make a directory for what only the harness needs, in the cache or else where temporary files go.
+    """Make a directory for the harness only, in the cache or else in the system's temporary directory.
 
-    Not beside the agent's tree, where `..` leads. An agent that runs as the same user without a sandbox can still find
-    it; `state_of` shows whether anything in it was changed.
+    It is not next to the agent's tree, which the agent reaches by `..`. An agent that runs as the same user without a
+    sandbox can still find it; `state_of` shows whether anything in it was changed.
     """
     name = f"{run}-{os.urandom(8).hex()}"
     try:
@@ -261,13 +261,13 @@ def make_private(run: str, cache_dir: Path | None) -> Path:
         return _made(Path(tempfile.gettempdir()).absolute() / name)
 
 
-def make_another(run: str, private: Path) -> Path:
-    """Make one more beside `private`, with a name of the same form: if we die, both are found by the run's name."""
+def make_scratch(run: str, private: Path) -> Path:
+    """Make a directory next to `private`, with a name of the same form, so that both are found if the run dies."""
     return _made(private.parent / f"{run}-{os.urandom(8).hex()}")
 
 
 def find_private(run: str, parent: str) -> Iterator[Path]:
-    """Yield the private directories of a run that died. An agent may have chosen `parent`: only such names count."""
+    """Yield the private directories of a dead run, by name. `parent` is not trusted: an agent may have set it."""
     return (path for name, path in private_in(parent) if name == run)
 
 
@@ -284,13 +284,13 @@ def private_in(parent: str) -> Iterator[tuple[str, Path]]:
 
 
 def state_of(directory: Path) -> State:
-    """Return a value that changes if anything in the directory does. No program can set the `ctime` of a file."""
+    """Return a value that changes if anything in the directory does. Programs cannot set a file's `ctime`."""
     found: set[tuple[object, ...]] = set()
     for folder, directories, files in os.walk(directory):
         for name in (*directories, *files):
             path = os.path.join(folder, name)  # noqa: PTH118 - quicker, and there may be many
             about = os.lstat(path)
-            # Times of directories change when git makes a file for a moment.
+            # The times of directories change when git creates a temporary file.
             times = () if stat.S_ISDIR(about.st_mode) else (about.st_size, about.st_mtime_ns, about.st_ctime_ns)
             found.add((path, about.st_mode, about.st_ino, *times))
     return frozenset(found)

@@ -1,7 +1,7 @@
-"""What an agent changed, found by a git directory of our own beside its workspace.
+"""Determine what an agent changed, with a separate git directory outside its workspace.
 
-The agent's own `.git` is never asked: it may have committed, rewritten history, or put commands into its
-configuration (filters, hooks, monitors) that would then run on this machine.
+The agent's own `.git` is not used: it may have committed, rewritten history, or put commands into its configuration
+(filters, hooks, monitors) that would then run on this machine.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import NamedTuple, Self
 
 from youbencha.workspace.diff import (
-    HOW,
+    DIFF_OPTIONS,
     LARGE,
     Changes,
     Entries,
@@ -34,29 +34,29 @@ from youbencha.workspace.walk import TreeFiles, files_in, ignored_among, keep_ru
 _GLANCE_S = 0.05
 
 _LARGE_FILES = {"core.bigFileThreshold": str(LARGE)}
-"""git then reads them in pieces, and puts them into a pack."""
+"""Makes git read them in pieces, and put them into a pack."""
 
 
 class Snapshot(NamedTuple):
-    """The state of `tree` at one moment.
+    """The state of `tree` at one time.
 
-    New files that the `.gitignore` files of that moment ignore do not count, as with `git add --all`; with
-    `ignored` they do.
+    New files that are ignored by the `.gitignore` files of that time do not count, as with `git add --all`, unless
+    `ignored` is set.
     """
 
     tree: Path
     git_dir: Path
     start: str
-    """What git calls that state: a commit or a tree."""
+    """The id of that state: a commit or a tree."""
     base_commit: str | None = None
-    """Where the tree was checked out from."""
+    """The commit that was checked out."""
     ignored: bool = False
     apart: Entries = MappingProxyType({})
-    """What was there at the start, but not in what git holds of it: it is too large."""
+    """Files at the start that are too large for git."""
 
     @classmethod
     async def take(cls, tree: Path, git_dir: Path, *, base_commit: str | None = None, ignored: bool = False) -> Self:
-        """Take a snapshot of a directory as it is. Reads and hashes every file."""
+        """Take a snapshot of a directory. Reads and hashes every file."""
         tree, git_dir = tree.absolute(), git_dir.absolute()
         make_git_dir(git_dir, base_commit)
         found = files_in(tree)
@@ -65,16 +65,16 @@ class Snapshot(NamedTuple):
         return cls(tree, git_dir, start, base_commit, ignored, apart)
 
     async def retake(self) -> Self:
-        """The state now, for what was done to the tree before the agent: that is then not the agent's."""
+        """Take a snapshot of the current state, so that earlier changes do not count as the agent's."""
         found = await self._found()
         keep_rules(self.tree, found.files, self.git_dir)
         start, apart = await _recorded(self.tree, self.git_dir, found)
         return self._replace(start=start, apart=apart)
 
     async def changes(self, patch_file: Path) -> Changes:
-        """Everything that is different now, whatever was committed; the patch is written to `patch_file`.
+        """Return all changes, whatever was committed, and write the patch to `patch_file`.
 
-        If the tree is gone, or is a link now, everything was deleted. What lies inside any `.git` is not looked at.
+        If the tree is missing or a link, everything was deleted. Anything inside a `.git` is ignored.
         """
         comparison = TreeComparison(self.tree, self.git_dir, self.start, self.apart)
         files, left_out = await comparison.run(await self._found(), patch_file)
@@ -82,7 +82,7 @@ class Snapshot(NamedTuple):
         return Changes(files, patch_file, self.base_commit, current_commit=current, left_out_of_patch=left_out)
 
     async def diff(self) -> bytes:
-        """The patch alone."""
+        """Return only the patch."""
         return (await self.changes(self.git_dir / "diff.patch")).patch_file.read_bytes()
 
     async def _found(self) -> TreeFiles:
@@ -101,35 +101,37 @@ async def _recorded(tree: Path, git_dir: Path, found: TreeFiles) -> tuple[str, E
 
 
 class TreeComparison(NamedTuple):
-    """Compares a tree with a state that git holds. What is too large for git is compared beside it."""
+    """Compares a tree with a recorded state. Files that are too large for git are compared separately."""
 
     tree: Path
     git_dir: Path
     start: str
     """A commit or a tree."""
     apart: Entries = MappingProxyType({})
-    """What belongs to the start too, but is not in there."""
+    """Files at the start that are too large for git."""
     objects: Path | None = None
-    """One more store to read from."""
+    """An additional object store to read from."""
     settings: Mapping[str, str] | None = None
-    ours: bool = True
-    """Whether what cannot be read may be made readable."""
+    is_workspace: bool = True
+    """Whether the tree is a run's workspace, in which unreadable files may be made readable, not a user's directory."""
 
     async def run(self, found: TreeFiles, patch_file: Path) -> tuple[tuple[FileChange, ...], tuple[str, ...]]:
-        """Return all that differs, in the order of paths, and the paths of what is not in the patch."""
-        aside = self.apart.keys() & set(found.files) if self.apart else set()
-        paths = found.without(aside).files
+        """Return all changes, sorted by path, and the paths that are not in the patch."""
+        too_large = self.apart.keys() & set(found.files) if self.apart else set()
+        paths = found.without(too_large).files
         async with indexed(
-            self.tree, self.git_dir, paths, objects=self.objects, settings=self.settings, ours=self.ours
+            self.tree, self.git_dir, paths, objects=self.objects, settings=self.settings, is_workspace=self.is_workspace
         ) as index:
             before = await self._at_start(index.large)
-            await _put(self.git_dir, index.file, before)  # as they were, so that git finds no difference in them
+            await _put(self.git_dir, index.file, before)  # unchanged, so that git finds no difference in them
             files = await _differences(self.git_dir, self.start, index.file, patch_file, objects=self.objects)
-        now = await entries_of(self.tree, aside | index.large, found.too_deep, self.start, ours=self.ours)
-        beside = changes_of({**self.apart, **before}, now)
-        if not beside:
+        now = await entries_of(
+            self.tree, too_large | index.large, found.too_deep, self.start, is_workspace=self.is_workspace
+        )
+        not_in_patch = changes_of({**self.apart, **before}, now)
+        if not not_in_patch:
             return files, ()
-        return _in_order(*files, *beside), tuple(change.path for change in _in_order(*beside))
+        return _in_order(*files, *not_in_patch), tuple(change.path for change in _in_order(*not_in_patch))
 
     async def _at_start(self, paths: Collection[bytes]) -> dict[bytes, Entry]:
         if not paths:
@@ -146,14 +148,14 @@ async def entries_at(git_dir: Path, start: str, *, objects: Path | None = None) 
     """Return all files of a commit or a tree."""
     output = await git(git_dir, "ls-tree", "-r", "-z", "--full-tree", start, objects=objects)
     lines = (line.partition(b"\t") for line in output.split(b"\0") if line)
-    about = ((path, said.decode().split(" ")) for said, _, path in lines)
-    return {path: Entry(mode, name) for path, (mode, _, name) in about}
+    entries = ((path, entry.decode().split(" ")) for entry, _, path in lines)
+    return {path: Entry(mode, name) for path, (mode, _, name) in entries}
 
 
 class Index(NamedTuple):
     file: Path
     large: frozenset[bytes]
-    """What is too large to be in it."""
+    """Files that are too large to be in it."""
 
 
 @asynccontextmanager
@@ -164,20 +166,20 @@ async def indexed(
     *,
     objects: Path | None = None,
     settings: Mapping[str, str] | None = None,
-    ours: bool = True,
+    is_workspace: bool = True,
 ) -> AsyncIterator[Index]:
-    """An index of every file anew, not only of those whose times have changed: times can be set."""
+    """Make an index of all files, not only of those whose times have changed: programs can set times."""
 
     async def record(index: Path, paths: Collection[bytes]) -> None:
-        how = ("update-index", "--add", "--remove", "-z", "--stdin")
+        arguments = ("update-index", "--add", "--remove", "-z", "--stdin")
         names = b"".join(path + b"\0" for path in paths)
-        about = {**ONLY_RECORDED, **_LARGE_FILES, **(settings or {})}
+        options = {**ONLY_RECORDED, **_LARGE_FILES, **(settings or {})}
         if paths:
-            await git(git_dir, *how, tree=tree, index=index, stdin=names, objects=objects, settings=about)
+            await git(git_dir, *arguments, tree=tree, index=index, stdin=names, objects=objects, settings=options)
 
     index = _new_file(git_dir, "index")
-    # Where line ends may be converted, git reads a file whole in any case.
-    large = frozenset() if ours else large_among(tree, paths, ours=False)
+    # If line ends may be converted, git reads the whole file in any case.
+    large = frozenset() if is_workspace else large_among(tree, paths, is_workspace=False)
     try:
         recording = asyncio.ensure_future(record(index, [path for path in paths if path not in large]))
         try:
@@ -185,15 +187,15 @@ async def indexed(
             if not met:
                 await recording
         except GitFailed:
-            if not ours:
+            if not is_workspace:
                 raise
             _make_readable(tree, paths)
             met = True
         finally:
             await _ended(recording)
         if met:
-            large = large_among(tree, paths, ours=ours)
-            index = _new_file(git_dir, "index")  # the lock of the one before may still be there
+            large = large_among(tree, paths, is_workspace=is_workspace)
+            index = _new_file(git_dir, "index")  # the lock of the other may still exist
             await record(index, [path for path in paths if path not in large])
         yield Index(index, large)
     finally:
@@ -201,9 +203,9 @@ async def indexed(
 
 
 async def _meets_large_file(recording: asyncio.Future[None], git_dir: Path) -> bool:
-    """Return whether git has begun to put files into a pack, which it does with large ones only.
+    """Return whether git has begun to write a pack, which it does only for large files.
 
-    So the size of every file need not be asked for: there may be many.
+    So the sizes of all files, of which there may be many, need not be read.
     """
     before = _packs(git_dir)
     while True:
@@ -217,7 +219,7 @@ async def _meets_large_file(recording: asyncio.Future[None], git_dir: Path) -> b
 def _packs(git_dir: Path) -> set[str]:
     try:
         return set(os.listdir(git_dir / "objects" / "pack"))  # noqa: PTH208 - only the names are wanted
-    except OSError:  # git says better what is wrong
+    except OSError:  # git reports what is wrong
         return set()
 
 
@@ -225,7 +227,7 @@ async def _ended(task: asyncio.Future[None]) -> None:
     task.cancel()
     await asyncio.wait([task])
     if not task.cancelled():
-        task.exception()  # seen
+        task.exception()  # retrieve it, so that asyncio does not report it
 
 
 async def _put(git_dir: Path, index: Path, entries: Entries) -> None:
@@ -238,22 +240,24 @@ async def _put(git_dir: Path, index: Path, entries: Entries) -> None:
 async def _differences(
     git_dir: Path, start: str, index: Path, patch_file: Path, *, objects: Path | None = None
 ) -> tuple[FileChange, ...]:
-    """Between the start and the index. By way of a file: what a process writes is kept in memory."""
+    """Compare the start with the index. The output goes through a file, because the output of `git` is in memory."""
     answer = _new_file(git_dir, "answer")
     try:
-        await git(git_dir, "diff-index", "--cached", *HOW, f"--output={answer}", start, index=index, objects=objects)
+        await git(
+            git_dir, "diff-index", "--cached", *DIFF_OPTIONS, f"--output={answer}", start, index=index, objects=objects
+        )
         return read_difference(answer, patch_file)
     finally:
         answer.unlink(missing_ok=True)
 
 
 def _new_file(git_dir: Path, what: str) -> Path:
-    """Return a new name: a git that was killed leaves its lock beside the file."""
+    """Return a new name: a killed git leaves its lock next to the file."""
     return git_dir / f"{what}-{os.urandom(4).hex()}"
 
 
 def _make_readable(tree: Path, paths: Collection[bytes]) -> None:
-    """Make files readable for their owner: tests of agents leave such files."""
+    """Make files readable for their owner: an agent's tests may leave unreadable files."""
     top = os.fsencode(tree)
     for path in paths:
         file = top + b"/" + path

@@ -1,4 +1,4 @@
-"""Read what a test case says about its repository: `repo`, and which branch, tag or commit."""
+"""Parse `repo` of a test case, and find its branch, tag or commit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _HELPER = re.compile(r"[A-Za-z0-9+.-]*::")
 
 _SCP = re.compile(r"(?:(?P<user>[^@/:\s]+)@)?(?P<host>\[[^\]/]+\]|[^:/\\\s@\[\]]{2,}):(?P<path>.+)", re.DOTALL)
-"""`git@host:path`. A host of one letter is a drive of Windows."""
+"""`git@host:path`. A single letter before the colon is a Windows drive."""
 
 _DEFAULT_PORTS = {"https": 443, "http": 80, "ssh": 22, "git": 9418}
 
@@ -30,9 +30,8 @@ RefKind = Literal["branch", "tag", "commit"]
 
 _HEADS, _TAGS, _TRACKED = "refs/heads/", "refs/tags/", "refs/remotes/origin/"
 
-_PLACES: Mapping[str, tuple[str, ...]] = {"branch": (_HEADS, _TAGS, _TRACKED), "tag": (_TAGS,)}
-"""Where a name is looked for. A `branch` may be a tag; and in a clone on this machine it may be known only as a
-branch of where that came from."""
+_PREFIXES: Mapping[str, tuple[str, ...]] = {"branch": (_HEADS, _TAGS, _TRACKED), "tag": (_TAGS,)}
+"""Where a name is searched. A `branch` may be a tag; in a local clone it may exist only as a branch of the remote."""
 
 _PEELED = "^{}"
 
@@ -40,35 +39,35 @@ _FEW = 5
 
 LOCAL_FORMAT = "%(HEAD)%00%(objecttype)%00%(objectname)%00%(*objectname)%00%(refname)"
 
-LOCAL_PLACES = (_HEADS, _TAGS, _TRACKED)
+LOCAL_PREFIXES = (_HEADS, _TAGS, _TRACKED)
 
 
 class RemoteUrl(NamedTuple):
     url: str
-    """As git gets it, credentials included. Never shown, and written nowhere."""
+    """For git, including credentials. Never shown, and never written."""
     public_url: str
     key: str
-    """The same for all ways to write the same place."""
+    """The same for all spellings of the same address."""
     secrets: tuple[str, ...] = ()
 
 
 def read_source(written: str, base: Path) -> Path | RemoteUrl:
-    """Read an address, or a path relative to `base`. Anything that git could take for an option is refused."""
+    """Read an address, or a path relative to `base`. Anything that git could read as an option is refused."""
     text = written.strip()
-    _refuse_what_is_odd(text)
+    _check_characters(text)
     scheme = _SCHEME.match(text)
     if scheme is None:
         scp = None if _is_path(text, base) else _SCP.fullmatch(text)
-        return _scp_place(text) if scp else (base / Path(text).expanduser()).absolute()
+        return _scp_address(text) if scp else (base / Path(text).expanduser()).absolute()
     if scheme[1].lower() == "file":
         return _path_of(text)
     if scheme[1].lower() in _REMOTE:
-        return _url_place(text)
+        return _url_address(text)
     raise _invalid(f"Unsupported repository URL scheme: {scheme[1]}")
 
 
 def public_url(written: str) -> str:
-    """Return the address without credentials: what may be shown and stored."""
+    """Return the address without credentials, which may be shown and stored."""
     text = written.strip()
     if not _SCHEME.match(text):
         return text
@@ -76,13 +75,13 @@ def public_url(written: str) -> str:
     return parts._replace(netloc=_public_netloc(parts), query="", fragment="").geturl()
 
 
-def _refuse_what_is_odd(text: str) -> None:
+def _check_characters(text: str) -> None:
     if not text or any(ord(character) < 32 for character in text):
-        raise _invalid("The repository is empty, or holds characters that no address has.")
+        raise _invalid("The repository is empty, or contains control characters.")
     if text.startswith("-"):
         raise _invalid("The repository begins with `-`, which makes it an option.")
     if _HELPER.match(text):
-        raise _invalid("Addresses with `::` make git run a program; they are not taken.")
+        raise _invalid("Addresses with `::` make git run a program; they are not accepted.")
 
 
 def _is_path(text: str, base: Path) -> bool:
@@ -90,7 +89,7 @@ def _is_path(text: str, base: Path) -> bool:
     return "/" in text.partition(":")[0] or text.startswith("~") or os.path.lexists(base / text)
 
 
-def _scp_place(text: str) -> RemoteUrl:
+def _scp_address(text: str) -> RemoteUrl:
     found = _SCP.fullmatch(text)
     assert found is not None
     if found["host"].startswith("-") or found["path"].startswith("-") or (found["user"] or "").startswith("-"):
@@ -98,7 +97,7 @@ def _scp_place(text: str) -> RemoteUrl:
     return RemoteUrl(text, text, _without_ending(text))
 
 
-def _url_place(text: str) -> RemoteUrl:
+def _url_address(text: str) -> RemoteUrl:
     parts = _split(text)
     if not parts.hostname:
         raise _invalid("The repository's URL names no host.")
@@ -108,13 +107,13 @@ def _url_place(text: str) -> RemoteUrl:
     secrets = {part for part in (parts.password, *_token(parts)) if part}
     secrets |= {unquote(secret) for secret in secrets}
     port = parts.port if parts.port != _DEFAULT_PORTS.get(parts.scheme) else None
-    place = f"{parts.hostname}:{port}" if port else parts.hostname
-    key = _without_ending(f"{parts.scheme}://{place}{parts.path}")
+    host = f"{parts.hostname}:{port}" if port else parts.hostname
+    key = _without_ending(f"{parts.scheme}://{host}{parts.path}")
     return RemoteUrl(text, public, key, tuple(sorted(secrets)))
 
 
 def _public_netloc(parts: SplitResult) -> str:
-    """Over http the user's name may be the token itself; over ssh it is part of the address."""
+    """The host. Over ssh with the user, who is part of the address; over http that may be a token."""
     user, _, host = parts.netloc.rpartition("@")
     name = user.partition(":")[0]
     return f"{name}@{host}" if name and parts.scheme == "ssh" else host
@@ -136,7 +135,7 @@ def _path_of(text: str) -> Path:
 def _split(text: str) -> SplitResult:
     try:
         parts = urlsplit(text)
-        parts.port  # noqa: B018 - checked only when asked for
+        parts.port  # noqa: B018 - validated on access
     except ValueError as error:
         raise _invalid("The repository's URL is malformed.") from error
     return parts
@@ -154,13 +153,13 @@ class Refs(NamedTuple):
     """The branches and tags of a repository."""
 
     ids: Mapping[str, str]
-    """By full name. An annotated tag stands for what it names."""
+    """By full name. For an annotated tag, the id of its commit."""
     head: str | None
     """The commit that is checked out by default."""
     default_branch: str | None
     """None if HEAD names no branch."""
     commits: frozenset[str] = frozenset()
-    """Ids that are known to be commits, and to be at hand."""
+    """Ids that are known to be commits, and to exist locally."""
 
     def pick(self, name: str | None, kind: Literal["branch", "tag"], where: str) -> str:
         """Return the id that a name refers to, or HEAD if there is none."""
@@ -171,11 +170,11 @@ class Refs(NamedTuple):
         if name is None:
             return self.head or self._no_head(where)
         short = short_name(name)
-        found = next((self.ids[place + short] for place in _PLACES[kind] if place + short in self.ids), None)
+        found = next((self.ids[prefix + short] for prefix in _PREFIXES[kind] if prefix + short in self.ids), None)
         return found or self._unknown(short, kind, where)
 
     def _unknown(self, name: str, kind: str, where: str) -> str:
-        names = self._names(_PLACES[kind])
+        names = self._names(_PREFIXES[kind])
         some = ", ".join(names[:_FEW]) + (", …" if len(names) > _FEW else "")
         raise YouBenchaError(
             "REPO_BRANCH_UNKNOWN",
@@ -191,8 +190,8 @@ class Refs(NamedTuple):
             hint=f"Name a `branch`. It has: {names}." if names else "Name a `branch` or a `commit`.",
         )
 
-    def _names(self, places: Iterable[str]) -> list[str]:
-        short = {name.removeprefix(place) for place in places for name in self.ids if name.startswith(place)}
+    def _names(self, prefixes: Iterable[str]) -> list[str]:
+        short = {name.removeprefix(prefix) for prefix in prefixes for name in self.ids if name.startswith(prefix)}
         return sorted(short - {"HEAD"})
 
 
@@ -201,7 +200,7 @@ def short_name(name: str) -> str:
 
 
 def from_listing(output: str) -> Refs:
-    """Read the output of `git ls-remote --symref`. What is not a valid name of a ref is left out."""
+    """Read the output of `git ls-remote --symref`. Invalid names of refs are left out."""
     ids: dict[str, str] = {}
     head = branch = None
     for line in output.splitlines():

@@ -1,4 +1,4 @@
-"""Where the objects of a repository come from: a local repository, or the mirror of a remote one."""
+"""The object stores of repositories: a local repository, or the mirror of a remote one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from youbencha.progress import StepProgress
 from youbencha.workspace.git import FETCH_S, GitFailed, ask_remote, git
 from youbencha.workspace.git_dir import make_git_dir
 from youbencha.workspace.lock import lock_file
-from youbencha.workspace.source import LOCAL_FORMAT, LOCAL_PLACES, Refs, RemoteUrl, from_listing, from_local
+from youbencha.workspace.source import LOCAL_FORMAT, LOCAL_PREFIXES, Refs, RemoteUrl, from_listing, from_local
 from youbencha.workspace.trees import remove_tree
 
 _POINTER = "gitdir:"
@@ -33,10 +33,10 @@ _LISTED = ("HEAD", "refs/heads/*", "refs/tags/*")
 _PARTIAL = ".partial-"
 
 _Identity = tuple[int, int]
-"""Tells one mirror from the next in the same place."""
+"""Distinguishes a mirror from another with the same path."""
 
 _UNDER_WAY = ".fetching"
-"""Exists while something is fetched. Found by the next who has the lock, it says that a fetch was killed."""
+"""Exists during a fetch. If it exists when the lock is taken, a fetch was killed."""
 
 _LENGTHS = (40, 64)
 
@@ -45,7 +45,7 @@ _AT_LEAST = 4
 
 class Store(Protocol):
     known_refs: Refs | None
-    """What `refs` returned, or returns without asking."""
+    """The result of `refs`, if it is known."""
 
     @property
     def public_url(self) -> str: ...
@@ -56,11 +56,11 @@ class Store(Protocol):
         ...
 
     async def refs(self) -> Refs:
-        """Return the branches and tags as they are now."""
+        """Return the current branches and tags."""
         ...
 
     async def commit(self, written: str) -> str:
-        """Return the full id of a commit, given in full or by its beginning, and make sure that the store has it."""
+        """Return the full id of a commit, given in full or as a prefix, and make sure that the store has it."""
         ...
 
     async def bring(self, object_id: str) -> str:
@@ -68,14 +68,14 @@ class Store(Protocol):
         ...
 
     async def renew(self) -> bool:
-        """Fetch everything again, because something here is damaged. Return False where that cannot be done."""
+        """Fetch everything again, because something is damaged. Return False if that is not possible."""
         ...
 
 
 class LocalStore:
-    """A repository on this machine: read where it is, without a copy and without a transport.
+    """A local repository, which is read in place, without a copy or a transport.
 
-    What is not committed there is left out. Nothing in it is written, and nothing of its configuration is used."""
+    Uncommitted changes are left out. Nothing is written to it, and its configuration is not used."""
 
     def __init__(self, path: Path) -> None:
         self.public_url = str(path)
@@ -84,13 +84,13 @@ class LocalStore:
             self.objects = common_dir(self._git_dir) / "objects"
         except OSError as error:
             reason = f"{path} cannot be read: {error.strerror or error}"
-            raise YouBenchaError("REPO_NOT_FOUND", reason, hint="Check the path, and that you may read it.") from error
+            raise YouBenchaError("REPO_NOT_FOUND", reason, hint="Check the path and its permissions.") from error
         self.known_refs: Refs | None = None
 
     async def refs(self) -> Refs:
-        """Asked for once: a run is about one state of the repository."""
+        """Read once, so that a run sees one state of the repository."""
         if self.known_refs is None:
-            output = await git(self._git_dir, "for-each-ref", f"--format={LOCAL_FORMAT}", *LOCAL_PLACES)
+            output = await git(self._git_dir, "for-each-ref", f"--format={LOCAL_FORMAT}", *LOCAL_PREFIXES)
             refs = from_local(output)
             self.known_refs = refs if refs.head else refs._replace(head=await commit_at(self._git_dir, "HEAD"))
         return self.known_refs
@@ -116,7 +116,7 @@ def find_git_dir(path: Path) -> Path | None:
 
 
 def git_dir_of_tree(path: Path) -> Path | None:
-    """Return the git directory of the working tree, perhaps a linked one, whose top this is."""
+    """Return the git directory of a working tree, which may be a linked one."""
     candidate = path / ".git"
     if candidate.is_file():
         candidate = _pointed_at(candidate) or candidate
@@ -128,7 +128,7 @@ def _is_git_dir(path: Path) -> bool:
 
 
 def common_dir(git_dir: Path) -> Path:
-    """Return the git directory that holds the objects: linked working trees share one."""
+    """Return the git directory with the objects, which linked working trees share."""
     pointer = git_dir / "commondir"
     if not pointer.is_file():
         return git_dir
@@ -144,42 +144,42 @@ def _pointed_at(file: Path) -> Path | None:
 
 def _not_found(path: Path) -> Path:
     if not path.exists():
-        reason, hint = f"There is no directory {path}.", "Check the path; a relative one starts at the file it is in."
+        reason, hint = f"There is no directory {path}.", "Check the path; it is relative to the file that names it."
     elif not path.is_dir():
-        reason, hint = f"{path} is a file, not a git repository.", "Name the directory that holds the repository."
+        reason, hint = f"{path} is a file, not a git repository.", "Name the directory of the repository."
     else:
         reason, hint = f"{path} is not a git repository.", "Make it one: `git init`, `git add .`, `git commit`."
         if above := next((parent for parent in path.parents if git_dir_of_tree(parent)), None):
-            hint = f"{above} is one: name that."
+            hint = f"{above} is one: use that."
     raise YouBenchaError("REPO_NOT_FOUND", reason, hint=hint)
 
 
 class Mirror:
     """A copy of a remote repository in the cache: a second run needs next to nothing from the network.
 
-    `<cache>/mirrors/<name>-<hash of the address>/mirror.git` holds all branches and tags that were ever fetched.
-    Nothing is removed from it, so what was fetched once stays. It appears in one move when it is complete, and one
-    process at a time writes to it; reading needs no lock. The address is not written into it, so no password is."""
+    `<cache>/mirrors/<name>-<hash of the address>/mirror.git` has all branches and tags that were ever fetched; nothing
+    is removed from it. It is created atomically, and one process at a time writes to it; reading needs no lock. The
+    address is not written into it, because it may contain a password."""
 
-    def __init__(self, place: RemoteUrl, cache_dir: Path, progress: StepProgress) -> None:
-        self.public_url = place.public_url
-        self._place = place
-        self._home = cache_dir.absolute() / "mirrors" / _directory_name(place)
+    def __init__(self, remote: RemoteUrl, cache_dir: Path, progress: StepProgress) -> None:
+        self.public_url = remote.public_url
+        self._remote = remote
+        self._home = cache_dir.absolute() / "mirrors" / _directory_name(remote)
         self._git_dir = self._home / "mirror.git"
         self._progress = progress
         self.known_refs: Refs | None = None
         self._known: _Identity | None = None
-        """Which mirror we have read from."""
+        """The mirror that was read."""
 
     @property
     def objects(self) -> Path:
         return self._git_dir / "objects"
 
     async def refs(self) -> Refs:
-        """Asked for once: a run is about one state of the repository."""
+        """Read once, so that a run sees one state of the repository."""
         if self.known_refs is None:
             self._make_home()
-            self.known_refs = from_listing(await ask_remote(self._place, self._home, *_LIST, after=_LISTED))
+            self.known_refs = from_listing(await ask_remote(self._remote, self._home, *_LIST, after=_LISTED))
         return self.known_refs
 
     async def commit(self, written: str) -> str:
@@ -197,10 +197,10 @@ class Mirror:
         return await self.commit(object_id)
 
     async def renew(self) -> bool:
-        """Fetch again, unless another process has done so since we read from it."""
+        """Fetch again, unless another process has done so since the mirror was read."""
         async with self._locked():
             if _identity(self._git_dir) == self._known:
-                self._progress(f"the mirror of {self.public_url} is damaged: fetching it anew")
+                self._progress(f"the mirror of {self.public_url} is damaged: fetching it again")
                 await self.refs()
                 await self._build()
             self._known = _identity(self._git_dir)
@@ -211,19 +211,19 @@ class Mirror:
             return None
         try:
             return await commit_beginning(self._git_dir, written, self.public_url)
-        except GitFailed:  # damaged: as if it were not there
+        except GitFailed:  # damaged
             return None
 
     async def _update(self, wanted: str) -> None:
         async with self._locked():
-            if await self._have(wanted):  # another fetched it while we waited
+            if await self._have(wanted):  # another process fetched it during the wait
                 return
             if not self._usable() or not await self._fetched():
                 await self._build()
             elif wanted in await self._offered() and not await has_object(self._git_dir, wanted):
-                await self._build()  # git says that it is here, but it is not
+                await self._build()  # git reports that it exists, but it does not
             if is_full_id(wanted) and not await has_object(self._git_dir, wanted):
-                # On no branch; most servers give it all the same to who knows its name.
+                # On no branch; most servers still provide it by its full id.
                 await self._fetch(self._git_dir, f"+{wanted}:refs/youbencha/{wanted}", prune=False)
 
     async def _fetched(self) -> bool:
@@ -238,7 +238,7 @@ class Mirror:
         return frozenset((await self.refs()).ids.values())
 
     def _usable(self) -> bool:
-        """Whether there is a mirror, of the same kind as the repository is now."""
+        """Whether there is a mirror with the same kind of hash as the repository."""
         try:
             config = (self._git_dir / "config").read_text()
         except OSError:
@@ -249,7 +249,7 @@ class Mirror:
         return next((len(value) for value in (self.known_refs.ids.values() if self.known_refs else ())), 40)
 
     async def _build(self) -> None:
-        """Fetch into a new directory, and put it in the old one's place in one move."""
+        """Fetch into a new directory, then rename it to replace the old one."""
         partial = self._home / f"{_PARTIAL}{os.urandom(4).hex()}"
         try:
             make_git_dir(partial, "0" * self._object_id_length(), attributes=None)
@@ -267,7 +267,7 @@ class Mirror:
         how = _FETCH if prune else tuple(option for option in _FETCH if option != "--prune")
         mark = git_dir / _UNDER_WAY
         mark.touch()
-        await ask_remote(self._place, git_dir, *how, timeout_s=FETCH_S, after=refspecs)
+        await ask_remote(self._remote, git_dir, *how, timeout_s=FETCH_S, after=refspecs)
         mark.unlink()
 
     def _clear(self) -> None:
@@ -302,13 +302,13 @@ def _not_writable(home: Path, reason: str) -> YouBenchaError:
     return YouBenchaError(
         "CACHE_NOT_WRITABLE",
         f"Cannot keep a mirror of the repository in {home}: {reason}",
-        hint="Make room there, or set `cache_dir` in the settings to a directory that you may write to.",
+        hint="Free some space there, or set `cache_dir` in the settings to a directory that you may write to.",
     )
 
 
-def _directory_name(place: RemoteUrl) -> str:
-    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", place.key.rpartition("/")[2])[-40:].strip("-.") or "repository"
-    return f"{readable}-{hashlib.sha256(place.key.encode()).hexdigest()[:16]}"
+def _directory_name(remote: RemoteUrl) -> str:
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", remote.key.rpartition("/")[2])[-40:].strip("-.") or "repository"
+    return f"{readable}-{hashlib.sha256(remote.key.encode()).hexdigest()[:16]}"
 
 
 def _identity(git_dir: Path) -> _Identity | None:
@@ -324,7 +324,7 @@ def is_full_id(text: str) -> bool:
 
 
 async def commit_at(git_dir: Path, object_id: str) -> str | None:
-    """Return the commit that a full id means: itself, or what the tag of that id names. None if it is not there."""
+    """Return the commit of a full id, which may be that of a tag. None if it does not exist."""
     try:
         output = await git(git_dir, "rev-parse", "--quiet", "--verify", f"{object_id}^{{commit}}")
     except GitFailed:
@@ -364,5 +364,5 @@ def unknown_commit(written: str, where: str, hint: str | None = None) -> YouBenc
     return YouBenchaError(
         "REPO_COMMIT_UNKNOWN",
         f"The repository {where} has no commit {written}.",
-        hint=hint or "Check the id; a commit that is on no branch must be named in full.",
+        hint=hint or "Check the id; a commit that is on no branch needs its full id.",
     )

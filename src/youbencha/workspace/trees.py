@@ -1,11 +1,11 @@
 """Copy, list and remove trees that an agent left, whatever is in them.
 
-Links are never followed. Directories may be read-only, nested deeper than a path can name, or hold a file of five
-terabytes that is all hole. Nothing calls itself: an agent may nest directories deeper than Python does calls.
+Links are never followed. Directories may be read-only, nested deeper than the longest path, or contain a sparse file of
+five terabytes. There is no recursion: an agent may nest directories deeper than Python's recursion limit.
 """
 
 # ruff: noqa: PTH101, PTH102, PTH104, PTH106, PTH108, PTH112, PTH113, PTH115, PTH116, PTH118, PTH119, PTH123, PTH211
-# Strings instead of `Path`: a Path for each of many files is slow. Where names need not be text, they are bytes.
+# Strings instead of `Path`, which is slow for many files. Bytes, where names may not be text.
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from youbencha.text import shown
 from youbencha.workspace.walk import is_directory
 
 CANNOT_BE_HERE = frozenset({errno.ENAMETOOLONG, errno.EFBIG})
-"""Errors about what cannot exist in a copy: its path would be too long, or the file too large for the disk."""
+"""Errors for files that cannot be copied: the path would be too long, or the file too large for the disk."""
 
 _UNREADABLE = frozenset({errno.EACCES, errno.EPERM})
 
@@ -39,7 +39,7 @@ _SMALL = 4096
 _CHUNK = 1 << 20
 
 Rename = Callable[[str, str], str | None]
-"""From an entry's name and that of its directory to its name in the copy; None leaves it out."""
+"""Maps an entry's name and that of its directory to the name in the copy; None leaves it out."""
 
 
 def copy_tree(
@@ -54,14 +54,14 @@ def copy_tree(
     """Copy files, directories and links with permissions and times; no devices, pipes or sockets, no set-uid bits.
 
     `target` must not exist. `skip` are paths in the tree that are left out, and so is `target` itself. Returns the
-    paths that `rename` gave another name; a renamed link to a file in the tree becomes a copy of that file.
+    paths that were renamed by `rename`; a renamed link to a file in the tree becomes a copy of that file.
 
-    What cannot be copied because its path is too long or its size too large is left out. `unreadable_ok` leaves out
-    what cannot be read, too, and takes a missing tree for an empty one. Otherwise raises `OSError`.
+    Files whose paths are too long or that are too large are left out. `unreadable_ok` also leaves out unreadable files,
+    and treats a missing tree as empty. Otherwise raises `OSError`.
 
-    No file is linked to its original, and a link into the tree by its full path leads into the copy: writing to the
-    copy never writes to the original. Holes stay holes, and several names of one file are one file in the copy:
-    neither takes more room than in the tree. Where the file system can share blocks (Btrfs, XFS), it does.
+    Writing to the copy never writes to the original: no file is linked to its original, and an absolute link into the
+    tree leads into the copy. Holes and hard links are preserved, so that the copy takes no more space than the tree. If
+    the file system can share blocks (Btrfs, XFS), they are shared.
     """
     return _Copy(source.absolute(), target.absolute(), check_cancelled, rename, unreadable_ok).run(skip)
 
@@ -99,13 +99,13 @@ class _Copy:
             source, target = waiting.pop()
             made.append((source, target))
             waiting += self._directory(source, target)
-        for source, target in reversed(made):  # last, because a directory may be read-only, and its time changes
-            with suppress(OSError):  # its path may be too long to ask
+        for source, target in reversed(made):  # last, because a directory may be read-only, and its times change
+            with suppress(OSError):  # its path may be too long
                 _copy_state(target, os.stat(source), at_least=stat.S_IRWXU)
         return self._renamed
 
     def _directory(self, source: str, target: str) -> list[tuple[str, str]]:
-        """Copy its files and links; return its directories, which are made, but empty yet."""
+        """Copy its files and links, and create its directories; return them, to be copied."""
         below = []
         parent = os.path.basename(source)
         for entry in self._entries(source):
@@ -133,7 +133,7 @@ class _Copy:
             return []
 
     def _entry(self, entry: os.DirEntry[str], copied: str, *, renamed: bool) -> bool:
-        """Return whether it is a directory."""
+        """Copy one entry. Returns True for a directory, which is only created."""
         if entry.is_symlink():
             file = self._file_behind(entry.path) if renamed else None
             if file is not None:
@@ -156,13 +156,13 @@ class _Copy:
         _copy_state(copied, state)
 
     def _link(self, state: os.stat_result, copied: str) -> bool:
-        """Link to the copy of the same file by another name."""
+        """Create a hard link, if the same file was copied under another name."""
         first = self._first_names.setdefault((state.st_dev, state.st_ino), copied)
         if first == copied:
             return False
         try:
             os.link(first, copied)
-        except OSError:  # not on this file system, not that often, or the first was left out
+        except OSError:  # not supported, too many links, or the first was left out
             return False
         return True
 
@@ -174,7 +174,7 @@ class _Copy:
         return target
 
     def _file_behind(self, link: str) -> str | None:
-        """The regular file in the tree that a link leads to, if it does: that file may have another name as well."""
+        """The regular file in the tree that a link leads to, if any: that file may be renamed, too."""
         file = os.path.realpath(link)
         inside = file.startswith(self._roots[1] + os.sep)
         return file if inside and os.path.isfile(file) else None
@@ -186,7 +186,7 @@ def _copy_state(target: str, state: os.stat_result, *, at_least: int = 0) -> Non
 
 
 class FileCopies:
-    """Copies contents, and counts the room that they take."""
+    """Copies the contents of files, and keeps account of the free disk space."""
 
     def __init__(self, target: Path, check_cancelled: Callable[[], None]) -> None:
         """`target` is a directory on the disk that they are written to."""
@@ -210,7 +210,7 @@ class FileCopies:
             raise
 
     def _clone(self, source: str, target: str) -> bool:
-        """Share the blocks, if the file system can. If it cannot once, it is not asked again."""
+        """Share the blocks, if the file system can. After a failure, it is not tried again."""
         if sys.platform != "linux" or not self._clones:
             return False
         import fcntl
@@ -241,13 +241,13 @@ class FileCopies:
 
 
 def _has_holes(state: os.stat_result) -> bool:
-    """Whether it may have holes: some file systems keep small or packed files in fewer blocks than their size."""
+    """Whether it may have holes: some file systems store small or packed files in fewer blocks than their size."""
     blocks: int | None = getattr(state, "st_blocks", None)  # unknown on Windows
     return blocks is not None and state.st_size > max(blocks * _BLOCK, _SMALL)
 
 
 def _data_in(fd: int, size: int) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of each range that is no hole; the whole file where the system cannot tell."""
+    """Yield the start and end of each range of data; the whole file if the system does not report holes."""
     if sys.platform == "win32":
         yield 0, size
         return
@@ -273,7 +273,7 @@ class _Excluded:
     """The entries of a tree that are left out, by device and inode: the tree may be reached by another path."""
 
     def __init__(self, skip: Iterable[Path], *, target: Path | None = None) -> None:
-        """`target` is where a copy goes to: what holds it is left out as well, or it would be copied into itself."""
+        """`target` is that of a copy: directories that contain it are left out, or it would be copied into itself."""
         paths = [path.resolve() for path in skip]
         if target is not None:
             paths += [target.resolve(), *target.resolve().parents]
@@ -285,7 +285,7 @@ class _Excluded:
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """None if it does not exist. `scandir` knows no inodes on Windows, and wrong ones where something is mounted."""
+    """None if it does not exist. `scandir` has no inodes on Windows, and wrong ones for mount points."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -295,16 +295,15 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 class TreeFile(NamedTuple):
     path: str
-    """Below the tree, with forward slashes."""
-    place: str
-    """Its full path."""
+    """Relative to the tree, with forward slashes."""
+    full_path: str
     is_link: bool
 
 
 def files_below(tree: Path, skip: Iterable[Path] = ()) -> Iterator[TreeFile]:
-    """Yield all files and links, in no order, without `skip` and anything called `.git`.
+    """Yield all files and links, in any order, without `skip` and anything called `.git`.
 
-    A directory that cannot be read counts as empty: what an agent hides, it has not delivered.
+    A directory that cannot be read counts as empty.
     """
     excluded = _Excluded(skip)
     waiting = [""]
@@ -328,7 +327,7 @@ def _entries(directory: str) -> list[os.DirEntry[str]]:
 
 
 def remove_tree(top: Path) -> None:
-    """Remove a directory with all that is in it, or a file. Links are removed, never followed."""
+    """Remove a directory with everything in it, or a file. Links are removed, not followed."""
     try:
         if top.is_symlink() or not top.is_dir():
             top.unlink(missing_ok=True)
@@ -342,12 +341,12 @@ def not_removable(top: Path, error: OSError) -> YouBenchaError:
     return YouBenchaError(
         "WORKSPACE_NOT_REMOVABLE",
         f"Cannot remove {shown(error.filename or top)}: {error.strerror or error}",
-        hint="It may belong to another user (a container's, say): remove it by hand.",
+        hint="It may belong to another user, such as a container's: remove it by hand.",
     )
 
 
 class _Removal:
-    """Moves every directory right below the top before it is emptied: so no path gets too long."""
+    """Moves every directory directly below the top before it is emptied, so that no path gets too long."""
 
     def __init__(self, top: Path) -> None:
         self._top = os.fsencode(top)
@@ -365,7 +364,7 @@ class _Removal:
             os.rmdir(directory)
 
     def _empty(self, directory: bytes) -> list[bytes]:
-        """Remove its files; move its directories, and return where they are now."""
+        """Remove its files, and move its directories; return their new paths."""
         os.chmod(directory, stat.S_IRWXU)
         with os.scandir(directory) as found:
             entries = list(found)
@@ -379,10 +378,10 @@ class _Removal:
 
     def _move(self, directory: bytes) -> bytes:
         os.chmod(directory, stat.S_IRWXU)  # a read-only directory cannot be moved either
-        place = self._top + b"/" + self._prefix + str(self._moved).encode()
+        target = self._top + b"/" + self._prefix + str(self._moved).encode()
         self._moved += 1
-        os.rename(directory, place)
-        return place
+        os.rename(directory, target)
+        return target
 
 
 def _unlink(path: bytes) -> None:

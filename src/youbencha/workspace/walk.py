@@ -1,11 +1,10 @@
-"""List the files of a tree, without what its ignore rules exclude, and add up their size.
+"""List the files of a tree, without those that its ignore rules exclude, and compute their size.
 
-Not by git: it takes a repository inside for a submodule, hides what is in there, and fails if that has no commit. What
-lies inside any `.git`, wherever it is, is left out.
+Not by git, which treats a repository inside as a submodule, hides its contents, and fails if it has no commit.
+Anything inside a `.git`, at any level, is left out.
 
-The ignore rules are those of the start: all its `.gitignore` files, copied to where an agent does not edit them by
-chance, and no others. So an agent that edits `.gitignore` hides nothing, and a file that was there at the start counts,
-whatever the rules say.
+The ignore rules are those of the start: copies of all `.gitignore` files, outside the agent's tree. So an agent that
+edits `.gitignore` hides nothing, and a file that existed at the start counts, whatever the rules say.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from youbencha.text import shown
 from youbencha.workspace.git import ONLY_RECORDED, GitFailed, git
 
 _LONGEST = os.pathconf("/", "PC_PATH_MAX") if hasattr(os, "pathconf") else 32767
-"""Bytes of a path that a system call takes, with the zero at its end."""
+"""The longest path of a system call, in bytes, with the zero at its end."""
 
 NAME = b".gitignore"
 
@@ -33,7 +32,7 @@ _RULES = "start-rules"
 _LARGEST = 4 * 1024 * 1024
 
 _HERE = b"./"
-"""Before every path: a name that begins with a colon would mean something else to git."""
+"""Put before every path, because git reads a colon at the start as pathspec magic."""
 
 _LONG_ENOUGH = 1000
 
@@ -44,12 +43,12 @@ _BLOCK = 512
 
 
 class TreeFiles(NamedTuple):
-    """Paths below a tree."""
+    """Paths relative to a tree."""
 
     files: list[bytes]
     """Files and links, in the order of git's index."""
     too_deep: tuple[bytes, ...] = ()
-    """Directories, and files, whose whole path is longer than a system call takes. Not among the files."""
+    """Directories and files whose full path is too long for a system call. They are not in `files`."""
 
     def without(self, paths: Collection[bytes]) -> TreeFiles:
         if not paths:
@@ -61,32 +60,32 @@ class TreeFiles(NamedTuple):
 
 
 def is_directory(entry: os.DirEntry[bytes]) -> bool:
-    """A real one: neither a link to one, nor what Windows has in a link's place."""
+    """Whether it is a directory, and not a link to one, or a reparse point on Windows."""
     if sys.platform == "win32" and entry.stat(follow_symlinks=False).st_reparse_tag:
         return False
     return entry.is_dir(follow_symlinks=False)
 
 
-def files_in(tree: Path, *, ours: bool = True, left_out: Collection[bytes] = ()) -> TreeFiles:
-    """Files and links; no `.git` of any kind. If the tree itself is a link, there are none: it is not followed.
+def files_in(tree: Path, *, is_workspace: bool = True, left_out: Collection[bytes] = ()) -> TreeFiles:
+    """List files and links, without anything called `.git`. If the tree itself is a link, there are none.
 
-    What is neither (a pipe, a socket) has no content to compare. `ours`: a directory that cannot be read is made
-    readable. `left_out` are directories that are skipped, by name or by path below the tree.
+    Anything else (a pipe, a socket) has no content to compare. In a workspace, an unreadable directory is made
+    readable. `left_out` are directories to skip, by name or by path relative to the tree.
     """
     if tree.is_symlink():
         return TreeFiles([])
-    return _Walk(os.fsencode(tree), ours, left_out).run()
+    return _Walk(os.fsencode(tree), is_workspace, left_out).run()
 
 
 class _Walk:
-    def __init__(self, top: bytes, ours: bool, left_out: Collection[bytes]) -> None:
-        self._top, self._ours, self._left_out = top, ours, left_out
+    def __init__(self, top: bytes, is_workspace: bool, left_out: Collection[bytes]) -> None:
+        self._top, self._is_workspace, self._left_out = top, is_workspace, left_out
         self._files: list[bytes] = []
         self._too_deep: list[bytes] = []
 
     def run(self) -> TreeFiles:
-        room = _LONGEST - len(self._top) - len(b"/")
-        waiting = [b""]  # not by recursion: an agent may nest directories deeper than Python does calls
+        longest = _LONGEST - len(self._top) - len(b"/")
+        waiting = [b""]  # not by recursion: an agent may nest directories deeper than Python's recursion limit
         while waiting:
             below = waiting.pop()
             for entry in self._entries(below):
@@ -97,7 +96,7 @@ class _Walk:
                     if entry.name not in self._left_out and path not in self._left_out:
                         waiting.append(path + b"/")
                 elif entry.is_symlink() or entry.is_file(follow_symlinks=False):
-                    (self._files if len(path) < room else self._too_deep).append(path)
+                    (self._files if len(path) < longest else self._too_deep).append(path)
         self._files.sort()
         return TreeFiles(self._files, tuple(sorted(self._too_deep)))
 
@@ -107,11 +106,11 @@ class _Walk:
             try:
                 return _listed(directory)
             except PermissionError:
-                if not self._ours:
+                if not self._is_workspace:
                     raise
             open_up_to(self._top, below.rstrip(b"/"))
             return _listed(directory)
-        except (FileNotFoundError, NotADirectoryError):  # the agent may have removed it, the whole tree even
+        except (FileNotFoundError, NotADirectoryError):  # the agent may have removed it, or the whole tree
             return []
         except OSError as error:
             if error.errno != errno.ENAMETOOLONG:
@@ -121,7 +120,7 @@ class _Walk:
 
 
 def open_up_to(top: bytes, below: bytes) -> None:
-    """A directory and all above it in its tree, from the top. No difference tells the mode of a directory."""
+    """Make a directory and all above it in its tree accessible. The modes of directories are not compared."""
     path = top
     for part in [b"", *below.split(b"/")]:
         path = path + b"/" + part if part else path
@@ -139,12 +138,12 @@ def unreadable(path: bytes, error: OSError) -> YouBenchaError:
     return YouBenchaError(
         "GIT_FAILED",
         f"Cannot read {shown(path)}: {error.strerror or error}",
-        hint="The agent made a directory that cannot be read: its content is unknown.",
+        hint="The agent left something that cannot be read: its content is unknown.",
     )
 
 
 def keep_rules(tree: Path, paths: Iterable[bytes], git_dir: Path) -> None:
-    """Copy the ignore files among `paths`, while the tree is as it was at the start."""
+    """Copy the ignore files among `paths`, before the agent starts."""
     rules = git_dir / _RULES
     if rules.exists():
         shutil.rmtree(rules)
@@ -169,14 +168,14 @@ async def keep_rules_of(commit: str, git_dir: Path, objects: Path) -> None:
 
 
 async def ignored_among(found: TreeFiles, git_dir: Path, prefix: bytes = b"") -> set[bytes]:
-    """Return the files that the rules of the start ignore; their paths are below `prefix` there."""
-    asked = {prefix + path: path for path in found.files}
-    asked |= {_shorter(prefix + path): path for path in found.too_deep}
-    return {asked[path] for path in await _ignored(asked, git_dir)}
+    """Return the files that the rules of the start ignore; `prefix` is put before their paths."""
+    candidates = {prefix + path: path for path in found.files}
+    candidates |= {_shorter(prefix + path): path for path in found.too_deep}
+    return {candidates[path] for path in await _ignored(candidates, git_dir)}
 
 
 def _shorter(path: bytes) -> bytes:
-    """A path that is too long for git, cut: as a rule some directory far above is what is ignored."""
+    """Shorten a path that is too long for git: usually it is a directory far above that is ignored."""
     return path[:_LONG_ENOUGH].rpartition(b"/")[0] + b"/..." if len(path) > _LONG_ENOUGH else path
 
 
@@ -185,9 +184,9 @@ async def _ignored(paths: Collection[bytes], git_dir: Path) -> set[bytes]:
     if not paths or not rules.exists():
         return set()
     try:
-        asked = b"".join(_HERE + path + b"\0" for path in paths)
-        how = ("check-ignore", "--no-index", "--stdin", "-z")
-        output = await git(git_dir, *how, tree=rules, stdin=asked, settings=ONLY_RECORDED)
+        names = b"".join(_HERE + path + b"\0" for path in paths)
+        arguments = ("check-ignore", "--no-index", "--stdin", "-z")
+        output = await git(git_dir, *arguments, tree=rules, stdin=names, settings=ONLY_RECORDED)
     except GitFailed as failed:
         if failed.status == _NONE_IGNORED:
             return set()
@@ -196,7 +195,7 @@ async def _ignored(paths: Collection[bytes], git_dir: Path) -> set[bytes]:
 
 
 def size_on_disk(path: Path) -> int:
-    """Return the bytes that the files of a tree take: holes take none, and what cannot be read is not counted."""
+    """Return the bytes that the files of a tree take on disk. Unreadable directories are not counted."""
     total, waiting = 0, [os.fsencode(path)]
     seen: set[tuple[int, int]] = set()
     while waiting:
@@ -207,16 +206,16 @@ def size_on_disk(path: Path) -> int:
                         waiting.append(entry.path)
                         continue
                     about = entry.stat(follow_symlinks=False)
-                    if about.st_nlink > 1:  # one file by several names takes its room once
+                    if about.st_nlink > 1:  # count a file with several names once
                         if (file := (about.st_dev, about.st_ino)) in seen:
                             continue
                         seen.add(file)
                     total += _on_disk(about)
-        except OSError:  # gone meanwhile, or not readable
+        except OSError:  # removed meanwhile, or not readable
             continue
     return total
 
 
 def _on_disk(about: os.stat_result) -> int:
     blocks: int | None = getattr(about, "st_blocks", None)
-    return about.st_size if blocks is None else blocks * _BLOCK  # Windows does not tell blocks
+    return about.st_size if blocks is None else blocks * _BLOCK  # Windows does not report blocks

@@ -1,4 +1,4 @@
-"""Find what changed in a user's own directory since its last commit, without touching anything of theirs."""
+"""Determine what changed in a user's directory since its last commit, without changing anything there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from youbencha.workspace.store import commit_at, common_dir, git_dir_of_tree
 from youbencha.workspace.walk import TreeFiles, files_in, ignored_among, keep_rules_of
 
 _ATTRIBUTES = "* !filter !diff\n"
-"""The user's files may be written with other line ends than are recorded; but no program is run on them."""
+"""Allows line ends to differ from the recorded ones; but no program is run on the files."""
 
 _SETTINGS = r"^core\.(autocrlf|eol|filemode|symlinks|ignorecase|precomposeunicode)$"
 
@@ -25,69 +25,71 @@ _OURS = (b".youbencha-workspace", b".youbencha-eval")
 _ANY_FILE = b"any-file"
 
 
-class _Place(NamedTuple):
+class _Location(NamedTuple):
     """A directory in a working tree."""
 
     git_dir: Path
     prefix: str
-    """Of the directory below the top of the tree, with its slash; empty for the top itself."""
+    """Its path relative to the top of the tree, with a slash at the end; empty for the top itself."""
 
 
 async def changes_in_repository(
     directory: Path, git_dir: Path, patch_file: Path, *, left_out: Sequence[Path] = ()
 ) -> Changes | None:
-    """A directory compared with what HEAD holds of it. None if there is nothing to compare it with.
+    """Compare a directory with HEAD. None if there is nothing to compare it with.
 
-    Neither index nor files of the user are touched; `git_dir` is a new one of our own. New files that the commit's
-    own `.gitignore` files ignore do not count; nor do workspaces of ours, and what is `left_out`.
+    Neither the user's index nor their files are changed; `git_dir` is created. New files that the commit's
+    `.gitignore` files ignore do not count, nor do youBencha's workspaces and what is `left_out`.
     """
     directory, git_dir = directory.resolve(), git_dir.resolve()
-    place = _find(directory)
-    commit = await commit_at(place.git_dir, "HEAD") if place else None
-    if place is None or commit is None:
+    location = _find(directory)
+    commit = await commit_at(location.git_dir, "HEAD") if location else None
+    if location is None or commit is None:
         return None
     make_git_dir(git_dir, commit, attributes=_ATTRIBUTES)
-    objects = common_dir(place.git_dir) / "objects"
+    objects = common_dir(location.git_dir) / "objects"
     await keep_rules_of(commit, git_dir, objects)
-    start = await _tree_of(commit, place, git_dir, objects)
+    start = await _tree_of(commit, location, git_dir, objects)
     if start is None:
         return None
     hidden = [*_OURS, *_below(directory, [*left_out, git_dir, _our_root(patch_file.resolve(), directory)])]
-    found = await _that_count(files_in(directory, ours=False, left_out=hidden), start, place, git_dir, objects)
-    settings = await users_settings(place.git_dir, _SETTINGS)
-    comparison = TreeComparison(directory, git_dir, start, objects=objects, settings=settings, ours=False)
+    found = await _that_count(
+        files_in(directory, is_workspace=False, left_out=hidden), start, location, git_dir, objects
+    )
+    settings = await users_settings(location.git_dir, _SETTINGS)
+    comparison = TreeComparison(directory, git_dir, start, objects=objects, settings=settings, is_workspace=False)
     files, left_out_of_patch = await comparison.run(found, patch_file)
     return Changes(files, patch_file, commit, current_commit=commit, left_out_of_patch=left_out_of_patch)
 
 
-def _find(directory: Path) -> _Place | None:
+def _find(directory: Path) -> _Location | None:
     for top in (directory, *directory.parents):
         if found := git_dir_of_tree(top):
             below = directory.relative_to(top).as_posix()
-            return _Place(found, "" if below == "." else f"{below}/")
+            return _Location(found, "" if below == "." else f"{below}/")
     return None
 
 
-async def _tree_of(commit: str, place: _Place, git_dir: Path, objects: Path) -> str | None:
+async def _tree_of(commit: str, location: _Location, git_dir: Path, objects: Path) -> str | None:
     """Return the tree of the directory in HEAD: an empty one if it is new, None if it is ignored."""
     try:
-        name = f"{commit}:{place.prefix.rstrip('/')}"
+        name = f"{commit}:{location.prefix.rstrip('/')}"
         return (await git(git_dir, "rev-parse", "--verify", "--quiet", name, objects=objects)).decode().strip()
     except GitFailed:
-        if await ignored_among(TreeFiles([os.fsencode(place.prefix) + _ANY_FILE]), git_dir):
+        if await ignored_among(TreeFiles([os.fsencode(location.prefix) + _ANY_FILE]), git_dir):
             return None
         return (await git(git_dir, "write-tree", index=git_dir / "no.index")).decode().strip()
 
 
-async def _that_count(found: TreeFiles, start: str, place: _Place, git_dir: Path, objects: Path) -> TreeFiles:
-    ignored = await ignored_among(found, git_dir, os.fsencode(place.prefix))
+async def _that_count(found: TreeFiles, start: str, location: _Location, git_dir: Path, objects: Path) -> TreeFiles:
+    ignored = await ignored_among(found, git_dir, os.fsencode(location.prefix))
     if ignored:
         ignored -= (await entries_at(git_dir, start, objects=objects)).keys()
     return found.without(ignored)
 
 
 def _our_root(patch_file: Path, directory: Path) -> Path:
-    """The directory of all runs that the patch is in; the run itself where that is the very directory to look at."""
+    """The workspace that contains the patch; only the run, if the workspace contains the directory to compare."""
     if patch_file.parent.name != ARTIFACTS:
         return patch_file
     run = patch_file.parent.parent

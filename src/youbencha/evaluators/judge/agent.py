@@ -121,9 +121,9 @@ def check_judge_agent(
 
 def _misplaced_or_repeated(raw: Mapping[str, Any], inner: Mapping[str, Any]) -> list[Problem]:
     return [
-        Problem(f"config.{key}", f"must be the judge's own `{key}`, beside `config`")
+        Problem(f"config.{key}", f"must be the judge's own `{key}`, next to `config`")
         if key in _JUDGE_ONLY
-        else Problem(f"config.{key}", f"is set twice: here, and as `{key}` beside `config`")
+        else Problem(f"config.{key}", f"is set twice: here, and as `{key}` next to `config`")
         for key in inner
         if key in _JUDGE_ONLY or (raw.get(key) is not None and key in _SHARED | raw.keys() - OWN_KEYS)
     ]

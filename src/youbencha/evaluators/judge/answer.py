@@ -1,6 +1,6 @@
-"""Read a judge's answer: a score for each assertion, or what is wrong with it. Pure.
+"""Read a judge's answer: a score for each assertion, or what is wrong with it.
 
-An answer is a JSON object, bare, fenced or inside other text. There are two forms: ours,
+An answer is a JSON object, bare, fenced or inside other text. There are two forms: youBencha's,
 `{"assertions": {NAME: {"score": 1, "reason": "…"}}}`, and that of the original youBencha,
 `{"status": "passed", "metrics": {NAME: 1}, "message": "…"}`. The judge's own `status` is reported, but decides nothing.
 """
@@ -108,12 +108,12 @@ def _entries(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def normalized_name(name: str) -> str:
-    """The name without differences that models make: they write `No-Errors` for `no_errors`."""
+    """The name without variations by models, which write `No-Errors` for `no_errors`."""
     return re.sub(r"[\W_]+", "_", name).strip("_").casefold()
 
 
 def _general_reasons(found: Mapping[str, Any], names: Sequence[str]) -> dict[str, str]:
-    """The reasons of judges that put them beside the scores."""
+    """The reasons of judges that put them next to the scores."""
     reasons = found.get("reasons")
     if not isinstance(reasons, dict):
         return {}
@@ -128,7 +128,7 @@ def _first_text(entry: Mapping[str, Any], keys: Sequence[str]) -> str | None:
 def _text(value: Any) -> str | None:
     if not isinstance(value, str) or not value.strip():
         return None
-    text = value.strip().encode("utf-8", "replace").decode()  # half of a surrogate pair cannot be written to a file
+    text = value.strip().encode("utf-8", "replace").decode()  # a lone surrogate cannot be written to a file
     return text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "…"
 
 

@@ -20,7 +20,7 @@ from youbencha.spec.base import Line, Milliseconds
 RESERVED = frozenset(
     {"asked_again", "judge", "judge_status", "overall_score", "reasons", "severity", "spread", "votes"}
 )
-"""Names of the judge's metrics, which assertions must not have: each is a metric beside them."""
+"""Names of the judge's own metrics. Assertions are metrics too, so they must not have these names."""
 
 _LONGEST_SLUG = 40
 
@@ -46,11 +46,11 @@ class MappedAssertion(StrictModel):
     threshold: Score | None = None
     weight: Annotated[float, Field(gt=0.0)] = 1.0
     severity: Any = None
-    """In older test cases. It is copied to the result, but decides nothing."""
+    """For older test cases: copied to the result, without effect."""
 
 
 class ListedAssertion(MappedAssertion):
-    """An assertion in a list. The default for its name are the first words of the description."""
+    """An assertion in a list. Its name defaults to the first words of the description."""
 
     name: Line | None = None
 
@@ -144,7 +144,7 @@ class JudgeConfig(StrictModel):
     timeout: Milliseconds = 300_000
     """Of each vote, in milliseconds."""
     config: dict[str, Any] = Field(default_factory=dict)
-    """Options of the agent that judges. They may also be beside the keys here."""
+    """Options of the agent that judges. They may also be next to the keys here."""
     env: dict[str, str] = Field(default_factory=dict)
     """Overrides the environment of the test case's agent."""
     prompt: Line | None = None
@@ -162,7 +162,7 @@ class JudgeConfig(StrictModel):
     threshold: Score = DEFAULT_THRESHOLD
     """The default for the least score with which an assertion passes."""
     votes: Votes = 1
-    """The number of independent judges. The median of their scores counts."""
+    """The number of independent judgements. The median of their scores counts."""
     max_concurrent_votes: Votes = 3
     judge_failed_runs: bool = False
     """Judge also the work of an agent that failed or timed out. The run fails in any case."""

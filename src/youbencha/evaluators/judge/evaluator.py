@@ -100,7 +100,7 @@ class AgenticJudge:
 
 
 def _reason_to_skip(context: EvaluationContext) -> str | None:
-    """A failed run fails in any case, and a judge costs money."""
+    """Why not to judge: a failed run fails in any case, and a judge costs money."""
     status = context.log.execution.status if context.log else "success"
     if status == "success":
         return None
@@ -191,7 +191,7 @@ def _artifacts(context: EvaluationContext, done: Sequence[Attempt]) -> Iterator[
 
 
 def _with_usage(error: YouBenchaError, context: EvaluationContext, done: Sequence[Attempt]) -> YouBenchaError:
-    """The error with the usage and the artifacts of all attempts, which a skipped result has, too."""
+    """Add the usage and the artifacts of all attempts to the error, for the skipped result."""
     usage = verdict.total_usage([attempt.log.usage for attempt in done])
     attempts: dict[str, Any] = {
         "usage": usage.model_dump() if usage else None,
@@ -313,7 +313,7 @@ async def _sandbox(
         yield EvaluatorSandbox(HOST, access)
         return
     async with context.open_sandbox(materials.tree, access) as opened:
-        for path in materials.beside(history=context.directory / ".git" / "objects"):
+        for path in materials.outside_tree(history=context.directory / ".git" / "objects"):
             opened.sandbox.share(path)
         yield opened
 

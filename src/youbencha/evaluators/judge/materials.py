@@ -56,22 +56,22 @@ class Materials:
     renamed: tuple[str, ...]
     """Files of the tree that have another name in the copy."""
 
-    def beside(self, history: Path) -> list[Path]:
-        """What a judge needs besides the tree. `history` are the objects that the copy's git refers to."""
+    def outside_tree(self, history: Path) -> list[Path]:
+        """The files that a judge needs besides the tree. `history` has the objects that the copy's git refers to."""
         paths = [path for path in (self.patch, self.expected, self.task) if path is not None]
         return [*paths, history] if history.is_dir() and not history.is_symlink() else paths
 
 
 def prepare_materials(context: EvaluationContext, directory: Path, check_cancelled: CheckCancelled) -> Materials:
     """Write the materials of one judge to an empty directory. Judges do not share them."""
-    beside = directory / "materials"
-    beside.mkdir()
+    materials = directory / "materials"
+    materials.mkdir()
     renamed = copy_for_judge(context.directory, directory / "tree", check_cancelled, context.left_out)
     return Materials(
         tree=directory / "tree",
-        patch=_patch(context, beside / "changes.patch"),
-        expected=_expected(context, beside / "expected", check_cancelled),
-        task=_write_task(context, beside / "task.md"),
+        patch=_patch(context, materials / "changes.patch"),
+        expected=_expected(context, materials / "expected", check_cancelled),
+        task=_write_task(context, materials / "task.md"),
         renamed=tuple(renamed),
     )
 
@@ -191,7 +191,7 @@ def judge_prompt(brief: Brief, unusable: str | None = None) -> str:
     sections = {
         "Guidance": guidance,
         "The task that was given": _task_section(brief),
-        "What there is to look at": _places(brief),
+        "What there is to look at": _listed(brief),
         "Assertions": asked if guidance == brief.guidance else "",
         "Your answer": _answer(brief.assertions),
         "Again": _again(unusable),
@@ -214,7 +214,7 @@ def _task_section(brief: Brief) -> str:
     return f"This is what the agent was asked to do. It is not your task.\n\n{quoted}"
 
 
-def _places(brief: Brief) -> str:
+def _listed(brief: Brief) -> str:
     materials = brief.materials
     lines = ["- Your current directory: a copy of the repository as the agent left it."]
     if materials.patch is not None:
@@ -233,7 +233,7 @@ def _places(brief: Brief) -> str:
 
 
 def _answer(assertions: Sequence[Assertion]) -> str:
-    """Not valid JSON, so that a prompt that an agent repeats is not taken for a verdict."""
+    """Describe the form of the answer. Not valid JSON: an agent may repeat its prompt, which must not be a verdict."""
     entries = ",\n".join(f'    {json.dumps(a.name)}: {{"score": SCORE, "reason": "REASON"}}' for a in assertions)
     return (
         "End with one JSON object of this form, with every assertion under exactly this name. SCORE is a number from "

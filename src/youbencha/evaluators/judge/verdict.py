@@ -1,4 +1,4 @@
-"""Make a verdict from votes. Configured thresholds decide; a judge's own verdict is only reported. Pure."""
+"""Make a verdict from votes. Configured thresholds decide; a judge's own verdict is only reported."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _spread(scores: Sequence[float]) -> dict[str, Any]:
 
 
 def judge_status(answers: Sequence[JudgeAnswer]) -> str | None:
-    """The verdict of the judges themselves, which decides nothing."""
+    """The judges' own verdict, for information."""
     statuses = {answer.status for answer in answers}
     return statuses.pop() if len(statuses) == 1 else "mixed"
 
