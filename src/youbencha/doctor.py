@@ -34,7 +34,6 @@ __all__ = ["DEADLINE_S", "Diagnosis", "Finding", "State", "examine"]
 
 
 State = Literal["ok", "note", "failed"]
-
 Group = Literal["system", "storage", "agents"]
 
 DEADLINE_S = 30.0
@@ -49,14 +48,12 @@ _LITTLE = 2 * _GB
 """Less than what two agents and a large repository take."""
 
 _TOO_LITTLE = _GB // 5
-
 _OLDEST_PYTHON = (3, 11)
 
 _OLDEST_GIT = (2, 25)
 """The first version in which `git clone --filter` and partial checkouts work as needed."""
 
 _OLDEST_NODE = (20, 0)
-
 _NUMBERS = re.compile(r"(\d+)\.(\d+)(?:\.\d+)*")
 
 

@@ -15,9 +15,7 @@ from typing import BinaryIO
 from youbencha.errors import YouBenchaError
 
 RESULTS_FILE = "results.json"
-
 LOG_FILE = "youbencha-log.json"
-
 DIFF_FILE = "git-diff.patch"
 
 REPORT_FILE = "report.md"

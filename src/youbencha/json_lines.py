@@ -21,13 +21,9 @@ from typing import Any
 import orjson
 
 Record = Mapping[str, Any]
-
 _EMPTY: Record = {}
-
 _LARGEST_AMOUNT = 1e300
-
 QUOTE_CHARS = 120
-
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 

@@ -28,22 +28,16 @@ _BLANK = re.compile("[ \t\n]+")
 """Not `split()`, which also splits at the thin spaces in numbers."""
 
 _LONGEST_LINE = 300
-
 UNKNOWN = "unknown"
 
 THIN = "\u202f"
 """Between thousands: narrow, and no line breaks there."""
 
 _LONGEST_VALUE = 600
-
 _LONGEST = 160
-
 _MIDDLE = "..."
-
 _UNPRINTABLE = "\N{REPLACEMENT CHARACTER}"
-
 _LONG_WORD = re.compile(rf"\S{{{_LONGEST + 1},}}")
-
 _LONGEST_TEXT = 2000
 
 

@@ -21,17 +21,11 @@ from youbencha.cli.help import Commands, HelpfulGroup, Row, usage_hint, usage_me
 from youbencha.errors import YouBenchaError
 
 CANNOT_RUN = 2
-
 INTERRUPTED = 130
-
 Result = TypeVar("Result")
-
 _RUN = "Run and judge"
-
 _WRITE = "Write test cases"
-
 _SET_UP = "Set up and clean up"
-
 _MODELS = "Models"
 
 

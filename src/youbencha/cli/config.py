@@ -19,11 +19,8 @@ if TYPE_CHECKING:
 
 
 app = Commands(help="Show and change the settings: the project's `.youbencharc`, and your own in the home directory.")
-
 NOT_SET = 1
-
 _NEW_FILE = ".youbencharc"
-
 Global = Annotated[bool, typer.Option("--global", help="Use the settings in your home directory, not the project's.")]
 
 

@@ -9,9 +9,7 @@ import typer
 
 
 def evaluate(
-    config: Annotated[
-        Path, typer.Option("--config", "-c", help="The eval configuration (YAML or JSON).", show_default=False)
-    ],
+    config: Annotated[Path, typer.Option("--config", "-c", help="The eval configuration (YAML or JSON).")],
     as_json: Annotated[bool, typer.Option("--json", help="Print results.json to standard output.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the verdict, and no progress.")] = False,
     var: Annotated[

@@ -97,10 +97,7 @@ UpstreamKeyEnv = Annotated[
 ]
 
 Secrets = Annotated[
-    Path | None,
-    typer.Option(
-        help="File of NAME=VALUE lines with the real keys. Only you may have read access.", show_default=False
-    ),
+    Path | None, typer.Option(help="File of NAME=VALUE lines with the real keys. Only you may have read access.")
 ]
 
 Key = Annotated[
@@ -112,7 +109,6 @@ Key = Annotated[
 ]
 
 BudgetTotal = Annotated[str | None, typer.Option(metavar="USD", help="Budget of all keys together.")]
-
 TokensTotal = Annotated[int | None, typer.Option(metavar="N", min=0, help="Token limit of all keys together.")]
 
 Price = Annotated[
@@ -124,24 +120,13 @@ Price = Annotated[
     ),
 ]
 
-Ledger = Annotated[
-    Path | None, typer.Option(help="File to append a line of JSON to for each request.", show_default=False)
-]
-
-Record = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Record all answers into a cassette.", show_default=False)
-]
-
-Replay = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="Answer from a cassette only.", show_default=False),
-]
+Ledger = Annotated[Path | None, typer.Option(help="File to append a line of JSON to for each request.")]
+Record = Annotated[Path | None, typer.Option(metavar="DIR", help="Record all answers into a cassette.")]
+Replay = Annotated[Path | None, typer.Option(metavar="DIR", help="Answer from a cassette only.")]
 
 Cassette = Annotated[
     Path | None,
-    typer.Option(
-        metavar="DIR", help="Answer from a cassette; forward and record what it does not contain.", show_default=False
-    ),
+    typer.Option(metavar="DIR", help="Answer from a cassette; forward and record what it does not contain."),
 ]
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no line for each request, and no summary.")]

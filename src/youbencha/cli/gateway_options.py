@@ -23,9 +23,7 @@ NO_KEY = "no-key"
 """Sent to a server without a known key: most local servers accept any key, and some require one."""
 
 _KEY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-
 _LIKE_A_KEY = re.compile(r"(?:sk|pk|rk)[-_]|AIza|eyJ")
-
 _DOLLARS = re.compile(r"\d{1,12}(?:\.\d{1,12})?|\.\d{1,12}", re.ASCII)
 
 ByProvider = dict[Provider | None, str]
@@ -38,9 +36,7 @@ _PUBLIC: Mapping[str, Provider] = {
 }
 
 _PROVIDERS: tuple[Provider, ...] = ("anthropic", "openai", "gemini")
-
 _NAMED = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)=(.*)")
-
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 

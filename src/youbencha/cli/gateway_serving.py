@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 
 _INVALID_KEY = frozenset({"key_missing", "key_unknown", "key_expired", "key_foreign"})
-
 _KINDS = ("in", "out", "cache read", "cache write")
 
 

@@ -24,7 +24,6 @@ _LEAST_TEXT = 40
 """With less room for the text, it goes below the name of the option."""
 
 Row = tuple[str, str]
-
 _BOLD, _CYAN, _DIM, _PLAIN = "\x1b[1m", "\x1b[36m", "\x1b[2m", "\x1b[0m"
 
 _LOOKS = (

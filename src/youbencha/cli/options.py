@@ -27,24 +27,18 @@ if TYPE_CHECKING:
 _AGENT, _SANDBOX, _MODEL = "The agent", "Where it runs", "The model"
 """Headings in the help."""
 
-Config = Annotated[Path, typer.Option("--config", "-c", help="The test case (YAML or JSON).", show_default=False)]
+Config = Annotated[Path, typer.Option("--config", "-c", help="The test case (YAML or JSON).")]
 
 DeleteWorkspace = Annotated[
     bool | None,
-    typer.Option(
-        "--delete-workspace/--keep-workspace",
-        help="Remove the agent's files afterwards; the results stay.",
-        show_default=False,
-    ),
+    typer.Option("--delete-workspace/--keep-workspace", help="Remove the agent's files afterwards; the results stay."),
 ]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print results.json to standard output.")]
-
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the verdict, and no progress.")]
 
 DryRun = Annotated[
-    bool,
-    typer.Option("--dry-run", help="Check files, options and names, and show what would run; run nothing."),
+    bool, typer.Option("--dry-run", help="Check files, options and names, and show what would run; run nothing.")
 ]
 
 Var = Annotated[
@@ -54,36 +48,22 @@ Var = Annotated[
 
 Agent = Annotated[
     str | None,
-    typer.Option(
-        metavar="TYPE[@VERSION]",
-        help="Use this agent instead of the test case's.",
-        show_default=False,
-        rich_help_panel=_AGENT,
-    ),
+    typer.Option(metavar="TYPE[@VERSION]", help="Use this agent instead of the test case's.", rich_help_panel=_AGENT),
 ]
 
 Model = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME", help="Use this model instead of the test case's.", show_default=False, rich_help_panel=_AGENT
-    ),
+    str | None, typer.Option(metavar="NAME", help="Use this model instead of the test case's.", rich_help_panel=_AGENT)
 ]
 
 Sandbox = Annotated[
     str | None,
     typer.Option(
-        metavar="local|docker",
-        help="Where the agent runs; overrides the test case.",
-        show_default=False,
-        rich_help_panel=_SANDBOX,
+        metavar="local|docker", help="Where the agent runs; overrides the test case.", rich_help_panel=_SANDBOX
     ),
 ]
 
 Image = Annotated[
-    str | None,
-    typer.Option(
-        metavar="IMAGE", help="Run it in a container of this image.", show_default=False, rich_help_panel=_SANDBOX
-    ),
+    str | None, typer.Option(metavar="IMAGE", help="Run it in a container of this image.", rich_help_panel=_SANDBOX)
 ]
 
 Network = Annotated[
@@ -91,7 +71,6 @@ Network = Annotated[
     typer.Option(
         metavar="gateway|none|open",
         help="What a container can reach; overrides the test case.",
-        show_default=False,
         rich_help_panel=_SANDBOX,
     ),
 ]
@@ -101,48 +80,33 @@ Gateway = Annotated[
     typer.Option(
         metavar="auto|builtin|litellm|none",
         help="How the agent reaches its model; overrides the test case.",
-        show_default=False,
         rich_help_panel=_MODEL,
     ),
 ]
 
 Budget = Annotated[
-    float | None,
-    typer.Option(metavar="USD", help="The most that the agent may spend.", show_default=False, rich_help_panel=_MODEL),
+    float | None, typer.Option(metavar="USD", help="The most that the agent may spend.", rich_help_panel=_MODEL)
 ]
 
 Record = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="Record the model's answers there.", show_default=False, rich_help_panel=_MODEL),
+    Path | None, typer.Option(metavar="DIR", help="Record the model's answers there.", rich_help_panel=_MODEL)
 ]
 
 Replay = Annotated[
     Path | None,
-    typer.Option(
-        metavar="DIR",
-        help="Answer from the recordings there; call no model.",
-        show_default=False,
-        rich_help_panel=_MODEL,
-    ),
+    typer.Option(metavar="DIR", help="Answer from the recordings there; call no model.", rich_help_panel=_MODEL),
 ]
 
 Cassette = Annotated[
     Path | None,
     typer.Option(
-        metavar="DIR",
-        help="Answer from the recordings there; record what is missing.",
-        show_default=False,
-        rich_help_panel=_MODEL,
+        metavar="DIR", help="Answer from the recordings there; record what is missing.", rich_help_panel=_MODEL
     ),
 ]
 
 WorkspaceDir = Annotated[
     Path | None,
-    typer.Option(
-        help="Where runs are stored; overrides the test case and the settings.",
-        show_default=False,
-        rich_help_panel=_SANDBOX,
-    ),
+    typer.Option(help="Where runs are stored; overrides the test case and the settings.", rich_help_panel=_SANDBOX),
 ]
 
 

@@ -23,7 +23,7 @@ def prune(
     sources_only: Annotated[
         bool, typer.Option("--sources-only", help="Remove only the agents' files, and keep the results.")
     ] = False,
-    workspace_dir: Annotated[Path | None, typer.Option(help="Where the runs are.", show_default=False)] = None,
+    workspace_dir: Annotated[Path | None, typer.Option(help="Where the runs are.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed; remove nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> int:

@@ -12,7 +12,7 @@ from youbencha.errors import YouBenchaError
 
 def runs(
     last: Annotated[int, typer.Option("--last", "-n", metavar="N", min=1, help="How many, the newest first.")] = 20,
-    workspace_dir: Annotated[Path | None, typer.Option(help="Where the runs are.", show_default=False)] = None,
+    workspace_dir: Annotated[Path | None, typer.Option(help="Where the runs are.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
     """List the runs in the workspace, the newest first: verdict, agent, model, tokens, cost.

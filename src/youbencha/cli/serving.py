@@ -18,7 +18,6 @@ from youbencha.cli import startup
 from youbencha.errors import YouBenchaError
 
 _MOST_WAITING = 10_000
-
 _LAST_WORDS_S = 2.0
 
 

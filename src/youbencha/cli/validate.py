@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 
 
 def validate(
-    config: Annotated[
-        Path, typer.Option("--config", "-c", help="A test case or an eval configuration.", show_default=False)
-    ],
+    config: Annotated[Path, typer.Option("--config", "-c", help="A test case or an eval configuration.")],
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also show what is unusual but allowed.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
     var: Annotated[

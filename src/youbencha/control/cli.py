@@ -31,11 +31,8 @@ from youbencha.process import Command, Redactor, find_executable, run
 from youbencha.usage import SessionUsage
 
 DONE, FAILED, BAD_USAGE = 0, 1, 2
-
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
 _PORT = 9876
-
 _HIGHEST_PORT = 65_535
 
 _DESCRIPTION = """\

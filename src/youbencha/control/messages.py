@@ -12,11 +12,8 @@ from typing import Any, NamedTuple
 from youbencha.json_lines import Record, mapping, records, text, texts
 
 INITIALIZE_ID = "youbencha-initialize"
-
 INTERRUPT_ID = "youbencha-interrupt"
-
 Identity = str | int
-
 Outgoing = dict[str, Any]
 
 
@@ -127,7 +124,6 @@ EXIT_TIMEOUT_S = 5.0
 """All exit within 0.3 s, and 2.1.325 within 1.6 s if it has to end commands in the background."""
 
 COMPLETED = "completed"
-
 _QUOTED_RESULT = 500
 
 _ENDINGS = {
@@ -170,7 +166,6 @@ def _in_words(what: str, result: Record) -> str:
 # are otherwise the same, byte for byte).
 
 CALLBACK = "youbencha-tools"
-
 _EVENT = "PreToolUse"
 
 _HOOK_TIMEOUT_S = 600

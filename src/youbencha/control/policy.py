@@ -45,7 +45,6 @@ _ARGUMENTS: dict[str, tuple[str, str]] = {
 denies."""
 
 _DOMAIN = "domain:"
-
 _LONGEST = 80
 
 
@@ -286,7 +285,6 @@ _ONLY_AT_WORD = re.compile(r"(?P<comment>#[^\n]*)|(?P<quiet>[012](?=>))")
 """A digit before `>` belongs to the redirection only at the start of a word: not in `foo2>…`."""
 
 _ROUGH = re.compile(r"[;&|\n()`{}'\"]|\$\(")
-
 _BEFORE_COMMAND = re.compile(r"(?:(?:if|then|elif|else|while|until|do|time|!|\{)[ \t]+|\w+=\S*[ \t]+)+")
 
 _WHY = {

@@ -42,9 +42,7 @@ SYNTHETIC = "<synthetic>"
 """The "model" of messages that the CLI writes itself, such as an API error."""
 
 _TOOL_CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
-
 _USAGE_KEYS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-
 _MODEL_USAGE_KEYS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
 
 _COST_KEYS = ("total_cost_usd", "total_cost", "cost_usd")

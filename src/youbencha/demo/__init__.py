@@ -21,9 +21,7 @@ from youbencha.trial.run import run_trial
 from youbencha.workspace.git import git
 
 __all__ = ["Demo", "prepare_demo", "run_demo"]
-
 _HERE = Path(__file__).parent
-
 _IDENTITY = {"user.name": "youBencha", "user.email": "demo@youbencha.invalid"}
 
 

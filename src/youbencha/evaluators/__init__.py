@@ -10,7 +10,6 @@ from youbencha.evaluators.base import EvaluationContext, Evaluator
 from youbencha.plugins import Plugins, load
 
 __all__ = ["EvaluationContext", "Evaluator", "all_evaluators", "evaluator_names", "get_evaluator"]
-
 GROUP = "youbencha.evaluators"
 BUILT_IN = {
     "agentic-judge": "youbencha.evaluators.judge:AgenticJudge",

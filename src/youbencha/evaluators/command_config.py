@@ -18,22 +18,15 @@ from youbencha.spec.base import Line, Milliseconds
 from youbencha.text import did_you_mean
 
 DEFAULT_TIMEOUT_MS = 300_000
-
 Strings = Annotated[tuple[str, ...], Field(strict=False)]
 
 
 MetricName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$")]
-
 Number = Annotated[float, Field(allow_inf_nan=False)]
-
 _BUILT_IN = ("exit_code", "duration_ms", "timed_out", "signal", "output_tail", "output_truncated", "junit_error")
-
 _BUILT_IN_NUMBERS = ("exit_code", "duration_ms")
-
 _JUNIT = ("tests", "failures", "errors", "skipped", "pass_rate")
-
 _SHELL_WORDS = frozenset({"&&", "||", "|", ";", "&", ">", ">>", "<", "2>", "2>&1", "&>"})
-
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
 _INHERITED = SYSTEM | TOOLS | PROXY | CERTIFICATES | {"NUMBER_OF_PROCESSORS"}

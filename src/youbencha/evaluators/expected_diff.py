@@ -46,7 +46,6 @@ _NO_REFERENCE = (
 )
 
 FileStatus = Literal["matched", "changed", "added", "removed"]
-
 _LEAST_EXACT_FIRST: tuple[Method, ...] = ("by_lines", "by_bytes")
 
 LARGEST_MEASURED = 16 * 1024 * 1024

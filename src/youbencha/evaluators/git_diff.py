@@ -32,11 +32,8 @@ __all__ = ["GitDiff"]
 
 
 Lines = Annotated[int, Field(ge=0)]
-
 Bits = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-
 MEASURES = ("files_changed", "lines_added", "lines_removed", "total_changes", "change_entropy")
-
 LIMITS = tuple(f"{end}_{measure}" for measure in MEASURES for end in ("min", "max"))
 
 

@@ -15,13 +15,9 @@ from youbencha.evaluators.globs import Glob
 from youbencha.workspace.trees import files_below
 
 LARGEST_REPORT = 32 * 1024 * 1024
-
 MOST_REPORTS = 2_000
-
 _ENDS = {"failure": "failures", "error": "errors", "skipped": "skipped"}
-
 _NOT_RUN = frozenset({"notrun", "disabled"})
-
 Stamp = tuple[int, int, int, int]
 
 

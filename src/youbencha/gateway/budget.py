@@ -25,7 +25,6 @@ class Caps(NamedTuple):
 
 
 NO_CAPS = Caps()
-
 Kind = Literal["usd", "tokens"]
 
 

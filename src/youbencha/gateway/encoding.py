@@ -10,13 +10,9 @@ MAX_DECODED_BYTES = 256 * 1024 * 1024
 """No answer is that long; the rest of a larger one is not read."""
 
 Encoding = Literal["identity", "gzip", "deflate"]
-
 _PIECE = 64 * 1024
-
 _GZIP = 16 + zlib.MAX_WBITS
-
 _ZLIB = zlib.MAX_WBITS
-
 _RAW_DEFLATE = -zlib.MAX_WBITS
 
 

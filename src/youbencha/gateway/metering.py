@@ -22,7 +22,6 @@ _MAX_TOKENS = 10**12
 """A larger number is not a count of tokens."""
 
 _LONGEST_NAME = 256
-
 _WORD = re.compile(r"[A-Za-z][\w.-]{0,63}", re.ASCII)
 
 
@@ -265,7 +264,6 @@ class ChatUsage(UsageReader):
 
 
 _LAST_RESPONSES = {"response.completed", "response.incomplete", "response.failed"}
-
 _RESPONSE_TYPES = {"response.created", *_LAST_RESPONSES}
 
 _RESPONSE_EVENTS = {name.encode() for name in _RESPONSE_TYPES} | {b"error", b""}

@@ -134,7 +134,6 @@ _MAX_SERIES = 2000
 """Clients choose the names of models, and could use a new one with every request."""
 
 _BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-
 Series = tuple[tuple[str, str], ...]
 
 

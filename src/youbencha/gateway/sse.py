@@ -15,9 +15,7 @@ Event = tuple[bytes, bytes]
 """Name (empty if there is none) and data. A named tuple would take as long as the rest of the parser."""
 
 _LONGEST_HEAD = 128
-
 _BLANK_LINES = re.compile(rb"\n\n+")
-
 _BOM = b"\xef\xbb\xbf"
 
 

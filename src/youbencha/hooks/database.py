@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
 Writer = Callable[[DatabaseConfig, Path, ResultsBundle, str], None]
-
 PATIENCE_S = 30.0
-
 _PAUSE_S = 0.005
 
 COLUMNS: Mapping[str, str] = {

@@ -12,11 +12,8 @@ from youbencha.process import Command, Limits, ProcessResult, find_executable, r
 from youbencha.spec import ScriptConfig
 
 _TAIL_CHARACTERS = 2000
-
 _NAME_CHARACTERS = 80
-
 NO_PROGRAM_HINT = "A path with a slash (./setup.sh) is relative to the test case; a bare name is searched on PATH."
-
 SEVERAL_WORDS_HINT = "`command` is one program: put its arguments into `args`, or write `shell: true`."
 
 

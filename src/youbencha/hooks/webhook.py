@@ -39,13 +39,9 @@ _WORTH_ANOTHER_TRY = frozenset({408, 425, 429})
 """Besides 5xx: the server was busy or broken. Any other error would only be repeated."""
 
 _SCHEMES = ("http://", "https://")
-
 _CREDENTIALS = re.compile(r"https?://[^/?#]*@", re.IGNORECASE)
-
 MIB = 1024 * 1024
-
 LARGEST = MIB
-
 LARGEST_IN_ALL = 10 * MIB
 
 

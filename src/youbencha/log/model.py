@@ -13,13 +13,9 @@ from pydantic.functional_validators import AfterValidator
 from youbencha.usage import Tokens
 
 LOG_VERSION = "1.0.0"
-
 Status = Literal["success", "failed", "timeout"]
-
 Role = Literal["user", "assistant", "system"]
-
 CostSource = Literal["agent", "gateway", "prices"]
-
 _DATETIME = TypeAdapter(AwareDatetime)
 
 
@@ -29,7 +25,6 @@ def _check_datetime(text: str) -> str:
 
 
 Timestamp = Annotated[str, AfterValidator(_check_datetime)]
-
 Count = Annotated[int, Field(ge=0)]
 
 

@@ -8,10 +8,21 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from youbencha.log.model import Count, ErrorRecord, Record, Status, Timestamp, Usage
+from youbencha.log.model import (
+    AgentInfo,
+    Count,
+    ErrorRecord,
+    Execution,
+    Message,
+    ModelInfo,
+    Record,
+    Status,
+    Timestamp,
+    Usage,
+    YouBenchaLog,
+)
 
 RESULTS_VERSION = "1.0.0"
-
 EvaluationStatus = Literal["passed", "failed", "skipped"]
 OverallStatus = Literal["passed", "failed", "partial"]
 HookStatus = Literal["success", "failed", "skipped"]
@@ -282,3 +293,10 @@ class ResultsBundle(Record):
     identity: Identity
     hooks: Hooks = Hooks()
     artifacts: ArtifactManifest = ArtifactManifest()
+
+
+MODELS_OF_A_RUN: tuple[type[Record], ...] = (
+    *(SandboxReport, TestCaseInfo, Environment, RunExecution, AgentRun, Summary, Identity, Hooks, ArtifactManifest),
+    *(ResultsBundle, Execution, AgentInfo, ModelInfo, Message, YouBenchaLog, Artifact, EvaluationResult, Outcome),
+)
+"""Models that every run uses, in the order in which it needs them."""

@@ -11,15 +11,10 @@ PROGRAM = frozenset({"PATH", "PATHEXT", "COMSPEC", "SYSTEMROOT"})
 """Without these, programs are not found, and those of Windows do not start."""
 
 HOME = frozenset({"HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA"})
-
 TEMPORARY = frozenset({"TMPDIR", "TEMP", "TMP"})
-
 LOCALE = frozenset({"LANG", "LANGUAGE", "TZ"})
-
 USER = frozenset({"USER", "LOGNAME", "SHELL", "TERM", "USERNAME", "HOMEDRIVE", "HOMEPATH"})
-
 XDG = frozenset({"XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"})
-
 WINDOWS = frozenset({"PROGRAMDATA", "PROGRAMFILES", "PROGRAMFILES(X86)", "SYSTEMDRIVE", "WINDIR"})
 
 SYSTEM = PROGRAM | HOME | TEMPORARY | LOCALE | USER | XDG | WINDOWS

@@ -59,7 +59,6 @@ SHAPE = _WORD_START + rb"(?:" + _ANY_SHAPE + rb")" + _TOKEN + rb"*"
 """A pattern, to be part of another."""
 
 TOKEN_RUN = re.compile(_TOKEN + rb"*")
-
 OPEN_SHAPE = re.compile(_WORD_START + rb"(?:" + b"|".join(map(re.escape, SHAPES)) + rb")" + _TOKEN + rb"*\Z")
 
 

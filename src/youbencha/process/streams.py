@@ -21,7 +21,6 @@ from youbencha.process.model import Input, Limits
 from youbencha.process.output import Stream
 
 FreeRange = Callable[[int, int, int], bool]
-
 _READ_BYTES = 1024 * 1024
 _KEEP_AT_END = 8 * 1024 * 1024
 _FREE_EVERY = 4 * 1024 * 1024

@@ -36,7 +36,6 @@ _READ_BYTES = 64 * 1024
 _MOST_WAITING = 256
 _TERMINAL_POLL_S = 0.1
 _END_OF_FILE = "\x1a\r"  # Ctrl-Z and Enter
-
 _LONGEST_BATCH_LINE = 8191  # cmd.exe takes no more
 _BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789#$*+-./:?@\\_")
 _UNQUOTABLE = "\r\n\0"

@@ -20,11 +20,8 @@ if TYPE_CHECKING:
 
 
 _N = TypeVar("_N", int, float)
-
 _COLUMNS = ("BEGAN", "VERDICT", "OUTCOME", "TEST CASE", "AGENT", "MODEL", "TOKENS", "COST", "TIME", "RUN")
-
 _TO_THE_RIGHT = {"TOKENS", "COST", "TIME"}
-
 _LONGEST_CELL = 40
 
 _NO_FIGURE = 10**15

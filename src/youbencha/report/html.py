@@ -31,29 +31,17 @@ if TYPE_CHECKING:
 
 
 _HERE = Path(__file__).parent / "templates"
-
 _POLICY = "default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
-
 _OPEN_EVALUATORS = 5
-
 _OPEN_FILES = 8
-
 _OPEN_LINES = 150
-
 _COLOURS = {"passed": "#1a7f37", "failed": "#cf222e", "partial": "#9a6700"}
-
 MOST_ENTRIES = 200
-
 LONGEST_TEXT = 6000
-
 _FOLDED_FROM = 1200
-
 _FOLDED_LINES = 16
-
 Entry = TypeVar("Entry")
-
 _LARGEST_DIFF = 4 * 1024 * 1024
-
 _LARGEST_LOG = 64 * 1024 * 1024
 
 

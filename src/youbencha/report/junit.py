@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from youbencha.log.results import AgentRun, EvaluationResult, ResultsBundle
 
 Result = Literal["passed", "failure", "error", "skipped"]
-
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _LONGEST_DETAIL = 20_000
 

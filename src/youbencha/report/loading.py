@@ -24,17 +24,11 @@ if TYPE_CHECKING:
 
 
 LARGEST_RESULTS = 64 * 1024 * 1024
-
 _WORKSPACES = (".youbencha-workspace", ".youbencha-eval")
-
 _MOST_PROBLEMS = 5
-
 _HALF_A_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
-
 _EPOCH = "1970-01-01T00:00:00.000Z"
-
 _STATUSES = ("success", "failed", "timeout")
-
 _ROLES = ("user", "assistant", "system")
 
 

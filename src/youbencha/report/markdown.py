@@ -29,11 +29,8 @@ They are entities if a backslash is not enough: `\\|` ends a cell after another 
 """
 
 _MEANINGFUL = re.compile(r"[&<>|\\`*_\[\]~]|@(?=\w)|#(?=\d)")
-
 _BLOCK_START = re.compile(r"^(\d*)([-+#=:]|(?<=\d)[.)])")
-
 _BACKTICKS = re.compile("`+")
-
 _LONGEST_BLOCK = 8000
 
 

@@ -8,21 +8,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Kind = Literal["add", "del", "same", "hunk", "note"]
-
 MOST_FILES = 100
-
 MOST_LINES = 4000
-
 MOST_LINES_OF_A_FILE = 800
-
 LONGEST_LINE = 600
-
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
-
 _OCTAL = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
-
 _LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
-
 _SIGNS: dict[str, Kind] = {"+": "add", "-": "del", " ": "same", "": "same", "\\": "note"}
 
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 
 _LONGEST = 200
-
 _MOST_WARNINGS = 5
 
 _MOST_ANNOTATIONS = 10
@@ -25,7 +24,6 @@ _LONGEST_SUMMARY = 900_000
 """GitHub accepts 1 MiB from a step, and drops all of it if it is more."""
 
 _IN_DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
-
 _IN_PROPERTIES = {**_IN_DATA, ":": "%3A", ",": "%2C"}
 
 

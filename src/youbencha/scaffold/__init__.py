@@ -14,13 +14,11 @@ from youbencha.process import find_executable
 from youbencha.workspace.git import ReadOnlyGit
 
 __all__ = ["AGENT_FILES", "TEST_CASE_FILE", "FileResult", "begin_project", "install_agent_files"]
-
 TEST_CASE_FILE = Path("testcase.yaml")
 AGENT_FILES = (Path(".github/agents/agentic-judge.md"), Path(".claude/agents/agentic-judge.md"))
 """Copilot and Claude Code read the same header: a name and a description."""
 
 _EXAMPLE_REPOSITORY = "https://github.com/octocat/Hello-World.git  # replace it with yours"
-
 Action = Literal["created", "skipped", "overwritten", "error"]
 
 

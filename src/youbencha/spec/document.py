@@ -35,7 +35,6 @@ _ALLOWED_TAGS = frozenset(_PREFIX + name for name in ("map", "seq", "null", *_TE
 _MERGE = _PREFIX + "merge"
 _NO_TAGS = ("YAML tags cannot be used here", "write a plain value")
 _START = Position(1, 1)
-
 Model = TypeVar("Model", bound=BaseModel)
 
 

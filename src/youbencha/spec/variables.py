@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 REFERENCE = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}")
-
 Step = str | int
 OnUndefined = Callable[[tuple[Step, ...], str], None]
 """Called with the path and the name of each undefined variable."""

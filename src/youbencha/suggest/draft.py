@@ -20,7 +20,6 @@ _FROM_THE_AGENT = ("name", "description", "timeout", "evaluators")
 """Keys that a suggestion may set. The starting point and the prompt are facts."""
 
 _FEW = 3
-
 _THRESHOLD = 0.8
 
 _PATTERN = frozenset("*?[]{}")

@@ -15,17 +15,11 @@ from youbencha.workspace.git import ReadOnlyGit
 from youbencha.workspace.source import public_url
 
 _MAIN_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
-
 _PATCH_BYTES = 20_000
-
 _LARGEST_COUNTED = 1_000_000
-
 _HOW = ("--no-ext-diff", "--no-textconv", "--no-renames", "-z")
-
 _ADDRESS = re.compile(r"[\w.+@-]{2,}:")  # https://…, git@host:…, but no C:\\…
-
 _KINDS: Mapping[str, ChangeKind] = {"A": "added", "D": "deleted", "T": "type_changed"}
-
 _LARGEST = 1_000_000
 
 _NO_TESTS = "no test specified"

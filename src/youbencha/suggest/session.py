@@ -25,9 +25,7 @@ from youbencha.suggest.facts import Facts
 from youbencha.trial.checks import check_parts
 
 NO_AGENT = "none"
-
 _TIMEOUT_MS = 600_000
-
 _ROUNDS = 2
 
 INSTRUCTIONS = """\
@@ -48,7 +46,6 @@ End your answer with one block that begins with ```yaml and ends with ```. It ho
 and `agent` are known already: copy them from below."""
 
 _BLOCK = re.compile(r"^(`{3,}|~{3,})[ \t]*ya?ml[ \t]*\n(?P<text>.*?)^\1[ \t]*$", re.MULTILINE | re.DOTALL | re.I)
-
 _LARGEST = 100_000
 
 

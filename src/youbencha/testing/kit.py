@@ -18,16 +18,13 @@ from youbencha.gateway.api import GatewayAccess
 from youbencha.testing.agent import MARKER, Agent, NotApplicable, Prepared, Situation
 
 LONG_MS = 120_000
-
 _SHORT_MS = 5_000  # long enough for the first output of most agents
 
 _PATIENCE_S = 10.0
 """After a run's timeout and this, the kit ends the run, so that an adapter that ignores timeouts fails."""
 
 PROBE = "KIT_PROBE"
-
 NOWHERE = "http://127.0.0.1:9"
-
 _SECRET = "kit-real-secret"
 
 _KEYS = (

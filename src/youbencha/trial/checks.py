@@ -16,7 +16,6 @@ _AGENT_KEYS = ("agent_name", "version")
 """Keys next to `config` that the adapter gets as part of its configuration."""
 
 _HOOKS = ("pre_execution", "post_evaluation", "post_evaluators")
-
 _SHORT_PROMPT = 20
 
 

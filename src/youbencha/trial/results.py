@@ -50,7 +50,7 @@ _STRUCTURAL_KEYS = frozenset({
 _DENIED = "_TOOL_DENIED"
 """The end of the code of every adapter's warning about denied tools, which has their counts by name."""
 
-Record = TypeVar("Record", bound=BaseModel)
+Model = TypeVar("Model", bound=BaseModel)
 
 
 @dataclass(kw_only=True)
@@ -312,7 +312,7 @@ def _gateway_files(gateway: GatewayReport) -> tuple[str, ...]:
     return (gateway.ledger, *mismatches, *((LITELLM_LOG,) if gateway.type == "litellm" else ()))
 
 
-def without_secrets(record: Record, redactor: Redactor) -> Record:
+def without_secrets(record: Model, redactor: Redactor) -> Model:
     """Mask every secret in the record: in names of files and models, and in messages.
 
     Structural values stay: a password that happens to be `passed` must not make the results unreadable.

@@ -9,28 +9,11 @@ import asyncio
 import contextlib
 from pathlib import Path
 
-from pydantic import BaseModel
-
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators import EvaluationContext
 from youbencha.events import EvaluatorFinished, Event, EventSink
 from youbencha.files import DIFF_FILE
-from youbencha.log.model import AgentInfo, Execution, Message, ModelInfo, YouBenchaLog
-from youbencha.log.results import (
-    AgentRun,
-    Artifact,
-    ArtifactManifest,
-    Environment,
-    EvaluationResult,
-    Hooks,
-    Identity,
-    Outcome,
-    ResultsBundle,
-    RunExecution,
-    SandboxReport,
-    Summary,
-    TestCaseInfo,
-)
+from youbencha.log.results import MODELS_OF_A_RUN, EvaluationResult
 from youbencha.trial.agent import end_agent, reclaim, run_agent
 from youbencha.trial.context import Host, TrialContext
 from youbencha.trial.evaluation import evaluate_all
@@ -210,32 +193,9 @@ async def _close_gateway(context: TrialContext) -> None:
             context.warn(code, message)
 
 
-_MODELS: tuple[type[BaseModel], ...] = (
-    SandboxReport,
-    TestCaseInfo,
-    Environment,
-    RunExecution,
-    AgentRun,
-    Summary,
-    Identity,
-    Hooks,
-    ArtifactManifest,
-    ResultsBundle,
-    Execution,
-    AgentInfo,
-    ModelInfo,
-    Message,
-    YouBenchaLog,
-    Artifact,
-    EvaluationResult,
-    Outcome,
-)
-"""In the order in which they are needed."""
-
-
 async def load_ahead() -> None:
     """Build validators, a millisecond each, while the trial waits for git and its agent, and import the report."""
-    for model in _MODELS:
+    for model in MODELS_OF_A_RUN:
         model.model_rebuild()
         await asyncio.sleep(0)
-    from youbencha.report import markdown as youbencha  # noqa: F401
+    import youbencha.report.markdown  # noqa: F401

@@ -30,9 +30,7 @@ DIFF_OPTIONS = (
 """Options of `git diff`. A rename is a deletion and an addition: git's detection of renames is only a heuristic."""
 
 _KINDS: Mapping[bytes, ChangeKind] = {b"A": "added", b"M": "modified", b"D": "deleted", b"T": "type_changed"}
-
 _CHUNK = 1 << 20
-
 _BINARY = b"-"
 
 LARGE = 64 * 1024 * 1024
@@ -42,7 +40,6 @@ _READ_AT_MOST = 8 * 1024 * 1024 * 1024
 """In bytes, for all files together. A sparse file of a terabyte is created quickly, but takes long to read."""
 
 _LINK, _FILE, _PROGRAM, _DIRECTORY = "120000", "100644", "100755", "040000"
-
 _SHA256_LENGTH = 64
 
 

@@ -28,7 +28,6 @@ from youbencha.text import without_long_words
 from youbencha.workspace.source import RemoteUrl
 
 _DEADLINE_S = 600.0
-
 _ON_WINDOWS = sys.platform == "win32"
 
 ALWAYS: Mapping[str, str] = {
@@ -67,7 +66,6 @@ _ENVIRONMENT: Mapping[str, str] = {
 }
 
 _INHERITED = PROGRAM | TEMPORARY if _ON_WINDOWS else {"PATH"}
-
 _ASK_S = 60.0
 
 _NO_PROGRAMS: Mapping[str, str] = {
@@ -78,9 +76,7 @@ _NO_PROGRAMS: Mapping[str, str] = {
 }
 
 _FILTERS = r"^filter\..*\.(clean|smudge|process)$"
-
 LOOK_S = 120.0
-
 FETCH_S = 3600.0
 
 _KEPT_OF_GIT = ("GIT_SSH", "GIT_SSL_", "GIT_HTTP_", "GIT_PROXY_", "GIT_ASKPASS", "GIT_CONFIG", "GIT_EXEC_PATH")

@@ -16,11 +16,8 @@ RAW = "* -text !eol -ident !filter !working-tree-encoding !diff\n"
 """Overrides `.gitattributes`: bytes are written and recorded unchanged, and no program is run on them."""
 
 _SHA256_LENGTH = 64
-
 _ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-
 _SMALL = 4096
-
 _PACKED = 16 * 1024 * 1024
 
 

@@ -20,7 +20,6 @@ Identity = tuple[int, int]
 """Device and inode, which distinguish a file from another with the same path."""
 
 _RIGHTS = stat.S_IRWXU
-
 _MOST_NAMED = 5
 
 _DEEPEST = 20

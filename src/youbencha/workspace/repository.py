@@ -22,11 +22,8 @@ from youbencha.workspace.trees import remove_tree
 from youbencha.workspace.walk import NAME, files_in, keep_rules
 
 _NO_BRANCH = "main"
-
 _SUBMODULE = 0o160000
-
 _ENOUGH = 65536
-
 _REFUSED = r"(?i)invalid path|malformed"
 
 _NO_ROOM = (

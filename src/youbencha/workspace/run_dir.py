@@ -33,15 +33,10 @@ from youbencha.workspace.reclaim import (
 from youbencha.workspace.trees import remove_tree
 
 ARTIFACTS, LOCK, PRIVATE_PARENT = "artifacts", ".lock", "private_parent"
-
 _IGNORE_ALL = "# Created by youBencha: git ignores everything in this directory.\n*\n"
-
 _RUNS = "runs"
-
 _PRIVATE_NAME = re.compile(r"(.+)-[0-9a-f]{16}", re.DOTALL)
-
 _OWNER_ONLY = 0o700
-
 State = frozenset[tuple[object, ...]]
 
 _RANDOM_BYTES = 6

@@ -14,31 +14,23 @@ from youbencha.text import did_you_mean
 from youbencha.workspace.git_dir import is_ref_name
 
 _REMOTE = frozenset({"https", "http", "ssh", "git"})
-
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-
 _HELPER = re.compile(r"[A-Za-z0-9+.-]*::")
 
 _SCP = re.compile(r"(?:(?P<user>[^@/:\s]+)@)?(?P<host>\[[^\]/]+\]|[^:/\\\s@\[\]]{2,}):(?P<path>.+)", re.DOTALL)
 """`git@host:path`. A single letter before the colon is a Windows drive."""
 
 _DEFAULT_PORTS = {"https": 443, "http": 80, "ssh": 22, "git": 9418}
-
 _HINT = "Write an https, ssh or file URL, `user@host:path`, or a path."
-
 RefKind = Literal["branch", "tag", "commit"]
-
 _HEADS, _TAGS, _TRACKED = "refs/heads/", "refs/tags/", "refs/remotes/origin/"
 
 _PREFIXES: Mapping[str, tuple[str, ...]] = {"branch": (_HEADS, _TAGS, _TRACKED), "tag": (_TAGS,)}
 """Where a name is searched. A `branch` may be a tag; in a local clone it may exist only as a branch of the remote."""
 
 _PEELED = "^{}"
-
 _FEW = 5
-
 LOCAL_FORMAT = "%(HEAD)%00%(objecttype)%00%(objectname)%00%(*objectname)%00%(refname)"
-
 LOCAL_PREFIXES = (_HEADS, _TAGS, _TRACKED)
 
 

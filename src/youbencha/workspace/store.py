@@ -19,17 +19,11 @@ from youbencha.workspace.source import LOCAL_FORMAT, LOCAL_PREFIXES, Refs, Remot
 from youbencha.workspace.trees import remove_tree
 
 _POINTER = "gitdir:"
-
 _LONGEST_POINTER = 8192
-
 _REFSPECS = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
-
 _FETCH = ("fetch", "--quiet", "--no-tags", "--prune", "--no-write-fetch-head", "--no-recurse-submodules")
-
 _LIST = ("ls-remote", "--symref")
-
 _LISTED = ("HEAD", "refs/heads/*", "refs/tags/*")
-
 _PARTIAL = ".partial-"
 
 _Identity = tuple[int, int]
@@ -39,7 +33,6 @@ _UNDER_WAY = ".fetching"
 """Exists during a fetch. If it exists when the lock is taken, a fetch was killed."""
 
 _LENGTHS = (40, 64)
-
 _AT_LEAST = 4
 
 

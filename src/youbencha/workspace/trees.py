@@ -27,15 +27,10 @@ CANNOT_BE_HERE = frozenset({errno.ENAMETOOLONG, errno.EFBIG})
 """Errors for files that cannot be copied: the path would be too long, or the file too large for the disk."""
 
 _UNREADABLE = frozenset({errno.EACCES, errno.EPERM})
-
 _FICLONE = 0x40049409
-
 _ROOM_LEFT = 0.95
-
 _BLOCK = 512
-
 _SMALL = 4096
-
 _CHUNK = 1 << 20
 
 Rename = Callable[[str, str], str | None]

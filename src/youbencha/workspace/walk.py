@@ -26,9 +26,7 @@ _LONGEST = os.pathconf("/", "PC_PATH_MAX") if hasattr(os, "pathconf") else 32767
 """The longest path of a system call, in bytes, with the zero at its end."""
 
 NAME = b".gitignore"
-
 _RULES = "start-rules"
-
 _LARGEST = 4 * 1024 * 1024
 
 _HERE = b"./"

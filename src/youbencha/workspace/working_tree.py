@@ -19,9 +19,7 @@ _ATTRIBUTES = "* !filter !diff\n"
 """Allows line ends to differ from the recorded ones; but no program is run on the files."""
 
 _SETTINGS = r"^core\.(autocrlf|eol|filemode|symlinks|ignorecase|precomposeunicode)$"
-
 _OURS = (b".youbencha-workspace", b".youbencha-eval")
-
 _ANY_FILE = b"any-file"
 
 

@@ -158,15 +158,10 @@ def _facts(analytics: AnalyticsSummary, calls: Calls, own: AiderMessages, *, cut
 # removed from the output.
 
 _ANSWER = re.compile(r"^LLM RESPONSE [^\n]*\n((?:ASSISTANT[^\n]*\n)*)", re.MULTILINE)
-
 _FAILED = re.compile(r"^litellm\.(?P<kind>\w+): (?P<message>[^\n]*)", re.MULTILINE)
-
 _RETRIED = re.compile(_FAILED.pattern + r"\n(?:[^\n]*\n){0,3}?Retrying in [\d.]+ seconds\.\.\.$", re.MULTILINE)
-
 _EDITED = re.compile(r"^Applied edit to ([^\n]+)$", re.MULTILINE)
-
 _TOKEN_LIMIT = re.compile(r"^Model [^\n]+ has hit a token limit!$", re.MULTILINE)
-
 _REFLECTIONS = re.compile(r"^Only \d+ reflections allowed, stopping\.$", re.MULTILINE)
 
 _STATUS_OF_CLASS = {

@@ -29,7 +29,6 @@ from youbencha.process import Command, Input
 from youbencha.sandbox.base import Sandbox
 
 ClaudeInvocation = Invocation[ClaudeCodeConfig]
-
 _CHOOSES_SESSION = frozenset({"--session-id", "--resume", "-r", "--continue", "-c"})
 
 

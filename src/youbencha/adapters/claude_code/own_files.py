@@ -42,7 +42,6 @@ def host_environment(sandbox: Sandbox, env: Mapping[str, str]) -> dict[str, str]
 # whose file they do not find, and then the wrong agent would be measured.
 
 _AGENTS = Path(".claude", "agents")
-
 _FENCE = "---"
 
 _LISTS = {"tools", "disallowedTools", "skills"}
@@ -145,7 +144,6 @@ def _read_header(header: str) -> Mapping[str, Any]:
 # it, so it is a lower bound.
 
 _ID = re.compile(r"[0-9a-f-]{8,64}")
-
 _WANTED = (b'"assistant"',)
 
 

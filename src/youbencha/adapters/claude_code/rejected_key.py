@@ -99,7 +99,6 @@ async def _wait_and_call(event: asyncio.Event, act: Callable[[], object]) -> Non
 
 
 _LOOK_EVERY_S = 0.25
-
 _LONGEST_READ = 1024 * 1024
 
 _LONGEST_START = 256

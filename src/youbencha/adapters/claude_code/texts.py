@@ -33,9 +33,7 @@ VERSION_PATTERN = re.compile(
 )
 
 INPUT_TOKENS_PATTERN = re.compile(r"\bInput tokens:\s*(\d[\d,]*)", re.IGNORECASE)
-
 OUTPUT_TOKENS_PATTERN = re.compile(r"\bOutput tokens:\s*(\d[\d,]*)", re.IGNORECASE)
-
 TOOL_CALL_PATTERN = re.compile(r"\[TOOL:\s+([\w.\-]+)\][ \t]*([^\n]*)", re.IGNORECASE)
 
 

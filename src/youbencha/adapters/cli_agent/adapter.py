@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 
 C = TypeVar("C", bound=AgentConfig)
-
 _TIMEOUT_EXIT_CODE = -1
 
 

@@ -13,9 +13,7 @@ from youbencha.json_lines import Record, mapping
 from youbencha.process import OUTPUT_LIMIT_BYTES, Redactor
 
 _LONGEST_LINE = 32 * 1024 * 1024
-
 _MOST_BYTES = 256 * 1024 * 1024
-
 _LARGEST_DEFINITION = 1024 * 1024
 
 

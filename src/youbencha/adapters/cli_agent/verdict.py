@@ -29,11 +29,8 @@ from youbencha.process import LimitHit, ProcessResult
 from youbencha.text import plural
 
 _UNAUTHORIZED = 401
-
 _TAIL_CHARACTERS = 8_000
-
 _TAIL_LINES = 5
-
 _LINE_CHARACTERS = 300
 
 _SIGNAL_OF_EXIT = {

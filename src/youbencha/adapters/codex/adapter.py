@@ -58,11 +58,8 @@ KIND = AgentKind(
 )
 
 _KEYS = ("CODEX_API_KEY", "OPENAI_API_KEY")
-
 _BASE_URL = "OPENAI_BASE_URL"
-
 _CREDENTIALS = frozenset({*_KEYS, _BASE_URL, "CODEX_ACCESS_TOKEN", "OPENAI_ORGANIZATION", "OPENAI_PROJECT"})
-
 _PROVIDER = "youbencha"
 
 _OTHER_LOGINS = frozenset({"model_provider", "oss_provider", "cli_auth_credentials_store"})

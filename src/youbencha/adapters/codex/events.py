@@ -27,7 +27,6 @@ from youbencha.json_lines import Record, count, mapping, text
 from youbencha.usage import SessionUsage, Tokens
 
 _RETRY = re.compile(r"Reconnecting\.\.\. (?P<attempt>\d+)/\d+(?: \((?P<why>.*)\))?\s*$", re.DOTALL)
-
 _STATUS = re.compile(r"\bstatus:? (?P<status>[45]\d\d)\b")
 
 _TOOL_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
@@ -165,7 +164,6 @@ def _content(item: Record) -> str:
 # last event, which has the tokens, is missing.
 
 _ID = re.compile(r"[0-9a-f-]{8,64}")
-
 _WANTED = (b'"turn_context"', b'"token_count"')
 
 

@@ -27,23 +27,19 @@ if TYPE_CHECKING:
     from youbencha.adapters.cli_agent import StreamReader
 
 COMMAND = AgentKind(name="command", title="The command", prefix="COMMAND", command="", logs="command-logs")
-
 _NOT_FOUND = "NOT_FOUND"
 
 _OF_ANY_SYSTEM = tuple(map(Path, ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/lib")))
 """For a container, a program in one of these directories is the image's."""
 
 _PLACEHOLDER = re.compile(r"\{(prompt|prompt_file|model|agent_name|workspace)\}|\{config_dir\}(\S*)")
-
 _OF_THE_PROMPT = re.compile(r"\{prompt(_file)?\}")
-
 PROMPT_VARIABLE = "YOUBENCHA_PROMPT"
 
 _GAVE_UP = 2
 """The exit code of an agent that gave up, by the contract of Thunderdome's adapters."""
 
 _TAIL = 2_000
-
 Words = Annotated[tuple[Argument, ...], Field(strict=False)]
 
 

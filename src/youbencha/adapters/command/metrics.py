@@ -26,7 +26,6 @@ from youbencha.process import Redactor
 from youbencha.usage import SIDECAR, SessionUsage, Tokens
 
 METRICS_VARIABLE = "YOUBENCHA_METRICS_FILE"
-
 _LARGEST_FILE = 1024 * 1024
 
 

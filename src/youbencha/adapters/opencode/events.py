@@ -22,9 +22,7 @@ from youbencha.json_lines import Record, strip_ansi
 from youbencha.usage import Tokens
 
 _GOES_ON = "tool-calls"
-
 _BROKEN_OFF = frozenset({"length", "content-filter", "error"})
-
 _DENIED = re.compile(r"rejected permission|prevents you from using", re.IGNORECASE)
 
 
@@ -111,11 +109,8 @@ def _tokens(tokens: Record) -> Tokens:
 # opencode reports only on stderr the real reason of a failure, and that it used another agent than the configured one.
 
 AGENT_NOT_FOUND = "agent_not_found"
-
 _OTHER_AGENT = re.compile(r'^\W*(agent "[^"\n]*" not found\. Falling back to default agent)', re.MULTILINE)
-
 _LOGGED = re.compile(r'^timestamp=\S+ level=ERROR [^\n]*? error="((?:[^"\\\n]|\\.)*)"', re.MULTILINE)
-
 _VAGUE = "Unexpected server error"
 
 

@@ -21,7 +21,6 @@ from youbencha.text import did_you_mean
 from youbencha.user_dirs import project_directories
 
 Adapters = Callable[[str], AgentAdapter]
-
 _JUDGE_ONLY = frozenset({"prompt", "prompt_file"})
 
 _SHARED = frozenset({"agent_name", "model", "version"})
@@ -36,7 +35,6 @@ _SAFE_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 """Defaults of agents, by their type."""
 
 _NO_AGENT = Problem("type", "is required: which agent judges", "there is no test case whose agent could be used")
-
 _ANY_PROGRAM = "command"
 
 _NO_PROGRAM = Problem(

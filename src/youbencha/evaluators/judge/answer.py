@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from youbencha.log.model import YouBenchaLog
 
 _SHAPES = ("assertions", "metrics", "criteria")
-
 _REASONS = ("reason", "reasoning", "explanation", "message", "evidence")
 
 _LONGEST_TEXT = 4_000
@@ -32,7 +31,6 @@ _STRING = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"?'
 """A JSON string contains no newline, so a stray quotation mark affects only its own line."""
 
 _INSIDE = re.compile(rf"{_STRING}|[{{}}]")
-
 _TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])")
 
 

@@ -23,7 +23,6 @@ RESERVED = frozenset(
 """Names of the judge's own metrics. Assertions are metrics too, so they must not have these names."""
 
 _LONGEST_SLUG = 40
-
 Score = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
@@ -31,11 +30,8 @@ DEFAULT_THRESHOLD = 0.7
 """A score with a small doubt passes; a half ("0.5 if partial") does not."""
 
 _GUIDANCE_FILES = ("prompt_file", "instructions-file", "instructions_file")
-
 _GUIDANCE = ("prompt", *_GUIDANCE_FILES)
-
 _MAX_GUIDANCE_CHARS = 200_000
-
 Votes = Annotated[int, Field(ge=1, le=9)]
 
 
@@ -60,9 +56,7 @@ def _described(value: object) -> object:
 
 
 MappedAssertions = dict[Line, Annotated[MappedAssertion, BeforeValidator(_described)]]
-
 ListedAssertions = Annotated[tuple[Annotated[ListedAssertion, BeforeValidator(_described)], ...], Field(strict=False)]
-
 Assertions = Annotated[MappedAssertions | ListedAssertions, Field(min_length=1)]
 
 

@@ -54,9 +54,7 @@ if TYPE_CHECKING:
 
 
 VERDICT = "verdict.json"
-
 PROMPT = "prompt.md"
-
 _NOTHING = "there was no JSON object with these assertions in it"
 
 

@@ -36,13 +36,9 @@ _IN_GITHUB = frozenset(
 """The same, in `.github`."""
 
 _HISTORY = ("HEAD", "ORIG_HEAD", "index", "packed-refs", "refs", "logs", "shallow")
-
 _GIT_CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n"
-
 _PLACEHOLDERS = ("{{ASSERTIONS}}", "{{CRITERIA}}")
-
 _LONGEST_TASK = 10_000
-
 _MOST_NAMES = 20
 
 

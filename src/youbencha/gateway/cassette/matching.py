@@ -71,14 +71,12 @@ MESSAGES = ("messages", "input", "contents")
 """Keys of the conversation. It comes last, so that earlier placeholders keep their numbers when a message is added."""
 
 _SEALED = frozenset({"signature", "thoughtSignature", "thought_signature", "encrypted_content"})
-
 _SEAL = re.compile(r"\S{16,}\Z")
 
 _TEMPORARY = frozenset({"{{tmp}}", "{{temp}}"})
 """Directories in which names are mostly random."""
 
 _NO_DAYS: frozenset[date] = frozenset()
-
 _CACHED_CHARACTERS = 8_000_000
 
 _UNBROKEN = 4096
@@ -243,16 +241,13 @@ def numbered(text: str, days: frozenset[date]) -> str:
 
 
 Origin = Literal["tool", "model", "prompt"]
-
 _OUTPUT_KEYS = frozenset({"functionResponse", "function_response", "codeExecutionResult"})
 
 _ID_KEYS = frozenset({"id", "tool_use_id", "tool_call_id", "call_id", "item_id"})
 """Text from a program, in any text."""
 
 _TOOL_ROLES = frozenset({"tool", "function"})
-
 _MODEL_ROLES = frozenset({"assistant", "model"})
-
 _TAGS = "env|task-notification|bash-stdout|bash-stderr|local-command-stdout"
 
 _BLOCK = re.compile(

@@ -14,11 +14,8 @@ from youbencha.gateway.cassette.store import CassetteStore, Recording, messages_
 from youbencha.json_lines import dumps, records
 
 _COMPARED_CHARACTERS = 4000
-
 _MOST_COMPARED = 50
-
 _NUMBER_OF_MESSAGES = re.compile(r"-(\d{3,})-[0-9a-f]{12}\.json\Z")
-
 _OUTDATED = "It was recorded by an older youBencha, which compared requests differently: record it again."
 
 
@@ -164,13 +161,9 @@ def _at(body: Any, key: str) -> Any:
 
 
 _WIDEST = 200
-
 _MOST_LINES = 120
-
 _CONTEXT = 3
-
 _SHORT = 80
-
 _LEAD = 30
 
 

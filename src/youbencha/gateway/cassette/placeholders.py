@@ -42,7 +42,6 @@ _PATH_STARTS = r"(?:(?<![\w.~/\\}-])|(?<=\\[nrt])|(?<=://)|(?<=:///)|(?<=[\s\"']
 """Not after a character of a path; at the start of a line in JSON; in a URL; after an option: `-I/usr/include`."""
 
 _WHOLE_PATH = re.compile(r"[/\\]|[A-Za-z]:")
-
 _SHORTEST = 2
 
 _SHORTEST_DASHED = 12
@@ -94,7 +93,6 @@ def _texts(path: Path) -> dict[str, str]:
 
 
 _PLACEHOLDER = r"\{\{(?P<literal>=*)(?P<name>[A-Za-z][\w-]*(?::[a-z-]+)?)\}\}"
-
 _FILLED = re.compile(_PLACEHOLDER)
 
 _ID = re.compile(r"(?=.*[A-Za-z])(?=.*[0-9])[\w.-]{6,}\Z", re.S)

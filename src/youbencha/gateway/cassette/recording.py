@@ -206,9 +206,7 @@ def _as_delays(chunks: Chunks) -> list[tuple[float, bytes]]:
 # A stream that was cut off does not show what the model would have answered.
 
 _LAST = frozenset({"message_stop", "response.completed", "response.incomplete"})
-
 _BEGUN = ("message_", "content_block_", "response.")
-
 _FAILED = frozenset({"error", "response.failed"})
 
 

@@ -26,7 +26,6 @@ VERSION = 2
 """Increase it when the format of the files or the comparison of requests changes."""
 
 _REQUEST_HEADERS = ("anthropic-version", "anthropic-beta", "openai-beta")
-
 _SHOWN = 5
 
 AnswersByTrial = list[list[RecordedAnswer]]
@@ -192,9 +191,7 @@ _LARGE = 1000
 """The minimum number of characters of a part with its own file."""
 
 _MESSAGES_PER_PART = 10
-
 _SHORT_LINE = 16
-
 _OURS = re.compile(r"\$+(?:part|lines)\Z")
 
 
@@ -280,7 +277,6 @@ def _own_key(key: str) -> str:
 
 
 _WIDTH = 110
-
 _INDENT = "  "
 
 

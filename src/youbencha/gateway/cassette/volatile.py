@@ -14,11 +14,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 Clock = Callable[[], date]
-
 CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?"
-
 ZONE = r"(?: ?(?:Z|UTC|GMT|[+-]\d{2}:?\d{2})(?![A-Za-z0-9]))"
-
 WEEKDAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6}"
 
 _MONTHS = (
@@ -28,7 +25,6 @@ _MONTHS = (
 """Not from `calendar`, which depends on the locale."""
 
 _NTH = "(?:st|nd|rd|th)?"
-
 _TIME = rf"(?:(?:T|,? (?:at )?){CLOCK}(?: ?[AP]M(?![a-z]))?{ZONE}?(?:[+-]\d{{4}}(?: \([A-Z][A-Za-z ]+\))?)?)?"
 
 _EPOCH_BLOCK = 100_000
@@ -104,7 +100,6 @@ def _any_of(patterns: Iterable[str]) -> str:
 
 
 _END = r"(?![A-Za-z0-9])"
-
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}"
 
 _ID_PREFIX = (
@@ -126,7 +121,6 @@ COUNTED = rf"[A-Za-z]+\d+{_END}"
 """A word with a number, which people use as a name."""
 
 _TEMPORARY = r"(?:(?<=/tmp/)|(?<=/shm/)|(?<=/T/)|(?<=\\Temp\\))"
-
 FILE_NAME = r"[^/\s\"'`<>|:;,()\[\]{}\\*?$]+"
 
 # In any text.
@@ -249,7 +243,6 @@ _HINT = re.compile(
 """A line without any of these has no volatile text, so the far slower pattern is not tried."""
 
 _CHILD = re.compile(rf"(?P<separator>[/\\]+)(?P<child>{FILE_NAME})")
-
 Match = re.Match[str]
 
 

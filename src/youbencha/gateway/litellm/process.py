@@ -27,11 +27,8 @@ if TYPE_CHECKING:
 
 
 _POLL_S = 0.1
-
 _PORTS_TO_TRY = 5
-
 _PORT_TAKEN = re.compile(r"address already in use|Errno 10048|WinError 10048", re.IGNORECASE)
-
 _LAST_LINES = 15
 
 

@@ -14,9 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 _OF_PROVIDER = "llm_provider-"
-
 _OF_LITELLM = (_OF_PROVIDER, "x-litellm-")
-
 _CLIENTS_USE = re.compile(r"retry-after(-ms)?|x-should-retry|(anthropic|x)-ratelimit-.*|(x-)?request-id", re.IGNORECASE)
 
 _STATUSES: Mapping[str, int] = {"overloaded_error": 529, "request_too_large": 413}

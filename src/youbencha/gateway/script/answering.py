@@ -97,7 +97,6 @@ def total(turns: Sequence[Turn]) -> int:
 
 
 EVENT_STREAM = "text/event-stream; charset=utf-8"
-
 JSON = "application/json"
 
 

@@ -25,7 +25,6 @@ from youbencha.spec import ProblemAt, load_yaml_model, parse_yaml_model
 from youbencha.spec.variables import REFERENCE, names_in
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
-
 _WRITTEN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m)?\s*")
 
 
@@ -78,7 +77,6 @@ def _variables_are_known(value: Any, info: ValidationInfo) -> Any:
 
 
 Template = Annotated[str, AfterValidator(_variables_are_known)]
-
 JsonTemplate = Annotated[dict[str, JsonValue], AfterValidator(_variables_are_known)]
 
 
@@ -141,11 +139,8 @@ class Drop(_Part):
 
 
 _CONTENT = ("text", "thinking", "tools")
-
 _STREAM_FAULTS = ("error_mid_stream", "drop", "hang")
-
 _INSTEAD = ("error", "garbage")
-
 _BESIDE_INSTEAD = frozenset({"error", "garbage", "delay", "times"})
 
 
@@ -271,7 +266,6 @@ class Script(_Part):
 
 
 _CODE = "SCRIPT_INVALID"
-
 _WHAT = "The model script"
 
 

@@ -29,7 +29,6 @@ from youbencha.gateway.script.wire import (
 from youbencha.json_lines import records
 
 _REQUIRED: tuple[Required, ...] = (("contents", (list,), "a list"),)
-
 _CALLED = re.compile(r"/models/(?P<model>[^/:]+):(?P<method>[A-Za-z]+)/?$")
 
 _USER_HEADER = "x-gemini-api-privileged-user-id"

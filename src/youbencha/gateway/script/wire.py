@@ -151,9 +151,7 @@ def tokens_of(answer: ScriptedAnswer, default: ScriptedUsage) -> ClaimedTokens:
 
 
 Event = dict[str, Any]
-
 Message = dict[str, Any]
-
 MODEL_WITHOUT_NAME = "scripted-model"
 
 DELTAS = 4

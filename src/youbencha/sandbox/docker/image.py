@@ -17,7 +17,6 @@ from youbencha.sandbox.docker.engine import Engine, EngineCause, EngineError, Us
 from youbencha.sandbox.docker.mounts import HOME, Mount
 
 USER_NAME = "agent"
-
 _PROGRESS_EVERY_S = 1.0
 _NEVER_STARTED = ["never-started"]
 _PASSWD, _GROUP = "/etc/passwd", "/etc/group"

@@ -38,12 +38,10 @@ _SHIPPED = Path(__file__).parent / "material"
 _CHECKOUT = Path(youbencha.__file__).parents[2]
 _PINNED = re.compile(r"^ARG AGENT_VERSION=(\S+)$", re.MULTILINE)
 _BASE = re.compile(r"^ARG BASE_IMAGE=(\S+)$", re.MULTILINE)
-
 _VERSION_LABEL = "youbencha.version"
 _AGENT_LABEL = "youbencha.agent"
 _AGENT_VERSION_LABEL = "youbencha.agent.version"
 _DIGEST_LABEL = "youbencha.agent.sha256"
-
 _LONGEST_STEP = 110
 _STEPS = ("Step ", "STEP ")
 """The start of a build step's line in Docker's and Podman's output."""

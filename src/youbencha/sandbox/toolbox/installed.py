@@ -18,7 +18,6 @@ from youbencha.sandbox.toolbox.versions import is_version, sort_key
 
 PackageSource = Literal["pypi", "npm"]
 MANIFEST = "manifest.json"
-
 _SCRIPTS = {".js", ".cjs", ".mjs"}
 
 

@@ -236,7 +236,6 @@ _VENV_PYTHON = Path("Scripts", "python.exe") if _WINDOWS else Path("bin", "pytho
 # pip's scripts contain the directory in which they were created; ours finds its Python beside itself. It lists the
 # installed packages, so that its digest covers them and not just these two lines.
 _POSIX_LAUNCHER = '#!/bin/sh\nexec "$(dirname -- "$0")/venv/{python}" -P -m {module} "$@"\n{packages}'
-
 _WINDOWS_LAUNCHER = '@"%~dp0venv\\{python}" -P -m {module} %*\r\n@exit /b\r\n{packages}'
 
 
@@ -279,9 +278,7 @@ class VenvFetcher:
 
 # Nothing is installed into the running environment, so the user's rules for that do not apply.
 _PIP_ENVIRONMENT = {"PIP_REQUIRE_VIRTUALENV": "0", "PIP_USER": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-
 _PIP_OPTIONS = ("--no-input", "--progress-bar=off")
-
 _NEWEST = re.compile(r"^\S+ \(([^)\s]+)\)", re.MULTILINE)
 
 

@@ -23,7 +23,6 @@ _NUMBERS = re.compile(r"\d+(\.\d+)*", re.ASCII)
 _LONGEST_VERSION = 64
 _Part = tuple[int, int, str]
 SortKey = tuple[tuple[int, ...], bool, tuple[_Part, ...]]
-
 _TIMEOUT_S = 120.0  # the first start of a 350 MB binary from a cold disk was seen to take 15 s
 _LONGEST_ANSWER = 300
 # Nothing should be downloaded for this: no newer version of the CLI, and no price list (LiteLLM).
