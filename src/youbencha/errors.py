@@ -18,12 +18,7 @@ class YouBenchaError(Exception):
     """An error with a message for the user, a hint and a code."""
 
     def __init__(
-        self,
-        code: str,
-        message: str,
-        *,
-        hint: str | None = None,
-        context: Mapping[str, Any] | None = None,
+        self, code: str, message: str, *, hint: str | None = None, context: Mapping[str, Any] | None = None
     ) -> None:
         super().__init__(message)
         self.code = code

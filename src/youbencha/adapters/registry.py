@@ -59,9 +59,7 @@ def get_adapter(name: str, env: Mapping[str, str] | None = None) -> AgentAdapter
 
 def _unknown(name: str) -> YouBenchaError:
     return YouBenchaError(
-        "AGENT_UNKNOWN",
-        f"There is no adapter for an agent called {name!r}.",
-        hint=_PLUGINS.hint(name),
+        "AGENT_UNKNOWN", f"There is no adapter for an agent called {name!r}.", hint=_PLUGINS.hint(name)
     )
 
 

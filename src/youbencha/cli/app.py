@@ -61,9 +61,7 @@ COMMANDS = {
     ),
     "schema": CommandEntry(_WRITE, "schema:schema", "Print a JSON Schema."),
     "suggest-testcase": CommandEntry(
-        _WRITE,
-        "suggest_testcase:suggest_testcase",
-        "Write a test case from work that an agent has already done.",
+        _WRITE, "suggest_testcase:suggest_testcase", "Write a test case from work that an agent has already done."
     ),
     "install-agents": CommandEntry(
         _WRITE, "install_agents:install_agents", "Write agentic-judge.md into .github/agents and .claude/agents."

@@ -23,8 +23,7 @@ def report(
         ReportFormat, typer.Option("--format", "-f", help="markdown (or md), json, html or junit.")
     ] = ReportFormat.MARKDOWN,
     output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Default: next to the results. `-` prints it."),
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Default: next to the results. `-` prints it.")
     ] = None,
     open_it: Annotated[
         bool, typer.Option("--open", help="Open it afterwards, with the system's default program.")

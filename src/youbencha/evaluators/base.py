@@ -158,10 +158,7 @@ def config_problems(
 
 
 def read_config(
-    model: type[Model],
-    config: Mapping[str, Any],
-    evaluator: str,
-    contradictions: Contradictions[Model] | None = None,
+    model: type[Model], config: Mapping[str, Any], evaluator: str, contradictions: Contradictions[Model] | None = None
 ) -> Model:
     """Validate a configuration; raise one error with all problems. `check_config` may not have been called."""
     problems = config_problems(model, config, contradictions)

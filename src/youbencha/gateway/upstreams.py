@@ -132,9 +132,7 @@ def read_secrets(path: Path) -> dict[str, str]:
         ) from error
     if os.name == "posix" and mode & 0o077:
         raise YouBenchaError(
-            "SECRETS_FILE_OPEN",
-            f"the secrets file is readable by other users: {path}",
-            hint=f"Run `chmod 600 {path}`.",
+            "SECRETS_FILE_OPEN", f"the secrets file is readable by other users: {path}", hint=f"Run `chmod 600 {path}`."
         )
     found: dict[str, str] = {}
     for number, raw in enumerate(text.splitlines(), start=1):

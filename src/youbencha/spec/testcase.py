@@ -93,8 +93,7 @@ class DatabaseHook(StrictModel):
 
 PostHook = Annotated[ScriptHook | WebhookHook | DatabaseHook, Field(discriminator="name")]
 PostHooks = Annotated[
-    tuple[PostHook, ...],
-    Field(strict=False, validation_alias=AliasChoices("post_evaluation", "post_evaluators")),
+    tuple[PostHook, ...], Field(strict=False, validation_alias=AliasChoices("post_evaluation", "post_evaluators"))
 ]
 
 

@@ -34,12 +34,7 @@ class Host:
     """
 
     def __init__(
-        self,
-        env: Mapping[str, str],
-        settings: LoadedSettings,
-        *,
-        gateway: Gateway | None = None,
-        cleanup: bool = True,
+        self, env: Mapping[str, str], settings: LoadedSettings, *, gateway: Gateway | None = None, cleanup: bool = True
     ) -> None:
         self.env = env
         """Agents, evaluators and hooks take their variables from it, and secrets in it are masked.

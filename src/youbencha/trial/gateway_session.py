@@ -49,12 +49,7 @@ _MAX_MISMATCH_FILES = 10
 
 @asynccontextmanager
 async def open_gateway(
-    plan: GatewayPlan,
-    *,
-    log_dir: Path,
-    ledger: Ledger | None = None,
-    on_event: EventSink,
-    host: Host,
+    plan: GatewayPlan, *, log_dir: Path, ledger: Ledger | None = None, on_event: EventSink, host: Host
 ) -> AsyncIterator[Gateway]:
     """Open a gateway for one trial or many, with LiteLLM behind it if planned.
 

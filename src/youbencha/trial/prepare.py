@@ -66,11 +66,7 @@ async def _prepare(
     case = plan.case
     on_event(PhaseStarted(phase="checkout", detail=public_url(case.repo)))
     repository = await host.open_repository(
-        case.repo,
-        base=plan.config_dir,
-        branch=case.branch,
-        commit=case.commit,
-        progress=notes_to(on_event),
+        case.repo, base=plan.config_dir, branch=case.branch, commit=case.commit, progress=notes_to(on_event)
     )
     expected = None
     if case.expected is not None:
@@ -107,26 +103,13 @@ async def _prepare(
 
 
 async def _open_gateway(
-    plan: Plan,
-    host: Host,
-    directory: RunDirectory,
-    sandbox: Sandbox,
-    on_event: EventSink,
-    opened: AsyncExitStack,
+    plan: Plan, host: Host, directory: RunDirectory, sandbox: Sandbox, on_event: EventSink, opened: AsyncExitStack
 ) -> TrialGateway | None:
     if plan.gateway is None:
         return None
     from youbencha.trial.gateway_session import open_trial_gateway
 
-    return await open_trial_gateway(
-        plan.gateway,
-        directory,
-        plan.case.agent.type,
-        sandbox,
-        on_event,
-        opened,
-        host,
-    )
+    return await open_trial_gateway(plan.gateway, directory, plan.case.agent.type, sandbox, on_event, opened, host)
 
 
 def _make_directory(plan: Plan, host: Host, path: Path | None) -> RunDirectory:
@@ -197,11 +180,7 @@ async def _open_sandbox(
             yield sandbox
         return
     fresh = fresh_home_for(
-        adapter,
-        plan.sandbox.home,
-        harness_env=host.env,
-        agent_env=plan.env,
-        behind_gateway=plan.gateway is not None,
+        adapter, plan.sandbox.home, harness_env=host.env, agent_env=plan.env, behind_gateway=plan.gateway is not None
     )
     if not fresh:
         yield HOST

@@ -115,13 +115,7 @@ class ResultFiles:
         return bundle
 
     async def finish(
-        self,
-        hooks: Sequence[PostHook],
-        *,
-        judged: Path,
-        config_dir: Path,
-        env: Mapping[str, str],
-        on_event: EventSink,
+        self, hooks: Sequence[PostHook], *, judged: Path, config_dir: Path, env: Mapping[str, str], on_event: EventSink
     ) -> ResultsBundle:
         """Save the final results and the report, and run the post-evaluation hooks in the environment `env`."""
         self._record.files.add(REPORT_FILE)
@@ -132,10 +126,7 @@ class ResultFiles:
         from youbencha.hooks import HookContext, post_evaluation_variables, run_post_evaluation
 
         variables = post_evaluation_variables(
-            bundle,
-            workspace_dir=judged,
-            artifacts_dir=self._artifacts,
-            results_path=self._artifacts / RESULTS_FILE,
+            bundle, workspace_dir=judged, artifacts_dir=self._artifacts, results_path=self._artifacts / RESULTS_FILE
         )
         context = HookContext(
             working_dir=config_dir,
@@ -214,9 +205,7 @@ def _execution(record: RunRecord, now: float, *, complete: bool, interrupted: bo
         duration_ms=max(0, round((now - record.started_at) * 1000)),
         youbencha_version=__version__,
         environment=Environment(
-            os=_system(),
-            python_version=sys.version.split()[0],
-            workspace_dir=str(record.workspace_dir),
+            os=_system(), python_version=sys.version.split()[0], workspace_dir=str(record.workspace_dir)
         ),
         interrupted=interrupted,
         complete=complete,

@@ -179,11 +179,7 @@ async def _evaluate(context: TrialContext, changes: Changes | None) -> None:
             )
 
         await evaluate_all(
-            plan.evaluators,
-            shared,
-            gateway=context.gateway,
-            max_concurrent=plan.max_concurrent,
-            on_result=on_result,
+            plan.evaluators, shared, gateway=context.gateway, max_concurrent=plan.max_concurrent, on_result=on_result
         )
 
 

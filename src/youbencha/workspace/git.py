@@ -101,7 +101,7 @@ _SSH = "ssh -oBatchMode=yes"
 
 _LOCAL_FAILURE = re.compile(
     r"bad object|corrupt|missing object|not a git repository: '|did not send all necessary objects"
-    r"|unable to create|unable to write|cannot lock ref|No space left|packed-refs",
+    r"|unable to create|unable to write|cannot lock ref|No space left|packed-refs"
 )
 
 

@@ -58,7 +58,7 @@ _FIRST_VERSION: dict[Feature, CliVersion] = {
 }
 
 _LAST_VERSION: dict[Feature, CliVersion] = {
-    Feature.SDK_URL: CliVersion(2, 1, 120),  # later ones accept only Anthropic's own host
+    Feature.SDK_URL: CliVersion(2, 1, 120)  # later ones accept only Anthropic's own host
 }
 
 _FIRST_WITH_MODE: dict[str, CliVersion] = {

@@ -80,9 +80,7 @@ NonEmptyArgument = Annotated[str, Field(min_length=1), FITS]
 """The same, and not empty."""
 
 AgentName = Annotated[
-    str,
-    Field(max_length=100),
-    Matches(r"[\w\-]+", "must be made of letters, digits, hyphens and underscores"),
+    str, Field(max_length=100), Matches(r"[\w\-]+", "must be made of letters, digits, hyphens and underscores")
 ]
 
 Version = Annotated[str, Matches(r"\d[\w.+\-]{0,63}", "must be a version, such as 1.0.102")]

@@ -33,14 +33,7 @@ _TAIL_CHARACTERS = 8_000
 _TAIL_LINES = 5
 _LINE_CHARACTERS = 300
 
-_SIGNAL_OF_EXIT = {
-    129: "SIGHUP",
-    130: "SIGINT",
-    134: "SIGABRT",
-    137: "SIGKILL",
-    139: "SIGSEGV",
-    143: "SIGTERM",
-}
+_SIGNAL_OF_EXIT = {129: "SIGHUP", 130: "SIGINT", 134: "SIGABRT", 137: "SIGKILL", 139: "SIGSEGV", 143: "SIGTERM"}
 """Shells, containers and some CLIs (SIGTERM: 143) report a signal by these exit codes."""
 
 _OPTION_OF_LIMIT = {"disk": "sandbox.disk", "memory": "sandbox.memory", "processes": "sandbox.pids"}

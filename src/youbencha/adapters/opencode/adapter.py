@@ -243,11 +243,7 @@ def _at_gateway(invocation: Invocation[OpenCodeConfig], access: GatewayAccess) -
     provider = PROVIDER_OF_PREFIX.get(name, "openai")
     url = access.url + _VERSIONS.get(provider, "/v1")
     options = {"baseURL": url, "apiKey": f"{{env:{_GATEWAY_KEYS[provider]}}}"}
-    only = {
-        "provider": {name: _provider(invocation, options)},
-        "enabled_providers": [name],
-        "disabled_providers": [],
-    }
+    only = {"provider": {name: _provider(invocation, options)}, "enabled_providers": [name], "disabled_providers": []}
     return json.dumps({**_read(invocation.env.get(CONTENT)), **only})
 
 

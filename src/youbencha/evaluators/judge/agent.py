@@ -30,7 +30,7 @@ _CLI = frozenset({"executable", "version"})
 
 _SAFE_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     # Ignores settings, hooks, MCP servers and CLAUDE.md of the judged tree, and of any directory above it.
-    "claude-code": {"setting_sources": ["user"]},
+    "claude-code": {"setting_sources": ["user"]}
 }
 """Defaults of agents, by their type."""
 
@@ -38,9 +38,7 @@ _NO_AGENT = Problem("type", "is required: which agent judges", "there is no test
 _ANY_PROGRAM = "command"
 
 _NO_PROGRAM = Problem(
-    "type",
-    "is required: the test case's agent, `command`, cannot judge without a program",
-    "such as claude-code",
+    "type", "is required: the test case's agent, `command`, cannot judge without a program", "such as claude-code"
 )
 
 JUDGE_NAME = "agentic-judge"

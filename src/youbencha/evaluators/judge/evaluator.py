@@ -163,10 +163,7 @@ def _result(
         verdict.message(results, answers),
         metrics=metrics,
         assertions=verdict.assertion_results(results),
-        artifacts=[
-            artifact(context, "verdict", path, "all votes, and the verdict"),
-            *_artifacts(context, done),
-        ],
+        artifacts=[artifact(context, "verdict", path, "all votes, and the verdict"), *_artifacts(context, done)],
         usage=verdict.total_usage([attempt.log.usage for attempt in done]),
     )
 

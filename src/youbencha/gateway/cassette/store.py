@@ -124,13 +124,7 @@ class CassetteStore:
                 self._write(self._parts / f"{name}.json", part, unless_there=True)
                 self._written.add(name)
         headers = {name: request.headers[name] for name in _REQUEST_HEADERS if name in request.headers}
-        asked = {
-            "method": request.method,
-            "path": request.path,
-            "wire": request.wire,
-            "headers": headers,
-            "body": body,
-        }
+        asked = {"method": request.method, "path": request.path, "wire": request.wire, "headers": headers, "body": body}
         file = self._exchanges / _file_name(request, matched)
         head = {"version": VERSION, "fingerprint": matched.fingerprint, "day": day.isoformat()}
         self._write(file, {**head, "request": asked, "takes": trials})

@@ -225,8 +225,7 @@ _RANDOM_NAME = re.compile(
 )
 
 TOOL_PATTERNS = Patterns(
-    _volatile(TOOL_LETTER_FIRST, TOOL_ANY_FIRST, TOOL_DIGIT_FIRST),
-    re.compile(r"\d|^tmp|[-._][A-Za-z0-9_]{6,10}$"),
+    _volatile(TOOL_LETTER_FIRST, TOOL_ANY_FIRST, TOOL_DIGIT_FIRST), re.compile(r"\d|^tmp|[-._][A-Za-z0-9_]{6,10}$")
 )
 
 

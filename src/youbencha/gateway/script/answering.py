@@ -124,9 +124,7 @@ def json_reply(
 ) -> Reply:
     raw = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
     return Reply(
-        status=status,
-        headers={"content-type": JSON, **_identified(wire, request_id), **(headers or {})},
-        pieces=(raw,),
+        status=status, headers={"content-type": JSON, **_identified(wire, request_id), **(headers or {})}, pieces=(raw,)
     )
 
 

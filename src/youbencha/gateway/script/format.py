@@ -55,13 +55,7 @@ VARIABLES = "variables"
 """The key of the known variables in the validation context; it may be missing."""
 
 StopReason = Literal[
-    "end_turn",
-    "max_tokens",
-    "stop_sequence",
-    "tool_use",
-    "pause_turn",
-    "refusal",
-    "model_context_window_exceeded",
+    "end_turn", "max_tokens", "stop_sequence", "tool_use", "pause_turn", "refusal", "model_context_window_exceeded"
 ]
 
 
@@ -245,8 +239,7 @@ class Script(_Part):
         default_factory=list, description="Other turns for some requests; the first that matches is taken."
     )
     side: ScriptedAnswer = Field(
-        SIDE_ANSWER,
-        description="The answer to requests beside the agent's work (probes, titles): those without tools.",
+        SIDE_ANSWER, description="The answer to requests beside the agent's work (probes, titles): those without tools."
     )
     after: Literal["error", "repeat-last"] = Field(
         "error", description="After the last turn: an error 400, or the last turn again."

@@ -42,12 +42,7 @@ class Mount(NamedTuple):
 
     def as_docker(self) -> dict[str, Any]:
         # `Mounts`, because `Binds` would create a missing source, as root.
-        return {
-            "Type": "bind",
-            "Source": str(self.outside),
-            "Target": str(self.inside),
-            "ReadOnly": not self.writable,
-        }
+        return {"Type": "bind", "Source": str(self.outside), "Target": str(self.inside), "ReadOnly": not self.writable}
 
 
 class Mounts:

@@ -112,9 +112,7 @@ def recipe_for(name: str) -> ImageRecipe:
     near = did_you_mean(name, RECIPES)
     known = f"Available: {', '.join(RECIPES)}."
     raise YouBenchaError(
-        "IMAGE_UNKNOWN",
-        f"unknown image {name!r}",
-        hint=f"{near[0].upper()}{near[1:]} {known}" if near else known,
+        "IMAGE_UNKNOWN", f"unknown image {name!r}", hint=f"{near[0].upper()}{near[1:]} {known}" if near else known
     )
 
 

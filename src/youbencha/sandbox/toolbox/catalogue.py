@@ -100,16 +100,10 @@ AGENTS: tuple[CatalogueEntry, ...] = (
         (Npm("@openai/codex", about_mb=170, native=("@openai/codex-*/vendor/*/bin/codex",)),),
     ),
     CatalogueEntry(
-        "copilot-cli",
-        "copilot",
-        (Npm("@github/copilot", about_mb=130, native=("@github/copilot-*/copilot",)),),
+        "copilot-cli", "copilot", (Npm("@github/copilot", about_mb=130, native=("@github/copilot-*/copilot",)),)
     ),
     CatalogueEntry("gemini-cli", "gemini", (Npm("@google/gemini-cli", about_mb=20),)),
-    CatalogueEntry(
-        "opencode",
-        "opencode",
-        (Npm("opencode-ai", about_mb=120, native=("opencode-*-*/bin/opencode",)),),
-    ),
+    CatalogueEntry("opencode", "opencode", (Npm("opencode-ai", about_mb=120, native=("opencode-*-*/bin/opencode",)),)),
     CatalogueEntry("aider", "aider", (Venv("aider-chat", module="aider"),)),
 )
 

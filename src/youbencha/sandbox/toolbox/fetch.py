@@ -153,11 +153,7 @@ FAILURES: tuple[PackageFailure, ...] = (
         "TOOLBOX_NETWORK",
         "The package registry cannot be reached. Check the network, the proxy, and your pip or npm configuration.",
     ),
-    PackageFailure(
-        r"npm (error|ERR!) code EBADENGINE",
-        "NODE_TOO_OLD",
-        "Install a newer Node.js.",
-    ),
+    PackageFailure(r"npm (error|ERR!) code EBADENGINE", "NODE_TOO_OLD", "Install a newer Node.js."),
     PackageFailure(
         r"No matching distribution|ETARGET|E404|No match(ing version)? found",
         VERSION_NOT_FOUND,

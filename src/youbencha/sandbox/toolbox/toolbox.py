@@ -74,12 +74,7 @@ class Toolbox:
         return next((have for have in self.installed(agent) if wanted in (None, have.version)), None)
 
     async def install(
-        self,
-        agent: str,
-        version: str | None = None,
-        *,
-        source: str | None = None,
-        progress: StepProgress = no_progress,
+        self, agent: str, version: str | None = None, *, source: str | None = None, progress: StepProgress = no_progress
     ) -> InstalledAgent:
         """Install that version, or the newest published one. Fast if it is already installed."""
         entry, wanted = lookup(agent), wanted_version(version)
