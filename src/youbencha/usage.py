@@ -95,11 +95,8 @@ class UsageCounter:
 def add_all(parts: Sequence[Tokens]) -> Tokens:
     """The sum of the known values in each column; None where none is known."""
     columns = zip(*parts, strict=True) if parts else ((),) * 4
-    return Tokens(*(_sum([value for value in column if value is not None]) for column in columns))
-
-
-def _sum(values: list[int]) -> int | None:
-    return sum(values) if values else None
+    known = ([value for value in column if value is not None] for column in columns)
+    return Tokens(*(sum(values) if values else None for values in known))
 
 
 def _larger(one: int | None, other: int | None) -> int | None:

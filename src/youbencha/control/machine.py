@@ -233,7 +233,8 @@ class Machine:
                 return self._cannot_enforce("initialize was refused", now)
             return self._begin(flat="response" not in message)
         if kind is None:
-            return self._warn(MALFORMED, f"skipped a message without a type, with the keys {_keys(message)}")
+            keys = ", ".join(sorted(str(key) for key in message))[:_QUOTED] or "(none)"
+            return self._warn(MALFORMED, f"skipped a message without a type, with the keys {keys}")
         return []  # each release has new message types
 
     def _after_result(self, message: Record, now: float) -> list[Action]:
@@ -312,10 +313,6 @@ class Machine:
         self._failure = None if ok else reason
         self._ended = (now, reason)
         return SessionEnded(ok, reason)
-
-
-def _keys(message: Record) -> str:
-    return ", ".join(sorted(str(key) for key in message))[:_QUOTED] or "(none)"
 
 
 class LimitedWarnings:

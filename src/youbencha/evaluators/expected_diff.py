@@ -200,7 +200,9 @@ def compare_trees(
     check_cancelled: CheckCancelled = lambda: None,
     skip: Iterable[Path] = (),
 ) -> Comparison:
-    actual_files, expected_files = (_by_path(files_below(tree, skip), paths) for tree in (actual, expected))
+    actual_files, expected_files = (
+        {file.path: file for file in files_below(tree, skip) if paths.matches(file.path)} for tree in (actual, expected)
+    )
     compared = []
     for path in actual_files.keys() | expected_files.keys():
         check_cancelled()
@@ -211,10 +213,6 @@ def compare_trees(
 def rounded_down(similarity: float) -> float:
     """Six digits, never rounded up: only identical trees may show 1.0, and only a pass may show the threshold."""
     return math.floor(similarity * 1e6) / 1e6
-
-
-def _by_path(files: Iterable[TreeFile], paths: PathFilter) -> dict[str, TreeFile]:
-    return {file.path: file for file in files if paths.matches(file.path)}
 
 
 def _compared(path: str, actual: TreeFile | None, expected: TreeFile | None) -> ComparedFile:

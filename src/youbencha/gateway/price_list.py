@@ -217,11 +217,8 @@ def _parsed_model(row: Mapping[str, Any]) -> _Model:
 
 
 def _parsed_prices(row: Mapping[str, Any]) -> ListedPrices:
-    return ListedPrices(*(_parsed_tiers(row[kind]) for kind in ListedPrices._fields))
-
-
-def _parsed_tiers(rows: Sequence[tuple[int, str]]) -> tuple[Tier, ...]:
-    return tuple(Tier(int(above), Decimal(usd)) for above, usd in rows)
+    kinds = (row[kind] for kind in ListedPrices._fields)
+    return ListedPrices(*(tuple(Tier(int(above), Decimal(usd)) for above, usd in tiers) for tiers in kinds))
 
 
 def _make_table() -> dict[str, Any]:

@@ -267,15 +267,14 @@ def _evaluator(old: Mapping[str, Any], moment: str | None) -> dict[str, Any]:
 def _verdicts(assertions: Any) -> list[dict[str, Any]] | None:
     """Return the assertions' verdicts; None unless each of them has one."""
     if isinstance(assertions, Mapping):
-        assertions = [{"name": name, **_verdict(value)} for name, value in assertions.items()]
+        assertions = [
+            {"name": name, **({"passed": value} if isinstance(value, bool) else _map(value))}
+            for name, value in assertions.items()
+        ]
     found = [_map(each) for each in _list(assertions)]
     if not found or not all(isinstance(each.get("passed"), bool) and each.get("name") for each in found):
         return None
     return [_kept(each, "name", "passed", "expected", "actual", "message") for each in found]
-
-
-def _verdict(value: Any) -> Mapping[str, Any]:
-    return {"passed": value} if isinstance(value, bool) else _map(value)
 
 
 def _artifact(artifact: Any) -> dict[str, Any]:

@@ -157,11 +157,8 @@ def _artifacts(bundle: ResultsBundle) -> Iterator[str]:
 
 
 def _figure_table(rows: Iterable[Figure]) -> str:
-    return table(("", ""), ((f"**{each.label}**", _value(each)) for each in rows))
-
-
-def _value(figure: Figure) -> str:
-    return code(figure.value) if figure.is_code else escaped(figure.value)
+    shown = ((f"**{each.label}**", code(each.value) if each.is_code else escaped(each.value)) for each in rows)
+    return table(("", ""), shown)
 
 
 def _folded(heading: str, content: str) -> str:

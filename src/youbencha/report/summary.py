@@ -11,7 +11,7 @@ from youbencha.report import figures
 from youbencha.text import THIN, UNKNOWN, count, duration, one_line, visible
 
 if TYPE_CHECKING:
-    from youbencha.log.results import AgentRun, EvaluationResult, HookResult, Outcome, ResultsBundle
+    from youbencha.log.results import AgentRun, EvaluationResult, Outcome, ResultsBundle
 
 
 _LONGEST = 200
@@ -41,7 +41,8 @@ def render_terminal(bundle: ResultsBundle, where: Path | None = None) -> list[tu
         lines.append((each.evaluator, _evaluator(each)))
         lines += [("", f"→ {each.error.hint}")] if each.error and each.error.hint else []
     lines += _warnings(bundle.agent) if bundle.agent else []
-    lines += [("Hook", f"{each.hook} failed: {each.message}") for each in _hooks(bundle) if each.status == "failed"]
+    hooks = (*bundle.hooks.pre_execution, *bundle.hooks.post_evaluation)
+    lines += [("Hook", f"{each.hook} failed: {each.message}") for each in hooks if each.status == "failed"]
     lines.append(("Results", str(where) if where else bundle.execution.environment.workspace_dir))
     return [(one_line(label, 40), _plain(value, path=label == "Results")) for label, value in lines]
 
@@ -74,10 +75,6 @@ def _warnings(agent: AgentRun) -> list[tuple[str, str]]:
     lines = [("Warning", warning.message) for warning in agent.warnings[:_MOST_WARNINGS]]
     more = len(agent.warnings) - len(lines)
     return [*lines, ("Warning", f"and {count(more)} more: see the report")] if more else lines
-
-
-def _hooks(bundle: ResultsBundle) -> Iterable[HookResult]:
-    return (*bundle.hooks.pre_execution, *bundle.hooks.post_evaluation)
 
 
 def _evaluator(result: EvaluationResult) -> str:
@@ -132,11 +129,7 @@ def _annotations(bundle: ResultsBundle) -> Iterator[str]:
         if result.status == "failed":
             yield _command("error", f"{name}: {result.evaluator}", result.message)
         elif result.error is not None:
-            yield _command("warning", f"{name}: {result.evaluator}", _why_skipped(result))
-
-
-def _why_skipped(result: EvaluationResult) -> str:
-    return result.error.message if result.error else result.message
+            yield _command("warning", f"{name}: {result.evaluator}", result.error.message)
 
 
 def _command(kind: str, title: str, message: str) -> str:

@@ -361,7 +361,8 @@ def _message_of(error: Mapping[str, Any]) -> str:
     raised = context.get("error")
     if raised is not None:
         return str(raised)
-    return _lower_first(re.sub(r"^(Input|Value|Field) should ", "must ", error["msg"]))
+    message = re.sub(r"^(Input|Value|Field) should ", "must ", error["msg"])
+    return message[:1].lower() + message[1:]
 
 
 def _context_of(error: Mapping[str, Any]) -> dict[str, Any]:
@@ -394,7 +395,3 @@ def _hint_for_key(key: str, valid: list[str]) -> str | None:
     if not valid or len(valid) > _MANY_KEYS:
         return None
     return "known keys: " + ", ".join(valid)
-
-
-def _lower_first(text: str) -> str:
-    return text[:1].lower() + text[1:]

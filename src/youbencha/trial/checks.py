@@ -121,7 +121,7 @@ def _usual(loaded: Loaded[TestCase] | Loaded[EvalConfig]) -> Iterator[Problem]:
     for evaluator in loaded.evaluators:
         name, times = evaluator.name, counts[evaluator.name]
         if times > 1:
-            hint = f"call them {name}-ONE and {name}-TWO" if _has_variants(name) else None
+            hint = f"call them {name}-ONE and {name}-TWO" if name in ("agentic-judge", "command") else None
             yield evaluator.problem(f"{name} is listed {times} times", hint, key=("name",))
         if name == "expected-diff" and not _has_reference(loaded.case):
             needed = "expected_directory" if isinstance(loaded.case, EvalConfig) else "expected"
@@ -137,10 +137,6 @@ def _thorough(loaded: Loaded[TestCase] | Loaded[EvalConfig]) -> Iterator[Problem
     if isinstance(prompt, str) and len(prompt.strip()) < _SHORT_PROMPT:
         message = f"is very short ({len(prompt.strip())} characters)"
         yield loaded.document.problem(("agent", "config", "prompt"), message, "describe the whole task")
-
-
-def _has_variants(name: str) -> bool:
-    return name in ("agentic-judge", "command")
 
 
 def _has_reference(case: TestCase | EvalConfig) -> bool:

@@ -330,6 +330,7 @@ def sidecar_of(record: RunRecord) -> str:
     log = record.log
     usage = log.usage if log else record.gateway.usage if record.gateway else None
     known = usage or Usage()
+    status = log.execution.status if log else "interrupted"
     metrics = {
         "input_tokens": known.input_tokens,
         "output_tokens": known.output_tokens,
@@ -341,14 +342,10 @@ def sidecar_of(record: RunRecord) -> str:
         "total_cost_usd": known.cost_usd,
         "session_id": log.session_id if log else None,
         "model": log.model_info.name if log else record.agent_model,
-        "ended": _ended(log) if log else "interrupted",
+        "ended": "completed" if status == "success" else status,
         "partial": usage is None or bool(usage.partial),
     }
     return json.dumps(metrics, indent=2) + "\n"
-
-
-def _ended(log: YouBenchaLog) -> str:
-    return "completed" if log.execution.status == "success" else log.execution.status
 
 
 def _tools_used(log: YouBenchaLog) -> list[str]:

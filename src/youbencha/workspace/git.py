@@ -296,8 +296,8 @@ async def ask_remote(
 
 
 async def _environment(remote: RemoteUrl) -> dict[str, str]:
-    env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or _is_kept(name)}
-    env |= _NETWORK_ENVIRONMENT
+    inherited = (name for name in os.environ if not name.startswith("GIT_") or name.startswith(_KEPT_OF_GIT))
+    env = {**{name: os.environ[name] for name in inherited}, **_NETWORK_ENVIRONMENT}
     if remote.url != remote.public_url:
         written = env.get("GIT_CONFIG_COUNT", "")
         count = int(written) if written.isdecimal() else 0
@@ -308,10 +308,6 @@ async def _environment(remote: RemoteUrl) -> dict[str, str]:
     if not over_http and not {"GIT_SSH", "GIT_SSH_COMMAND"} & env.keys() and not await _has_own_ssh(env):
         env["GIT_SSH_COMMAND"] = _SSH
     return env
-
-
-def _is_kept(name: str) -> bool:
-    return name.startswith(_KEPT_OF_GIT)
 
 
 async def _has_own_ssh(env: Mapping[str, str]) -> bool:

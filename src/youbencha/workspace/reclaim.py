@@ -84,7 +84,7 @@ def clean_artifacts(artifacts: Path, kept: Collection[str], found: list[str]) ->
     with os.scandir(artifacts) as entries:
         for entry in list(entries):
             path, is_directory = Path(entry.path), _is_directory(Path(entry.path))
-            if is_directory and (entry.name in kept or _is_log_directory(entry.name)):
+            if is_directory and (entry.name in {*kept, "hooks"} or entry.name.endswith("-logs")):
                 planted += _clean(path, artifacts)
             elif not (entry.name in kept and _is_file(path)):
                 planted.append(entry.name)
@@ -146,10 +146,6 @@ def _is_directory(path: Path) -> bool:
 
 def _is_file(path: Path) -> bool:
     return stat.S_ISREG(path.lstat().st_mode)
-
-
-def _is_log_directory(name: str) -> bool:
-    return name == "hooks" or name.endswith("-logs")
 
 
 def _kind(mode: int) -> str:

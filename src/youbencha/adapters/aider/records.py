@@ -212,12 +212,9 @@ class AiderMessages(NamedTuple):
 def model_answers(history: str) -> list[str]:
     """Read the answers in Aider's `llm-history`, where each line of an answer begins with `ASSISTANT`."""
     blocks = (match[1] for match in _ANSWER.finditer(history + "\n"))
-    texts = ("\n".join(map(_without_mark, block.split("\n"))).strip("\n") for block in blocks)
+    lines = ([line.removeprefix("ASSISTANT").removeprefix(" ") for line in block.split("\n")] for block in blocks)
+    texts = ("\n".join(each).strip("\n") for each in lines)
     return [each for each in texts if each.strip()]
-
-
-def _without_mark(line: str) -> str:
-    return line.removeprefix("ASSISTANT").removeprefix(" ")
 
 
 def read_messages(output: str, answers: Sequence[str]) -> AiderMessages:

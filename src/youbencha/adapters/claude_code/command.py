@@ -85,11 +85,8 @@ def session_id_of(invocation: ClaudeInvocation) -> str | None:
     """The session's id in text mode: chosen here, because the output does not have it, and files are named by it."""
     if invocation.config.output_format != "text":
         return None
-    return invocation.session_id(_CHOOSES_SESSION) if _has(invocation, Feature.SESSION_ID) else None
-
-
-def _has(invocation: ClaudeInvocation, feature: Feature) -> bool:
-    return supports(cli_version(invocation.cli), feature)
+    known = supports(cli_version(invocation.cli), Feature.SESSION_ID)
+    return invocation.session_id(_CHOOSES_SESSION) if known else None
 
 
 LONGEST_ARGUMENT_CHARACTERS = 7_000
@@ -228,7 +225,7 @@ def _optional_flags(config: ClaudeCodeConfig, agent_definition: str | None) -> l
         # One value joined by commas: these flags take several values, and would consume what follows.
         "--allowedTools": _joined(config.allowed_tools),
         "--disallowedTools": _joined(config.disallowed_tools),
-        "--max-turns": _text(config.max_turns),
+        "--max-turns": None if config.max_turns is None else str(config.max_turns),
         "--effort": config.effort,
         "--mcp-config": config.mcp_config,
         "--setting-sources": _joined(config.setting_sources),
@@ -239,10 +236,6 @@ def _optional_flags(config: ClaudeCodeConfig, agent_definition: str | None) -> l
 
 def _joined(rules: tuple[str, ...] | None) -> str | None:
     return ",".join(rules) if rules else None
-
-
-def _text(number: int | None) -> str | None:
-    return None if number is None else str(number)
 
 
 def _environment(config: ClaudeCodeConfig, env: Mapping[str, str]) -> dict[str, str]:

@@ -61,12 +61,11 @@ def metrics(results: Sequence[Scored], answers: Sequence[JudgeAnswer]) -> dict[s
     values |= {"overall_score": overall_score(results), "votes": len(answers), "judge_status": judge_status(answers)}
     values["reasons"] = {each.assertion.name: each.reason for each in results if each.reason}
     if len(answers) > 1:
-        values["spread"] = {each.assertion.name: _spread(each.scores) for each in results}
+        values["spread"] = {
+            each.assertion.name: {"min": min(each.scores), "max": max(each.scores), "scores": list(each.scores)}
+            for each in results
+        }
     return {**values, "severity": severities} if severities else values
-
-
-def _spread(scores: Sequence[float]) -> dict[str, Any]:
-    return {"min": min(scores), "max": max(scores), "scores": list(scores)}
 
 
 def judge_status(answers: Sequence[JudgeAnswer]) -> str | None:

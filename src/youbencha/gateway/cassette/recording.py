@@ -179,7 +179,8 @@ def replay_answer(recorded: RecordedAnswer, fill: Change, timing: CassetteTiming
 def _chunks(recorded: RecordedAnswer, fill: Change) -> Iterator[tuple[float, bytes]]:
     if "events" in recorded:
         for event in recorded["events"]:
-            data = _changed(event["data"], fill, is_json=_is_json_delta(event["data"]))
+            is_json = any(field.is_json and field.key == "delta" for field in delta_fields(event["data"]))
+            data = _changed(event["data"], fill, is_json=is_json)
             yield float(event["ms"]), _event_bytes(event.get("event", _type_of(data)), data)
     elif "json" in recorded:
         yield float(recorded["ms"]), dumps(_changed(recorded["json"], fill)).encode()
@@ -192,10 +193,6 @@ def _chunks(recorded: RecordedAnswer, fill: Change) -> Iterator[tuple[float, byt
 def _event_bytes(name: Any, data: Any) -> bytes:
     text = data if isinstance(data, str) else dumps(data)
     return write_event(str(name or "").encode(), text.encode("utf-8", "replace"))
-
-
-def _is_json_delta(data: Any) -> bool:
-    return any(field.is_json and field.key == "delta" for field in delta_fields(data))
 
 
 def _as_delays(chunks: Chunks) -> list[tuple[float, bytes]]:

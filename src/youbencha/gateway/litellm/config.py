@@ -110,7 +110,8 @@ def _patterns(provider: Provider) -> list[tuple[str, str]]:
 
 def _model(name: str, target: str, backend: Backend) -> dict[str, Any]:
     kind = _KINDS[backend.provider]
-    base = {"api_base": _bare(backend.url) + kind.version} if backend.url else {}
+    bare = (backend.url or "").rstrip("/").removesuffix("/v1").removesuffix("/v1beta")
+    base = {"api_base": bare + kind.version} if backend.url else {}
     return {"model_name": name, "litellm_params": {"model": target, **_key(backend), **base, **kind.parameters}}
 
 
@@ -118,10 +119,6 @@ def _key(backend: Backend) -> dict[str, str]:
     if backend.key_env == AUTH_TOKEN:
         return {}
     return {"api_key": FROM_ENVIRONMENT + backend.key_env if backend.key_env else _NO_KEY}
-
-
-def _bare(url: str) -> str:
-    return url.rstrip("/").removesuffix("/v1").removesuffix("/v1beta")
 
 
 class OwnConfig(NamedTuple):

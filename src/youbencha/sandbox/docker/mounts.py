@@ -112,7 +112,7 @@ class Mounts:
     def _volume_mounts(self, seen: list[PurePosixPath]) -> Iterator[Mount]:
         """A directory of the harness for each volume that overlaps a mount."""
         for number, volume in enumerate(self._volumes):
-            if volume not in seen and any(_overlap(volume, each) for each in seen):
+            if volume not in seen and any(volume.is_relative_to(each) or each.is_relative_to(volume) for each in seen):
                 seen.append(volume)
                 yield Mount(self._volumes_dir / str(number), volume, writable=True)
 
@@ -122,10 +122,6 @@ class Mounts:
             mount.outside != path and mount.outside.is_relative_to(path) and (writable or not mount.writable)
             for path, writable in self._shared.items()
         )
-
-
-def _overlap(one: PurePosixPath, other: PurePosixPath) -> bool:
-    return one.is_relative_to(other) or other.is_relative_to(one)
 
 
 def _can_be_shared(path: Path) -> bool:
