@@ -30,7 +30,7 @@ class YouBenchaError(Exception):
         return f"{self.message}\n{self.hint}" if self.hint else self.message
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Problem:
     """One problem in a file or in options."""
 

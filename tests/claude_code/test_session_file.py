@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +49,7 @@ def test_reported_totals_are_kept(tmp_path: Path) -> None:
 def test_larger_totals_of_the_stream_are_kept(tmp_path: Path) -> None:
     record(tmp_path, said("a", 20))
     further = SessionFacts(usage=SessionUsage(Tokens(300, 60), partial=True), turns=3)
-    assert with_session_file(further, ID, tmp_path) == replace(further, model="claude-x")
+    assert with_session_file(further, ID, tmp_path) == further._replace(model="claude-x")
 
 
 @pytest.mark.parametrize("name", [None, "../../secret", "*", ""])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
@@ -313,7 +312,7 @@ def test_a_timeout_without_an_answer():
     assert verdict.errors[1].context["unanswered"] is True
     assert "no call to the model was answered (7 calls failed)" in verdict.errors[1].message
     assert verdict.errors[1].hint
-    answered = replace(limited, usage=SessionUsage(Tokens(input=100)))
+    answered = limited._replace(usage=SessionUsage(Tokens(input=100)))
     assert only_error(judge(ending(exit_code=None, timed_out=True, facts=answered), at=AT)).code == "CLAUDE_TIMEOUT"
 
 

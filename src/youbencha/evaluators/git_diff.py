@@ -1,12 +1,10 @@
 """Measure what the agent changed, and check it against limits and paths."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import AliasChoices, Field, field_validator
 
@@ -22,11 +20,9 @@ from youbencha.evaluators.base import (
     read_config,
 )
 from youbencha.evaluators.globs import Glob, GlobList, PathFilter
+from youbencha.log.results import AssertionResult, EvaluationResult
 from youbencha.spec import StrictModel
 from youbencha.workspace import Changes, FileChange
-
-if TYPE_CHECKING:
-    from youbencha.log.results import AssertionResult, EvaluationResult
 
 __all__ = ["GitDiff"]
 

@@ -3,8 +3,6 @@
 Unknown is null. A zero in here was measured.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter

@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.events import (
@@ -91,8 +90,10 @@ class RetriedCalls(NamedTuple):
     times: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class SessionFacts:
+_NONE: Mapping[str, int] = {}
+
+
+class SessionFacts(NamedTuple):
     """What is known of a session. Unknown is None."""
 
     stream_seen: bool = False
@@ -115,11 +116,11 @@ class SessionFacts:
     retries: tuple[RetriedCalls, ...] = ()
     rate_limit: RateLimitSeen | None = None
     switches: tuple[ModelSwitched, ...] = ()
-    denied_tools: Mapping[str, int] = field(default_factory=dict)
+    denied_tools: Mapping[str, int] = _NONE
     """How often each was denied."""
-    denied_by_policy: Mapping[str, int] = field(default_factory=dict)
+    denied_by_policy: Mapping[str, int] = _NONE
     """How often `tool_policy` denied each. Some versions count these in `denied_tools`, too."""
-    tools_used: Mapping[str, int] = field(default_factory=dict)
+    tools_used: Mapping[str, int] = _NONE
     """How often each was called and not denied."""
     failed_mcp_servers: tuple[str, ...] = ()
     unread_metrics: tuple[str, ...] = ()
@@ -128,8 +129,7 @@ class SessionFacts:
     malformed_example: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class SessionRecord:
+class SessionRecord(NamedTuple):
     """A session: its facts and its conversation."""
 
     facts: SessionFacts = SessionFacts()
@@ -137,7 +137,7 @@ class SessionRecord:
     tool_calls: tuple[ToolCall, ...] = ()
 
     def with_facts(self, **changes: Any) -> SessionRecord:
-        return replace(self, facts=replace(self.facts, **changes))
+        return self._replace(facts=self.facts._replace(**changes))
 
 
 Handler = Callable[[Record], Iterable[Event]]

@@ -5,8 +5,6 @@ The project's is in the current directory or, inside a git repository, in the ne
 repository's root. Outside of a repository, directories above are not searched: a file there could be another user's.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator, Mapping

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -169,7 +168,7 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
     def complete(self, invocation: ClaudeInvocation, session: SessionRecord, done: ProcessResult) -> SessionRecord:
         """Add what only the CLI's own session file has."""
         config = config_dir(host_environment(invocation.context.sandbox, invocation.env))
-        return replace(session, facts=with_session_file(session.facts, session_id_of(invocation), config))
+        return session._replace(facts=with_session_file(session.facts, session_id_of(invocation), config))
 
     def details(self, invocation: ClaudeInvocation) -> dict[str, Any]:
         return {"transport": transport_of(invocation)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -163,8 +162,7 @@ def with_session_file(facts: SessionFacts, session_id: str | None, config: Path 
         model = name or model
         ids.add(key)
         counter.add_call(read_usage(message.get("usage")), message_id=key)
-    return replace(
-        facts,
+    return facts._replace(
         model=facts.model or model,
         turns=len(ids) or None if facts.turns is None else facts.turns,
         usage=_at_least(facts.usage, counter.usage()),

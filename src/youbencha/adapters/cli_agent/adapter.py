@@ -9,7 +9,6 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -175,7 +174,7 @@ class CliAdapter(ABC, Generic[C]):
             invocation = Invocation(context, config, cli, prompt, scratch, env)
             log_file = new_log_file(context.artifacts_dir, self.kind.logs)
             ending = await self.drive(invocation, log_file)
-            ending = replace(ending, session=self.complete(invocation, ending.session, ending.process))
+            ending = ending._replace(session=self.complete(invocation, ending.session, ending.process))
             return self._result(invocation, ending.settled(), log_file)
 
     def normalize_log(self, result: AgentExecutionResult, context: AgentExecutionContext) -> YouBenchaLog:

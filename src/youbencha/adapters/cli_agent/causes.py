@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from typing import NamedTuple
 
@@ -24,8 +23,7 @@ _STATUS_IN_TEXT = r"API Error: (?:Request rejected \()?(\d{3})\b"
 """How Claude Code before 2.1.197 reports the HTTP status."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class FailureEvidence:
+class FailureEvidence(NamedTuple):
     """What the agent reported about a failure."""
 
     text: str
@@ -41,8 +39,7 @@ class FailureEvidence:
         return self.status or (int(found[1]) if found else None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cause:
+class Cause(NamedTuple):
     """One row of the table: how to recognise a cause, and its message and hint."""
 
     code: str

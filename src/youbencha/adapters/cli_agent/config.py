@@ -3,8 +3,6 @@
 To change the agent, users change only `agent.type`: so each agent has these options, and adds its own.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import stat

@@ -8,7 +8,6 @@ message of the assistant.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
@@ -80,9 +79,9 @@ def normalize(
 
 def _filled(session: SessionRecord, plain: SessionRecord) -> SessionRecord:
     """Fill unknown facts of a session with plain output from that output."""
-    unknown = [field.name for field in fields(SessionFacts) if getattr(session.facts, field.name) is None]
+    unknown = [name for name in SessionFacts._fields if getattr(session.facts, name) is None]
     return SessionRecord(
-        facts=replace(session.facts, **{name: getattr(plain.facts, name) for name in unknown}),
+        facts=session.facts._replace(**{name: getattr(plain.facts, name) for name in unknown}),
         messages=session.messages or plain.messages,
         tool_calls=session.tool_calls or plain.tool_calls,
     )

@@ -105,8 +105,7 @@ class OutputReader:
         self._emit(ProcessEnded(exit_code=done.exit.code, signal=done.exit.signal, timed_out=done.timed_out))
 
     def facts(self) -> SessionFacts:
-        return replace(
-            self.recorder.facts(),
+        return self.recorder.facts()._replace(
             stream_seen=self.stream_seen,
             malformed_lines=self._malformed,
             malformed_example=self._malformed_example,

@@ -6,7 +6,6 @@ stream of events, its last result decides together with the exit code; for plain
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
@@ -55,8 +54,7 @@ class VerdictRules(NamedTuple):
     """It names its model at the start: if answers name another one, that is a fallback."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunEnding:
+class RunEnding(NamedTuple):
     """How a run ended: its process, its session, and the reason."""
 
     process: ProcessResult
@@ -109,7 +107,7 @@ class RunEnding:
         stopped_early = (self.process.stopped or self.interrupted) and not self.finished_before_stop
         if not stopped_early or usage is None:
             return self
-        return replace(self, session=self.session.with_facts(usage=usage._replace(partial=True)))
+        return self._replace(session=self.session.with_facts(usage=usage._replace(partial=True)))
 
 
 class Verdict(NamedTuple):

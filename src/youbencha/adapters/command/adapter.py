@@ -3,28 +3,31 @@
 It imports little, to start fast: no toolbox, no `--version`, no events.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from youbencha.adapters.base import AgentExecutionContext
-from youbencha.adapters.cli_agent import AgentCli, AgentKind, CliAdapter, Invocation, SessionRecord, fits_argument
+from youbencha.adapters.cli_agent import (
+    AgentCli,
+    AgentKind,
+    CliAdapter,
+    Invocation,
+    SessionRecord,
+    StreamReader,
+    fits_argument,
+)
 from youbencha.adapters.cli_agent.config import AgentConfig, Argument
 from youbencha.adapters.command.metrics import METRICS_VARIABLE, metrics_file, note_existing_sidecar, with_metrics
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.events import SessionResult
 from youbencha.gateway.api import GatewayAccess, Provider
 from youbencha.process import Command, ProcessResult, find_executable
-
-if TYPE_CHECKING:
-    from youbencha.adapters.cli_agent import StreamReader
 
 COMMAND = AgentKind(name="command", title="The command", prefix="COMMAND", command="", logs="command-logs")
 _NOT_FOUND = "NOT_FOUND"

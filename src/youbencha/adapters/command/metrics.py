@@ -10,7 +10,6 @@ import contextlib
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -55,7 +54,7 @@ def with_metrics(invocation: Invocation[Any], session: SessionRecord, redactor: 
         "unread_metrics": (*metrics.problems, *known.problems),
     }
     known_facts = {name: value for name, value in found.items() if value}
-    return replace(session.with_facts(**known_facts), tool_calls=_calls(found["tools_used"] or {}))
+    return session.with_facts(**known_facts)._replace(tool_calls=_calls(found["tools_used"] or {}))
 
 
 class _MetricsFile(NamedTuple):
