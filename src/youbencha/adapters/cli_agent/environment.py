@@ -52,7 +52,7 @@ _WHAT = (
     "BASE_URL", "BEARER_TOKEN", "CUSTOM_HEADERS", "ENDPOINT", "OAUTH_TOKEN",
 )  # fmt: skip
 
-_OTHERS = (
+_OTHER = "|".join((
     # All but those that choose a model: there are many, and each version adds more (2.1.325).
     "ANTHROPIC_(?!MODEL|DEFAULT_|SMALL_FAST_MODEL|CUSTOM_MODEL|BETAS|LOG).+",
     "CLAUDE_CODE_USE_(?:BEDROCK|VERTEX|FOUNDRY|MANTLE|GATEWAY|ANTHROPIC_.+)", "CLAUDE_CODE_SKIP_.+_AUTH",
@@ -63,9 +63,7 @@ _OTHERS = (
     "AZURE_(?:CLIENT_SECRET|CLIENT_CERTIFICATE_PATH|AD_TOKEN|RESOURCE_NAME)",
     "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_GENAI_USE_.+", "GEMINI_CLI_USE_COMPUTE_ADC", "GEMINI_CLI_CUSTOM_HEADERS",
     "COPILOT_PROVIDER_(?:BASE_URL|API_KEY.*|BEARER_TOKEN|HEADERS)",
-)  # fmt: skip
-
-_OTHER = re.compile("|".join(_OTHERS))
+))  # fmt: skip
 
 
 def gateway_environment(
@@ -91,7 +89,7 @@ def gateway_environment(
 
 def is_model_credential(name: str, own: Collection[str] = ()) -> bool:
     upper = name.upper()
-    return upper in own or _is_of_a_provider(upper) or _OTHER.fullmatch(upper) is not None
+    return upper in own or _is_of_a_provider(upper) or re.fullmatch(_OTHER, upper) is not None
 
 
 def _is_of_a_provider(name: str) -> bool:
