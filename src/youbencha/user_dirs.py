@@ -10,11 +10,10 @@ from pathlib import Path
 TOOLBOX_VARIABLE = "YOUBENCHA_TOOLBOX"
 
 
-def default_cache_dir(
-    env: Mapping[str, str] = os.environ, platform: str = sys.platform, home: Path | None = None
-) -> Path:
+def default_cache_dir(env: Mapping[str, str] = os.environ, platform: str = sys.platform) -> Path:
     """Return youBencha's directory in the cache directory of this system."""
-    return _user_cache(env, platform, home or Path.home()) / "youbencha"
+    home = env.get("USERPROFILE" if platform == "win32" else "HOME")
+    return _user_cache(env, platform, Path(home) if home else Path.home()) / "youbencha"
 
 
 def _user_cache(env: Mapping[str, str], platform: str, home: Path) -> Path:
@@ -39,6 +38,7 @@ def default_root(env: Mapping[str, str] = os.environ, platform: str = sys.platfo
     """Return the directory of the toolbox: `$YOUBENCHA_TOOLBOX`, else in this system's directory for user data."""
     if given := env.get(TOOLBOX_VARIABLE):
         return Path(given).expanduser().absolute()
+    # Not the HOME of `env`, which may be an agent's.
     return _user_data(env, platform, home or Path.home()) / "youbencha" / "toolbox"
 
 

@@ -69,6 +69,14 @@ def test_a_short_prompt_is_reported_only_with_verbose(case: Path) -> None:
     assert "${it} is not defined" in thorough.stderr
 
 
+def test_a_variable_of_the_agents_environment_comes_from_the_environment(case: Path) -> None:
+    case.write_text(GOOD.replace("agent:\n", "agent:\n  env: {A: '${NOT_SET_ANYWHERE}'}\n"))
+    done = yb("validate", "-c", str(case), "-v", cwd=case.parent)
+    assert done.returncode == 0
+    assert "agent.env.A: ${NOT_SET_ANYWHERE} is not defined here; a run takes it from the environment" in done.stderr
+    assert "export NOT_SET_ANYWHERE" in done.stderr
+
+
 def test_variables_of_the_settings_are_substituted(case: Path) -> None:
     case.write_text(GOOD.replace("./shop", "${WHERE}/shop"))
     assert yb("validate", "-c", str(case), cwd=case.parent).returncode == 2

@@ -141,6 +141,8 @@ async def test_socket_directories_of_dead_runs(monkeypatch: pytest.MonkeyPatch, 
         written.write_text(str(dead_owner()))
         (odd.path / "owner").symlink_to(written)
         (ownerless.path / "owner").unlink()
+        older = Path(short, "yb-lobby-older")  # of an older version
+        shutil.copytree(dead.path, older)
         link = Path(short, "yb-sock-link")
         link.symlink_to(tmp_path / "elsewhere")
         await reap_containers(dry_run=True)

@@ -46,7 +46,7 @@ def _shape(api: Api, body: Any) -> None:
             assert (body["error"]["code"], body["error"]["status"]) == (401, "UNAUTHENTICATED")
         case _:
             assert (body["error"]["type"], body["error"]["code"]) == ("invalid_api_key", "invalid_api_key")
-    said = ("this key is not good here", "no key was sent", "this key was good once")
+    said = ("this key is not valid here", "no key was sent", "this key is no longer valid")
     assert any(words in body["error"]["message"] for words in said)
 
 

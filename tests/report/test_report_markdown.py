@@ -86,7 +86,7 @@ def test_unknown_is_never_zero() -> None:
     text = render_markdown(sample.bundle(agent={"type": "command"}))
     for name in ("Model", "Tokens", "Cost", "Turns", "Tools", "Agent time"):
         assert re.search(rf"\| \*\*{name}\*\* \| `?unknown`? \|", text), name
-    assert "did not finish" in text
+    assert "not completed" in text
 
 
 def test_a_part_of_the_usage_is_unknown() -> None:

@@ -409,4 +409,4 @@ async def test_a_cache_that_cannot_be_written(opener: Opener, tmp_path: Path) ->
     ],
 )
 def test_cache_directory_of_mirrors(env: dict[str, str], platform: str, expected: str) -> None:
-    assert default_cache_dir(env, platform, Path("/home/me")).as_posix() == expected
+    assert default_cache_dir({**env, "HOME": "/home/me"}, platform).as_posix() == expected

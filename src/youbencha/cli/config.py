@@ -128,7 +128,7 @@ def set_setting(
 
 @app.command()
 def unset(key: Key, everywhere: Global = False) -> None:
-    """Remove a setting from its file, so that the user's or the default applies. Exit code 1: it was not set there.
+    """Remove a setting from its file, so that the next one applies. Exit code 1: it was not set there.
 
     Example: `yb config unset agent.model`
     """

@@ -232,7 +232,7 @@ def add_hint(config: Path) -> Iterator[None]:
 
 def _advice(config: Path, error: ConfigError) -> str | None:
     if not config.exists():
-        return "`yb init` writes a first test case."
+        return "`yb init` writes a first test case." if error.code == "TEST_CASE_INVALID" else None
     unknown = {problem.path for problem in error.problems if problem.kind == "unknown_key"}
     if error.code == "EVAL_CONFIG_INVALID" and unknown & {"repo", "agent"}:
         return f"This is a test case, with an agent to run: `yb run -c {config}`."

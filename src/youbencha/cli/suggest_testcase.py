@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from youbencha.errors import YouBenchaError
+from youbencha.text import plural
 
 if TYPE_CHECKING:
     from youbencha.suggest import Facts, RepositoryInfo, Suggestion, UserAnswers
@@ -114,7 +115,7 @@ def _ask_prompt(*, asking: bool) -> str:
 def _answers_missing(option: str, what: str) -> YouBenchaError:
     return YouBenchaError(
         "ANSWER_MISSING",
-        f"There is no terminal to ask for {what}.",
+        f"{option} is missing ({what}), and there is no terminal to ask for it.",
         hint=f"Give {option}. In a script: --baseline, --prompt and --yes.",
     )
 
@@ -130,7 +131,7 @@ def _show_facts(facts: Facts) -> None:
     if facts.home:
         added = sum(change.additions or 0 for change in facts.changes)
         removed = sum(change.deletions or 0 for change in facts.changes)
-        changed = f"{len(facts.changes)} files changed, {added} lines added, {removed} removed"
+        changed = f"{plural(len(facts.changes), 'file')} changed, {plural(added, 'line')} added, {removed} removed"
         typer.echo(f"{facts.home.top}: {changed} since {(facts.baseline or '')[:12]}", err=True)
     if facts.tests:
         typer.echo(f"its tests: {facts.tests}", err=True)

@@ -38,9 +38,9 @@ _MAX_REFUSED_KEYS = 1000
 
 _INVALID_KEY: Mapping[Reason, str] = {
     "key_missing": "no key was sent (x-api-key, Authorization: Bearer, x-goog-api-key or ?key=)",
-    "key_expired": "this key was good once, and is no longer: its trial has ended",
+    "key_expired": "this key is no longer valid: its trial has ended",
 }
-"""A client that guesses is not told whether a key is unknown or another sandbox's."""
+"""A client that guesses keys does not learn whether one is unknown or another sandbox's."""
 
 
 class Proxy:
@@ -105,7 +105,9 @@ class Proxy:
     def _refuse_key(self, request: web.Request, route: Route | None, secret: str | None) -> web.StreamResponse:
         invalid = self._keys.explain(secret)
         call = self._new_call(Labels(invalid.name), request, route)
-        response = _refuse(call, Refusal(invalid.reason, _INVALID_KEY.get(invalid.reason, "this key is not good here")))
+        response = _refuse(
+            call, Refusal(invalid.reason, _INVALID_KEY.get(invalid.reason, "this key is not valid here"))
+        )
         self._keys.refused += 1
         if self._keys.refused <= _MAX_REFUSED_KEYS:
             settled = call.settle(self._prices)
@@ -160,7 +162,7 @@ class Proxy:
         if cassette.mode == "replay":
             mismatch = cassette.mismatch(asking)
             key.mismatches.append(mismatch)
-            raise Refusal("not_recorded", f"nothing recorded answers this request: {mismatch.summary}")
+            raise Refusal("not_recorded", f"no recording matches this request: {mismatch.summary}")
         chunks: Chunks = []
         delivered = False
         try:

@@ -84,7 +84,7 @@ def agent_name(agent: AgentRun) -> str:
 
 def agent_status(agent: AgentRun) -> str:
     if agent.status is None:
-        return "did not finish"
+        return "not completed"
     return agent.status if agent.exit_code is None else f"{agent.status} (exit code {agent.exit_code})"
 
 

@@ -67,7 +67,7 @@ def _agent(bundle: ResultsBundle, agent: AgentRun) -> _Case:
     if bundle.outcome is not None and not bundle.outcome.valid:
         return _Case(name, spent, "error", bundle.outcome.name, bundle.outcome.reason, detail)
     if agent.status is None:
-        return _Case(name, spent, "skipped", message="The agent did not finish.")
+        return _Case(name, spent, "skipped", message="The agent was not run to completion.")
     if agent.status == "success":
         return _Case(name, spent)
     return _Case(name, spent, "failure", agent.status, f"The agent ended with {agent.status}.", detail)

@@ -179,8 +179,13 @@ def _substituted(document: Document, variables: Mapping[str, Any]) -> tuple[Docu
 
     def on_undefined(path: tuple[Step, ...], name: str) -> None:
         in_free_text = any(path[: len(prefix)] == prefix for prefix in _FREE_TEXT)
-        message = f"${{{name}}} is not defined" + (", and stays unchanged" if in_free_text else "")
+        message = f"${{{name}}} is not defined"
         hint = f"define it under `variables` in .youbencharc, or give --var {name}=VALUE"
+        if path[:2] == ("agent", "env"):
+            message += " here; a run takes it from the environment"
+            hint = f"export {name}, or {hint}"
+        elif in_free_text:
+            message += ", and stays unchanged"
         problem = document.problem(path, message, did_you_mean(name, variables) or hint)
         (literal if in_free_text else undefined).append(problem)
 

@@ -137,7 +137,10 @@ def _pointed_at(file: Path) -> Path | None:
 
 def _not_found(path: Path) -> Path:
     if not path.exists():
-        reason, hint = f"There is no directory {path}.", "Check the path; it is relative to the file that names it."
+        reason, hint = (
+            f"There is no directory {path}.",
+            "Check the path. A relative one starts at the file that names it.",
+        )
     elif not path.is_dir():
         reason, hint = f"{path} is a file, not a git repository.", "Name the directory of the repository."
     else:

@@ -104,7 +104,7 @@ class AgentConfig(StrictModel):
     executable: Argument | None = None
     """The path of the CLI."""
     extra_args: tuple[Argument, ...] = Field(default=(), strict=False)
-    """Additional flags, passed unchanged. Not those that an option here sets."""
+    """Additional flags, passed unchanged. The first must be a flag, and none may be one that an option here sets."""
 
     @field_validator("extra_args")
     @classmethod

@@ -34,10 +34,10 @@ def process_warnings(
     # Claude Code 2.0.62 starts itself again in the background to check its ripgrep, and does not wait for it.
     left = sorted(program for program in done.exit.leftovers if program != str(cli.resolve()))
     if left:
-        processes = f"{len(left)} process{'' if len(left) == 1 else 'es'}"
+        processes = "1 process running, which was" if len(left) == 1 else f"{len(left)} processes running, which were"
         yield error_record(
             kind.code(codes.LEFT_PROCESSES),
-            f"{kind.title} ended but left {processes} running; they were ended too.",
+            f"{kind.title} ended but left {processes} ended too.",
             at,
             "Usually a server started in the background: what runs after the agent's end is not measured.",
             count=len(left),

@@ -28,6 +28,10 @@ SOCKET_DIR = "youbencha.socket-dir"
 """Labels. Their names must not change, because they identify what an older version left."""
 
 SOCKET_DIR_PREFIX = "yb-sock-"
+_OLDER_SOCKET_DIR = "youbencha.lobby"
+_SOCKET_DIR_PREFIXES = (SOCKET_DIR_PREFIX, "yb-lobby-")
+"""With the names of older versions, whose directories are removed, too."""
+
 SOCKET_DIR_OWNER = "owner"
 """The file in a socket directory that identifies its owner."""
 
@@ -155,7 +159,7 @@ async def _removed(engine: Engine, container: str, container_labels: Mapping[str
         await engine.remove(container)
     except YouBenchaError:
         return False
-    remove_socket_dir(Path(container_labels.get(SOCKET_DIR, "")))
+    remove_socket_dir(Path(container_labels.get(SOCKET_DIR) or container_labels.get(_OLDER_SOCKET_DIR, "")))
     return True
 
 
@@ -163,8 +167,8 @@ def _remove_orphaned_socket_dirs() -> None:
     """Remove the directories of harnesses that were killed between two containers, which have no label."""
     for parent in socket_dir_parents():
         with contextlib.suppress(OSError):
-            for path in Path(parent).glob(f"{SOCKET_DIR_PREFIX}*"):
-                if is_orphan(_owner_of(path)):
+            for path in Path(parent).iterdir():
+                if path.name.startswith(_SOCKET_DIR_PREFIXES) and is_orphan(_owner_of(path)):
                     remove_socket_dir(path)
 
 
@@ -181,7 +185,7 @@ def _owner_of(socket_dir: Path) -> Owner | None:
 
 def remove_socket_dir(path: Path) -> None:
     """Remove a socket directory, if it looks like ours and belongs to this user."""
-    if not path.name.startswith(SOCKET_DIR_PREFIX) or not path.is_absolute():
+    if not path.name.startswith(_SOCKET_DIR_PREFIXES) or not path.is_absolute():
         return
     try:
         about = path.lstat()
