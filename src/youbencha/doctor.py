@@ -99,7 +99,7 @@ async def examine(directory: Path, home: Path, env: Mapping[str, str], *, deadli
     ]
     agents = [begin("agents", name, check_agent(name, env)) for name in examined_agents()]
     checked = check_settings(directory, home)
-    storage = check_storage(checked.settings)
+    storage = check_storage(checked.settings, env)
     return Diagnosis(
         (
             check_python(),
@@ -222,10 +222,10 @@ def check_settings(directory: Path, home: Path) -> CheckedSettings:
     return CheckedSettings(Finding(group="storage", name="settings", state="ok", detail=files), loaded)
 
 
-def check_storage(settings: LoadedSettings) -> list[Finding]:
+def check_storage(settings: LoadedSettings, env: Mapping[str, str]) -> list[Finding]:
     """Check that the workspace can be written, and the free space of each disk."""
-    cache = settings.cache_dir or default_cache_dir()
-    directories = {"workspace": settings.workspace_dir, "cache": cache, "toolbox": default_root()}
+    cache = settings.cache_dir or default_cache_dir(env)
+    directories = {"workspace": settings.workspace_dir, "cache": cache, "toolbox": default_root(env)}
     return [_check_writable(settings.workspace_dir), *_check_free_space(directories)]
 
 

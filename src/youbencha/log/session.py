@@ -90,7 +90,7 @@ class RetriedCalls(NamedTuple):
     times: int
 
 
-_NONE: Mapping[str, int] = {}
+_EMPTY: Mapping[str, int] = {}
 
 
 class SessionFacts(NamedTuple):
@@ -116,11 +116,11 @@ class SessionFacts(NamedTuple):
     retries: tuple[RetriedCalls, ...] = ()
     rate_limit: RateLimitSeen | None = None
     switches: tuple[ModelSwitched, ...] = ()
-    denied_tools: Mapping[str, int] = _NONE
+    denied_tools: Mapping[str, int] = _EMPTY
     """How often each was denied."""
-    denied_by_policy: Mapping[str, int] = _NONE
+    denied_by_policy: Mapping[str, int] = _EMPTY
     """How often `tool_policy` denied each. Some versions count these in `denied_tools`, too."""
-    tools_used: Mapping[str, int] = _NONE
+    tools_used: Mapping[str, int] = _EMPTY
     """How often each was called and not denied."""
     failed_mcp_servers: tuple[str, ...] = ()
     unread_metrics: tuple[str, ...] = ()

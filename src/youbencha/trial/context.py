@@ -39,7 +39,8 @@ class Host:
         self.env = env
         """Agents, evaluators and hooks take their variables from it, and secrets in it are masked.
 
-        This process's own environment is used only to reach git, the container engine, proxies and certificates.
+        This process's own environment is used only for git, the container engine, proxies, certificates, and the home
+        directory that holds the toolbox.
         """
         self.settings = settings
         self.gateway = gateway
