@@ -103,7 +103,7 @@ async def test_a_program_in_the_tree(over: OverRun) -> None:
     script.chmod(0o755)
     result = await over.evaluate("command", {"command": "./run.sh", "working_dir": "sub"})
     assert result.metrics["exit_code"] == 7
-    assert result.metrics["output_tail"].endswith("/sub\n")
+    assert result.metrics["output_tail"] == "sub\n"  # not the path of the copy, which is removed
 
 
 async def test_a_missing_program_is_an_error_and_not_a_failure(over: OverRun) -> None:

@@ -17,7 +17,7 @@ from youbencha.gateway.call import Call, Labels
 from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.prices import Prices
-from youbencha.text import plural, usd
+from youbencha.text import count, plural, usd
 
 if TYPE_CHECKING:
     from youbencha.gateway.budget import Account
@@ -147,7 +147,7 @@ def _figures(totals: KeyTotals) -> list[str]:
     if counts := _tokens(totals.total.tokens):
         figures += [f"at least {counts}" if totals.total.partial else counts, _cost(totals.total)]
     numbers = {"refused": totals.refused, "rate limited": totals.rate_limited, "not recorded": totals.unmatched}
-    return figures + [f"{number} {what}" for what, number in numbers.items() if number]
+    return figures + [f"{count(number)} {what}" for what, number in numbers.items() if number]
 
 
 def _cost(total: ModelTotals) -> str:
@@ -165,13 +165,14 @@ def _left(account: Account) -> list[str]:
         left.append(f"{_usd(usd_left)} of {_usd(most_usd)} left")
     if (most_tokens := account.caps.tokens) is not None:
         tokens_left = max(0, most_tokens - account.spent_tokens - account.unseen_tokens)
-        left.append(f"{tokens_left} of {most_tokens} tokens left")
+        left.append(f"{count(tokens_left)} of {count(most_tokens)} tokens left")
     return left
 
 
 def _tokens(tokens: Tokens) -> str:
     """Return the known counts as text; empty if none is known."""
-    return ", ".join(f"{count} {kind}" for kind, count in zip(_KINDS, tokens, strict=True) if count is not None)
+    known = ((kind, number) for kind, number in zip(_KINDS, tokens, strict=True) if number is not None)
+    return ", ".join(f"{count(number)} {kind}" for kind, number in known)
 
 
 def _usd(amount: Decimal) -> str:

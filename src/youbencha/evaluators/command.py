@@ -136,7 +136,9 @@ async def _measure(
 ) -> dict[str, Any]:
     before = await in_thread(lambda _: reports(tree, config.junit)) if config.junit else {}
     result = await _run(config, tree, sandbox, env, redactor, log)
-    metrics = {**process_metrics(result, tail(result.output)), **metrics_in(result.output, config.metrics)}
+    # Paths in the copy, which is removed, are of no use: those in the repository are what people look for.
+    output = result.output.replace(f"{sandbox.inside(tree.resolve())}{os.sep}", "")
+    metrics = {**process_metrics(result, tail(output)), **metrics_in(result.output, config.metrics)}
     if config.junit:
         metrics |= await in_thread(lambda _: junit_metrics(tree, config.junit, before))
     return metrics

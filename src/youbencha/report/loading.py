@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -41,12 +41,17 @@ def find_results(path: Path) -> Path:
     for own in (path / RESULTS_FILE, path / ARTIFACTS / RESULTS_FILE):  # before those of runs below it
         if own.is_file():
             return own
-    newest = max(runs_below(path), default=None)
-    if newest is None:
-        raise _not_found(f"There is no {RESULTS_FILE} in {path}, nor in a run below it.")
-    if not newest.has_results():
-        raise _newest_has_none(newest, max((run for run in runs_below(path) if run.has_results()), default=None))
-    return newest.results
+    return newest_results([path])
+
+
+def newest_results(workspaces: Sequence[Path]) -> Path:
+    """Return the results file of the newest run in these directories."""
+    runs = sorted(run for path in workspaces for run in runs_below(path))
+    if not runs:
+        raise _not_found(f"There is no {RESULTS_FILE} in {' or '.join(map(str, workspaces))}, nor in a run below.")
+    if not runs[-1].has_results():
+        raise _newest_has_none(runs[-1], max((run for run in runs if run.has_results()), default=None))
+    return runs[-1].results
 
 
 def load_results(path: Path) -> ResultsBundle:
