@@ -25,7 +25,6 @@ _UNSEEN = re.compile(
 )
 
 _BLANK = re.compile("[ \t\n]+")
-
 _LONGEST_LINE = 300
 UNKNOWN = "unknown"
 

@@ -55,12 +55,12 @@ class QuietDisplay:
         return
 
 
-class PlainDisplay:
+class PlainDisplay(QuietDisplay):
     """Prints a line for each event that is shown, with the seconds since the start."""
 
     def __init__(self, stream: TextIO) -> None:
+        super().__init__()
         self._stream = stream
-        self.progress = Progress()
         self._began = time.monotonic()
 
     def __call__(self, event: Event) -> None:
@@ -69,12 +69,6 @@ class PlainDisplay:
             return
         with contextlib.suppress(OSError, ValueError):  # the pipe is closed; the run continues
             print(f"{time.monotonic() - self._began:6.1f}s {line.plain()}", file=self._stream, flush=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return
 
 
 class LiveDisplay:

@@ -21,8 +21,7 @@ _USAGE = """In a test case:
         assertions:
           max_files_changed: 3
 
-Several judges: agentic-judge-NAME or agentic-judge:NAME, each with its own
-assertions.
+Several judges: agentic-judge-NAME (or :NAME), each with its own assertions.
 `yb doctor` shows which agents can run here."""
 
 

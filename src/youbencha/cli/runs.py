@@ -24,7 +24,10 @@ def runs(
     from youbencha.cli.options import workspaces_here
     from youbencha.report.history import as_data, past_runs, runs_table
 
-    roots = [_checked(workspace_dir)] if workspace_dir else workspaces_here()
+    if workspace_dir is not None and not workspace_dir.is_dir():
+        message = f"There is no directory {workspace_dir}."
+        raise YouBenchaError("WORKSPACE_NOT_FOUND", message, hint="Check --workspace-dir.")
+    roots = [workspace_dir] if workspace_dir else workspaces_here()
     found = past_runs(roots, last)
     if as_json:
         import json
@@ -34,9 +37,3 @@ def runs(
         typer.echo(runs_table(found, width_of(sys.stdout)))
     else:
         typer.echo(f"no runs in {' or '.join(map(str, roots))}")
-
-
-def _checked(given: Path) -> Path:
-    if not given.is_dir():
-        raise YouBenchaError("WORKSPACE_NOT_FOUND", f"There is no directory {given}.", hint="Check --workspace-dir.")
-    return given

@@ -66,7 +66,7 @@ class Explanation(NamedTuple):
     output: tuple[str, ...]
 
 
-def explanation(result: EvaluationResult, most: int) -> Explanation:
+def explanation(result: EvaluationResult, most: int = 200) -> Explanation:
     """Say why an evaluator did not pass, in at most that many reasons and lines of output."""
     if result.status == "passed":
         return Explanation((), ())

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 Result = Literal["passed", "failure", "error", "skipped"]
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _LONGEST_DETAIL = 20_000
-_MOST_LINES = 200
 
 
 @dataclass(frozen=True)
@@ -81,15 +80,15 @@ def _agent(bundle: ResultsBundle, agent: AgentRun) -> _Case:
 
 def _evaluator(result: EvaluationResult) -> _Case:
     name, spent, error = result.evaluator, result.duration_ms, result.error
-    reasons, output = explanation(result, _MOST_LINES)
+    said = (error.message, error.hint, error.stack_trace) if error else (result.message,)
+    reasons, output = explanation(result)
+    detail = "\n".join(filter(None, (*said, *reasons, *output)))
     if result.status == "passed":
         return _Case(name, spent)
     if result.status == "failed":
-        detail = "\n".join((result.message, *reasons, *output))
         return _Case(name, spent, "failure", "assertion", result.message, detail)
     if error is None:
         return _Case(name, spent, "skipped", message=result.message)
-    detail = "\n".join(filter(None, (error.message, error.hint, error.stack_trace, *reasons, *output)))
     return _Case(name, spent, "error", error.code or "evaluator", result.message, detail)
 
 
