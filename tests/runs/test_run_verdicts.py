@@ -158,6 +158,7 @@ async def test_a_hook_that_fails_before_the_agent_stops_the_run(runs: RunBench) 
     done = await runs.yb("run", "-c", str(runs.case_file))
     assert done.code == 2
     assert "PRE_EXECUTION_FAILED" in done.err
+    assert "\n  │ broken pipes\n" in done.err
     assert not list(runs.workspace.rglob("results.json"))
 
 

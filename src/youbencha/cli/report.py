@@ -16,8 +16,7 @@ def report(
         typer.Option(
             "--from",
             metavar="PATH",
-            help="A results.json, the directory of a run, or a workspace (then its newest run). "
-            "Default: the newest run here.",
+            help="A results.json, a run, or a workspace (then its newest run). Default: the newest run here.",
         ),
     ] = None,
     form: Annotated[

@@ -66,7 +66,7 @@ class Explanation(NamedTuple):
     output: tuple[str, ...]
 
 
-def explanation(result: EvaluationResult, most: int = 200) -> Explanation:
+def explanation(result: EvaluationResult, most: int = 12) -> Explanation:
     """Say why an evaluator did not pass, in at most that many reasons and lines of output."""
     if result.status == "passed":
         return Explanation((), ())
@@ -76,7 +76,7 @@ def explanation(result: EvaluationResult, most: int = 200) -> Explanation:
     return Explanation((*reasons[:most], *more), last_lines(result.metrics, most))
 
 
-def last_lines(metrics: Mapping[str, Any], most: int) -> tuple[str, ...]:
+def last_lines(metrics: Mapping[str, Any], most: int = 12) -> tuple[str, ...]:
     """Return the last lines that are not blank of a program's output, in the metric `output_tail`."""
     output = metrics.get("output_tail")
     lines = output.split("\n") if isinstance(output, str) else []

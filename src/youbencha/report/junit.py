@@ -81,7 +81,7 @@ def _agent(bundle: ResultsBundle, agent: AgentRun) -> _Case:
 def _evaluator(result: EvaluationResult) -> _Case:
     name, spent, error = result.evaluator, result.duration_ms, result.error
     said = (error.message, error.hint, error.stack_trace) if error else (result.message,)
-    reasons, output = explanation(result)
+    reasons, output = explanation(result, most=200)
     detail = "\n".join(filter(None, (*said, *reasons, *output)))
     if result.status == "passed":
         return _Case(name, spent)

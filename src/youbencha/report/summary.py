@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 _LONGEST = 200
 _LONGEST_REASON = 500
 _MOST_WARNINGS = 5
-_MOST_LINES = 12
-"""Of a program's output. The rest is in its log."""
 _MOST_EXPLAINED = 20
 
 _MOST_ANNOTATIONS = 10
@@ -92,7 +90,7 @@ def _warnings(agent: AgentRun) -> list[tuple[str, str]]:
 
 def _evaluator(result: EvaluationResult) -> list[tuple[str, str]]:
     """Return the evaluator's result, why it did not pass, and a hint."""
-    why = explanation(result, _MOST_LINES)
+    why = explanation(result)
     error = result.error.message if result.error and result.error.message not in result.message else ""
     hint = [("", f"→ {result.error.hint}")] if result.error and result.error.hint else []
     text = ": ".join(part for part in (result.status, result.message, error) if part)
@@ -101,8 +99,7 @@ def _evaluator(result: EvaluationResult) -> list[tuple[str, str]]:
 
 
 def _hook(hook: HookResult) -> list[tuple[str, str]]:
-    output = last_lines(hook.metadata, _MOST_LINES)
-    return [*_plain([("Hook", f"{hook.hook} failed: {hook.message}")]), *_output(output)]
+    return [*_plain([("Hook", f"{hook.hook} failed: {hook.message}")]), *_output(last_lines(hook.metadata))]
 
 
 def _output(lines: Iterable[str]) -> list[tuple[str, str]]:
@@ -143,7 +140,7 @@ def render_step_summary(bundle: ResultsBundle) -> str:
 
 
 def _why(result: EvaluationResult) -> str:
-    why = explanation(result, _MOST_LINES)
+    why = explanation(result)
     return "\n".join((*why.reasons, *why.output))
 
 

@@ -117,9 +117,12 @@ async def _run_pre_execution(context: TrialContext) -> None:
     results = await run_pre_execution(plan.case.pre_execution, hooks)
     context.record.pre_execution = results
     if results and results[-1].status == "failed":
+        from youbencha.report.findings import last_lines
+
+        output = "".join(f"\n  │ {line}" for line in last_lines(results[-1].metadata))
         raise YouBenchaError(
             "PRE_EXECUTION_FAILED",
-            f"A pre-execution hook failed, so the agent was not run: {results[-1].message}",
+            f"A pre-execution hook failed, so the agent was not run: {results[-1].message}{output}",
             hint=f"See its output in {directory.artifacts / 'hooks'}.",
         )
 
