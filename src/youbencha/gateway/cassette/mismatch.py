@@ -39,7 +39,8 @@ def mismatch(request: ModelRequest, body: Any, store: CassetteStore) -> Mismatch
         summary = f"nothing is recorded for {request.method} {request.path}; {_what_is_recorded(recorded)}"
         return Mismatch(summary, summary)
     near, other = _nearest(body, _likely(body, here), store)
-    summary = "; ".join(_differences(body, other)) or "it differs only in what is not recorded"
+    same = f"it was recorded without an answer: {near.trials[0][-1].get('lost', 'unknown')}"
+    summary = "; ".join(_differences(body, other)) or same
     head = [f"{request.method} {request.path}: {summary}", f"The nearest recorded request is {near.file.name}."]
     head += [_OUTDATED] if near.outdated else []
     return Mismatch(summary, "\n".join([*head, "", *diff(lines_of(other), lines_of(body))]))
