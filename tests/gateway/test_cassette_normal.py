@@ -95,6 +95,7 @@ SAME_IN_OUTPUT = [
     ("rss 214000 KB, 214 ops/sec, 1.5 MB/s", "rss 9 KB, 7.1 ops/sec, 20 MB/s"),
     ("Listening on port 48093, tcp :48093", "Listening on port 39111, tcp :39111"),
     ('{"port": 48093}', '{"port": 51002}'),
+    ("laddr=('127.0.0.1', 48093)", "laddr=('127.0.0.1', 51002)"),
     ("LISTEN *:48093 [::]:48093", "LISTEN *:51002 [::]:51002"),
     ("<Cart object at 0x7f7352d86450>", "<Cart object at 0x7f94184ce510>"),
     ("/tmp/pytest-of-root/pytest-21/test_a0", "/tmp/pytest-of-root/pytest-9/test_a0"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
@@ -18,7 +19,13 @@ from youbencha.gateway.cassette.matching import (
     numbered,
 )
 from youbencha.gateway.cassette.placeholders import NO_PLACES, PlaceholderWriter, Places, fill, forms_of, texts_of
-from youbencha.gateway.cassette.recording import RecordedAnswer, is_failure, record_answer, replay_answer
+from youbencha.gateway.cassette.recording import (
+    RecordedAnswer,
+    is_failure,
+    record_answer,
+    replay_answer,
+    without_failures,
+)
 from youbencha.gateway.cassette.store import AnswersByTrial, CassetteStore, Recording
 from youbencha.gateway.cassette.volatile import Clock, around
 from youbencha.json_lines import dumps
@@ -26,7 +33,7 @@ from youbencha.process import Redactor
 from youbencha.spec.gateway import CassetteMode, CassetteTiming
 from youbencha.text import one_line
 
-_TASK_ENDED = "<task-notification>"
+_ENDED_TASK = re.compile(r"<task-notification>\\n<task-id>([^<]+)<")
 _MAX_DAYS_TRIED = 5
 """The latest days on which a cassette was recorded."""
 
@@ -93,8 +100,7 @@ class Cassette:
         """Write the answers that a session has received to a request so far. `answers` may grow."""
         fingerprint = canonical.fingerprint
         if fingerprint not in self._recorded_here:  # empty in mode `record`
-            earlier = map(_without_last_failures, self.answers(fingerprint))
-            self._recorded_here[fingerprint] = [trial for trial in earlier if trial]
+            self._recorded_here[fingerprint] = list(filter(None, map(without_failures, self.answers(fingerprint))))
         trials = self._recorded_here[fingerprint]
         if not any(each is answers for each in trials):
             trials.append(answers)
@@ -148,8 +154,9 @@ class CassetteSession:
     ) -> None:
         """Record an upstream's answer, each chunk with its milliseconds since the request.
 
-        `failed`: how the provider failed, if it did. `lost`: why there is no answer, if so. An answer replaces failures
-        before it, so that a replay need not wait and try again. Raises YouBenchaError if it cannot be written.
+        `failed`: how the provider failed, if it did. `lost`: why there is no answer, if so. An answer replaces refusals
+        before it, so that a replay need not wait and try again; but after a failure within an answer, an agent may have
+        done something else as well. Raises YouBenchaError if it cannot be written.
         """
         if self._cassette.mode == "replay":
             return
@@ -158,11 +165,11 @@ class CassetteSession:
         answer = None if lost else record_answer(status, headers, chunks, writer, self._cassette.redactor, failed)
         if answer is None:
             answer = {"lost": lost or "the answer is too large, or its encoding is not supported"}
-        elif dumps(canonical.body).count(_TASK_ENDED) > 1:
+        elif len(set(_ENDED_TASK.findall(dumps(canonical.body)))) > 1:
             answer["doubt"] = "background tasks have ended, and may do so in another order"
         answers = self._recorded.setdefault(canonical.fingerprint, [])
         if not is_failure(answer):
-            answers[:] = _without_last_failures(answers)
+            answers[:] = [each for each in answers if not (is_failure(each) and each.get("status", 400) >= 400)]
         answers.append(answer)
         self._cassette.keep(request, canonical, answers)
         self.recorded += not is_failure(answer)
@@ -184,10 +191,12 @@ class CassetteSession:
     def _replay(self, canonical: CanonicalRequest, trials: AnswersByTrial) -> ReplayedAnswer | None:
         fingerprint = canonical.fingerprint
         answers = trials[self._trial_of(fingerprint) % len(trials)]
+        if self.mode == "auto":
+            answers = without_failures(answers)
         number = self._asked.get(fingerprint, 0)
         self._asked[fingerprint] = number + 1
-        answer = answers[min(number, len(answers) - 1)]
-        if "lost" in answer or (self.mode == "auto" and is_failure(answer)):
+        answer = answers[min(number, len(answers) - 1)] if answers else {"lost": ""}
+        if "lost" in answer:
             return None
         try:
             return replay_answer(answer, fill({**self._texts, **canonical.names}), self._cassette.timing)
@@ -208,13 +217,6 @@ def _nothing_recorded(directory: Path) -> YouBenchaError:
         f"There is nothing to replay: {directory} {what}",
         hint="Record it first with `--record DIR`, or check the name of the directory.",
     )
-
-
-def _without_last_failures(answers: list[RecordedAnswer]) -> list[RecordedAnswer]:
-    end = len(answers)
-    while end and is_failure(answers[end - 1]):
-        end -= 1
-    return answers[:end]
 
 
 def _doubts(found: Iterable[tuple[Path, list[RecordedAnswer]]]) -> str | None:

@@ -98,6 +98,10 @@ def is_failure(recorded: RecordedAnswer) -> bool:
     return "failed" in recorded or "lost" in recorded
 
 
+def without_failures(answers: Sequence[RecordedAnswer]) -> list[RecordedAnswer]:
+    return [each for each in answers if not is_failure(each)]
+
+
 def _ms(ms: float) -> int:
     return min(round(ms), _LONGEST_MS)
 
