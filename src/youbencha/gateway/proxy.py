@@ -36,9 +36,7 @@ if TYPE_CHECKING:
 _MAX_REFUSED_KEYS = 1000
 """The most of these that are written to the ledger; more are only counted, so that guessing keys cannot fill a disk."""
 
-_TRANSIENT = frozenset({401, 402, 403, 408})
-"""Refusals that say nothing about the request."""
-
+_OF_THE_KEY = (401, 402, 403, 408)  # they say nothing about the request
 _INVALID_KEY: Mapping[Reason, str] = {
     "key_missing": "no key was sent (x-api-key, Authorization: Bearer, x-goog-api-key or ?key=)",
     "key_expired": "this key is no longer valid: its trial has ended",
@@ -206,8 +204,8 @@ def _record(
     cassette: CassetteSession, asking: ModelRequest, call: PendingCall, chunks: Chunks, lost: str | None
 ) -> None:
     """Record an answer. If that fails, it is only reported, because the answer was paid for and delivered."""
-    is_refusal = call.error == "provider_refused" and call.status not in _TRANSIENT
-    failed = None if is_refusal or call.error == "client_gone" else call.error or call.metered().error
+    is_answer = call.error == "client_gone" or (call.error == "provider_refused" and call.status not in _OF_THE_KEY)
+    failed = None if is_answer else call.error or call.metered().error
     try:
         cassette.keep(asking, call.status or 0, call.headers, chunks, failed=failed, lost=lost)
     except YouBenchaError as error:

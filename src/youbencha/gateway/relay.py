@@ -87,8 +87,7 @@ async def replay(
     call.replayed = True
     call.status = answer.status
     call.error = answer.failed or ("provider_refused" if answer.status >= 400 else None)
-    if answer.failed is not None:
-        call.upstream_status = answer.status
+    call.upstream_status = answer.status if answer.failed else None
     response = web.StreamResponse(status=answer.status, headers=answer.headers)
     call.meter = _meter(wire, response.headers)
     usage_filter = _filter(hide_usage, response.headers)

@@ -19,13 +19,7 @@ from youbencha.gateway.cassette.matching import (
     numbered,
 )
 from youbencha.gateway.cassette.placeholders import NO_PLACES, PlaceholderWriter, Places, fill, forms_of, texts_of
-from youbencha.gateway.cassette.recording import (
-    RecordedAnswer,
-    is_failure,
-    record_answer,
-    replay_answer,
-    without_failures,
-)
+from youbencha.gateway.cassette.recording import RecordedAnswer, is_failure, record_answer, replay_answer, successes
 from youbencha.gateway.cassette.store import AnswersByTrial, CassetteStore, Recording
 from youbencha.gateway.cassette.volatile import Clock, around
 from youbencha.json_lines import dumps
@@ -62,9 +56,9 @@ class Cassette:
         if mode != "replay":
             self.store.create()
         found = {} if mode == "record" else self.store.check()
-        self.files = {fingerprint: each.file for fingerprint, each in found.items()}
+        self.files = {fingerprint: file for fingerprint, (file, _) in found.items()}
         self._today = today
-        self._recorded_on = sorted({each.day for each in found.values() if each.day is not None}, reverse=True)
+        self._recorded_on = sorted({day for _, day in found.values() if day is not None}, reverse=True)
         if mode == "replay" and not self.files:
             raise _nothing_recorded(directory)
         self._sessions_at: dict[str, int] = {}
@@ -100,7 +94,7 @@ class Cassette:
         """Write the answers that a session has received to a request so far. `answers` may grow."""
         fingerprint = canonical.fingerprint
         if fingerprint not in self._recorded_here:  # empty in mode `record`
-            self._recorded_here[fingerprint] = list(filter(None, map(without_failures, self.answers(fingerprint))))
+            self._recorded_here[fingerprint] = list(filter(None, map(successes, self.answers(fingerprint))))
         trials = self._recorded_here[fingerprint]
         if not any(each is answers for each in trials):
             trials.append(answers)
@@ -164,22 +158,21 @@ class CassetteSession:
         writer = PlaceholderWriter(self._forms, canonical.names)
         answer = None if lost else record_answer(status, headers, chunks, writer, self._cassette.redactor, failed)
         if answer is None:
-            answer = {"lost": lost or "the answer is too large, or its encoding is not supported"}
+            lost = self._cassette.redactor.text(one_line(lost or "the answer is too large, or in an unknown encoding"))
+            answer = {"status": 502, "headers": {}, "ms": 0, "lost": lost, "text": ""}
         elif len(set(_ENDED_TASK.findall(dumps(canonical.body)))) > 1:
             answer["doubt"] = "background tasks have ended, and may do so in another order"
         answers = self._recorded.setdefault(canonical.fingerprint, [])
         if not is_failure(answer):
-            answers[:] = [each for each in answers if not (is_failure(each) and each.get("status", 400) >= 400)]
+            answers[:] = [each for each in answers if not (is_failure(each) and each["status"] >= 400)]
         answers.append(answer)
         self._cassette.keep(request, canonical, answers)
         self.recorded += not is_failure(answer)
 
     def doubts(self) -> str | None:
         """Say why a replay of this session may fail; None if it should not."""
-        files = self._cassette.files
-        return self.write_error or _doubts(
-            (files[key], answers) for key, answers in self._recorded.items() if key in files
-        )
+        found = ((file, self._recorded[key]) for key, file in self._cassette.files.items() if key in self._recorded)
+        return self.write_error or _doubts(found)
 
     def mismatch(self, request: ModelRequest) -> Mismatch:
         """Return what differs from the nearest request that was recorded."""
@@ -192,11 +185,11 @@ class CassetteSession:
         fingerprint = canonical.fingerprint
         answers = trials[self._trial_of(fingerprint) % len(trials)]
         if self.mode == "auto":
-            answers = without_failures(answers)
+            answers = successes(answers)
         number = self._asked.get(fingerprint, 0)
         self._asked[fingerprint] = number + 1
-        answer = answers[min(number, len(answers) - 1)] if answers else {"lost": ""}
-        if "lost" in answer:
+        answer = answers[min(number, len(answers) - 1)] if answers else None
+        if answer is None or "lost" in answer:
             return None
         try:
             return replay_answer(answer, fill({**self._texts, **canonical.names}), self._cassette.timing)

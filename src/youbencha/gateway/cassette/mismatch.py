@@ -163,6 +163,7 @@ def _at(body: Any, key: str) -> Any:
 
 _WIDEST = 200
 _MOST_LINES = 120
+_COMPARED = 2000  # lines; the time that difflib takes may grow with their square
 _CONTEXT = 3
 _SHORT = 80
 _LEAD = 30
@@ -176,7 +177,7 @@ def diff(recorded: list[str], now: list[str]) -> list[str]:
     """Return a unified diff. Equal lines at the start and the end are not compared."""
     start, end = equal_ends(recorded, now)
     skipped = max(0, start - _CONTEXT)
-    before, after = (lines[skipped : len(lines) - max(0, end - _CONTEXT)] for lines in (recorded, now))
+    before, after = (lines[skipped : len(lines) - max(0, end - _CONTEXT)][:_COMPARED] for lines in (recorded, now))
     found = list(difflib.unified_diff(before, after, "recorded", "now", lineterm="", n=_CONTEXT))
     shown = found[:_MOST_LINES]
     for at, (one, other) in enumerate(pairwise(shown)):

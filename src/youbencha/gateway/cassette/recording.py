@@ -19,7 +19,7 @@ from youbencha.process import Redactor
 from youbencha.spec.gateway import CassetteTiming
 
 RecordedAnswer = dict[str, Any]
-"""An answer in the format of the cassette: `AnswerFormat` or `LostFormat`."""
+"""An answer in the format of the cassette: `AnswerFormat`."""
 
 Chunks = Sequence[tuple[float, bytes]]
 """Pieces of an answer, each with its milliseconds since the request."""
@@ -35,9 +35,7 @@ _HEADER_VALUE = r"^[\x20-\x7e]{1,200}$"
 CUT = "upstream_gone"
 """The failure of an answer whose connection was closed before its end."""
 
-_LONGEST_MS = 3_600_000
-
-Ms = Annotated[int, Field(strict=True, ge=0, le=_LONGEST_MS)]
+Ms = Annotated[int, Field(strict=True, ge=0, le=7_200_000)]
 
 
 class EventFormat(BaseModel):
@@ -47,19 +45,16 @@ class EventFormat(BaseModel):
 
 
 class AnswerFormat(BaseModel):
-    """An answer in a file. One in JSON has any value as `json`."""
+    """An answer in a file. In JSON, it has any value as `json`."""
 
     status: Annotated[int, Field(strict=True, ge=200, le=599)]
     headers: dict[HeaderName, Annotated[str, Field(pattern=_HEADER_VALUE)]]
     ms: Ms
-    failed: str | None = None
+    failed: Annotated[str, Field(pattern=r"^[\w.-]{1,64}$")] = "no"
+    lost: Annotated[str, Field(max_length=1000)] = "no"
     events: list[EventFormat] = []
     text: str = ""
     base64: str = ""
-
-
-class LostFormat(BaseModel):
-    lost: str
 
 
 _JSON_TEXTS = frozenset({"arguments", "partial_json"})
@@ -90,7 +85,7 @@ def record_answer(
         return None
     kept = {name: lower[name] for name in get_args(HeaderName) if re.fullmatch(_HEADER_VALUE, lower.get(name, ""))}
     end = {"failed": failed} if failed else {}
-    return {"status": status, "headers": kept, "ms": _ms(chunks[-1][0]) if chunks else 0, **end, **content}
+    return {"status": status, "headers": kept, "ms": round(chunks[-1][0]) if chunks else 0, **end, **content}
 
 
 def is_failure(recorded: RecordedAnswer) -> bool:
@@ -98,12 +93,8 @@ def is_failure(recorded: RecordedAnswer) -> bool:
     return "failed" in recorded or "lost" in recorded
 
 
-def without_failures(answers: Sequence[RecordedAnswer]) -> list[RecordedAnswer]:
+def successes(answers: Sequence[RecordedAnswer]) -> list[RecordedAnswer]:
     return [each for each in answers if not is_failure(each)]
-
-
-def _ms(ms: float) -> int:
-    return min(round(ms), _LONGEST_MS)
 
 
 def _decoded(chunks: Chunks, content_encoding: str, *, is_cut: bool) -> Chunks | None:
@@ -137,7 +128,7 @@ def _stream(chunks: Chunks, writer: PlaceholderWriter, redactor: Redactor, raw: 
     if events is None:
         return None
     _clean_events(events, writer, redactor, raw)
-    return {"events": [{"ms": _ms(event.ms), **_named(event), "data": event.data} for event in events]}
+    return {"events": [{"ms": round(event.ms), **_named(event), "data": event.data} for event in events]}
 
 
 def _events_in(chunks: Chunks) -> list[RecordedEvent] | None:

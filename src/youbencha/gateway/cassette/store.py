@@ -22,7 +22,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.files import read_untrusted, replace_file
 from youbencha.gateway.api import WireName
 from youbencha.gateway.cassette.matching import MESSAGES, CanonicalRequest, ModelRequest
-from youbencha.gateway.cassette.recording import AnswerFormat, LostFormat, RecordedAnswer
+from youbencha.gateway.cassette.recording import AnswerFormat, RecordedAnswer
 from youbencha.json_lines import canonical, dumps, loads
 from youbencha.text import one_line, visible
 
@@ -76,12 +76,7 @@ class _Format(BaseModel):
     fingerprint: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     day: Annotated[date, Field(ge=date(2000, 1, 1), le=date(2999, 1, 1))] | None = None
     request: _RequestFormat
-    takes: Annotated[list[Annotated[list[AnswerFormat | LostFormat], Field(min_length=1)]], Field(min_length=1)]
-
-
-class FoundRecording(NamedTuple):
-    file: Path
-    day: date | None
+    takes: Annotated[list[Annotated[list[AnswerFormat], Field(min_length=1)]], Field(min_length=1)]
 
 
 class CassetteStore:
@@ -101,8 +96,8 @@ class CassetteStore:
             except OSError as error:
                 raise _not_writable(self.directory, error) from error
 
-    def check(self) -> dict[str, FoundRecording]:
-        """Return the recording of each fingerprint. Raises YouBenchaError with all files that cannot be read."""
+    def check(self) -> dict[str, tuple[Path, date | None]]:
+        """Return the file and the day of each fingerprint. Raises YouBenchaError with all files that cannot be read."""
         broken = []
         found = {}
         files = self.files()
@@ -112,7 +107,7 @@ class CassetteStore:
         for file in files:
             try:
                 recording = self.read(file)
-                found[recording.fingerprint] = FoundRecording(file, recording.day)
+                found[recording.fingerprint] = file, recording.day
             except YouBenchaError as error:
                 broken.append(error.message)
         if broken:
