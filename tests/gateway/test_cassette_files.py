@@ -354,6 +354,18 @@ def test_a_hostile_cassette_is_refused(tmp_path: Path, harm: Callable[[Path], No
     assert "root:" not in error.value.message
 
 
+@pytest.mark.skipif(ON_WINDOWS, reason="needs a right of its own there")
+@pytest.mark.parametrize("name", ["exchanges", "parts"])
+@pytest.mark.parametrize("mode", ["record", "auto"])
+def test_nothing_is_written_through_a_link(tmp_path: Path, name: str, mode: Any) -> None:
+    for directory in ("cassette", "outside"):
+        (tmp_path / directory).mkdir()
+    (tmp_path / "cassette" / name).symlink_to(tmp_path / "outside")
+    with pytest.raises(YouBenchaError, match=f"{name} is a link"):
+        record(tmp_path / "cassette", "long " * 400, mode=mode)
+    assert not list((tmp_path / "outside").iterdir())
+
+
 def _part(name: object) -> Callable[[Path], object]:
     return lambda parts: {"messages": [{"$part": name}]}
 
