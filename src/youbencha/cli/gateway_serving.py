@@ -85,8 +85,8 @@ def _print_summary(
     if options.cassette is not None:
         lines.say(f"cassette {options.cassette.directory} · {options.cassette.recorded} recorded")
     for name, key in keys.items():
-        if key.not_recorded is not None:
-            lines.say(f"warning: not all answers to {name} were recorded: {key.not_recorded}")
+        if key.cassette and (why := key.cassette.doubts()):
+            lines.say(f"warning: a replay of {name} may fail: {why}")
     if gateway.ledger.failure is not None:
         lines.say(f"warning: the ledger is incomplete: {gateway.ledger.failure}")
 

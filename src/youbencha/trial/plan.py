@@ -201,7 +201,8 @@ def preview_recording(plan: Plan) -> RecordingContents | None:
 def _summary(contents: Contents) -> str:
     models = f" of {', '.join(contents.models)}" if contents.models else ""
     apis = f" ({', '.join(contents.apis)})" if contents.apis else ""
-    return f"{plural(contents.exchanges, 'exchange')}{models}{apis}"
+    doubts = f"; a replay may fail: {contents.doubts}" if contents.doubts else ""
+    return f"{plural(contents.exchanges, 'exchange')}{models}{apis}{doubts}"
 
 
 def _missing(contents: Contents, plan: Plan) -> Iterator[str]:
