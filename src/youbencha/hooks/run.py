@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from youbencha.errors import Problem
 from youbencha.hooks.context import HookContext, HookOutcome, Stopwatch
-from youbencha.hooks.script import NO_PROGRAM_HINT, SEVERAL_WORDS_HINT, is_path, run_script
+from youbencha.hooks.script import NO_PROGRAM_HINT, is_file, is_path, is_shell_line, run_script
 from youbencha.hooks.webhook import RetryPolicy
 from youbencha.log.results import HookResult, ResultsBundle
 from youbencha.process import Redactor
@@ -70,11 +70,12 @@ async def _result(name: str, work: Awaitable[HookOutcome], redactor: Redactor) -
         return stopwatch.failure(error, redactor)
 
 
-def hook_problems(hooks: Sequence[Any], config_dir: Path) -> list[Problem]:
+def hook_problems(hooks: Sequence[Any], config_dir: Path, *, before_agent: bool = False) -> list[Problem]:
     """Return every problem that can be found before anything runs. Paths start at the list: `0.config.command`.
 
     Takes models or plain data; values of the wrong type are ignored, because the models report them. A `${NAME}` that
-    the settings do not define is known only later.
+    the settings do not define is known only later, and so is a program in the repository, which hooks before the
+    agent (`before_agent`) can run.
     """
     found: list[Problem] = []
     for index, hook in enumerate(hooks):
@@ -82,25 +83,25 @@ def hook_problems(hooks: Sequence[Any], config_dir: Path) -> list[Problem]:
         name = written.get("name") if isinstance(written, Mapping) else None
         config = written.get("config") if isinstance(written, Mapping) else None
         if isinstance(name, str) and isinstance(config, Mapping) and name in _CHECKS:
-            problems = _CHECKS[name](config, config_dir)
+            problems = () if before_agent and _may_be_in_repository(config) else _CHECKS[name](config, config_dir)
             found += [Problem(f"{index}.config.{each.path}", each.message, each.hint) for each in problems]
     return found
 
 
 def _script_problems(config: Mapping[str, Any], config_dir: Path) -> Iterator[Problem]:
-    command = config.get("command")
+    command, args, starts = config.get("command"), config.get("args"), (config_dir, Path.cwd())
     if not isinstance(command, str) or config.get("shell") or "${" in command or not is_path(command.strip()):
         return
-    if not _is_file(config_dir, command.strip()):
-        hint = SEVERAL_WORDS_HINT if len(command.split()) > 1 else NO_PROGRAM_HINT
-        yield Problem("command", f"there is no file {command.strip()}", hint)
+    words = [each for each in args if isinstance(each, str)] if isinstance(args, list | tuple) else []
+    if config.get("shell") is None and is_shell_line(command.strip(), words, starts):
+        return
+    if not any(is_file(start, command) for start in starts):
+        yield Problem("command", f"there is no file {command.strip()}", NO_PROGRAM_HINT)
 
 
-def _is_file(config_dir: Path, name: str) -> bool:
-    try:
-        return (config_dir / Path(name).expanduser()).is_file()
-    except (OSError, ValueError, RuntimeError):  # the name is too long, has a NUL, or `~` of an unknown user
-        return False
+def _may_be_in_repository(config: Mapping[str, Any]) -> bool:
+    command = config.get("command")
+    return isinstance(command, str) and not command.strip().startswith(("~", "/"))
 
 
 def _webhook_problems(config: Mapping[str, Any], config_dir: Path) -> Iterator[Problem]:

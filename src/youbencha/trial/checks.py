@@ -91,7 +91,7 @@ def _hook_problems(parts: UncheckedParts) -> Iterator[Problem]:
         if isinstance(hooks, list) and hooks:
             from youbencha.hooks.run import hook_problems
 
-            for problem in hook_problems(hooks, parts.directory):
+            for problem in hook_problems(hooks, parts.directory, before_agent=key == "pre_execution"):
                 yield parts.document.problem((key, *_steps(problem.path)), problem.message, problem.hint)
 
 

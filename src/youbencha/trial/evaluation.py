@@ -159,7 +159,9 @@ def load_eval_plan(file: Path, host: Host, *, variables: Mapping[str, Any] | Non
     def existing(key: str, value: str | None) -> Path | None:
         if value is None:
             return None
-        path = loaded.directory / Path(value).expanduser()
+        starts = (loaded.directory, Path.cwd())
+        paths = [start / Path(value).expanduser() for start in starts]
+        path = next(filter(Path.is_dir, paths), paths[0])
         if not path.is_dir():
             problems.append(loaded.document.problem((key,), f"the directory {path} does not exist"))
         return path
