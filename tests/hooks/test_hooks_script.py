@@ -179,13 +179,17 @@ async def test_a_shell_on_request(hook_bench: HookBench) -> None:
 @NEEDS_A_SHELL
 @pytest.mark.parametrize(
     ("line", "args", "shell"),
-    [('echo "${OUTER}"', (), True), ('echo "${OUTER}"', (), None), ("echo", ('"${OUTER}"', "|", "cat"), None)],
+    [
+        ('echo "${OUTER}"', (), {"shell": True}),
+        ('echo "${OUTER}"', (), {}),
+        ("echo", ('"${OUTER}"', "|", "cat"), {}),
+    ],
 )
 async def test_no_values_are_substituted_into_a_shell_command(
-    line: str, args: tuple[str, ...], shell: bool | None, hook_bench: HookBench
+    line: str, args: tuple[str, ...], shell: dict[str, bool], hook_bench: HookBench
 ) -> None:
     """Were values put into it, this one would run."""
-    hook = script(line, *args, shell=shell)
+    hook = script(line, *args, **shell)
     (result,) = await before(hook_bench, hook, OUTER='"; touch injected; echo "')
     assert result.metadata["output_tail"] == '"; touch injected; echo "\n'
     assert not (hook_bench.workspace / "injected").exists()

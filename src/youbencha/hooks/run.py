@@ -79,7 +79,7 @@ def hook_problems(hooks: Sequence[Any], config_dir: Path, *, before_agent: bool 
     """
     found: list[Problem] = []
     for index, hook in enumerate(hooks):
-        written = hook.model_dump() if isinstance(hook, BaseModel) else hook
+        written = hook.model_dump(exclude_unset=True) if isinstance(hook, BaseModel) else hook
         name = written.get("name") if isinstance(written, Mapping) else None
         config = written.get("config") if isinstance(written, Mapping) else None
         if isinstance(name, str) and isinstance(config, Mapping) and name in _CHECKS:

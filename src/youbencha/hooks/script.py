@@ -57,7 +57,7 @@ def _working_dir(config: ScriptConfig, context: HookContext) -> Path:
 
 def _argv(config: ScriptConfig, context: HookContext) -> tuple[str, ...]:
     arguments = tuple(context.lenient(argument) for argument in config.args)
-    if config.shell or (config.shell is None and is_shell_line(config.command, config.args, context.starts)):
+    if config.shell or (_may_be_line(config) and is_shell_line(config.command, config.args, context.starts)):
         return _shell_argv(config, context, arguments)
     program = context.exact(config.command, "command")
     if is_path(program):
@@ -73,6 +73,10 @@ def _argv(config: ScriptConfig, context: HookContext) -> tuple[str, ...]:
 
 def _no_program(reason: str) -> YouBenchaError:
     return YouBenchaError("HOOK_PROGRAM_NOT_FOUND", f"cannot run the script: {reason}", hint=NO_PROGRAM_HINT)
+
+
+def _may_be_line(config: ScriptConfig) -> bool:
+    return "shell" not in config.model_fields_set
 
 
 def is_shell_line(command: str, args: Sequence[str], starts: Iterable[Path]) -> bool:
@@ -91,12 +95,12 @@ def _shell_argv(
     """The arguments for a shell. Variables are not substituted in its line, where a quote in a path would be syntax:
     the shell finds them in its environment."""
     line = config.command
-    if config.shell is None and _OPERATORS.intersection(config.args):
+    if _may_be_line(config) and _OPERATORS.intersection(config.args):
         line, arguments = " ".join((line, *config.args)), ()
     if platform == "win32":
         shell = context.env.get("COMSPEC", r"C:\Windows\System32\cmd.exe")
         return (shell, "/d", "/c", line, *arguments)
-    if config.shell is None and arguments:
+    if _may_be_line(config) and arguments:
         line += ' "$@"'
     return ("/bin/sh", "-c", line, "sh", *arguments)
 

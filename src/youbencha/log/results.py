@@ -1,12 +1,21 @@
 """ResultsBundle (`results.json`): the results of one run of one test case.
 
-Unknown is null. `summary.overall_status` is the verdict; `outcome` classifies the run, and says whether it is a valid
+Unknown is null, but a key of the original youBencha's results is then absent (`OriginalRecord`), as it was there.
+`summary.overall_status` is the verdict; `outcome` classifies the run, and says whether it is a valid
 measurement of the agent.
 """
 
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import (
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
+from pydantic_core import CoreSchema, core_schema
 
 from youbencha.log.model import (
     AgentInfo,
@@ -31,8 +40,21 @@ OutcomeName = Literal[
 ]
 
 
-class TestCaseInfo(Record):
+class OriginalRecord(Record):
+    """A record that the original youBencha writes, too."""
+
+    absent_if_unknown: ClassVar[frozenset[str]] = frozenset()
+
+    @model_serializer(mode="wrap")
+    def _without_unknown(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written: dict[str, Any] = handler(self)
+        absent = self.absent_if_unknown
+        return {name: value for name, value in written.items() if value is not None or name not in absent}
+
+
+class TestCaseInfo(OriginalRecord):
     __test__ = False  # its name makes pytest collect it
+    absent_if_unknown = frozenset({"repo", "branch", "commit", "expected_branch", "directory", "expected_directory"})
 
     name: str
     description: str = ""
@@ -40,7 +62,7 @@ class TestCaseInfo(Record):
     config_hash: str
     """SHA-256 of the configuration with every reference resolved and every variable substituted."""
     repo: str | None = None
-    """Without credentials. Null for `yb eval`, which has a directory instead."""
+    """Without credentials. `yb eval` has a directory instead."""
     branch: str | None = None
     commit: str | None = None
     """The full id of the commit that the agent started from."""
@@ -158,7 +180,9 @@ class SandboxReport(Record):
     """Whether the agent had a new home directory, without the user's settings."""
 
 
-class AgentRun(Record):
+class AgentRun(OriginalRecord):
+    absent_if_unknown = frozenset({"youbencha_log_path", "status", "exit_code"})
+
     type: str
     agent_name: str | None = None
     version: str | None = None
@@ -167,7 +191,7 @@ class AgentRun(Record):
     youbencha_log_path: str | None = None
     """Relative to the artifacts directory, as all paths in the results."""
     status: Status | None = None
-    """Null if the agent was interrupted, and for `yb eval`."""
+    """Absent if the agent was interrupted."""
     exit_code: int | None = None
     duration_ms: Count | None = None
     model: str | None = None
@@ -191,7 +215,9 @@ class Artifact(Record):
     description: str = ""
 
 
-class EvaluationError(Record):
+class EvaluationError(OriginalRecord):
+    absent_if_unknown = frozenset({"stack_trace"})
+
     message: str
     code: str | None = None
     hint: str | None = None
@@ -208,8 +234,35 @@ class AssertionResult(Record):
     message: str = ""
 
 
-class EvaluationResult(Record):
+class _ByName:
+    """Writes a sequence of assertions as an object with their names as keys, and reads both forms."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        write = core_schema.plain_serializer_function_ser_schema(cls.write)
+        return core_schema.no_info_before_validator_function(cls.read, handler(source), serialization=write)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"type": "object", "additionalProperties": handler(schema)["items"]}
+
+    @staticmethod
+    def read(assertions: Any) -> Any:
+        return tuple(assertions.values()) if isinstance(assertions, Mapping) else assertions
+
+    @staticmethod
+    def write(assertions: Sequence[AssertionResult]) -> dict[str, Any]:
+        written: dict[str, Any] = {}
+        for each in assertions:
+            name = each.name if each.name not in written else f"{each.name} ({len(written) + 1})"
+            written[name] = each.model_dump()
+        return written
+
+
+class EvaluationResult(OriginalRecord):
     """The result of one evaluator: `skipped` if it could not evaluate, with an `error` if it failed."""
+
+    absent_if_unknown = frozenset({"error"})
 
     evaluator: str
     status: EvaluationStatus
@@ -217,14 +270,17 @@ class EvaluationResult(Record):
     message: str
     duration_ms: Count = 0
     timestamp: Timestamp
-    assertions: tuple[AssertionResult, ...] = ()
+    assertions: Annotated[tuple[AssertionResult, ...], _ByName, Field(json_schema_extra={"default": {}})] = ()
+    """In JSON an object, with the names as keys."""
     artifacts: tuple[Artifact, ...] = ()
     error: EvaluationError | None = None
     usage: Usage | None = None
     """Of the evaluator itself, such as a judge; not part of the agent's usage."""
 
 
-class HookResult(Record):
+class HookResult(OriginalRecord):
+    absent_if_unknown = frozenset({"error"})
+
     hook: str
     """script, webhook, database."""
     status: HookStatus
@@ -271,7 +327,9 @@ class Identity(Record):
     config_hash: str
 
 
-class ArtifactManifest(Record):
+class ArtifactManifest(OriginalRecord):
+    absent_if_unknown = frozenset({"agent_log"})
+
     agent_log: str | None = None
     diff: str | None = None
     reports: tuple[str, ...] = ()
@@ -280,12 +338,14 @@ class ArtifactManifest(Record):
     """The ledger, the mismatches of a replay, LiteLLM's log."""
 
 
-class ResultsBundle(Record):
+class ResultsBundle(OriginalRecord):
+    absent_if_unknown = frozenset({"agent"})
+
     version: str = RESULTS_VERSION
     test_case: TestCaseInfo
     execution: RunExecution
-    agent: AgentRun | None
-    """Null for `yb eval`."""
+    agent: AgentRun | None = None
+    """Absent for `yb eval`."""
     evaluators: tuple[EvaluationResult, ...]
     summary: Summary
     outcome: Outcome | None

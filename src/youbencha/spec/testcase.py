@@ -51,9 +51,9 @@ class ScriptConfig(StrictModel):
     timeout_ms: Milliseconds = 30_000
     working_dir: Line | None = None
     """Before the agent: relative to the workspace, which is the default. After it: relative to the test case's file."""
-    shell: bool | None = None
-    """True: `command` is a line for the system's shell, and `args` are its $1, $2 … False: it is one program. By
-    default, a `command` of several words is such a line, and `args` are added to its end."""
+    shell: bool = False
+    """True: `command` is a line for the system's shell, and `args` are its $1, $2 … False: it is one program. If not
+    given, a `command` of several words is such a line, and `args` are added to its end."""
 
 
 class WebhookConfig(StrictModel):
