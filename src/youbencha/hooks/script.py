@@ -57,8 +57,9 @@ def _working_dir(config: ScriptConfig, context: HookContext) -> Path:
 
 def _argv(config: ScriptConfig, context: HookContext) -> tuple[str, ...]:
     arguments = tuple(context.lenient(argument) for argument in config.args)
-    if config.shell or (_may_be_line(config) and is_shell_line(config.command, config.args, context.starts)):
-        return _shell_argv(config, context, arguments)
+    may_be_line = "shell" not in config.model_fields_set
+    if config.shell or (may_be_line and is_shell_line(config.command, config.args, context.starts)):
+        return _shell_argv(config, context, arguments, may_be_line=may_be_line)
     program = context.exact(config.command, "command")
     if is_path(program):
         path = next(filter(Path.is_file, (context.path(program, start=start) for start in context.starts)), None)
@@ -75,10 +76,6 @@ def _no_program(reason: str) -> YouBenchaError:
     return YouBenchaError("HOOK_PROGRAM_NOT_FOUND", f"cannot run the script: {reason}", hint=NO_PROGRAM_HINT)
 
 
-def _may_be_line(config: ScriptConfig) -> bool:
-    return "shell" not in config.model_fields_set
-
-
 def is_shell_line(command: str, args: Sequence[str], starts: Iterable[Path]) -> bool:
     """Whether a hook without `shell` is a line for a shell: `npm install`, or `|` among the arguments.
 
@@ -90,17 +87,17 @@ def is_shell_line(command: str, args: Sequence[str], starts: Iterable[Path]) -> 
 
 
 def _shell_argv(
-    config: ScriptConfig, context: HookContext, arguments: tuple[str, ...], *, platform: str = sys.platform
+    config: ScriptConfig, context: HookContext, arguments: tuple[str, ...], *, may_be_line: bool
 ) -> tuple[str, ...]:
     """The arguments for a shell. Variables are not substituted in its line, where a quote in a path would be syntax:
     the shell finds them in its environment."""
     line = config.command
-    if _may_be_line(config) and _OPERATORS.intersection(config.args):
+    if may_be_line and _OPERATORS.intersection(config.args):
         line, arguments = " ".join((line, *config.args)), ()
-    if platform == "win32":
+    if sys.platform == "win32":
         shell = context.env.get("COMSPEC", r"C:\Windows\System32\cmd.exe")
         return (shell, "/d", "/c", line, *arguments)
-    if _may_be_line(config) and arguments:
+    if may_be_line and arguments:
         line += ' "$@"'
     return ("/bin/sh", "-c", line, "sh", *arguments)
 

@@ -8,14 +8,7 @@ measurement of the agent.
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import (
-    Field,
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-)
-from pydantic_core import CoreSchema, core_schema
+from pydantic import BeforeValidator, Field, PlainSerializer, SerializerFunctionWrapHandler, model_serializer
 
 from youbencha.log.model import (
     AgentInfo,
@@ -234,29 +227,29 @@ class AssertionResult(Record):
     message: str = ""
 
 
-class _ByName:
-    """Writes a sequence of assertions as an object with their names as keys, and reads both forms."""
+def _listed(assertions: Any) -> Any:
+    return tuple(assertions.values()) if isinstance(assertions, Mapping) else assertions
 
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        write = core_schema.plain_serializer_function_ser_schema(cls.write)
-        return core_schema.no_info_before_validator_function(cls.read, handler(source), serialization=write)
 
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {"type": "object", "additionalProperties": handler(schema)["items"]}
+def _by_name(assertions: Sequence[AssertionResult]) -> dict[str, Any]:
+    written: dict[str, Any] = {}
+    for each in assertions:
+        name = each.name if each.name not in written else f"{each.name} ({len(written) + 1})"
+        written[name] = each.model_dump()
+    return written
 
-    @staticmethod
-    def read(assertions: Any) -> Any:
-        return tuple(assertions.values()) if isinstance(assertions, Mapping) else assertions
 
-    @staticmethod
-    def write(assertions: Sequence[AssertionResult]) -> dict[str, Any]:
-        written: dict[str, Any] = {}
-        for each in assertions:
-            name = each.name if each.name not in written else f"{each.name} ({len(written) + 1})"
-            written[name] = each.model_dump()
-        return written
+def _object_schema(schema: dict[str, Any]) -> None:
+    schema.update(type="object", additionalProperties=schema.pop("items"), default={})
+
+
+Assertions = Annotated[
+    tuple[AssertionResult, ...],
+    BeforeValidator(_listed),
+    PlainSerializer(_by_name),
+    Field(json_schema_extra=_object_schema),
+]
+"""In JSON an object with the names as keys; a list, as in older results, can be read."""
 
 
 class EvaluationResult(OriginalRecord):
@@ -270,8 +263,7 @@ class EvaluationResult(OriginalRecord):
     message: str
     duration_ms: Count = 0
     timestamp: Timestamp
-    assertions: Annotated[tuple[AssertionResult, ...], _ByName, Field(json_schema_extra={"default": {}})] = ()
-    """In JSON an object, with the names as keys."""
+    assertions: Assertions = ()
     artifacts: tuple[Artifact, ...] = ()
     error: EvaluationError | None = None
     usage: Usage | None = None

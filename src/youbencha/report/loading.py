@@ -157,8 +157,8 @@ def _bundle(document: dict[str, Any], file: Path) -> ResultsBundle:
 
 def _remove(document: Any, location: tuple[int | str, ...]) -> None:
     for step in location[:-1]:
-        by_name = isinstance(document, dict) and isinstance(step, int)  # assertions
-        document = list(document.values())[step] if by_name else document[step]
+        is_named = isinstance(document, dict) and isinstance(step, int)  # assertions, which are validated as a list
+        document = [*document.values()][int(step)] if is_named else document[step]
     if isinstance(document, dict):
         document.pop(location[-1], None)
 
