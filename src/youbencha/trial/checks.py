@@ -73,15 +73,18 @@ def _evaluator_problems(
 ) -> Sequence[Problem]:
     try:
         found = get_evaluator(evaluator.name)
+        problems = list(found.check_config(evaluator.config, evaluator.config_dir, agent_type=agent_type))
+        if env is not None and isinstance(found, ReadsEnvironment):
+            problems += found.check_environment(evaluator.config, env)
+        return [
+            evaluator.problem(problem.message, problem.hint, key=("config", *_steps(problem.path)), kind=problem.kind)
+            for problem in problems
+        ]
     except YouBenchaError as error:
         return [evaluator.problem(error.message, error.hint, key=("name",))]
-    problems = list(found.check_config(evaluator.config, evaluator.config_dir, agent_type=agent_type))
-    if env is not None and isinstance(found, ReadsEnvironment):
-        problems += found.check_environment(evaluator.config, env)
-    return [
-        evaluator.problem(problem.message, problem.hint, key=("config", *_steps(problem.path)), kind=problem.kind)
-        for problem in problems
-    ]
+    except (Exception, SystemExit) as error:  # noqa: BLE001 (the package of an evaluator may contain anything)
+        message = f"{evaluator.name} cannot check its options: {type(error).__name__}: {error}"
+        return [evaluator.problem(message, "contact the author of the package", key=("name",))]
 
 
 def _hook_problems(parts: UncheckedParts) -> Iterator[Problem]:

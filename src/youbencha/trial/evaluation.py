@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.errors import Problem, YouBenchaError
-from youbencha.evaluators import EvaluationContext, get_evaluator
+from youbencha.evaluators import EvaluationContext, get_evaluator, is_built_in
 from youbencha.events import EvaluatorFinished, EventSink, PhaseStarted
 from youbencha.files import DIFF_FILE
 from youbencha.log.results import EvaluationError, EvaluationResult, TestCaseInfo
@@ -28,6 +28,10 @@ from youbencha.workspace.working_tree import changes_in_repository
 if TYPE_CHECKING:
     from youbencha.trial.gateway_session import TrialGateway
 
+
+_TIMEOUT_MS = 600_000
+_LIMIT_THEMSELVES = ("agentic-judge", "command")
+"""Their `timeout` is for each vote, and for the program."""
 
 OnResult = Callable[[int, EvaluationResult], None]
 """Called with the index of an evaluator in the list, and its result."""
@@ -103,12 +107,29 @@ async def _evaluate(
 
 async def _judge(context: EvaluationContext, key_name: str, gateway: TrialGateway | None) -> EvaluationResult:
     """Evaluate with a separate key for the gateway, if there is one."""
-    evaluator = get_evaluator(context.name)
     if gateway is None:
-        return await evaluator.evaluate(context)
+        return await _bounded(context)
     async with gateway.key_for(key_name) as key:
-        result = await evaluator.evaluate(replace(context, gateway=key.access))
+        result = await _bounded(replace(context, gateway=key.access))
     return result if key.usage is None else result.model_copy(update={"usage": key.usage})
+
+
+async def _bounded(context: EvaluationContext) -> EvaluationResult:
+    """Evaluate, for at most the configured `timeout`, or the default."""
+    evaluator, own = get_evaluator(context.name), context.config.get("timeout")
+    timeout_ms = own if isinstance(own, int) else _TIMEOUT_MS
+    if evaluator.name in _LIMIT_THEMSELVES and is_built_in(context.name):
+        return await evaluator.evaluate(context)
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            if is_built_in(context.name):
+                return await evaluator.evaluate(context)
+            from youbencha.trial.evaluator_thread import evaluate_in_thread
+
+            return await evaluate_in_thread(evaluator, context)
+    except TimeoutError as error:
+        message = f"The evaluator did not end within {timeout_ms / 1000:g} s."
+        raise YouBenchaError("EVALUATOR_TIMEOUT", message, hint="Set `timeout` in its `config`.") from error
 
 
 def _skipped(name: str, error: Exception, started: float) -> EvaluationResult:
