@@ -33,6 +33,7 @@ from youbencha.evaluators.command_config import (
     contradictions,
     missing_references,
 )
+from youbencha.evaluators.command_missing import missing_program
 from youbencha.evaluators.junit import junit_metrics, reports
 from youbencha.log.results import AssertionResult, EvaluationResult
 from youbencha.process import Command, Limits, ProcessResult, ProcessStartError, Redactor, find_executable
@@ -49,6 +50,7 @@ _LARGEST_INT = 2**53
 """Not every JSON parser preserves the digits of larger numbers."""
 
 TAIL_CHARACTERS = 4_000
+_PROBE = Limits(timeout_s=30)
 
 
 class CommandEvaluator:
@@ -76,7 +78,7 @@ class CommandEvaluator:
                 env = command_environment(sandbox.environment(harness), config.env, harness)
                 if sandbox is HOST:
                     env.setdefault("YOUBENCHA_CONFIG_DIR", str(context.config_dir))
-                metrics = await _measure(config, tree, sandbox, env, redactor, log)
+                metrics = await _measure(config, tree, sandbox, env, redactor, log, _touched(context))
         except MissingInTree as missing:
             message = redactor.text(f"{_label(config)} cannot run: {missing}.")
             return evaluation_result(context, started, "failed", message)
@@ -131,11 +133,34 @@ async def _sandbox(context: EvaluationContext, config: CommandEvaluatorConfig, t
         yield opened.sandbox
 
 
+def _touched(context: EvaluationContext) -> set[str]:
+    """The names in the paths that the agent changed: what it deleted is missing because of it."""
+    files = context.changes.files if context.changes else ()
+    return {name for file in files for name in re.split(r"[/.]", file.path)}
+
+
 async def _measure(
-    config: CommandEvaluatorConfig, tree: Path, sandbox: Sandbox, env: Mapping[str, str], redactor: Redactor, log: Path
+    config: CommandEvaluatorConfig,
+    tree: Path,
+    sandbox: Sandbox,
+    env: Mapping[str, str],
+    redactor: Redactor,
+    log: Path,
+    touched: set[str],
 ) -> dict[str, Any]:
     before = await in_thread(lambda _: reports(tree, config.junit)) if config.junit else {}
-    result = await _run(config, tree, sandbox, env, redactor, log)
+    directory = working_directory(config, tree)
+    argv = arguments(config, directory, env) if sandbox is HOST else arguments_inside(config, directory, sandbox)
+    result = await _run(config, Command(argv=argv, cwd=directory, env=env), tree, sandbox, redactor, log)
+
+    async def probe(line: str, *args: str) -> int | None:
+        argv = _shell(line, args, env) if sandbox is HOST else ("sh", "-c", line, "sh", *args)
+        return (await sandbox.run(Command(argv=argv, cwd=directory, env=env), limits=_PROBE)).exit.code
+
+    if result.exit.code not in config.expect_exit_code and (
+        missing := await missing_program(config, result, probe, touched)
+    ):
+        raise _not_found(_label(config), missing)
     metrics = {**process_metrics(result, tail(result.output)), **metrics_in(result.output, config.metrics)}
     if config.junit:
         metrics |= await in_thread(lambda _: junit_metrics(tree, config.junit, before))
@@ -143,19 +168,13 @@ async def _measure(
 
 
 async def _run(
-    config: CommandEvaluatorConfig, tree: Path, sandbox: Sandbox, env: Mapping[str, str], redactor: Redactor, log: Path
+    config: CommandEvaluatorConfig, command: Command, tree: Path, sandbox: Sandbox, redactor: Redactor, log: Path
 ) -> ProcessResult:
-    directory = working_directory(config, tree)
-    argv = arguments(config, directory, env) if sandbox is HOST else arguments_inside(config, directory, sandbox)
+    limits = Limits(timeout_s=config.timeout / 1000)
     try:
-        return await sandbox.run(
-            Command(argv=argv, cwd=directory, env=env),
-            limits=Limits(timeout_s=config.timeout / 1000),
-            redactor=redactor,
-            log_file=log,
-        )
+        return await sandbox.run(command, limits=limits, redactor=redactor, log_file=log)
     except ProcessStartError as error:
-        if Path(argv[0]).is_relative_to(tree.resolve()):
+        if Path(command.argv[0]).is_relative_to(tree.resolve()):
             raise MissingInTree(error.message) from error
         raise YouBenchaError("COMMAND_NOT_STARTED", error.message, hint=error.hint, context=error.context) from error
 
