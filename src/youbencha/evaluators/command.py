@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import os
 import re
+import shlex
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -33,7 +34,6 @@ from youbencha.evaluators.command_config import (
     contradictions,
     missing_references,
 )
-from youbencha.evaluators.command_missing import missing_program
 from youbencha.evaluators.junit import junit_metrics, reports
 from youbencha.log.results import AssertionResult, EvaluationResult
 from youbencha.process import Command, Limits, ProcessResult, ProcessStartError, Redactor, find_executable
@@ -50,7 +50,18 @@ _LARGEST_INT = 2**53
 """Not every JSON parser preserves the digits of larger numbers."""
 
 TAIL_CHARACTERS = 4_000
+
 _PROBE = Limits(timeout_s=30)
+_FIND_PROGRAM = 'command -v "$1"'
+_FIND_MODULE = '"$1" -c "import importlib.util as u, sys; sys.exit(u.find_spec(sys.argv[1]) is None)" "$2"'
+_NOT_STARTED = (126, 127)
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_MODULE = re.compile(r"(\S*python[\d.]*) +-m +(\w+)")
+_PROGRAM = re.compile(r"(?:^|[;&|(\n]) *(?:\w+=\S* +)*([\w.+-]+)(?=[\s;&|)]|$)")
+"""The first word of each command in a line, unless it is a path."""
+
+Probe = Callable[..., Awaitable[int | None]]
+"""Runs a line of the shell with arguments where the command ran, and returns the exit code."""
 
 
 class CommandEvaluator:
@@ -165,6 +176,29 @@ async def _measure(
     if config.junit:
         metrics |= await in_thread(lambda _: junit_metrics(tree, config.junit, before))
     return metrics
+
+
+async def missing_program(
+    config: CommandEvaluatorConfig, result: ProcessResult, probe: Probe, touched: Collection[str]
+) -> str | None:
+    """What the command names and is certainly not installed: that it failed is then no verdict on the agent.
+
+    What it printed, and its exit code, only raise the question, because an agent's code can print anything and end in
+    any way. The answer comes from the system.
+    """
+    if sys.platform == "win32":
+        return None
+    line = _QUOTED.sub("''", str(config.command)) if config.shell else shlex.join(config.words())
+    if result.exit.code == 1:
+        for program, module in _MODULE.findall(line):
+            is_named = re.search(rf"No module named '?{module}\b", result.output)
+            if is_named and module not in touched and await probe(_FIND_MODULE, program, module) == 1:
+                return f"{program} has no module {module}"
+    if config.shell and result.exit.code in _NOT_STARTED:
+        for program in _PROGRAM.findall(line):
+            if program not in touched and await probe(_FIND_PROGRAM, program) not in (0, None):
+                return f"{program} is not on PATH"
+    return None
 
 
 async def _run(

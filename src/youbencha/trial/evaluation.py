@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import re
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.errors import Problem, YouBenchaError
-from youbencha.evaluators import EvaluationContext, get_evaluator, is_built_in
+from youbencha.evaluators import EvaluationContext, Evaluator, get_evaluator, is_built_in
 from youbencha.events import EvaluatorFinished, EventSink, PhaseStarted
 from youbencha.files import DIFF_FILE
+from youbencha.log.model import as_json
 from youbencha.log.results import EvaluationError, EvaluationResult, TestCaseInfo
 from youbencha.process import Redactor
 from youbencha.spec import EvalConfig, Loaded, NamedEvaluator, load_eval_config
@@ -32,6 +36,9 @@ if TYPE_CHECKING:
 _TIMEOUT_MS = 600_000
 _LIMIT_THEMSELVES = ("agentic-judge", "command")
 """Their `timeout` is for each vote, and for the program."""
+
+_GRACE_S = 5.0
+"""For an evaluator to clean up, after it was cancelled."""
 
 OnResult = Callable[[int, EvaluationResult], None]
 """Called with the index of an evaluator in the list, and its result."""
@@ -124,12 +131,55 @@ async def _bounded(context: EvaluationContext) -> EvaluationResult:
         async with asyncio.timeout(timeout_ms / 1000):
             if is_built_in(context.name):
                 return await evaluator.evaluate(context)
-            from youbencha.trial.evaluator_thread import evaluate_in_thread
-
-            return await evaluate_in_thread(evaluator, context)
+            return await _evaluate_in_thread(evaluator, context)
     except TimeoutError as error:
         message = f"The evaluator did not end within {timeout_ms / 1000:g} s."
         raise YouBenchaError("EVALUATOR_TIMEOUT", message, hint="Set `timeout` in its `config`.") from error
+
+
+async def _evaluate_in_thread(evaluator: Evaluator, context: EvaluationContext) -> EvaluationResult:
+    """Let an evaluator of another package work with an event loop of its own: whatever it does, the harness goes on.
+
+    If this is cancelled, so is the evaluator; then its thread is abandoned.
+    """
+    here, inside = asyncio.get_running_loop(), asyncio.new_event_loop()
+    ended: asyncio.Future[Any] = here.create_future()
+
+    async def evaluate() -> Any:
+        answer: Any = evaluator.evaluate(context)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    def run() -> None:
+        try:
+            with asyncio.Runner(loop_factory=lambda: inside) as runner:
+                end = (ended.set_result, runner.run(evaluate()))
+        except BaseException as error:  # noqa: BLE001 (SystemExit, too, must end only the evaluator)
+            end = (ended.set_exception, error if isinstance(error, Exception) else _broken(f"raised {error!r}"))
+        with suppress(RuntimeError):  # it was abandoned, and the harness has ended
+            here.call_soon_threadsafe(lambda: ended.done() or end[0](end[1]))
+
+    threading.Thread(target=run, name=context.name, daemon=True).start()
+    try:
+        return _checked(await asyncio.shield(ended))
+    except asyncio.CancelledError:
+        with suppress(RuntimeError):  # it has ended
+            inside.call_soon_threadsafe(lambda: [task.cancel() for task in asyncio.all_tasks(inside)])
+        await asyncio.wait({ended}, timeout=_GRACE_S)
+        raise
+
+
+def _checked(answer: Any) -> EvaluationResult:
+    """The answer as it is written to the results, which not even its metrics may prevent."""
+    if not isinstance(answer, EvaluationResult):
+        raise _broken(f"returned {type(answer).__name__} instead of an EvaluationResult")
+    try:
+        return EvaluationResult.model_validate_json(as_json(answer))
+    except (ValueError, TypeError) as error:
+        raise _broken(f"returned a result that cannot be written: {error}") from error
+
+
+def _broken(what: str) -> YouBenchaError:
+    return YouBenchaError("EVALUATOR_BROKEN", f"The evaluator {what}.", hint="Contact the author of the package.")
 
 
 def _skipped(name: str, error: Exception, started: float) -> EvaluationResult:
