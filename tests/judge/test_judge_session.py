@@ -473,3 +473,17 @@ async def test_planted_scratch_files_are_hidden_from_the_judge(bench: JudgeBench
 
     assert (await AgenticJudge(Judge([look])).evaluate(context)).status == "passed"
     assert seen == ["README.md"]
+
+
+async def test_an_empty_environment_is_not_replaced_by_that_of_the_process(
+    bench: JudgeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge, given = Judge([ours(readme_was_modified=1, no_errors=1)]), list[object]()
+
+    def get_adapter(name: str, env: object = None) -> Judge:
+        given.append(env)
+        return judge(name)
+
+    monkeypatch.setattr("youbencha.evaluators.judge.evaluator.get_adapter", get_adapter)
+    await AgenticJudge().evaluate(bench.context({}, harness_env={}))
+    assert given[-1] == {}

@@ -28,7 +28,7 @@ def check_parts(parts: UncheckedParts, env: Mapping[str, str] | None = None) -> 
     kind = parts.agent.get("type") if parts.agent else None
     for evaluator in parts.evaluators:
         problems += _evaluator_problems(evaluator, kind if isinstance(kind, str) else None, env)
-    return [*problems, *_hook_problems(parts)]
+    return [*problems, *_missing_reference(parts), *_hook_problems(parts)]
 
 
 def adapter_config(agent: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,6 +87,14 @@ def _evaluator_problems(
         return [evaluator.problem(message, "contact the author of the package", key=("name",))]
 
 
+def _missing_reference(parts: UncheckedParts) -> Iterator[Problem]:
+    data = parts.document.data if isinstance(parts.document.data, Mapping) else {}
+    needed = "expected_directory" if "directory" in data else "expected"
+    for evaluator in parts.evaluators:
+        if evaluator.name.partition(":")[0] == "expected-diff" and not data.get(needed):
+            yield evaluator.problem("expected-diff has nothing to compare with", f"add `{needed}`", key=("name",))
+
+
 def _hook_problems(parts: UncheckedParts) -> Iterator[Problem]:
     data = parts.document.data
     for key in _HOOKS:
@@ -126,10 +134,6 @@ def _usual(loaded: Loaded[TestCase] | Loaded[EvalConfig]) -> Iterator[Problem]:
         if times > 1:
             hint = f"call them {name}-ONE and {name}-TWO" if name in ("agentic-judge", "command") else None
             yield evaluator.problem(f"{name} is listed {times} times", hint, key=("name",))
-        if name == "expected-diff" and not _has_reference(loaded.case):
-            needed = "expected_directory" if isinstance(loaded.case, EvalConfig) else "expected"
-            message = "expected-diff has no reference and will be skipped"
-            yield evaluator.problem(message, f"add `{needed}`", key=("name",))
 
 
 def _thorough(loaded: Loaded[TestCase] | Loaded[EvalConfig]) -> Iterator[Problem]:
@@ -140,7 +144,3 @@ def _thorough(loaded: Loaded[TestCase] | Loaded[EvalConfig]) -> Iterator[Problem
     if isinstance(prompt, str) and len(prompt.strip()) < _SHORT_PROMPT:
         message = f"is very short ({len(prompt.strip())} characters)"
         yield loaded.document.problem(("agent", "config", "prompt"), message, "describe the whole task")
-
-
-def _has_reference(case: TestCase | EvalConfig) -> bool:
-    return (case.expected_directory if isinstance(case, EvalConfig) else case.expected) is not None

@@ -134,7 +134,8 @@ async def _bounded(context: EvaluationContext) -> EvaluationResult:
             return await _evaluate_in_thread(evaluator, context)
     except TimeoutError as error:
         message = f"The evaluator did not end within {timeout_ms / 1000:g} s."
-        raise YouBenchaError("EVALUATOR_TIMEOUT", message, hint="Set `timeout` in its `config`.") from error
+        hint = None if is_built_in(context.name) else "Set `timeout` in its `config`."
+        raise YouBenchaError("EVALUATOR_TIMEOUT", message, hint=hint) from error
 
 
 async def _evaluate_in_thread(evaluator: Evaluator, context: EvaluationContext) -> EvaluationResult:
@@ -220,7 +221,7 @@ class EvalPlan(NamedTuple):
     output_dir: Path
 
 
-def load_eval_plan(file: Path, host: Host, *, variables: Mapping[str, Any] | None = None) -> EvalPlan:
+def load_eval_plan(file: Path | str, host: Host, *, variables: Mapping[str, Any] | None = None) -> EvalPlan:
     """Read and check an eval configuration. All problems are one ConfigError."""
     known = {**host.settings.settings.variables, **(variables or {})}
     loaded = load_eval_config(file, known, check=partial(check_parts, env=host.env))
