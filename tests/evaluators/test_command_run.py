@@ -60,10 +60,16 @@ FAKE = "print('{}: No module named {}'); raise SystemExit(1)"
 @pytest.mark.parametrize(
     ("config", "missing"),
     [
-        ({"command": f"{PYTHON} -m no_such_module -q"}, "has no module no_such_module"),
-        ({"command": f"cd . && {PYTHON} -m no_such_module.sub", "shell": True}, "has no module no_such_module"),
-        ({"command": "no-such-program --version", "shell": True}, "no-such-program is not on PATH"),
-        ({"command": "cd . && X=1 no-such-program 2>&1 | cat; exit 127", "shell": True}, "no-such-program is not on"),
+        ({"command": f"{PYTHON} -m no_such_module -q"}, "-m no_such_module: it is not installed"),
+        (
+            {"command": f"cd . && {PYTHON} -m no_such_module.sub", "shell": True},
+            "-m no_such_module: it is not installed",
+        ),
+        ({"command": "no-such-program --version", "shell": True}, "no-such-program: it is not installed"),
+        (
+            {"command": "cd . && X=1 no-such-program 2>&1 | cat; exit 127", "shell": True},
+            "no-such-program: it is not installed",
+        ),
         ({"command": "no-such-program", "shell": False}, "it is not on PATH"),
     ],
 )

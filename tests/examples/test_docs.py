@@ -80,6 +80,7 @@ def as_test_case(data: Any) -> dict[str, Any] | None:
         "repo": ".",
         "agent": {"type": "claude-code", "config": {"prompt": "Do it."}},
         "evaluators": ["git-diff"],
+        "expected": "main",
     }
     if isinstance(data, list) and all("name" in each for each in data):
         return {**whole, "evaluators": data}

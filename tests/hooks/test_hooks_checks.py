@@ -78,10 +78,9 @@ def test_a_missing_program(command: str, tmp_path: Path) -> None:
     assert "is relative to the test case" in (problem.hint or "")
 
 
-def test_a_program_may_be_in_the_repository_before_the_agent(tmp_path: Path) -> None:
-    assert hook_problems([script("./gone.sh")], tmp_path, before_agent=True) == []
-    [problem] = hook_problems([script("/no/such/program")], tmp_path, before_agent=True)
-    assert problem.path == "0.config.command"
+@pytest.mark.parametrize("command", ["npm install", "./gone.sh --all", "cat x | sort > y"])
+def test_a_line_for_the_shell_is_not_searched(command: str, tmp_path: Path) -> None:
+    assert hook_problems([script(command)], tmp_path) == []
 
 
 def test_a_program_may_be_below_the_current_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,6 @@ from hook_bench import HookBench, bundle
 
 from systems import linux_only, posix_only
 from youbencha.hooks import run_post_evaluation, run_pre_execution
-from youbencha.hooks.run import hook_problems
 from youbencha.log.results import HookResult
 from youbencha.spec import ScriptConfig, ScriptHook
 
@@ -136,7 +135,6 @@ async def test_a_missing_program(command: str, words: str, hint: str, hook_bench
         ("echo one two | tr a-z A-Z", (), "ONE TWO\n"),
         ("echo one;echo two", (), "one\ntwo\n"),
         ("true && echo $BRANCH > made && cat made", (), "main\n"),
-        ("echo", ("one two", "|", "tr", "a-z", "A-Z"), "ONE TWO\n"),
         ("./in-the-repository.sh now", (), "repository now\n"),
         ("./in-the-repository.sh", ("now",), "repository now\n"),
         ("./with space.sh", ("one  two",), "space one  two\n"),
@@ -149,7 +147,6 @@ async def test_a_line_is_run_as_the_original_ran_it(
     for path in (hook_bench.workspace / "in-the-repository.sh", hook_bench.config / "with space.sh"):
         path.write_text(f'#!/bin/sh\necho {path.stem.rpartition("-")[2].rpartition(" ")[2]} "$@"\n')
         path.chmod(0o755)
-    assert hook_problems([script(command, *args)], hook_bench.config, before_agent=True) == []
     (result,) = await before(hook_bench, script(command, *args))
     assert (result.status, result.metadata.get("output_tail")) == ("success", printed)
 
@@ -182,7 +179,6 @@ async def test_a_shell_on_request(hook_bench: HookBench) -> None:
     [
         ('echo "${OUTER}"', (), {"shell": True}),
         ('echo "${OUTER}"', (), {}),
-        ("echo", ('"${OUTER}"', "|", "cat"), {}),
     ],
 )
 async def test_no_values_are_substituted_into_a_shell_command(

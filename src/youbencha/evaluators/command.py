@@ -8,7 +8,7 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -51,17 +51,12 @@ _LARGEST_INT = 2**53
 
 TAIL_CHARACTERS = 4_000
 
-_PROBE = Limits(timeout_s=30)
 _FIND_PROGRAM = 'command -v "$1"'
 _FIND_MODULE = '"$1" -c "import importlib.util as u, sys; sys.exit(u.find_spec(sys.argv[1]) is None)" "$2"'
-_NOT_STARTED = (126, 127)
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _MODULE = re.compile(r"(\S*python[\d.]*) +-m +(\w+)")
 _PROGRAM = re.compile(r"(?:^|[;&|(\n]) *(?:\w+=\S* +)*([\w.+-]+)(?=[\s;&|)]|$)")
 """The first word of each command in a line, unless it is a path."""
-
-Probe = Callable[..., Awaitable[int | None]]
-"""Runs a line of the shell with arguments where the command ran, and returns the exit code."""
 
 
 class CommandEvaluator:
@@ -89,7 +84,10 @@ class CommandEvaluator:
                 env = command_environment(sandbox.environment(harness), config.env, harness)
                 if sandbox is HOST:
                     env.setdefault("YOUBENCHA_CONFIG_DIR", str(context.config_dir))
-                metrics = await _measure(config, tree, sandbox, env, redactor, log, _touched(context))
+                metrics = await _measure(config, tree, sandbox, env, redactor, log)
+                await _require_started(
+                    context, config, metrics, Command((), working_directory(config, tree), env), sandbox
+                )
         except MissingInTree as missing:
             message = redactor.text(f"{_label(config)} cannot run: {missing}.")
             return evaluation_result(context, started, "failed", message)
@@ -144,71 +142,64 @@ async def _sandbox(context: EvaluationContext, config: CommandEvaluatorConfig, t
         yield opened.sandbox
 
 
-def _touched(context: EvaluationContext) -> set[str]:
-    """The names in the paths that the agent changed: what it deleted is missing because of it."""
-    files = context.changes.files if context.changes else ()
-    return {name for file in files for name in re.split(r"[/.]", file.path)}
-
-
 async def _measure(
-    config: CommandEvaluatorConfig,
-    tree: Path,
-    sandbox: Sandbox,
-    env: Mapping[str, str],
-    redactor: Redactor,
-    log: Path,
-    touched: set[str],
+    config: CommandEvaluatorConfig, tree: Path, sandbox: Sandbox, env: Mapping[str, str], redactor: Redactor, log: Path
 ) -> dict[str, Any]:
     before = await in_thread(lambda _: reports(tree, config.junit)) if config.junit else {}
-    directory = working_directory(config, tree)
-    argv = arguments(config, directory, env) if sandbox is HOST else arguments_inside(config, directory, sandbox)
-    result = await _run(config, Command(argv=argv, cwd=directory, env=env), tree, sandbox, redactor, log)
-
-    async def probe(line: str, *args: str) -> int | None:
-        argv = _shell(line, args, env) if sandbox is HOST else ("sh", "-c", line, "sh", *args)
-        return (await sandbox.run(Command(argv=argv, cwd=directory, env=env), limits=_PROBE)).exit.code
-
-    if result.exit.code not in config.expect_exit_code and (
-        missing := await missing_program(config, result, probe, touched)
-    ):
-        raise _not_found(_label(config), missing)
+    result = await _run(config, tree, sandbox, env, redactor, log)
     metrics = {**process_metrics(result, tail(result.output)), **metrics_in(result.output, config.metrics)}
     if config.junit:
         metrics |= await in_thread(lambda _: junit_metrics(tree, config.junit, before))
     return metrics
 
 
-async def missing_program(
-    config: CommandEvaluatorConfig, result: ProcessResult, probe: Probe, touched: Collection[str]
-) -> str | None:
-    """What the command names and is certainly not installed: that it failed is then no verdict on the agent.
+async def _require_started(
+    context: EvaluationContext,
+    config: CommandEvaluatorConfig,
+    metrics: Mapping[str, Any],
+    at: Command,
+    sandbox: Sandbox,
+) -> None:
+    """Raise an error if what the command names is certainly not installed: its failure is then not the agent's.
 
     What it printed, and its exit code, only raise the question, because an agent's code can print anything and end in
-    any way. The answer comes from the system.
+    any way. The answer comes from the system. What the agent changed, and may have deleted, is left out.
     """
-    if sys.platform == "win32":
-        return None
+    code, output = metrics["exit_code"], metrics["output_tail"]
     line = _QUOTED.sub("''", str(config.command)) if config.shell else shlex.join(config.words())
-    if result.exit.code == 1:
-        for program, module in _MODULE.findall(line):
-            is_named = re.search(rf"No module named '?{module}\b", result.output)
-            if is_named and module not in touched and await probe(_FIND_MODULE, program, module) == 1:
-                return f"{program} has no module {module}"
-    if config.shell and result.exit.code in _NOT_STARTED:
-        for program in _PROGRAM.findall(line):
-            if program not in touched and await probe(_FIND_PROGRAM, program) not in (0, None):
-                return f"{program} is not on PATH"
-    return None
+    asked = [
+        (_FIND_MODULE, each)
+        for each in _MODULE.findall(line)
+        if code == 1 and f"No module named {each[1]}" in output.replace("'", "")
+    ]
+    if config.shell and code in (126, 127):
+        asked += [(_FIND_PROGRAM, (program,)) for program in _PROGRAM.findall(line)]
+    if code in config.expect_exit_code or sys.platform == "win32":
+        return
+    changed = {
+        name for file in (context.changes.files if context.changes else ()) for name in re.split(r"[/.]", file.path)
+    }
+    for question, words in asked:
+        argv = _shell(question, words, at.env) if sandbox is HOST else ("sh", "-c", question, "sh", *words)
+        found = await sandbox.run(at._replace(argv=argv), limits=Limits(timeout_s=30))
+        if found.exit.code not in (0, None) and words[-1] not in changed:
+            raise _not_found(" -m ".join(words), "it is not installed")
 
 
 async def _run(
-    config: CommandEvaluatorConfig, command: Command, tree: Path, sandbox: Sandbox, redactor: Redactor, log: Path
+    config: CommandEvaluatorConfig, tree: Path, sandbox: Sandbox, env: Mapping[str, str], redactor: Redactor, log: Path
 ) -> ProcessResult:
-    limits = Limits(timeout_s=config.timeout / 1000)
+    directory = working_directory(config, tree)
+    argv = arguments(config, directory, env) if sandbox is HOST else arguments_inside(config, directory, sandbox)
     try:
-        return await sandbox.run(command, limits=limits, redactor=redactor, log_file=log)
+        return await sandbox.run(
+            Command(argv=argv, cwd=directory, env=env),
+            limits=Limits(timeout_s=config.timeout / 1000),
+            redactor=redactor,
+            log_file=log,
+        )
     except ProcessStartError as error:
-        if Path(command.argv[0]).is_relative_to(tree.resolve()):
+        if Path(argv[0]).is_relative_to(tree.resolve()):
             raise MissingInTree(error.message) from error
         raise YouBenchaError("COMMAND_NOT_STARTED", error.message, hint=error.hint, context=error.context) from error
 

@@ -70,12 +70,11 @@ async def _result(name: str, work: Awaitable[HookOutcome], redactor: Redactor) -
         return stopwatch.failure(error, redactor)
 
 
-def hook_problems(hooks: Sequence[Any], config_dir: Path, *, before_agent: bool = False) -> list[Problem]:
+def hook_problems(hooks: Sequence[Any], config_dir: Path) -> list[Problem]:
     """Return every problem that can be found before anything runs. Paths start at the list: `0.config.command`.
 
     Takes models or plain data; values of the wrong type are ignored, because the models report them. A `${NAME}` that
-    the settings do not define is known only later, and so is a program in the repository, which hooks before the
-    agent (`before_agent`) can run.
+    the settings do not define is known only later.
     """
     found: list[Problem] = []
     for index, hook in enumerate(hooks):
@@ -83,25 +82,18 @@ def hook_problems(hooks: Sequence[Any], config_dir: Path, *, before_agent: bool 
         name = written.get("name") if isinstance(written, Mapping) else None
         config = written.get("config") if isinstance(written, Mapping) else None
         if isinstance(name, str) and isinstance(config, Mapping) and name in _CHECKS:
-            problems = () if before_agent and _may_be_in_repository(config) else _CHECKS[name](config, config_dir)
+            problems = _CHECKS[name](config, config_dir)
             found += [Problem(f"{index}.config.{each.path}", each.message, each.hint) for each in problems]
     return found
 
 
 def _script_problems(config: Mapping[str, Any], config_dir: Path) -> Iterator[Problem]:
-    command, args, starts = config.get("command"), config.get("args"), (config_dir, Path.cwd())
+    command, starts = config.get("command"), (config_dir, Path.cwd())
     if not isinstance(command, str) or config.get("shell") or "${" in command or not is_path(command.strip()):
         return
-    words = [each for each in args if isinstance(each, str)] if isinstance(args, list | tuple) else []
-    if config.get("shell") is None and is_shell_line(command.strip(), words, starts):
-        return
-    if not any(is_file(start, command) for start in starts):
+    may_be_line = "shell" not in config and is_shell_line(command.strip(), starts)
+    if not may_be_line and not any(is_file(start, command) for start in starts):
         yield Problem("command", f"there is no file {command.strip()}", NO_PROGRAM_HINT)
-
-
-def _may_be_in_repository(config: Mapping[str, Any]) -> bool:
-    command = config.get("command")
-    return isinstance(command, str) and not command.strip().startswith(("~", "/"))
 
 
 def _webhook_problems(config: Mapping[str, Any], config_dir: Path) -> Iterator[Problem]:

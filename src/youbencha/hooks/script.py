@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from youbencha.spec import ScriptConfig
 _TAIL_CHARACTERS = 2000
 _NAME_CHARACTERS = 80
 _NOT_ONE_WORD = re.compile(r"[\s|&;<>()`]")
-_OPERATORS = frozenset({"|", "||", "&&", ">", ">>", "<", "2>&1"})
 NO_PROGRAM_HINT = "A path with a slash (./setup.sh) is relative to the test case; a bare name is searched on PATH."
 
 
@@ -58,7 +57,7 @@ def _working_dir(config: ScriptConfig, context: HookContext) -> Path:
 def _argv(config: ScriptConfig, context: HookContext) -> tuple[str, ...]:
     arguments = tuple(context.lenient(argument) for argument in config.args)
     may_be_line = "shell" not in config.model_fields_set
-    if config.shell or (may_be_line and is_shell_line(config.command, config.args, context.starts)):
+    if config.shell or (may_be_line and is_shell_line(config.command, context.starts)):
         return _shell_argv(config, context, arguments, may_be_line=may_be_line)
     program = context.exact(config.command, "command")
     if is_path(program):
@@ -76,13 +75,8 @@ def _no_program(reason: str) -> YouBenchaError:
     return YouBenchaError("HOOK_PROGRAM_NOT_FOUND", f"cannot run the script: {reason}", hint=NO_PROGRAM_HINT)
 
 
-def is_shell_line(command: str, args: Sequence[str], starts: Iterable[Path]) -> bool:
-    """Whether a hook without `shell` is a line for a shell: `npm install`, or `|` among the arguments.
-
-    A file whose name contains a space is a program.
-    """
-    if _OPERATORS.intersection(args):
-        return True
+def is_shell_line(command: str, starts: Iterable[Path]) -> bool:
+    """Whether a hook without `shell` is a line for a shell: `npm install`, but not a file with a space in its name."""
     return _NOT_ONE_WORD.search(command) is not None and not any(is_file(start, command) for start in starts)
 
 
@@ -92,8 +86,6 @@ def _shell_argv(
     """The arguments for a shell. Variables are not substituted in its line, where a quote in a path would be syntax:
     the shell finds them in its environment."""
     line = config.command
-    if may_be_line and _OPERATORS.intersection(config.args):
-        line, arguments = " ".join((line, *config.args)), ()
     if sys.platform == "win32":
         shell = context.env.get("COMSPEC", r"C:\Windows\System32\cmd.exe")
         return (shell, "/d", "/c", line, *arguments)

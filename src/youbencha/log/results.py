@@ -1,14 +1,14 @@
 """ResultsBundle (`results.json`): the results of one run of one test case.
 
-Unknown is null, but a key of the original youBencha's results is then absent (`OriginalRecord`), as it was there.
+Unknown is null, but a key of the original youBencha's results is then absent (`OPTIONAL`), as it was there.
 `summary.overall_status` is the verdict; `outcome` classifies the run, and says whether it is a valid
 measurement of the agent.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BeforeValidator, Field, PlainSerializer
 
 from youbencha.log.model import (
     AgentInfo,
@@ -33,36 +33,26 @@ OutcomeName = Literal[
 ]
 
 
-class OriginalRecord(Record):
-    """A record that the original youBencha writes, too."""
-
-    absent_if_unknown: ClassVar[frozenset[str]] = frozenset()
-
-    @model_serializer(mode="wrap")
-    def _without_unknown(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        written: dict[str, Any] = handler(self)
-        absent = self.absent_if_unknown
-        return {name: value for name, value in written.items() if value is not None or name not in absent}
+OPTIONAL: Any = Field(default=None, exclude_if=lambda value: value is None)
+"""Left out if unknown, as in the original's results."""
 
 
-class TestCaseInfo(OriginalRecord):
+class TestCaseInfo(Record):
     __test__ = False  # its name makes pytest collect it
-    absent_if_unknown = frozenset({"repo", "branch", "commit", "expected_branch", "directory", "expected_directory"})
-
     name: str
     description: str = ""
     config_file: str
     config_hash: str
     """SHA-256 of the configuration with every reference resolved and every variable substituted."""
-    repo: str | None = None
+    repo: str | None = OPTIONAL
     """Without credentials. `yb eval` has a directory instead."""
-    branch: str | None = None
-    commit: str | None = None
+    branch: str | None = OPTIONAL
+    commit: str | None = OPTIONAL
     """The full id of the commit that the agent started from."""
-    expected_branch: str | None = None
-    directory: str | None = None
+    expected_branch: str | None = OPTIONAL
+    directory: str | None = OPTIONAL
     """What `yb eval` evaluated."""
-    expected_directory: str | None = None
+    expected_directory: str | None = OPTIONAL
 
 
 class Environment(Record):
@@ -173,19 +163,17 @@ class SandboxReport(Record):
     """Whether the agent had a new home directory, without the user's settings."""
 
 
-class AgentRun(OriginalRecord):
-    absent_if_unknown = frozenset({"youbencha_log_path", "status", "exit_code"})
-
+class AgentRun(Record):
     type: str
     agent_name: str | None = None
     version: str | None = None
     """Of the agent's CLI, as it reports it."""
     adapter_version: str | None = None
-    youbencha_log_path: str | None = None
+    youbencha_log_path: str | None = OPTIONAL
     """Relative to the artifacts directory, as all paths in the results."""
-    status: Status | None = None
+    status: Status | None = OPTIONAL
     """Absent if the agent was interrupted."""
-    exit_code: int | None = None
+    exit_code: int | None = OPTIONAL
     duration_ms: Count | None = None
     model: str | None = None
     usage: Usage | None = None
@@ -208,13 +196,11 @@ class Artifact(Record):
     description: str = ""
 
 
-class EvaluationError(OriginalRecord):
-    absent_if_unknown = frozenset({"stack_trace"})
-
+class EvaluationError(Record):
     message: str
     code: str | None = None
     hint: str | None = None
-    stack_trace: str | None = None
+    stack_trace: str | None = OPTIONAL
 
 
 class AssertionResult(Record):
@@ -252,10 +238,8 @@ Assertions = Annotated[
 """In JSON an object with the names as keys; a list, as in older results, can be read."""
 
 
-class EvaluationResult(OriginalRecord):
+class EvaluationResult(Record):
     """The result of one evaluator: `skipped` if it could not evaluate, with an `error` if it failed."""
-
-    absent_if_unknown = frozenset({"error"})
 
     evaluator: str
     status: EvaluationStatus
@@ -265,14 +249,12 @@ class EvaluationResult(OriginalRecord):
     timestamp: Timestamp
     assertions: Assertions = ()
     artifacts: tuple[Artifact, ...] = ()
-    error: EvaluationError | None = None
+    error: EvaluationError | None = OPTIONAL
     usage: Usage | None = None
     """Of the evaluator itself, such as a judge; not part of the agent's usage."""
 
 
-class HookResult(OriginalRecord):
-    absent_if_unknown = frozenset({"error"})
-
+class HookResult(Record):
     hook: str
     """script, webhook, database."""
     status: HookStatus
@@ -280,7 +262,7 @@ class HookResult(OriginalRecord):
     duration_ms: Count
     timestamp: Timestamp
     metadata: dict[str, Any] = Field(default_factory=dict)
-    error: EvaluationError | None = None
+    error: EvaluationError | None = OPTIONAL
 
 
 class Hooks(Record):
@@ -319,10 +301,8 @@ class Identity(Record):
     config_hash: str
 
 
-class ArtifactManifest(OriginalRecord):
-    absent_if_unknown = frozenset({"agent_log"})
-
-    agent_log: str | None = None
+class ArtifactManifest(Record):
+    agent_log: str | None = OPTIONAL
     diff: str | None = None
     reports: tuple[str, ...] = ()
     evaluator_artifacts: tuple[str, ...] = ()
@@ -330,13 +310,11 @@ class ArtifactManifest(OriginalRecord):
     """The ledger, the mismatches of a replay, LiteLLM's log."""
 
 
-class ResultsBundle(OriginalRecord):
-    absent_if_unknown = frozenset({"agent"})
-
+class ResultsBundle(Record):
     version: str = RESULTS_VERSION
     test_case: TestCaseInfo
     execution: RunExecution
-    agent: AgentRun | None = None
+    agent: AgentRun | None = OPTIONAL
     """Absent for `yb eval`."""
     evaluators: tuple[EvaluationResult, ...]
     summary: Summary

@@ -15,7 +15,8 @@ from youbencha.spec import EvalConfig, Loaded, LocatedEvaluator, TestCase, Unche
 _AGENT_KEYS = ("agent_name", "version")
 """Keys next to `config` that the adapter gets as part of its configuration."""
 
-_HOOKS = ("pre_execution", "post_evaluation", "post_evaluators")
+_HOOKS = ("post_evaluation", "post_evaluators")
+"""Not those before the agent, whose programs may be in the repository."""
 _SHORT_PROMPT = 20
 
 
@@ -102,7 +103,7 @@ def _hook_problems(parts: UncheckedParts) -> Iterator[Problem]:
         if isinstance(hooks, list) and hooks:
             from youbencha.hooks.run import hook_problems
 
-            for problem in hook_problems(hooks, parts.directory, before_agent=key == "pre_execution"):
+            for problem in hook_problems(hooks, parts.directory):
                 yield parts.document.problem((key, *_steps(problem.path)), problem.message, problem.hint)
 
 

@@ -123,64 +123,52 @@ async def _judge(context: EvaluationContext, key_name: str, gateway: TrialGatewa
 
 async def _bounded(context: EvaluationContext) -> EvaluationResult:
     """Evaluate, for at most the configured `timeout`, or the default."""
-    evaluator, own = get_evaluator(context.name), context.config.get("timeout")
-    timeout_ms = own if isinstance(own, int) else _TIMEOUT_MS
-    if evaluator.name in _LIMIT_THEMSELVES and is_built_in(context.name):
-        return await evaluator.evaluate(context)
+    evaluator, own, built_in = get_evaluator(context.name), context.config.get("timeout"), is_built_in(context.name)
+    limit_s = (own if isinstance(own, int) else _TIMEOUT_MS) / 1000
     try:
-        async with asyncio.timeout(timeout_ms / 1000):
-            if is_built_in(context.name):
-                return await evaluator.evaluate(context)
-            return await _evaluate_in_thread(evaluator, context)
+        async with asyncio.timeout(None if built_in and evaluator.name in _LIMIT_THEMSELVES else limit_s) as limit:
+            return await (evaluator.evaluate(context) if built_in else _evaluate_in_thread(evaluator, context))
     except TimeoutError as error:
-        message = f"The evaluator did not end within {timeout_ms / 1000:g} s."
-        hint = None if is_built_in(context.name) else "Set `timeout` in its `config`."
+        if not limit.expired():
+            raise
+        hint = None if built_in else "Set `timeout` in its `config`."
+        message = f"The evaluator did not end within {limit_s:g} s."
         raise YouBenchaError("EVALUATOR_TIMEOUT", message, hint=hint) from error
 
 
 async def _evaluate_in_thread(evaluator: Evaluator, context: EvaluationContext) -> EvaluationResult:
-    """Let an evaluator of another package work with an event loop of its own: whatever it does, the harness goes on.
+    """Let an evaluator of another package work in a thread: whatever it does, the harness goes on.
 
     If this is cancelled, so is the evaluator; then its thread is abandoned.
     """
     here, inside = asyncio.get_running_loop(), asyncio.new_event_loop()
-    ended: asyncio.Future[Any] = here.create_future()
+    ended: asyncio.Future[EvaluationResult] = here.create_future()
 
-    async def evaluate() -> Any:
+    async def evaluate() -> EvaluationResult:
         answer: Any = evaluator.evaluate(context)
-        return await answer if inspect.isawaitable(answer) else answer
+        answer = await answer if inspect.isawaitable(answer) else answer
+        if not isinstance(answer, EvaluationResult):
+            raise TypeError(f"evaluate returned {type(answer).__name__} instead of an EvaluationResult")
+        return EvaluationResult.model_validate_json(as_json(answer))  # what cannot be written is an error, too
 
     def run() -> None:
         try:
             with asyncio.Runner(loop_factory=lambda: inside) as runner:
-                end = (ended.set_result, runner.run(evaluate()))
+                end = partial(ended.set_result, runner.run(evaluate()))
         except BaseException as error:  # noqa: BLE001 (SystemExit, too, must end only the evaluator)
-            end = (ended.set_exception, error if isinstance(error, Exception) else _broken(f"raised {error!r}"))
+            failure = error if isinstance(error, Exception) else RuntimeError(f"raised {error!r}")
+            end = partial(ended.set_exception, failure)
         with suppress(RuntimeError):  # it was abandoned, and the harness has ended
-            here.call_soon_threadsafe(lambda: ended.done() or end[0](end[1]))
+            here.call_soon_threadsafe(lambda: ended.done() or end())
 
     threading.Thread(target=run, name=context.name, daemon=True).start()
     try:
-        return _checked(await asyncio.shield(ended))
+        return await asyncio.shield(ended)
     except asyncio.CancelledError:
         with suppress(RuntimeError):  # it has ended
             inside.call_soon_threadsafe(lambda: [task.cancel() for task in asyncio.all_tasks(inside)])
         await asyncio.wait({ended}, timeout=_GRACE_S)
         raise
-
-
-def _checked(answer: Any) -> EvaluationResult:
-    """The answer as it is written to the results, which not even its metrics may prevent."""
-    if not isinstance(answer, EvaluationResult):
-        raise _broken(f"returned {type(answer).__name__} instead of an EvaluationResult")
-    try:
-        return EvaluationResult.model_validate_json(as_json(answer))
-    except (ValueError, TypeError) as error:
-        raise _broken(f"returned a result that cannot be written: {error}") from error
-
-
-def _broken(what: str) -> YouBenchaError:
-    return YouBenchaError("EVALUATOR_BROKEN", f"The evaluator {what}.", hint="Contact the author of the package.")
 
 
 def _skipped(name: str, error: Exception, started: float) -> EvaluationResult:

@@ -42,7 +42,6 @@ from youbencha.evaluators.judge.agent import (
 from youbencha.evaluators.judge.answer import JudgeAnswer, find_answer
 from youbencha.evaluators.judge.config import Assertion
 from youbencha.evaluators.judge.materials import Brief, Materials, judge_prompt, prepare_materials, task_of
-from youbencha.events import WarningRaised
 from youbencha.files import LOG_FILE
 from youbencha.log.model import YouBenchaLog
 from youbencha.log.results import Artifact, EvaluationResult
@@ -238,10 +237,6 @@ async def cast_vote(context: EvaluationContext, task: JudgeTask, number: int, do
         if answer is not None and not answer.faults:
             return Vote(answer=answer, log=attempt.log)
         unusable = _NOTHING if answer is None else "; ".join(f"{name}: {why}" for name, why in answer.faults.items())
-        if not again and context.on_event is not None:
-            context.on_event(
-                WarningRaised(code="JUDGE_ASKED_AGAIN", message=f"{context.name} is asked again: {unusable}")
-            )
     raise YouBenchaError(
         "JUDGE_NO_VERDICT",
         f"The judge ({task.judge_agent.type}) gave no usable verdict in two attempts: {unusable}.",
