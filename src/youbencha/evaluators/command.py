@@ -53,7 +53,9 @@ TAIL_CHARACTERS = 4_000
 
 _FIND_PROGRAM = 'command -v "$1"'
 _FIND_MODULE = '"$1" -c "import importlib.util as u, sys; sys.exit(u.find_spec(sys.argv[1]) is None)" "$2"'
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_QUOTED_OR_REDIRECTED = re.compile(r"'[^']*'|\"[^\"]*\"|\d*[<>]+&? *[^\s;&|)]+")
+_UNSURE = re.compile(r"<<|\( *\)|#")
+"""A line with these may contain words that look like programs: a here-document, functions, comments."""
 _MODULE = re.compile(r"(\S*python[\d.]*) +-m +(\w+)")
 _PROGRAM = re.compile(r"(?:^|[;&|(\n]) *(?:\w+=\S* +)*([\w.+-]+)(?=[\s;&|)]|$)")
 """The first word of each command in a line, unless it is a path."""
@@ -166,19 +168,15 @@ async def _require_started(
     any way. The answer comes from the system. What the agent changed, and may have deleted, is left out.
     """
     code, output = metrics["exit_code"], metrics["output_tail"]
-    line = _QUOTED.sub("''", str(config.command)) if config.shell else shlex.join(config.words())
-    asked = [
-        (_FIND_MODULE, each)
-        for each in _MODULE.findall(line)
-        if code == 1 and f"No module named {each[1]}" in output.replace("'", "")
-    ]
-    if config.shell and code in (126, 127):
-        asked += [(_FIND_PROGRAM, (program,)) for program in _PROGRAM.findall(line)]
-    if code in config.expect_exit_code or sys.platform == "win32":
+    line = str(config.command) if config.shell else shlex.join(config.words())
+    if code in config.expect_exit_code or sys.platform == "win32" or (config.shell and _UNSURE.search(line)):
         return
-    changed = {
-        name for file in (context.changes.files if context.changes else ()) for name in re.split(r"[/.]", file.path)
-    }
+    named = [each for each in _MODULE.findall(line) if f"No module named {each[1]}" in output.replace("'", "")]
+    asked = [(_FIND_MODULE, each) for each in named if code == 1]
+    if config.shell and code in (126, 127) and all(map(os.path.isabs, at.env.get("PATH", "/").split(os.pathsep))):
+        asked += [(_FIND_PROGRAM, (each,)) for each in _PROGRAM.findall(_QUOTED_OR_REDIRECTED.sub("''", line))]
+    files = context.changes.files if context.changes else ()
+    changed = {name for file in files for name in re.split(r"[/.]", file.path)}
     for question, words in asked:
         argv = _shell(question, words, at.env) if sandbox is HOST else ("sh", "-c", question, "sh", *words)
         found = await sandbox.run(at._replace(argv=argv), limits=Limits(timeout_s=30))

@@ -1,8 +1,8 @@
 """ResultsBundle (`results.json`): the results of one run of one test case.
 
 Unknown is null, but a key of the original youBencha's results is then absent (`OPTIONAL`), as it was there.
-`summary.overall_status` is the verdict; `outcome` classifies the run, and says whether it is a valid
-measurement of the agent.
+`summary.overall_status` is the verdict; `outcome` classifies the run, and says whether it is a valid measurement of the
+agent.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,6 +39,7 @@ OPTIONAL: Any = Field(default=None, exclude_if=lambda value: value is None)
 
 class TestCaseInfo(Record):
     __test__ = False  # its name makes pytest collect it
+
     name: str
     description: str = ""
     config_file: str
