@@ -62,11 +62,6 @@ class HookContext:
             )
         return self.lenient(text)
 
-    @property
-    def starts(self) -> tuple[Path, ...]:
-        """Where a relative path of a program may start, in this order."""
-        return (self.config_dir, self.working_dir, Path.cwd())
-
     def path(self, text: str, *, start: Path | None = None) -> Path:
         """An absolute path. A relative one starts at `config_dir` unless `start` is given."""
         return (start or self.config_dir).absolute() / Path(text).expanduser()

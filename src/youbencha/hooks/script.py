@@ -56,12 +56,12 @@ def _working_dir(config: ScriptConfig, context: HookContext) -> Path:
 
 def _argv(config: ScriptConfig, context: HookContext) -> tuple[str, ...]:
     arguments = tuple(context.lenient(argument) for argument in config.args)
-    may_be_line = "shell" not in config.model_fields_set
-    if config.shell or (may_be_line and is_shell_line(config.command, context.starts)):
+    may_be_line, starts = "shell" not in config.model_fields_set, (context.config_dir, context.working_dir, Path.cwd())
+    if config.shell or (may_be_line and is_shell_line(config.command, starts)):
         return _shell_argv(config, context, arguments, may_be_line=may_be_line)
     program = context.exact(config.command, "command")
     if is_path(program):
-        path = next(filter(Path.is_file, (context.path(program, start=start) for start in context.starts)), None)
+        path = next(filter(Path.is_file, (context.path(program, start=start) for start in starts)), None)
         if path is None:
             raise _no_program(f"there is no file {context.path(program)}")
         return (str(path), *arguments)

@@ -221,8 +221,7 @@ def _listed(assertions: Any) -> Any:
 def _by_name(assertions: Sequence[AssertionResult]) -> dict[str, Any]:
     written: dict[str, Any] = {}
     for each in assertions:
-        name = each.name if each.name not in written else f"{each.name} ({len(written) + 1})"
-        written[name] = each.model_dump()
+        written[f"{each.name} ({len(written) + 1})" if each.name in written else each.name] = each.model_dump()
     return written
 
 
