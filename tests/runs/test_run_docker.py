@@ -189,6 +189,27 @@ async def test_a_missing_image(runs: RunBench, image: str, sandbox: dict[str, An
     assert runs.runs() == []
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"command": "python3 -m no_such_module -q"},
+        {"command": "cd . && no-such-program -q", "shell": True},
+        {"command": "no-such-program"},
+    ],
+)
+async def test_what_is_not_in_the_image_is_no_verdict(runs: RunBench, image: str, config: dict[str, Any]) -> None:
+    evaluators = [{"name": "command", "config": config}]
+    sandbox = {"type": "docker", "image": image, "network": "none"}
+    agent = {"type": "command", "config": {"command": ["true"], "prompt": "Nothing."}}
+    done = await runs.run(agent, sandbox=sandbox, env=PLACES, evaluators=evaluators)
+    assert done.bundle.outcome is not None
+    assert done.bundle.outcome.name == "verifier_error"
+    (result,) = done.bundle.evaluators
+    assert result.error is not None
+    assert result.error.code in ("COMMAND_NOT_FOUND", "COMMAND_NOT_STARTED")
+    assert containers_of(done.artifacts.parent.name) == []
+
+
 @versions(NEWEST)
 async def test_a_judge_runs_in_a_container_too(runs: RunBench, image: str, claude_cli: InstalledAgent) -> None:
     """It has tools, and it reads files of an agent that may want to misuse them."""

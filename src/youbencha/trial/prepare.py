@@ -35,7 +35,7 @@ _PLACEHOLDER_ACCESS = GatewayAccess("http://127.0.0.1:9", "sk-yb-not-yet")
 
 @asynccontextmanager
 async def open_trial(
-    plan: Plan, host: Host, *, directory: Path | None = None, on_event: EventSink
+    plan: Plan, host: Host, *, directory: Path | str | None = None, on_event: EventSink
 ) -> AsyncIterator[TrialContext]:
     """Prepare a trial, and stop at the exit what runs for it. If it cannot be prepared, nothing is left behind.
 
@@ -58,7 +58,7 @@ async def _prepare(
     host: Host,
     adapter: AgentAdapter,
     ready: asyncio.Task[None],
-    path: Path | None,
+    path: Path | str | None,
     on_event: EventSink,
     opened: AsyncExitStack,
 ) -> TrialContext:
@@ -112,7 +112,7 @@ async def _open_gateway(
     return await open_trial_gateway(plan.gateway, directory, plan.case.agent.type, sandbox, on_event, opened, host)
 
 
-def _make_directory(plan: Plan, host: Host, path: Path | None) -> RunDirectory:
+def _make_directory(plan: Plan, host: Host, path: Path | str | None) -> RunDirectory:
     if path is not None:
         return RunDirectory.create_at(path, cache_dir=host.cache_dir)
     return RunDirectory.create(plan.workspace_dir, plan.case.workspace_name, cache_dir=host.cache_dir)

@@ -34,7 +34,7 @@ async def run_trial(
     plan: Plan,
     host: Host,
     *,
-    directory: Path | None = None,
+    directory: Path | str | None = None,
     on_event: EventSink = _ignore,
     delete_workspace: bool = False,
 ) -> TrialResult:

@@ -76,9 +76,9 @@ class RunDirectory:
             return cls._create(_new_directory(root, name or "run"), cache_dir)
 
     @classmethod
-    def create_at(cls, path: Path, *, cache_dir: Path | None = None) -> Self:
+    def create_at(cls, path: Path | str, *, cache_dir: Path | None = None) -> Self:
         """Make the directory `path`, which must not exist; otherwise as `create`."""
-        path = path.absolute()
+        path = Path(path).absolute()
         with writing_to(path):
             _make_root(path.parent)
             path.mkdir()

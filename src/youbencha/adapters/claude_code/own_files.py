@@ -68,6 +68,8 @@ def agent_definition(
         header, prompt = _split(text.decode("utf-8", errors="replace").replace("\r\n", "\n"))
         fields = _read_header(header)
         if str(fields.get("name") or path.stem) == name:  # the CLI uses the header, not the file's name
+            if not prompt:
+                raise CLAUDE.one_problem("agent_name", f"{path} has no instructions", "write them below its header")
             return _argument(json.dumps({name: _definition(fields, prompt, name)}, default=str), path)
     usable = _without_fresh_home(directories[1:], env, harness)
     searched = ", ".join([f"{_AGENTS.as_posix()} of the repository", *map(str, usable)])
