@@ -136,7 +136,7 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
             return await drive(self, invocation, log_file)
         context, redactor, command = invocation.context, self.redactor(invocation), self.command(invocation)
         watch = watch_of(invocation, command, redactor, context.stop)
-        async with debug_log_watched(watch, invocation, command), call_when_set(context.stop, watch.stop.set):
+        async with debug_log_watched(watch, invocation, command, log_file), call_when_set(context.stop, watch.stop.set):
             process = await context.sandbox.run(
                 command,
                 limits=Limits(timeout_s=context.timeout_s),

@@ -56,7 +56,7 @@ async def drive(adapter: ClaudeCodeAdapter, invocation: ClaudeInvocation, log_fi
 
         with control.deadline():
             async with (
-                debug_log_watched(watch, invocation, command),
+                debug_log_watched(watch, invocation, command, log_file),
                 control.stopping(),
                 call_when_set(watch.stop, transport.stop.set),
             ):
