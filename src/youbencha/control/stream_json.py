@@ -108,9 +108,9 @@ class ClaudeStreamReader(StreamReader):
         tokens = read_total(record)
         costs = (json_lines.amount(record.get(key)) for key in _COST_KEYS)
         cost_usd = next((cost for cost in costs if cost is not None), None)
-        if not record.get("modelUsage") and self._input:
+        if not record.get("modelUsage") and (seen := sum(self._input.values())):
             # Before 1.0.117, `usage` is the last call's, or has each call twice: then the cost is too high, as well.
-            cost_usd = cost_usd if (tokens.input or 0) <= sum(self._input.values()) else None
+            cost_usd = cost_usd if (tokens.input or 0) <= seen else None
             tokens = Tokens()
         return _read_result(record, tokens, cost_usd)
 
@@ -142,7 +142,7 @@ class ClaudeStreamReader(StreamReader):
             tokens = Tokens()
         else:
             self._current[parent] = message_id
-            self._input[message_id] = max(self._input.get(message_id, 0), tokens.input or 0)
+            self._input[message_id] = tokens.input or self._input.get(message_id, 0)
         return CallMetered(message_id=message_id, tokens=tokens, model=model, final=final, parent=parent)
 
 

@@ -1,7 +1,7 @@
 """Find the cause of a failed session, with an error code and a hint.
 
-The first row that matches counts, and an agent's own rows come before the common ones. Patterns are searched only in
-the error's text: an agent that works on a login page may print "not logged in" too. They are compiled only after a
+The first row that matches counts, an agent's own rows come before the common ones, and facts before text: a message may
+quote anything. Patterns are searched only in the error's text: an agent that works on a login page may print "not logged in" too. They are compiled only after a
 failure, because compiling all of them takes 2 ms.
 """
 
@@ -57,19 +57,25 @@ class Cause(NamedTuple):
     """Case-insensitive; `^` is the start of a line."""
     refusal: bool = False
 
-    def fits(self, evidence: FailureEvidence) -> bool:
+    def fits_facts(self, evidence: FailureEvidence) -> bool:
         return (
             evidence.subtype in self.subtypes
             or evidence.kind in self.kinds
-            or evidence.http_status() in self.statuses
+            or evidence.status in self.statuses
             or (self.refusal and evidence.refused)
-            or bool(self.pattern and re.search(self.pattern, evidence.text, re.IGNORECASE | re.MULTILINE))
+        )
+
+    def fits_text(self, evidence: FailureEvidence) -> bool:
+        return evidence.http_status() in self.statuses or bool(
+            self.pattern and re.search(self.pattern, evidence.text, re.IGNORECASE | re.MULTILINE)
         )
 
 
 def find_cause(evidence: FailureEvidence, own: Iterable[Cause] = ()) -> Cause | None:
-    """Return the first row that matches; `own` are the agent's."""
-    return next((cause for cause in (*own, *COMMON_CAUSES) if cause.fits(evidence)), None)
+    """Return the first row that matches the facts, else the first that matches the text; `own` are the agent's."""
+    causes = (*own, *COMMON_CAUSES)
+    by_facts = (cause for cause in causes if cause.fits_facts(evidence))
+    return next(by_facts, None) or next((cause for cause in causes if cause.fits_text(evidence)), None)
 
 
 COMMON_CAUSES = (
