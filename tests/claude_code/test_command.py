@@ -288,7 +288,9 @@ def test_in_text_mode_the_debug_log_is_never_in_the_answer(patch: int, wanted: b
         ("2.1.197", {"permission_mode": "manual"}, "permission_mode", "has no mode 'manual'"),
     ],
 )
-def test_unsupported_options_are_refused(version: str, options: dict[str, Any], path: str, words: str) -> None:
+def test_unsupported_options_are_refused(
+    version: str, options: dict[str, Any], path: str, words: str, tmp_path: Path
+) -> None:
     parsed = CliVersion.parse(version)
     assert parsed
     with pytest.raises(ConfigError) as caught:
@@ -300,7 +302,7 @@ def test_unsupported_options_are_refused(version: str, options: dict[str, Any], 
     assert words in str(only)
     later = CliVersion(parsed.major, parsed.minor, parsed.patch + 1)
     if "or later" in words:
-        build(later, agent_definition="{}", **options)
+        build(later, agent_definition="{}", scratch=tmp_path, **options)
 
 
 def test_all_unsupported_options_are_reported_together() -> None:

@@ -52,7 +52,8 @@ async def drive(adapter: ClaudeCodeAdapter, invocation: ClaudeInvocation, log_fi
 
         def on_line(line: bytes) -> None:
             watch.line(line)
-            transport.line(line)
+            if line.startswith(b"{") or not watch.debug_log_printed:
+                transport.line(line)
 
         with control.deadline():
             async with (

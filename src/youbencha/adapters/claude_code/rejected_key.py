@@ -44,12 +44,12 @@ class KeyWatch(OutputReader):
         """
         super().__init__(CLAUDE, ClaudeStreamReader(), on_event=on_event, redactor=redactor, stopping=stopping)
         self._rejections_allowed = 1 if key_may_recover else 0
-        self._debug_log_printed = debug_log_printed
+        self.debug_log_printed = debug_log_printed
         self.key_rejected = False
         self.stop = asyncio.Event()
 
     def on_other_line(self, text: str) -> None:
-        if not self._debug_log_printed:
+        if not self.debug_log_printed:
             super().on_other_line(text)
 
     def on_event(self, event: Event) -> None:
