@@ -9,7 +9,7 @@ import pytest
 from shared_session import Shared, shared
 
 from agent_clis import ALL_VERSIONS, NEWEST, OLD, OLDEST
-from claude_bench import ClaudeBench, Session, bash, full, says, script, versions
+from claude_bench import API_KEY, ClaudeBench, Session, bash, full, says, script, versions
 from echo_cli import EchoCli, needs_shell
 from systems import posix_only
 from youbencha.errors import YouBenchaError
@@ -271,11 +271,12 @@ async def test_in_text_mode_what_an_answer_claims_changes_nothing(claude: Claude
 @versions(NEWEST, full(OLD), OLDEST)
 async def test_in_text_mode_a_failed_call_is_not_what_its_text_is_about(claude: ClaudeBench) -> None:
     """The script's error is one of the provider; "max turns" would be the agent's own limit."""
-    failed = {"error": {"status": 529, "message": "max turns, invalid api key"}, "times": "forever"}
+    failed = {"error": {"status": 529, "message": f"max turns, invalid api key {API_KEY}"}, "times": "forever"}
     env = {"CLAUDE_CODE_MAX_RETRIES": "0"}
     session = await claude.run(script(bash("true"), failed), config=TEXT, env=env)
     assert (session.result.status, session.codes()) == ("failed", ["CLAUDE_API_ERROR"])
     assert (session.result.errors[0].context or {})["kind"] == "server"
+    assert "invalid api key [REDACTED" in session.result.errors[0].message
 
 
 @versions(NEWEST, full(OLD), OLDEST)
