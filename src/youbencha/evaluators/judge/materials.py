@@ -93,7 +93,9 @@ def _write_task(context: EvaluationContext, path: Path) -> Path | None:
 def _patch(context: EvaluationContext, path: Path) -> Path | None:
     if context.changes is None:
         return None
-    shutil.copyfile(context.changes.patch_file, path)
+    patch = context.changes.patch_file
+    with open_untrusted(patch.parent, patch.name) as source, path.open("xb") as copy:
+        shutil.copyfileobj(source, copy)
     return path
 
 
