@@ -14,7 +14,7 @@ from youbencha.evaluators import EvaluationContext
 from youbencha.events import EvaluatorFinished, Event, EventSink
 from youbencha.files import DIFF_FILE
 from youbencha.log.results import MODELS_OF_A_RUN, EvaluationResult
-from youbencha.trial.agent import end_agent, reclaim, run_agent
+from youbencha.trial.agent import end_agent, reclaim, run_agent, strip_set_uid
 from youbencha.trial.context import Host, TrialContext
 from youbencha.trial.evaluation import evaluate_all
 from youbencha.trial.plan import Plan
@@ -132,6 +132,7 @@ async def compare(context: TrialContext) -> Changes | None:
     record = context.record
     with context.phase("freeze"):
         reclaim(context)
+        await strip_set_uid(context)
         try:
             changes = await start.changes(context.directory.artifacts / DIFF_FILE)
         except (YouBenchaError, OSError) as error:

@@ -29,6 +29,7 @@ from youbencha.workspace.reclaim import (
     remove_planted,
     restore_directory,
     restore_tree,
+    strip_set_uid,
 )
 from youbencha.workspace.trees import remove_tree
 
@@ -81,7 +82,7 @@ class RunDirectory:
         path = path.absolute()
         with writing_to(path):
             _make_root(path.parent)
-            path.mkdir()
+            path.mkdir(mode=_OWNER_ONLY)
             return cls._create(path, cache_dir)
 
     @classmethod
@@ -130,6 +131,7 @@ class RunDirectory:
                 made = self._made[directory]
                 assert made is not None
                 self._made[directory] = restore_directory(directory, made, found)
+            self.path.chmod(_OWNER_ONLY)
             self._reclaim_lock(found)
             self._watch()
             restore_tree(self.modified, found)
@@ -137,6 +139,12 @@ class RunDirectory:
             clean_artifacts(self.artifacts, self._kept, found)
             self._check_private(found)
             self._empty_scratch()
+        return tuple(found)
+
+    def strip_set_uid(self) -> tuple[str, ...]:
+        """Remove set-uid permissions in the tree after programs have run there. Returns descriptions, as `reclaim`."""
+        found: list[str] = []
+        strip_set_uid(self.modified, found)
         return tuple(found)
 
     def __enter__(self) -> Self:
@@ -229,7 +237,7 @@ def _new_directory(root: Path, name: str) -> Path:
     while True:
         path = root / new_run_name(name)
         with suppress(FileExistsError):
-            path.mkdir()
+            path.mkdir(mode=_OWNER_ONLY)
             return path
 
 
