@@ -353,6 +353,25 @@ def test_files_of_an_agent_are_read_in_one_way() -> None:
     assert reading == set(READS_OTHERWISE)
 
 
+STARTS_PROGRAMS = {"process/guard.py", "process/guard_client.py", "process/windows_kernel.py", "workspace/git.py"}
+"""Each without the harness's terminal and its descriptors: `tests/runs/test_run_terminal.py` looks at all of them."""
+
+INSIDE_AN_AGENT = {"adapters/aider/guard.py"}
+_STARTING = ("subprocess.run", "subprocess.Popen", "create_subprocess_exec", "create_subprocess_shell", "os.system")
+_STARTING += ("os.execv", "os.execve", "os.posix_spawn", "CreateProcess")
+
+
+def test_modules_that_start_programs() -> None:
+    starting = {
+        path.relative_to(SOURCE).as_posix()
+        for path in modules()
+        if any(
+            isinstance(node, ast.Call) and ast.unparse(node.func).endswith(_STARTING) for node in ast.walk(parsed(path))
+        )
+    }
+    assert starting == STARTS_PROGRAMS | INSIDE_AN_AGENT
+
+
 MOST_FILES, MOST_LINES = 266, 45_500
 
 
