@@ -75,12 +75,6 @@ async def end_agent(context: TrialContext) -> None:
         context.warn(code, message)
 
 
-async def strip_set_uid(context: TrialContext) -> None:
-    """Remove set-uid permissions in the tree. In a thread, because the tree may be large."""
-    for finding in await asyncio.to_thread(context.directory.strip_set_uid):
-        context.warn("WORKSPACE_TAMPERED", finding)
-
-
 def reclaim(context: TrialContext) -> None:
     """Undo, once, what the agent did outside of its tree, before anything there is used."""
     if context.reclaimed:

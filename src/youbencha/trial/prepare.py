@@ -25,6 +25,7 @@ from youbencha.trial.context import Host, TrialContext
 from youbencha.trial.plan import Plan
 from youbencha.trial.results import ResultFiles, RunRecord
 from youbencha.workspace import Repository, RunDirectory, public_url
+from youbencha.workspace.reclaim import strip_set_uid
 
 if TYPE_CHECKING:
     from youbencha.trial.gateway_session import TrialGateway
@@ -216,6 +217,6 @@ def sandbox_for_evaluators(context: TrialContext) -> SandboxFactory | None:
                 yield EvaluatorSandbox(sandbox, access)
         finally:
             if tree == directory.modified:  # it ran in place, and may have run the agent's programs
-                await asyncio.to_thread(directory.strip_set_uid)
+                await asyncio.to_thread(strip_set_uid, tree)
 
     return opened

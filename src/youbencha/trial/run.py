@@ -14,13 +14,14 @@ from youbencha.evaluators import EvaluationContext
 from youbencha.events import EvaluatorFinished, Event, EventSink
 from youbencha.files import DIFF_FILE
 from youbencha.log.results import MODELS_OF_A_RUN, EvaluationResult
-from youbencha.trial.agent import end_agent, reclaim, run_agent, strip_set_uid
+from youbencha.trial.agent import end_agent, reclaim, run_agent
 from youbencha.trial.context import Host, TrialContext
 from youbencha.trial.evaluation import evaluate_all
 from youbencha.trial.plan import Plan
 from youbencha.trial.prepare import open_trial, sandbox_for_evaluators
 from youbencha.trial.results import TrialResult
 from youbencha.workspace import Changes, Snapshot
+from youbencha.workspace.reclaim import strip_set_uid
 
 _INTERRUPT_TIMEOUT_S = 10.0
 """How long an interrupted trial may take to save what its agent has changed."""
@@ -132,7 +133,8 @@ async def compare(context: TrialContext) -> Changes | None:
     record = context.record
     with context.phase("freeze"):
         reclaim(context)
-        await strip_set_uid(context)
+        if finding := await asyncio.to_thread(strip_set_uid, context.directory.modified):
+            context.warn("WORKSPACE_TAMPERED", finding)
         try:
             changes = await start.changes(context.directory.artifacts / DIFF_FILE)
         except (YouBenchaError, OSError) as error:

@@ -100,39 +100,35 @@ def _named(names: Collection[str]) -> str:
     return ", ".join(shown(name) for name in sorted(names)[:_MOST_NAMED]) + more
 
 
-def strip_set_uid(tree: Path, found: list[str]) -> None:
-    """Remove set-uid and set-gid permissions of files, which would let others run a program as the harness's user."""
-    stripped = []
-    for path, about in _files(tree):
-        if about.st_mode & _SET_ID:
-            with suppress(OSError):  # it belongs to another user
-                _strip(path, about)
-            stripped.append(str(path.relative_to(tree)))
-    if stripped:
-        found.append(f"set-uid or set-gid permissions were removed: {_named(stripped)}")
+def strip_set_uid(tree: Path) -> str | None:
+    """Remove set-uid and set-gid permissions of files: they let others run a program as the harness's user.
+
+    Returns a description of what was removed, if anything was. A directory whose path is too long, or that belongs to
+    another user, is skipped: no one else enters the run directory.
+    """
+    stripped, waiting = [], [tree]
+    while waiting:
+        directory = waiting.pop()
+        with suppress(OSError):
+            make_accessible(directory)
+            with os.scandir(directory) as entries:
+                found = [(Path(entry.path), entry.stat(follow_symlinks=False)) for entry in entries]
+            waiting += [path for path, about in found if stat.S_ISDIR(about.st_mode)]
+            for path, about in found:
+                if stat.S_ISREG(about.st_mode) and about.st_mode & _SET_ID:
+                    _strip(path, about)
+                    stripped.append(str(path.relative_to(tree)))
+    return f"set-uid or set-gid permissions were removed: {_named(stripped)}" if stripped else None
 
 
 def _strip(path: Path, about: os.stat_result) -> None:
-    if about.st_nlink > 1:  # another name of it may be a program of the host: only a copy is changed
-        with open_untrusted(path.parent, path.name) as source, replacing(path) as copy:
-            FileCopies(path.parent, lambda: None).copy(source, os.fspath(copy))
-    path.chmod(stat.S_IMODE(about.st_mode) & ~_SET_ID)
-
-
-def _files(tree: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    waiting = [tree]
-    while waiting:
-        try:
-            make_accessible(directory := waiting.pop())
-            with os.scandir(directory) as entries:
-                for entry in list(entries):
-                    about = entry.stat(follow_symlinks=False)
-                    if stat.S_ISDIR(about.st_mode):
-                        waiting.append(Path(entry.path))
-                    elif stat.S_ISREG(about.st_mode):
-                        yield Path(entry.path), about
-        except OSError:  # its path is too long, or it belongs to another user: no one else enters the run directory
-            continue
+    try:
+        if about.st_nlink > 1:  # another name of it may be a program of the host: only a copy is changed
+            with open_untrusted(path.parent, path.name) as source, replacing(path) as copy:
+                FileCopies(path.parent, lambda: None).copy(source, os.fspath(copy))
+        path.chmod(stat.S_IMODE(about.st_mode) & ~_SET_ID)
+    except OSError:  # it is another user's, or the disk is full
+        path.unlink()
 
 
 def make_accessible(directory: Path) -> None:

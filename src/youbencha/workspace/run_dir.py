@@ -29,7 +29,6 @@ from youbencha.workspace.reclaim import (
     remove_planted,
     restore_directory,
     restore_tree,
-    strip_set_uid,
 )
 from youbencha.workspace.trees import remove_tree
 
@@ -139,12 +138,6 @@ class RunDirectory:
             clean_artifacts(self.artifacts, self._kept, found)
             self._check_private(found)
             self._empty_scratch()
-        return tuple(found)
-
-    def strip_set_uid(self) -> tuple[str, ...]:
-        """Remove set-uid permissions in the tree after programs have run there. Returns descriptions, as `reclaim`."""
-        found: list[str] = []
-        strip_set_uid(self.modified, found)
         return tuple(found)
 
     def __enter__(self) -> Self:
