@@ -230,3 +230,22 @@ async def test_a_judge_runs_in_a_container_too(runs: RunBench, image: str, claud
     assert heard.splitlines()[0] == "0"
     assert "/workspace" in heard
     assert "No such file or directory" in heard
+
+
+async def test_no_set_uid_program_is_left(runs: RunBench, image: str) -> None:
+    """A container has no capabilities, but may set that permission on its files, which belong to the harness's user."""
+    plant = "cp /bin/busybox {0} 2>/dev/null || cp /bin/sh {0}; chmod 6755 {0}"
+    capability = "python3 -c \"import os; os.setxattr('shell', 'security.capability', bytes(20))\" && touch capable"
+    in_place = {"name": "command", "config": {"command": plant.format("again"), "shell": True, "copy": False}}
+    agent = runs.program(f"{plant.format('shell')}; {capability}; ls -l shell")
+    done = await runs.run(
+        agent, sandbox={"type": "docker", "image": image}, env=PLACES, evaluators=[in_place], timeout=60_000
+    )
+    assert "rws" in (next((done.artifacts).glob("*-logs/terminal-output-*.log"))).read_text()  # it was one
+    assert {name: oct((done.tree / name).stat().st_mode & 0o7777) for name in ("shell", "again")} == {
+        "shell": "0o755",
+        "again": "0o755",
+    }
+    assert not (done.tree / "capable").exists()
+    assert "set-uid or set-gid permissions were removed: shell" in done.bundle.model_dump_json()
+    assert done.artifacts.parent.stat().st_mode & 0o777 == 0o700

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import RESULTS_FILE
+from youbencha.files import RESULTS_FILE, read_regular
 from youbencha.text import UNKNOWN
 from youbencha.workspace.run_dir import ARTIFACTS, run_started_at
 
@@ -107,14 +107,11 @@ def _run(path: Path) -> RunLocation | None:
 
 def _document(file: Path) -> dict[str, Any]:
     try:
-        size = file.stat().st_size
-        if size > LARGEST_RESULTS:
-            raise _invalid(file, f"it has {size:,} bytes, and {LARGEST_RESULTS:,} is the most that is read")
-        text = file.read_bytes().decode("utf-8-sig")
+        text = read_regular(file, LARGEST_RESULTS).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise _invalid(file, f"it is not UTF-8 text (byte {error.start})") from error
     except OSError as error:
-        raise _not_found(f"Cannot read {file}: {error.strerror}.") from error
+        raise _not_found(f"{file} {error.strerror}.") from error
     if not text.strip():
         raise _invalid(file, "it is empty")
     try:

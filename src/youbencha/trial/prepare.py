@@ -25,6 +25,7 @@ from youbencha.trial.context import Host, TrialContext
 from youbencha.trial.plan import Plan
 from youbencha.trial.results import ResultFiles, RunRecord
 from youbencha.workspace import Repository, RunDirectory, public_url
+from youbencha.workspace.reclaim import strip_set_uid
 
 if TYPE_CHECKING:
     from youbencha.trial.gateway_session import TrialGateway
@@ -201,17 +202,21 @@ def sandbox_for_evaluators(context: TrialContext) -> SandboxFactory | None:
         from youbencha.sandbox.docker.sandbox import open_docker_sandbox
 
         network: Network = "open" if spec.network == "open" else "gateway" if gateway else "none"
-        async with open_docker_sandbox(
-            spec.model_copy(update={"network": network}),
-            workspace=tree,
-            scratch=directory.new_scratch(),
-            run_id=directory.path.name,
-            on_event=context.on_event,
-            cache_dir=context.host.cache_dir,
-        ) as sandbox:
-            access = None
-            if context.gateway is not None and gateway is not None:
-                access = await context.gateway.expose_in(sandbox, gateway)
-            yield EvaluatorSandbox(sandbox, access)
+        try:
+            async with open_docker_sandbox(
+                spec.model_copy(update={"network": network}),
+                workspace=tree,
+                scratch=directory.new_scratch(),
+                run_id=directory.path.name,
+                on_event=context.on_event,
+                cache_dir=context.host.cache_dir,
+            ) as sandbox:
+                access = None
+                if context.gateway is not None and gateway is not None:
+                    access = await context.gateway.expose_in(sandbox, gateway)
+                yield EvaluatorSandbox(sandbox, access)
+        finally:
+            if tree == directory.modified:  # it ran in place, and may have run the agent's programs
+                await asyncio.to_thread(strip_set_uid, tree)
 
     return opened

@@ -21,6 +21,7 @@ from youbencha.trial.plan import Plan
 from youbencha.trial.prepare import open_trial, sandbox_for_evaluators
 from youbencha.trial.results import TrialResult
 from youbencha.workspace import Changes, Snapshot
+from youbencha.workspace.reclaim import strip_set_uid
 
 _INTERRUPT_TIMEOUT_S = 10.0
 """How long an interrupted trial may take to save what its agent has changed."""
@@ -135,6 +136,8 @@ async def compare(context: TrialContext) -> Changes | None:
     record = context.record
     with context.phase("freeze"):
         reclaim(context)
+        if finding := await asyncio.to_thread(strip_set_uid, context.directory.modified):
+            context.warn("WORKSPACE_TAMPERED", finding)
         try:
             changes = await start.changes(context.directory.artifacts / DIFF_FILE)
         except (YouBenchaError, OSError) as error:

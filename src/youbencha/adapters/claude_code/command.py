@@ -24,11 +24,13 @@ from youbencha.adapters.claude_code.versions import (
 from youbencha.adapters.cli_agent import AgentCli, Invocation, codes, fits_argument
 from youbencha.adapters.cli_agent.locate import unknown_version
 from youbencha.errors import Problem
+from youbencha.files import PathNotAllowed, read_confined, read_regular
 from youbencha.gateway.api import GatewayAccess
 from youbencha.process import Command, Input
 from youbencha.sandbox.base import Sandbox
 
 ClaudeInvocation = Invocation[ClaudeCodeConfig]
+_LARGEST_SETTINGS = 1024 * 1024
 _CHOOSES_SESSION = frozenset({"--session-id", "--resume", "-r", "--continue", "-c"})
 
 
@@ -346,10 +348,17 @@ def given_settings(extra_args: Sequence[str], workspace: Path) -> dict[str, Any]
         return {}
     try:
         text = values[-1]
-        read = json.loads(text if text.lstrip().startswith("{") else (workspace / text).read_bytes())
-    except (OSError, ValueError):
+        read = json.loads(text if text.lstrip().startswith("{") else _settings_file(workspace, text))
+    except (OSError, ValueError, PathNotAllowed):
         return {}
     return read if isinstance(read, dict) else {}
+
+
+def _settings_file(workspace: Path, name: str) -> bytes:
+    """The user's file, or one of the repository, which must not be a link to a file of the user."""
+    if Path(name).is_absolute():
+        return read_regular(Path(name), _LARGEST_SETTINGS)
+    return read_confined(workspace, name, _LARGEST_SETTINGS)
 
 
 def with_shared_files(config: ClaudeCodeConfig, sandbox: Sandbox) -> ClaudeCodeConfig:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -21,6 +22,7 @@ from youbencha.adapters.claude_code.own_files import config_dir, host_environmen
 from youbencha.adapters.cli_agent.stream import OutputReader
 from youbencha.control.stream_json import ClaudeStreamReader
 from youbencha.events import Event, EventSink, RequestRetried
+from youbencha.files import open_untrusted
 from youbencha.process import Command, Redactor
 
 _UNAUTHORIZED = 401
@@ -146,37 +148,40 @@ async def watch_debug_log(
     printed: Path | None = None,
 ) -> None:
     """Call `on_rejected` each time the key is rejected, until cancelled. `printed`: a file with the printed log."""
-    shared = _Tail(printed or _shared_log(env, cwd), from_end=True)
+    root, name = (printed.parent, printed.name) if printed else _shared_log(env, cwd)
+    shared = await asyncio.to_thread(_Tail, root, name, from_end=True)
     own: _Tail | None = None
     base = config_dir(env)
     while True:
         await asyncio.sleep(_LOOK_EVERY_S)
         session = session_id()
         if own is None and session and base:
-            own = _Tail(base / "debug" / f"{session}.txt")
-        for _ in range(sum(tail.rejections() for tail in (shared, own) if tail)):
-            on_rejected()
+            own = _Tail(base, f"debug/{session}.txt")
+        for tail in filter(None, (shared, own)):
+            for _ in range(await asyncio.to_thread(tail.rejections)):
+                on_rejected()
 
 
 class _Tail:
-    """A growing file. Each part is read once: a debug log has megabytes, and reading blocks the event loop."""
+    """A growing file. Each part is read once: a debug log has megabytes."""
 
-    def __init__(self, path: Path, *, from_end: bool = False) -> None:
-        self._path = path
-        self._offset = path.stat().st_size if from_end and path.is_file() else 0
+    def __init__(self, root: Path, name: str, *, from_end: bool = False) -> None:
+        self._root, self._name = root, name
+        self._offset = 0
         self._unfinished = b""
+        if from_end:
+            with contextlib.suppress(OSError), open_untrusted(root, name) as file:
+                self._offset = file.seek(0, os.SEEK_END)
 
     def rejections(self) -> int:
         """How many attempts were rejected since the last call."""
         try:
-            if not self._path.is_file():  # does not exist yet, or is a pipe, which would block
-                return 0
-            with self._path.open("rb") as file:
-                if self._path.stat().st_size < self._offset:
+            with open_untrusted(self._root, self._name) as file:
+                if file.seek(0, os.SEEK_END) < self._offset:
                     self._offset = 0  # the file was truncated
                 file.seek(self._offset)
-                new = file.read(_LONGEST_READ)
-        except OSError:  # not readable, or removed
+                new = file.read(_LONGEST_READ) or b""
+        except OSError:  # does not exist yet, or is not a regular file
             return 0
         self._offset += len(new)
         text = self._unfinished + new
@@ -188,9 +193,12 @@ class _Tail:
         return max(kinds.values(), default=0)
 
 
-def _shared_log(env: Mapping[str, str], cwd: Path) -> Path:
-    """The log of 1.0.x: one file for each working directory, which earlier sessions may have written to."""
+def _shared_log(env: Mapping[str, str], cwd: Path) -> tuple[Path, str]:
+    """The log of 1.0.x: one file for each working directory, which earlier sessions may have written to.
+
+    Returns the directory that it is below, and its path in there.
+    """
     given = env.get("XDG_STATE_HOME")
     state = Path(given) if given else Path(env.get("HOME", "/")) / ".local" / "state"
     slug = re.sub(r"[^A-Za-z0-9]", "-", str(cwd))
-    return state / "claude-cli-nodejs" / slug / "debug-logs" / "debug.txt"
+    return state, f"claude-cli-nodejs/{slug}/debug-logs/debug.txt"

@@ -18,6 +18,7 @@ from pathlib import Path
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import CheckCancelled, EvaluationContext, printable
 from youbencha.evaluators.judge.config import Assertion
+from youbencha.files import open_untrusted
 from youbencha.workspace.trees import CANNOT_BE_HERE, FileCopies, copy_tree
 
 SUFFIX = ".judged"
@@ -107,7 +108,9 @@ def _write_log(context: EvaluationContext, path: Path) -> Path | None:
 def _patch(context: EvaluationContext, path: Path) -> Path | None:
     if context.changes is None:
         return None
-    shutil.copyfile(context.changes.patch_file, path)
+    patch = context.changes.patch_file
+    with open_untrusted(patch.parent, patch.name) as source, path.open("xb") as copy:
+        shutil.copyfileobj(source, copy)
     return path
 
 
@@ -159,7 +162,8 @@ def _copy_history(git: Path, copy: Path, files: FileCopies) -> None:
         target = copy / file.relative_to(git)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            files.copy(os.fspath(file), os.fspath(target), file.lstat())
+            with open_untrusted(git, str(file.relative_to(git))) as source:
+                files.copy(source, os.fspath(target))
         except OSError as error:
             if error.errno not in CANNOT_BE_HERE:
                 raise
