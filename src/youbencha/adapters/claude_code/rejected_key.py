@@ -1,8 +1,7 @@
-"""Notice that the model's API rejected the key, and stop the run: the CLI would retry for three minutes.
+"""Notice failed calls to the model, and stop the run if the key was rejected: the CLI would retry for three minutes.
 
-From 2.1.77 on, the output has an event for each failed request. Older versions, and all versions in text mode, try a
-wrong key ten times without output; their debug log has the first answer after at most a second. (2.1.19 does not log
-it, and is not stopped early.)
+From 2.1.77 on, the output has an event for each failed request. Older versions, and all versions in text mode, try
+ten times without output; their debug log has the first answer after at most a second. (2.1.19 does not log it.)
 """
 
 from __future__ import annotations
@@ -11,8 +10,9 @@ import asyncio
 import contextlib
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from youbencha.adapters.claude_code.command import ClaudeInvocation, session_id_of
 from youbencha.adapters.claude_code.config import CLAUDE, credentials_given
@@ -23,6 +23,15 @@ from youbencha.events import Event, EventSink, RequestRetried
 from youbencha.process import Command, Redactor
 
 _UNAUTHORIZED = 401
+
+
+class LoggedCall(NamedTuple):
+    """A call to the model in the debug log."""
+
+    kind: bytes | None
+    """How its failure was logged; None if the model answered."""
+    status: int | None
+    """HTTP status of a failure; None without an answer."""
 
 
 class KeyWatch(OutputReader):
@@ -45,6 +54,13 @@ class KeyWatch(OutputReader):
     def on_event(self, event: Event) -> None:
         if isinstance(event, RequestRetried) and event.status == _UNAUTHORIZED:
             self.on_rejected_key()
+
+    def on_logged_call(self, call: LoggedCall) -> None:
+        """Note a call that the debug log shows. For a rejected key, there is `on_rejected_key`."""
+        if call.kind is None:
+            self.recorder.answered()
+        elif call.status != _UNAUTHORIZED:
+            self._handle(RequestRetried(attempt=None, status=call.status, reason=None, delay_ms=None))
 
     def on_rejected_key(self) -> None:
         if self._rejections_allowed:
@@ -70,7 +86,13 @@ async def debug_log_watched(watch: KeyWatch, invocation: ClaudeInvocation, comma
     sandbox, given_id = invocation.context.sandbox, session_id_of(invocation)
     env, cwd = host_environment(sandbox, command.env), Path(sandbox.inside(command.cwd))
     watching = asyncio.create_task(
-        watch_debug_log(lambda: given_id or watch.recorder.session_id, watch.on_rejected_key, env=env, cwd=cwd)
+        watch_debug_log(
+            lambda: given_id or watch.recorder.session_id,
+            watch.on_rejected_key,
+            on_call=watch.on_logged_call,
+            env=env,
+            cwd=cwd,
+        )
     )
     try:
         yield
@@ -104,18 +126,26 @@ _LONGEST_READ = 1024 * 1024
 _LONGEST_START = 256
 """How much of the start of a line is needed to recognise it."""
 
-_REJECTED = re.compile(
-    rb"^(?:\d{4}-\d\d-\d\dT[\d:.]+Z )?\[ERROR\] "
-    rb"(?:(?P<kind>Error streaming|API error)"
-    rb"(?:, falling back to non-streaming mode:| \(attempt \d+/\d+\): 401)) 401 \{",
+_CALL = re.compile(
+    rb"^(?:\d{4}-\d\d-\d\dT[\d:.]+Z )?(?:\[ERROR\] "
+    rb"(?P<kind>Error streaming|API error)"
+    rb"(?:, falling back to non-streaming mode:| \(attempt \d+/\d+\): (?:\d{3}|undefined)) "
+    rb"(?:(?P<status>\d{3}) \{|Connection error)"
+    rb"|\[DEBUG\] (?:Stream started - received first chunk|executePreToolHooks called for tool))",
     re.MULTILINE,
 )
+"""A call that failed, or an answer: its first chunk, or the tool that it calls."""
 
 
 async def watch_debug_log(
-    session_id: Callable[[], str | None], on_rejected: Callable[[], None], *, env: Mapping[str, str], cwd: Path
+    session_id: Callable[[], str | None],
+    on_rejected: Callable[[], None],
+    *,
+    on_call: Callable[[LoggedCall], object] = lambda _: None,
+    env: Mapping[str, str],
+    cwd: Path,
 ) -> None:
-    """Call `on_rejected` each time the key is rejected, until cancelled."""
+    """Call `on_call` with each call to the model, and `on_rejected` each time the key is rejected, until cancelled."""
     shared = _Tail(_shared_log(env, cwd), from_end=True)
     own: _Tail | None = None
     base = config_dir(env)
@@ -124,7 +154,10 @@ async def watch_debug_log(
         session = session_id()
         if own is None and session and base:
             own = _Tail(base / "debug" / f"{session}.txt")
-        for _ in range(sum(tail.rejections() for tail in (shared, own) if tail)):
+        calls = [call for tail in (shared, own) if tail for call in tail.calls()]
+        for call in calls:
+            on_call(call)
+        for _ in range(rejections(calls)):
             on_rejected()
 
 
@@ -136,26 +169,32 @@ class _Tail:
         self._offset = path.stat().st_size if from_end and path.is_file() else 0
         self._unfinished = b""
 
-    def rejections(self) -> int:
-        """How many attempts were rejected since the last call."""
+    def calls(self) -> list[LoggedCall]:
+        """The calls to the model that were logged since the last time."""
         try:
             if not self._path.is_file():  # does not exist yet, or is a pipe, which would block
-                return 0
+                return []
             with self._path.open("rb") as file:
                 if self._path.stat().st_size < self._offset:
                     self._offset = 0  # the file was truncated
                 file.seek(self._offset)
                 new = file.read(_LONGEST_READ)
         except OSError:  # not readable, or removed
-            return 0
+            return []
         self._offset += len(new)
         text = self._unfinished + new
         whole = text.rfind(b"\n") + 1
         # An unfinished line is kept until the rest arrives; the start of a long one is enough.
         self._unfinished = text[whole:][:_LONGEST_START]
-        kinds = Counter(match["kind"] for match in _REJECTED.finditer(text[:whole]))
-        # One attempt may be logged twice, once as a failed stream and once with its number.
-        return max(kinds.values(), default=0)
+        return [
+            LoggedCall(match["kind"], int(match["status"]) if match["status"] else None)
+            for match in _CALL.finditer(text[:whole])
+        ]
+
+
+def rejections(calls: Iterable[LoggedCall]) -> int:
+    """How often the key was rejected. One attempt may be logged twice: as a failed stream, and with its number."""
+    return max(Counter(call.kind for call in calls if call.status == _UNAUTHORIZED).values(), default=0)
 
 
 def _shared_log(env: Mapping[str, str], cwd: Path) -> Path:

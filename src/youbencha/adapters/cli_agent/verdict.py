@@ -48,8 +48,6 @@ class VerdictRules(NamedTuple):
     plain_errors: Literal["without_events", "after_failed_exit"] = "without_events"
     """When plain text is searched for a cause: if events were expected and there are none, whatever the exit code, or
     if the exit code is a failure, even if plain text is its answer."""
-    reports_usage_live: bool = False
-    """It reports the tokens of each call: a session without tokens had no answer."""
     compares_models: bool = False
     """It names its model at the start: if answers name another one, that is a fallback."""
 
@@ -169,16 +167,13 @@ class _Explanation:
         )
 
     def unanswered(self) -> tuple[ErrorRecord, ...]:
-        """Explain a timeout during which every call to the model failed: it measures the provider, not the agent."""
-        facts = self._ending.facts
-        answered = facts.usage is not None and facts.usage.tokens.input is not None
-        if not self._rules.reports_usage_live or not facts.retries or answered:
+        """Explain a timeout while calls to the model kept failing: it measures the provider, not the agent."""
+        last = self._ending.facts.unanswered
+        if last is None:
             return ()
-        last = facts.retries[-1]
         evidence = FailureEvidence(text="", kind=last.reason, status=last.status)
         record = self._by_cause(find_cause(evidence, self._rules.causes) or UNKNOWN_FAILURE, evidence)
-        calls = plural(sum(retry.times for retry in facts.retries), "call")
-        message = f"Until its time was up, no call to the model was answered ({calls} failed). {record.message}"
+        message = f"Calls to the model failed until the time was up. {record.message}"
         context = {**(record.context or {}), "unanswered": True}
         return (record.model_copy(update={"message": message, "context": context}),)
 
