@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 from youbencha.errors import YouBenchaError
+from youbencha.process.disks import Disks
 from youbencha.process.model import Command, Exit, Input, Limits, OutputSource, ProcessResult, Running, Started, System
 from youbencha.process.output import Capture, LineSink
 from youbencha.process.redact import Redactor
 
 _POLL_S = (0.002, 0.025)
 """How long to wait for more output: right after some came, and at most while none comes."""
+_DISK_EVERY_S = 0.1
 _KILL_MARGINS_S = (0.25, 0.15)
 """How long to wait beyond the grace time for the system to end the tree, and then for the last resort."""
 
@@ -38,13 +40,16 @@ async def run(
     stop: asyncio.Event | None = None,
     also: Sequence[OutputSource] = (),
     system: System | None = None,
+    disks: Disks | None = None,
 ) -> ProcessResult:
     """Run a program; return when it and all its descendants are gone.
 
     `on_line` gets each line of standard output as it arrives, secrets masked; `stop` ends the program early. `also` is
-    read as if the program had written it. If this call is cancelled, the program is ended first.
+    read as if the program had written it. If this call is cancelled, the program is ended first. `disks`: those that
+    the program writes to, if its command does not show them.
     """
     limits = limits or Limits()
+    disks = disks or Disks.of_program(command.cwd, command.env)
     with _open_log(log_file) as log:
         capture = Capture(
             redactor=redactor or Redactor(),
@@ -60,7 +65,7 @@ async def run(
             with contextlib.closing(running):
                 if on_start and running.pid is not None:
                     on_start(Started(running.pid, command.argv[0]))
-                ending = await _Supervision(running, capture, limits, stop, also).finish()
+                ending = await _Supervision(running, capture, limits, stop, also, disks).finish()
                 skipped = sum(source.skipped_bytes for source in running.sources)
         took_s = time.monotonic() - started
         if ending.exit.by_itself:  # without the time spent waiting for processes that it left running
@@ -76,6 +81,7 @@ async def run(
             started_at=started_at,
             ended_at=started_at + took_s,
             duration_s=took_s,
+            disk_full=ending.disk_full,
             log_error=capture.log_error,
         )
 
@@ -130,22 +136,28 @@ class _Supervision:
         limits: Limits,
         stop: asyncio.Event | None,
         also: Sequence[OutputSource],
+        disks: Disks,
     ) -> None:
         self._running = running
         self._sources = (*running.sources, *also)
         self._capture = capture
         self._limits = limits
         self._stop = stop
+        self._disks = disks
         self._started = time.monotonic()
         self.timed_out = False
         self.stopped = False
+        self.disk_full: Path | None = None
         self.exit = Exit(code=None, signal=None, lifetime_s=0.0)
 
     async def finish(self) -> _Supervision:
         reading = asyncio.create_task(self._read_until_cancelled())
+        watching = asyncio.create_task(self._watch_disks())
         try:
             self.exit = await self._await_exit(reading)
         finally:
+            watching.cancel()
+            self.disk_full = self.disk_full or self._disks.full()
             reading.cancel()
             await asyncio.wait({reading})
             if reading.cancelled():
@@ -197,6 +209,11 @@ class _Supervision:
             else:
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, _POLL_S[1])
+
+    async def _watch_disks(self) -> None:
+        while self.disk_full is None:
+            self.disk_full = self._disks.full()
+            await asyncio.sleep(_DISK_EVERY_S)
 
     def _read_once(self) -> bool:
         got_something = False

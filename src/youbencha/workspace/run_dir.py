@@ -30,6 +30,7 @@ from youbencha.workspace.reclaim import (
     restore_directory,
     restore_tree,
 )
+from youbencha.workspace.reserve import Reserve
 from youbencha.workspace.trees import remove_tree
 
 ARTIFACTS, LOCK, PRIVATE_PARENT = "artifacts", ".lock", "private_parent"
@@ -63,6 +64,7 @@ class RunDirectory:
         self._made: dict[Path, Identity | None] = {}
         self._kept: frozenset[str] = frozenset()
         self._private_state: State | None = None
+        self._reserve: Reserve | None = None
 
     @classmethod
     def create(cls, root: Path, name: str | None = None, *, cache_dir: Path | None = None) -> Self:
@@ -110,7 +112,9 @@ class RunDirectory:
         return made
 
     def hand_over(self) -> None:
-        """Remember the state of the run right before the agent starts, for `reclaim`."""
+        """Remember the state of the run right before the agent starts, and set aside room for its results."""
+        with writing_to(self.path):
+            self._reserve = Reserve((self.path, self.private.parent))
         self._kept = frozenset(os.listdir(self.artifacts))  # noqa: PTH208 - only the names are wanted
         self._private_state = state_of(self.private)
 
@@ -122,6 +126,7 @@ class RunDirectory:
         descriptions of what was repaired: usually nothing.
         """
         found: list[str] = []
+        self._release()
         with writing_to(self.path):
             if not self.path.parent.is_dir():
                 remove_tree(self.path.parent)
@@ -149,6 +154,7 @@ class RunDirectory:
 
     def close(self) -> None:
         """Remove the private directories and unlock the run."""
+        self._release()
         with suppress(YouBenchaError):  # what cannot be removed from the cache does not affect the run
             for directory in (self.private, *self._scratch):
                 remove_tree(directory)
@@ -166,6 +172,10 @@ class RunDirectory:
         """Close the run and remove all of it, because nothing ran."""
         self.close()
         remove_tree(self.path)
+
+    def _release(self) -> None:
+        if self._reserve is not None:
+            self._reserve.release()
 
     def _hold(self) -> bool:
         """Take the lock. Return False if another process holds it."""

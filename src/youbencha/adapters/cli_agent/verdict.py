@@ -83,6 +83,11 @@ class RunEnding(NamedTuple):
         return self.process.exit.breach
 
     @property
+    def broken_by_host(self) -> bool:
+        """Whether something around the agent failed, and it did not exceed its own limits."""
+        return self.breach is None and bool(self.process.disk_full or self.process.exit.ended_from_outside)
+
+    @property
     def duration_ms(self) -> int:
         return round(self.process.duration_s * 1000)
 
@@ -126,6 +131,8 @@ def judge(kind: AgentKind, ending: RunEnding, rules: VerdictRules, *, at: str) -
 
 
 def _status(ending: RunEnding, rules: VerdictRules) -> Status:
+    if ending.broken_by_host:
+        return "failed"
     if ending.process.timed_out:
         return "timeout"
     if ending.key_rejected or not (ending.finished_before_stop if ending.process.stopped else ending.good_exit):
@@ -154,7 +161,8 @@ class _Explanation:
     def reason(self) -> ErrorRecord:
         """Return the first explanation that applies."""
         return (
-            self._timeout()
+            self._broken_by_host()
+            or self._timeout()
             or self._rejected_key()
             or self._unresponsive()
             or self._stopped()
@@ -176,6 +184,19 @@ class _Explanation:
         message = f"Calls to the model failed until the time was up. {record.message}"
         context = {**(record.context or {}), "unanswered": True}
         return (record.model_copy(update={"message": message, "context": context}),)
+
+    def _broken_by_host(self) -> ErrorRecord | None:
+        process = self._ending.process
+        if not self._ending.broken_by_host:
+            return None
+        if process.disk_full:
+            message = f"The disk with {process.disk_full} was full while {self._kind.title} ran: output may be lost."
+            return self._record(codes.DISK_FULL, message, "Free some disk space, and run it again.")
+        return self._record(
+            codes.SANDBOX_LOST,
+            f"{self._kind.title} was ended from outside: {process.exit.ended_from_outside}.",
+            "Neither the agent nor youBencha did this. See the engine's log, and run it again.",
+        )
 
     def _timeout(self) -> ErrorRecord | None:
         ending = self._ending

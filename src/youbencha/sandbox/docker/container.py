@@ -170,13 +170,13 @@ class Container:
             await asyncio.sleep(_CHECK_EVERY_S)
         return None
 
-    async def until_larger_than(self, limit: int) -> None:
-        """Return when more than this was written to the image's files. Polled rarely, because counting is expensive."""
+    async def until_larger_than(self, limit: int) -> bool:
+        """Return True when more than this was written to the image's files. Counting is expensive, so polled rarely."""
         while True:
             await asyncio.sleep(_SIZE_EVERY_S)
             answer = await self._engine.inspect(self.name, size=True)
             if int((answer or {}).get("SizeRw") or 0) > limit:
-                return
+                return True
 
     def remove_soon(self) -> None:
         """Begin to remove it, without waiting. May be called again."""

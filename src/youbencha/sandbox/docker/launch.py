@@ -14,16 +14,18 @@ from youbencha.errors import YouBenchaError
 from youbencha.process import Command, Exit, LimitHit, Limits, OutputSource
 from youbencha.process.model import signal_name
 from youbencha.process.program import start_error, unusable_text
-from youbencha.process.streams import open_spools, open_stdin
+from youbencha.process.streams import Spool, open_spools, open_stdin
 from youbencha.sandbox.base import GATEWAY_PORT
 from youbencha.sandbox.docker.channel import ExitReport, InitChannel, StartFailure, StartOrder
 from youbencha.sandbox.docker.container import Container, ContainerContext
-from youbencha.sandbox.docker.disk import FileId, file_id
+from youbencha.sandbox.docker.engine import EngineError
 
 if TYPE_CHECKING:
     from youbencha.spec.sandbox import SandboxSpec
 
 _CHECK_EVERY_S = 0.5
+_STOPPED = "its container was stopped"
+_KILLED = "its container was killed or removed, or the container engine stopped"
 _PROGRAM_STEPS = {"exec", "cwd"}
 """Steps of the init program that fail because of the command."""
 _LOADERS = {"ld-linux": "glibc", "ld-musl": "musl"}
@@ -57,19 +59,18 @@ class ContainerRunning:
         container: Container,
         channel: InitChannel,
         spec: SandboxSpec,
-        sources: tuple[OutputSource, ...],
-        output_files: frozenset[FileId],
+        spools: tuple[Spool, ...],
     ) -> None:
         self.pid = channel.pid
-        self.sources = sources
-        self.output_files = output_files
-        """Files of the harness that the program has open."""
+        self.sources: tuple[OutputSource, ...] = spools
+        self.spools = spools
         self._container = container
         self._channel = channel
         self._spec = spec
         self._started = time.monotonic()
         self._asked = False
         self._disk_full = False
+        self._outside: str | None = None
         self._closed = False
         self.limit_touched: LimitHit | None = None
         """A limit that a process in the container reached without ending the program."""
@@ -89,6 +90,11 @@ class ContainerRunning:
 
     def end_for_disk(self) -> None:
         self._disk_full = True
+        self._channel.end()
+
+    def give_up(self, reason: str) -> None:
+        """End the program because its limits can no longer be enforced."""
+        self._outside = reason
         self._channel.end()
 
     async def kill(self) -> None:
@@ -119,23 +125,30 @@ class ContainerRunning:
             by_itself=ended.by_itself,
             leftovers=ended.leftovers,
             breach=self._breached_disk or (limit if breached else None),
+            ended_from_outside=self._outside or (None if self._ended_by_us or ended.by_itself else _STOPPED),
             cpu_s=ended.cpu_s,
             peak_rss_bytes=ended.peak_rss_bytes,
         )
 
     async def _lost(self) -> Exit:
         """The result without a report: process 1 itself was killed, by the engine or for lack of memory."""
-        state = None if self._asked else await self._container.state_when_stopped()
+        state = None
+        with contextlib.suppress(EngineError):  # it may have stopped, too
+            state = None if self._asked else await self._container.state_when_stopped()
+            await self._container.removed()
         out_of_memory = bool((state or {}).get("OOMKilled"))
-        await self._container.removed()
         return Exit(
             code=None,
             signal="SIGKILL",
             signal_number=int(signal.SIGKILL),
             lifetime_s=time.monotonic() - self._started,
             breach=self._breached_disk or (self._memory if out_of_memory else None),
-            guard_lost=not (self._asked or self._disk_full or out_of_memory),
+            ended_from_outside=self._outside or (None if self._ended_by_us or out_of_memory else _KILLED),
         )
+
+    @property
+    def _ended_by_us(self) -> bool:
+        return self._asked or self._disk_full
 
     @property
     def _memory(self) -> LimitHit:
@@ -184,13 +197,12 @@ class ContainerSystem:
                     on_failure.callback(spool.close)
                 fds = (stdin.fileno(), *(spool.writer for spool in spools))
                 await self._start(channel, order, fds)
-            output_files = frozenset(file_id(os.fstat(spool.writer)) for spool in spools)
             for spool in spools:
                 spool.close_writer()
             if failure := await self._started(channel):
                 raise explain(failure, command)
             on_failure.pop_all()
-        running = ContainerRunning(self._container, channel, self._context.spec, spools, output_files)
+        running = ContainerRunning(self._container, channel, self._context.spec, spools)
         self.has_started.set_result(running)
         return running
 

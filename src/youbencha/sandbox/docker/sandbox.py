@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import tempfile
 import uuid
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
@@ -19,7 +20,7 @@ from youbencha.sandbox.docker import ownership
 from youbencha.sandbox.docker.channel import SocketDir, init_program
 from youbencha.sandbox.docker.container import Container, ContainerContext
 from youbencha.sandbox.docker.disk import DiskWatch
-from youbencha.sandbox.docker.engine import connect
+from youbencha.sandbox.docker.engine import EngineError, connect
 from youbencha.sandbox.docker.image import (
     USER_NAME,
     Image,
@@ -72,7 +73,8 @@ async def open_docker_sandbox(
                     await _finish(make_volume_holder(engine, image.id, name, labels))
                 yield sandbox
             finally:
-                await _finish(sandbox.freeze())
+                with contextlib.suppress(YouBenchaError):  # what is left ends with this process, and is removed later
+                    await _finish(sandbox.freeze())
 
 
 def _make_mounts(workspace: Path, scratch: Path, image: Image) -> Mounts:
@@ -145,16 +147,19 @@ class DockerSandbox:
 
     async def run(self, command: Command, **options: Unpack[RunOptions]) -> ProcessResult:
         from youbencha.process import run
+        from youbencha.process.disks import Disks
 
         container = self._new_container()
         system = ContainerSystem(self.context, container, self.context.socket_dir.new_channel())
         disk = DiskWatch(self.context.mounts.writable(), self.context.spec.disk, own=self.context.scratch)
         watching = asyncio.create_task(self._watch_disk(disk, system, container))
+        disks = Disks((*self.context.mounts.writable(), Path(tempfile.gettempdir())))
         try:
-            result = await run(command, system=system, **options)
+            result = await run(command, system=system, disks=disks, **options)
         finally:
             watching.cancel()
-            await container.removed()
+            with contextlib.suppress(EngineError):  # `freeze` tries again
+                await container.removed()
         if watching.done() and not watching.cancelled():
             watching.result()  # a failed watch must not go unnoticed
         if limit_touched := system.has_started.result().limit_touched:
@@ -193,14 +198,17 @@ class DockerSandbox:
 
     async def _watch_disk(self, disk: DiskWatch, system: ContainerSystem, container: Container) -> None:
         running = await system.has_started
-        watches = {asyncio.create_task(disk.until_exceeded(running.pid, running.output_files))}
+        watches = {asyncio.create_task(disk.until_exceeded(running.pid, running.spools))}
         if self.context.spec.writable:
             watches.add(asyncio.create_task(container.until_larger_than(self.context.spec.disk)))
         try:
             done, _ = await asyncio.wait(watches, return_when=asyncio.FIRST_COMPLETED)
+            if all(each.result() for each in done):
+                running.end_for_disk()
+            else:
+                running.give_up("the disk is full")
+        except EngineError as error:
+            running.give_up(error.message)
         finally:
             for each in watches:
                 each.cancel()
-        for each in done:
-            each.result()
-        running.end_for_disk()
