@@ -94,8 +94,9 @@ class Spool:
 
     @property
     def excess_bytes(self) -> int:
-        """Disk space beyond that for unread output: a program can also reserve space in the file without writing."""
-        return max(0, os.fstat(self._reader).st_blocks * _BLOCK - self._ceiling)
+        """Disk space that the program reserved in the file without writing; a file system may reserve some, too."""
+        about = os.fstat(self._reader)
+        return max(0, about.st_blocks * _BLOCK - max(0, about.st_size - self._freed) - self._ceiling)
 
     def close_writer(self) -> None:
         if self.writer >= 0:

@@ -52,6 +52,7 @@ class DiskWatch:
         while True:
             await asyncio.sleep(_CHECK_EVERY_S)
             free = self._free()
+            self._at_last_count = [max(pair) for pair in zip(self._at_last_count, free, strict=True)]
             full = any(each.full for each in free)
             if full or self._lost_much(free) or self._counted + _excess(outputs) > self._limit:
                 self._counted = await asyncio.to_thread(self.written, pid, outputs)
