@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 from engine_proxy import EngineProxy
-from run_bench import PATIENCE_S, RunBench
+from run_bench import PATIENCE_S, Outcome, RunBench
 
 from docker_engine import Engine
-from youbencha.log.results import ResultsBundle
+from small_disk import MIB, small_disk
 
 BEGUN = "echo begun > begun.txt; "
+PLACES = {name: os.environ[name] for name in ("DOCKER_HOST",) if name in os.environ}
 UNTIL_TOLD = BEGUN + "until [ -e go ]; do sleep 0.05; done; echo done > done.txt"
+
+
+def assert_invalid(done: Outcome, name: str, reason: str = "") -> None:
+    """Its results are complete, and say that the agent was not measured."""
+    assert done.bundle.execution.complete
+    outcome = done.bundle.outcome
+    assert outcome is not None
+    assert (outcome.name, outcome.valid) == (name, False), outcome.reason
+    assert reason in outcome.reason
+    assert (done.artifacts / "report.md").is_file()
 
 
 class Scene:
@@ -95,8 +107,50 @@ async def test_a_container_or_an_engine_that_is_taken_away(
         await happens(scene)
         done = await run
     assert done.code == 1, done.err
-    bundle = ResultsBundle.model_validate_json((scene.run / "artifacts" / "results.json").read_bytes())
-    assert bundle.execution.complete
-    assert bundle.outcome is not None
-    assert (bundle.outcome.name, bundle.outcome.valid) == ("infra_error", False), bundle.outcome.reason
-    assert "begun.txt" in (scene.run / "artifacts" / "git-diff.patch").read_text()
+    outcome = Outcome(done, scene.run / "artifacts")
+    assert_invalid(outcome, "infra_error")
+    assert "begun.txt" in outcome.diff
+
+
+TAKE_ALL = {
+    "space": "cat /dev/zero > big",
+    "files": 'i=0; while : > "f$i"; do i=$((i+1)); done',
+}
+"""An agent that takes all there is, on a disk that is smaller than its limit, and says that it succeeded."""
+
+
+@pytest.mark.parametrize("sandbox", ["local", "docker"])
+@pytest.mark.parametrize("what", TAKE_ALL.values(), ids=list(TAKE_ALL))
+async def test_a_full_disk(runs: RunBench, image: str, tmp_path: Path, sandbox: str, what: str) -> None:
+    agent = runs.program(f"{{ {what}; }} 2>/dev/null; true")
+    with small_disk(tmp_path / "disk", size=256 * MIB, files=3_000) as disk:
+        given = {"type": sandbox, **({"image": image} if sandbox == "docker" else {})}
+        runs.workspace = disk / "runs"
+        done = await runs.run(agent, workspace_dir=str(runs.workspace), sandbox=given, env=PLACES)
+        assert done.done.code == 1, done.done.err
+        assert_invalid(done, "infra_error", "was full")
+
+
+@pytest.mark.parametrize("what", TAKE_ALL.values(), ids=list(TAKE_ALL))
+async def test_the_limit_of_disk_space(runs: RunBench, image: str, tmp_path: Path, what: str) -> None:
+    """The agent's own limit, not a fault of the host; and its results are complete."""
+    agent = runs.program(f"{{ {what}; }} 2>/dev/null; sleep 1000")
+    with small_disk(tmp_path / "disk", size=1024 * MIB, files=20_000) as disk:
+        runs.workspace = disk / "runs"
+        given = {"type": "docker", "image": image, "disk": "32m"}
+        done = await runs.run(agent, workspace_dir=str(runs.workspace), sandbox=given, env=PLACES)
+        assert done.done.code == 1, done.done.err
+        assert done.bundle.execution.complete
+        assert done.bundle.outcome is not None
+        assert (done.bundle.outcome.name, done.bundle.outcome.valid) == ("limit", True), done.bundle.outcome.reason
+        assert "disk (32 MiB)" in done.bundle.outcome.reason
+        assert (done.artifacts / "report.md").is_file()
+
+
+async def test_a_full_disk_for_output(runs: RunBench, tmp_path: Path) -> None:
+    """Where output is spooled: its end is lost, although the agent exits with 0."""
+    with small_disk(tmp_path / "tmp", size=16 * MIB) as disk:
+        agent = runs.program(f"cat /dev/zero > {disk}/big; echo the answer; exit 0")
+        done = await runs.run(agent, env={"TMPDIR": str(disk)})
+        assert done.done.code == 1, done.done.err
+        assert_invalid(done, "infra_error", "was full")

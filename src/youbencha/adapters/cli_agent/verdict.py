@@ -190,7 +190,7 @@ class _Explanation:
         if not self._ending.broken_by_host:
             return None
         if process.disk_full:
-            message = f"The disk with {process.disk_full} was full while {self._kind.title} ran: output may be lost."
+            message = f"The disk with {process.disk_full} was full: files or output of the agent may be lost."
             return self._record(codes.DISK_FULL, message, "Free some disk space, and run it again.")
         return self._record(
             codes.SANDBOX_LOST,

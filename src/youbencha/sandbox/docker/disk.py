@@ -53,12 +53,17 @@ class DiskWatch:
             await asyncio.sleep(_CHECK_EVERY_S)
             free = self._free()
             self._at_last_count = [max(pair) for pair in zip(self._at_last_count, free, strict=True)]
-            full = any(each.full for each in free)
-            if full or self._lost_much(free) or self._counted + _excess(outputs) > self._limit:
+            if self._lost_much(free) or self._counted + _excess(outputs) > self._limit:
                 self._counted = await asyncio.to_thread(self.written, pid, outputs)
-                if self._counted + _excess(outputs) > self._limit or full:
-                    return self._counted + _excess(outputs) > self._limit
                 self._at_last_count = free
+            if self._counted + _excess(outputs) > self._limit:
+                return True
+            if any(each.full for each in free):
+                return False
+
+    def is_exceeded(self) -> bool:
+        """Whether more than the limit was written, when no process is left."""
+        return self._lost_much(self._free()) and self.written() > self._limit
 
     def written(self, pid: int | None = None, outputs: Sequence[Spool] = ()) -> int:
         """The disk space of files created or changed since the start, without `outputs`.
@@ -75,7 +80,8 @@ class DiskWatch:
         return max(total, self._lost_since_start()) if walk.is_incomplete else total
 
     def _lost_much(self, free: list[FreeSpace]) -> bool:
-        return any(_lost(before, now) > self._much for before, now in zip(self._at_last_count, free, strict=True))
+        pairs = zip(self._at_last_count, free, strict=True)
+        return any(now.full or _lost(before, now) > self._much for before, now in pairs)
 
     def _lost_since_start(self) -> int:
         """How much the free space has shrunk, for an agent that hides its files."""

@@ -156,7 +156,7 @@ class ContainerRunning:
 
     @property
     def _breached_disk(self) -> LimitHit | None:
-        return LimitHit("disk", _format_size(self._spec.disk)) if self._disk_full else None
+        return disk_limit(self._spec) if self._disk_full else None
 
     def _limit_of(self, ended: ExitReport) -> LimitHit | None:
         if ended.oom_kills > 0:
@@ -293,6 +293,10 @@ def died_at_once(state: dict[str, Any] | None) -> YouBenchaError:
         f"The container ended before a program could be started in it: {reason}",
         hint="The image must be for this host's architecture. More memory may help: `sandbox: {memory: 1g}`.",
     )
+
+
+def disk_limit(spec: SandboxSpec) -> LimitHit:
+    return LimitHit("disk", _format_size(spec.disk))
 
 
 def _format_size(size: int) -> str:

@@ -29,7 +29,7 @@ from youbencha.sandbox.docker.image import (
     make_volume_holder,
     read_volumes,
 )
-from youbencha.sandbox.docker.launch import ContainerSystem
+from youbencha.sandbox.docker.launch import ContainerSystem, disk_limit
 from youbencha.sandbox.docker.mounts import HARNESS, HOME, TMP, WORKSPACE, Mounts
 from youbencha.sandbox.local import write_git_identity
 from youbencha.spec.sandbox import DEFAULT_IMAGE
@@ -162,6 +162,8 @@ class DockerSandbox:
                 await container.removed()
         if watching.done() and not watching.cancelled():
             watching.result()  # a failed watch must not go unnoticed
+        if result.exit.breach is None and await asyncio.to_thread(disk.is_exceeded):
+            result = result._replace(exit=result.exit._replace(breach=disk_limit(self.context.spec)))
         if limit_touched := system.has_started.result().limit_touched:
             message = f"A program in the container reached its limit of {limit_touched}; the agent went on."
             self._on_event(WarningRaised(code="SANDBOX_LIMIT_TOUCHED", message=message))
