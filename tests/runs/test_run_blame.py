@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 from engine_proxy import EngineProxy
-from run_bench import PATIENCE_S, Outcome, RunBench
+from run_bench import PATIENCE_S, Outcome, RunBench, cut_off
 
+from agent_clis import NEWEST, OLD, OLDEST
+from claude_bench import API_KEY, bash, full, says, script, versions
 from docker_engine import Engine
 from small_disk import MIB, small_disk
+from toolbox_tools import installed
+from youbencha.gateway.script import ScriptedModel
+from youbencha.sandbox.toolbox.installed import InstalledAgent
 
 BEGUN = "echo begun > begun.txt; "
 PLACES = {name: os.environ[name] for name in ("DOCKER_HOST",) if name in os.environ}
@@ -154,3 +162,65 @@ async def test_a_full_disk_for_output(runs: RunBench, tmp_path: Path) -> None:
         done = await runs.run(agent, env={"TMPDIR": str(disk)})
         assert done.done.code == 1, done.done.err
         assert_invalid(done, "infra_error", "was full")
+
+
+FOREVER = {"times": "forever"}
+ANSWERS: dict[str, tuple[dict[str, Any], ...]] = {
+    "a rate limit": ({"error": {"status": 429}, **FOREVER},),
+    "overload": ({"error": {"status": 529}, **FOREVER},),
+    "overload after an answer": (bash("echo begun > begun.txt"), {"error": {"status": 529}, **FOREVER}),
+}
+
+
+@versions(NEWEST, full(OLD), OLDEST)
+@pytest.mark.parametrize("output", ["stream-json", "text"])
+@pytest.mark.parametrize("answers", ANSWERS.values(), ids=list(ANSWERS))
+async def test_a_provider_that_fails_until_the_deadline(
+    runs: RunBench, claude_cli: InstalledAgent, output: str, answers: tuple[dict[str, Any], ...]
+) -> None:
+    async with ScriptedModel(script(*answers)) as model:
+        agent = runs.claude(claude_cli, model, config={"output_format": output})
+        for timeout_ms in (8_000, 40_000):  # a CLI that starts slowly has not even asked
+            done = await runs.run(agent, timeout=timeout_ms)
+            if len([request for request in model.requests if request.kind == "turn"]) > len(answers):
+                break
+    assert done.log.execution.status == "timeout"
+    assert_invalid(done, "provider_error")
+
+
+@versions(NEWEST)
+@pytest.mark.parametrize("output", ["stream-json", "text"])
+async def test_a_provider_that_recovers(runs: RunBench, claude_cli: InstalledAgent, output: str) -> None:
+    """Then the time is the agent's."""
+    answers = script({"error": {"status": 529}}, bash("echo begun > begun.txt; while :; do sleep 1; done"))
+    async with ScriptedModel(answers) as model:
+        agent = runs.claude(claude_cli, model, config={"output_format": output})
+        done = await cut_off(lambda timeout: runs.run(agent, timeout=timeout), 6_000, "begun.txt")
+    assert done.bundle.outcome is not None
+    assert (done.bundle.outcome.name, done.bundle.outcome.valid) == ("limit", True), done.bundle.outcome.reason
+
+
+@pytest.mark.full
+@versions(NEWEST)
+async def test_a_crashed_litellm(runs: RunBench, claude_cli: InstalledAgent, tmp_path: Path) -> None:
+    """Both ways: the agent gives up, or its time is up before."""
+    started = {"executable": str(installed("litellm").executable), "startup_timeout_s": 180}
+    config = {"prompt": "Do it.", "executable": str(claude_cli.executable)}
+    agent = {"type": "claude-code", "model": "claude-sonnet-4-5", "config": config, "env": {"IS_SANDBOX": "1"}}
+    answers = script(bash("echo begun > begun.txt; until [ -e go ]; do sleep 0.1; done"), says("Never said."))
+    places = tmp_path / "t"
+    places.mkdir()
+    async with ScriptedModel(answers) as model:
+        keys = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY, "TMPDIR": str(places)}
+        gateway = {"type": "litellm", "litellm": started}
+        run = asyncio.create_task(runs.run(agent, env=keys, gateway=gateway, timeout=60_000))
+        async with asyncio.timeout(PATIENCE_S):
+            while not runs.runs() or not (runs.runs()[-1] / "src-modified" / "begun.txt").exists():
+                assert not run.done(), run.result()
+                await asyncio.sleep(0.1)
+            for process in psutil.process_iter():
+                with contextlib.suppress(psutil.Error):
+                    if any(f"{places}/youbencha-litellm-" in part for part in process.cmdline()):
+                        process.kill()
+            (runs.runs()[-1] / "src-modified" / "go").touch()
+            assert_invalid(await run, "provider_error")

@@ -131,10 +131,10 @@ _CALL = re.compile(
     rb"(?P<kind>Error streaming|API error)"
     rb"(?:, falling back to non-streaming mode:| \(attempt \d+/\d+\): (?:\d{3}|undefined)) "
     rb"(?:(?P<status>\d{3}) \{|Connection error)"
-    rb"|\[DEBUG\] (?:Stream started - received first chunk|executePreToolHooks called for tool))",
+    rb"|\[DEBUG\] executePreToolHooks called for tool|\[INFO\] \[Stall\] tool_dispatch_start )",
     re.MULTILINE,
 )
-"""A call that failed, or an answer: its first chunk, or the tool that it calls."""
+"""A call that failed, or a tool that an answer calls. The first chunk of an answer may be that of a side request."""
 
 
 async def watch_debug_log(
