@@ -114,8 +114,8 @@ class Exit(NamedTuple):
     """Which limit of its sandbox ended it or made it fail."""
     guard_lost: bool = False
     """The process that supervised it was killed (an agent can do that). No process of the tree is left even so."""
-    ended_from_outside: str | None = None
-    """What ended it, if that was neither the program nor the harness: its container was removed, for example."""
+    host_failure: str | None = None
+    """What failed around it and may have ended it or lost its output: a full disk, a container that was removed."""
     cpu_s: float | None = None
     peak_rss_bytes: int | None = None
     """Of the largest single process in the tree. Linux includes the time before the program was loaded, so the value is
@@ -144,8 +144,6 @@ class ProcessResult(NamedTuple):
     ended_at: float
     duration_s: float
     """By the monotonic clock."""
-    disk_full: Path | None = None
-    """A directory that it may write to, and whose disk was full while it ran: output or files may be lost."""
     log_error: str | None = None
     """Why the log file is incomplete, if it is (a full disk, say)."""
 

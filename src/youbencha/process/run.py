@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from youbencha.errors import YouBenchaError
-from youbencha.process.disks import Disks
+from youbencha.process.disks import full_disk
 from youbencha.process.model import Command, Exit, Input, Limits, OutputSource, ProcessResult, Running, Started, System
 from youbencha.process.output import Capture, LineSink
 from youbencha.process.redact import Redactor
@@ -40,16 +41,17 @@ async def run(
     stop: asyncio.Event | None = None,
     also: Sequence[OutputSource] = (),
     system: System | None = None,
-    disks: Disks | None = None,
+    writes_to: Sequence[Path] | None = None,
 ) -> ProcessResult:
     """Run a program; return when it and all its descendants are gone.
 
     `on_line` gets each line of standard output as it arrives, secrets masked; `stop` ends the program early. `also` is
-    read as if the program had written it. If this call is cancelled, the program is ended first. `disks`: those that
-    the program writes to, if its command does not show them.
+    read as if the program had written it. If this call is cancelled, the program is ended first. `writes_to`: by
+    default, the program's directory, home and temporary directory.
     """
     limits = limits or Limits()
-    disks = disks or Disks.of_program(command.cwd, command.env)
+    if writes_to is None:
+        writes_to = [command.cwd, *(Path(command.env[name]) for name in ("HOME", "TMPDIR") if command.env.get(name))]
     with _open_log(log_file) as log:
         capture = Capture(
             redactor=redactor or Redactor(),
@@ -65,7 +67,7 @@ async def run(
             with contextlib.closing(running):
                 if on_start and running.pid is not None:
                     on_start(Started(running.pid, command.argv[0]))
-                ending = await _Supervision(running, capture, limits, stop, also, disks).finish()
+                ending = await _Supervision(running, capture, limits, stop, also, writes_to).finish()
                 skipped = sum(source.skipped_bytes for source in running.sources)
         took_s = time.monotonic() - started
         if ending.exit.by_itself:  # without the time spent waiting for processes that it left running
@@ -81,7 +83,6 @@ async def run(
             started_at=started_at,
             ended_at=started_at + took_s,
             duration_s=took_s,
-            disk_full=ending.disk_full,
             log_error=capture.log_error,
         )
 
@@ -136,18 +137,18 @@ class _Supervision:
         limits: Limits,
         stop: asyncio.Event | None,
         also: Sequence[OutputSource],
-        disks: Disks,
+        writes_to: Sequence[Path],
     ) -> None:
         self._running = running
         self._sources = (*running.sources, *also)
         self._capture = capture
         self._limits = limits
         self._stop = stop
-        self._disks = disks
+        self._disks = (Path(tempfile.gettempdir()), *writes_to)
         self._started = time.monotonic()
         self.timed_out = False
         self.stopped = False
-        self.disk_full: Path | None = None
+        self._full_disk: Path | None = None
         self.exit = Exit(code=None, signal=None, lifetime_s=0.0)
 
     async def finish(self) -> _Supervision:
@@ -157,11 +158,12 @@ class _Supervision:
             self.exit = await self._await_exit(reading)
         finally:
             watching.cancel()
-            self.disk_full = self.disk_full or self._disks.full()
             reading.cancel()
             await asyncio.wait({reading})
             if reading.cancelled():
                 self._read_rest()
+        if (full := self._full_disk or full_disk(self._disks)) and self.exit.host_failure is None:
+            self.exit = self.exit._replace(host_failure=f"the disk with {full} was full")
         return self
 
     async def _await_exit(self, reading: asyncio.Task[None]) -> Exit:
@@ -211,8 +213,8 @@ class _Supervision:
                 delay = min(delay * 2, _POLL_S[1])
 
     async def _watch_disks(self) -> None:
-        while self.disk_full is None:
-            self.disk_full = self._disks.full()
+        while self._full_disk is None:
+            self._full_disk = full_disk(self._disks)
             await asyncio.sleep(_DISK_EVERY_S)
 
     def _read_once(self) -> bool:

@@ -3,40 +3,27 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
-from collections.abc import Iterable
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from shutil import disk_usage
 
-_BYTES = 64 * 1024**2
+_MOST_BYTES = 64 * 1024**2
 _SHARE = 8
-"""Of the free space, at most an eighth."""
+"""Of the free space, an eighth at most."""
 _FILES = 64
 
 
-class Reserve:
-    """Takes what the results will need on the file systems of some directories, until it is released."""
-
-    def __init__(self, directories: Iterable[Path]) -> None:
-        """Raises OSError if there is no room."""
-        self._held = ExitStack()
-        with ExitStack() as undo:
-            undo.callback(self.release)
-            for directory in {directory.stat().st_dev: directory for directory in directories}.values():
-                self._take(directory)
-            undo.pop_all()
-
-    def release(self) -> None:
-        """May be called again."""
-        self._held.close()
-
-    def _take(self, directory: Path) -> None:
-        path = Path(tempfile.mkdtemp(prefix=".reserve-", dir=directory))
-        self._held.callback(shutil.rmtree, path, ignore_errors=True)
+@contextmanager
+def room_set_aside(directory: Path) -> Iterator[None]:
+    """Take, for the time of the block, what results need on the directory's disk. Raises OSError if it is full."""
+    with (
+        tempfile.TemporaryDirectory(prefix=".reserve-", dir=directory, ignore_cleanup_errors=True) as files,
+        tempfile.TemporaryFile(dir=directory) as space,  # without a name: nothing is lost if the harness is killed
+    ):
         for number in range(_FILES):
-            (path / str(number)).touch()
+            Path(files, str(number)).touch()
         if hasattr(os, "posix_fallocate"):
-            # Without a name, so that no space is lost if the harness is killed.
-            space = self._held.enter_context(tempfile.TemporaryFile(dir=directory))  # noqa: SIM115
-            os.posix_fallocate(space.fileno(), 0, min(_BYTES, shutil.disk_usage(directory).free // _SHARE) or 1)
+            os.posix_fallocate(space.fileno(), 0, min(_MOST_BYTES, disk_usage(directory).free // _SHARE) or 1)
+        yield

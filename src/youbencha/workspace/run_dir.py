@@ -30,7 +30,7 @@ from youbencha.workspace.reclaim import (
     restore_directory,
     restore_tree,
 )
-from youbencha.workspace.reserve import Reserve
+from youbencha.workspace.reserve import room_set_aside
 from youbencha.workspace.trees import remove_tree
 
 ARTIFACTS, LOCK, PRIVATE_PARENT = "artifacts", ".lock", "private_parent"
@@ -60,11 +60,10 @@ class RunDirectory:
         self.private = private
         """For the harness only. It is outside `path`, and is removed when the run is closed."""
         self._scratch: list[Path] = []
-        self._held, self._watched = ExitStack(), ExitStack()
+        self._held, self._watched, self._reserved = ExitStack(), ExitStack(), ExitStack()
         self._made: dict[Path, Identity | None] = {}
         self._kept: frozenset[str] = frozenset()
         self._private_state: State | None = None
-        self._reserve: Reserve | None = None
 
     @classmethod
     def create(cls, root: Path, name: str | None = None, *, cache_dir: Path | None = None) -> Self:
@@ -114,7 +113,8 @@ class RunDirectory:
     def hand_over(self) -> None:
         """Remember the state of the run right before the agent starts, and set aside room for its results."""
         with writing_to(self.path):
-            self._reserve = Reserve((self.path, self.private.parent))
+            for directory in (self.path, self.private.parent):
+                self._reserved.enter_context(room_set_aside(directory))
         self._kept = frozenset(os.listdir(self.artifacts))  # noqa: PTH208 - only the names are wanted
         self._private_state = state_of(self.private)
 
@@ -126,7 +126,7 @@ class RunDirectory:
         descriptions of what was repaired: usually nothing.
         """
         found: list[str] = []
-        self._release()
+        self._reserved.close()
         with writing_to(self.path):
             if not self.path.parent.is_dir():
                 remove_tree(self.path.parent)
@@ -154,7 +154,7 @@ class RunDirectory:
 
     def close(self) -> None:
         """Remove the private directories and unlock the run."""
-        self._release()
+        self._reserved.close()
         with suppress(YouBenchaError):  # what cannot be removed from the cache does not affect the run
             for directory in (self.private, *self._scratch):
                 remove_tree(directory)
@@ -172,10 +172,6 @@ class RunDirectory:
         """Close the run and remove all of it, because nothing ran."""
         self.close()
         remove_tree(self.path)
-
-    def _release(self) -> None:
-        if self._reserve is not None:
-            self._reserve.release()
 
     def _hold(self) -> bool:
         """Take the lock. Return False if another process holds it."""

@@ -10,9 +10,8 @@ import asyncio
 import contextlib
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from youbencha.adapters.claude_code.command import ClaudeInvocation, session_id_of
 from youbencha.adapters.claude_code.config import CLAUDE, credentials_given
@@ -22,16 +21,7 @@ from youbencha.control.stream_json import ClaudeStreamReader
 from youbencha.events import Event, EventSink, RequestRetried
 from youbencha.process import Command, Redactor
 
-_UNAUTHORIZED = 401
-
-
-class LoggedCall(NamedTuple):
-    """A call to the model in the debug log."""
-
-    kind: bytes | None
-    """How its failure was logged; None if the model answered."""
-    status: int | None
-    """HTTP status of a failure; None without an answer."""
+_ANSWERED, _UNAUTHORIZED = 200, 401
 
 
 class KeyWatch(OutputReader):
@@ -55,12 +45,12 @@ class KeyWatch(OutputReader):
         if isinstance(event, RequestRetried) and event.status == _UNAUTHORIZED:
             self.on_rejected_key()
 
-    def on_logged_call(self, call: LoggedCall) -> None:
-        """Note a call that the debug log shows. For a rejected key, there is `on_rejected_key`."""
-        if call.kind is None:
+    def on_logged_call(self, status: int | None) -> None:
+        """Note a call in the debug log. For a rejected key, there is `on_rejected_key`."""
+        if status == _ANSWERED:
             self.recorder.answered()
-        elif call.status != _UNAUTHORIZED:
-            self._handle(RequestRetried(attempt=None, status=call.status, reason=None, delay_ms=None))
+        elif status != _UNAUTHORIZED:
+            self._handle(RequestRetried(attempt=None, status=status, reason=None, delay_ms=None))
 
     def on_rejected_key(self) -> None:
         if self._rejections_allowed:
@@ -87,11 +77,7 @@ async def debug_log_watched(watch: KeyWatch, invocation: ClaudeInvocation, comma
     env, cwd = host_environment(sandbox, command.env), Path(sandbox.inside(command.cwd))
     watching = asyncio.create_task(
         watch_debug_log(
-            lambda: given_id or watch.recorder.session_id,
-            watch.on_rejected_key,
-            on_call=watch.on_logged_call,
-            env=env,
-            cwd=cwd,
+            lambda: given_id or watch.recorder.session_id, watch.on_rejected_key, watch.on_logged_call, env=env, cwd=cwd
         )
     )
     try:
@@ -140,12 +126,15 @@ _CALL = re.compile(
 async def watch_debug_log(
     session_id: Callable[[], str | None],
     on_rejected: Callable[[], None],
+    on_call: Callable[[int | None], object] = lambda _: None,
     *,
-    on_call: Callable[[LoggedCall], object] = lambda _: None,
     env: Mapping[str, str],
     cwd: Path,
 ) -> None:
-    """Call `on_call` with each call to the model, and `on_rejected` each time the key is rejected, until cancelled."""
+    """Call `on_rejected` each time the key is rejected, until cancelled.
+
+    `on_call` gets the HTTP status of each failed call (None without an answer), and 200 for an answer.
+    """
     shared = _Tail(_shared_log(env, cwd), from_end=True)
     own: _Tail | None = None
     base = config_dir(env)
@@ -156,8 +145,10 @@ async def watch_debug_log(
             own = _Tail(base / "debug" / f"{session}.txt")
         calls = [call for tail in (shared, own) if tail for call in tail.calls()]
         for call in calls:
-            on_call(call)
-        for _ in range(rejections(calls)):
+            on_call(int(call["status"] or 0) or None if call["kind"] else _ANSWERED)
+        kinds = Counter(call["kind"] for call in calls if call["status"] == b"401")
+        # One attempt may be logged twice, once as a failed stream and once with its number.
+        for _ in range(max(kinds.values(), default=0)):
             on_rejected()
 
 
@@ -169,7 +160,7 @@ class _Tail:
         self._offset = path.stat().st_size if from_end and path.is_file() else 0
         self._unfinished = b""
 
-    def calls(self) -> list[LoggedCall]:
+    def calls(self) -> list[re.Match[bytes]]:
         """The calls to the model that were logged since the last time."""
         try:
             if not self._path.is_file():  # does not exist yet, or is a pipe, which would block
@@ -186,15 +177,7 @@ class _Tail:
         whole = text.rfind(b"\n") + 1
         # An unfinished line is kept until the rest arrives; the start of a long one is enough.
         self._unfinished = text[whole:][:_LONGEST_START]
-        return [
-            LoggedCall(match["kind"], int(match["status"]) if match["status"] else None)
-            for match in _CALL.finditer(text[:whole])
-        ]
-
-
-def rejections(calls: Iterable[LoggedCall]) -> int:
-    """How often the key was rejected. One attempt may be logged twice: as a failed stream, and with its number."""
-    return max(Counter(call.kind for call in calls if call.status == _UNAUTHORIZED).values(), default=0)
+        return list(_CALL.finditer(text[:whole]))
 
 
 def _shared_log(env: Mapping[str, str], cwd: Path) -> Path:

@@ -83,9 +83,8 @@ class RunEnding(NamedTuple):
         return self.process.exit.breach
 
     @property
-    def broken_by_host(self) -> bool:
-        """Whether something around the agent failed, and it did not exceed its own limits."""
-        return self.breach is None and bool(self.process.disk_full or self.process.exit.ended_from_outside)
+    def host_failure(self) -> str | None:
+        return None if self.breach else self.process.exit.host_failure
 
     @property
     def duration_ms(self) -> int:
@@ -131,7 +130,7 @@ def judge(kind: AgentKind, ending: RunEnding, rules: VerdictRules, *, at: str) -
 
 
 def _status(ending: RunEnding, rules: VerdictRules) -> Status:
-    if ending.broken_by_host:
+    if ending.host_failure:
         return "failed"
     if ending.process.timed_out:
         return "timeout"
@@ -161,7 +160,7 @@ class _Explanation:
     def reason(self) -> ErrorRecord:
         """Return the first explanation that applies."""
         return (
-            self._broken_by_host()
+            self._host_failed()
             or self._timeout()
             or self._rejected_key()
             or self._unresponsive()
@@ -185,18 +184,11 @@ class _Explanation:
         context = {**(record.context or {}), "unanswered": True}
         return (record.model_copy(update={"message": message, "context": context}),)
 
-    def _broken_by_host(self) -> ErrorRecord | None:
-        process = self._ending.process
-        if not self._ending.broken_by_host:
+    def _host_failed(self) -> ErrorRecord | None:
+        if (reason := self._ending.host_failure) is None:
             return None
-        if process.disk_full:
-            message = f"The disk with {process.disk_full} was full: files or output of the agent may be lost."
-            return self._record(codes.DISK_FULL, message, "Free some disk space, and run it again.")
-        return self._record(
-            codes.SANDBOX_LOST,
-            f"{self._kind.title} was ended from outside: {process.exit.ended_from_outside}.",
-            "Neither the agent nor youBencha did this. See the engine's log, and run it again.",
-        )
+        message = f"Something around the agent failed while it ran: {reason}."
+        return self._record(codes.HOST_FAILED, message, "Neither the agent nor its limits did this: run it again.")
 
     def _timeout(self) -> ErrorRecord | None:
         ending = self._ending

@@ -85,18 +85,15 @@ class DiskWatch:
 
     def _lost_since_start(self) -> int:
         """How much the free space has shrunk, for an agent that hides its files."""
-        pairs = zip(self._at_start, self._free(), strict=True)
-        return max((_lost(before, now) for before, now in pairs), default=0)
+        return max(_lost(before, now) for before, now in zip(self._at_start, self._free(), strict=True))
 
     def _free(self) -> list[FreeSpace]:
-        found = (free_space(directory) for directory in self._directories)
-        return [each for each in found if each is not None]
+        return [free_space(directory) for directory in self._directories]
 
 
 def _lost(before: FreeSpace, now: FreeSpace) -> int:
     """Disk space or files, whichever counts more."""
-    files = (before.files - now.files) * _BYTES_PER_FILE if before.files and now.files is not None else 0
-    return max(before.bytes - now.bytes, files)
+    return max(before.bytes - now.bytes, (before.files - now.files) * _BYTES_PER_FILE)
 
 
 def _excess(outputs: Sequence[Spool]) -> int:

@@ -125,7 +125,7 @@ class ContainerRunning:
             by_itself=ended.by_itself,
             leftovers=ended.leftovers,
             breach=self._breached_disk or (limit if breached else None),
-            ended_from_outside=self._outside or (None if self._ended_by_us or ended.by_itself else _STOPPED),
+            host_failure=self._outside or (None if self._ended_by_us or ended.by_itself else _STOPPED),
             cpu_s=ended.cpu_s,
             peak_rss_bytes=ended.peak_rss_bytes,
         )
@@ -143,7 +143,7 @@ class ContainerRunning:
             signal_number=int(signal.SIGKILL),
             lifetime_s=time.monotonic() - self._started,
             breach=self._breached_disk or (self._memory if out_of_memory else None),
-            ended_from_outside=self._outside or (None if self._ended_by_us or out_of_memory else _KILLED),
+            host_failure=self._outside or (None if self._ended_by_us or out_of_memory else _KILLED),
         )
 
     @property

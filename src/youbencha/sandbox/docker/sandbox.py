@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import tempfile
 import uuid
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
@@ -147,15 +146,13 @@ class DockerSandbox:
 
     async def run(self, command: Command, **options: Unpack[RunOptions]) -> ProcessResult:
         from youbencha.process import run
-        from youbencha.process.disks import Disks
 
         container = self._new_container()
         system = ContainerSystem(self.context, container, self.context.socket_dir.new_channel())
         disk = DiskWatch(self.context.mounts.writable(), self.context.spec.disk, own=self.context.scratch)
         watching = asyncio.create_task(self._watch_disk(disk, system, container))
-        disks = Disks((*self.context.mounts.writable(), Path(tempfile.gettempdir())))
         try:
-            result = await run(command, system=system, disks=disks, **options)
+            result = await run(command, system=system, writes_to=self.context.mounts.writable(), **options)
         finally:
             watching.cancel()
             with contextlib.suppress(EngineError):  # `freeze` tries again
