@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
+from shutil import disk_usage
 from types import TracebackType
 from typing import Self
 
@@ -30,7 +31,6 @@ from youbencha.workspace.reclaim import (
     restore_directory,
     restore_tree,
 )
-from youbencha.workspace.reserve import room_set_aside
 from youbencha.workspace.trees import remove_tree
 
 ARTIFACTS, LOCK, PRIVATE_PARENT = "artifacts", ".lock", "private_parent"
@@ -38,6 +38,7 @@ _IGNORE_ALL = "# Created by youBencha: git ignores everything in this directory.
 _RUNS = "runs"
 _PRIVATE_NAME = re.compile(r"(.+)-[0-9a-f]{16}", re.DOTALL)
 _OWNER_ONLY = 0o700
+_RESERVED_BYTES, _RESERVED_FILES = 64 * 1024**2, 64
 State = frozenset[tuple[object, ...]]
 
 _RANDOM_BYTES = 6
@@ -212,6 +213,22 @@ class RunDirectory:
         if "scratch" in vars(self):
             remove_tree(self.scratch)
             self.scratch.mkdir(mode=0o700)
+
+
+@contextmanager
+def room_set_aside(directory: Path) -> Iterator[None]:
+    """Take what results need on the directory's disk, so that an agent cannot. Raises OSError if the disk is full."""
+    import tempfile
+
+    with (
+        tempfile.TemporaryDirectory(prefix=".reserve-", dir=directory, ignore_cleanup_errors=True) as files,
+        tempfile.TemporaryFile(dir=directory) as space,  # without a name: nothing is lost if the harness is killed
+    ):
+        for number in range(_RESERVED_FILES):
+            Path(files, str(number)).touch()
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(space.fileno(), 0, max(1, min(_RESERVED_BYTES, disk_usage(directory).free // 8)))
+        yield
 
 
 @contextmanager
