@@ -38,7 +38,7 @@ _IGNORE_ALL = "# Created by youBencha: git ignores everything in this directory.
 _RUNS = "runs"
 _PRIVATE_NAME = re.compile(r"(.+)-[0-9a-f]{16}", re.DOTALL)
 _OWNER_ONLY = 0o700
-_RESERVED_BYTES, _RESERVED_FILES = 64 * 1024**2, 64
+_RESERVED_BYTES, _RESERVED_FILES = 64 * 1024**2, 24
 State = frozenset[tuple[object, ...]]
 
 _RANDOM_BYTES = 6
@@ -114,8 +114,7 @@ class RunDirectory:
     def hand_over(self) -> None:
         """Remember the state of the run right before the agent starts, and set aside room for its results."""
         with writing_to(self.path):
-            for directory in (self.path, self.private.parent):
-                self._reserved.enter_context(room_set_aside(directory))
+            self._reserved.enter_context(room_set_aside(self.path, self.private))
         self._kept = frozenset(os.listdir(self.artifacts))  # noqa: PTH208 - only the names are wanted
         self._private_state = state_of(self.private)
 
@@ -216,18 +215,19 @@ class RunDirectory:
 
 
 @contextmanager
-def room_set_aside(directory: Path) -> Iterator[None]:
-    """Take what results need on the directory's disk, so that an agent cannot. Raises OSError if the disk is full."""
+def room_set_aside(*directories: Path) -> Iterator[None]:
+    """Take what results need on the directories' disks, so that an agent cannot. Raises OSError if one is full.
+
+    The files have no names, so that an agent cannot find them, and nothing is left if the harness is killed.
+    """
     import tempfile
 
-    with (
-        tempfile.TemporaryDirectory(prefix=".reserve-", dir=directory, ignore_cleanup_errors=True) as files,
-        tempfile.TemporaryFile(dir=directory) as space,  # without a name: nothing is lost if the harness is killed
-    ):
-        for number in range(_RESERVED_FILES):
-            Path(files, str(number)).touch()
-        if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(space.fileno(), 0, max(1, min(_RESERVED_BYTES, disk_usage(directory).free // 8)))
+    with ExitStack() as held:
+        for directory in {each.stat().st_dev: each for each in directories}.values():
+            files = [held.enter_context(tempfile.TemporaryFile(dir=directory)) for _ in range(_RESERVED_FILES)]
+            if hasattr(os, "posix_fallocate"):
+                size = min(_RESERVED_BYTES, disk_usage(directory).free // 8)
+                os.posix_fallocate(files[0].fileno(), 0, max(1, size))
         yield
 
 
