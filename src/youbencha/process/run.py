@@ -162,7 +162,7 @@ class _Supervision:
             await asyncio.wait({reading})
             if reading.cancelled():
                 self._read_rest()
-        if (full := self._full_disk or full_disk(self._disks)) and self.exit.host_failure is None:
+        if (full := self._full_disk or full_disk(self._disks)) and not self.exit.breach:
             self.exit = self.exit._replace(host_failure=f"the disk with {full} was full")
         return self
 

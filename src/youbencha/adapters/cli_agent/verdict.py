@@ -83,10 +83,6 @@ class RunEnding(NamedTuple):
         return self.process.exit.breach
 
     @property
-    def host_failure(self) -> str | None:
-        return None if self.breach else self.process.exit.host_failure
-
-    @property
     def duration_ms(self) -> int:
         return round(self.process.duration_s * 1000)
 
@@ -130,7 +126,7 @@ def judge(kind: AgentKind, ending: RunEnding, rules: VerdictRules, *, at: str) -
 
 
 def _status(ending: RunEnding, rules: VerdictRules) -> Status:
-    if ending.host_failure:
+    if ending.process.exit.host_failure:
         return "failed"
     if ending.process.timed_out:
         return "timeout"
@@ -185,7 +181,7 @@ class _Explanation:
         return (record.model_copy(update={"message": message, "context": context}),)
 
     def _host_failed(self) -> ErrorRecord | None:
-        if (reason := self._ending.host_failure) is None:
+        if (reason := self._ending.process.exit.host_failure) is None:
             return None
         message = f"Something around the agent failed while it ran: {reason}."
         return self._record(codes.HOST_FAILED, message, "Neither the agent nor its limits did this: run it again.")

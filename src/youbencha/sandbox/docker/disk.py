@@ -29,8 +29,6 @@ _IN_FLIGHT = re.compile(rb"^scm_fds:\s*[1-9]", re.MULTILINE)
 _MAPPED = re.compile(rb"^([0-9a-f]+-[0-9a-f]+) [^/\n]*(?!/dev/|/memfd:|/SYSV)/.* \(deleted\)$", re.MULTILINE)
 """A mapped file that was removed, but not in memory."""
 
-FileId = tuple[int, int]
-
 
 class DiskWatch:
     """Counts what was written below some directories since it was created."""
@@ -44,8 +42,8 @@ class DiskWatch:
         self._at_start = self._at_last_count = self._free()
         self._counted = 0
 
-    async def until_exceeded(self, pid: int | None, outputs: Sequence[Spool] = ()) -> bool:
-        """Return True when more than the limit was written, or False when a disk is full.
+    async def until_exceeded(self, pid: int | None, outputs: Sequence[Spool] = ()) -> None:
+        """Return when more than the limit was written.
 
         `pid`: the container's first process. `outputs`: files of the harness that it writes to.
         """
@@ -57,9 +55,7 @@ class DiskWatch:
                 self._counted = await asyncio.to_thread(self.written, pid, outputs)
                 self._at_last_count = free
             if self._counted + _excess(outputs) > self._limit:
-                return True
-            if any(each.full for each in free):
-                return False
+                return
 
     def is_exceeded(self) -> bool:
         """Whether more than the limit was written, when no process is left."""
@@ -80,8 +76,7 @@ class DiskWatch:
         return max(total, self._lost_since_start()) if walk.is_incomplete else total
 
     def _lost_much(self, free: list[FreeSpace]) -> bool:
-        pairs = zip(self._at_last_count, free, strict=True)
-        return any(now.full or _lost(before, now) > self._much for before, now in pairs)
+        return any(_lost(before, now) > self._much for before, now in zip(self._at_last_count, free, strict=True))
 
     def _lost_since_start(self) -> int:
         """How much the free space has shrunk, for an agent that hides its files."""
@@ -150,7 +145,7 @@ def _read(path: str) -> bytes:
     return Path(path).read_bytes()
 
 
-def _id(about: os.stat_result) -> FileId:
+def _id(about: os.stat_result) -> tuple[int, int]:
     return about.st_dev, about.st_ino
 
 
@@ -163,12 +158,8 @@ def _clock_of(directory: Path) -> int:
 def _container_processes(first: int) -> Iterator[int]:
     """Every other process in the same control group. The first one is ours, and can be inspected by root only."""
     with contextlib.suppress(OSError):
-        ours = _cgroup(first)
+        ours = _read(f"/proc/{first}/cgroup")
         for name in os.listdir("/proc"):  # noqa: PTH208
             with contextlib.suppress(OSError):
-                if name.isdecimal() and int(name) != first and _cgroup(int(name)) == ours:
+                if name.isdecimal() and int(name) != first and _read(f"/proc/{name}/cgroup") == ours:
                     yield int(name)
-
-
-def _cgroup(pid: int) -> bytes:
-    return _read(f"/proc/{pid}/cgroup")

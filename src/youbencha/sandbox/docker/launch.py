@@ -70,7 +70,6 @@ class ContainerRunning:
         self._started = time.monotonic()
         self._asked = False
         self._disk_full = False
-        self._outside: str | None = None
         self._closed = False
         self.limit_touched: LimitHit | None = None
         """A limit that a process in the container reached without ending the program."""
@@ -90,11 +89,6 @@ class ContainerRunning:
 
     def end_for_disk(self) -> None:
         self._disk_full = True
-        self._channel.end()
-
-    def give_up(self, reason: str) -> None:
-        """End the program because its limits can no longer be enforced."""
-        self._outside = reason
         self._channel.end()
 
     async def kill(self) -> None:
@@ -125,7 +119,7 @@ class ContainerRunning:
             by_itself=ended.by_itself,
             leftovers=ended.leftovers,
             breach=self._breached_disk or (limit if breached else None),
-            host_failure=self._outside or (None if self._ended_by_us or ended.by_itself else _STOPPED),
+            host_failure=None if ended.by_itself or self._asked or self._disk_full else _STOPPED,
             cpu_s=ended.cpu_s,
             peak_rss_bytes=ended.peak_rss_bytes,
         )
@@ -143,12 +137,8 @@ class ContainerRunning:
             signal_number=int(signal.SIGKILL),
             lifetime_s=time.monotonic() - self._started,
             breach=self._breached_disk or (self._memory if out_of_memory else None),
-            host_failure=self._outside or (None if self._ended_by_us or out_of_memory else _KILLED),
+            host_failure=None if self._asked or self._disk_full or out_of_memory else _KILLED,
         )
-
-    @property
-    def _ended_by_us(self) -> bool:
-        return self._asked or self._disk_full
 
     @property
     def _memory(self) -> LimitHit:

@@ -160,7 +160,7 @@ class DockerSandbox:
         if watching.done() and not watching.cancelled():
             watching.result()  # a failed watch must not go unnoticed
         if result.exit.breach is None and await asyncio.to_thread(disk.is_exceeded):
-            result = result._replace(exit=result.exit._replace(breach=disk_limit(self.context.spec)))
+            result = result._replace(exit=result.exit._replace(breach=disk_limit(self.context.spec), host_failure=None))
         if limit_touched := system.has_started.result().limit_touched:
             message = f"A program in the container reached its limit of {limit_touched}; the agent went on."
             self._on_event(WarningRaised(code="SANDBOX_LIMIT_TOUCHED", message=message))
@@ -202,12 +202,9 @@ class DockerSandbox:
             watches.add(asyncio.create_task(container.until_larger_than(self.context.spec.disk)))
         try:
             done, _ = await asyncio.wait(watches, return_when=asyncio.FIRST_COMPLETED)
-            if all(each.result() for each in done):
-                running.end_for_disk()
-            else:
-                running.give_up("the disk is full")
-        except EngineError as error:
-            running.give_up(error.message)
         finally:
             for each in watches:
                 each.cancel()
+        for each in done:
+            each.result()
+        running.end_for_disk()
