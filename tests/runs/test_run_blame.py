@@ -164,6 +164,13 @@ async def test_a_full_disk_for_output(runs: RunBench, tmp_path: Path) -> None:
         assert_invalid(done, "infra_error", "was full")
 
 
+async def test_a_full_disk_while_a_command_judges(runs: RunBench, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "tmp", size=16 * MIB) as disk:
+        tests = {"name": "command", "config": {"command": f"cat /dev/zero > {disk}/big", "shell": True}}
+        done = await runs.run(runs.program("true"), evaluators=[tests], env={"TMPDIR": str(disk)})
+        assert_invalid(done, "verifier_error")
+
+
 FOREVER = {"times": "forever"}
 ANSWERS: dict[str, tuple[dict[str, Any], ...]] = {
     "a rate limit": ({"error": {"status": 429}, **FOREVER},),

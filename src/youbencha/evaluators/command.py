@@ -136,6 +136,8 @@ async def _measure(
 ) -> dict[str, Any]:
     before = await in_thread(lambda _: reports(tree, config.junit)) if config.junit else {}
     result = await _run(config, tree, sandbox, env, redactor, log)
+    if failure := result.exit.host_failure:
+        raise YouBenchaError("COMMAND_HOST_FAILED", f"Something around the command failed while it ran: {failure}.")
     metrics = {**process_metrics(result, tail(result.output)), **metrics_in(result.output, config.metrics)}
     if config.junit:
         metrics |= await in_thread(lambda _: junit_metrics(tree, config.junit, before))
