@@ -149,6 +149,8 @@ async def _measure(
 ) -> dict[str, Any]:
     before = await in_thread(lambda _: reports(tree, config.junit)) if config.junit else {}
     result = await _run(config, tree, sandbox, env, redactor, log)
+    if failure := result.exit.host_failure:
+        raise YouBenchaError("COMMAND_HOST_FAILED", f"Something around the command failed while it ran: {failure}.")
     # Paths in the copy, which is removed, are of no use: those in the repository are what people look for.
     output = result.output.replace(f"{sandbox.inside(tree.resolve())}{os.sep}", "")
     metrics = {**process_metrics(result, tail(output)), **metrics_in(result.output, config.metrics)}

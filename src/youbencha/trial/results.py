@@ -178,7 +178,9 @@ def bundle_of(record: RunRecord, *, now: float, complete: bool, interrupted: boo
             results,
             expected=record.expected_evaluators,
             agent=status,
-            complete=complete and not interrupted and (log is not None or record.agent_type is None),
+            complete=complete
+            and not (interrupted or record.failure)
+            and (log is not None or record.agent_type is None),
         ),
         outcome=outcome,
         identity=_identity(record),

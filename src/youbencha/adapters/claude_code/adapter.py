@@ -68,7 +68,6 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
         causes=OWN_CAUSES,
         success_subtypes=frozenset({"success"}),
         plain_errors="after_failed_exit",
-        reports_usage_live=True,
         compares_models=True,
     )
 

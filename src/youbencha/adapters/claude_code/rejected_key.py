@@ -1,9 +1,9 @@
-"""Notice that the model's API rejected the key, and stop the run: the CLI would retry for three minutes.
+"""Notice failed calls to the model, and stop the run if the key was rejected: the CLI would retry for three minutes.
 
-From 2.1.77 on, the output has an event for each failed request. Older versions, and all versions in text mode, try a
-wrong key ten times without output; their debug log has the first answer after at most a second. (2.1.19 does not log
-it, and is not stopped early.) Before 1.0.122 the debug log is printed between the lines of the output; in text mode it
-would be part of the answer, so those are not stopped early either.
+From 2.1.77 on, the output has an event for each failed request. Older versions, and all versions in text mode, try
+ten times without output; their debug log has the first answer after at most a second. (2.1.19 does not log it.) Before
+1.0.122 the debug log is printed between the lines of the output; in text mode it would be part of the answer, so there
+is none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from youbencha.events import Event, EventSink, RequestRetried
 from youbencha.files import open_untrusted
 from youbencha.process import Command, Redactor
 
-_UNAUTHORIZED = 401
+_ANSWERED, _UNAUTHORIZED = 200, 401
 
 
 class KeyWatch(OutputReader):
@@ -57,6 +57,13 @@ class KeyWatch(OutputReader):
     def on_event(self, event: Event) -> None:
         if isinstance(event, RequestRetried) and event.status == _UNAUTHORIZED:
             self.on_rejected_key()
+
+    def on_logged_call(self, status: int | None) -> None:
+        """Note a call in the debug log. For a rejected key, there is `on_rejected_key`."""
+        if status == _ANSWERED:
+            self.recorder.answered()
+        elif status != _UNAUTHORIZED:
+            self._handle(RequestRetried(attempt=None, status=status, reason=None, delay_ms=None))
 
     def on_rejected_key(self) -> None:
         if self._rejections_allowed:
@@ -94,6 +101,7 @@ async def debug_log_watched(
         watch_debug_log(
             lambda: given_id or watch.recorder.session_id,
             watch.on_rejected_key,
+            watch.on_logged_call,
             env=env,
             cwd=cwd,
             printed=log_file if prints_debug_log(command, cli_version(invocation.cli)) else None,
@@ -131,23 +139,31 @@ _LONGEST_READ = 1024 * 1024
 _LONGEST_START = 256
 """How much of the start of a line is needed to recognise it."""
 
-_REJECTED = re.compile(
-    rb"^(?:\d{4}-\d\d-\d\dT[\d:.]+Z )?\[ERROR\] "
-    rb"(?:(?P<kind>Error streaming|API error)"
-    rb"(?:, falling back to non-streaming mode:| \(attempt \d+/\d+\): 401)) 401 \{",
+_CALL = re.compile(
+    rb"^(?:\d{4}-\d\d-\d\dT[\d:.]+Z )?(?:\[ERROR\] "
+    rb"(?P<kind>Error streaming|API error)"
+    rb"(?:, falling back to non-streaming mode:| \(attempt \d+/\d+\): (?:\d{3}|undefined)) "
+    rb"(?:(?P<status>\d{3}) \{|Connection error)"
+    rb"|\[DEBUG\] executePreToolHooks called for tool|\[INFO\] \[Stall\] tool_dispatch_start )",
     re.MULTILINE,
 )
+"""A call that failed, or a tool that an answer calls. The first chunk of an answer may be that of a side request."""
 
 
 async def watch_debug_log(
     session_id: Callable[[], str | None],
     on_rejected: Callable[[], None],
+    on_call: Callable[[int | None], object] = lambda _: None,
     *,
     env: Mapping[str, str],
     cwd: Path,
     printed: Path | None = None,
 ) -> None:
-    """Call `on_rejected` each time the key is rejected, until cancelled. `printed`: a file with the printed log."""
+    """Call `on_rejected` each time the key is rejected, until cancelled.
+
+    `on_call` gets the HTTP status of each failed call (None without an answer), and 200 for an answer. `printed` is a
+    file with the printed log.
+    """
     root, name = (printed.parent, printed.name) if printed else _shared_log(env, cwd)
     shared = await asyncio.to_thread(_Tail, root, name, from_end=True)
     own: _Tail | None = None
@@ -157,9 +173,14 @@ async def watch_debug_log(
         session = session_id()
         if own is None and session and base:
             own = _Tail(base, f"debug/{session}.txt")
-        for tail in filter(None, (shared, own)):
-            for _ in range(await asyncio.to_thread(tail.rejections)):
-                on_rejected()
+        tails = [tail for tail in (shared, own) if tail]
+        calls = [call for tail in tails for call in await asyncio.to_thread(tail.calls)]
+        for call in calls:
+            on_call(int(call["status"] or 0) or None if call["kind"] else _ANSWERED)
+        kinds = Counter(call["kind"] for call in calls if call["status"] == b"401")
+        # One attempt may be logged twice, once as a failed stream and once with its number.
+        for _ in range(max(kinds.values(), default=0)):
+            on_rejected()
 
 
 class _Tail:
@@ -173,8 +194,8 @@ class _Tail:
             with contextlib.suppress(OSError), open_untrusted(root, name) as file:
                 self._offset = file.seek(0, os.SEEK_END)
 
-    def rejections(self) -> int:
-        """How many attempts were rejected since the last call."""
+    def calls(self) -> list[re.Match[bytes]]:
+        """The calls to the model that were logged since the last time."""
         try:
             with open_untrusted(self._root, self._name) as file:
                 if file.seek(0, os.SEEK_END) < self._offset:
@@ -182,15 +203,13 @@ class _Tail:
                 file.seek(self._offset)
                 new = file.read(_LONGEST_READ) or b""
         except OSError:  # does not exist yet, or is not a regular file
-            return 0
+            return []
         self._offset += len(new)
         text = self._unfinished + new
         whole = text.rfind(b"\n") + 1
         # An unfinished line is kept until the rest arrives; the start of a long one is enough.
         self._unfinished = text[whole:][:_LONGEST_START]
-        kinds = Counter(match["kind"] for match in _REJECTED.finditer(text[:whole]))
-        # One attempt may be logged twice, once as a failed stream and once with its number.
-        return max(kinds.values(), default=0)
+        return list(_CALL.finditer(text[:whole]))
 
 
 def _shared_log(env: Mapping[str, str], cwd: Path) -> tuple[Path, str]:

@@ -50,8 +50,6 @@ class VerdictRules(NamedTuple):
     plain_errors: Literal["without_events", "after_failed_exit"] = "without_events"
     """When plain text is searched for a cause: if events were expected and there are none, whatever the exit code, or
     if the exit code is a failure, even if plain text is its answer."""
-    reports_usage_live: bool = False
-    """It reports the tokens of each call: a session without tokens had no answer."""
     compares_models: bool = False
     """It names its model at the start: if answers name another one, that is a fallback."""
 
@@ -130,6 +128,8 @@ def judge(kind: AgentKind, ending: RunEnding, rules: VerdictRules, *, at: str) -
 
 
 def _status(ending: RunEnding, rules: VerdictRules) -> Status:
+    if ending.process.exit.host_failure:
+        return "failed"
     if ending.process.timed_out:
         return "timeout"
     if ending.key_rejected or not (ending.finished_before_stop if ending.process.stopped else ending.good_exit):
@@ -158,7 +158,8 @@ class _Explanation:
     def reason(self) -> ErrorRecord:
         """Return the first explanation that applies."""
         return (
-            self._timeout()
+            self._host_failed()
+            or self._timeout()
             or self._rejected_key()
             or self._unresponsive()
             or self._stopped()
@@ -171,18 +172,21 @@ class _Explanation:
         )
 
     def unanswered(self) -> tuple[ErrorRecord, ...]:
-        """Explain a timeout during which every call to the model failed: it measures the provider, not the agent."""
-        facts = self._ending.facts
-        answered = facts.usage is not None and facts.usage.tokens.input is not None
-        if not self._rules.reports_usage_live or not facts.retries or answered:
+        """Explain a timeout while calls to the model kept failing: it measures the provider, not the agent."""
+        last = self._ending.facts.unanswered
+        if last is None:
             return ()
-        last = facts.retries[-1]
         evidence = FailureEvidence(text="", kind=last.reason, status=last.status)
         record = self._by_cause(find_cause(evidence, self._rules.causes) or UNKNOWN_FAILURE, evidence)
-        calls = plural(sum(retry.times for retry in facts.retries), "call")
-        message = f"Until its time was up, no call to the model was answered ({calls} failed). {record.message}"
+        message = f"Calls to the model failed until the time was up. {record.message}"
         context = {**(record.context or {}), "unanswered": True}
         return (record.model_copy(update={"message": message, "context": context}),)
+
+    def _host_failed(self) -> ErrorRecord | None:
+        if (reason := self._ending.process.exit.host_failure) is None:
+            return None
+        message = f"Something around the agent failed while it ran: {reason}."
+        return self._record(codes.HOST_FAILED, message, "Neither the agent nor its limits did this: run it again.")
 
     def _timeout(self) -> ErrorRecord | None:
         ending = self._ending
