@@ -107,7 +107,7 @@ async def test_compressed_streams(encoding: str, tmp_path: Path) -> None:
         call = await bench.call()
     assert (heard.raw, heard.headers["content-encoding"]) == (packed, encoding)
     assert (call.tokens, call.partial) == (SEEN, False)
-    assert upstream.seen[0].header("accept-encoding") == ["gzip, deflate"]
+    assert upstream.seen[0].header("accept-encoding") == ["identity"]
 
 
 async def test_compressed_json(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from youbencha.gateway.api import WireName
@@ -38,6 +39,8 @@ class Metered(NamedTuple):
     """The part of `cache_creation` that is kept for an hour, and costs more."""
     error: str | None = None
     """The type of an error in the middle of the answer."""
+    extras: Mapping[str, int] = MappingProxyType({})
+    """Tokens that are not text, and the provider's searches, by the names in `price_list.EXTRAS`."""
 
 
 class Meter(Protocol):
@@ -142,6 +145,7 @@ class UsageReader(ABC):
         self.error: str | None = None
         self.ended = False
         """The answer has its final event."""
+        self.extras: dict[str, int] = {}
 
     @abstractmethod
     def event(self, name: bytes, data: bytes) -> None:
@@ -165,7 +169,13 @@ class UsageReader(ABC):
             complete=self.ended and None not in (tokens.input, tokens.output),
             cache_creation_1h=self.cache_creation_1h(),
             error=self.error,
+            extras=self.extras,
         )
+
+    def _extra(self, name: str, number: int | None) -> None:
+        """Note a running total. What is 0 is left out."""
+        if number:
+            self.extras[name] = max(number, self.extras.get(name, 0))
 
 
 _MESSAGE_EVENTS = {b"message_start", b"message_delta", b"message_stop", b"error", b""}
@@ -227,6 +237,8 @@ class AnthropicUsage(UsageReader):
         for name in ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"):
             self._keep(name, usage.get(name))
         self._keep("1h", mapping(usage.get("cache_creation")).get("ephemeral_1h_input_tokens"))
+        if tools := mapping(usage.get("server_tool_use")):
+            self._extra("web_searches", _count(tools.get("web_search_requests")))
 
     def _keep(self, name: str, value: Any) -> None:
         if (number := _count(value)) is not None:
@@ -259,6 +271,11 @@ class ChatUsage(UsageReader):
         if usage := mapping(answer.get("usage")):
             # Some servers send running totals with each chunk: the last is valid.
             self._tokens = _openai_tokens(usage, input_name="prompt_tokens", output_name="completion_tokens")
+            for name, details in (
+                ("input_audio", "prompt_tokens_details"),
+                ("output_audio", "completion_tokens_details"),
+            ):
+                self._extra(name, _count(mapping(usage.get(details)).get("audio_tokens")))
         if error := answer.get("error"):
             self.error = _error_word(error, "code", "type")
 
@@ -301,6 +318,15 @@ class ResponsesUsage(UsageReader):
         self.model = _model_name(response.get("model")) or self.model
         if usage := mapping(response.get("usage")):
             self._tokens = _openai_tokens(usage, input_name="input_tokens", output_name="output_tokens")
+            # Opening a page that was found is a call, too, but has no fee.
+            is_free = ("open_page", "find_in_page")
+            items = [
+                each
+                for each in records(response.get("output"))
+                if mapping(each.get("action")).get("type") not in is_free
+            ]
+            for name, kind in (("web_searches", "web_search_call"), ("storage_searches", "file_search_call")):
+                self._extra(name, sum(each.get("type") == kind for each in items))
         if error := response.get("error"):
             self.error = _error_word(error, "code", "type")
 
@@ -375,10 +401,19 @@ class GeminiUsage(UsageReader):
     def _chunk(self, chunk: Mapping[str, Any]) -> None:
         if (model := chunk.get("modelVersion")) != self.model:
             self.model = _model_name(model) or self.model
-        for name, value in mapping(chunk.get("usageMetadata")).items():
+        usage = mapping(chunk.get("usageMetadata"))
+        for name, value in usage.items():
             if name in _GEMINI_COUNTS and (number := _count(value)) is not None:
                 self._counts[name] = number
+        for way, name in (("input", "promptTokensDetails"), ("output", "candidatesTokensDetails")):
+            for each in records(usage.get(name)):
+                if each.get("modality") in ("AUDIO", "IMAGE", "VIDEO"):
+                    self._extra(f"{way}_{each['modality'].lower()}", _count(each.get("tokenCount")))
         if candidates := records(chunk.get("candidates")):
+            found = [mapping(each.get("groundingMetadata")).get("webSearchQueries") for each in candidates]
+            searches = sum(len(queries) for queries in found if isinstance(queries, list))
+            # Before Gemini 3, any number of searches in a request has one fee.
+            self._extra("web_searches", min(searches, 1) if (self.model or "").startswith("gemini-2") else searches)
             self.ended = all(candidate.get("finishReason") for candidate in candidates)
             self._has_content = self._has_content or any(candidate.get("content") for candidate in candidates)
         elif mapping(chunk.get("promptFeedback")).get("blockReason"):

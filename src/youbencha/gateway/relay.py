@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -13,6 +13,7 @@ from multidict import CIMultiDict
 from youbencha.gateway.api import WireName
 from youbencha.gateway.call import PendingCall
 from youbencha.gateway.http import abort
+from youbencha.gateway.mask import KeyMask
 from youbencha.gateway.metering import Meter, meter_for
 from youbencha.gateway.request import Headers, returned_headers
 from youbencha.gateway.usage_chunk import UsageChunkFilter
@@ -34,6 +35,7 @@ async def relay(
     wire: WireName,
     answer: aiohttp.ClientResponse,
     headers: Headers,
+    mask: KeyMask,
     chunks: Chunks | None,
     *,
     hide_usage: bool,
@@ -56,7 +58,7 @@ async def relay(
     received = 0
     try:
         await _begin(response, request)
-        async for chunk in answer.content.iter_any():
+        async for chunk in _masked(answer, mask):
             if call.first_byte_ms is None:
                 call.first_byte_ms = call.elapsed_ms()
             meter.feed(chunk)
@@ -78,6 +80,12 @@ async def relay(
     else:
         await _end(response, call)
     return response
+
+
+async def _masked(answer: aiohttp.ClientResponse, mask: KeyMask) -> AsyncIterator[bytes]:
+    async for chunk in answer.content.iter_any():
+        yield mask.feed(chunk)
+    yield mask.feed(b"")
 
 
 async def replay(
