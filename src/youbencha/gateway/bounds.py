@@ -9,20 +9,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from youbencha.gateway import fields as table
 from youbencha.gateway.api import WireName
-from youbencha.gateway.fields import (
-    CLIENT_TOOLS,
-    IMAGE_TOKENS,
-    INNER,
-    OPAQUE,
-    SERVER_TOOLS,
-    STANDARD,
-    TOP_LEVEL,
-    TYPES,
-    UNPRICED,
-    UNPRICED_TYPES,
-    to_camel_case,
-)
 from youbencha.json_lines import mapping
 
 
@@ -157,8 +145,8 @@ def examined(wire: WireName, body: object, asked: RequestSize) -> RequestSize:
         return asked
     if asked.model and "-search-" in asked.model:
         raise UnpricedError(f"the searches of {asked.model}")
-    for name in body.keys() & (STANDARD.keys() | UNPRICED):
-        if (value := body[name]) is not None and str(value).lower() not in STANDARD.get(name, ()):
+    for name in body.keys() & (table.STANDARD.keys() | table.UNPRICED):
+        if (value := body[name]) is not None and str(value).lower() not in table.STANDARD.get(name, ()):
             raise UnpricedError(f"`{name}: {str(value)[:40]}`")
     found = _Examination(wire)
     found.run(body)
@@ -178,7 +166,7 @@ class _Examination:
         self._wire = wire
 
     def run(self, body: dict[str, Any]) -> None:
-        known = TOP_LEVEL[self._wire]
+        known = table.TOP_LEVEL[self._wire]
         waiting: list[Any] = [body]
         while waiting:
             value = waiting.pop()
@@ -186,27 +174,27 @@ class _Examination:
                 waiting += value
             elif isinstance(value, dict):
                 fields = value if known.issuperset(value) else self._renamed(value, known)
-                known = INNER
+                known = table.INNER
                 kind = fields.get("type")
                 if not _EXAMINED.isdisjoint(fields):
                     self._examine(fields, kind)
                 opaque = "input" if kind in ("tool_use", "server_tool_use") else None
                 for name, inner in fields.items():
-                    if isinstance(inner, dict | list) and name not in OPAQUE and name != opaque:
+                    if isinstance(inner, dict | list) and name not in table.OPAQUE and name != opaque:
                         waiting.append(inner)
 
     def _renamed(self, fields: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
         """Return the fields under the names of the tables, and note whether there are any others."""
         if self._wire == "gemini":
-            fields = {to_camel_case(name): value for name, value in fields.items()}
+            fields = {table.to_camel_case(name): value for name, value in fields.items()}
         self.refers = self.refers or any(fields[name] is not None for name in fields.keys() - known)
         return fields
 
     def _examine(self, fields: dict[str, Any], kind: object) -> None:
-        if kind is not None and not (isinstance(kind, str) and kind in TYPES):
+        if kind is not None and not (isinstance(kind, str) and kind in table.TYPES):
             self.refers = True
-        if kind in UNPRICED_TYPES or fields.get("mode") == "pro":
-            raise UnpricedError(f"`{kind}`" if kind in UNPRICED_TYPES else "`mode: pro`")
+        if kind in table.UNPRICED_TYPES or fields.get("mode") == "pro":
+            raise UnpricedError(f"`{kind}`" if kind in table.UNPRICED_TYPES else "`mode: pro`")
         if (data := fields.get("data")) is not None and kind != "redacted_thinking":
             self._inline(fields.get("media_type") or fields.get("mimeType"), data)
         if (image := fields.get("image_url")) is not None:
@@ -221,7 +209,7 @@ class _Examination:
     def _inline(self, kind: object, data: object) -> None:
         """Count an image by its size in pixels, text by its bytes, and anything else, such as a PDF, as a reference."""
         if str(kind).startswith("image/"):
-            self.tokens += IMAGE_TOKENS[self._wire] - len(str(data))
+            self.tokens += table.IMAGE_TOKENS[self._wire] - len(str(data))
         elif not str(kind).startswith("text/"):
             self.refers = True
 
@@ -229,12 +217,14 @@ class _Examination:
         waiting = list(tools)
         while waiting:
             tool = mapping(waiting.pop())
-            for name in map(to_camel_case, tool) if self._wire == "gemini" else (str(tool.get("type", "custom")),):
+            for name in (
+                map(table.to_camel_case, tool) if self._wire == "gemini" else (str(tool.get("type", "custom")),)
+            ):
                 name = _VERSION.sub("", name)
                 is_local = mapping(tool.get("environment")).get("type", "local") == "local"
-                if name not in CLIENT_TOOLS | SERVER_TOOLS or not is_local:
+                if name not in table.CLIENT_TOOLS | table.SERVER_TOOLS or not is_local:
                     raise UnpricedError(f"the tool `{name[:80]}`")
-                if name in SERVER_TOOLS and tool.get("execution") != "client":
+                if name in table.SERVER_TOOLS and tool.get("execution") != "client":
                     uses = _count(tool.get("max_uses"))
                     self.rounds += ROUNDS if uses is None else max(1, uses)
             waiting += inner if isinstance(inner := tool.get("tools"), list) else []

@@ -271,11 +271,8 @@ class ChatUsage(UsageReader):
         if usage := mapping(answer.get("usage")):
             # Some servers send running totals with each chunk: the last is valid.
             self._tokens = _openai_tokens(usage, input_name="prompt_tokens", output_name="completion_tokens")
-            for name, details in (
-                ("input_audio", "prompt_tokens_details"),
-                ("output_audio", "completion_tokens_details"),
-            ):
-                self._extra(name, _count(mapping(usage.get(details)).get("audio_tokens")))
+            for way, name in (("input", "prompt"), ("output", "completion")):
+                self._extra(f"{way}_audio", _count(mapping(usage.get(f"{name}_tokens_details")).get("audio_tokens")))
         if error := answer.get("error"):
             self.error = _error_word(error, "code", "type")
 
@@ -318,15 +315,13 @@ class ResponsesUsage(UsageReader):
         self.model = _model_name(response.get("model")) or self.model
         if usage := mapping(response.get("usage")):
             self._tokens = _openai_tokens(usage, input_name="input_tokens", output_name="output_tokens")
-            # Opening a page that was found is a call, too, but has no fee.
-            is_free = ("open_page", "find_in_page")
             items = [
-                each
-                for each in records(response.get("output"))
-                if mapping(each.get("action")).get("type") not in is_free
+                (each.get("type"), mapping(each.get("action")).get("type")) for each in records(response.get("output"))
             ]
-            for name, kind in (("web_searches", "web_search_call"), ("storage_searches", "file_search_call")):
-                self._extra(name, sum(each.get("type") == kind for each in items))
+            # Opening a page that was found is a call, too, but has no fee.
+            kinds = [kind for kind, action in items if action not in ("open_page", "find_in_page")]
+            self._extra("web_searches", kinds.count("web_search_call"))
+            self._extra("storage_searches", kinds.count("file_search_call"))
         if error := response.get("error"):
             self.error = _error_word(error, "code", "type")
 

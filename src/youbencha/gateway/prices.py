@@ -22,6 +22,8 @@ _MILLION = 1_000_000
 _MOST_PER_SEARCH = Decimal("0.035")
 """The highest fee of a listed model."""
 _WAYS = ("input_", "output_")
+Extras = Mapping[str, int]
+NONE: Extras = MappingProxyType({})
 _PREFIXES: Mapping[str, Provider] = {**PROVIDER_OF_PREFIX, "models": "gemini"}
 """Prefixes of model names in LiteLLM and at Google. Other hosts (`bedrock/…`) have different prices."""
 
@@ -59,7 +61,7 @@ class Prices:
         tokens: Tokens,
         *,
         cache_creation_1h: int = 0,
-        extras: Mapping[str, int] = MappingProxyType({}),
+        extras: Extras = NONE,
     ) -> Decimal | None:
         """Return the cost in dollars of what is known. None if no token or no price is known.
 
@@ -119,7 +121,7 @@ def _counts(tokens: Tokens, cache_creation_1h: int) -> _Counts | None:
 class _Rate(Protocol):
     """The prices of one model."""
 
-    def cost(self, counts: _Counts, extras: Mapping[str, int]) -> Decimal | None:
+    def cost(self, counts: _Counts, extras: Extras) -> Decimal | None:
         """Return the cost; None if something that was used has no price."""
         ...
 
@@ -131,7 +133,7 @@ class _ListedRate(NamedTuple):
 
     prices: ListedPrices
 
-    def cost(self, counts: _Counts, extras: Mapping[str, int]) -> Decimal | None:
+    def cost(self, counts: _Counts, extras: Extras) -> Decimal | None:
         """A kind of token without a separate price costs the same as plain input or output, as in genai-prices."""
         size, prices = counts.all_input, self.prices
         for_input = _price_at(prices.input, size)
@@ -157,9 +159,8 @@ class _ListedRate(NamedTuple):
         prices, size = self.prices, asked.size
         if not prices.input or not prices.output:
             return None
-        read, written = (
-            [Tier(-1, usd) for name, usd in prices.extras.items() if name.startswith(way)] for way in _WAYS
-        )
+        others = prices.extras.items()
+        read, written = ([Tier(-1, usd) for name, usd in others if name.startswith(way)] for way in _WAYS)
         for_input = size * _most((*prices.input, *prices.cache_write, *prices.cache_write_1h, *read), size)
         for_output = worst_output(asked) * _most((*prices.output, *written), size)
         return (for_input + for_output) / _MILLION + asked.rounds * _MOST_PER_SEARCH
@@ -183,13 +184,10 @@ class _OwnRate(NamedTuple):
     cache_read: Decimal | None
     cache_write: Decimal | None
 
-    def cost(self, counts: _Counts, extras: Mapping[str, int]) -> Decimal | None:
+    def cost(self, counts: _Counts, extras: Extras) -> Decimal | None:
         written = counts.cache_write + counts.cache_write_1h
-        if (
-            any(name.endswith("_searches") for name in extras)
-            or (counts.cache_read and self.cache_read is None)
-            or (written and self.cache_write is None)
-        ):
+        searched = any(name.endswith("_searches") for name in extras)
+        if searched or (counts.cache_read and self.cache_read is None) or (written and self.cache_write is None):
             return None
         uncached = counts.input * self.input + counts.output * self.output
         cached = counts.cache_read * (self.cache_read or 0) + written * (self.cache_write or 0)
