@@ -128,6 +128,22 @@ while True:
 """
 
 
+@pytest.mark.parametrize("scope", ["trial", "agent", "total"])
+@pytest.mark.parametrize(("cap", "most"), [("budget_per_{}_usd", 0.000001), ("tokens_per_{}", 2)])
+async def test_going_over_a_cap_is_flagged_even_if_the_agent_was_done(
+    runs: RunBench, cap: str, most: float, scope: str
+) -> None:
+    once = GREEDY.replace("while True:", "for _ in range(1):")
+    agent = {"type": "command", "config": {"command": [sys.executable, "-c", once], "prompt_by": "none"}}
+    name = cap.format(scope).replace("per_total", "total")
+    done = await run_with(runs, agent, script(says("Yes."), usage=TOKENS), gateway={"type": "builtin", name: most})
+    assert done.bundle.agent is not None
+    assert done.bundle.outcome is not None
+    assert (done.bundle.outcome.name, done.bundle.agent.status) == ("solved", "success")
+    assert (done.bundle.agent.budget_exceeded, report(done).refused) == (True, 0)
+    assert "overrun by the last call" in done.done.out
+
+
 async def test_an_agent_that_ignores_a_spent_budget_is_ended(runs: RunBench) -> None:
     greedy = {"type": "command", "config": {"command": [sys.executable, "-c", GREEDY], "prompt_by": "none"}}
     # Answers to a request without tools have the script's smallest token counts.
