@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from youbencha.gateway.api import WireName
-from youbencha.gateway.encoding import Decoder, encoding_of
 from youbencha.gateway.sse import SseParser
 from youbencha.json_lines import count, loads_lossy, mapping, records
 from youbencha.usage import Tokens
@@ -52,18 +51,11 @@ class Meter(Protocol):
         """Return what is known so far. May be called at any time, and repeatedly."""
 
 
-def meter_for(wire: WireName, *, content_type: str, content_encoding: str = "") -> Meter:
-    """Return the meter for an answer with these headers."""
+def meter_for(wire: WireName, content_type: str) -> Meter:
+    """Return the meter for an answer of this type, which must not be compressed."""
     new_reader = _READERS[wire]
     is_stream = content_type.strip().lower().startswith("text/event-stream")
-    meter: Meter = StreamMeter(new_reader()) if is_stream else BodyMeter(new_reader)
-    match encoding_of(content_encoding):
-        case None:
-            return UnreadableMeter()
-        case "identity":
-            return meter
-        case encoding:
-            return DecodingMeter(meter, Decoder(encoding))
+    return StreamMeter(new_reader()) if is_stream else BodyMeter(new_reader)
 
 
 class StreamMeter:
@@ -107,31 +99,6 @@ class BodyMeter:
                 reader.body(document)
             self._result = reader.metered()
         return self._result
-
-
-class DecodingMeter:
-    """Meters a compressed answer."""
-
-    def __init__(self, meter: Meter, decoder: Decoder) -> None:
-        self._meter = meter
-        self._decoder = decoder
-
-    def feed(self, chunk: bytes) -> None:
-        for piece in self._decoder.feed(chunk):
-            self._meter.feed(piece)
-
-    def result(self) -> Metered:
-        return self._meter.result()
-
-
-class UnreadableMeter:
-    """For an answer in an unsupported encoding: everything is unknown."""
-
-    def feed(self, chunk: bytes) -> None:
-        pass
-
-    def result(self) -> Metered:
-        return Metered()
 
 
 class UsageReader(ABC):
