@@ -309,6 +309,69 @@ def test_small_modules_have_more_than_one_importer() -> None:
     assert small == set()
 
 
+AGENT_FILES = ("adapters", "evaluators", "hooks", "report", "suggest", "trial", "workspace")
+"""The packages that read what an agent could have written. There is one way to do that: `files.py`."""
+
+READS_OTHERWISE = {
+    "adapters/aider/command.py": "a file of the package",
+    "adapters/claude_code/adapter.py": "the user's login",
+    "adapters/codex/adapter.py": "the user's login",
+    "adapters/copilot_cli/adapter.py": "the user's login",
+    "adapters/opencode/adapter.py": "the user's login",
+    "evaluators/judge/agent.py": "the definition of a judge: of the package, or beside the test case",
+    "hooks/database.py": "the user's database",
+    "report/html.py": "a file of the package",
+    "trial/agent.py": "the harness's cache",
+    "workspace/diff.py": "git's answer, in the private directory",
+    "workspace/lock.py": "a lock, which has to be written",
+    "workspace/reclaim.py": "a directory",
+    "workspace/repository.py": "a checkout, before anything runs in it",
+    "workspace/snapshot.py": "the harness's patch, in the private directory",
+    "workspace/store.py": "the harness's mirror",
+}
+_COPYING = {f"shutil.{name}" for name in ("copy", "copy2", "copyfile", "copytree", "move")}
+
+
+def reads_a_file(call: ast.Call) -> bool:
+    called = ast.unparse(call.func)
+    if called == "os.open" or called in _COPYING:
+        return True
+    if called == "open" or called.endswith(".open"):
+        values = [*call.args, *(keyword.value for keyword in call.keywords)]
+        return any(isinstance(each, ast.Constant) and each.value in ("r", "rb") for each in values)
+    return called.endswith((".read_text", ".read_bytes"))
+
+
+def test_files_of_an_agent_are_read_in_one_way() -> None:
+    """A pipe would block the harness for ever, a link would lead to the user's files, a sparse file has no end."""
+    reading = {
+        path.relative_to(SOURCE).as_posix()
+        for path in modules()
+        if home_of(path.relative_to(SOURCE).as_posix()) in AGENT_FILES
+        and any(isinstance(node, ast.Call) and reads_a_file(node) for node in ast.walk(parsed(path)))
+    }
+    assert reading == set(READS_OTHERWISE)
+
+
+STARTS_PROGRAMS = {"process/guard.py", "process/guard_client.py", "process/windows_kernel.py", "workspace/git.py"}
+"""Each without the harness's terminal and its descriptors: `tests/runs/test_run_terminal.py` looks at all of them."""
+
+INSIDE_AN_AGENT = {"adapters/aider/guard.py"}
+_STARTING = ("subprocess.run", "subprocess.Popen", "create_subprocess_exec", "create_subprocess_shell", "os.system")
+_STARTING += ("os.execv", "os.execve", "os.posix_spawn", "CreateProcess")
+
+
+def test_modules_that_start_programs() -> None:
+    starting = {
+        path.relative_to(SOURCE).as_posix()
+        for path in modules()
+        if any(
+            isinstance(node, ast.Call) and ast.unparse(node.func).endswith(_STARTING) for node in ast.walk(parsed(path))
+        )
+    }
+    assert starting == STARTS_PROGRAMS | INSIDE_AN_AGENT
+
+
 MOST_FILES, MOST_LINES = 266, 45_500
 
 

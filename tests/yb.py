@@ -49,10 +49,43 @@ def yb_process(*arguments: str, cwd: Path | None = None, **env: str) -> Done:
 
 def run_here(arguments: Sequence[str], *, cwd: Path | None, env: Mapping[str, str]) -> Done:
     """As a process with this environment would: afterwards, all that belongs to a process is as it was."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        code = _as_process(arguments, cwd, env, out, err)
+        for file in (out, err):
+            file.seek(0)
+        return Done([str(SCRIPT), *arguments], code, *(file.read().decode() for file in (out, err)))
+
+
+def on_terminal(arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str], columns: int) -> str:
+    """All that a command writes to a terminal of this width, standard error too."""
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    written: list[bytes] = []
+
+    def read() -> None:
+        with contextlib.suppress(OSError):  # the terminal is closed
+            while chunk := os.read(ours, 65536):
+                written.append(chunk)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    with open(theirs, "wb") as screen:
+        _as_process(arguments, cwd, env, screen, screen)
+    reader.join(PATIENCE_S)
+    os.close(ours)
+    return b"".join(written).decode().replace("\r\n", "\n")
+
+
+def _as_process(
+    arguments: Sequence[str], cwd: Path | None, env: Mapping[str, str], out: BinaryIO, err: BinaryIO
+) -> int:
     with (
         _one_at_a_time,
-        tempfile.TemporaryFile() as out,
-        tempfile.TemporaryFile() as err,
         mock.patch.dict(os.environ, env, clear=True),
         mock.patch.object(tempfile, "tempdir", None),  # it depends on the environment
         mock.patch.object(sys, "argv", [str(SCRIPT), *arguments]),
@@ -60,14 +93,11 @@ def run_here(arguments: Sequence[str], *, cwd: Path | None, env: Mapping[str, st
     ):
         try:
             with _standard_streams(out, err), _program_is_a_file():
-                code = run_app(arguments)
+                return run_app(arguments)
         except SystemExit as ended:
-            code = int(ended.code or 0)
+            return int(ended.code or 0)
         finally:
             gc.unfreeze()
-        for file in (out, err):
-            file.seek(0)
-        return Done([str(SCRIPT), *arguments], code, *(file.read().decode() for file in (out, err)))
 
 
 @contextlib.contextmanager

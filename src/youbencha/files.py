@@ -1,4 +1,4 @@
-"""Write files atomically, open files that an untrusted program may have written; the names of artifacts."""
+"""Write files atomically; the one way to read files that an agent could have written; the names of artifacts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path, PureWindowsPath
-from typing import BinaryIO
 
 from youbencha.errors import YouBenchaError
 
@@ -21,8 +21,8 @@ DIFF_FILE = "git-diff.patch"
 REPORT_FILE = "report.md"
 """These are in the artifacts directory of a run."""
 
-NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-"""Flags for `os.open` if there may be a link or a pipe instead of the file: opening a pipe would block."""
+NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+"""Flags for `os.open` if there may be a link, a pipe or a terminal instead of the file: opening a pipe would block."""
 
 _BINARY = getattr(os, "O_BINARY", 0)
 
@@ -73,13 +73,37 @@ def read_untrusted(root: Path, name: str, limit: int) -> bytes:
     Raises `OSError`, with `EFBIG` if it is larger than `limit`.
     """
     with open_untrusted(root, name) as file:
-        data = file.read(limit + 1)
+        data = file.read(limit + 1) or b""  # None: nothing is there yet, as in a log of the kernel
     if len(data) > limit:
         raise OSError(errno.EFBIG, f"is larger than {limit:,} bytes", str(root / name))
     return data
 
 
-def open_untrusted(root: Path, name: str) -> BinaryIO:
+def read_confined(base: Path, name: str, limit: int) -> bytes:
+    """Read a file of a user or a repository, in which links may lead from one file to another.
+
+    Raises `PathNotAllowed` if it is outside `base`, by its name or through links; else as `read_untrusted`.
+    """
+    check_relative(name)
+    root, target = Path(os.path.realpath(base)), Path(os.path.realpath(base / name))  # no error for a loop of links
+    if not target.is_relative_to(root):
+        raise PathNotAllowed(f"{name} is a link that leads out of {base}", "use a file, or a link inside")
+    return read_untrusted(root, str(target.relative_to(root)), limit)
+
+
+def read_regular(path: Path, limit: int) -> bytes:
+    """Read a file that only the user names, wherever its links lead; otherwise as `read_untrusted`."""
+    real = Path(os.path.realpath(path))
+    return read_untrusted(real.parent, real.name, limit)
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """Open a file that only the user names, wherever its links lead; otherwise as `open_untrusted`."""
+    real = Path(os.path.realpath(path))
+    return open_untrusted(real.parent, real.name)
+
+
+def open_untrusted(root: Path, name: str) -> BufferedReader:
     """Open a regular file below `root` for reading. No link is followed below `root`, and no pipe is waited for.
 
     Raises `OSError`, with a `strerror` that can be appended to the file's name in a message.
@@ -90,9 +114,11 @@ def open_untrusted(root: Path, name: str) -> BinaryIO:
     try:
         fd = _open_below(root, parts)
     except OSError as error:
-        if error.errno not in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR):  # EMLINK: for a link on FreeBSD
-            raise
-        raise OSError(errno.ELOOP, "is a link, or behind one", str(root / name)) from None
+        if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR):  # EMLINK: for a link on FreeBSD
+            raise OSError(errno.ELOOP, "is a link, or behind one", str(root / name)) from None
+        if error.errno == errno.ENXIO:
+            raise OSError(errno.EINVAL, "is not a regular file", str(root / name)) from None
+        raise OSError(error.errno, f"cannot be read: {error.strerror}", str(root / name)) from None
     if stat.S_ISREG(os.fstat(fd).st_mode):
         return os.fdopen(fd, "rb")
     os.close(fd)
@@ -145,16 +171,3 @@ def check_relative(name: str) -> None:
         raise PathNotAllowed(f"{name} is absolute", "write it relative to the file that names it")
     if ".." in re.split(r"[/\\]", name):
         raise PathNotAllowed(f"{name} contains '..'", "put it next to the file that names it, or below")
-
-
-def confined(base: Path, name: str) -> Path:
-    """Return `base / name`. Raises `PathNotAllowed` if it is outside `base`, by its name or through links."""
-    check_relative(name)
-    path = base / name
-    try:
-        target = path.resolve()
-    except (OSError, RuntimeError):  # Python 3.11 and 3.12 raise the latter for a loop of links
-        raise PathNotAllowed(f"{name} cannot be resolved") from None
-    if not target.is_relative_to(base.resolve()):
-        raise PathNotAllowed(f"{name} is a link that leads out of {base}", "use a file, or a link inside")
-    return path

@@ -10,7 +10,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,13 +25,8 @@ _UNSEEN = re.compile(
 )
 
 _BLANK = re.compile("[ \t\n]+")
-"""Not `split()`, which also splits at the thin spaces in numbers."""
-
 _LONGEST_LINE = 300
 UNKNOWN = "unknown"
-
-THIN = "\u202f"
-"""Between thousands: narrow, and no line breaks there."""
 
 _LONGEST_VALUE = 600
 _LONGEST = 160
@@ -114,7 +109,8 @@ def duration(milliseconds: float | None) -> str:
 
 
 def count(number: int | None) -> str:
-    return UNKNOWN if number is None else f"{number:,}".replace(",", THIN)
+    """Format a number with commas between thousands, as everywhere."""
+    return UNKNOWN if number is None else f"{number:,}"
 
 
 def usd(dollars: float | None) -> str:
@@ -124,7 +120,7 @@ def usd(dollars: float | None) -> str:
     if 0 < dollars < 0.0001:
         return "< $0.0001"
     digits = 2 if dollars == 0 or dollars >= 1 else 4
-    return f"${dollars:,.{digits}f}".replace(",", THIN)
+    return f"${dollars:,.{digits}f}"
 
 
 def percent(share: float) -> str:
@@ -149,6 +145,28 @@ def iso_time(seconds: float) -> str:
 
 def plural(number: int, noun: str) -> str:
     return f"{count(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def table(
+    header: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    width: int,
+    right: Sequence[str] = (),
+    drop: Sequence[str] = (),
+) -> str:
+    """Align columns; those in `right` to the right. Those in `drop` are left out, one by one, until the rows fit.
+
+    A row is one line, and a cell is never shortened: users copy names and paths from a table.
+    """
+    columns = {name: [name, *cells] for name, *cells in zip(header, *rows, strict=True)}
+    for name in (*drop, None):
+        widths = {each: max(map(len, cells)) for each, cells in columns.items()}
+        if name is None or sum(widths.values()) + 2 * len(widths) - 2 <= width:
+            break
+        del columns[name]
+    padded = ([f"{cell:{'>' if name in right else '<'}{widths[name]}}" for cell in columns[name]] for name in columns)
+    return "\n".join("  ".join(cells).rstrip() for cells in zip(*padded, strict=True))
 
 
 def value(anything: Any) -> str:
@@ -183,7 +201,7 @@ def _decimal(number: float) -> str:
         return str(number)
     if number.is_integer() and abs(number) < 1e15:
         return count(int(number))
-    return f"{number:,.4f}".rstrip("0").rstrip(".").replace(",", THIN) if abs(number) >= 0.001 else f"{number:.3g}"
+    return f"{number:,.4f}".rstrip("0").rstrip(".") if abs(number) >= 0.001 else f"{number:.3g}"
 
 
 def shown(path: str | bytes | os.PathLike[str]) -> str:

@@ -32,7 +32,7 @@ class UsageCounter:
 
     | source | what it covers |
     |---|---|
-    | the last total | the whole session: subagents and other models, over all turns |
+    | the last total | the whole session: subagents and other models, over all turns; unless the calls are more |
     | calls, each message id once | what was seen: a lower bound if the agent usually reports a total |
     """
 
@@ -83,13 +83,11 @@ class UsageCounter:
             return _known(seen, self._cost_usd, partial=not ended)
         total, cost_usd, _ = self._total
         if total == Tokens():  # Claude Code 1.0.0 reports only the cost
-            return _known(seen, cost_usd, partial=True)
-        # After repeating a broken call without streaming, 2.1.30 and 1.0.128 lose its usage: a total of zeros (or of
-        # one output token), although the calls have the real numbers.
+            return _known(seen, cost_usd or None, partial=True)
+        # 2.0.30 counts no input. After repeating a broken call without streaming, 2.1.30 and 1.0.128 lose its usage.
+        # The cost is computed from the same numbers.
         short = any(calls is not None and calls > (reported or 0) for calls, reported in zip(seen, total, strict=True))
-        if short and not any(total):
-            return SessionUsage(seen, cost_usd or None, partial=True)
-        return SessionUsage(total, cost_usd, partial=short)
+        return SessionUsage(Tokens(*map(_larger, seen, total)), None if short else cost_usd, partial=short)
 
 
 def add_all(parts: Sequence[Tokens]) -> Tokens:

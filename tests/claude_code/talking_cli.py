@@ -35,8 +35,8 @@ def call(name, id):
     say(type="assistant", message=dict(id="m" + id, model="claude-x", role="assistant", content=content))
 
 def result(subtype="success", **more):
-    usage = dict(input_tokens=30, output_tokens=5)
-    say(type="result", subtype=subtype, is_error=False, result="ok", num_turns=1, usage=usage, **more)
+    more = dict(modelUsage={{"claude-x": dict(inputTokens=30, outputTokens=5)}}) | more
+    say(type="result", subtype=subtype, is_error=False, result="ok", num_turns=1, **more)
 
 {rest}
 """

@@ -18,9 +18,10 @@ pytestmark = [posix_only("the small CLI is a shell script"), pytest.mark.repeat(
 
 INIT = {"type": "system", "subtype": "init", "session_id": "s-1", "model": "claude-x"}
 TOKENS = {"input_tokens": 30, "output_tokens": 5}
+TOTAL = {"inputTokens": 30, "outputTokens": 5}
 MESSAGE = {"id": "m", "model": "claude-x", "role": "assistant", "content": [{"type": "text", "text": "hi"}]}
 TEXT = {"type": "assistant", "message": {**MESSAGE, "usage": TOKENS}}
-RESULT = {"type": "result", "subtype": "success", "is_error": False, "result": "hi", "usage": TOKENS}
+RESULT = {"type": "result", "subtype": "success", "is_error": False, "result": "hi", "modelUsage": {"m": TOTAL}}
 REJECTED = {"type": "system", "subtype": "api_retry", "attempt": 1, "error_status": 401, "error": "e"}
 
 

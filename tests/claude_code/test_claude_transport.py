@@ -12,7 +12,7 @@ from agent_clis import NEWEST, OLD, OLDEST
 from claude_bench import API_KEY, ClaudeBench, Session, bash, says, script, uses
 from systems import posix_only
 from youbencha.adapters.claude_code import control_mode
-from youbencha.events import Event, SessionResult, ToolDecided
+from youbencha.events import Event, SessionResult, ToolDecided, WarningRaised
 from youbencha.gateway.call import Labels
 from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.upstreams import same_for_all
@@ -33,7 +33,7 @@ FORBIDDEN = script(
 
 
 def by(*pairs: tuple[str, str]) -> pytest.MarkDecorator:
-    params = [pytest.param(*pair, marks=[pytest.mark.full] if pair[0] == OLDEST else []) for pair in pairs]
+    params = [pytest.param(*pair, marks=[pytest.mark.full] if pair[0] not in (NEWEST, OLD) else []) for pair in pairs]
     return pytest.mark.parametrize(("claude_cli", "transport"), params, indirect=["claude_cli"])
 
 
@@ -94,6 +94,14 @@ async def test_denied_tools_do_not_run_and_the_session_continues(claude: ClaudeB
     assert session.warning_codes() == ["CLAUDE_TOOL_DENIED"]
     assert session.result.warnings[0].context["tools"] == {"Read": 1, "Bash": 1}
     assert [call.name for call in session.log.tool_calls] == ["Read", "Bash", "Bash"]
+
+
+@by(("1.0.90", "print"), ("1.0.90", "stdio"))
+async def test_a_debug_log_between_the_messages_is_not_reported(claude: ClaudeBench, transport: str) -> None:
+    session = await claude.run(WORK, config={"transport": transport})
+    assert "[DEBUG] " in session.result.output
+    assert (session.result.status, session.codes(), session.warning_codes()) == ("success", [], [])
+    assert not [event for event in session.events if isinstance(event, WarningRaised)]
 
 
 @pytest.mark.full

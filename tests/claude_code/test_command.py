@@ -36,11 +36,12 @@ FLAGS_SINCE = {
     "--disallowedTools": (1, 0, 0),
     "--mcp-config": (1, 0, 0),
     "--dangerously-skip-permissions": (1, 0, 0),
-    "--permission-mode": (1, 0, 24),
-    "--add-dir": (1, 0, 24),
-    "--strict-mcp-config": (1, 0, 128),  # the oldest that was looked at
+    "--permission-mode": (1, 0, 15),
+    "--add-dir": (1, 0, 21),
+    "--strict-mcp-config": (1, 0, 44),
     "--session-id": (1, 0, 53),
     "--include-partial-messages": (1, 0, 108),
+    "--setting-sources": (1, 0, 122),
     "--agents": (1, 0, 126),
     "--agent": (2, 0, 59),
     "--effort": (2, 1, 38),
@@ -210,11 +211,14 @@ OPTIONS: list[dict[str, Any]] = [
     {"agent_name": "a"},
     {"permission_mode": "plan"},
     {"output_format": "text"},
+    {"setting_sources": ["user"]},
     {"max_tokens": 1, "temperature": 1},
 ]
 
 
-@pytest.mark.parametrize("version", [OLDEST, OLD, CliVersion(2, 1, 30), CliVersion(2, 1, 197), NEW], ids=str)
+@pytest.mark.parametrize(
+    "version", [*map(CliVersion.parse, ("1.0.0", "1.0.24", "1.0.60", "2.1.30", "2.1.197")), OLDEST, OLD, NEW], ids=str
+)
 @pytest.mark.parametrize("delivery", ["argument", "stdin", "file"])
 def test_no_version_gets_an_unknown_flag(version: CliVersion, delivery: Any, tmp_path: Path) -> None:
     for first, second in itertools.combinations(OPTIONS, 2):
@@ -264,9 +268,18 @@ def test_debug_is_enabled_for_versions_that_do_not_report_retries(patch: int, wa
     assert ("--debug" in build(CliVersion(2, 1, patch)).argv) is wanted
 
 
+@pytest.mark.parametrize(("patch", "wanted"), [(121, False), (122, True)])
+def test_in_text_mode_the_debug_log_is_never_in_the_answer(patch: int, wanted: bool) -> None:
+    assert ("--debug" in build(CliVersion(1, 0, patch), output_format="text").argv) is wanted
+
+
 @pytest.mark.parametrize(
     ("version", "options", "path", "words"),
     [
+        ("1.0.14", {"permission_mode": "plan"}, "permission_mode", "1.0.15 or later"),
+        ("1.0.20", {"prompt_delivery": "file"}, "prompt_delivery", "1.0.21 or later"),
+        ("1.0.43", {"mcp_config": "{}"}, "mcp_config", "1.0.44 or later"),
+        ("1.0.121", {"setting_sources": ["user"]}, "setting_sources", "1.0.122 or later"),
         ("1.0.107", {"include_partial_messages": True}, "include_partial_messages", "1.0.108 or later"),
         ("2.1.37", {"effort": "low"}, "effort", "2.1.38 or later"),
         ("2.1.8", {"agent_name": "a"}, "agent_name", "2.1.9 or later"),
@@ -275,7 +288,9 @@ def test_debug_is_enabled_for_versions_that_do_not_report_retries(patch: int, wa
         ("2.1.197", {"permission_mode": "manual"}, "permission_mode", "has no mode 'manual'"),
     ],
 )
-def test_unsupported_options_are_refused(version: str, options: dict[str, Any], path: str, words: str) -> None:
+def test_unsupported_options_are_refused(
+    version: str, options: dict[str, Any], path: str, words: str, tmp_path: Path
+) -> None:
     parsed = CliVersion.parse(version)
     assert parsed
     with pytest.raises(ConfigError) as caught:
@@ -287,7 +302,7 @@ def test_unsupported_options_are_refused(version: str, options: dict[str, Any], 
     assert words in str(only)
     later = CliVersion(parsed.major, parsed.minor, parsed.patch + 1)
     if "or later" in words:
-        build(later, agent_definition="{}", **options)
+        build(later, agent_definition="{}", scratch=tmp_path, **options)
 
 
 def test_all_unsupported_options_are_reported_together() -> None:

@@ -236,3 +236,10 @@ def test_a_definition_too_long_for_a_command_line(agents: Path) -> None:
     (agents / "reviewer.md").write_text("x" * 200_000)
     with pytest.raises(ConfigError, match=r"reviewer\.md is too long"):
         define(agents)
+
+
+@pytest.mark.parametrize("text", ["", " \n", "---\nname: reviewer\ndescription: reads\n---\n\n"])
+def test_a_definition_without_instructions_is_reported(agents: Path, text: str) -> None:
+    (agents / "reviewer.md").write_text(text)
+    with pytest.raises(ConfigError, match=r"reviewer\.md has no instructions"):
+        define(agents)

@@ -15,9 +15,9 @@ from youbencha.usage import SessionUsage, Tokens
 ID = "9de3ddb1-7c81-4804-9edf-c3e22697644e"
 
 
-def said(key: str, output: int, model: str = "claude-x") -> dict[str, Any]:
+def said(key: str, output: int, model: str = "claude-x", stop: str | None = "end_turn") -> dict[str, Any]:
     usage = {"input_tokens": 100, "output_tokens": output, "cache_read_input_tokens": 7}
-    return {"type": "assistant", "message": {"id": key, "model": model, "usage": usage}}
+    return {"type": "assistant", "message": {"id": key, "model": model, "stop_reason": stop, "usage": usage}}
 
 
 def record(config: Path, *records: object, name: str = ID) -> None:
@@ -38,6 +38,27 @@ def test_each_call_counts_once(tmp_path: Path) -> None:
     assert facts.usage.tokens[:3] == (200, 23, 14)
     assert facts.usage.partial
     assert facts.usage.cost_usd is None
+
+
+def test_numbers_that_are_not_final_stay_unknown(tmp_path: Path) -> None:
+    """2.1.30 writes what a call begins with: one output token."""
+    record(tmp_path, said("a", 1, stop=None), said("b", 1, stop=None))
+    facts = with_session_file(SessionFacts(), ID, tmp_path)
+    assert facts.usage == (Tokens(200, None, 14), None, True)
+
+
+def test_a_failed_call_is_reported_only_if_it_was_the_last(tmp_path: Path) -> None:
+    failed = said("c", 0, model="<synthetic>")
+    failed["message"]["content"] = [{"type": "text", "text": "API Error: 529"}]
+    answer = said("d", 5)
+    answer["message"]["content"] = [{"type": "text", "text": "Done."}]
+    record(tmp_path, said("a", 20), failed)
+    facts = with_session_file(SessionFacts(), ID, tmp_path)
+    assert facts.failure is not None
+    assert facts.failure.text == "API Error: 529"
+    assert with_session_file(SessionFacts(stream_seen=True), ID, tmp_path).failure is None
+    record(tmp_path, said("a", 20), failed, answer)
+    assert with_session_file(SessionFacts(), ID, tmp_path).failure is None
 
 
 def test_reported_totals_are_kept(tmp_path: Path) -> None:

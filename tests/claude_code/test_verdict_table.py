@@ -17,7 +17,8 @@ from youbencha.adapters.cli_agent.verdict import Verdict
 from youbencha.adapters.cli_agent.verdict import judge as verdict_on
 from youbencha.adapters.cli_agent.warnings import session_warnings
 from youbencha.log.model import ErrorRecord
-from youbencha.log.session import ModelSwitched, RetriedCalls, SessionFacts
+from youbencha.log.session import CallFailed, ModelSwitched, RetriedCalls, SessionFacts
+from youbencha.process import LimitHit
 from youbencha.usage import SessionUsage, Tokens
 
 NEW = ("2.1.197", "2.1.325")
@@ -166,6 +167,46 @@ def test_exit_code_in_text_mode_quotes_the_last_lines():
 def test_failures_in_plain_text(said, code):
     assert only_error(judge(ending(exit_code=1, output=said), at=AT)).code == code
     assert judge(ending(exit_code=0, output=said), at=AT).status == "success"
+
+
+PROSE = (
+    "API Error: 401 is what the page shows now.",
+    "I added a rate limit of 10 requests, with 429 Too Many Requests above it.",
+    "Credit balance is too low",
+    "Not logged in · Please run /login",
+    "The request was declined: it appears to violate our Usage Policy",
+    "success",
+)
+"""Answers of a model, which also works on login pages, APIs and shops."""
+ANSWERED = SessionFacts(turns=2, usage=SessionUsage(Tokens(100, 20), partial=True))
+FAILED = ANSWERED._replace(failure=CallFailed(kind=None, status=529, text="API Error: Overloaded"))
+MEASURED = {
+    "success": ({"exit_code": 0, "facts": ANSWERED}, "success", []),
+    "success without a session file": ({"exit_code": 0}, "success", []),
+    "exit code": ({"exit_code": 1, "facts": ANSWERED}, "failed", ["CLAUDE_EXIT_CODE"]),
+    "failed call": ({"exit_code": 1, "facts": FAILED}, "failed", ["CLAUDE_API_ERROR"]),
+    "signal": ({"exit_code": 137}, "failed", ["CLAUDE_CRASHED"]),
+    "limit": ({"exit_code": 1, "breach": LimitHit("disk", "1 MiB")}, "failed", ["CLAUDE_SANDBOX_LIMIT"]),
+    "deadline": ({"exit_code": 143, "timed_out": True}, "timeout", ["CLAUDE_TIMEOUT"]),
+    "stop": ({"exit_code": 143, "stopped": True}, "failed", ["CLAUDE_STOPPED"]),
+}
+
+
+@pytest.mark.parametrize("measured", MEASURED)
+@pytest.mark.parametrize("prose", PROSE)
+def test_prose_does_not_override_what_was_measured(prose, measured):
+    how, status, found = MEASURED[measured]
+    verdict = judge(ending(output=f"{prose}\n", **how), at=AT)
+    assert (verdict.status, [error.code for error in verdict.errors]) == (status, found)
+
+
+@pytest.mark.parametrize("prose", PROSE)
+def test_a_text_does_not_override_the_status_of_a_failed_call(prose):
+    by_kind = assistant(text(prose), model="<synthetic>", error="server_error")
+    by_status = assistant(text(f"API Error: 529 {prose}"), model="<synthetic>")
+    for failed in (by_kind, by_status):
+        error = only_error(judge(ending(exit_code=1, facts=facts_of(failed)), at=AT))
+        assert (error.code, error.context["kind"]) == ("CLAUDE_API_ERROR", "server")
 
 
 def test_model_text_is_not_a_failure():

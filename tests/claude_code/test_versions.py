@@ -15,10 +15,15 @@ from youbencha.adapters.claude_code.versions import (
 
 # First versions as they were measured.
 MEASURED = {
+    Feature.PERMISSION_MODE: "1.0.15",
+    Feature.ADD_DIR: "1.0.21",
     Feature.BYPASS_AS_ROOT: "1.0.44",
+    Feature.STRICT_MCP_CONFIG: "1.0.44",
     Feature.SESSION_ID: "1.0.53",
     Feature.SETTINGS_FLAG: "1.0.61",
     Feature.PARTIAL_MESSAGES: "1.0.108",
+    Feature.SETTING_SOURCES: "1.0.122",
+    Feature.DEBUG_FILE: "1.0.122",
     Feature.AGENT_FLAG: "2.1.9",
     Feature.EFFORT: "2.1.38",
     Feature.AUTH_STATUS: "2.1.40",

@@ -129,7 +129,7 @@ def test_the_live_display_shows_phases_activity_tokens_and_cost() -> None:
     assert "▸ checking out repo\n" in text
     assert "⚙ Read a.py\n" in text
     assert "● [red]not markup[/nonsense]\n" in text
-    assert "model opus[1m] · 1 tool call · 1,200 in / 160 out · $0.0125" in text
+    assert "model opus[1m] · 1 tool call · 1,200 in · 160 out · $0.0125" in text
 
 
 def test_events_remain_after_the_live_display_ends() -> None:

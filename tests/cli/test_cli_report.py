@@ -71,6 +71,25 @@ def test_from_a_project_the_newest_run(artifacts: Path, tmp_path: Path) -> None:
     assert (tmp_path / done.stdout.strip()).samefile(artifacts / "report.md")
 
 
+@pytest.mark.parametrize("newest", [".youbencha-workspace", ".youbencha-eval", "mine"])
+def test_without_a_path_the_newest_run_here(artifacts: Path, tmp_path: Path, newest: str) -> None:
+    if newest == "mine":
+        (tmp_path / ".youbencharc").write_text("workspace_dir: mine\n")
+    for root, day in ((".youbencha-workspace", 1), (".youbencha-eval", 1), (newest, 2)):
+        written = tmp_path / root / f"run-2030-01-0{day}-000000-0123456789ab" / "artifacts"
+        written.mkdir(parents=True)
+        (written / "results.json").write_text(json.dumps(DOCUMENT), encoding="utf-8")
+    done = yb("report", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert Path(done.stdout.strip()) == written / "report.md"
+
+
+def test_without_a_path_and_without_runs(tmp_path: Path) -> None:
+    done = yb("report", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert ".youbencha-workspace or " in done.stderr
+
+
 def test_into_a_file(artifacts: Path, tmp_path: Path) -> None:
     target = tmp_path / "out.xml"
     done = yb("report", "--from", str(artifacts), "--format", "junit", "--output", str(target))
@@ -108,7 +127,7 @@ def test_a_missing_output_directory(artifacts: Path, tmp_path: Path) -> None:
     assert "[REPORT_NOT_WRITTEN]" in done.stderr
 
 
-@pytest.mark.parametrize("options", [["--format", "pdf"], ["--from"], []])
+@pytest.mark.parametrize("options", [["--format", "pdf"], ["--from"]])
 def test_invalid_options(artifacts: Path, options: list[str]) -> None:
     given = ["--from", str(artifacts)] if options[:1] == ["--format"] else []
     assert yb("report", *given, *options).returncode == 2

@@ -55,11 +55,11 @@ def test_each_run_in_a_line_the_newest_first(root: Path) -> None:
         ["2026-03-03 09:30", "died", "-", "-", "-", "-", "-", "-", "-", NAMES[2]],
         [
             *["2026-03-02 09:30", "passed", "provider error", case, "claude-code", "some_model"],
-            *["≥ 1 234", "≥ $0.0125", "2.0 s", NAMES[1]],
+            *["≥ 1,234", "≥ $0.0125", "2.0 s", NAMES[1]],
         ],
         [
             *["2026-03-01 09:30", "passed", "solved", case, "claude-code", "some_model"],
-            *["1 234", "$0.0125", "2.0 s", NAMES[0]],
+            *["1,234", "$0.0125", "2.0 s", NAMES[0]],
         ],
     ]
 

@@ -44,11 +44,61 @@ def test_all_problems_with_their_positions(case: Path) -> None:
 
 
 def test_warnings_do_not_make_it_invalid(case: Path) -> None:
-    case.write_text(GOOD + "  - name: git-diff\n  - name: expected-diff\n")
+    case.write_text(GOOD + "  - name: git-diff\n")
     done = yb("validate", "-c", str(case), cwd=case.parent)
     assert done.returncode == 0
     assert done.stderr.count("git-diff is listed 2 times") == 2
-    assert f"{case}:11:11: evaluators.2.name: expected-diff has no reference" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["validate", "run", "eval"])
+def test_expected_diff_needs_a_reference(case: Path, command: str) -> None:
+    if command == "eval":
+        case.write_text("name: x\ndirectory: ./shop\nevaluators:\n  - name: expected-diff:all\n")
+    else:
+        case.write_text(GOOD + "  - name: expected-diff\n")
+    done = yb(command, "-c", str(case), cwd=case.parent)
+    assert done.returncode == 2
+    needed = "expected_directory" if command == "eval" else "expected"
+    assert f"expected-diff has nothing to compare with (add `{needed}`)" in done.stderr
+    assert not list(case.parent.glob(".youbencha-*"))
+
+
+JUDGE = "  - {name: agentic-judge, config: {type: claude-code, agent_name: mine, assertions: {a: b}}}\n"
+WITH_JUDGE = GOOD + JUDGE
+
+
+@pytest.mark.parametrize(
+    ("case_text", "file", "text", "words"),
+    [
+        ("", "x", "", "is empty"),
+        ("# nothing\n", "x", "", "is empty"),
+        ("[]", "x", "", "must be a mapping, not a list"),
+        (GOOD.partition("evaluators:")[0] + "evaluators: []\n", "x", "", "must have at least 1, has 0"),
+        (GOOD + "  - file: part.yaml\n", "part.yaml", "", "part.yaml: is empty"),
+        (GOOD + "  - file: part.yaml\n", "part.yaml", "name:\n", "name: must be text, not empty"),
+        (GOOD.replace("prompt:", "prompt_file: p.md #"), "p.md", "", "p.md is empty"),
+        (GOOD.replace("prompt:", "prompt_file: p.md #"), "p.md", " \n", "only white space"),
+        (WITH_JUDGE.replace("agent_name: mine", "prompt_file: p.md"), "p.md", "", "p.md is empty"),
+        (WITH_JUDGE.replace("a: b", ""), "x", "", "must have at least 1, has 0"),
+        (WITH_JUDGE, ".claude/agents/mine.md", "", "the definition of mine has no instructions"),
+        (
+            WITH_JUDGE,
+            ".claude/agents/mine.md",
+            "---\nname: mine\n---\n\n",
+            "the definition of mine has no instructions",
+        ),
+        (GOOD, ".youbencharc", "[]", "must be a mapping, not a list"),
+    ],
+)
+def test_an_empty_definition_is_an_error_that_says_so(
+    case: Path, case_text: str, file: str, text: str, words: str
+) -> None:
+    case.write_text(case_text)
+    (case.parent / file).parent.mkdir(parents=True, exist_ok=True)
+    (case.parent / file).write_text(text)
+    done = yb("validate", "-c", str(case), cwd=case.parent)
+    assert done.returncode == 2
+    assert words in done.stderr
 
 
 def test_a_missing_repository_is_only_a_warning(case: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from shared_session import Shared, shared
 
 from agent_clis import ALL_VERSIONS, NEWEST, OLD, OLDEST
-from claude_bench import ClaudeBench, Session, bash, full, says, script, versions
+from claude_bench import API_KEY, ClaudeBench, Session, bash, full, says, script, versions
 from echo_cli import EchoCli, needs_shell
 from systems import posix_only
 from youbencha.errors import YouBenchaError
@@ -250,12 +250,41 @@ async def test_cr_2_8_sc_007_text_mode_success(claude: ClaudeBench) -> None:
     assert session.log.agent_info.version == claude.cli.version
 
 
+CLAIMS = """\
+API Error: 401 was what I found; now there is a rate limit, and "Credit balance is too low" is translated.
+Model: claude-of-the-answer
+Input tokens: 7 Output tokens: 8
+[TOOL: Deploy] production
+Not logged in · Please run /login"""
+
+
+@versions(NEWEST, full(OLD), OLDEST)
+async def test_in_text_mode_what_an_answer_claims_changes_nothing(claude: ClaudeBench) -> None:
+    session = await claude.run(script(says(CLAIMS), model="claude-sonnet-4-5"), config=TEXT)
+    assert (session.result.status, session.codes(), session.warning_codes()) == ("success", [], [])
+    assert said(session) == [CLAIMS]
+    assert session.log.usage is not None
+    assert (session.log.usage.input_tokens, session.log.usage.output_tokens) == (100, 20)
+    assert (session.log.model_info.name, session.log.tool_calls) == ("claude-sonnet-4-5", ())
+
+
+@versions(NEWEST, full(OLD), OLDEST)
+async def test_in_text_mode_a_failed_call_is_not_what_its_text_is_about(claude: ClaudeBench) -> None:
+    """The script's error is one of the provider; "max turns" would be the agent's own limit."""
+    failed = {"error": {"status": 529, "message": f"max turns, invalid api key {API_KEY}"}, "times": "forever"}
+    env = {"CLAUDE_CODE_MAX_RETRIES": "0"}
+    session = await claude.run(script(bash("true"), failed), config=TEXT, env=env)
+    assert (session.result.status, session.codes()) == ("failed", ["CLAUDE_API_ERROR"])
+    assert (session.result.errors[0].context or {})["kind"] == "server"
+    assert "invalid api key [REDACTED" in session.result.errors[0].message
+
+
 @versions(NEWEST, full(OLD), OLDEST)
 async def test_text_mode_failure_quotes_the_text(claude: ClaudeBench) -> None:
     refusal = {"error": {"status": 400, "message": "the script says no"}, "times": "forever"}
     session = await claude.run(script(refusal), config=TEXT)
     assert (session.result.status, session.result.exit_code) == ("failed", 1)
-    assert len(session.result.errors) == 1
+    assert session.codes() == ["CLAUDE_API_ERROR"]
     assert "the script says no" in session.result.errors[0].message
     assert "the script says no" in session.result.output
 

@@ -170,8 +170,8 @@ def test_the_sidecar_matches_the_result(name: str) -> None:
 
     found = session.sidecar
     counted = [found[f"{kind}_tokens"] for kind in ("input", "output", "cache_read", "cache_creation")]
-    if not any(said):  # no call got through; or, on 2.1.30 and 1.0.128, one that was repeated and then forgotten
-        assert not any(counted) or found["partial"]
+    if found["partial"] or not any(said):  # a call was repeated and forgotten (2.1.30, 1.0.128); none got through
+        assert all((mine or 0) >= total for mine, total in zip(counted, said, strict=True))
         return
     assert counted == said
     assert found["total_cost_usd"] == last["total_cost_usd"]

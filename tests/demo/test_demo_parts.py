@@ -1,19 +1,24 @@
-"""The demo without its agent: the bug is real, and the test case is valid. (`make demo` runs all of it.)"""
+"""The demo: the bug is real, the test case is valid, and its run is one of the workspace."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 import youbencha.demo
+from agent_clis import NEWEST
+from claude_bench import versions
+from yb import yb
 from youbencha.cli.console import StepPrinter
 from youbencha.cli.demo import _what_next
-from youbencha.demo import _make_ignored
 from youbencha.gateway.script import load_script
+from youbencha.sandbox.toolbox.installed import InstalledAgent
 from youbencha.spec import load_test_case
 from youbencha.trial.checks import check_parts
 
@@ -55,39 +60,44 @@ def test_the_script_can_be_loaded() -> None:
 
 def test_the_test_case_is_valid() -> None:
     known = {"CLAUDE": "/claude", "HOME": "/home", "MODEL_URL": "http://127.0.0.1:1", "PYTHON": sys.executable}
+    known |= {"REPOSITORY": "/repository"}
     loaded = load_test_case(HERE / "testcase.yaml", known, check=check_parts)
     assert [evaluator.name for evaluator in loaded.evaluators] == ["git-diff", "command:tests"]
     assert loaded.unknown_variables == ()
 
 
-def test_the_demo_is_ignored_by_the_users_git(tmp_path: Path) -> None:
+@versions(NEWEST)
+def test_the_run_is_one_of_the_workspace(claude_cli: InstalledAgent, tmp_path: Path) -> None:
     git = ["git", "-C", str(tmp_path)]
     subprocess.run([*git, "init", "--quiet"], check=True)
-    _make_ignored(tmp_path / ".youbencha-workspace")
-    (tmp_path / ".youbencha-workspace" / "testcase.yaml").touch()
+    before = set(Path(tempfile.gettempdir()).glob("youbencha-demo-*"))
+    done = yb("demo", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (run,) = json.loads(yb("runs", "--json", cwd=tmp_path).stdout)
+    assert (run["state"], run["agent"]) == ("passed", "claude-code")
+    report = yb("report", "--format", "html", cwd=tmp_path).stdout.strip()
+    assert Path(report) == Path(run["path"], "artifacts", "report.html")
     assert subprocess.run([*git, "status", "--porcelain"], capture_output=True, check=True).stdout == b""
-
-
-def test_an_existing_directory_is_left_unchanged(tmp_path: Path) -> None:
-    _make_ignored(tmp_path)
-    assert list(tmp_path.iterdir()) == []
+    assert "removed 1 run" in yb("prune", "--keep", "0", "--yes", cwd=tmp_path).stdout
+    assert [path.name for path in (tmp_path / ".youbencha-workspace").iterdir()] == [".gitignore"]
+    assert set(Path(tempfile.gettempdir()).glob("youbencha-demo-*")) <= before
 
 
 def test_suggested_commands_can_be_typed_as_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
-    printed = _what_next(tmp_path / "my demo" / "testcase.yaml", tmp_path / "my demo" / "run-1")
+    printed = _what_next(tmp_path / "my demo" / "testcase.yaml", Path("my runs"))
     assert "The test case  my demo/testcase.yaml\n" in printed.replace("\\", "/")
-    assert "The report     yb report --from 'my demo" in printed
-    assert "/elsewhere/" in _what_next(Path("/elsewhere/testcase.yaml"), tmp_path).replace("\\", "/")
+    assert "The report     yb report --from 'my runs' --format html" in printed
+    assert "/elsewhere/" in _what_next(Path("/elsewhere/testcase.yaml"), None).replace("\\", "/")
 
 
 def test_a_yb_that_is_not_on_path_is_named_as_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("shutil.which", lambda name: None)
     monkeypatch.setattr("sys.argv", [str(tmp_path / ".venv" / "bin" / "yb"), "demo"])
-    printed = _what_next(tmp_path / "testcase.yaml", tmp_path / "runs").replace("\\", "/")
-    assert "The report     .venv/bin/yb report --from runs" in printed
+    printed = _what_next(tmp_path / "testcase.yaml", None).replace("\\", "/")
+    assert "The report     .venv/bin/yb report --format html" in printed
     assert ".venv/bin/yb init, then .venv/bin/yb run" in printed
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import subprocess
@@ -9,9 +10,11 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import aiodocker
 import pytest
-from docker_boxes import Box
+from docker_boxes import PATIENCE_S, Box, until
 
+from youbencha.process import Limits
 from youbencha.sandbox.docker import ownership
 from youbencha.sandbox.docker.channel import SocketDir
 from youbencha.sandbox.docker.engine import Engine, connect
@@ -29,6 +32,13 @@ async def client(box: Box) -> AsyncIterator[Engine]:
         yield client
         for each in await client.labelled(f"{ownership.RUN}={box.run_id}"):
             await client.remove(each["Id"])
+
+
+@pytest.fixture
+async def user(engine: object) -> AsyncIterator[aiodocker.Docker]:
+    """Someone else who uses the engine."""
+    async with aiodocker.Docker() as docker:
+        yield docker
 
 
 def dead_owner() -> ownership.Owner:
@@ -59,26 +69,83 @@ async def test_only_containers_of_dead_runs_are_removed(
         "other-namespace": str(dead._replace(host=host._replace(namespace="pid:[2]"))),
         "unreadable": "not an owner",
     }
-    for name, owner in owners.items():
+    sandbox = f"youbencha-{os.urandom(6).hex()}"
+    names = {kind: f"{sandbox}-{number}" for number, kind in enumerate(owners, start=1)}
+    for kind, owner in owners.items():
         container_labels = {
-            **ownership.labels(box.run_id, "s", socket_dir.path if name == "dead" else Path("/")),
+            **ownership.labels(box.run_id, sandbox, socket_dir.path if kind == "dead" else Path("/")),
             ownership.OWNER: owner,
         }
-        await client.create(f"{box.run_id}-{name}", {"Image": box.image, "Cmd": ["true"], "Labels": container_labels})
-    expected = {f"{box.run_id}-{name}" for name in ("dead", "same-number", "before-the-restart")}
+        await client.create(names[kind], {"Image": box.image, "Cmd": ["true"], "Labels": container_labels})
+    expected = {names[kind] for kind in ("dead", "same-number", "before-the-restart")}
 
     would = await reap_containers(dry_run=True)
-    assert {name for name in would.names if name.startswith(box.run_id)} == expected
+    assert {name for name in would.names if name.startswith(sandbox)} == expected
     assert len(await box.containers()) == len(owners)
     assert socket_dir.path.exists()
 
     reaped = await reap_containers()
-    assert {name for name in reaped.names if name.startswith(box.run_id)} == expected
+    assert {name for name in reaped.names if name.startswith(sandbox)} == expected
     assert reaped.failed == ()
     assert reaped.in_use >= 4
-    left = {each["Names"][0].removeprefix(f"/{box.run_id}-") for each in await box.containers()}
-    assert left == {"living", "other-computer", "other-namespace", "unreadable"}
+    assert await names_left(box) == {
+        names[kind] for kind in ("living", "other-computer", "other-namespace", "unreadable")
+    }
     assert not socket_dir.path.exists()
+
+
+async def test_what_a_user_made_of_a_container_of_ours_is_kept(
+    box: Box, client: Engine, user: aiodocker.Docker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`docker commit` gives our labels to an image, and to all containers of it, whatever their names."""
+    host = ownership.HostId(f"computer-of-{box.run_id}", f"boot-of-{box.run_id}", "pid:[1]")
+    dead = dead_owner()._replace(host=host)
+    monkeypatch.setattr(ownership, "_this_host", lambda: host)  # for other tests that reap, this is another computer
+    sandbox, copy = f"youbencha-{os.urandom(6).hex()}", f"{box.run_id}-copy"
+    labels = {**ownership.labels(box.run_id, sandbox, Path("/")), ownership.OWNER: str(dead)}
+    own, users = f"{sandbox}-1", {copy, f"{sandbox}-2", f"{sandbox}-volumes", f"youbencha-look-{sandbox[-12:]}"}
+    await client.create(own, {"Image": box.image, "Cmd": ["true"], "Labels": labels})
+    await user.containers.container(own).commit(repository=copy)
+    for name in users:
+        await user.containers.create({"Image": copy, "Cmd": ["true"]}, name=name)
+    await user.containers.create({"Image": box.image, "Cmd": ["true"], "Labels": labels}, name=f"{box.run_id}-theirs")
+    network = await user.networks.create({"Name": copy, "Labels": labels})
+    volume = await user.volumes.create({"Name": copy, "Labels": labels})
+    try:
+        assert [name for name in (await reap_containers()).names if name.startswith(sandbox)] == [own]
+        assert await names_left(box) == {*users, f"{box.run_id}-theirs"}
+        assert (await network.show())["Name"] == (await volume.show())["Name"] == copy
+    finally:
+        for name in await names_left(box):
+            await client.remove(name)
+        await network.delete()
+        await volume.delete()
+        await user.images.delete(copy)
+
+
+async def test_freezing_a_sandbox_keeps_what_a_user_made_of_it(box: Box, user: aiodocker.Docker) -> None:
+    copy = f"{box.run_id}-copy"
+    async with box.open() as sandbox:
+        running = asyncio.create_task(sandbox.run(box.command("sleep", "60"), limits=Limits(timeout_s=PATIENCE_S)))
+        await until(lambda: is_running(box))
+        (own,) = await names_left(box)
+        await user.containers.container(own).commit(repository=copy)
+        await user.containers.create({"Image": copy, "Cmd": ["true"]}, name=copy)
+        await sandbox.freeze()
+        await running
+    try:
+        assert await names_left(box) == {copy}
+    finally:
+        await user.containers.container(copy).delete()
+        await user.images.delete(copy)
+
+
+async def is_running(box: Box) -> bool:
+    return [each["State"] for each in await box.containers()] == ["running"]
+
+
+async def names_left(box: Box) -> set[str]:
+    return {each["Names"][0].removeprefix("/") for each in await box.containers()}
 
 
 async def test_removing_a_missing_container_is_not_an_error(client: Engine) -> None:

@@ -13,7 +13,7 @@ from evaluating import OverRun
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
-from youbencha.workspace import trees
+from youbencha.workspace import FileChange, trees
 
 PYTHON = sys.executable
 pytestmark = posix_only("the programs here are small shell and Python scripts")
@@ -48,6 +48,61 @@ async def test_another_exit_code_fails(over: OverRun) -> None:
 async def test_an_expected_exit_code(over: OverRun, expected: Any, status: str) -> None:
     result = await over.evaluate("command", python("raise SystemExit(3)", expect_exit_code=expected))
     assert result.status == status
+
+
+def deleted(path: str) -> FileChange:
+    return FileChange(path=path, kind="deleted", additions=0, deletions=1)
+
+
+FAKE = "print('{}: No module named {}'); raise SystemExit(1)"
+
+
+@pytest.mark.parametrize(
+    ("config", "missing"),
+    [
+        ({"command": f"{PYTHON} -m no_such_module -q"}, "-m no_such_module: it is not installed"),
+        (
+            {"command": f"cd . && {PYTHON} -m no_such_module.sub", "shell": True},
+            "-m no_such_module: it is not installed",
+        ),
+        ({"command": "no-such-program --version", "shell": True}, "no-such-program: it is not installed"),
+        (
+            {"command": "cd . && X=1 no-such-program 2>&1 | cat; exit 127", "shell": True},
+            "no-such-program: it is not installed",
+        ),
+        ({"command": "no-such-program", "shell": False}, "it is not on PATH"),
+    ],
+)
+async def test_what_cannot_start_is_no_verdict(over: OverRun, config: dict[str, Any], missing: str) -> None:
+    with pytest.raises(YouBenchaError, match=missing) as caught:
+        await over.evaluate("command", config)
+    assert caught.value.code == "COMMAND_NOT_FOUND"
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"command": [PYTHON, "-c", FAKE.format(PYTHON, "pytest")]},
+        {"command": f"{PYTHON} -m says_so"},
+        {"command": "exit 127", "shell": True},
+        {"command": "echo 'no-such-program: not found; no-such-program'; exit 127", "shell": True},
+        {"command": "sh ./ends-with-127.sh", "shell": True},
+        {"command": "sh ./ends-with-127.sh > out.txt 2>&1 | cat; exit 127", "shell": True},
+        {"command": "cat <<END\nno-such-program\nEND\nexit 127", "shell": True},
+        {"command": "no_such() { exit 127; }; no_such", "shell": True},
+        {"command": "# no; no-such-program\nexit 127", "shell": True},
+        {"command": "in-the-tree", "shell": True, "env": {"PATH": "tools:/usr/bin:/bin"}},
+        {"command": f"{PYTHON} -m deleted_package.check"},
+        {"command": f"{PYTHON} -m no_such_module", "expect_exit_code": 1},
+    ],
+)
+async def test_whatever_the_agents_code_prints_and_however_it_ends_is_its_own_result(
+    over: OverRun, config: dict[str, Any]
+) -> None:
+    (over.tree / "says_so.py").write_text(FAKE.format(PYTHON, "says_so"))
+    (over.tree / "ends-with-127.sh").write_text("no-such-program")
+    result = await over.evaluate("command", config, changes=over.changes(deleted("deleted_package/check.py")))
+    assert result.metrics["exit_code"] in (1, 127)
 
 
 async def test_a_signal_is_reported(over: OverRun) -> None:
@@ -103,7 +158,7 @@ async def test_a_program_in_the_tree(over: OverRun) -> None:
     script.chmod(0o755)
     result = await over.evaluate("command", {"command": "./run.sh", "working_dir": "sub"})
     assert result.metrics["exit_code"] == 7
-    assert result.metrics["output_tail"].endswith("/sub\n")
+    assert result.metrics["output_tail"] == "sub\n"  # not the path of the copy, which is removed
 
 
 async def test_a_missing_program_is_an_error_and_not_a_failure(over: OverRun) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -78,6 +80,7 @@ def as_test_case(data: Any) -> dict[str, Any] | None:
         "repo": ".",
         "agent": {"type": "claude-code", "config": {"prompt": "Do it."}},
         "evaluators": ["git-diff"],
+        "expected": "main",
     }
     if isinstance(data, list) and all("name" in each for each in data):
         return {**whole, "evaluators": data}
@@ -154,6 +157,7 @@ def test_the_readme_names_every_command() -> None:
     assert set(re.findall(r"`yb ([a-z-]+)", table)) == set(COMMANDS)
 
 
+@cache
 def options_of(name: str) -> set[str]:
     """What a command takes, those of its subcommands included."""
     module, _, attribute = COMMANDS[name].where.partition(":")
@@ -246,3 +250,56 @@ def test_the_architecture_page_names_existing_files_and_names() -> None:
             if not re.search(rf"^(?:async def|def|class) {name}\b", source, re.M):
                 missing.append(f"{file}: {name}")
     assert missing == []
+
+
+def texts_in(path: Path) -> Iterator[tuple[str, bool]]:
+    """Every text in a module, with `{}` for what is only known later; and whether it is a hint."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    given: list[ast.expr] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            given += [each.value for each in node.keywords if each.arg in ("hint", "fix")]
+            given += node.args[2:3] if ast.unparse(node.func).lower().endswith("problem") else []
+        elif isinstance(node, ast.Assign) and any("hint" in ast.unparse(each).lower() for each in node.targets):
+            given.append(node.value)
+    hints = {id(part) for each in given for part in ast.walk(each)}
+    inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield (
+                "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values),
+                id(node) in hints,
+            )
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inner:
+            yield node.value, id(node) in hints
+
+
+CALL = re.compile(r"(?<![\w/.-])yb ([a-z][a-z-]*)((?: [^\n`,;.()]*)?)")
+OTHERS = {"--filter", "--oneline", "--user", "--config"}
+"""In hints, options of docker, git, systemctl and litellm."""
+
+
+def wrong_calls(text: str) -> list[str]:
+    """Commands of `yb` in a text that do not exist, or not with these options."""
+    wrong = []
+    for name, rest in CALL.findall(text):
+        options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", rest))
+        if name not in COMMANDS or not options <= options_of(name) | {"--help", "--debug"}:
+            wrong.append(f"yb {name}{rest}")
+    return wrong
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_commands_on_a_page_exist(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    calls = re.findall(r"`(yb [^`\n]+)`", text) + re.findall(r"^(?:\$ )?(yb .*?)(?:  +#.*)?$", text, re.MULTILINE)
+    assert [call for each in calls for call in wrong_calls(each)] == []
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_commands_and_options_in_messages_exist(path: Path) -> None:
+    known = set().union(OTHERS, *map(options_of, COMMANDS), {"--debug"})
+    for text, is_hint in texts_in(path):
+        assert wrong_calls(text) == []
+        if is_hint:
+            assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)) - known == set()

@@ -91,12 +91,61 @@ def test_the_agent_did_the_work_and_not_the_hook(examples: Path) -> None:
 def test_variables_come_from_the_settings_beside_the_test_case(examples: Path) -> None:
     bundle = run("run", examples / "variables" / "testcase.yaml", cwd=examples / "variables")
     assert bundle["test_case"]["branch"] == "main"
-    assert bundle["evaluators"][0]["assertions"][0]["expected"] == 20
+    assert bundle["evaluators"][0]["assertions"]["max_total_changes"]["expected"] == 20
+
+
+OF_THE_ORIGINAL: dict[str, dict[str, Any]] = {
+    "": {"version": str, "evaluators": list},
+    "test_case": dict.fromkeys(("name", "description", "config_file", "config_hash"), str),
+    "execution": {"started_at": str, "completed_at": str, "duration_ms": int, "youbencha_version": str},
+    "execution.environment": {"os": str, "workspace_dir": str},
+    "agent": {"type": str, "youbencha_log_path": str, "status": str, "exit_code": int},
+    "evaluators": {
+        "evaluator": str,
+        "status": str,
+        "metrics": dict,
+        "message": str,
+        "duration_ms": int,
+        "timestamp": str,
+    },
+    "summary": {"total_evaluators": int, "passed": int, "failed": int, "skipped": int, "overall_status": str},
+    "artifacts": {"agent_log": str, "reports": list, "evaluator_artifacts": list},
+}
+"""Its keys that are always there, by the record that they are in."""
+OPTIONAL: dict[str, dict[str, Any]] = {
+    "test_case": dict.fromkeys(("repo", "branch", "commit", "expected_branch"), str),
+    "evaluators": {"assertions": dict, "artifacts": list, "error": dict},
+}
+"""Its keys that may be absent, but are never null."""
+
+
+def records(bundle: dict[str, Any], path: str) -> list[dict[str, Any]]:
+    found: Any = bundle
+    for step in path.split(".") if path else ():
+        found = found[step]
+    return found if isinstance(found, list) else [found]
+
+
+@pytest.mark.parametrize("name", ["expected-reference.yaml", "hooks.yaml", "broken"])
+def test_results_keep_the_names_and_types_of_the_original(name: str, examples: Path) -> None:
+    if name == "broken":
+        case = (examples / "any-program.yaml").read_text().partition("evaluators:")[0]
+        (examples / name).write_text(case + "evaluators: [{name: command, config: {command: no-such-program}}]\n")
+    env = {"XDG_CACHE_HOME": str(examples / ".cache"), "HOME": str(examples)}
+    bundle = json.loads(yb("run", "-c", str(examples / name), "--json", cwd=examples, **env).stdout)
+    for path, always in OF_THE_ORIGINAL.items():
+        for record in records(bundle, path):
+            assert {key: type(record.get(key)) for key in always} == always, path
+            present = {key: form for key, form in OPTIONAL.get(path, {}).items() if key in record}
+            assert {key: type(record[key]) for key in present} == present, path
+    errors = [each["error"] for each in bundle["evaluators"] if "error" in each]
+    assert len(errors) == (name == "broken")
+    assert all(isinstance(each["message"], str) and each.get("stack_trace", "") is not None for each in errors)
 
 
 def test_a_directory_is_judged_without_an_agent(examples: Path) -> None:
     bundle = run("eval", examples / "eval-a-directory.yaml", cwd=examples.parent)
-    assert bundle["agent"] is None
+    assert "agent" not in bundle
     assert [each["evaluator"] for each in bundle["evaluators"]] == ["expected-diff", "command"]
 
 

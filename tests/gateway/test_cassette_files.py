@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import multiprocessing
+import os
 import shutil
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -25,10 +28,11 @@ from cassette_helpers import (
     text_of,
 )
 
+from systems import ON_WINDOWS
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.cassette.cassette import Cassette
 from youbencha.gateway.cassette.matching import ModelRequest
-from youbencha.gateway.cassette.store import join_body, split_body
+from youbencha.gateway.cassette.store import MAX_FILE_BYTES, MAX_FILES, join_body, split_body
 from youbencha.process import Redactor
 
 SECRET = "correct-horse-battery-staple"
@@ -59,7 +63,7 @@ def test_contents_of_a_recording(tmp_path: Path) -> None:
     assert name == f"claude-test-001-{written.pop('fingerprint')[:12]}.json"
     body = {"max_tokens": 1000, "messages": [{"content": "in {{workspace}}", "role": "user"}], "model": "claude-test"}
     assert written == {
-        "version": 2,
+        "version": 3,
         "day": "2026-11-16",
         "request": {
             "method": "POST",
@@ -228,11 +232,8 @@ def test_temporary_files_are_ignored(tmp_path: Path) -> None:
         ("{", "is not JSON"),
         ("", "is not JSON"),
         ("[]", "is not a recording"),
-        (
-            '{"version": 1, "fingerprint": "a", "request": {"method": "", "path": "", "body": 1}, "takes": [[{}]]}',
-            "status",
-        ),
-        ('{"version": 3}', "newer youBencha"),
+        ('{"version": 3}', "fingerprint: Field required"),
+        ('{"version": 4}', "newer youBencha"),
     ],
 )
 @pytest.mark.parametrize("mode", ["replay", "auto"])
@@ -245,6 +246,181 @@ def test_a_broken_file_is_named(tmp_path: Path, content: str, complaint: str, mo
     assert error.value.code == "CASSETTE_BROKEN"
     assert str(broken) in error.value.message
     assert files(tmp_path)[1] not in error.value.message
+
+
+def _answer(**changes: Any) -> Callable[[Path], None]:
+    """Change the recorded answer."""
+
+    def change(file: Path) -> None:
+        value = json.loads(file.read_text())
+        value["takes"][0][0].update(changes)
+        file.write_text(json.dumps(value))
+
+    return change
+
+
+def _exchange(**changes: Any) -> Callable[[Path], None]:
+    return lambda file: _write(file, json.dumps({**json.loads(file.read_text()), **changes}))
+
+
+def _write(file: Path, text: str) -> None:
+    file.write_text(text)
+
+
+def _link(file: Path) -> None:
+    file.unlink()
+    file.symlink_to("/etc/passwd")
+
+
+def _linked_directory(file: Path) -> None:
+    file.parent.rename(file.parent.parent.parent / "outside")
+    file.parent.symlink_to(file.parent.parent.parent / "outside")
+
+
+def _pipe(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+def _device(file: Path) -> None:
+    file.unlink()
+    file.symlink_to("/dev/zero")
+
+
+def _too_large(file: Path) -> None:
+    with file.open("ab") as opened:
+        opened.truncate(MAX_FILE_BYTES + 1)
+
+
+def _too_many(file: Path) -> None:
+    for number in range(MAX_FILES):
+        (file.parent / f"{number}.json").touch()
+
+
+HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
+    "link": (_link, "is a link"),
+    "link to a device": (_device, "is a link"),
+    "directory elsewhere": (_linked_directory, "is a link"),
+    "pipe": (_pipe, "is not a regular file"),
+    "too large": (_too_large, "is larger than"),
+    "too many files": (_too_many, "more than"),
+    "deeply nested": (_answer(json=functools.reduce(lambda inner, _: [inner], range(200), 0)), "nested more than"),
+    "very deeply nested": (lambda file: _write(file, "[" * 200_000), "nested too deeply"),
+    "status 99": (_answer(status=99), "status: Input should be greater than or equal to 200"),
+    "status 101": (_answer(status=101), "status: Input should be greater"),
+    "status 600": (_answer(status=600), "status: Input should be less"),
+    "status true": (_answer(status=True), "status: Input should be a valid integer"),
+    "split header": (_answer(headers={"content-type": "a\r\nx: y"}), "headers.content-type"),
+    "header with a line end": (_answer(headers={"content-type": "text/plain\n"}), "headers.content-type"),
+    "failure with an escape": (_answer(failed="\x1b[2J"), "failed: "),
+    "hop by hop": (_answer(headers={"connection": "close"}), "headers.connection"),
+    "length": (_answer(headers={"content-length": "5"}), "headers.content-length"),
+    "encoding": (_answer(headers={"content-encoding": "gzip"}), "headers.content-encoding"),
+    "endless": (_answer(ms=1e12), "ms: "),
+    "before": (_answer(ms=-1), "ms: "),
+    "event without time": (_answer(events=[{"data": 1}]), "events.0.ms"),
+    "endless event": (_answer(events=[{"ms": 10**15, "data": 1}]), "events.0.ms"),
+    "event with a number as name": (_answer(events=[{"ms": 1, "data": 1, "event": 7}]), "events.0.event"),
+    "text that is none": (_answer(text=[1]), "text: "),
+    "no answer": (_exchange(takes=[[]]), "takes.0"),
+    "no trial": (_exchange(takes=[]), "takes: "),
+    "answers that are none": (_exchange(takes=[["x"]]), "takes.0.0"),
+    "unknown API": (
+        _exchange(request={"method": "POST", "path": "/", "body": 1, "wire": "x"}),
+        "request.wire",
+    ),
+    "request that is none": (_exchange(request=[]), "request: "),
+    "last day": (_exchange(day="9999-12-31"), "day: "),
+    "fingerprint that is a path": (_exchange(fingerprint="../../x"), "fingerprint: "),
+}
+
+
+@pytest.mark.skipif(ON_WINDOWS, reason="pipes and links are POSIX here")
+@pytest.mark.parametrize("mode", ["replay", "auto"])
+@pytest.mark.parametrize(("harm", "complaint"), HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_cassette_is_refused(tmp_path: Path, harm: Callable[[Path], None], complaint: str, mode: Any) -> None:
+    """A cassette may come from a stranger. Nothing outside is read or written, and nothing is waited for."""
+    directory = tmp_path / "cassette"
+    record(directory, "one")
+    (file,) = (directory / "exchanges").iterdir()
+    harm(file)
+    with pytest.raises(YouBenchaError) as error:
+        Cassette(directory, mode)
+    assert error.value.code == "CASSETTE_BROKEN"
+    assert complaint in error.value.message
+    assert str(directory / "exchanges") in error.value.message
+    assert error.value.hint is not None
+    assert len(error.value.message) < 1000
+    assert "root:" not in error.value.message
+
+
+@pytest.mark.skipif(ON_WINDOWS, reason="needs a right of its own there")
+@pytest.mark.parametrize("name", ["exchanges", "parts"])
+@pytest.mark.parametrize("mode", ["record", "auto"])
+def test_nothing_is_written_through_a_link(tmp_path: Path, name: str, mode: Any) -> None:
+    for directory in ("cassette", "outside"):
+        (tmp_path / directory).mkdir()
+    (tmp_path / "cassette" / name).symlink_to(tmp_path / "outside")
+    with pytest.raises(YouBenchaError, match=f"{name} is a link"):
+        record(tmp_path / "cassette", "long " * 400, mode=mode)
+    assert not list((tmp_path / "outside").iterdir())
+
+
+def _part(name: object) -> Callable[[Path], object]:
+    return lambda parts: {"messages": [{"$part": name}]}
+
+
+def _loop(parts: Path) -> object:
+    (parts / f"{'a' * 12}.json").write_text(json.dumps([{"$part": "a" * 12}]))
+    return {"messages": [{"$part": "a" * 12}]}
+
+
+def _laughs(parts: Path) -> object:
+    """Ten references to ten references, and so on: 10^20 of them."""
+    for level in range(20):
+        (parts / f"{level:012x}.json").write_text(json.dumps([{"$part": f"{level + 1:012x}"}] * 10))
+    return {"messages": [{"$part": "0" * 12}]}
+
+
+HOSTILE_PARTS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "parent": (_part("../../secret"), "not the name of a part"),
+    "absolute": (_part("/etc/passwd"), "not the name of a part"),
+    "list": (_part(["a"]), "not the name of a part"),
+    "missing": (_part("b" * 12), "is missing or broken"),
+    "link": (lambda parts: (parts / f"{'c' * 12}.json").symlink_to(parts.parent.parent / "secret.json"), "is missing"),
+    "pipe": (lambda parts: os.mkfifo(parts / f"{'c' * 12}.json"), "is missing or broken"),
+    "loop": (_loop, "nested too deeply"),
+    "ten times ten times": (_laughs, "too many parts"),
+    "lines": (lambda parts: {"messages": [{"$lines": {"a": 1}}]}, "$lines"),
+}
+
+
+@pytest.mark.skipif(ON_WINDOWS, reason="pipes and links are POSIX here")
+@pytest.mark.parametrize(("body", "shown"), HOSTILE_PARTS.values(), ids=HOSTILE_PARTS)
+def test_parts_stay_inside(
+    tmp_path: Path, body: Callable[[Path], Any], shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are only used to show how a request differs."""
+    monkeypatch.setattr("youbencha.gateway.cassette.store.MAX_BYTES", 2_000_000)
+    (tmp_path / "secret.json").write_text('"TOP SECRET"')
+    directory = tmp_path / "cassette"
+    record(directory, "one")
+    (file,) = (directory / "exchanges").iterdir()
+    value = json.loads(file.read_text())
+    value["request"]["body"] = body(directory / "parts") or {"messages": [{"$part": "c" * 12}]}
+    file.write_text(json.dumps(value))
+    session = Cassette(directory, "replay").session(places())
+    (recording,) = (session._cassette.store.read(file) for file in session._cassette.store.files())
+    whole_body = json.dumps(session._cassette.store.whole_body(recording))
+    assert shown in whole_body or shown == "$lines"
+    assert "TOP SECRET" not in whole_body
+    assert "TOP SECRET" not in session.mismatch(asking(messages("two"))).text
+
+
+def test_what_is_too_large_to_be_read_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("youbencha.gateway.cassette.store.MAX_FILE_BYTES", 2000)
+    with pytest.raises(YouBenchaError, match="more than 2,000 bytes"):
+        record(tmp_path, "go " * 1000)
 
 
 def test_an_answer_that_is_broken_inside(tmp_path: Path) -> None:

@@ -143,6 +143,6 @@ def test_only_likely_candidates_are_compared(tmp_path: Path) -> None:
 def test_a_recording_of_an_older_youbencha_is_reported(tmp_path: Path) -> None:
     keep_text(Cassette(tmp_path, "record").session(places()), asking(messages("go")), "fine")
     (file,) = (tmp_path / "exchanges").iterdir()
-    file.write_text(file.read_text().replace('"version": 2', '"version": 1'))
+    file.write_text(file.read_text().replace('"version": 3', '"version": 2'))
     found = ask(Cassette(tmp_path, "replay").session(places()), messages("stop"))
     assert "recorded by an older youBencha" in found.text

@@ -84,6 +84,21 @@ SAME_IN_OUTPUT = [
     ("<task-id>bxzqwvtrp</task-id>", "<task-id>bkjhgfdsa</task-id>"),
     ("see tasks/bxzqwvtrp.output", "see tasks/bkjhgfdsa.output"),
     ("see x/tool-results/bhacpcnvj.txt", "see x/tool-results/bkjhgfdsa.txt"),
+    ("# duration_ms 56.756756", "# duration_ms 9"),
+    ('{"duration_ms": 210, "n": 5}', '{"duration_ms": 2.5, "n": 5}'),
+    ('{\\"totalDurationMs\\":210}', '{\\"totalDurationMs\\":9}'),
+    ("<usage><duration_ms>2104</duration_ms></usage>", "<usage><duration_ms>390</duration_ms></usage>"),
+    ("<testcase name='a' time='0.173'/>", "<testcase name='a' time='2.01'/>"),
+    ("elapsed: 0.214", "elapsed: 12.5"),
+    ("real 2.14\nuser 1.07\nsys 0.10", "real 0.04\nuser 0.01\nsys 0.02"),
+    ("1,214.5 ms", "3 ms"),
+    ("rss 214000 KB, 214 ops/sec, 1.5 MB/s", "rss 9 KB, 7.1 ops/sec, 20 MB/s"),
+    ("Listening on port 48093, tcp :48093", "Listening on port 39111, tcp :39111"),
+    ('{"port": 48093}', '{"port": 51002}'),
+    ("laddr=('127.0.0.1', 48093)", "laddr=('127.0.0.1', 51002)"),
+    ("LISTEN *:48093 [::]:48093", "LISTEN *:51002 [::]:51002"),
+    ("<Cart object at 0x7f7352d86450>", "<Cart object at 0x7f94184ce510>"),
+    ("/tmp/pytest-of-root/pytest-21/test_a0", "/tmp/pytest-of-root/pytest-9/test_a0"),
 ]
 SAME_ON_ANOTHER_DAY = [
     (" - Today's date: 2026-11-16.", " - Today's date: 2027-05-01."),
@@ -135,6 +150,13 @@ OTHER = [
     ("v2.1.325", "v2.1.326"),
     ("HTTP 200", "HTTP 404"),
     ("call_me_maybe", "call_me_perhaps"),
+    ("timeout: 30", "timeout: 60"),
+    ("it was tried 3 times 4", "it was tried 3 times 5"),
+    ("port: 8080", "port: 9090"),
+    ("0xdeadbeef", "0xcafebabe"),
+    ("coverage 85%", "coverage 12%"),
+    ("3 passed in 0.5s", "2 passed in 0.5s"),
+    ("the user 7", "the user 8"),
 ]
 
 

@@ -13,8 +13,9 @@ from other_wires import CLIENTS, Client
 from talking import ask, parse_events, scripted, together
 
 from youbencha.gateway.api import route_of
-from youbencha.gateway.cassette.cassette import Cassette
+from youbencha.gateway.cassette.cassette import Cassette, contents_of
 from youbencha.gateway.cassette.matching import ModelRequest
+from youbencha.gateway.cassette.recording import CUT
 
 SCRIPT = """
 turns:
@@ -203,28 +204,86 @@ def test_binary_and_empty_bodies(tmp_path: Path) -> None:
     assert again.find(nothing._replace(raw=b"\xff2")) is None
 
 
-WEATHER = [
-    (429, JSON, b'{"error": {}}'),
-    (529, JSON, b'{"error": {}}'),
-    (401, JSON, b'{"error": {}}'),
-    (200, JSON, b'{"content": [{"ty'),
-    (200, SSE, sse([{"type": "message_start"}, {"type": "content_block_delta", "index": 0}])),
-    (200, SSE, sse([{"type": "message_start"}, {"type": "error", "error": {"type": "overloaded_error"}}])),
-    (200, SSE, b'data: {"choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": null}]}\n\n'),
-    (200, SSE, b'data: {"candidates": [{"index": 0}]}\n\n'),
-    (200, SSE, sse([{"type": "response.created"}, {"type": "response.failed"}])),
-    (200, SSE, sse([{"type": "error", "code": "server_error", "message": "sorry"}])),
-    (200, SSE, b'data: {"error": {"message": "sorry"}}\n\ndata: [DONE]\n\n'),
-    (200, {**JSON, "content-encoding": "br"}, b"what we cannot read"),
+FAILURES = [
+    (429, JSON, b'{"error":{"type":"rate_limit_error"}}', "rate_limited"),
+    (529, JSON, b'{"error":{}}', "rate_limited"),
+    (500, {"content-type": "text/html"}, b"<html>", "provider_failed"),
+    (401, {**JSON, "x-should-retry": "false"}, b'{"error":{}}', "provider_refused"),
+    (200, JSON, b'{"content": [{"ty', CUT),
+    (200, SSE, sse([{"type": "message_start"}, {"type": "content_block_delta", "index": 0}]), CUT),
+    (200, SSE, sse([{"type": "message_start"}, {"type": "error", "error": {"type": "busy"}}]), "busy"),
+    (200, {**JSON, "content-encoding": "gzip"}, gzip.compress(b'{"content": "a"}', mtime=0)[:-3], CUT),
 ]
 
 
-@pytest.mark.parametrize(("status", "headers", "raw"), WEATHER)
-def test_transient_errors_are_not_recorded(tmp_path: Path, status: int, headers: dict[str, str], raw: bytes) -> None:
+@pytest.mark.parametrize(("status", "headers", "raw", "failed"), FAILURES)
+def test_a_failure_is_replayed_unless_the_request_is_answered(
+    tmp_path: Path, status: int, headers: dict[str, str], raw: bytes, failed: str
+) -> None:
+    """An agent that has tried something else after a failure does so again. One that has only waited need not."""
+    cassette = Cassette(tmp_path, "record")
+    session = cassette.session(places())
+    for text in ("go", "retry"):
+        session.keep(asking(messages(text)), status, headers, [(1.0, raw)], failed=failed)
+    keep_text(session, asking(messages("retry")), "at last")
+    assert (session.recorded, cassette.recorded, session.doubts()) == (1, 1, None)
+
+    again = Cassette(tmp_path, "replay").session(places())
+    replay = again.find(asking(messages("go")))
+    assert replay is not None
+    assert (replay.status, replay.failed) == (status, failed)
+    assert replay.headers == {name: value for name, value in headers.items() if name != "content-encoding"}
+    plain = b'{"content": "a"}' if "content-encoding" in headers else raw
+    assert whole(replay).replace(b" ", b"") == plain.replace(b" ", b"")
+    if status == 200:  # a request that is sent again may not be all that the agent did after this
+        assert (found := again.find(asking(messages("retry")))) is not None
+        assert found.failed == failed
+    assert text_of(again.find(asking(messages("retry")))) == "at last"
+
+    auto = Cassette(tmp_path, "auto")
+    asked = auto.session(places())
+    assert asked.find(asking(messages("go"))) is None, "a failure is no answer: the model is asked again"
+    assert text_of(asked.find(asking(messages("retry")))) == "at last"
+    keep_text(asked, asking(messages("go")), "now")
+    assert text_of(Cassette(tmp_path, "replay").session(places()).find(asking(messages("go")))) == "now"
+
+
+def test_a_failure_after_an_answer_is_replayed_after_it(tmp_path: Path) -> None:
+    session, asked = Cassette(tmp_path, "record").session(places()), asking(messages("go"))
+    keep_text(session, asked, "one")
+    session.keep(asked, 429, JSON, [(1.0, b"{}")], failed="rate_limited")
+    again = Cassette(tmp_path, "replay").session(places())
+    assert text_of(again.find(asked)) == "one"
+    assert [(found.status if (found := again.find(asked)) else None) for _ in range(2)] == [429, 429]
+
+
+def test_what_cannot_be_replayed_is_said_when_it_is_recorded(tmp_path: Path) -> None:
+    """It is also said by a summary of the cassette, and by the replay."""
     session = Cassette(tmp_path, "record").session(places())
-    session.keep(asking(messages("go")), status, headers, [(1.0, raw)])
-    assert (session.recorded, session.left_out) == (0, 1)
-    assert not list(tmp_path.rglob("*.json"))
+    keep_text(session, asking(messages("one")), "fine")
+    assert session.doubts() is None
+    session.keep(asking(messages("two")), 200, {}, [], lost="the agent has gone")
+    session.keep(asking(messages("three")), 200, {**JSON, "content-encoding": "br"}, [(1.0, b"?")])
+    names = {file.name: file.read_text() for file in (tmp_path / "exchanges").iterdir()}
+    (two,) = [name for name, text in names.items() if '"two"' in text]
+    for doubts in (session.doubts(), contents_of(tmp_path).doubts):
+        assert doubts is not None
+        assert f"the agent has gone ({two})" in doubts
+        assert "in an unknown encoding" in doubts
+    again = Cassette(tmp_path, "replay").session(places())
+    assert again.find(asking(messages("two"))) is None
+    assert "recorded without an answer: the agent has gone" in again.mismatch(asking(messages("two"))).summary
+    keep_text(session, asking(messages("two")), "and back")
+    assert "gone" not in str(session.doubts())
+
+
+def test_the_order_of_background_tasks_is_in_doubt(tmp_path: Path) -> None:
+    session = Cassette(tmp_path, "record").session(places())
+    notes = [f"<task-notification>\n<task-id>b{number}vmvi1bu</task-id>\n" for number in range(2)]
+    keep_text(session, asking(messages("go", "ok", notes[0], "ok", f"As <task-notification> says: {notes[0]}")), "one")
+    assert session.doubts() is None
+    keep_text(session, asking(messages("go", "ok", notes[0], "ok", notes[1])), "two")
+    assert "in another order" in str(session.doubts())
 
 
 def test_a_refusal_is_recorded(tmp_path: Path) -> None:
@@ -269,7 +328,7 @@ def test_only_standard_line_ends_end_a_line(tmp_path: Path, character: str, size
 def test_a_compressed_answer_is_recorded_if_complete(tmp_path: Path, packed: bytes, recorded: int) -> None:
     session = Cassette(tmp_path, "record").session(places())
     session.keep(asking(messages("go")), 200, {**JSON, "content-encoding": "gzip"}, in_chunks(packed, 5))
-    assert (session.recorded, session.left_out) == (recorded, 1 - recorded)
+    assert (session.recorded, session.doubts() is None) == (recorded, bool(recorded))
     if recorded:
         replay = Cassette(tmp_path, "replay").session(places()).find(asking(messages("go")))
         assert json.loads(whole(replay)) == {"content": "a"}
@@ -280,4 +339,5 @@ def test_an_event_that_is_too_large_is_not_recorded(tmp_path: Path, monkeypatch:
     session = Cassette(tmp_path, "record").session(places())
     large = {"type": "content_block_delta", "index": 0, "delta": {"text": "x" * 100}}
     session.keep(asking(messages("go")), 200, SSE, [(1.0, sse([large, {"type": "message_stop"}]))])
-    assert (session.recorded, session.left_out) == (0, 1)
+    assert session.recorded == 0
+    assert "too large" in str(session.doubts())

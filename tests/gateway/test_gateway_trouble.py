@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from pathlib import Path
+from typing import Any
 
+import aiohttp
 import pytest
 from gateway_bench import APIS, CHAT, HELLO, Api, Connection, gateway_at, raw_gateway, scripted_gateway, soon, whole
+from talking import parse_events
 
 from youbencha.gateway.call import Call, Labels
+from youbencha.gateway.cassette.cassette import Cassette
 from youbencha.gateway.forward import FAILURES, Circuit
 from youbencha.gateway.keys import KeyTotals
+from youbencha.spec.gateway import CassetteMode
 from youbencha.usage import Tokens
 
 _OWN = {"date", "server", "connection", "content-length", "transfer-encoding"}
@@ -194,3 +200,35 @@ def test_an_undecided_probe_allows_another() -> None:
     assert circuit.wait_s(30.0) == 0.0
     circuit.undecided()
     assert circuit.wait_s(30.0) == 0.0
+
+
+RECORDED = {
+    "rate limit": ("turns: [{error: {status: 429}, times: forever}]", 1),
+    "rate limit, then an answer": ("turns: [{error: {status: 429}}, {text: hello}]", 2),
+    "wrong key": ("turns: [{error: {status: 401}, times: forever}]", 1),
+    "server error": ("turns: [{error: {status: 500}, times: forever}]", 1),
+    "error in a stream": ("turns: [{text: hello, error_mid_stream: {status: 529}}]", 1),
+    "cut": ("turns: [{text: hello, drop: {after_events: 4}}]", 1),
+}
+
+
+@pytest.mark.parametrize(("script", "asked"), RECORDED.values(), ids=RECORDED)
+async def test_a_client_gets_recorded_trouble_again(tmp_path: Path, script: str, asked: int) -> None:
+    """As the client and the ledger saw it; but a rate limit that has passed is not waited for again."""
+
+    async def last(mode: CassetteMode, times: int) -> list[Any]:
+        """What the client gets in the end: an answer, or a connection that is cut off."""
+        seen: list[Any] = []
+        cassette = Cassette(tmp_path / "tape", mode)
+        async with scripted_gateway(script, tmp_path / mode, cassette=cassette) as (bench, _):
+            for _ in range(times):
+                try:
+                    answer = await bench.ask()
+                    content = parse_events(answer.raw) if answer.raw.startswith(b"event:") else json.loads(answer.raw)
+                    seen = [answer.status, answer.headers.get("x-should-retry"), content]
+                except aiohttp.ClientPayloadError:
+                    seen = ["cut"]
+                call = await bench.call()
+            return [*seen, call.error, call.partial, call.tokens, call.upstream_status in (429, 529)]
+
+    assert await last("record", asked) == await last("replay", 1)

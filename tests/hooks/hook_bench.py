@@ -97,7 +97,8 @@ class HookBench:
             config_dir=self.config,
             variables=post_evaluation_variables(
                 results,
-                workspace_dir=self.workspace,
+                workspace_dir=self.root,
+                repo_dir=self.workspace,
                 artifacts_dir=self.artifacts,
                 results_path=self.artifacts / "results.json",
             ),

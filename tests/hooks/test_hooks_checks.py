@@ -78,10 +78,17 @@ def test_a_missing_program(command: str, tmp_path: Path) -> None:
     assert "is relative to the test case" in (problem.hint or "")
 
 
-def test_a_command_line_instead_of_a_program(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["npm install", "./gone.sh --all", "cat x | sort > y"])
+def test_a_line_for_the_shell_is_not_searched(command: str, tmp_path: Path) -> None:
+    assert hook_problems([script(command)], tmp_path) == []
+
+
+def test_a_program_may_be_below_the_current_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "there.sh").touch()
-    [problem] = hook_problems([script("./there.sh --all")], tmp_path)
-    assert "`args`" in (problem.hint or "")
+    (tmp_path / "cases").mkdir()
+    assert len(hook_problems([script("./there.sh")], tmp_path / "cases")) == 1
+    monkeypatch.chdir(tmp_path)
+    assert hook_problems([script("./there.sh")], tmp_path / "cases") == []
 
 
 @pytest.mark.parametrize(

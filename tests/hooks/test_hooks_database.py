@@ -106,18 +106,25 @@ async def test_each_result_is_appended_as_a_line(hook_bench: HookBench) -> None:
     assert second["identity"]["run_id"] == "run-2"
 
 
-async def test_a_summary_is_flat(hook_bench: HookBench) -> None:
+async def test_a_line_without_details_has_the_form_of_the_whole_result(hook_bench: HookBench) -> None:
     await keep(hook_bench, "json-file", "r.jsonl", include_full_bundle=False)
     (line,) = lines(hook_bench.config / "r.jsonl")
-    line.pop("exported_at")
-    assert line == SUMMARY
+    whole = bundle().model_dump(mode="json")
+    (evaluator,) = line.pop("evaluators")
+    assert evaluator.keys() == {"evaluator", "status", "metrics", "message", "duration_ms", "timestamp"}
+    assert evaluator.items() <= whole["evaluators"][0].items()
+    kept = ("version", "test_case", "execution", "agent", "summary", "artifacts")
+    assert {key: line[key] for key in kept} == {key: whole[key] for key in kept}
+    assert line["exported_at"].endswith("Z")
 
 
-async def test_unknown_values_are_null(hook_bench: HookBench) -> None:
-    await keep(hook_bench, "json-file", "r.jsonl", bundle(agent=None, outcome=None), include_full_bundle=False)
-    (line,) = lines(hook_bench.config / "r.jsonl")
-    unknown = {key for key, value in line.items() if value is None}
-    assert unknown == {"agent", "model", "outcome", "valid", "input_tokens", "output_tokens", "cost_usd"}
+async def test_a_row_is_flat_and_unknown_values_are_null(hook_bench: HookBench) -> None:
+    await keep(hook_bench, "sqlite", "r.db", include_full_bundle=False)
+    await keep(hook_bench, "sqlite", "r.db", bundle("run-2", agent=None, outcome=None), include_full_bundle=False)
+    first, second = rows(hook_bench.config / "r.db")
+    assert first.items() >= {**SUMMARY, "valid": 1}.items()
+    unknown = {key for key, value in second.items() if value is None}
+    assert unknown == {"agent", "model", "outcome", "valid", "input_tokens", "output_tokens", "cost_usd", "bundle"}
 
 
 async def test_without_append_the_file_is_replaced(hook_bench: HookBench) -> None:

@@ -66,7 +66,7 @@ async def test_after_the_evaluation_it_runs_beside_the_test_case(hook_bench: Hoo
     assert {name: env[name] for name in hook_bench.after(bundle()).variables} == {
         "RESULTS_PATH": str(hook_bench.artifacts / "results.json"),
         "ARTIFACTS_DIR": str(hook_bench.artifacts),
-        "WORKSPACE_DIR": str(hook_bench.workspace),
+        "WORKSPACE_DIR": str(hook_bench.root),
         "REPO_DIR": str(hook_bench.workspace),
         "TEST_CASE_NAME": "Fix it",
         "OVERALL_STATUS": "passed",
@@ -115,7 +115,6 @@ async def test_paths_are_relative_to_the_test_case_and_names_are_searched_on_pat
     [
         ("no-such-program", "no-such-program is not on PATH", "A path with a slash"),
         ("./gone.sh", "there is no file", "is relative to the test case"),
-        ("echo hello", "echo hello is not on PATH", "put its arguments into `args`"),
         ("${NOBODY_KNOWS_THIS}/x", "${NOBODY_KNOWS_THIS} is not defined", "in the environment"),
     ],
 )
@@ -125,6 +124,36 @@ async def test_a_missing_program(command: str, words: str, hint: str, hook_bench
     assert words in result.message
     assert result.error
     assert hint in (result.error.hint or "")
+
+
+@NEEDS_A_SHELL
+@pytest.mark.parametrize(
+    ("command", "args", "printed"),
+    [
+        ("printf '%s|' a b", (), "a|b|"),
+        ("printf '%s|' a", ("b c", "$HOME", "${BRANCH}"), "a|b c|$HOME|main|"),
+        ("echo one two | tr a-z A-Z", (), "ONE TWO\n"),
+        ("echo one;echo two", (), "one\ntwo\n"),
+        ("true && echo $BRANCH > made && cat made", (), "main\n"),
+        ("./in-the-repository.sh now", (), "repository now\n"),
+        ("./in-the-repository.sh", ("now",), "repository now\n"),
+        ("./with space.sh", ("one  two",), "space one  two\n"),
+        ("echo", ("a;b", "c | d"), "a;b c | d\n"),
+    ],
+)
+async def test_a_line_is_run_as_the_original_ran_it(
+    command: str, args: tuple[str, ...], printed: str, hook_bench: HookBench
+) -> None:
+    for path in (hook_bench.workspace / "in-the-repository.sh", hook_bench.config / "with space.sh"):
+        path.write_text(f'#!/bin/sh\necho {path.stem.rpartition("-")[2].rpartition(" ")[2]} "$@"\n')
+        path.chmod(0o755)
+    (result,) = await before(hook_bench, script(command, *args))
+    assert (result.status, result.metadata.get("output_tail")) == ("success", printed)
+
+
+async def test_one_program_on_request(hook_bench: HookBench) -> None:
+    (result,) = await before(hook_bench, script("echo hello", shell=False))
+    assert "echo hello is not on PATH" in result.message
 
 
 @NEEDS_A_SHELL
@@ -145,10 +174,19 @@ async def test_a_shell_on_request(hook_bench: HookBench) -> None:
 
 
 @NEEDS_A_SHELL
-async def test_no_values_are_substituted_into_a_shell_command(hook_bench: HookBench) -> None:
+@pytest.mark.parametrize(
+    ("line", "args", "shell"),
+    [
+        ('echo "${OUTER}"', (), {"shell": True}),
+        ('echo "${OUTER}"', (), {}),
+    ],
+)
+async def test_no_values_are_substituted_into_a_shell_command(
+    line: str, args: tuple[str, ...], shell: dict[str, bool], hook_bench: HookBench
+) -> None:
     """Were values put into it, this one would run."""
-    line = 'echo "${OUTER}"'
-    (result,) = await before(hook_bench, script(line, shell=True), OUTER='"; touch injected; echo "')
+    hook = script(line, *args, **shell)
+    (result,) = await before(hook_bench, hook, OUTER='"; touch injected; echo "')
     assert result.metadata["output_tail"] == '"; touch injected; echo "\n'
     assert not (hook_bench.workspace / "injected").exists()
 

@@ -57,6 +57,35 @@ async def test_the_judge_reads_its_copy_and_gives_a_verdict(bench: JudgeBench, c
 
 
 @versions(NEWEST)
+async def test_the_judge_can_read_what_the_agent_said(bench: JudgeBench, claude: ClaudeBench) -> None:
+    reading = uses("Read", file_path="${cwd}/../materials/agent-log.json")
+    async with claude.model(script(reading, says(GOOD))) as model:
+        result = await judged(bench, claude, model)
+        first, second = [request for request in model.requests if request.kind == "turn"]
+    assert result.status == "passed", result
+    assert "materials/agent-log.json: what the agent said" in prompt_of(first)
+    assert "Done." in str(second.body["messages"][-1])
+
+
+@versions(NEWEST)
+@pytest.mark.parametrize("agent_name", [None, "agentic-judge", "of-the-user"])
+async def test_the_judge_gets_the_users_home_only_if_it_may_need_it(
+    bench: JudgeBench, claude: ClaudeBench, agent_name: str | None
+) -> None:
+    users = claude.home / ".claude"
+    (users / "agents").mkdir(parents=True)
+    (users / "agents" / "of-the-user.md").write_text("---\nname: of-the-user\n---\nJudge as the user says.\n")
+    async with claude.model(script(says(GOOD))) as model:
+        config = {"agent_name": agent_name} if agent_name else {}
+        result = await judged(bench, claude, model, config, harness_env=claude.harness_env)
+        sent = str([request.body for request in model.requests])
+    assert result.status == "passed", result
+    needs_home = agent_name == "of-the-user"
+    assert (users / "projects").exists() == needs_home
+    assert ("Judge as the user says." in sent) == needs_home
+
+
+@versions(NEWEST)
 async def test_the_judge_cannot_change_the_tree(bench: JudgeBench, claude: ClaudeBench) -> None:
     before = contents(bench.tree)
     turns = (

@@ -17,7 +17,6 @@ from systems import ON_WINDOWS, posix_only
 from youbencha.adapters import AgentExecutionContext
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.judge import AgenticJudge, judge_definition
-from youbencha.events import Event, WarningRaised
 from youbencha.log.model import Usage
 from youbencha.spec import AgentSpec
 
@@ -128,12 +127,10 @@ async def test_a_vote_that_fails_leaves_no_verdict_and_ends_the_others(bench: Ju
 )
 async def test_the_judge_is_asked_once_more(first: str, why: str, bench: JudgeBench) -> None:
     judge = Judge([first, GOOD])
-    events: list[Event] = []
-    result = await bench.judge(judge, on_event=events.append)
+    result = await bench.judge(judge)
     assert (result.status, result.metrics["asked_again"]) == ("passed", 1)
     assert why not in judge.prompts[0]
     assert why in judge.prompts[1]
-    assert [event.code for event in events if isinstance(event, WarningRaised)] == ["JUDGE_ASKED_AGAIN"]
     assert result.usage is not None
     assert result.usage.input_tokens == 20, "both attempts cost"
 
@@ -473,3 +470,17 @@ async def test_planted_scratch_files_are_hidden_from_the_judge(bench: JudgeBench
 
     assert (await AgenticJudge(Judge([look])).evaluate(context)).status == "passed"
     assert seen == ["README.md"]
+
+
+async def test_an_empty_environment_is_not_replaced_by_that_of_the_process(
+    bench: JudgeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge, given = Judge([ours(readme_was_modified=1, no_errors=1)]), list[object]()
+
+    def get_adapter(name: str, env: object = None) -> Judge:
+        given.append(env)
+        return judge(name)
+
+    monkeypatch.setattr("youbencha.evaluators.judge.evaluator.get_adapter", get_adapter)
+    await AgenticJudge().evaluate(bench.context({}, harness_env={}))
+    assert given[-1] == {}

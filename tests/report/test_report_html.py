@@ -169,7 +169,7 @@ def test_hostile_text_can_be_encoded() -> None:
         "failed unsolved: 2 of 4 evaluators did not pass",
         "Evaluators passed 1 of 4 2 failed, 1 skipped",
         "Cost $0.4321 metered by the gateway",
-        "12\u202f345 in · 6\u202f789 out · 1\u202f204\u202f000 cache read · 45\u202f100 cache write",
+        "12,345 in · 6,789 out · 1,204,000 cache read · 45,100 cache write",
         "✗ no no_unrelated_changes 0.4 0.8 The image in docs/",
         "COMMAND_NOT_FOUND pytest is not on PATH.",
         "… and 9 more",
@@ -184,8 +184,8 @@ def test_hostile_text_can_be_encoded() -> None:
     ],
 )
 def test_contents(typical: Page, words: str) -> None:
-    plain = html.unescape(words).replace("\u202f", " ")
-    assert plain in typical.words.replace("\u202f", " ")
+    plain = html.unescape(words)
+    assert plain in typical.words
 
 
 def test_failures_are_expanded_and_the_rest_is_collapsed(typical: Page) -> None:

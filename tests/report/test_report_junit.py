@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import pytest
@@ -34,6 +34,63 @@ def typical_agent(**changes: Any) -> dict[str, Any]:
     return sample.document()["agent"] | changes
 
 
+ENDINGS: dict[str, dict[str, Any]] = {
+    "passed": {},
+    "failed": {"status": "failed"},
+    "partial": {"status": "partial"},
+    "interrupted": {"status": "partial", "complete": False, "interrupted": True},
+    "interrupted after a pass": {"status": "passed", "complete": True, "interrupted": True},
+    "killed": {"status": "partial", "complete": False},
+}
+
+
+def ended(how: str, **changes: Any) -> ResultsBundle:
+    """A run that ended in this way; none of its evaluators failed."""
+    ending = {"status": "passed", "complete": True, "interrupted": False, **ENDINGS[how]}
+    status = ending.pop("status")
+    whole = sample.document()
+    return sample.bundle(
+        execution=whole["execution"] | ending,
+        summary=whole["summary"] | {"failed": 0, "overall_status": status},
+        outcome=None,
+        **changes,
+    )
+
+
+class Rule(NamedTuple):
+    required: set[str]
+    optional: set[str]
+    children: set[str]
+
+
+JENKINS = {
+    "testsuites": Rule(set(), {"name", "time", "tests", "failures", "errors"}, {"testsuite"}),
+    "testsuite": Rule(
+        {"name", "tests", "failures", "errors"},
+        {"group", "time", "skipped", "timestamp", "hostname", "id", "package", "file", "log", "url", "version"},
+        {"testsuite", "properties", "testcase", "system-out", "system-err"},
+    ),
+    "testcase": Rule(
+        {"name"}, {"time", "classname", "group"}, {"skipped", "error", "failure", "system-out", "system-err"}
+    ),
+    "properties": Rule(set(), set(), {"property"}),
+    "property": Rule({"name", "value"}, set(), set()),
+    **dict.fromkeys(("failure", "error", "skipped"), Rule(set(), {"type", "message"}, set())),
+    **dict.fromkeys(("system-out", "system-err"), Rule(set(), set(), set())),
+}
+"""What the schema of Jenkins' xUnit plugin (junit-10.xsd) allows in each element."""
+JENKINS_TIME = re.compile(r"[0-9,]*(\.[0-9]{0,3})?")
+
+
+def check_against_jenkins(element: ElementTree.Element) -> None:
+    rule = JENKINS[element.tag]
+    assert rule.required <= set(element.attrib) <= rule.required | rule.optional, element.tag
+    assert element.tag == "testcase" or JENKINS_TIME.fullmatch(element.get("time", "")), element.get("time")
+    for child in element:
+        assert child.tag in rule.children, (element.tag, child.tag)
+        check_against_jenkins(child)
+
+
 @pytest.mark.parametrize("bundle", [sample.bundle(), sample.hostile_bundle()], ids=["typical", "hostile"])
 def test_the_rules_that_all_schemas_share(bundle: ResultsBundle) -> None:
     root = ElementTree.fromstring(render_junit(bundle).encode("utf-8"))
@@ -41,10 +98,11 @@ def test_the_rules_that_all_schemas_share(bundle: ResultsBundle) -> None:
     cases = suite.findall("testcase")
     assert set(suite.attrib) == SUITE
     assert [child.tag for child in suite] == ["properties"] + ["testcase"] * len(cases)
+    assert "skipped" not in root.attrib
     for element in (root, suite):
         assert element.get("tests") == str(len(cases))
         for attribute, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
-            assert element.get(attribute) == str(len(suite.findall(f"testcase/{tag}"))), attribute
+            assert element.get(attribute, suite.get("skipped")) == str(len(suite.findall(f"testcase/{tag}"))), attribute
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", suite.get("timestamp", ""))
     for case in cases:
         assert set(case.attrib) == {"classname", "name", "time"}
@@ -87,7 +145,7 @@ def test_a_failure_names_the_failed_assertions() -> None:
     failure = suite_of(sample.bundle()).find("testcase[@name='agentic-judge-quality']/failure")
     assert failure is not None
     assert failure.get("message") == "1 of 3 assertions below its threshold"
-    assert "no_unrelated_changes: expected 0.8, got 0.4\n    The image in docs/" in (failure.text or "")
+    assert "no_unrelated_changes: expected 0.8, got 0.4: The image in docs/" in (failure.text or "")
     assert "tests_added" not in (failure.text or "")
 
 
@@ -123,12 +181,23 @@ def test_skipped_without_an_error() -> None:
     assert found.attrib == {"message": "nothing to compare with"}
 
 
-def test_a_failed_run_is_never_green() -> None:
-    summary = {"total_evaluators": 0, "passed": 0, "failed": 0, "skipped": 0, "overall_status": "failed"}
-    outcome = {"name": "unsolved", "valid": True, "reason": "nothing was evaluated"}
-    for agent in (None, typical_agent()):
-        bundle = sample.bundle(evaluators=[], summary=summary, agent=agent, outcome=outcome)
-        assert results(bundle)["run"] == "error"
+@pytest.mark.parametrize("agent", [None, typical_agent(), typical_agent(status=None)], ids=["none", "done", "no end"])
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_only_a_run_that_passed_is_green(ending: str, agent: dict[str, Any] | None) -> None:
+    """As for the exit code of `yb run`."""
+    bundle = ended(ending, agent=agent, evaluators=[sample.git_diff()])
+    red = {name for name, result in results(bundle).items() if result in ("failure", "error")}
+    assert red == (set() if ending == "passed" else {"run"})
+
+
+@pytest.mark.parametrize(
+    "bundle",
+    [sample.bundle(), sample.hostile_bundle(), sample.bundle(agent=None), *map(ended, ENDINGS)],
+    ids=["typical", "hostile", "eval", *ENDINGS],
+)
+def test_jenkins_accepts_it(bundle: ResultsBundle) -> None:
+    """Jenkins' xUnit plugin rejects a file that does not conform."""
+    check_against_jenkins(ElementTree.fromstring(render_junit(bundle).encode("utf-8")))
 
 
 def test_properties_are_plain_numbers() -> None:

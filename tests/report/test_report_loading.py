@@ -11,6 +11,7 @@ import pytest
 import sample
 
 from youbencha.errors import YouBenchaError
+from youbencha.log.model import as_json
 from youbencha.report.loading import LARGEST_RESULTS, find_results, load_results
 
 
@@ -154,7 +155,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     file = tmp_path / "results.json"
     with file.open("wb") as stream:
         stream.truncate(LARGEST_RESULTS + 1)  # a hole: it takes no room
-    assert "67,108,865 bytes" in refused(file).message
+    assert "is larger than 67,108,864 bytes" in refused(file).message
 
 
 def test_keys_of_a_newer_version_are_ignored(tmp_path: Path) -> None:
@@ -162,6 +163,24 @@ def test_keys_of_a_newer_version_are_ignored(tmp_path: Path) -> None:
     document["agent"]["mood"] = "good"
     document["evaluators"][2]["assertions"][0]["colour"] = 1
     assert load_results(write(tmp_path / "results.json", document)) == sample.bundle()
+
+
+def test_assertions_are_written_by_name_and_none_is_lost(tmp_path: Path) -> None:
+    """The list that older versions wrote can be read, too."""
+    document = sample.document()
+    names = ("forbidden_paths", "forbidden_paths", "max_files_changed")
+    document["evaluators"][0]["assertions"] = [
+        {"name": name, "passed": True, "actual": n} for n, name in enumerate(names)
+    ]
+    bundle = load_results(write(tmp_path / "results.json", document))
+    written = json.loads(as_json(bundle))
+    assert list(written["evaluators"][0]["assertions"]) == [
+        "forbidden_paths",
+        "forbidden_paths (2)",
+        "max_files_changed",
+    ]
+    written["evaluators"][0]["assertions"]["forbidden_paths (2)"]["colour"] = "of a newer version"
+    assert load_results(write(tmp_path / "results.json", written)) == bundle
 
 
 def test_not_a_number_is_unknown(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_an_empty_bundle() -> None:
     "fact",
     [
         "| **Verdict** | ❌ failed |",
-        "| **Tokens** | 12\u202f345 in · 6\u202f789 out · 1\u202f204\u202f000 cache read · 45\u202f100 cache write |",
+        "| **Tokens** | 12,345 in · 6,789 out · 1,204,000 cache read · 45,100 cache write |",
         "| **Cost** | $0.4321 (metered by the gateway) |",
         "| **Turns** | 14 |",
         "| **Tools** | 23 calls: Bash 9, Read 7, Edit 6, Write 1 |",
@@ -124,7 +124,7 @@ def test_fifty_changed_files() -> None:
 
 def test_omitted_files_count_too() -> None:
     text = with_metrics(changed_files=sample.changed_files(63), changed_files_omitted=1000)
-    assert "… and 1\u202f013 more" in text
+    assert "… and 1,013 more" in text
     assert "omitted" not in text
 
 

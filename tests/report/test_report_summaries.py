@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import html
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 import sample
 
+from youbencha.log.results import ResultsBundle
+from youbencha.report.html import render_html
+from youbencha.report.junit import render_junit
+from youbencha.report.markdown import render_markdown
 from youbencha.report.summary import (
     github_annotations,
     render_step_summary,
@@ -20,15 +27,23 @@ ON_GITHUB = {"GITHUB_ACTIONS": "true"}
 
 
 def test_the_last_lines() -> None:
-    lines = dict(render_terminal(sample.bundle(), Path("runs") / "1"))
-    assert lines == {
+    lines = render_terminal(sample.bundle(), Path("runs") / "1")
+    judged = (
+        "✗ no_unrelated_changes: expected 0.8, got 0.4: The image in docs/ has nothing to do with the task — größer"
+    )
+    assert [value for label, value in lines if not label] == [
+        "✗ threshold: expected 0.8, got 0.784",
+        f"{judged} als nötig, 不必要。",
+        "→ Install pytest, or give its full path in `command`.",
+    ]
+    assert dict(lines) == {
         "Verdict": "failed",
         "Outcome": "unsolved: 2 of 4 evaluators did not pass",
         "Agent": "claude-code 2.1.120, as careful-coder",
         "Agent status": "success (exit code 0)",
         "Model": "claude-sonnet-4-5-20250929",
         "Agent time": "2 min 40 s",
-        "Tokens": "12 345 in · 6 789 out · 1 204 000 cache read · 45 100 cache write",
+        "Tokens": "12,345 in · 6,789 out · 1,204,000 cache read · 45,100 cache write",
         "Cost": "$0.4321 (metered by the gateway)",
         "Turns": "14",
         "Tools": "23 calls: Bash 9, Read 7, Edit 6, Write 1",
@@ -93,7 +108,7 @@ def test_no_control_sequences_reach_the_terminal_or_ci() -> None:
     for line in lines:
         assert line.isprintable(), line
         assert not line.lstrip().startswith("::")
-        assert len(line) < 300 or line.startswith("Results ")
+        assert len(line) < 600 or line.startswith("Results ")
 
 
 def test_values_are_aligned() -> None:
@@ -132,6 +147,67 @@ def test_contents_of_the_step_summary() -> None:
     assert "| **Cost** | $0.4321 (metered by the gateway) |" in text
 
 
+OUTPUT = (
+    "".join(f"line {at}\n" for at in range(300))
+    + "  10%\r  99%\r  indented\n\n::error::gotcha\n\x1b[31mE\x1b[0m 300 != 400\n"
+)
+COMMAND = sample.git_diff() | {"evaluator": "command", "status": "failed", "message": "its exit code is 1, not 0"}
+EXIT_CODE = {"name": "exit_code", "passed": False, "expected": 0, "actual": 1, "message": "its exit code is 1, not 0"}
+WHY: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "a command's output": (
+        COMMAND | {"metrics": {"output_tail": OUTPUT}, "assertions": [EXIT_CODE]},
+        ["line 299", "  indented", "::error::gotcha", "E 300 != 400"],
+    ),
+    "output of one line": (COMMAND | {"metrics": {"output_tail": "no such table"}}, ["no such table"]),
+    "a judge's reason": (sample.judge(), ["no_unrelated_changes", "The image in docs/ has nothing"]),
+    "a check that could not be made": (
+        sample.broken() | {"metrics": {"output_tail": "No module named pytest"}},
+        ["No module named pytest"],
+    ),
+}
+PLACES: dict[str, Callable[[ResultsBundle], str]] = {
+    "terminal": lambda bundle: terminal_text(render_terminal(bundle)),
+    "junit": render_junit,
+    "summary": render_step_summary,
+    "annotations": lambda bundle: unquote("\n".join(github_annotations(bundle, ON_GITHUB))),
+    "markdown": render_markdown,
+    "html": lambda bundle: html.unescape(render_html(bundle)),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("reason", WHY)
+def test_why_a_check_failed_stands_where_people_look(reason: str, place: str) -> None:
+    result, lines = WHY[reason]
+    text = PLACES[place](sample.bundle(evaluators=[result]))
+    for line in lines:
+        assert line in text.replace("\\_", "_"), line
+
+
+@pytest.mark.parametrize("place", ["terminal", "summary", "annotations"])
+def test_only_the_last_lines_where_there_is_little_room(place: str) -> None:
+    result, _ = WHY["a command's output"]
+    text = PLACES[place](sample.bundle(evaluators=[result]))
+    assert "line 200" not in text
+    assert "10%" not in text
+    assert "exit_code: expected" not in text  # the message says so
+
+
+def test_a_passed_check_needs_no_reason() -> None:
+    passed = COMMAND | {"status": "passed", "metrics": {"output_tail": "all\nfine\n"}}
+    for place in ("terminal", "junit", "summary"):
+        assert "fine" not in PLACES[place](sample.bundle(evaluators=[passed])), place
+
+
+def test_the_output_of_a_failed_hook() -> None:
+    failed = sample.document()["hooks"]["pre_execution"][0] | {
+        "status": "failed",
+        "metadata": {"output_tail": "No net\n"},
+    }
+    lines = render_terminal(sample.bundle(evaluators=[], hooks={"pre_execution": [failed]}))
+    assert lines[-3:-1] == [("Hook", "script failed: make deps"), ("  │ No net", "")]
+
+
 def test_annotations_only_in_github_actions() -> None:
     assert github_annotations(sample.bundle(), {}) == []
     assert github_annotations(sample.bundle(), {"GITHUB_ACTIONS": "false"}) == []
@@ -140,8 +216,11 @@ def test_annotations_only_in_github_actions() -> None:
 def test_one_annotation_for_each_evaluator_that_did_not_pass() -> None:
     name = "Prices are rounded half up%3A"
     assert github_annotations(sample.bundle(), ON_GITHUB) == [
-        f"::error title={name} expected-diff::Similarity 78.4%25, below the threshold of 80%25",
-        f"::error title={name} agentic-judge-quality::1 of 3 assertions below its threshold",
+        f"::error title={name} expected-diff::Similarity 78.4%25, below the threshold of 80%25"
+        "%0Athreshold: expected 0.8, got 0.784",
+        f"::error title={name} agentic-judge-quality::1 of 3 assertions below its threshold"
+        "%0Ano_unrelated_changes: expected 0.8, got 0.4: The image in docs/ has nothing to do with the task"
+        " — größer als nötig, 不必要。",
         f"::warning title={name} command::pytest is not on PATH.",
     ]
 

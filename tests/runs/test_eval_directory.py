@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from run_bench import Outcome, RunBench
 
 
@@ -51,6 +52,19 @@ async def test_two_directories_compared(runs: RunBench) -> None:
     assert done.done.code == 1
     assert done.bundle.evaluators[0].status == "failed"
     assert 0.5 < done.bundle.evaluators[0].metrics["aggregate_similarity"] < 0.99
+
+
+@pytest.mark.parametrize("start", [".", ".."], ids=["the file", "the current directory"])
+async def test_a_relative_directory_starts_at_the_file_or_at_the_current_directory(runs: RunBench, start: str) -> None:
+    cases = runs.root / "cases"
+    cases.mkdir()
+    for name in ("out", "reference"):
+        (cases / start / name).mkdir()
+        (cases / start / name / "a.txt").write_text("one\n")
+    config = {"directory": "./out", "expected_directory": "./reference", "evaluators": ["expected-diff"]}
+    (cases / "eval.yaml").write_text(json.dumps(config))
+    done = await runs.yb("eval", "-c", str(cases / "eval.yaml"))
+    assert done.code == 0, done.err
 
 
 async def test_a_directory_outside_a_repository_has_no_changes(runs: RunBench) -> None:

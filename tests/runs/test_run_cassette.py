@@ -12,7 +12,7 @@ from run_bench import Outcome, RunBench
 
 from agent_clis import NEWEST, OLD
 from claude_bench import API_KEY, bash, full, says, script, uses, versions
-from youbencha.gateway.script import ScriptedModel
+from youbencha.gateway.script import Script, ScriptedModel
 from youbencha.log.results import CassetteReport
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 
@@ -31,6 +31,41 @@ ANSWERS = script(
     conversations=[JUDGE],
 )
 EVALUATORS = ["git-diff", {"name": "agentic-judge", "config": {"assertions": {"tax_is_right": "The tax is 0.2."}}}]
+
+PROGRAM = """
+import random, socket, tempfile
+server, ms = socket.socket(), random.randint(3, 400)
+server.bind(("127.0.0.1", 0))
+port = server.getsockname()[1]
+print(f"1 passed in {ms / 777:.2f}s\\nok 1 - adds ({ms} ms)\\n# duration_ms {ms / 3.7}\\nreal {ms / 100:.2f}")
+print(f"<testcase name='a' time='{ms / 1000}'/>", {"duration_ms": ms}, f"elapsed: {ms / 1000}")
+print(f"Listening on port {port}: http://localhost:{port}/, 127.0.0.1:{port}, [::]:{port}")
+print(server.__init__, object(), hex(id(server)))
+print(tempfile.mkdtemp(prefix="shop-"), f"/tmp/pytest-of-root/pytest-{ms}/test_a0")
+"""
+"""Prints what differs from run to run."""
+
+LOOK = bash("python3 noise.py")
+REVIEWER = {"description": "a look", "prompt": "REVIEW this", "subagent_type": "general-purpose"}
+REVIEW = {"when": {"prompt_contains": "REVIEW"}, "turns": [LOOK, says("Looks good.")]}
+DONE = {**says("Done."), "times": "forever"}
+IN_BACKGROUND = {"command": "python3 noise.py; touch ended", "description": "a test", "run_in_background": True}
+WAIT = bash("until [ -e ended ]; do sleep 0.1; done; sleep 0.5; rm ended")
+TROUBLE: dict[str, Script] = {
+    "volatile output": script(LOOK, says("Done.")),
+    "subagent": script(uses("Task", **REVIEWER), DONE, conversations=[REVIEW]),
+    "rate limit": script({"error": {"status": 429}}, LOOK, says("Done.")),
+    "error in a stream": script(LOOK, says("I", error_mid_stream={"status": 529}), LOOK, says("Done.")),
+    "cut in a call": script(LOOK, {**LOOK, "text": "I look", "drop": {"after_events": 7}}, LOOK, says("Done.")),
+}
+MORE_TROUBLE: dict[str, Script] = {
+    "background task": script(uses("Bash", **IN_BACKGROUND), WAIT, DONE),
+    "overload": script({"error": {"status": 529}}, LOOK, {"error": {"status": 500}}, says("Done.")),
+    "cut in a text": script(LOOK, says("I was about to", drop={"after_events": 4}), says("Done.")),
+    "garbage": script(LOOK, {"garbage": "<html>"}, says("Done.")),
+    "wrong key": script(LOOK, {"error": {"status": 401}, "times": "forever"}),
+    "refused request": script(LOOK, {"error": {"status": 400}, "times": "forever"}),
+}
 
 
 def agent(cli: InstalledAgent, prompt: str = "Fix the tax.") -> dict[str, Any]:
@@ -106,3 +141,53 @@ async def test_an_unrecorded_request_is_reported_with_a_diff(runs: RunBench, cla
     shutil.rmtree(runs.workspace)
     replayed = await runs.run(agent(claude_cli, "Fix the shipping."), "--replay", str(tape))
     assert replayed.done.code == 0, replayed.done.err
+
+
+@versions(NEWEST, full(OLD))
+@pytest.mark.parametrize(
+    "answers",
+    [
+        *(pytest.param(answers, id=name) for name, answers in TROUBLE.items()),
+        *(pytest.param(answers, id=name, marks=pytest.mark.full) for name, answers in MORE_TROUBLE.items()),
+    ],
+)
+async def test_a_run_with_trouble_is_replayed(
+    runs: RunBench, elsewhere: RunBench, claude_cli: InstalledAgent, tmp_path: Path, answers: Script
+) -> None:
+    """The replay gets on as the recorded run did, and ends in the same way."""
+    tape = tmp_path / "tape"
+    for bench in (runs, elsewhere):
+        bench.commit({"noise.py": PROGRAM})
+    async with ScriptedModel(answers) as model:
+        keys = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY}
+        first = await runs.run(agent(claude_cli), "--record", str(tape), env=keys)
+    again = await elsewhere.run(agent(claude_cli), "--replay", str(tape))
+    assert cassette(again).unmatched == 0, again.done.err
+    assert cassette(again).replayed >= cassette(first).recorded > 0
+    assert first.bundle.outcome is not None
+    assert again.bundle.outcome is not None
+    assert again.bundle.outcome.name == first.bundle.outcome.name
+    assert [call.name for call in again.log.tool_calls] == [call.name for call in first.log.tool_calls]
+    for done in (first, again):
+        assert done.bundle.agent is not None
+        assert "CASSETTE_INCOMPLETE" not in [warning.code for warning in done.bundle.agent.warnings]
+
+
+@versions(NEWEST)
+async def test_a_request_without_an_answer_is_reported_by_the_recording(
+    runs: RunBench, claude_cli: InstalledAgent, tmp_path: Path
+) -> None:
+    """Also by a summary of the cassette, and by the replay."""
+    tape = tmp_path / "tape"
+    async with ScriptedModel(script(LOOK, {"hang": True})) as model:
+        keys = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY}
+        first = await runs.run(agent(claude_cli), "--record", str(tape), env=keys, timeout=6000)
+    assert first.bundle.agent is not None
+    (warning,) = [each for each in first.bundle.agent.warnings if each.code == "CASSETTE_INCOMPLETE"]
+    (name,) = [file.name for file in tape.glob("exchanges/*.json") if '"lost"' in file.read_text()]
+    assert "a replay may fail: the agent closed the connection" in warning.message
+    assert name in warning.message
+    plan = await runs.yb("run", "-c", str(runs.case_file), "--dry-run", "--replay", str(tape))
+    assert name in plan.out
+    again = await runs.run(agent(claude_cli), "--replay", str(tape))
+    assert "recorded without an answer: the agent closed the connection" in again.done.err

@@ -189,6 +189,27 @@ async def test_a_missing_image(runs: RunBench, image: str, sandbox: dict[str, An
     assert runs.runs() == []
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"command": "python3 -m no_such_module -q"},
+        {"command": "cd . && no-such-program -q", "shell": True},
+        {"command": "no-such-program"},
+    ],
+)
+async def test_what_is_not_in_the_image_is_no_verdict(runs: RunBench, image: str, config: dict[str, Any]) -> None:
+    evaluators = [{"name": "command", "config": config}]
+    sandbox = {"type": "docker", "image": image, "network": "none"}
+    agent = {"type": "command", "config": {"command": ["true"], "prompt": "Nothing."}}
+    done = await runs.run(agent, sandbox=sandbox, env=PLACES, evaluators=evaluators)
+    assert done.bundle.outcome is not None
+    assert done.bundle.outcome.name == "verifier_error"
+    (result,) = done.bundle.evaluators
+    assert result.error is not None
+    assert result.error.code in ("COMMAND_NOT_FOUND", "COMMAND_NOT_STARTED")
+    assert containers_of(done.artifacts.parent.name) == []
+
+
 @versions(NEWEST)
 async def test_a_judge_runs_in_a_container_too(runs: RunBench, image: str, claude_cli: InstalledAgent) -> None:
     """It has tools, and it reads files of an agent that may want to misuse them."""
@@ -209,3 +230,22 @@ async def test_a_judge_runs_in_a_container_too(runs: RunBench, image: str, claud
     assert heard.splitlines()[0] == "0"
     assert "/workspace" in heard
     assert "No such file or directory" in heard
+
+
+async def test_no_set_uid_program_is_left(runs: RunBench, image: str) -> None:
+    """A container has no capabilities, but may set that permission on its files, which belong to the harness's user."""
+    plant = "cp /bin/busybox {0} 2>/dev/null || cp /bin/sh {0}; chmod 6755 {0}"
+    capability = "python3 -c \"import os; os.setxattr('shell', 'security.capability', bytes(20))\" && touch capable"
+    in_place = {"name": "command", "config": {"command": plant.format("again"), "shell": True, "copy": False}}
+    agent = runs.program(f"{plant.format('shell')}; {capability}; ls -l shell")
+    done = await runs.run(
+        agent, sandbox={"type": "docker", "image": image}, env=PLACES, evaluators=[in_place], timeout=60_000
+    )
+    assert "rws" in (next((done.artifacts).glob("*-logs/terminal-output-*.log"))).read_text()  # it was one
+    assert {name: oct((done.tree / name).stat().st_mode & 0o7777) for name in ("shell", "again")} == {
+        "shell": "0o755",
+        "again": "0o755",
+    }
+    assert not (done.tree / "capable").exists()
+    assert "set-uid or set-gid permissions were removed: shell" in done.bundle.model_dump_json()
+    assert done.artifacts.parent.stat().st_mode & 0o777 == 0o700

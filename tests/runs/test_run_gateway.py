@@ -50,6 +50,22 @@ def ledger(done: Outcome) -> list[dict[str, Any]]:
     return list(read_ledger(done.artifacts / report(done).ledger))
 
 
+@versions(full("1.0.44"), full("2.1.30"))
+async def test_in_text_mode_the_gateway_counts_what_the_cli_does_not(
+    runs: RunBench, claude_cli: InstalledAgent
+) -> None:
+    given = agent(claude_cli)
+    given["config"]["output_format"] = "text"
+    side = {"text": "ok", "usage": dict.fromkeys(TOKENS, 0)}
+    done = await run_with(runs, given, script(EDIT, says("Done."), usage=TOKENS, side=side))
+    assert done.done.code == 0, done.done.err
+    usage = done.log.usage
+    assert usage is not None
+    assert usage == report(done).usage
+    assert (usage.input_tokens, usage.output_tokens) == (2000, 50)
+    assert (usage.cache_read_tokens, usage.cache_creation_tokens, usage.partial) == (1400, 100, False)
+
+
 @versions(NEWEST, full(OLD))
 async def test_every_token_of_a_run_is_counted(runs: RunBench, claude_cli: InstalledAgent) -> None:
     answers = script(bash("env > environment.txt"), EDIT, says("Done."), usage=TOKENS)

@@ -13,6 +13,7 @@ from run_bench import PATIENCE_S, RunBench
 from systems import posix_only
 from yb import SCRIPT
 from youbencha.log.results import ResultsBundle
+from youbencha.report.junit import render_junit
 
 pytestmark = [posix_only("signals are sent"), pytest.mark.repeat(5)]
 
@@ -37,6 +38,7 @@ async def test_interrupted_while_the_agent_works(runs: RunBench, number: signal.
     bundle = ResultsBundle.model_validate_json((run / "artifacts/results.json").read_bytes())
     assert bundle.execution.interrupted
     assert bundle.summary.overall_status == "partial"
+    assert ' errors="1" ' in render_junit(bundle)
     assert bundle.outcome is None
     assert bundle.agent is not None
     assert bundle.agent.status is None
@@ -58,6 +60,7 @@ async def test_interrupted_while_evaluators_run(runs: RunBench) -> None:
     assert bundle.execution.interrupted
     assert [result.evaluator for result in bundle.evaluators] == ["git-diff"]
     assert bundle.summary.overall_status == "partial"
+    assert ' errors="1" ' in render_junit(bundle)
     assert bundle.agent is not None
     assert bundle.agent.status == "success"
 
@@ -81,6 +84,7 @@ async def test_a_kill_keeps_finished_results(runs: RunBench) -> None:
     assert not bundle.execution.complete
     assert [result.evaluator for result in bundle.evaluators] == ["git-diff"]
     assert bundle.summary.overall_status == "partial"
+    assert ' errors="1" ' in render_junit(bundle)
     assert (run / "artifacts/git-diff.patch").read_bytes()
     assert (run / "artifacts/youbencha-log.json").exists()
 
@@ -97,6 +101,7 @@ async def test_a_kill_while_the_agent_works_keeps_earlier_results(runs: RunBench
     assert not bundle.execution.complete
     assert [hook.status for hook in bundle.hooks.pre_execution] == ["success"]
     assert bundle.summary.overall_status == "partial"
+    assert ' errors="1" ' in render_junit(bundle)
 
 
 async def test_a_closed_stdout_does_not_end_the_run(runs: RunBench) -> None:

@@ -53,6 +53,35 @@ def test_list_as_json(toolbox: Toolbox, only_programs: Path) -> None:
     assert found["executable"] == str(on_path)
 
 
+@pytest.mark.parametrize(
+    ("asked", "on_path", "found"),
+    [
+        ("claude-code", None, "3.0.1"),
+        ("claude-code", "1.0.7", "PATH"),
+        ("claude-code@2.0.62", None, "2.0.62"),
+        ("claude-code@2.0.62", "1.0.7", "2.0.62"),
+        ("claude-code@1.0.7", "1.0.7", "PATH"),
+        ("claude-code@2.0.63", "1.0.7", None),
+        ("codex", None, None),
+    ],
+)
+def test_path_prints_the_program_that_a_run_would_use(
+    toolbox: Toolbox, only_programs: Path, asked: str, on_path: str | None, found: str | None
+) -> None:
+    programs = {version: plant(toolbox, version).executable for version in ("2.0.62", "3.0.1")}
+    programs["PATH"] = only_programs / "claude"
+    if on_path:
+        programs["PATH"].write_text(says(on_path))
+        programs["PATH"].chmod(0o755)
+    done = yb("agents", "path", asked)
+    if found:
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"{programs[found]}\n", "")
+    else:
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"{asked} is neither on PATH nor in the toolbox" in done.stderr
+        assert f"`yb agents install {asked}`" in done.stderr
+
+
 def test_list_as_text(toolbox: Toolbox, only_programs: Path) -> None:
     have = plant(toolbox, "2.0.62")
     line = next(line for line in agents("list").splitlines() if "2.0.62" in line)

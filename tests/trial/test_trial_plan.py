@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 from trial_bench import TrialBench
 
+from youbencha.adapters import AgentExecutionContext
 from youbencha.errors import ConfigError
 from youbencha.spec import TestCase
-from youbencha.trial.plan import load_plan
+from youbencha.spec.settings import load_settings
+from youbencha.trial.context import Host
+from youbencha.trial.plan import PlanOptions, load_plan, plan_trial
 from youbencha.trial.run import run_trial
 
 WRITE = "open('new.txt', 'w').write('x')"
@@ -100,3 +103,17 @@ def test_variables_are_taken_from_the_hosts_environment(trials: TrialBench, monk
     wrong = json.loads(case.model_dump_json(exclude_unset=True).replace("OF_THE_HOST", "OF_THE_PROCESS"))
     with pytest.raises(ConfigError, match="OF_THE_PROCESS"):
         trials.plan(trials.host(), TestCase.model_validate(wrong))
+
+
+async def test_paths_may_be_text(trials: TrialBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(trials.root)
+    case = trials.case("print('done')", workspace_name="mine").model_dump(mode="json", exclude_unset=True)
+    (trials.root / "case.json").write_text(json.dumps(case))
+    host = Host(trials.env, load_settings(".", "home"))
+    plan = load_plan("case.json", host, options=PlanOptions(workspace_dir="elsewhere"))
+    assert plan.config_dir == trials.root
+    assert (await run_trial(plan, host, directory="runs/one")).directory.path == trials.root / "runs" / "one"
+    assert (await run_trial(plan, host)).directory.path.parent == trials.root / "elsewhere"
+    assert plan_trial(plan.case, host, directory=".").config_dir == trials.root
+    context = AgentExecutionContext(workspace_dir="w", repo_dir="w", artifacts_dir="a", config={}, scratch_dir="s")  # type: ignore[arg-type]
+    assert (context.workspace_dir, context.artifacts_dir, context.scratch_dir) == (Path("w"), Path("a"), Path("s"))

@@ -20,6 +20,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.workspace import RunDirectory, Snapshot
 from youbencha.workspace.lock import try_lock
 from youbencha.workspace.prune import old_runs, orphaned_directories, remove_all_orphaned, remove_orphaned, remove_run
+from youbencha.workspace.reclaim import strip_set_uid
 from youbencha.workspace.run_dir import make_private
 from youbencha.workspace.trees import remove_tree
 
@@ -492,3 +493,35 @@ def test_the_scratch_directory_is_clean_for_a_judge(run: RunDirectory, precious:
         assert stat.S_IMODE(scratch.lstat().st_mode) == 0o700
         assert stat.S_ISDIR(scratch.lstat().st_mode)
         assert os.listdir(scratch) == []
+
+
+def test_only_the_user_enters_a_run_directory(run: RunDirectory, tmp_path: Path) -> None:
+    assert stat.S_IMODE(run.path.stat().st_mode) == 0o700
+    agent(run, "chmod 777 ..")
+    run.reclaim()
+    assert stat.S_IMODE(run.path.stat().st_mode) == 0o700
+    with RunDirectory.create_at(tmp_path / "here", cache_dir=tmp_path / "cache") as made:
+        assert stat.S_IMODE(made.path.stat().st_mode) == 0o700
+
+
+def test_no_set_uid_program_is_left(run: RunDirectory, precious: Path) -> None:
+    (precious / "file").chmod(0o4755)
+    agent(
+        run,
+        """
+        for name in shell group .git/hook closed/deep linked; do
+            mkdir -p $(dirname $name); cp /bin/true $name; chmod 755 $name
+        done
+        chmod u+s shell .git/hook closed/deep linked; chmod g+s group; ln linked again; chmod 000 closed
+        ln ../../../precious/file hosts; ln -s /bin/su link; mkdir directory; chmod g+s directory; mkfifo pipe
+        """,
+    )
+    run.reclaim()
+    assert re.search(
+        r"removed: \.git/hook, again, closed/deep, group, hosts and 2 more", strip_set_uid(run.modified) or ""
+    )
+    left = [path for path in run.modified.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in left} == {0o755}
+    assert (run.modified / "hosts").read_text() == "mine\n"
+    assert stat.S_IMODE((precious / "file").stat().st_mode) == 0o4755  # that is not the agent's
+    assert strip_set_uid(run.modified) is None

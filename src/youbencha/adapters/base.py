@@ -52,6 +52,11 @@ class AgentExecutionContext:
     stop: asyncio.Event | None = None
     """Set when the agent has to end early, for example because its budget is spent: end it as at its deadline."""
 
+    def __post_init__(self) -> None:
+        for name in ("workspace_dir", "repo_dir", "artifacts_dir", "config_dir", "scratch_dir"):
+            if isinstance(path := getattr(self, name), str):
+                object.__setattr__(self, name, Path(path))
+
     @property
     def timeout_s(self) -> float | None:
         """The timeout as `process.Limits` takes it: in seconds, None for none."""

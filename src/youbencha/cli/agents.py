@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+import sys
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from youbencha.cli.console import steps_on_stderr
 from youbencha.cli.help import Commands
+from youbencha.cli.screen import width_of
 from youbencha.errors import YouBenchaError
+from youbencha.text import UNKNOWN, table
 
 if TYPE_CHECKING:
     from youbencha.sandbox.toolbox.installed import InstalledAgent
@@ -88,9 +87,32 @@ def list_agents(as_json: Annotated[bool, typer.Option("--json", help="For progra
     if as_json:
         typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
     elif rows:
-        Console().print(_table(rows, toolbox.root))
+        names = ("AGENT", "VERSION", "SOURCE", "SIZE", "DIGEST", "PATH")
+        cells = (_cells(row, toolbox.root) for row in rows)
+        typer.echo(table(names, cells, width=width_of(sys.stdout), right=["SIZE"], drop=["PATH", "DIGEST"]))
+        typer.echo(f"toolbox: {toolbox.root}")
     else:
         typer.echo(f"No agents in {toolbox.root}, and none on PATH. Try: yb agents install claude-code")
+
+
+@app.command()
+def path(
+    agent: Annotated[str, typer.Argument(metavar="AGENT[@VERSION]", help="For example claude-code.")],
+) -> None:
+    """Print the path of the program that a run would use: the one on PATH, else the newest in the toolbox.
+
+    Example: `yb agents path claude-code`
+    """
+    import asyncio
+
+    from youbencha.sandbox.toolbox.catalogue import parse_request
+    from youbencha.sandbox.toolbox.toolbox import program_of
+
+    program = asyncio.run(program_of(parse_request(agent)))
+    if program is None:
+        hint = f"Install it: `yb agents install {agent}`."
+        raise YouBenchaError("AGENT_NOT_INSTALLED", f"{agent} is neither on PATH nor in the toolbox", hint=hint)
+    typer.echo(program)
 
 
 @app.command()
@@ -143,17 +165,8 @@ def _row(have: InstalledAgent | AgentOnPath, source: str) -> AgentRow:
     return AgentRow(have.agent, have.version, source, have.size_bytes, have.sha256, str(have.executable))
 
 
-def _table(rows: Sequence[AgentRow], root: Path) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", caption=f"toolbox: {root}", caption_justify="left")
-    for name in ("agent", "version", "source"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("size", justify="right", no_wrap=True)
-    table.add_column("digest", no_wrap=True)
-    table.add_column("path", overflow="fold")
-    for row in rows:
-        size = f"{row.size_bytes / 1_000_000:.0f} MB"
-        # The toolbox's path would take half of each line.
-        path = row.executable.removeprefix(f"{root}{os.sep}")
-        cells = (row.agent, row.version or "unknown", row.source, size, row.sha256[:12], path)
-        table.add_row(*(escape(cell) for cell in cells))
-    return table
+def _cells(row: AgentRow, root: Path) -> tuple[str, ...]:
+    size = f"{row.size_bytes / 1_000_000:,.0f} MB"
+    # The toolbox's path would take half of each line.
+    shown = row.executable.removeprefix(f"{root}{os.sep}")
+    return row.agent, row.version or UNKNOWN, row.source, size, row.sha256[:12], shown

@@ -199,13 +199,12 @@ def _current_directory_is_gone() -> bool:
 
 
 def print_error(error: YouBenchaError) -> None:
-    from rich.console import Console
     from rich.text import Text
 
     from youbencha.cli.console import wrap
+    from youbencha.cli.screen import console_on, width_of
 
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    width = console.width if console.is_terminal else sys.maxsize
+    console, width = console_on(sys.stderr), width_of(sys.stderr)
     message = wrap(error.message, width, indent=6, taken=len(f"error [{error.code}] "))
     console.print(Text.assemble(("error ", "bold red"), (f"[{error.code}] ", "dim"), message))
     if error.hint:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,7 +13,9 @@ import typer
 
 from youbencha.cli.help import Commands
 from youbencha.cli.options import settings_here
+from youbencha.cli.screen import width_of
 from youbencha.errors import YouBenchaError
+from youbencha.text import one_line, table
 
 if TYPE_CHECKING:
     from youbencha.spec.settings import LoadedSettings
@@ -79,16 +82,8 @@ def list_settings(as_json: Annotated[bool, typer.Option("--json", help="For prog
     if as_json:
         typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
         return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("key", "value", "from"):
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in (row.key, _bare(row.value), row.origin)))
-    Console().print(table)
+    cells = ((row.key, one_line(_bare(row.value)), row.origin) for row in rows)
+    typer.echo(table(("KEY", "VALUE", "FROM"), cells, width=width_of(sys.stdout), drop=["FROM"]))
 
 
 @app.command()

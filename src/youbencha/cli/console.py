@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from youbencha.cli.screen import console_on, width_of
 from youbencha.progress import step_text
 
 if TYPE_CHECKING:
@@ -77,22 +78,20 @@ def _show_on_github(bundle: ResultsBundle) -> None:
 
 
 def _show(bundle: ResultsBundle, artifacts: Path) -> None:
-    from youbencha.report.summary import render_terminal, terminal_text
+    from youbencha.report.summary import label_width, render_terminal, terminal_text
 
     lines = render_terminal(bundle, artifacts)
     if sys.stdout is None or not sys.stdout.isatty():
         typer.echo(terminal_text(lines))
         return
-    from rich.console import Console
     from rich.text import Text
 
-    console = Console(highlight=False, soft_wrap=True)
-    width = max(len(label) for label, _ in lines) + 2
+    console, screen, width = console_on(sys.stdout), width_of(sys.stdout), label_width(lines)
     for label, value in lines:
         # No markup, because a model may be called "opus[1m]". No table, which would cut long paths.
         style = _STYLES.get(value.partition(":")[0].partition(",")[0], "")
-        text = value if label == "Results" else wrap(value, console.width, indent=width)
-        console.print(Text.assemble((f"{label:<{width}}", "dim"), (text, style)))
+        text = value if label == "Results" else wrap(value, screen, indent=width)
+        console.print(Text.assemble((f"{label:<{width}}", "dim" if value else ""), (text, style)))
 
 
 class StepPrinter:
@@ -121,10 +120,9 @@ class StepPrinter:
 @contextmanager
 def steps_on_stderr() -> Iterator[StepProgress]:
     """Yield a callback that prints steps to standard error; on a terminal, details are in a line that is updated."""
-    from rich.console import Console
     from rich.markup import escape
 
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = console_on(sys.stderr)
     repeat_after_s = math.inf if console.is_terminal else _REPEAT_AFTER_S
     printer = StepPrinter(lambda line: console.print(escape(line)), repeat_after_s=repeat_after_s)
     with console.status("") as status:

@@ -5,17 +5,15 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
-from datetime import datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
 
 
 def demo(
-    workspace: Annotated[Path, typer.Option(help="Where the demo's directory is created.", show_default=True)] = Path(
-        ".youbencha-workspace"
-    ),
+    workspace: Annotated[Path | None, typer.Option(help="Where the run is stored. Default: as for `yb run`.")] = None,
 ) -> int:
     """Watch the real Claude Code CLI fix a bug, with a scripted model. Needs no API key.
 
@@ -24,26 +22,31 @@ def demo(
     from youbencha.cli.app import run_async
     from youbencha.cli.console import StepPrinter, show_partial_results, show_result
     from youbencha.cli.display import choose_display
-    from youbencha.demo import prepare_demo, run_demo
+    from youbencha.cli.options import settings_here
+    from youbencha.demo import TEST_CASE, prepare_demo, run_demo
     from youbencha.events import ProgressNote
     from youbencha.files import DIFF_FILE
 
-    directory = workspace.resolve() / f"demo-{datetime.now():%Y-%m-%d-%H%M%S-%f}"
-    with show_partial_results(choose_display("demo · claude-code", quiet=False)) as display:
+    root = workspace or settings_here().workspace_dir
+    with (
+        TemporaryDirectory(prefix="youbencha-demo-", ignore_cleanup_errors=True) as temporary,
+        show_partial_results(choose_display("demo · claude-code", quiet=False)) as display,
+    ):
         progress = StepPrinter(lambda line: display(ProgressNote(text=line)))
-        prepared = run_async(prepare_demo(directory, progress=progress))
-        finished = run_async(run_demo(prepared, on_event=display))
+        prepared = run_async(prepare_demo(Path(temporary).resolve(), progress=progress))
+        finished = run_async(run_demo(prepared, root.resolve(), on_event=display))
     _show_diff((finished.directory.artifacts / DIFF_FILE).read_text(encoding="utf-8", errors="replace"))
     code = show_result(finished.bundle, finished.directory.artifacts, as_json=False, quiet=False)
-    typer.echo(_what_next(prepared.test_case, finished.directory.path.parent))
+    typer.echo(_what_next(TEST_CASE, workspace))
     return code
 
 
-def _what_next(test_case: Path, workspace: Path) -> str:
+def _what_next(test_case: Path, workspace: Path | None) -> str:
     yb = _as_typed()
+    source = f" --from {shlex.quote(str(workspace))}" if workspace else ""
     return (
         f"\nThe test case  {_from_here(test_case)}"
-        f"\nThe report     {yb} report --from {shlex.quote(_from_here(workspace))} --format html --open"
+        f"\nThe report     {yb} report{source} --format html --open"
         f"\nYour own       {yb} init, then {yb} run -c testcase.yaml"
     )
 
@@ -59,10 +62,11 @@ def _from_here(path: Path) -> str:
 
 
 def _show_diff(diff: str) -> None:
-    if not sys.stdout.isatty():
+    from youbencha.cli.screen import console_on, is_plain
+
+    if is_plain(sys.stdout):
         typer.echo(f"{diff.strip()}\n")
         return
-    from rich.console import Console
     from rich.syntax import Syntax
 
-    Console(highlight=False).print(Syntax(diff.strip(), "diff", theme="ansi_dark"), "")
+    console_on(sys.stdout).print(Syntax(diff.strip(), "diff", theme="ansi_dark"), "")

@@ -8,9 +8,10 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, TextIO
 
+from youbencha.cli.screen import is_plain
 from youbencha.events import Event
 from youbencha.progress import Line, Progress
-from youbencha.text import plural
+from youbencha.text import count, plural, usd
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -37,7 +38,7 @@ def choose_display(title: str, *, quiet: bool, stream: TextIO | None = None) -> 
     stream = stream or sys.stderr
     if quiet or stream is None:
         return QuietDisplay()
-    return LiveDisplay(title, stream) if stream.isatty() else PlainDisplay(stream)
+    return PlainDisplay(stream) if is_plain(stream) else LiveDisplay(title, stream)
 
 
 class QuietDisplay:
@@ -54,12 +55,12 @@ class QuietDisplay:
         return
 
 
-class PlainDisplay:
+class PlainDisplay(QuietDisplay):
     """Prints a line for each event that is shown, with the seconds since the start."""
 
     def __init__(self, stream: TextIO) -> None:
+        super().__init__()
         self._stream = stream
-        self.progress = Progress()
         self._began = time.monotonic()
 
     def __call__(self, event: Event) -> None:
@@ -68,12 +69,6 @@ class PlainDisplay:
             return
         with contextlib.suppress(OSError, ValueError):  # the pipe is closed; the run continues
             print(f"{time.monotonic() - self._began:6.1f}s {line.plain()}", file=self._stream, flush=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return
 
 
 class LiveDisplay:
@@ -138,9 +133,9 @@ class LiveDisplay:
         if shown.tool_calls:
             parts.append(plural(shown.tool_calls, "tool call"))
         if shown.input_tokens is not None or shown.output_tokens is not None:
-            parts.append(f"{_count(shown.input_tokens)} in / {_count(shown.output_tokens)} out")
+            parts.append(f"{count(shown.input_tokens)} in · {count(shown.output_tokens)} out")
         if shown.cost_usd is not None:
-            parts.append(f"${shown.cost_usd:.4f}")
+            parts.append(usd(shown.cost_usd))
         return Text(" · ".join(parts), style="dim", no_wrap=True, overflow="ellipsis") if parts else None
 
 
@@ -156,7 +151,3 @@ def _line_text(line: Line) -> Text:
 def _clock(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes}:{rest:02d}"
-
-
-def _count(number: int | None) -> str:
-    return "?" if number is None else f"{number:,}"

@@ -55,16 +55,17 @@ def _print_json(diagnosis: Diagnosis) -> None:
 def _print(diagnosis: Diagnosis) -> None:
     from itertools import groupby
 
-    from rich.console import Console
     from rich.text import Text
 
+    from youbencha.cli.screen import console_on, width_of
+
     # Lines, not a table: a long path must not be cut, and a pipe gets the same text as a terminal.
-    console = Console(highlight=False, soft_wrap=True)
+    console = console_on(sys.stdout)
     width = max(len(finding.name) for finding in diagnosis.findings)
     for group, findings in groupby(diagnosis.findings, key=lambda finding: finding.group):
         console.print(Text(_TITLES[group], style="bold"))
         for finding in findings:
-            for line in _lines(finding, width, console.width if console.is_terminal else sys.maxsize):
+            for line in _lines(finding, width, width_of(sys.stdout)):
                 console.print(line)
         console.print()
     if diagnosis.ready:

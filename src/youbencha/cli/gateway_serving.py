@@ -17,7 +17,7 @@ from youbencha.gateway.call import Call, Labels
 from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.prices import Prices
-from youbencha.text import plural, usd
+from youbencha.text import count, plural, usd
 
 if TYPE_CHECKING:
     from youbencha.gateway.budget import Account
@@ -85,8 +85,8 @@ def _print_summary(
     if options.cassette is not None:
         lines.say(f"cassette {options.cassette.directory} · {options.cassette.recorded} recorded")
     for name, key in keys.items():
-        if key.not_recorded is not None:
-            lines.say(f"warning: not all answers to {name} were recorded: {key.not_recorded}")
+        if key.cassette and (why := key.cassette.doubts()):
+            lines.say(f"warning: a replay of {name} may fail: {why}")
     if gateway.ledger.failure is not None:
         lines.say(f"warning: the ledger is incomplete: {gateway.ledger.failure}")
 
@@ -147,7 +147,7 @@ def _figures(totals: KeyTotals) -> list[str]:
     if counts := _tokens(totals.total.tokens):
         figures += [f"at least {counts}" if totals.total.partial else counts, _cost(totals.total)]
     numbers = {"refused": totals.refused, "rate limited": totals.rate_limited, "not recorded": totals.unmatched}
-    return figures + [f"{number} {what}" for what, number in numbers.items() if number]
+    return figures + [f"{count(number)} {what}" for what, number in numbers.items() if number]
 
 
 def _cost(total: ModelTotals) -> str:
@@ -166,14 +166,15 @@ def _left(account: Account) -> list[str]:
         left.append(f"{_usd(-usd_left)} over {most}" if usd_left < 0 else f"{_usd(usd_left)} of {most} left")
     if (most_tokens := account.caps.tokens) is not None:
         tokens_left = most_tokens - account.spent_tokens - account.unseen_tokens
-        over = f"{-tokens_left} tokens over {most_tokens}"
-        left.append(over if tokens_left < 0 else f"{tokens_left} of {most_tokens} tokens left")
+        over = f"{count(-tokens_left)} tokens over {count(most_tokens)}"
+        left.append(over if tokens_left < 0 else f"{count(tokens_left)} of {count(most_tokens)} tokens left")
     return left
 
 
 def _tokens(tokens: Tokens) -> str:
     """Return the known counts as text; empty if none is known."""
-    return ", ".join(f"{count} {kind}" for kind, count in zip(_KINDS, tokens, strict=True) if count is not None)
+    known = ((kind, number) for kind, number in zip(_KINDS, tokens, strict=True) if number is not None)
+    return ", ".join(f"{count(number)} {kind}" for kind, number in known)
 
 
 def _usd(amount: Decimal) -> str:

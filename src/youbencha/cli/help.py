@@ -7,7 +7,6 @@ Typer's own help is a table of six columns. In a line of 80 characters, it cuts 
 from __future__ import annotations
 
 import inspect
-import os
 import re
 import shutil
 import sys
@@ -17,6 +16,8 @@ from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from youbencha.cli.screen import is_plain
 
 _WIDEST_TEXT = 100
 _WIDEST_NAMES = 28
@@ -73,7 +74,7 @@ def _rendered(ctx: Any, command: TyperCommand | TyperGroup, commands: dict[str, 
         names = _names_width(sections.values(), width)
         blocks += [f"{title}:\n{_columns(rows, names, width)}" for title, rows in sections.items()]
     text = "\n\n".join(blocks) + "\n"
-    return _coloured(text) if _colours_wanted() else text
+    return text if is_plain(sys.stdout) else _coloured(text)
 
 
 def _usage_piece(piece: str) -> str:
@@ -133,10 +134,6 @@ def _filled(text: str, width: int, indent: str = "") -> str:
     )
 
 
-def _colours_wanted() -> bool:
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
 def _coloured(text: str) -> str:
     """Colour the text after the layout, so that escape sequences do not count for the columns."""
     for pattern, style in _LOOKS:
@@ -150,8 +147,9 @@ def usage_message(error: typer.TyperException) -> str:
 
 
 def usage_hint(error: typer.TyperException) -> str:
-    """Return a hint, with the command's example if something is missing."""
+    """Return a hint, with the command's example if something is missing or too much."""
     command = getattr(getattr(error, "ctx", None), "command", None)
     example = re.search(r"Example: `([^`]+)`", getattr(command, "help", None) or "")
-    start = f"for example `{example[1]}`; " if example and error.format_message().startswith("Missing") else ""
+    incomplete = error.format_message().startswith(("Missing", "Got unexpected extra"))
+    start = f"for example `{example[1]}`; " if example and incomplete else ""
     return f"{start}run with --help for usage"

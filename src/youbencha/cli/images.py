@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from youbencha.cli.console import steps_on_stderr
 from youbencha.cli.help import Commands
+from youbencha.cli.screen import width_of
 from youbencha.errors import YouBenchaError
+from youbencha.text import table
 
 app = Commands(help="Build and list container images that contain an agent's CLI.")
 
@@ -64,13 +64,11 @@ def list_built(as_json: Annotated[bool, typer.Option("--json", help="For program
     if not images:
         typer.echo("No images yet. Try: yb images build claude-code")
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("image", overflow="fold")
-    for name in ("agent", "version", "youbencha", "size", "created"):
-        table.add_column(name, no_wrap=True, justify="right" if name == "size" else "left")
+    rows = []
     for image in images:
-        size = f"{image.size_bytes / 1_000_000:.0f} MB"
+        size = f"{image.size_bytes / 1_000_000:,.0f} MB"
         name = image.tag or image.id.removeprefix("sha256:")[:12]
-        cells = (name, image.agent, image.version, image.youbencha, size, image.created_at[:10])
-        table.add_row(*(escape(cell) for cell in cells))
-    Console().print(table)
+        rows.append((name, image.agent, image.version, image.youbencha, size, image.created_at[:10]))
+    names = ("IMAGE", "AGENT", "VERSION", "YOUBENCHA", "SIZE", "CREATED")
+    less_needed = ("YOUBENCHA", "CREATED", "SIZE", "VERSION", "AGENT")
+    typer.echo(table(names, rows, width=width_of(sys.stdout), right=["SIZE"], drop=less_needed))

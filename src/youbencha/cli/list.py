@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
+
+from youbencha.cli.screen import width_of
 
 _USAGE = """In a test case:
 
@@ -18,7 +21,7 @@ _USAGE = """In a test case:
         assertions:
           max_files_changed: 3
 
-Several judges: agentic-judge-NAME or agentic-judge:NAME, each with its own assertions.
+Several judges: agentic-judge-NAME (or :NAME), each with its own assertions.
 `yb doctor` shows which agents can run here."""
 
 
@@ -38,11 +41,12 @@ def list_all(as_json: Annotated[bool, typer.Option("--json", help="For programs.
         listed = [{"name": name, "description": text} for name, text in evaluators.items()]
         typer.echo(json.dumps({"evaluators": listed, "agents": list(agents)}, indent=2))
         return
-    width = max(len(name) for name in (*evaluators, *agents))
-    typer.echo("Evaluators")
-    for name, text in evaluators.items():
-        typer.echo(f"  {name:<{width}}  {text}")
-    typer.echo("\nAgents")
-    for name, text in agents.items():
-        typer.echo(f"  {name:<{width}}  {text}".rstrip())
-    typer.echo("\n" + _USAGE.format(agent="claude-code" if "claude-code" in agents else next(iter(agents))))
+    from youbencha.cli.console import wrap
+
+    width, screen = max(len(name) for name in (*evaluators, *agents)), width_of(sys.stdout)
+    for title, described in (("Evaluators", evaluators), ("Agents", agents)):
+        typer.echo(title)
+        for name, text in described.items():
+            typer.echo(f"  {name:<{width}}  {wrap(text, screen, indent=width + 4)}".rstrip())
+        typer.echo()
+    typer.echo(_USAGE.format(agent="claude-code" if "claude-code" in agents else next(iter(agents))))

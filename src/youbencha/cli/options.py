@@ -187,6 +187,12 @@ def settings_here() -> LoadedSettings:
     return loaded
 
 
+def workspaces_here() -> list[Path]:
+    """The directories with the runs of `yb run` and `yb eval`."""
+    settings = settings_here()
+    return [settings.workspace_dir, settings.output_dir]
+
+
 def host_here() -> Host:
     """The host of this process: its environment, and the settings for the current directory."""
     from youbencha.trial.context import Host

@@ -47,17 +47,17 @@ def prune(
         return 0 if cleared else 2
     for run in runs:
         state = "" if run.complete else "  (without results)"
-        typer.echo(f"{run.created_at:%Y-%m-%d %H:%M}  {run.size_bytes / 1_000_000:8.1f} MB  {run.path.name}{state}")
-    total = sum(run.size_bytes for run in runs) / 1_000_000
+        typer.echo(f"{run.created_at:%Y-%m-%d %H:%M}  {run.size_bytes / 1_000_000:9,.1f} MB  {run.path.name}{state}")
+    total = f"{sum(run.size_bytes for run in runs) / 1_000_000:,.1f} MB"
     what = "the agents' files of " if sources_only else ""
     if dry_run:
-        typer.echo(f"would remove {what}{plural(len(runs), 'run')}, {total:.1f} MB")
+        typer.echo(f"would remove {what}{plural(len(runs), 'run')}, {total}")
         return 0
     if not yes and not sys.stdin.isatty():
         raise YouBenchaError(
             "NOBODY_TO_ASK", "Cannot ask for confirmation: stdin is not a terminal.", hint="Add --yes to remove them."
         )
-    if not yes and not typer.confirm(f"Remove {what}{plural(len(runs), 'run')} ({total:.1f} MB)?", err=True):
+    if not yes and not typer.confirm(f"Remove {what}{plural(len(runs), 'run')} ({total})?", err=True):
         raise typer.Abort
     kept = 0
     for run in runs:
@@ -68,7 +68,7 @@ def prune(
             typer.echo(f"kept {run.path.name}: {error}", err=True)
     typer.echo(
         f"removed {what}{plural(len(runs) - kept, 'run')}"
-        + (f", {total:.1f} MB" if not kept else f"; {kept} could not be removed")
+        + (f", {total}" if not kept else f"; {kept} could not be removed")
     )
     return 0 if cleared and not kept else 2
 

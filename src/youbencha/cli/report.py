@@ -12,13 +12,13 @@ from youbencha.report.formats import ReportFormat
 
 def report(
     source: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             "--from",
             metavar="PATH",
-            help="A results.json, the directory of a run, or a workspace (then its newest run).",
+            help="A results.json, a run, or a workspace (then its newest run). Default: the newest run here.",
         ),
-    ],
+    ] = None,
     form: Annotated[
         ReportFormat, typer.Option("--format", "-f", help="markdown (or md), json, html or junit.")
     ] = ReportFormat.MARKDOWN,
@@ -33,10 +33,11 @@ def report(
 
     Example: `yb report --from .youbencha-workspace --format html --open`
     """
+    from youbencha.cli.options import workspaces_here
     from youbencha.report.formats import render_report, write_report
-    from youbencha.report.loading import find_results, load_results
+    from youbencha.report.loading import find_results, load_results, newest_results
 
-    results_file = find_results(source)
+    results_file = find_results(source) if source else newest_results(workspaces_here())
     bundle = load_results(results_file)
     if output == "-":
         typer.echo(render_report(bundle, form, results_file), nl=False)

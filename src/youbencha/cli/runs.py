@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from youbencha.cli.screen import width_of
 from youbencha.errors import YouBenchaError
 
 
@@ -19,27 +21,19 @@ def runs(
 
     Example: `yb runs -n 5`
     """
-    from youbencha.report.history import as_data, past_runs, table
+    from youbencha.cli.options import workspaces_here
+    from youbencha.report.history import as_data, past_runs, runs_table
 
-    roots = _workspaces(workspace_dir)
+    if workspace_dir is not None and not workspace_dir.is_dir():
+        message = f"There is no directory {workspace_dir}."
+        raise YouBenchaError("WORKSPACE_NOT_FOUND", message, hint="Check --workspace-dir.")
+    roots = [workspace_dir] if workspace_dir else workspaces_here()
     found = past_runs(roots, last)
     if as_json:
         import json
 
         typer.echo(json.dumps([as_data(run) for run in found], indent=2))
     elif found:
-        typer.echo("\n".join(table(found)))
+        typer.echo(runs_table(found, width_of(sys.stdout)))
     else:
         typer.echo(f"no runs in {' or '.join(map(str, roots))}")
-
-
-def _workspaces(given: Path | None) -> list[Path]:
-    """The given workspace; else those of `yb run` and `yb eval`."""
-    if given is None:
-        from youbencha.cli.options import settings_here
-
-        settings = settings_here()
-        return [settings.workspace_dir, settings.output_dir]
-    if not given.is_dir():
-        raise YouBenchaError("WORKSPACE_NOT_FOUND", f"There is no directory {given}.", hint="Check --workspace-dir.")
-    return [given]

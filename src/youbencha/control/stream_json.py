@@ -57,6 +57,7 @@ class ClaudeStreamReader(StreamReader):
 
     def __init__(self) -> None:
         self._current: dict[str | None, str] = {}
+        self._input: dict[str, int] = {}
         self._last_answer: str | None = None
 
     def handlers(self) -> Mapping[str, Handler]:
@@ -64,7 +65,7 @@ class ClaudeStreamReader(StreamReader):
             "system": _system,
             "assistant": self._assistant,
             "user": _user,
-            "result": _result,
+            "result": self._result,
             "stream_event": self._partial,
             "rate_limit_event": _rate_limit,
         }
@@ -103,6 +104,16 @@ class ClaudeStreamReader(StreamReader):
         self._last_answer = message_id
         return [call, TurnTaken()]
 
+    def _result(self, record: Record) -> list[Event]:
+        tokens = read_total(record)
+        costs = (json_lines.amount(record.get(key)) for key in _COST_KEYS)
+        cost_usd = next((cost for cost in costs if cost is not None), None)
+        if not record.get("modelUsage") and (seen := sum(self._input.values())):
+            # Before 1.0.117, `usage` is the last call's, or has each call twice: then the cost is too high, as well.
+            cost_usd = cost_usd if (tokens.input or 0) <= seen else None
+            tokens = Tokens()
+        return _read_result(record, tokens, cost_usd)
+
     def _partial(self, record: Record) -> list[Event]:
         event = json_lines.mapping(record.get("event"))
         parent = json_lines.text(record.get("parent_tool_use_id"))
@@ -131,6 +142,7 @@ class ClaudeStreamReader(StreamReader):
             tokens = Tokens()
         else:
             self._current[parent] = message_id
+            self._input[message_id] = tokens.input or self._input.get(message_id, 0)
         return CallMetered(message_id=message_id, tokens=tokens, model=model, final=final, parent=parent)
 
 
@@ -227,15 +239,13 @@ def _rate_limit(record: Record) -> list[Event]:
     return [seen]
 
 
-def _result(record: Record) -> list[Event]:
-    tokens = read_total(record)
-    costs = (json_lines.amount(record.get(key)) for key in _COST_KEYS)
+def _read_result(record: Record, tokens: Tokens, cost_usd: float | None) -> list[Event]:
     usage = UsageReported(
         input_tokens=tokens.input,
         output_tokens=tokens.output,
         cache_read_tokens=tokens.cache_read,
         cache_creation_tokens=tokens.cache_creation,
-        cost_usd=next((cost for cost in costs if cost is not None), None),
+        cost_usd=cost_usd,
     )
     denials = [event for denial in json_lines.records(record.get("permission_denials")) for event in _denied(denial)]
     result = SessionResult(

@@ -9,7 +9,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import EvaluationContext, Evaluator
 from youbencha.plugins import Plugins, load
 
-__all__ = ["EvaluationContext", "Evaluator", "all_evaluators", "evaluator_names", "get_evaluator"]
+__all__ = ["EvaluationContext", "Evaluator", "all_evaluators", "evaluator_names", "get_evaluator", "is_built_in"]
 GROUP = "youbencha.evaluators"
 BUILT_IN = {
     "agentic-judge": "youbencha.evaluators.judge:AgenticJudge",
@@ -40,11 +40,15 @@ def get_evaluator(name: str) -> Evaluator:
         raise YouBenchaError("EVALUATOR_UNKNOWN", f"There is no evaluator called {name!r}.", hint=_PLUGINS.hint(name))
     try:
         evaluator = load(source)()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _broken(kind, source, f"cannot be loaded: {error}") from error
     if not isinstance(evaluator, Evaluator):
         raise _broken(kind, source, "lacks name, description, check_config or evaluate")
     return evaluator
+
+
+def is_built_in(name: str) -> bool:
+    return _kind(name) in BUILT_IN
 
 
 def _kind(name: str) -> str:

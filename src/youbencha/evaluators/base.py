@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_ch
 from pydantic import BaseModel, ValidationError
 
 from youbencha.errors import ConfigError, Problem
-from youbencha.events import EventSink
 from youbencha.gateway.api import GatewayAccess
 from youbencha.process import Redactor
 from youbencha.sandbox.base import Sandbox
@@ -94,7 +93,6 @@ class EvaluationContext:
     temporary directory."""
     open_sandbox: SandboxFactory | None = None
     """Set if the agent ran in a container: an evaluator that runs or reads its code must then use one, too."""
-    on_event: EventSink | None = None
 
 
 @runtime_checkable

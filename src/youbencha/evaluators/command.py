@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import shlex
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -50,6 +51,15 @@ _LARGEST_INT = 2**53
 
 TAIL_CHARACTERS = 4_000
 
+_FIND_PROGRAM = 'command -v "$1"'
+_FIND_MODULE = '"$1" -c "import importlib.util as u, sys; sys.exit(u.find_spec(sys.argv[1]) is None)" "$2"'
+_QUOTED_OR_REDIRECTED = re.compile(r"'[^']*'|\"[^\"]*\"|\d*[<>]+&? *[^\s;&|)]+")
+_UNSURE = re.compile(r"<<|\( *\)|#")
+"""A line with these may contain words that look like programs: a here-document, functions, comments."""
+_MODULE = re.compile(r"(\S*python[\d.]*) +-m +(\w+)")
+_PROGRAM = re.compile(r"(?:^|[;&|(\n]) *(?:\w+=\S* +)*([\w.+-]+)(?=[\s;&|)]|$)")
+"""The first word of each command in a line, unless it is a path."""
+
 
 class CommandEvaluator:
     name = "command"
@@ -77,6 +87,9 @@ class CommandEvaluator:
                 if sandbox is HOST:
                     env.setdefault("YOUBENCHA_CONFIG_DIR", str(context.config_dir))
                 metrics = await _measure(config, tree, sandbox, env, redactor, log)
+                await _require_started(
+                    context, config, metrics, Command((), working_directory(config, tree), env), sandbox
+                )
         except MissingInTree as missing:
             message = redactor.text(f"{_label(config)} cannot run: {missing}.")
             return evaluation_result(context, started, "failed", message)
@@ -136,10 +149,41 @@ async def _measure(
 ) -> dict[str, Any]:
     before = await in_thread(lambda _: reports(tree, config.junit)) if config.junit else {}
     result = await _run(config, tree, sandbox, env, redactor, log)
-    metrics = {**process_metrics(result, tail(result.output)), **metrics_in(result.output, config.metrics)}
+    # Paths in the copy, which is removed, are of no use: those in the repository are what people look for.
+    output = result.output.replace(f"{sandbox.inside(tree.resolve())}{os.sep}", "")
+    metrics = {**process_metrics(result, tail(output)), **metrics_in(result.output, config.metrics)}
     if config.junit:
         metrics |= await in_thread(lambda _: junit_metrics(tree, config.junit, before))
     return metrics
+
+
+async def _require_started(
+    context: EvaluationContext,
+    config: CommandEvaluatorConfig,
+    metrics: Mapping[str, Any],
+    at: Command,
+    sandbox: Sandbox,
+) -> None:
+    """Raise an error if what the command names is certainly not installed: its failure is then not the agent's.
+
+    What it printed, and its exit code, only raise the question, because an agent's code can print anything and end in
+    any way. The answer comes from the system. What the agent changed, and may have deleted, is left out.
+    """
+    code, output = metrics["exit_code"], metrics["output_tail"]
+    line = str(config.command) if config.shell else shlex.join(config.words())
+    if code in config.expect_exit_code or sys.platform == "win32" or (config.shell and _UNSURE.search(line)):
+        return
+    named = [each for each in _MODULE.findall(line) if f"No module named {each[1]}" in output.replace("'", "")]
+    asked = [(_FIND_MODULE, each) for each in named if code == 1]
+    if config.shell and code in (126, 127) and all(map(os.path.isabs, at.env.get("PATH", "/").split(os.pathsep))):
+        asked += [(_FIND_PROGRAM, (each,)) for each in _PROGRAM.findall(_QUOTED_OR_REDIRECTED.sub("''", line))]
+    files = context.changes.files if context.changes else ()
+    changed = {name for file in files for name in re.split(r"[/.]", file.path)}
+    for question, words in asked:
+        argv = _shell(question, words, at.env) if sandbox is HOST else ("sh", "-c", question, "sh", *words)
+        found = await sandbox.run(at._replace(argv=argv), limits=Limits(timeout_s=30))
+        if found.exit.code not in (0, None) and words[-1] not in changed:
+            raise _not_found(" -m ".join(words), "it is not installed")
 
 
 async def _run(

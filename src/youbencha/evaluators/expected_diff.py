@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, BinaryIO, Literal
 
 from pydantic import Field
 
@@ -230,18 +231,19 @@ def file_similarity(actual: TreeFile, expected: TreeFile) -> Similarity:
         return Similarity(0.0, "exact")
     try:
         if actual.is_link:
-            return text_similarity(str(Path(actual.full_path).readlink()), str(Path(expected.full_path).readlink()))
-        return _content_similarity(Path(actual.full_path), Path(expected.full_path))
+            return text_similarity(str(actual.full_path.readlink()), str(expected.full_path.readlink()))
+        with actual.open() as one, expected.open() as other:
+            return _content_similarity(one, other)
     except OSError:
         return Similarity(0.0, "by_bytes")  # an unreadable file is not the expected one
 
 
-def _content_similarity(actual: Path, expected: Path) -> Similarity:
-    sizes = actual.stat().st_size, expected.stat().st_size
+def _content_similarity(actual: BinaryIO, expected: BinaryIO) -> Similarity:
+    sizes = [os.fstat(file.fileno()).st_size for file in (actual, expected)]
     if max(sizes) > LARGEST_MEASURED:
         identical = sizes[0] == sizes[1] and _same_bytes(actual, expected)
         return Similarity(1.0 if identical else 0.0, "by_bytes")
-    one, other = actual.read_bytes(), expected.read_bytes()
+    one, other = actual.read(sizes[0]), expected.read(sizes[1])
     return Similarity(1.0, "exact") if one == other else text_similarity(*_as_texts(one, other))
 
 
@@ -255,9 +257,8 @@ def _as_texts(one: bytes, other: bytes) -> tuple[str, str]:
     return one.decode("latin-1"), other.decode("latin-1")
 
 
-def _same_bytes(actual: Path, expected: Path) -> bool:
-    with actual.open("rb") as one, expected.open("rb") as other:
-        while chunk := one.read(_CHUNK):
-            if chunk != other.read(_CHUNK):
-                return False
+def _same_bytes(actual: BinaryIO, expected: BinaryIO) -> bool:
+    while chunk := actual.read(_CHUNK):
+        if chunk != expected.read(_CHUNK):
+            return False
     return True

@@ -12,7 +12,8 @@ from typing import Any
 
 from youbencha.evaluators.base import printable
 from youbencha.evaluators.globs import Glob
-from youbencha.workspace.trees import files_below
+from youbencha.files import read_untrusted
+from youbencha.workspace.trees import TreeFile, files_below
 
 LARGEST_REPORT = 32 * 1024 * 1024
 MOST_REPORTS = 2_000
@@ -50,16 +51,16 @@ class TestCounts:
         }
 
 
-def reports(tree: Path, patterns: Iterable[str]) -> dict[Path, Stamp]:
+def reports(tree: Path, patterns: Iterable[str]) -> dict[TreeFile, Stamp]:
     """The matching files, each with a stamp that changes when it is written. Links are ignored."""
     globs = tuple(map(Glob, patterns))
     if not globs:
         return {}
     found = (file for file in files_below(tree) if not file.is_link and any(g.matches(file.path) for g in globs))
-    return {path: stamp for file in found if (stamp := _stamp(path := Path(file.full_path)))}
+    return {file: stamp for file in found if (stamp := _stamp(file))}
 
 
-def junit_metrics(tree: Path, patterns: Iterable[str], before: Mapping[Path, Stamp]) -> dict[str, Any]:
+def junit_metrics(tree: Path, patterns: Iterable[str], before: Mapping[TreeFile, Stamp]) -> dict[str, Any]:
     """The counts, or `junit_error`: a missing or unusable report is a failure."""
     try:
         return count_tests(tree, patterns, before).metrics()
@@ -67,29 +68,29 @@ def junit_metrics(tree: Path, patterns: Iterable[str], before: Mapping[Path, Sta
         return {"junit_error": str(unusable)}
 
 
-def count_tests(tree: Path, patterns: Iterable[str], before: Mapping[Path, Stamp]) -> TestCounts:
+def count_tests(tree: Path, patterns: Iterable[str], before: Mapping[TreeFile, Stamp]) -> TestCounts:
     """Count the tests in reports written by the command. Those in `before` were left by the agent."""
     patterns = tuple(patterns)
-    written = sorted(path for path, stamp in reports(tree, patterns).items() if before.get(path) != stamp)
+    written = sorted(file for file, stamp in reports(tree, patterns).items() if before.get(file) != stamp)
     if not written:
         raise Unusable(f"no JUnit report was written to {', '.join(patterns)}")
     if len(written) > MOST_REPORTS:
         raise Unusable(f"there are more than {MOST_REPORTS:,} JUnit reports")
     counts = TestCounts()
-    for path in written:
-        count_in(_read(path), counts, printable(path.name))
+    for file in written:
+        count_in(_read(file), counts, _name(file))
     return counts
 
 
-def _read(path: Path) -> bytes:
+def _name(file: TreeFile) -> str:
+    return printable(file.path.rpartition("/")[2])
+
+
+def _read(file: TreeFile) -> bytes:
     try:
-        with path.open("rb") as file:
-            xml = file.read(LARGEST_REPORT + 1)
+        return read_untrusted(file.tree, file.path, LARGEST_REPORT)
     except OSError as error:
-        raise Unusable(f"the JUnit report {path.name} cannot be read: {error.strerror}") from None
-    if len(xml) > LARGEST_REPORT:
-        raise Unusable(f"the JUnit report {path.name} is larger than {LARGEST_REPORT // 1024 // 1024} MiB")
-    return xml
+        raise Unusable(f"the JUnit report {_name(file)} {error.strerror}") from None
 
 
 def count_in(xml: bytes, counts: TestCounts, name: str = "report") -> None:
@@ -145,10 +146,10 @@ class _Reader:
         self._depth -= 1
 
 
-def _stamp(path: Path) -> Stamp | None:
+def _stamp(file: TreeFile) -> Stamp | None:
     """Identify the file's content. Includes the time of the last status change, which programs cannot set."""
     try:
-        state = path.stat()
+        state = file.full_path.lstat()
     except OSError:  # removed, or its path is too long
         return None
     return state.st_ino, state.st_ctime_ns, state.st_mtime_ns, state.st_size

@@ -172,8 +172,6 @@ class VirtualKey:
     cassette: CassetteSession | None = None
     mismatches: list[Mismatch] = field(default_factory=list)
     """For each request that a replay had no answer to: how it differs from the nearest recorded one."""
-    not_recorded: str | None = None
-    """Why an answer could not be recorded, if so."""
     busy: set[asyncio.Task[object]] = field(default_factory=set)
     """Handlers of requests in progress, which end with the key."""
 

@@ -6,9 +6,9 @@ when the ledger is opened again, they are added as never finished.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
-import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +17,7 @@ from typing import Any, Self
 import orjson
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import write_atomically
+from youbencha.files import open_regular, read_untrusted, write_atomically
 from youbencha.gateway.call import Call
 from youbencha.text import iso_time
 from youbencha.workspace.lock import try_lock
@@ -132,9 +132,9 @@ class Ledger:
         assert self.path is not None
         assert self._copy is not None
         whole = b"".join(self._copy)
-        is_file = stat.S_ISREG(self.path.lstat().st_mode) if os.path.lexists(self.path) else False
-        if is_file and self.path.stat().st_size == len(whole) and self.path.read_bytes() == whole:
-            return False
+        with contextlib.suppress(OSError):
+            if read_untrusted(self.path.parent, self.path.name, len(whole)) == whole:
+                return False
         remove_tree(self.path)
         write_atomically(self.path, whole)
         return True
@@ -176,7 +176,7 @@ class Ledger:
 
 def read_ledger(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the entry of every complete line; lines that are not a JSON object are skipped."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         for line in file:
             try:
                 entry = orjson.loads(line)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _MAX_REFUSED_KEYS = 1000
 """The most of these that are written to the ledger; more are only counted, so that guessing keys cannot fill a disk."""
 
+_OF_THE_KEY = (401, 402, 403, 408)  # they say nothing about the request
 _INVALID_KEY: Mapping[Reason, str] = {
     "key_missing": "no key was sent (x-api-key, Authorization: Bearer, x-goog-api-key or ?key=)",
     "key_expired": "this key is no longer valid: its trial has ended",
@@ -172,16 +173,18 @@ class Proxy:
             key.mismatches.append(mismatch)
             raise Refusal("not_recorded", f"no recording matches this request: {mismatch.summary}")
         chunks: Chunks = []
-        delivered = False
+        lost: str | None = "the agent closed the connection before the end of the answer"
         try:
             response = await self._forwarder.forward(incoming, call, chunks)
-            delivered = True
+            if call.error != "client_gone":
+                lost = None
             return response
+        except Refusal as refusal:
+            lost = refusal.message
+            raise
         finally:
             # Some clients disconnect after the last event, and do not wait for the end of the body.
-            answered = call.status is not None and call.error in (None, "provider_refused")
-            if answered and (delivered or call.metered().complete):
-                _record(cassette, asking, call, chunks, key)
+            _record(cassette, asking, call, chunks, None if call.metered().complete else lost)
 
     def _finish(self, key: VirtualKey, call: PendingCall) -> None:
         """Settle a call, count it and write it to the ledger."""
@@ -206,13 +209,15 @@ def _find(cassette: CassetteSession, asking: ModelRequest) -> ReplayedAnswer | N
 
 
 def _record(
-    cassette: CassetteSession, asking: ModelRequest, call: PendingCall, chunks: Chunks, key: VirtualKey
+    cassette: CassetteSession, asking: ModelRequest, call: PendingCall, chunks: Chunks, lost: str | None
 ) -> None:
-    """Record an answer. A failure is only reported, because the answer was paid for and delivered."""
+    """Record an answer. If that fails, it is only reported, because the answer was paid for and delivered."""
+    is_answer = call.error == "client_gone" or (call.error == "provider_refused" and call.status not in _OF_THE_KEY)
+    failed = None if is_answer else call.error or call.metered().error
     try:
-        cassette.keep(asking, call.status or 0, call.headers, chunks)
+        cassette.keep(asking, call.status or 0, call.headers, chunks, failed=failed, lost=lost)
     except YouBenchaError as error:
-        key.not_recorded = key.not_recorded or error.message
+        cassette.write_error = cassette.write_error or error.message
 
 
 def _refuse(call: PendingCall, refusal: Refusal) -> web.Response:

@@ -54,9 +54,9 @@ async def relay(
     decoder = None if encoding is None or encoding == "identity" else Decoder(encoding)
     if decoder is not None:
         del passed["Content-Encoding"]
-    response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=passed)
     if answer.status == 401:  # CLIs would retry a rejected key for minutes
-        response.headers["x-should-retry"] = "false"
+        passed["x-should-retry"] = "false"
+    response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=passed)
     if usage_filter is None and decoder is None and answer.content_length is not None:
         response.content_length = answer.content_length
     gone: str | None = None
@@ -101,6 +101,8 @@ async def replay(
     """Send a recorded answer as if it came from the provider."""
     call.replayed = True
     call.status = answer.status
+    call.error = answer.failed or ("provider_refused" if answer.status >= 400 else None)
+    call.upstream_status = answer.status if answer.failed else None
     response = web.StreamResponse(status=answer.status, headers=answer.headers)
     call.meter = meter_for(wire, response.headers.get("Content-Type", ""))
     usage_filter = _filter(hide_usage, response.headers)
@@ -115,6 +117,7 @@ async def replay(
             await _write(response, usage_filter.finish())
     except _ClientGoneError:
         call.error = "client_gone"
+    if call.error in ("client_gone", "upstream_gone"):
         abort(request)
     else:
         await _end(response, call)

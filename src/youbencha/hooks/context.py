@@ -94,14 +94,15 @@ def pre_execution_variables(test_case: TestCaseInfo, *, workspace_dir: Path, art
 
 
 def post_evaluation_variables(
-    bundle: ResultsBundle, *, workspace_dir: Path, artifacts_dir: Path, results_path: Path
+    bundle: ResultsBundle, *, workspace_dir: Path, repo_dir: Path, artifacts_dir: Path, results_path: Path
 ) -> dict[str, str]:
-    """The variables of post-evaluation hooks. `results_path` is `results.json`, which is already written."""
+    """The variables of post-evaluation hooks. `workspace_dir` is the directory of the run, `repo_dir` what was judged,
+    and `results_path` is `results.json`, which is already written."""
     return {
         "RESULTS_PATH": str(results_path),
         "ARTIFACTS_DIR": str(artifacts_dir),
         "WORKSPACE_DIR": str(workspace_dir),
-        "REPO_DIR": str(workspace_dir),
+        "REPO_DIR": str(repo_dir),
         "TEST_CASE_NAME": bundle.test_case.name,
         "OVERALL_STATUS": bundle.summary.overall_status,
     }

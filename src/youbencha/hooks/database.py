@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Writer = Callable[[DatabaseConfig, Path, ResultsBundle, str], None]
 PATIENCE_S = 30.0
+_BRIEF = ("evaluator", "status", "metrics", "message", "duration_ms", "timestamp")
 _PAUSE_S = 0.005
 
 COLUMNS: Mapping[str, str] = {
@@ -69,8 +70,9 @@ def _write(config: DatabaseConfig, path: Path, bundle: ResultsBundle) -> None:
 
 
 def _to_json_file(config: DatabaseConfig, path: Path, bundle: ResultsBundle, exported_at: str) -> None:
-    whole = {**as_plain_data(bundle), "exported_at": exported_at}
-    line = as_json_bytes(whole if config.include_full_bundle else summary_of(bundle, exported_at))
+    whole = as_plain_data(bundle)
+    data = whole if config.include_full_bundle else without_details(whole)
+    line = as_json_bytes({**data, "exported_at": exported_at})
     (append_line if config.append else replace_with_line)(path, line)
 
 
@@ -85,6 +87,12 @@ _WRITERS: dict[str, Writer] = {"json-file": _to_json_file, "sqlite": _to_sqlite}
 
 def as_plain_data(bundle: ResultsBundle) -> dict[str, Any]:
     return bundle.model_dump(mode="json")
+
+
+def without_details(bundle: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a result in the same form, but of each evaluator only what the original youBencha writes in this case."""
+    evaluators = [{key: each[key] for key in _BRIEF} for each in bundle["evaluators"]]
+    return {**bundle, "evaluators": evaluators, "hooks": {}}
 
 
 def as_json_bytes(data: Mapping[str, Any]) -> bytes:

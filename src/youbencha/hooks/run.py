@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from youbencha.errors import Problem
 from youbencha.hooks.context import HookContext, HookOutcome, Stopwatch
-from youbencha.hooks.script import NO_PROGRAM_HINT, SEVERAL_WORDS_HINT, is_path, run_script
+from youbencha.hooks.script import NO_PROGRAM_HINT, is_file, is_path, is_shell_line, run_script
 from youbencha.hooks.webhook import RetryPolicy
 from youbencha.log.results import HookResult, ResultsBundle
 from youbencha.process import Redactor
@@ -78,7 +78,7 @@ def hook_problems(hooks: Sequence[Any], config_dir: Path) -> list[Problem]:
     """
     found: list[Problem] = []
     for index, hook in enumerate(hooks):
-        written = hook.model_dump() if isinstance(hook, BaseModel) else hook
+        written = hook.model_dump(exclude_unset=True) if isinstance(hook, BaseModel) else hook
         name = written.get("name") if isinstance(written, Mapping) else None
         config = written.get("config") if isinstance(written, Mapping) else None
         if isinstance(name, str) and isinstance(config, Mapping) and name in _CHECKS:
@@ -88,19 +88,12 @@ def hook_problems(hooks: Sequence[Any], config_dir: Path) -> list[Problem]:
 
 
 def _script_problems(config: Mapping[str, Any], config_dir: Path) -> Iterator[Problem]:
-    command = config.get("command")
+    command, starts = config.get("command"), (config_dir, Path.cwd())
     if not isinstance(command, str) or config.get("shell") or "${" in command or not is_path(command.strip()):
         return
-    if not _is_file(config_dir, command.strip()):
-        hint = SEVERAL_WORDS_HINT if len(command.split()) > 1 else NO_PROGRAM_HINT
-        yield Problem("command", f"there is no file {command.strip()}", hint)
-
-
-def _is_file(config_dir: Path, name: str) -> bool:
-    try:
-        return (config_dir / Path(name).expanduser()).is_file()
-    except (OSError, ValueError, RuntimeError):  # the name is too long, has a NUL, or `~` of an unknown user
-        return False
+    may_be_line = "shell" not in config and is_shell_line(command.strip(), starts)
+    if not may_be_line and not any(is_file(start, command) for start in starts):
+        yield Problem("command", f"there is no file {command.strip()}", NO_PROGRAM_HINT)
 
 
 def _webhook_problems(config: Mapping[str, Any], config_dir: Path) -> Iterator[Problem]:

@@ -1,8 +1,13 @@
-"""The script hook: run the user's program with a deadline, and without a shell unless `shell` is set."""
+"""The script hook: run the user's program, or the user's line for a shell, with a deadline.
+
+The line is the user's own text: no value, and nothing that an agent wrote, is ever put into it.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +18,15 @@ from youbencha.spec import ScriptConfig
 
 _TAIL_CHARACTERS = 2000
 _NAME_CHARACTERS = 80
+_NOT_ONE_WORD = re.compile(r"[\s|&;<>()`]")
 NO_PROGRAM_HINT = "A path with a slash (./setup.sh) is relative to the test case; a bare name is searched on PATH."
-SEVERAL_WORDS_HINT = "`command` is one program: put its arguments into `args`, or write `shell: true`."
 
 
 async def run_script(config: ScriptConfig, context: HookContext, log_name: str) -> HookOutcome:
     """Run a script. Its output goes to `hooks/LOG_NAME` in the artifacts."""
     env = context.environment()
     cwd = _working_dir(config, context)
-    argv = _shell_argv(config, context) if config.shell else _argv(config, context)
+    argv = _argv(config, context)
     log = f"hooks/{log_name}"
     log_file = context.artifacts_dir / log
     log_file.unlink(missing_ok=True)  # of an earlier attempt with the same artifacts
@@ -50,32 +55,43 @@ def _working_dir(config: ScriptConfig, context: HookContext) -> Path:
 
 
 def _argv(config: ScriptConfig, context: HookContext) -> tuple[str, ...]:
-    program = context.exact(config.command, "command")
     arguments = tuple(context.lenient(argument) for argument in config.args)
+    may_be_line, starts = "shell" not in config.model_fields_set, (context.config_dir, context.working_dir, Path.cwd())
+    if config.shell or (may_be_line and is_shell_line(config.command, starts)):
+        return _shell_argv(config, context, arguments, may_be_line=may_be_line)
+    program = context.exact(config.command, "command")
     if is_path(program):
-        path = context.path(program)
-        if not path.is_file():
-            raise _no_program(config, f"there is no file {path}")
+        path = next(filter(Path.is_file, (context.path(program, start=start) for start in starts)), None)
+        if path is None:
+            raise _no_program(f"there is no file {context.path(program)}")
         return (str(path), *arguments)
     found = find_executable(program, context.environment())
     if found is None:
-        raise _no_program(config, f"{program} is not on PATH")
+        raise _no_program(f"{program} is not on PATH")
     return (str(found), *arguments)
 
 
-def _no_program(config: ScriptConfig, reason: str) -> YouBenchaError:
-    hint = SEVERAL_WORDS_HINT if len(config.command.split()) > 1 else NO_PROGRAM_HINT
-    return YouBenchaError("HOOK_PROGRAM_NOT_FOUND", f"cannot run the script: {reason}", hint=hint)
+def _no_program(reason: str) -> YouBenchaError:
+    return YouBenchaError("HOOK_PROGRAM_NOT_FOUND", f"cannot run the script: {reason}", hint=NO_PROGRAM_HINT)
 
 
-def _shell_argv(config: ScriptConfig, context: HookContext, *, platform: str = sys.platform) -> tuple[str, ...]:
+def is_shell_line(command: str, starts: Iterable[Path]) -> bool:
+    """Whether a hook without `shell` is a line for a shell: `npm install`, but not a file with a space in its name."""
+    return _NOT_ONE_WORD.search(command) is not None and not any(is_file(start, command) for start in starts)
+
+
+def _shell_argv(
+    config: ScriptConfig, context: HookContext, arguments: tuple[str, ...], *, may_be_line: bool
+) -> tuple[str, ...]:
     """The arguments for a shell. Variables are not substituted in its line, where a quote in a path would be syntax:
     the shell finds them in its environment."""
-    arguments = tuple(context.lenient(argument) for argument in config.args)
-    if platform == "win32":
+    line = config.command
+    if sys.platform == "win32":
         shell = context.env.get("COMSPEC", r"C:\Windows\System32\cmd.exe")
-        return (shell, "/d", "/c", config.command, *arguments)
-    return ("/bin/sh", "-c", config.command, "sh", *arguments)
+        return (shell, "/d", "/c", line, *arguments)
+    if may_be_line and arguments:
+        line += ' "$@"'
+    return ("/bin/sh", "-c", line, "sh", *arguments)
 
 
 def _reason(config: ScriptConfig, result: ProcessResult) -> str:
@@ -105,6 +121,14 @@ def _shortened(command: str) -> str:
     """The first line, shortened: a line for a shell may be a whole program."""
     first, *more = command.splitlines()
     return first[:_NAME_CHARACTERS] + "…" if more or len(first) > _NAME_CHARACTERS else first
+
+
+def is_file(start: Path, name: str) -> bool:
+    """Whether there is a file of this name, relative to `start`."""
+    try:
+        return (start / Path(name.strip()).expanduser()).is_file()
+    except (OSError, ValueError, RuntimeError):  # the name is too long, has a NUL, or `~` of an unknown user
+        return False
 
 
 def is_path(program: str) -> bool:

@@ -1,12 +1,14 @@
 """ResultsBundle (`results.json`): the results of one run of one test case.
 
-Unknown is null. `summary.overall_status` is the verdict; `outcome` classifies the run, and says whether it is a valid
-measurement of the agent.
+Unknown is null, but a key of the original youBencha's results is then absent (`OPTIONAL`), as it was there.
+`summary.overall_status` is the verdict; `outcome` classifies the run, and says whether it is a valid measurement of the
+agent.
 """
 
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, PlainSerializer
 
 from youbencha.log.model import (
     AgentInfo,
@@ -31,6 +33,10 @@ OutcomeName = Literal[
 ]
 
 
+OPTIONAL: Any = Field(default=None, exclude_if=lambda value: value is None)
+"""Left out if unknown, as in the original's results."""
+
+
 class TestCaseInfo(Record):
     __test__ = False  # its name makes pytest collect it
 
@@ -39,15 +45,15 @@ class TestCaseInfo(Record):
     config_file: str
     config_hash: str
     """SHA-256 of the configuration with every reference resolved and every variable substituted."""
-    repo: str | None = None
-    """Without credentials. Null for `yb eval`, which has a directory instead."""
-    branch: str | None = None
-    commit: str | None = None
+    repo: str | None = OPTIONAL
+    """Without credentials. `yb eval` has a directory instead."""
+    branch: str | None = OPTIONAL
+    commit: str | None = OPTIONAL
     """The full id of the commit that the agent started from."""
-    expected_branch: str | None = None
-    directory: str | None = None
+    expected_branch: str | None = OPTIONAL
+    directory: str | None = OPTIONAL
     """What `yb eval` evaluated."""
-    expected_directory: str | None = None
+    expected_directory: str | None = OPTIONAL
 
 
 class Environment(Record):
@@ -164,11 +170,11 @@ class AgentRun(Record):
     version: str | None = None
     """Of the agent's CLI, as it reports it."""
     adapter_version: str | None = None
-    youbencha_log_path: str | None = None
+    youbencha_log_path: str | None = OPTIONAL
     """Relative to the artifacts directory, as all paths in the results."""
-    status: Status | None = None
-    """Null if the agent was interrupted, and for `yb eval`."""
-    exit_code: int | None = None
+    status: Status | None = OPTIONAL
+    """Absent if the agent was interrupted."""
+    exit_code: int | None = OPTIONAL
     duration_ms: Count | None = None
     model: str | None = None
     usage: Usage | None = None
@@ -195,7 +201,7 @@ class EvaluationError(Record):
     message: str
     code: str | None = None
     hint: str | None = None
-    stack_trace: str | None = None
+    stack_trace: str | None = OPTIONAL
 
 
 class AssertionResult(Record):
@@ -208,6 +214,30 @@ class AssertionResult(Record):
     message: str = ""
 
 
+def _listed(assertions: Any) -> Any:
+    return tuple(assertions.values()) if isinstance(assertions, Mapping) else assertions
+
+
+def _by_name(assertions: Sequence[AssertionResult]) -> dict[str, Any]:
+    written: dict[str, Any] = {}
+    for each in assertions:
+        written[f"{each.name} ({len(written) + 1})" if each.name in written else each.name] = each.model_dump()
+    return written
+
+
+def _object_schema(schema: dict[str, Any]) -> None:
+    schema.update(type="object", additionalProperties=schema.pop("items"), default={})
+
+
+Assertions = Annotated[
+    tuple[AssertionResult, ...],
+    BeforeValidator(_listed),
+    PlainSerializer(_by_name),
+    Field(json_schema_extra=_object_schema),
+]
+"""In JSON an object with the names as keys; a list, as in older results, can be read."""
+
+
 class EvaluationResult(Record):
     """The result of one evaluator: `skipped` if it could not evaluate, with an `error` if it failed."""
 
@@ -217,9 +247,9 @@ class EvaluationResult(Record):
     message: str
     duration_ms: Count = 0
     timestamp: Timestamp
-    assertions: tuple[AssertionResult, ...] = ()
+    assertions: Assertions = ()
     artifacts: tuple[Artifact, ...] = ()
-    error: EvaluationError | None = None
+    error: EvaluationError | None = OPTIONAL
     usage: Usage | None = None
     """Of the evaluator itself, such as a judge; not part of the agent's usage."""
 
@@ -232,7 +262,7 @@ class HookResult(Record):
     duration_ms: Count
     timestamp: Timestamp
     metadata: dict[str, Any] = Field(default_factory=dict)
-    error: EvaluationError | None = None
+    error: EvaluationError | None = OPTIONAL
 
 
 class Hooks(Record):
@@ -272,7 +302,7 @@ class Identity(Record):
 
 
 class ArtifactManifest(Record):
-    agent_log: str | None = None
+    agent_log: str | None = OPTIONAL
     diff: str | None = None
     reports: tuple[str, ...] = ()
     evaluator_artifacts: tuple[str, ...] = ()
@@ -284,8 +314,8 @@ class ResultsBundle(Record):
     version: str = RESULTS_VERSION
     test_case: TestCaseInfo
     execution: RunExecution
-    agent: AgentRun | None
-    """Null for `yb eval`."""
+    agent: AgentRun | None = OPTIONAL
+    """Absent for `yb eval`."""
     evaluators: tuple[EvaluationResult, ...]
     summary: Summary
     outcome: Outcome | None

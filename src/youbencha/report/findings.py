@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.report.figures import Figure, cost, tokens
-from youbencha.text import count, duration, label, percent, short_value
+from youbencha.text import count, duration, label, percent, short_value, visible
 
 if TYPE_CHECKING:
     from youbencha.log.results import AssertionResult, EvaluationResult
@@ -58,6 +58,36 @@ class Findings(NamedTuple):
     """Texts of several lines, such as a program's output."""
     files: tuple[FileTable, ...]
     assertions: tuple[AssertionRow, ...]
+
+
+class Explanation(NamedTuple):
+    reasons: tuple[str, ...]
+    """The failed assertions, with a judge's reasons; without those that the message already explains."""
+    output: tuple[str, ...]
+
+
+def explanation(result: EvaluationResult, most: int = 12) -> Explanation:
+    """Say why an evaluator did not pass, in at most that many reasons and lines of output."""
+    if result.status == "passed":
+        return Explanation((), ())
+    failed = [each for each in map(_assertion, result.assertions) if not each.passed]
+    reasons = [_reason(each) for each in failed if not (each.message and each.message in result.message)]
+    more = [f"and {count(len(reasons) - most)} more"] if len(reasons) > most else []
+    return Explanation((*reasons[:most], *more), last_lines(result.metrics, most))
+
+
+def last_lines(metrics: Mapping[str, Any], most: int = 12) -> tuple[str, ...]:
+    """Return the last lines that are not blank of a program's output, in the metric `output_tail`."""
+    output = metrics.get("output_tail")
+    lines = output.split("\n") if isinstance(output, str) else []
+    # A program that shows its progress prints a line over the one before.
+    shown = (visible(line.rstrip("\r").rpartition("\r")[2]).rstrip() for line in lines)
+    return tuple(line for line in shown if line)[-most:]
+
+
+def _reason(row: AssertionRow) -> str:
+    expected = f"expected {row.expected or 'it to hold'}, got {row.actual or 'no'}"
+    return ": ".join(filter(None, (row.name, expected, row.message)))
 
 
 def findings(result: EvaluationResult) -> Findings:

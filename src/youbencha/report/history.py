@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from youbencha.errors import YouBenchaError
 from youbencha.report.loading import RunLocation, load_results, runs_below
-from youbencha.text import THIN, UNKNOWN, count, duration, one_line, usd
+from youbencha.text import UNKNOWN, count, duration, one_line, table, usd
 from youbencha.workspace.lock import is_locked
 from youbencha.workspace.run_dir import LOCK
 
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 _N = TypeVar("_N", int, float)
 _COLUMNS = ("BEGAN", "VERDICT", "OUTCOME", "TEST CASE", "AGENT", "MODEL", "TOKENS", "COST", "TIME", "RUN")
-_TO_THE_RIGHT = {"TOKENS", "COST", "TIME"}
+_TO_THE_RIGHT = ("TOKENS", "COST", "TIME")
+_LEAST_NEEDED = ("MODEL", "BEGAN", "AGENT", "OUTCOME", "TOKENS", "TIME", "COST", "TEST CASE")
+"""What a narrow terminal does without, in this order. The name of a run says when it began."""
 _LONGEST_CELL = 40
 
 _NO_FIGURE = 10**15
@@ -43,11 +45,9 @@ def past_runs(roots: Iterable[Path], newest: int | None = None) -> list[RunSumma
     return [_read(run) for run in sorted(found, reverse=True)[:newest]]
 
 
-def table(runs: Sequence[RunSummary]) -> list[str]:
-    """Format a table with columns of the needed width. The name of a run, which users copy, is last."""
-    rows = [_COLUMNS, *(_row(run) for run in runs)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(map(_cell, _COLUMNS, row, widths)).rstrip() for row in rows]
+def runs_table(runs: Sequence[RunSummary], width: int) -> str:
+    """Format a table. The name of a run, which users copy, is last."""
+    return table(_COLUMNS, map(_row, runs), width=width, right=_TO_THE_RIGHT, drop=_LEAST_NEEDED)
 
 
 def as_data(run: RunSummary) -> dict[str, Any]:
@@ -120,8 +120,4 @@ def _at_least(usage: Usage | None, figure: str) -> str:
 
 
 def _known(figure: str) -> str:
-    return "-" if figure == UNKNOWN else figure.replace(THIN, " ")
-
-
-def _cell(column: str, text: str, width: int) -> str:
-    return text.rjust(width) if column in _TO_THE_RIGHT else text.ljust(width)
+    return "-" if figure == UNKNOWN else figure

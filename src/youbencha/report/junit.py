@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from youbencha.report.findings import findings
+from youbencha.report.findings import explanation
 from youbencha.text import one_line, visible
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def render_junit(bundle: ResultsBundle) -> str:
     suite_name = f"youbencha.{bundle.test_case.name}"
     counts = _counts(cases) | {"time": _seconds(bundle.execution.duration_ms)}
     root = ElementTree.Element("testsuites", {"name": "youbencha", **counts})
+    del root.attrib["skipped"]  # Jenkins' schema allows it only below
     suite = ElementTree.SubElement(root, "testsuite", {"name": _clean(suite_name), **counts})
     suite.set("timestamp", bundle.execution.started_at[:19])  # strict schemas allow no fractions and no zone
     properties = ElementTree.SubElement(suite, "properties")
@@ -54,9 +55,13 @@ def render_junit(bundle: ResultsBundle) -> str:
 def _cases(bundle: ResultsBundle) -> list[_Case]:
     cases = [_agent(bundle, bundle.agent)] if bundle.agent is not None else []
     cases += map(_evaluator, bundle.evaluators)
+    execution, verdict = bundle.execution, bundle.summary.overall_status
     any_failed = any(case.result in ("failure", "error") for case in cases)
-    if bundle.summary.overall_status == "failed" and not any_failed:  # CI must not show a failed run as passed
-        reason = bundle.outcome.reason if bundle.outcome else "The run did not pass."
+    if execution.interrupted or not execution.complete:
+        state = "interrupted" if execution.interrupted else "incomplete"
+        cases.append(_Case("run", 0, "error", state, f"The run is {state}: these are its results until then."))
+    elif verdict != "passed" and not any_failed:  # CI must not show as passed what `yb run` does not
+        reason = bundle.outcome.reason if bundle.outcome else f"The verdict is {verdict}."
         cases.append(_Case("run", 0, "error", "verdict", reason))
     return cases
 
@@ -74,25 +79,17 @@ def _agent(bundle: ResultsBundle, agent: AgentRun) -> _Case:
 
 
 def _evaluator(result: EvaluationResult) -> _Case:
-    name, spent = result.evaluator, result.duration_ms
+    name, spent, error = result.evaluator, result.duration_ms, result.error
+    said = (error.message, error.hint, error.stack_trace) if error else (result.message,)
+    reasons, output = explanation(result, most=200)
+    detail = "\n".join(filter(None, (*said, *reasons, *output)))
     if result.status == "passed":
         return _Case(name, spent)
     if result.status == "failed":
-        return _Case(name, spent, "failure", "assertion", result.message, _failed_assertions(result))
-    if result.error is None:
+        return _Case(name, spent, "failure", "assertion", result.message, detail)
+    if error is None:
         return _Case(name, spent, "skipped", message=result.message)
-    detail = "\n".join(filter(None, (result.error.message, result.error.hint, result.error.stack_trace)))
-    return _Case(name, spent, "error", result.error.code or "evaluator", result.message, detail)
-
-
-def _failed_assertions(result: EvaluationResult) -> str:
-    rows = (each for each in findings(result).assertions if not each.passed)
-    lines = (
-        f"{row.name}: expected {row.expected or 'it to hold'}, got {row.actual or 'no'}"
-        + (f"\n    {row.message}" if row.message else "")
-        for row in rows
-    )
-    return "\n".join((result.message, *lines))
+    return _Case(name, spent, "error", error.code or "evaluator", result.message, detail)
 
 
 def _properties(bundle: ResultsBundle) -> dict[str, str]:

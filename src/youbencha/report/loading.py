@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import RESULTS_FILE, read_untrusted
+from youbencha.files import RESULTS_FILE, read_regular, read_untrusted
 from youbencha.json_lines import amount, count, loads_lossy, mapping
 from youbencha.text import UNKNOWN
 from youbencha.workspace.run_dir import ARTIFACTS, run_started_at
@@ -44,12 +44,17 @@ def find_results(path: Path) -> Path:
     for own in (path / RESULTS_FILE, path / ARTIFACTS / RESULTS_FILE):  # before those of runs below it
         if own.is_file():
             return own
-    newest = max(runs_below(path), default=None)
-    if newest is None:
-        raise _not_found(f"There is no {RESULTS_FILE} in {path}, nor in a run below it.")
-    if not newest.has_results():
-        raise _newest_has_none(newest, max((run for run in runs_below(path) if run.has_results()), default=None))
-    return newest.results
+    return newest_results([path])
+
+
+def newest_results(workspaces: Sequence[Path]) -> Path:
+    """Return the results file of the newest run in these directories."""
+    runs = sorted(run for path in workspaces for run in runs_below(path))
+    if not runs:
+        raise _not_found(f"There is no {RESULTS_FILE} in {' or '.join(map(str, workspaces))}, nor in a run below.")
+    if not runs[-1].has_results():
+        raise _newest_has_none(runs[-1], max((run for run in runs if run.has_results()), default=None))
+    return runs[-1].results
 
 
 def load_results(path: Path) -> ResultsBundle:
@@ -128,14 +133,11 @@ def _run(path: Path) -> RunLocation | None:
 
 def _document(file: Path) -> dict[str, Any]:
     try:
-        size = file.stat().st_size
-        if size > LARGEST_RESULTS:
-            raise _invalid(file, f"it has {size:,} bytes, and {LARGEST_RESULTS:,} is the most that is read")
-        text = file.read_bytes().decode("utf-8-sig")
+        text = read_regular(file, LARGEST_RESULTS).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise _invalid(file, f"it is not UTF-8 text (byte {error.start})") from error
     except OSError as error:
-        raise _not_found(f"Cannot read {file}: {error.strerror}.") from error
+        raise _not_found(f"{file} {error.strerror}.") from error
     if not text.strip():
         raise _invalid(file, "it is empty")
     try:
@@ -183,7 +185,8 @@ def _bundle(document: dict[str, Any], file: Path) -> ResultsBundle:
 
 def _remove(document: Any, location: tuple[int | str, ...]) -> None:
     for step in location[:-1]:
-        document = document[step]
+        is_named = isinstance(document, dict) and isinstance(step, int)  # assertions, which are validated as a list
+        document = [*document.values()][int(step)] if is_named else document[step]
     if isinstance(document, dict):
         document.pop(location[-1], None)
 
@@ -223,20 +226,25 @@ def _invalid(file: Path, reason: str) -> YouBenchaError:
 def upgrade_results(old: Mapping[str, Any], run_id: str) -> dict[str, Any]:
     """Return a document for ResultsBundle. Missing required values stay missing: the model reports them."""
     case = _map(old.get("test_case") or old.get("suite"))
-    execution = _map(old.get("execution"))
+    execution, agent = _whole({"youbencha_version": UNKNOWN, **_map(old.get("execution"))}), _map(old.get("agent"))
     moment = execution.get("completed_at") or execution.get("started_at")
-    document = {
-        "test_case": _case(case, run_id),
-        "execution": _execution(execution),
-        "agent": _agent(old.get("agent")),
+    environment = {"os": UNKNOWN, "python_version": UNKNOWN, "workspace_dir": UNKNOWN}
+    status = agent.get("status") if agent.get("status") in _STATUSES else None
+    return {
+        **_kept(old, "summary", "artifacts"),
+        "test_case": {"name": run_id, "config_file": UNKNOWN, "config_hash": UNKNOWN, **case},
+        "execution": {**execution, "environment": {**environment, **_map(execution.get("environment"))}},
+        "agent": {"type": UNKNOWN, **agent, "status": status, "usage": None} if agent else None,
         "evaluators": [_evaluator(_map(each), moment) for each in _list(old.get("evaluators"))],
         "outcome": None,
-        "identity": _identity(case, execution, _map(old.get("agent")), run_id),
-        "artifacts": _kept(_map(old.get("artifacts")), "agent_log", "reports", "evaluator_artifacts"),
+        "identity": {
+            "run_id": run_id,
+            "youbencha_version": execution["youbencha_version"],
+            "agent_type": agent.get("type"),
+            "task_commit": case.get("commit"),
+            "config_hash": case.get("config_hash") or UNKNOWN,
+        },
     }
-    if isinstance(old.get("summary"), Mapping):
-        document["summary"] = _kept(old["summary"], "total_evaluators", "passed", "failed", "skipped", "overall_status")
-    return document
 
 
 def upgrade_log(old: Mapping[str, Any]) -> dict[str, Any]:
@@ -253,27 +261,6 @@ def upgrade_log(old: Mapping[str, Any]) -> dict[str, Any]:
         "messages": [_kept(each, "role", "content", "timestamp") for each in messages if each.get("role") in _ROLES],
         "tool_calls": [_tool_call(call, results) for call in calls],
     }
-
-
-def _case(case: Mapping[str, Any], run_id: str) -> dict[str, Any]:
-    kept = _kept(case, "name", "description", "config_file", "config_hash", "repo", "branch", "commit")
-    kept |= _kept(case, "expected_branch", "directory", "expected_directory")
-    return {"name": run_id, "config_file": UNKNOWN, "config_hash": UNKNOWN, **kept}
-
-
-def _execution(execution: Mapping[str, Any]) -> dict[str, Any]:
-    environment = _kept(_map(execution.get("environment")), "os", "workspace_dir")
-    kept = _whole(_kept(execution, "started_at", "completed_at", "duration_ms", "youbencha_version"))
-    unknown = {"os": UNKNOWN, "python_version": UNKNOWN, "workspace_dir": UNKNOWN}
-    return {"youbencha_version": UNKNOWN, **kept, "environment": {**unknown, **environment}}
-
-
-def _agent(agent: Any) -> dict[str, Any] | None:
-    if not isinstance(agent, Mapping):
-        return None
-    kept = _kept(agent, "type", "agent_name", "youbencha_log_path", "exit_code", "model")
-    status = agent.get("status")
-    return {"type": UNKNOWN, **kept, "status": status if status in _STATUSES else None}
 
 
 def _evaluator(old: Mapping[str, Any], moment: str | None) -> dict[str, Any]:
@@ -307,18 +294,6 @@ def _artifact(artifact: Any) -> dict[str, Any]:
     if isinstance(artifact, str):
         return {"type": "file", "path": artifact}
     return {"type": "file", **_kept(_map(artifact), "type", "path", "description")}
-
-
-def _identity(
-    case: Mapping[str, Any], execution: Mapping[str, Any], agent: Mapping[str, Any], run_id: str
-) -> dict[str, Any]:
-    return {
-        "run_id": run_id,
-        "youbencha_version": execution.get("youbencha_version") or UNKNOWN,
-        "agent_type": agent.get("type"),
-        "task_commit": case.get("commit"),
-        "config_hash": case.get("config_hash") or UNKNOWN,
-    }
 
 
 def _tool_call(call: Mapping[str, Any], results: Mapping[Any, Any]) -> dict[str, Any]:

@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from youbencha.report import figures
-from youbencha.text import THIN, UNKNOWN, count, duration, one_line, visible
+from youbencha.report.findings import explanation, last_lines
+from youbencha.text import UNKNOWN, count, duration, one_line, shortened, visible
 
 if TYPE_CHECKING:
-    from youbencha.log.results import AgentRun, EvaluationResult, Outcome, ResultsBundle
+    from youbencha.log.results import AgentRun, EvaluationResult, HookResult, Outcome, ResultsBundle
 
 
 _LONGEST = 200
+_LONGEST_REASON = 500
 _MOST_WARNINGS = 5
+_MOST_EXPLAINED = 20
 
 _MOST_ANNOTATIONS = 10
 """GitHub shows no more of one step."""
@@ -29,6 +32,17 @@ _IN_PROPERTIES = {**_IN_DATA, ":": "%3A", ",": "%2C"}
 
 def render_terminal(bundle: ResultsBundle, where: Path | None = None) -> list[tuple[str, str]]:
     """Return labels and values, each on one line, and without escape sequences or commands for CI."""
+    hooks = (*bundle.hooks.pre_execution, *bundle.hooks.post_evaluation)
+    above, below = _plain(_above(bundle)), _plain(_warnings(bundle.agent) if bundle.agent else [])
+    evaluators = [line for each in bundle.evaluators for line in _evaluator(each)]
+    failed = [line for each in hooks if each.status == "failed" for line in _hook(each)]
+    path = str(where) if where else bundle.execution.environment.workspace_dir
+    # The path is not shortened: users copy it.
+    return [*above, *evaluators, *below, *failed, ("Results", one_line(path, 4096))]
+
+
+def _above(bundle: ResultsBundle) -> list[tuple[str, str]]:
+    """Return what is above the evaluators: the verdict and the figures of the agent."""
     lines = [("Verdict", figures.verdict(bundle))]
     if bundle.outcome is not None:
         lines.append(("Outcome", f"{bundle.outcome.name.replace('_', ' ')}: {bundle.outcome.reason}"))
@@ -37,21 +51,18 @@ def render_terminal(bundle: ResultsBundle, where: Path | None = None) -> list[tu
     lines.append(("Duration", duration(bundle.execution.duration_ms)))
     if judging := figures.judging_cost(bundle):
         lines.append(("Judging cost", judging))
-    for each in bundle.evaluators:
-        lines.append((each.evaluator, _evaluator(each)))
-        lines += [("", f"→ {each.error.hint}")] if each.error and each.error.hint else []
-    lines += _warnings(bundle.agent) if bundle.agent else []
-    hooks = (*bundle.hooks.pre_execution, *bundle.hooks.post_evaluation)
-    lines += [("Hook", f"{each.hook} failed: {each.message}") for each in hooks if each.status == "failed"]
-    lines.append(("Results", str(where) if where else bundle.execution.environment.workspace_dir))
-    return [(one_line(label, 40), _plain(value, path=label == "Results")) for label, value in lines]
+    return lines
 
 
 def terminal_text(lines: Iterable[tuple[str, str]]) -> str:
     """Align the values below each other."""
     pairs = list(lines)
-    width = max((len(label) for label, _ in pairs), default=0)
-    return "\n".join(f"{label:<{width}}  {value}" for label, value in pairs)
+    width = label_width(pairs)
+    return "\n".join(f"{label:<{width}}{value}".rstrip() for label, value in pairs)
+
+
+def label_width(lines: Iterable[tuple[str, str]]) -> int:
+    return max((len(label) + 2 for label, value in lines if value), default=0)
 
 
 def _agent(agent: AgentRun) -> list[tuple[str, str]]:
@@ -77,14 +88,27 @@ def _warnings(agent: AgentRun) -> list[tuple[str, str]]:
     return [*lines, ("Warning", f"and {count(more)} more: see the report")] if more else lines
 
 
-def _evaluator(result: EvaluationResult) -> str:
-    reason = result.error.message if result.error and result.error.message not in result.message else ""
-    return ": ".join(part for part in (result.status, result.message, reason) if part)
+def _evaluator(result: EvaluationResult) -> list[tuple[str, str]]:
+    """Return the evaluator's result, why it did not pass, and a hint."""
+    why = explanation(result)
+    error = result.error.message if result.error and result.error.message not in result.message else ""
+    hint = [("", f"→ {result.error.hint}")] if result.error and result.error.hint else []
+    text = ": ".join(part for part in (result.status, result.message, error) if part)
+    reasons = _plain((("", f"✗ {reason}") for reason in why.reasons), _LONGEST_REASON)
+    return [*_plain([(result.evaluator, text)]), *reasons, *_output(why.output), *_plain(hint)]
 
 
-def _plain(text: str, *, path: bool) -> str:
-    # Not every console has a thin space. A path is not shortened: users copy it.
-    return one_line(text.replace(THIN, " "), 4096 if path else _LONGEST)
+def _hook(hook: HookResult) -> list[tuple[str, str]]:
+    return [*_plain([("Hook", f"{hook.hook} failed: {hook.message}")]), *_output(last_lines(hook.metadata))]
+
+
+def _output(lines: Iterable[str]) -> list[tuple[str, str]]:
+    """Return lines of a program's output as labels without a value; marked, so that CI takes none for a command."""
+    return [(f"  │ {shortened(line, _LONGEST)}", "") for line in lines]
+
+
+def _plain(lines: Iterable[tuple[str, str]], limit: int = _LONGEST) -> list[tuple[str, str]]:
+    return [(one_line(label, 40), one_line(value, limit)) for label, value in lines]
 
 
 def write_step_summary(bundle: ResultsBundle, env: Mapping[str, str] | None = None) -> bool:
@@ -104,12 +128,20 @@ def write_step_summary(bundle: ResultsBundle, env: Mapping[str, str] | None = No
 
 
 def render_step_summary(bundle: ResultsBundle) -> str:
-    from youbencha.report.markdown import summary_table, title, verdict_table
+    from youbencha.report.markdown import block, escaped, summary_table, title, verdict_table
 
     parts = [f"### {title(bundle)}", summary_table(bundle)]
     if bundle.evaluators:
         parts.append(verdict_table(bundle))
+    explained = [(each.evaluator, why) for each in bundle.evaluators if (why := _why(each))]
+    for name, why in explained[:_MOST_EXPLAINED]:
+        parts += [f"**{escaped(name)}**", block(why)]
     return "\n\n".join(parts) + "\n"
+
+
+def _why(result: EvaluationResult) -> str:
+    why = explanation(result)
+    return "\n".join((*why.reasons, *why.output))
 
 
 def github_annotations(bundle: ResultsBundle, env: Mapping[str, str] | None = None) -> list[str]:
@@ -127,9 +159,9 @@ def _annotations(bundle: ResultsBundle) -> Iterator[str]:
         yield _command("error", f"{name}: agent", reason)
     for result in bundle.evaluators:
         if result.status == "failed":
-            yield _command("error", f"{name}: {result.evaluator}", result.message)
+            yield _command("error", f"{name}: {result.evaluator}", f"{result.message}\n{_why(result)}".strip())
         elif result.error is not None:
-            yield _command("warning", f"{name}: {result.evaluator}", result.error.message)
+            yield _command("warning", f"{name}: {result.evaluator}", f"{result.error.message}\n{_why(result)}".strip())
 
 
 def _command(kind: str, title: str, message: str) -> str:

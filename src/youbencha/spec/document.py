@@ -126,8 +126,9 @@ def parse_yaml_model(
     return parse_document(text, code=code, what=what, file=file).validate_or_raise(model, context=context)
 
 
-def read_document(path: Path, *, code: str, what: str) -> Document:
+def read_document(path: Path | str, *, code: str, what: str) -> Document:
     """Read a YAML or JSON file. A file that cannot be read is a ConfigError with file, line and column."""
+    path = Path(path)
     try:
         text = _read(path)
     except DocumentError as error:

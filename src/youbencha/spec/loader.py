@@ -97,7 +97,7 @@ Check = Callable[[UncheckedParts], Sequence[Problem]]
 
 
 def load_test_case(
-    path: Path,
+    path: Path | str,
     variables: Mapping[str, Any] | None = None,
     *,
     check: Check | None = None,
@@ -108,15 +108,15 @@ def load_test_case(
     return _load(path, document, TestCase, variables or {}, check, agent)
 
 
-def check_test_case(case: TestCase, directory: Path, *, check: Check | None = None) -> Loaded[TestCase]:
+def check_test_case(case: TestCase, directory: Path | str, *, check: Check | None = None) -> Loaded[TestCase]:
     """Check a test case that is in no file. Relative paths in it start at `directory`."""
     data = case.model_dump(mode="json", exclude_unset=True)
     document = Document(data, None, "TEST_CASE_INVALID", "The test case")
-    return _checked(case, document, directory.absolute(), {}, check, [])
+    return _checked(case, document, Path(directory).absolute(), {}, check, [])
 
 
 def load_eval_config(
-    path: Path, variables: Mapping[str, Any] | None = None, *, check: Check | None = None
+    path: Path | str, variables: Mapping[str, Any] | None = None, *, check: Check | None = None
 ) -> Loaded[EvalConfig]:
     document = read_document(path, code="EVAL_CONFIG_INVALID", what="The eval configuration")
     return _load(path, document, EvalConfig, variables or {}, check)
@@ -132,7 +132,7 @@ def is_eval_config(path: Path) -> bool:
 
 
 def _load(
-    path: Path,
+    path: Path | str,
     document: Document,
     model: type[Case],
     variables: Mapping[str, Any],
@@ -143,7 +143,7 @@ def _load(
     if agent is not None:
         document = document.with_data(agent.merged_over(document.data))
     case = document.validate(model)
-    loaded = _checked(case, document, path.absolute().parent, variables, check, problems)
+    loaded = _checked(case, document, Path(path).absolute().parent, variables, check, problems)
     return loaded._replace(unknown_variables=tuple(literal))
 
 

@@ -121,9 +121,9 @@ class LoadedSettings(NamedTuple):
         return start / text
 
 
-def load_settings(cwd: Path, home: Path) -> LoadedSettings:
+def load_settings(cwd: Path | str, home: Path | str) -> LoadedSettings:
     """Load the settings for a directory. All problems in all files are one ConfigError."""
-    cwd, home = cwd.absolute(), home.absolute()
+    cwd, home = Path(cwd).absolute(), Path(home).absolute()
     found = find_settings(cwd, home)
     if not found.files:
         return LoadedSettings(Settings.model_construct(), cwd, home, warnings=found.warnings)

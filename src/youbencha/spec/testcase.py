@@ -43,7 +43,7 @@ class EvaluatorFile(StrictModel):
 
 
 class ScriptConfig(StrictModel):
-    """A program with its arguments, run without a shell unless `shell: true`."""
+    """A program with its arguments, or a line for the system's shell."""
 
     command: Line
     args: Annotated[tuple[str, ...], Field(strict=False)] = ()
@@ -52,7 +52,8 @@ class ScriptConfig(StrictModel):
     working_dir: Line | None = None
     """Before the agent: relative to the workspace, which is the default. After it: relative to the test case's file."""
     shell: bool = False
-    """Run `command` as one line of the system's shell; `args` are its $1, $2 …"""
+    """True: `command` is a line for the system's shell, and `args` are its $1, $2 … False: it is one program. If not
+    given, a `command` of several words is such a line, and `args` are added to its end."""
 
 
 class WebhookConfig(StrictModel):

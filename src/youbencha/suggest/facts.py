@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from youbencha.errors import YouBenchaError
+from youbencha.files import PathNotAllowed, read_confined, read_untrusted
 from youbencha.workspace import FileChange
 from youbencha.workspace.diff import ChangeKind
 from youbencha.workspace.git import ReadOnlyGit
@@ -131,7 +132,7 @@ async def _changes(git: ReadOnlyGit, top: Path, commit: str) -> tuple[FileChange
         kind = _KINDS.get(kinds.get(path, ""), "modified")
         changes.append(FileChange(path, kind, _number(added), _number(removed)))
     untracked = (await git.ask("ls-files", "--others", "--exclude-standard", "-z") or "").split("\0")
-    changes += [FileChange(path, "added", _lines(top / path), 0) for path in filter(None, untracked)]
+    changes += [FileChange(path, "added", _lines(top, path), 0) for path in filter(None, untracked)]
     return tuple(sorted(changes, key=lambda change: change.path))
 
 
@@ -139,12 +140,10 @@ def _number(text: str) -> int | None:
     return None if text == "-" else int(text)
 
 
-def _lines(path: Path) -> int | None:
-    """Count the lines; None for a file that is binary or too large."""
+def _lines(top: Path, path: str) -> int | None:
+    """Count the lines; None for a file that is binary, a link or too large."""
     try:
-        if not path.is_file() or path.stat().st_size > _LARGEST_COUNTED:
-            return None
-        content = path.read_bytes()
+        content = read_untrusted(top, path, _LARGEST_COUNTED)
     except OSError:
         return None
     return None if b"\0" in content else len(content.splitlines())
@@ -155,30 +154,28 @@ def find_tests(directory: Path) -> str | None:
     return next((command for fits, command in _KNOWN if fits(directory)), None)
 
 
-def _text(path: Path) -> str:
+def _text(directory: Path, name: str) -> str:
     try:
-        if path.is_file() and path.stat().st_size <= _LARGEST:
-            return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        pass
-    return ""
+        return read_confined(directory, name, _LARGEST).decode("utf-8", "replace")
+    except (OSError, PathNotAllowed):
+        return ""
 
 
 def _uses_pytest(directory: Path) -> bool:
     if any((directory / name).is_file() for name in ("pytest.ini", "conftest.py", "tests/conftest.py")):
         return True
     files = ("pyproject.toml", "setup.cfg", "tox.ini", "requirements.txt", "requirements-dev.txt")
-    return any("pytest" in _text(directory / name) for name in files)
+    return any("pytest" in _text(directory, name) for name in files)
 
 
 def _uses_unittest(directory: Path) -> bool:
-    directories = (directory, directory / "tests", directory / "test")
-    return any("unittest" in _text(path) for each in directories for path in sorted(each.glob("test_*.py"))[:20])
+    found = (path for each in (".", "tests", "test") for path in sorted((directory / each).glob("test_*.py"))[:20])
+    return any("unittest" in _text(directory, str(path.relative_to(directory))) for path in found)
 
 
 def _npm_has_tests(directory: Path) -> bool:
     try:
-        package = json.loads(_text(directory / "package.json") or "{}")
+        package = json.loads(_text(directory, "package.json") or "{}")
         script = package["scripts"]["test"]
     except (ValueError, KeyError, TypeError):
         return False
@@ -187,7 +184,7 @@ def _npm_has_tests(directory: Path) -> bool:
 
 def _make_has_tests(directory: Path) -> bool:
     names = ("Makefile", "makefile", "GNUmakefile")
-    return any(re.search(r"^test\s*:", _text(directory / name), re.MULTILINE) for name in names)
+    return any(re.search(r"^test\s*:", _text(directory, name), re.MULTILINE) for name in names)
 
 
 def _has(name: str) -> Callable[[Path], bool]:

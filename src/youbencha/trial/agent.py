@@ -9,17 +9,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import os
 from pathlib import Path
 
 from youbencha.adapters import AgentExecutionContext
 from youbencha.errors import YouBenchaError
 from youbencha.events import Event, ProcessStarted
-from youbencha.files import write_atomically
+from youbencha.files import open_regular, write_atomically
 from youbencha.log.model import YouBenchaLog
 from youbencha.log.results import GatewayReport
 from youbencha.trial.context import TrialContext
 
 _SMALL_BYTES = 1_000_000
+_LARGEST_BYTES = 4 * 1024**3
+"""An agent in the workspace can replace itself by a sparse file of terabytes."""
+
 """Below this, caching a digest costs more than reading the file."""
 
 
@@ -107,14 +111,16 @@ def sha256_of(path: Path, cache_dir: Path) -> str | None:
     It is cached until the file changes, so that a CLI of 300 MB is read once and not in every trial.
     """
     try:
-        state = path.stat()
-        if state.st_size < _SMALL_BYTES:
-            return hashlib.sha256(path.read_bytes()).hexdigest()
-        cached = cache_dir / "digests" / hashlib.sha256(bytes(path.absolute())).hexdigest()
-        version = f"{state.st_size} {state.st_mtime_ns} {state.st_ctime_ns} {state.st_ino}"
-        if digest := _cached_digest(cached, version):
-            return digest
-        with path.open("rb") as file:
+        with open_regular(path) as file:
+            state = os.fstat(file.fileno())
+            if state.st_size < _SMALL_BYTES:
+                return hashlib.sha256(file.read(_SMALL_BYTES) or b"").hexdigest()
+            cached = cache_dir / "digests" / hashlib.sha256(bytes(path.absolute())).hexdigest()
+            version = f"{state.st_size} {state.st_mtime_ns} {state.st_ctime_ns} {state.st_ino}"
+            if state.st_size > _LARGEST_BYTES:
+                return None
+            if digest := _cached_digest(cached, version):
+                return digest
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return None

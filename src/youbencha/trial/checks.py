@@ -15,7 +15,8 @@ from youbencha.spec import EvalConfig, Loaded, LocatedEvaluator, TestCase, Unche
 _AGENT_KEYS = ("agent_name", "version")
 """Keys next to `config` that the adapter gets as part of its configuration."""
 
-_HOOKS = ("pre_execution", "post_evaluation", "post_evaluators")
+_HOOKS = ("post_evaluation", "post_evaluators")
+"""Not those before the agent, whose programs may be in the repository."""
 _SHORT_PROMPT = 20
 
 
@@ -28,7 +29,7 @@ def check_parts(parts: UncheckedParts, env: Mapping[str, str] | None = None) -> 
     kind = parts.agent.get("type") if parts.agent else None
     for evaluator in parts.evaluators:
         problems += _evaluator_problems(evaluator, kind if isinstance(kind, str) else None, env)
-    return [*problems, *_hook_problems(parts)]
+    return [*problems, *_missing_reference(parts), *_hook_problems(parts)]
 
 
 def adapter_config(agent: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,15 +74,26 @@ def _evaluator_problems(
 ) -> Sequence[Problem]:
     try:
         found = get_evaluator(evaluator.name)
+        problems = list(found.check_config(evaluator.config, evaluator.config_dir, agent_type=agent_type))
+        if env is not None and isinstance(found, ReadsEnvironment):
+            problems += found.check_environment(evaluator.config, env)
+        return [
+            evaluator.problem(problem.message, problem.hint, key=("config", *_steps(problem.path)), kind=problem.kind)
+            for problem in problems
+        ]
     except YouBenchaError as error:
         return [evaluator.problem(error.message, error.hint, key=("name",))]
-    problems = list(found.check_config(evaluator.config, evaluator.config_dir, agent_type=agent_type))
-    if env is not None and isinstance(found, ReadsEnvironment):
-        problems += found.check_environment(evaluator.config, env)
-    return [
-        evaluator.problem(problem.message, problem.hint, key=("config", *_steps(problem.path)), kind=problem.kind)
-        for problem in problems
-    ]
+    except (Exception, SystemExit) as error:  # noqa: BLE001 (the package of an evaluator may contain anything)
+        message = f"{evaluator.name} cannot check its options: {type(error).__name__}: {error}"
+        return [evaluator.problem(message, "contact the author of the package", key=("name",))]
+
+
+def _missing_reference(parts: UncheckedParts) -> Iterator[Problem]:
+    data = parts.document.data if isinstance(parts.document.data, Mapping) else {}
+    needed = "expected_directory" if "directory" in data else "expected"
+    for evaluator in parts.evaluators:
+        if evaluator.name.partition(":")[0] == "expected-diff" and not data.get(needed):
+            yield evaluator.problem("expected-diff has nothing to compare with", f"add `{needed}`", key=("name",))
 
 
 def _hook_problems(parts: UncheckedParts) -> Iterator[Problem]:
@@ -123,10 +135,6 @@ def _usual(loaded: Loaded[TestCase] | Loaded[EvalConfig]) -> Iterator[Problem]:
         if times > 1:
             hint = f"call them {name}-ONE and {name}-TWO" if name in ("agentic-judge", "command") else None
             yield evaluator.problem(f"{name} is listed {times} times", hint, key=("name",))
-        if name == "expected-diff" and not _has_reference(loaded.case):
-            needed = "expected_directory" if isinstance(loaded.case, EvalConfig) else "expected"
-            message = "expected-diff has no reference and will be skipped"
-            yield evaluator.problem(message, f"add `{needed}`", key=("name",))
 
 
 def _thorough(loaded: Loaded[TestCase] | Loaded[EvalConfig]) -> Iterator[Problem]:
@@ -137,7 +145,3 @@ def _thorough(loaded: Loaded[TestCase] | Loaded[EvalConfig]) -> Iterator[Problem
     if isinstance(prompt, str) and len(prompt.strip()) < _SHORT_PROMPT:
         message = f"is very short ({len(prompt.strip())} characters)"
         yield loaded.document.problem(("agent", "config", "prompt"), message, "describe the whole task")
-
-
-def _has_reference(case: TestCase | EvalConfig) -> bool:
-    return (case.expected_directory if isinstance(case, EvalConfig) else case.expected) is not None

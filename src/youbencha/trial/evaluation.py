@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import re
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.errors import Problem, YouBenchaError
-from youbencha.evaluators import EvaluationContext, get_evaluator
+from youbencha.evaluators import EvaluationContext, Evaluator, get_evaluator, is_built_in
 from youbencha.events import EvaluatorFinished, EventSink, PhaseStarted
 from youbencha.files import DIFF_FILE
+from youbencha.log.model import as_json
 from youbencha.log.results import EvaluationError, EvaluationResult, TestCaseInfo
 from youbencha.process import Redactor
 from youbencha.spec import EvalConfig, Loaded, NamedEvaluator, load_eval_config
@@ -28,6 +32,13 @@ from youbencha.workspace.working_tree import changes_in_repository
 if TYPE_CHECKING:
     from youbencha.trial.gateway_session import TrialGateway
 
+
+_TIMEOUT_MS = 600_000
+_LIMIT_THEMSELVES = ("agentic-judge", "command")
+"""Their `timeout` is for each vote, and for the program."""
+
+_GRACE_S = 5.0
+"""For an evaluator to clean up, after it was cancelled."""
 
 OnResult = Callable[[int, EvaluationResult], None]
 """Called with the index of an evaluator in the list, and its result."""
@@ -103,12 +114,61 @@ async def _evaluate(
 
 async def _judge(context: EvaluationContext, key_name: str, gateway: TrialGateway | None) -> EvaluationResult:
     """Evaluate with a separate key for the gateway, if there is one."""
-    evaluator = get_evaluator(context.name)
     if gateway is None:
-        return await evaluator.evaluate(context)
+        return await _bounded(context)
     async with gateway.key_for(key_name) as key:
-        result = await evaluator.evaluate(replace(context, gateway=key.access))
+        result = await _bounded(replace(context, gateway=key.access))
     return result if key.usage is None else result.model_copy(update={"usage": key.usage})
+
+
+async def _bounded(context: EvaluationContext) -> EvaluationResult:
+    """Evaluate, for at most the configured `timeout`, or the default."""
+    evaluator, own, built_in = get_evaluator(context.name), context.config.get("timeout"), is_built_in(context.name)
+    limit_s = (own if isinstance(own, int) else _TIMEOUT_MS) / 1000
+    try:
+        async with asyncio.timeout(None if built_in and evaluator.name in _LIMIT_THEMSELVES else limit_s) as limit:
+            return await (evaluator.evaluate(context) if built_in else _evaluate_in_thread(evaluator, context))
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        hint = None if built_in else "Set `timeout` in its `config`."
+        message = f"The evaluator did not end within {limit_s:g} s."
+        raise YouBenchaError("EVALUATOR_TIMEOUT", message, hint=hint) from error
+
+
+async def _evaluate_in_thread(evaluator: Evaluator, context: EvaluationContext) -> EvaluationResult:
+    """Let an evaluator of another package work in a thread: whatever it does, the harness goes on.
+
+    If this is cancelled, so is the evaluator; then its thread is abandoned.
+    """
+    here, inside = asyncio.get_running_loop(), asyncio.new_event_loop()
+    ended: asyncio.Future[EvaluationResult] = here.create_future()
+
+    async def evaluate() -> EvaluationResult:
+        answer: Any = evaluator.evaluate(context)
+        answer = await answer if inspect.isawaitable(answer) else answer
+        if not isinstance(answer, EvaluationResult):
+            raise TypeError(f"evaluate returned {type(answer).__name__} instead of an EvaluationResult")
+        return EvaluationResult.model_validate_json(as_json(answer))  # what cannot be written is an error, too
+
+    def run() -> None:
+        try:
+            with asyncio.Runner(loop_factory=lambda: inside) as runner:
+                end = partial(ended.set_result, runner.run(evaluate()))
+        except BaseException as error:  # noqa: BLE001 (SystemExit, too, must end only the evaluator)
+            failure = error if isinstance(error, Exception) else RuntimeError(f"raised {error!r}")
+            end = partial(ended.set_exception, failure)
+        with suppress(RuntimeError):  # it was abandoned, and the harness has ended
+            here.call_soon_threadsafe(lambda: ended.done() or end())
+
+    threading.Thread(target=run, name=context.name, daemon=True).start()
+    try:
+        return await asyncio.shield(ended)
+    except asyncio.CancelledError:
+        with suppress(RuntimeError):  # it has ended
+            inside.call_soon_threadsafe(lambda: [task.cancel() for task in asyncio.all_tasks(inside)])
+        await asyncio.wait({ended}, timeout=_GRACE_S)
+        raise
 
 
 def _skipped(name: str, error: Exception, started: float) -> EvaluationResult:
@@ -149,7 +209,7 @@ class EvalPlan(NamedTuple):
     output_dir: Path
 
 
-def load_eval_plan(file: Path, host: Host, *, variables: Mapping[str, Any] | None = None) -> EvalPlan:
+def load_eval_plan(file: Path | str, host: Host, *, variables: Mapping[str, Any] | None = None) -> EvalPlan:
     """Read and check an eval configuration. All problems are one ConfigError."""
     known = {**host.settings.settings.variables, **(variables or {})}
     loaded = load_eval_config(file, known, check=partial(check_parts, env=host.env))
@@ -159,7 +219,9 @@ def load_eval_plan(file: Path, host: Host, *, variables: Mapping[str, Any] | Non
     def existing(key: str, value: str | None) -> Path | None:
         if value is None:
             return None
-        path = loaded.directory / Path(value).expanduser()
+        starts = (loaded.directory, Path.cwd())
+        paths = [start / Path(value).expanduser() for start in starts]
+        path = next(filter(Path.is_dir, paths), paths[0])
         if not path.is_dir():
             problems.append(loaded.document.problem((key,), f"the directory {path} does not exist"))
         return path

@@ -265,8 +265,8 @@ class TrialGateway:
         if self._mismatches:
             summary = self._redactor.text(self._key.mismatches[0].summary)
             yield "CASSETTE_MISMATCH", f"{summary} (full diff: artifacts/{self._mismatches[0]})"
-        if self._key.not_recorded is not None:
-            yield "CASSETTE_INCOMPLETE", f"some answers were not recorded: {self._key.not_recorded}"
+        if self._key.cassette and (why := self._key.cassette.doubts()):
+            yield "CASSETTE_INCOMPLETE", f"a replay may fail: {why}"
 
     def _agent_called(self, call: Call) -> None:
         self._on_event(_event_of(call))

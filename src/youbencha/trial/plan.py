@@ -56,14 +56,14 @@ class Plan:
 class PlanOptions(NamedTuple):
     """Options that override the test case."""
 
-    workspace_dir: Path | None = None
+    workspace_dir: Path | str | None = None
     gateway: GatewayOptions = GatewayOptions()
     sandbox: SandboxSpec | None = None
     resolve_env: bool = True
     """False if the plan will not be run: then keys need not be set."""
 
 
-def plan_trial(case: TestCase, host: Host, *, directory: Path, options: PlanOptions = PlanOptions()) -> Plan:  # noqa: B008 - immutable
+def plan_trial(case: TestCase, host: Host, *, directory: Path | str, options: PlanOptions = PlanOptions()) -> Plan:  # noqa: B008 - immutable
     """Check and plan a test case that is in no file. Relative paths in it start at `directory`.
 
     All problems are one ConfigError.
@@ -72,7 +72,7 @@ def plan_trial(case: TestCase, host: Host, *, directory: Path, options: PlanOpti
 
 
 def load_plan(
-    file: Path,
+    file: Path | str,
     host: Host,
     *,
     variables: Mapping[str, Any] | None = None,
@@ -84,7 +84,7 @@ def load_plan(
 
 
 def load_case(
-    file: Path, host: Host, *, variables: Mapping[str, Any] | None = None, agent: AgentOverride | None = None
+    file: Path | str, host: Host, *, variables: Mapping[str, Any] | None = None, agent: AgentOverride | None = None
 ) -> Loaded[TestCase]:
     """Read and check a test case, with the settings' variables under those given."""
     known = {**host.settings.settings.variables, **(variables or {})}
@@ -126,7 +126,7 @@ def plan_loaded(loaded: Loaded[TestCase], host: Host, options: PlanOptions = Pla
         model=model,
         env=env,
         timeout_ms=case.timeout or defaults.agent.timeout_ms or defaults.timeout_ms,
-        workspace_dir=options.workspace_dir or _workspace(loaded, host),
+        workspace_dir=Path(options.workspace_dir or _workspace(loaded, host)),
         max_concurrent=defaults.evaluators.max_concurrent,
         gateway=gateway,
         sandbox=sandbox,
@@ -201,7 +201,8 @@ def preview_recording(plan: Plan) -> RecordingContents | None:
 def _summary(contents: Contents) -> str:
     models = f" of {', '.join(contents.models)}" if contents.models else ""
     apis = f" ({', '.join(contents.apis)})" if contents.apis else ""
-    return f"{plural(contents.exchanges, 'exchange')}{models}{apis}"
+    doubts = f"; a replay may fail: {contents.doubts}" if contents.doubts else ""
+    return f"{plural(contents.exchanges, 'exchange')}{models}{apis}{doubts}"
 
 
 def _missing(contents: Contents, plan: Plan) -> Iterator[str]:

@@ -25,6 +25,7 @@ from youbencha.trial.context import Host, TrialContext
 from youbencha.trial.plan import Plan
 from youbencha.trial.results import ResultFiles, RunRecord
 from youbencha.workspace import Repository, RunDirectory, public_url
+from youbencha.workspace.reclaim import strip_set_uid
 
 if TYPE_CHECKING:
     from youbencha.trial.gateway_session import TrialGateway
@@ -35,7 +36,7 @@ _PLACEHOLDER_ACCESS = GatewayAccess("http://127.0.0.1:9", "sk-yb-not-yet")
 
 @asynccontextmanager
 async def open_trial(
-    plan: Plan, host: Host, *, directory: Path | None = None, on_event: EventSink
+    plan: Plan, host: Host, *, directory: Path | str | None = None, on_event: EventSink
 ) -> AsyncIterator[TrialContext]:
     """Prepare a trial, and stop at the exit what runs for it. If it cannot be prepared, nothing is left behind.
 
@@ -58,7 +59,7 @@ async def _prepare(
     host: Host,
     adapter: AgentAdapter,
     ready: asyncio.Task[None],
-    path: Path | None,
+    path: Path | str | None,
     on_event: EventSink,
     opened: AsyncExitStack,
 ) -> TrialContext:
@@ -112,7 +113,7 @@ async def _open_gateway(
     return await open_trial_gateway(plan.gateway, directory, plan.case.agent.type, sandbox, on_event, opened, host)
 
 
-def _make_directory(plan: Plan, host: Host, path: Path | None) -> RunDirectory:
+def _make_directory(plan: Plan, host: Host, path: Path | str | None) -> RunDirectory:
     if path is not None:
         return RunDirectory.create_at(path, cache_dir=host.cache_dir)
     return RunDirectory.create(plan.workspace_dir, plan.case.workspace_name, cache_dir=host.cache_dir)
@@ -201,17 +202,21 @@ def sandbox_for_evaluators(context: TrialContext) -> SandboxFactory | None:
         from youbencha.sandbox.docker.sandbox import open_docker_sandbox
 
         network: Network = "open" if spec.network == "open" else "gateway" if gateway else "none"
-        async with open_docker_sandbox(
-            spec.model_copy(update={"network": network}),
-            workspace=tree,
-            scratch=directory.new_scratch(),
-            run_id=directory.path.name,
-            on_event=context.on_event,
-            cache_dir=context.host.cache_dir,
-        ) as sandbox:
-            access = None
-            if context.gateway is not None and gateway is not None:
-                access = await context.gateway.expose_in(sandbox, gateway)
-            yield EvaluatorSandbox(sandbox, access)
+        try:
+            async with open_docker_sandbox(
+                spec.model_copy(update={"network": network}),
+                workspace=tree,
+                scratch=directory.new_scratch(),
+                run_id=directory.path.name,
+                on_event=context.on_event,
+                cache_dir=context.host.cache_dir,
+            ) as sandbox:
+                access = None
+                if context.gateway is not None and gateway is not None:
+                    access = await context.gateway.expose_in(sandbox, gateway)
+                yield EvaluatorSandbox(sandbox, access)
+        finally:
+            if tree == directory.modified:  # it ran in place, and may have run the agent's programs
+                await asyncio.to_thread(strip_set_uid, tree)
 
     return opened

@@ -126,7 +126,11 @@ class ResultFiles:
         from youbencha.hooks import HookContext, post_evaluation_variables, run_post_evaluation
 
         variables = post_evaluation_variables(
-            bundle, workspace_dir=judged, artifacts_dir=self._artifacts, results_path=self._artifacts / RESULTS_FILE
+            bundle,
+            workspace_dir=self._record.workspace_dir,
+            repo_dir=judged,
+            artifacts_dir=self._artifacts,
+            results_path=self._artifacts / RESULTS_FILE,
         )
         context = HookContext(
             working_dir=config_dir,

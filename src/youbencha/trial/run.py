@@ -21,6 +21,7 @@ from youbencha.trial.plan import Plan
 from youbencha.trial.prepare import open_trial, sandbox_for_evaluators
 from youbencha.trial.results import TrialResult
 from youbencha.workspace import Changes, Snapshot
+from youbencha.workspace.reclaim import strip_set_uid
 
 _INTERRUPT_TIMEOUT_S = 10.0
 """How long an interrupted trial may take to save what its agent has changed."""
@@ -34,7 +35,7 @@ async def run_trial(
     plan: Plan,
     host: Host,
     *,
-    directory: Path | None = None,
+    directory: Path | str | None = None,
     on_event: EventSink = _ignore,
     delete_workspace: bool = False,
 ) -> TrialResult:
@@ -117,9 +118,12 @@ async def _run_pre_execution(context: TrialContext) -> None:
     results = await run_pre_execution(plan.case.pre_execution, hooks)
     context.record.pre_execution = results
     if results and results[-1].status == "failed":
+        from youbencha.report.findings import last_lines
+
+        output = "".join(f"\n  │ {line}" for line in last_lines(results[-1].metadata))
         raise YouBenchaError(
             "PRE_EXECUTION_FAILED",
-            f"A pre-execution hook failed, so the agent was not run: {results[-1].message}",
+            f"A pre-execution hook failed, so the agent was not run: {results[-1].message}{output}",
             hint=f"See its output in {directory.artifacts / 'hooks'}.",
         )
 
@@ -132,6 +136,8 @@ async def compare(context: TrialContext) -> Changes | None:
     record = context.record
     with context.phase("freeze"):
         reclaim(context)
+        if finding := await asyncio.to_thread(strip_set_uid, context.directory.modified):
+            context.warn("WORKSPACE_TAMPERED", finding)
         try:
             changes = await start.changes(context.directory.artifacts / DIFF_FILE)
         except (YouBenchaError, OSError) as error:

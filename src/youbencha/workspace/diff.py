@@ -18,7 +18,7 @@ from threading import Event
 from typing import BinaryIO, Literal, NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import replacing
+from youbencha.files import open_untrusted, replacing
 from youbencha.workspace.walk import open_up_to, unreadable
 
 ChangeKind = Literal["added", "modified", "deleted", "type_changed"]
@@ -203,9 +203,10 @@ class _Reader:
         self._left = _READ_AT_MOST
 
     def entries(self, paths: list[bytes]) -> dict[bytes, Entry]:
-        return {path: entry for path in paths if (entry := self._entry(self._top + b"/" + path))}
+        return {path: entry for path in paths if (entry := self._entry(path))}
 
-    def _entry(self, path: bytes) -> Entry | None:
+    def _entry(self, name: bytes) -> Entry | None:
+        path = self._top + b"/" + name
         try:
             about = os.lstat(path)
             if stat.S_ISLNK(about.st_mode):
@@ -214,16 +215,16 @@ class _Reader:
             if about.st_size > self._left:
                 return Entry(mode, self._id_without_reading(about))
             self._left -= about.st_size
-            return Entry(mode, self._id_of_file(path, about))
+            return Entry(mode, self._id_of_file(name, about))
         except FileNotFoundError:
             return None
         except OSError as error:
             raise unreadable(path, error) from error
 
-    def _id_of_file(self, path: bytes, about: os.stat_result) -> str:
+    def _id_of_file(self, name: bytes, about: os.stat_result) -> str:
         if self._is_workspace and not about.st_mode & stat.S_IRUSR:
-            os.chmod(path, stat.S_IMODE(about.st_mode) | stat.S_IRUSR)  # noqa: PTH101
-        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - names need not be text
+            os.chmod(self._top + b"/" + name, stat.S_IMODE(about.st_mode) | stat.S_IRUSR)  # noqa: PTH101
+        with open_untrusted(Path(os.fsdecode(self._top)), os.fsdecode(name)) as file:
             return self._blob(iter(lambda: b"" if self._stop.is_set() else file.read(_CHUNK), b""), about.st_size)
 
     def _blob(self, parts: Iterable[bytes], size: int) -> str:

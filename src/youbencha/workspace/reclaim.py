@@ -10,16 +10,18 @@ import os
 import stat
 import sys
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from youbencha.files import open_untrusted, replacing
 from youbencha.text import shown
-from youbencha.workspace.trees import remove_tree
+from youbencha.workspace.trees import FileCopies, remove_tree
 
 Identity = tuple[int, int]
 """Device and inode, which distinguish a file from another with the same path."""
 
 _RIGHTS = stat.S_IRWXU
+_SET_ID = stat.S_ISUID | stat.S_ISGID
 _MOST_NAMED = 5
 
 _DEEPEST = 20
@@ -90,9 +92,43 @@ def clean_artifacts(artifacts: Path, kept: Collection[str], found: list[str]) ->
                 planted.append(entry.name)
                 remove_tree(path)
     if planted:
-        names = ", ".join(shown(name) for name in sorted(planted)[:_MOST_NAMED])
-        more = f" and {len(planted) - _MOST_NAMED} more" if len(planted) > _MOST_NAMED else ""
-        found.append(f"planted in the artifacts, and removed: {names}{more}")
+        found.append(f"planted in the artifacts, and removed: {_named(planted)}")
+
+
+def _named(names: Collection[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(shown(name) for name in sorted(names)[:_MOST_NAMED]) + more
+
+
+def strip_set_uid(tree: Path) -> str | None:
+    """Remove set-uid and set-gid permissions of files: they let others run a program as the harness's user.
+
+    Returns a description of what was removed, if anything was. A directory whose path is too long, or that belongs to
+    another user, is skipped: no one else enters the run directory.
+    """
+    stripped, waiting = [], [tree]
+    while waiting:
+        directory = waiting.pop()
+        with suppress(OSError):
+            make_accessible(directory)
+            with os.scandir(directory) as entries:
+                found = [(Path(entry.path), entry.stat(follow_symlinks=False)) for entry in entries]
+            waiting += [path for path, about in found if stat.S_ISDIR(about.st_mode)]
+            for path, about in found:
+                if stat.S_ISREG(about.st_mode) and about.st_mode & _SET_ID:
+                    _strip(path, about)
+                    stripped.append(str(path.relative_to(tree)))
+    return f"set-uid or set-gid permissions were removed: {_named(stripped)}" if stripped else None
+
+
+def _strip(path: Path, about: os.stat_result) -> None:
+    try:
+        if about.st_nlink > 1:  # another name of it may be a program of the host: only a copy is changed
+            with open_untrusted(path.parent, path.name) as source, replacing(path) as copy:
+                FileCopies(path.parent, lambda: None).copy(source, os.fspath(copy))
+        path.chmod(stat.S_IMODE(about.st_mode) & ~_SET_ID)
+    except OSError:  # it is another user's, or the disk is full
+        path.unlink()
 
 
 def make_accessible(directory: Path) -> None:

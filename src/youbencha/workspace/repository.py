@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from youbencha.errors import YouBenchaError
+from youbencha.files import open_untrusted
 from youbencha.progress import StepProgress
 from youbencha.workspace.git import GitFailed, git
 from youbencha.workspace.git_dir import is_ref_name, make_agents_git_dir, make_git_dir, probe, scratch_git_dir
@@ -244,7 +245,7 @@ async def submodules_in(directory: Path) -> list[str]:
 def uses_large_files(directory: Path) -> bool:
     """Whether the repository uses Git LFS."""
     try:
-        with (directory / ".gitattributes").open("rb") as file:
+        with open_untrusted(directory, ".gitattributes") as file:
             return b"filter=lfs" in file.read(_ENOUGH)
     except OSError:
         return False

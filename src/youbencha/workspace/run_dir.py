@@ -76,12 +76,12 @@ class RunDirectory:
             return cls._create(_new_directory(root, name or "run"), cache_dir)
 
     @classmethod
-    def create_at(cls, path: Path, *, cache_dir: Path | None = None) -> Self:
+    def create_at(cls, path: Path | str, *, cache_dir: Path | None = None) -> Self:
         """Make the directory `path`, which must not exist; otherwise as `create`."""
-        path = path.absolute()
+        path = Path(path).absolute()
         with writing_to(path):
             _make_root(path.parent)
-            path.mkdir()
+            path.mkdir(mode=_OWNER_ONLY)
             return cls._create(path, cache_dir)
 
     @classmethod
@@ -130,6 +130,7 @@ class RunDirectory:
                 made = self._made[directory]
                 assert made is not None
                 self._made[directory] = restore_directory(directory, made, found)
+            self.path.chmod(_OWNER_ONLY)
             self._reclaim_lock(found)
             self._watch()
             restore_tree(self.modified, found)
@@ -229,7 +230,7 @@ def _new_directory(root: Path, name: str) -> Path:
     while True:
         path = root / new_run_name(name)
         with suppress(FileExistsError):
-            path.mkdir()
+            path.mkdir(mode=_OWNER_ONLY)
             return path
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from youbencha.errors import YouBenchaError
+from youbencha.files import read_regular
 from youbencha.progress import StepProgress
 from youbencha.workspace.git import FETCH_S, GitFailed, ask_remote, git
 from youbencha.workspace.git_dir import make_git_dir
@@ -111,8 +112,9 @@ def find_git_dir(path: Path) -> Path | None:
 def git_dir_of_tree(path: Path) -> Path | None:
     """Return the git directory of a working tree, which may be a linked one."""
     candidate = path / ".git"
-    if candidate.is_file():
-        candidate = _pointed_at(candidate) or candidate
+    text = _pointer(candidate)
+    if text.startswith(_POINTER):
+        candidate = path / text.removeprefix(_POINTER).strip()
     return candidate if _is_git_dir(candidate) else None
 
 
@@ -122,17 +124,15 @@ def _is_git_dir(path: Path) -> bool:
 
 def common_dir(git_dir: Path) -> Path:
     """Return the git directory with the objects, which linked working trees share."""
-    pointer = git_dir / "commondir"
-    if not pointer.is_file():
-        return git_dir
-    return git_dir / pointer.read_text(encoding="utf-8", errors="surrogateescape").rstrip("\n")
+    return git_dir / _pointer(git_dir / "commondir").rstrip("\n")
 
 
-def _pointed_at(file: Path) -> Path | None:
-    if file.stat().st_size > _LONGEST_POINTER:
-        return None
-    text = file.read_text(encoding="utf-8", errors="surrogateescape")
-    return file.parent / text.removeprefix(_POINTER).strip() if text.startswith(_POINTER) else None
+def _pointer(file: Path) -> str:
+    """The content of a small file; empty if there is none."""
+    try:
+        return read_regular(file, _LONGEST_POINTER).decode("utf-8", "surrogateescape")
+    except OSError:
+        return ""
 
 
 def _not_found(path: Path) -> Path:

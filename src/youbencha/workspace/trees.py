@@ -16,10 +16,12 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from youbencha.errors import YouBenchaError
+from youbencha.files import open_untrusted
 from youbencha.text import shown
 from youbencha.workspace.walk import is_directory
 
@@ -132,7 +134,7 @@ class _Copy:
         if entry.is_symlink():
             file = self._file_behind(entry.path) if renamed else None
             if file is not None:
-                self._file(file, os.stat(file), copied)
+                self._file(*file, copied)
             else:
                 os.symlink(self._link_target(entry.path), copied)
         elif self._unreadable_ok and not os.access(entry.path, os.R_OK):
@@ -141,13 +143,15 @@ class _Copy:
             os.mkdir(copied, 0o700)
             return True
         elif entry.is_file(follow_symlinks=False):
-            self._file(entry.path, entry.stat(follow_symlinks=False), copied)
+            self._file(self._source, entry.path, copied)
         return False
 
-    def _file(self, path: str, state: os.stat_result, copied: str) -> None:
-        if state.st_nlink > 1 and self._link(state, copied):
-            return
-        self._files.copy(path, copied, state)
+    def _file(self, root: str, path: str, copied: str) -> None:
+        with open_untrusted(Path(root), path[len(root) + 1 :]) as file:
+            state = os.fstat(file.fileno())
+            if state.st_nlink > 1 and self._link(state, copied):
+                return
+            self._files.copy(file, copied)
         _copy_state(copied, state)
 
     def _link(self, state: os.stat_result, copied: str) -> bool:
@@ -168,11 +172,10 @@ class _Copy:
                 return self._target + target[len(root) :]
         return target
 
-    def _file_behind(self, link: str) -> str | None:
-        """The regular file in the tree that a link leads to, if any: that file may be renamed, too."""
-        file = os.path.realpath(link)
-        inside = file.startswith(self._roots[1] + os.sep)
-        return file if inside and os.path.isfile(file) else None
+    def _file_behind(self, link: str) -> tuple[str, str] | None:
+        """The tree and the regular file in it that a link leads to, if any: that file may be renamed, too."""
+        root, file = self._roots[1], os.path.realpath(link)
+        return (root, file) if file.startswith(root + os.sep) and os.path.isfile(file) else None
 
 
 def _copy_state(target: str, state: os.stat_result, *, at_least: int = 0) -> None:
@@ -189,44 +192,42 @@ class FileCopies:
         self._clones = sys.platform == "linux"
         self._room = int(shutil.disk_usage(target).free * _ROOM_LEFT)
 
-    def copy(self, source: str, target: str, state: os.stat_result) -> None:
-        """Copy one file; `state` is that of the source. No link is followed. An error leaves no partial file."""
+    def copy(self, source: BinaryIO, target: str) -> None:
+        """Copy one open file. An error leaves no partial file."""
         try:
-            if self._clone(source, target):
-                return
-            if _has_holes(state):
-                self._copy_data(source, target, state.st_size)
-            else:
-                self._take(state.st_size, source)
-                shutil.copyfile(source, target, follow_symlinks=False)
+            with open(target, "wb", buffering=0) as copy:
+                if not self._clone(source, copy):
+                    self._copy_data(source, copy)
         except BaseException:
             with suppress(OSError):
                 os.unlink(target)
             raise
 
-    def _clone(self, source: str, target: str) -> bool:
+    def _clone(self, source: BinaryIO, copy: FileIO) -> bool:
         """Share the blocks, if the file system can. After a failure, it is not tried again."""
         if sys.platform != "linux" or not self._clones:
             return False
         import fcntl
 
-        with open(source, "rb") as there, open(target, "wb") as here:
-            try:
-                fcntl.ioctl(here, _FICLONE, there.fileno())
-            except OSError:
-                self._clones = False
+        try:
+            fcntl.ioctl(copy, _FICLONE, source.fileno())
+        except OSError:
+            self._clones = False
         return self._clones
 
-    def _copy_data(self, source: str, target: str, size: int) -> None:
-        with open(source, "rb", buffering=0) as there, open(target, "wb", buffering=0) as here:
-            here.truncate(size)
-            for start, end in _data_in(there.fileno(), size):
-                self._take(end - start, source)
-                there.seek(start)
-                here.seek(start)
-                while (left := end - there.tell()) > 0 and (chunk := there.read(min(left, _CHUNK))):
-                    self._check_cancelled()
-                    _write(here.fileno(), chunk)
+    def _copy_data(self, source: BinaryIO, copy: FileIO) -> None:
+        state = os.fstat(source.fileno())
+        ranges: Iterable[tuple[int, int]] = [(0, state.st_size)]
+        if _has_holes(state):
+            copy.truncate(state.st_size)
+            ranges = _data_in(source.fileno(), state.st_size)
+        for start, end in ranges:
+            self._take(end - start, copy.name)
+            source.seek(start)
+            copy.seek(start)
+            while (left := end - source.tell()) > 0 and (chunk := source.read(min(left, _CHUNK))):
+                self._check_cancelled()
+                _write(copy.fileno(), chunk)
 
     def _take(self, size: int, path: str) -> None:
         self._check_cancelled()
@@ -289,10 +290,18 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 
 class TreeFile(NamedTuple):
+    tree: Path
     path: str
     """Relative to the tree, with forward slashes."""
-    full_path: str
     is_link: bool
+
+    @property
+    def full_path(self) -> Path:
+        return self.tree / self.path
+
+    def open(self) -> BinaryIO:
+        """Open it for reading, if it still is a regular file. Raises `OSError`."""
+        return open_untrusted(self.tree, self.path)
 
 
 def files_below(tree: Path, skip: Iterable[Path] = ()) -> Iterator[TreeFile]:
@@ -310,7 +319,7 @@ def files_below(tree: Path, skip: Iterable[Path] = ()) -> Iterator[TreeFile]:
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(f"{below}{entry.name}/")
             elif entry.is_symlink() or entry.is_file(follow_symlinks=False):
-                yield TreeFile(below + entry.name, entry.path, entry.is_symlink())
+                yield TreeFile(tree, below + entry.name, entry.is_symlink())
 
 
 def _entries(directory: str) -> list[os.DirEntry[str]]:

@@ -15,10 +15,12 @@ import shutil
 import stat
 import sys
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
+from youbencha.files import read_untrusted
 from youbencha.text import shown
 from youbencha.workspace.git import ONLY_RECORDED, GitFailed, git
 
@@ -148,10 +150,10 @@ def keep_rules(tree: Path, paths: Iterable[bytes], git_dir: Path) -> None:
     for path in paths:
         if path == NAME or path.endswith(b"/" + NAME):
             name = os.fsdecode(path)
-            source = tree / name
-            if not source.is_symlink() and source.is_file() and source.stat().st_size <= _LARGEST:
+            with suppress(OSError):  # it is a link, or too large
+                text = read_untrusted(tree, name, _LARGEST)
                 (rules / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(source, rules / name)
+                (rules / name).write_bytes(text)
 
 
 async def keep_rules_of(commit: str, git_dir: Path, objects: Path) -> None:

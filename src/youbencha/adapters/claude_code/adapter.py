@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -136,7 +137,7 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
             return await drive(self, invocation, log_file)
         context, redactor, command = invocation.context, self.redactor(invocation), self.command(invocation)
         watch = watch_of(invocation, command, redactor, context.stop)
-        async with debug_log_watched(watch, invocation, command), call_when_set(context.stop, watch.stop.set):
+        async with debug_log_watched(watch, invocation, command, log_file), call_when_set(context.stop, watch.stop.set):
             process = await context.sandbox.run(
                 command,
                 limits=Limits(timeout_s=context.timeout_s),
@@ -168,7 +169,10 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
     def complete(self, invocation: ClaudeInvocation, session: SessionRecord, done: ProcessResult) -> SessionRecord:
         """Add what only the CLI's own session file has."""
         config = config_dir(host_environment(invocation.context.sandbox, invocation.env))
-        return session._replace(facts=with_session_file(session.facts, session_id_of(invocation), config))
+        facts = with_session_file(session.facts, session_id_of(invocation), config)
+        if (failure := facts.failure) is not None:  # unlike the output, the file is not masked
+            facts = facts._replace(failure=replace(failure, text=self.redactor(invocation).text(failure.text)))
+        return session._replace(facts=facts)
 
     def details(self, invocation: ClaudeInvocation) -> dict[str, Any]:
         return {"transport": transport_of(invocation)}

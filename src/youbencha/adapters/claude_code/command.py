@@ -24,11 +24,13 @@ from youbencha.adapters.claude_code.versions import (
 from youbencha.adapters.cli_agent import AgentCli, Invocation, codes, fits_argument
 from youbencha.adapters.cli_agent.locate import unknown_version
 from youbencha.errors import Problem
+from youbencha.files import PathNotAllowed, read_confined, read_regular
 from youbencha.gateway.api import GatewayAccess
 from youbencha.process import Command, Input
 from youbencha.sandbox.base import Sandbox
 
 ClaudeInvocation = Invocation[ClaudeCodeConfig]
+_LARGEST_SETTINGS = 1024 * 1024
 _CHOOSES_SESSION = frozenset({"--session-id", "--resume", "-r", "--continue", "-c"})
 
 
@@ -191,9 +193,15 @@ def _output_flags(config: ClaudeCodeConfig) -> list[str]:
 
 def _debug_flags(invocation: ClaudeInvocation, version: CliVersion) -> list[str]:
     """Turn on the debug log if the output does not show failed requests (see `rejected_key.py`)."""
-    if (session_id := session_id_of(invocation)) is not None:
-        return ["--debug", "--session-id", session_id]
-    return [] if supports(version, Feature.RETRY_EVENTS) else ["--debug"]
+    is_text = invocation.config.output_format == "text"
+    is_needed = supports(version, Feature.DEBUG_FILE) if is_text else not supports(version, Feature.RETRY_EVENTS)
+    session_id = session_id_of(invocation)
+    return [*(["--debug"] if is_needed else []), *(["--session-id", session_id] if session_id else [])]
+
+
+def prints_debug_log(command: Command, version: CliVersion) -> bool:
+    """Whether the debug log is between the lines of the output."""
+    return "--debug" in command.argv and not supports(version, Feature.DEBUG_FILE)
 
 
 def _permission_flags(invocation: ClaudeInvocation, *, is_root: bool) -> list[str]:
@@ -252,19 +260,23 @@ def _environment(config: ClaudeCodeConfig, env: Mapping[str, str]) -> dict[str, 
 
 def _check_version(config: ClaudeCodeConfig, version: CliVersion, *, is_root: bool) -> None:
     """Reject options that this CLI version does not support: it would fail, or ignore them."""
-    used = {
-        "agent_name": (config.agent_name is not None, Feature.AGENT_FLAG),
-        "include_partial_messages": (config.include_partial_messages, Feature.PARTIAL_MESSAGES),
-        "effort": (config.effort is not None, Feature.EFFORT),
-        "permission_mode": (is_root and _bypasses(config), Feature.BYPASS_AS_ROOT),
-    }
+    used = (
+        ("agent_name", config.agent_name is not None, Feature.AGENT_FLAG),
+        ("include_partial_messages", config.include_partial_messages, Feature.PARTIAL_MESSAGES),
+        ("effort", config.effort is not None, Feature.EFFORT),
+        ("mcp_config", config.mcp_config is not None, Feature.STRICT_MCP_CONFIG),
+        ("setting_sources", config.setting_sources is not None, Feature.SETTING_SOURCES),
+        ("prompt_delivery", config.prompt_delivery == "file", Feature.ADD_DIR),
+        ("permission_mode", config.permission_mode is not None, Feature.PERMISSION_MODE),
+        ("permission_mode", is_root and _bypasses(config), Feature.BYPASS_AS_ROOT),
+    )
     problems = [
         Problem(
             key,
             f"Claude Code {version} has no {feature.value}",
             f"use {first_version(feature)} or later: `yb agents install claude-code`",
         )
-        for key, (is_used, feature) in used.items()
+        for key, is_used, feature in used
         if is_used and not supports(version, feature)
     ]
     modes = permission_modes(version)
@@ -336,10 +348,17 @@ def given_settings(extra_args: Sequence[str], workspace: Path) -> dict[str, Any]
         return {}
     try:
         text = values[-1]
-        read = json.loads(text if text.lstrip().startswith("{") else (workspace / text).read_bytes())
-    except (OSError, ValueError):
+        read = json.loads(text if text.lstrip().startswith("{") else _settings_file(workspace, text))
+    except (OSError, ValueError, PathNotAllowed):
         return {}
     return read if isinstance(read, dict) else {}
+
+
+def _settings_file(workspace: Path, name: str) -> bytes:
+    """The user's file, or one of the repository, which must not be a link to a file of the user."""
+    if Path(name).is_absolute():
+        return read_regular(Path(name), _LARGEST_SETTINGS)
+    return read_confined(workspace, name, _LARGEST_SETTINGS)
 
 
 def with_shared_files(config: ClaudeCodeConfig, sandbox: Sandbox) -> ClaudeCodeConfig:

@@ -52,11 +52,12 @@ async def drive(adapter: ClaudeCodeAdapter, invocation: ClaudeInvocation, log_fi
 
         def on_line(line: bytes) -> None:
             watch.line(line)
-            transport.line(line)
+            if line.startswith(b"{") or not watch.debug_log_printed:
+                transport.line(line)
 
         with control.deadline():
             async with (
-                debug_log_watched(watch, invocation, command),
+                debug_log_watched(watch, invocation, command, log_file),
                 control.stopping(),
                 call_when_set(watch.stop, transport.stop.set),
             ):

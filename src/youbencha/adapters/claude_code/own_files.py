@@ -11,11 +11,10 @@ from typing import Any
 from youbencha.adapters.claude_code.config import CLAUDE
 from youbencha.adapters.cli_agent.agent_files import matching_records, read_definition
 from youbencha.adapters.cli_agent.config import fits_argument
-from youbencha.control.stream_json import SYNTHETIC, read_usage
-from youbencha.json_lines import mapping, text
-from youbencha.log.session import SessionFacts
+from youbencha.control.stream_json import ClaudeStreamReader
+from youbencha.log.session import SessionFacts, SessionRecorder
 from youbencha.sandbox.base import Sandbox
-from youbencha.usage import SessionUsage, UsageCounter
+from youbencha.usage import SessionUsage
 
 _DIRECTORY_VARIABLES = ("CLAUDE_CONFIG_DIR", "HOME", "USERPROFILE", "XDG_STATE_HOME")
 
@@ -68,6 +67,8 @@ def agent_definition(
         header, prompt = _split(text.decode("utf-8", errors="replace").replace("\r\n", "\n"))
         fields = _read_header(header)
         if str(fields.get("name") or path.stem) == name:  # the CLI uses the header, not the file's name
+            if not prompt:
+                raise CLAUDE.one_problem("agent_name", f"{path} has no instructions", "write them below its header")
             return _argument(json.dumps({name: _definition(fields, prompt, name)}, default=str), path)
     usable = _without_fresh_home(directories[1:], env, harness)
     searched = ", ".join([f"{_AGENTS.as_posix()} of the repository", *map(str, usable)])
@@ -136,11 +137,11 @@ def _read_header(header: str) -> Mapping[str, Any]:
     return fields if isinstance(fields, Mapping) else {}
 
 
-# The CLI's own session file has the model, the turns and the tokens if the output does not.
+# The CLI's own session file has the model, the turns, the tokens and a failed call if the output does not.
 #
 # Text mode prints only the answer. And if a session was ended before its totals, the stream of 2.1.x has one output
-# token for each call; in the session file they are final (seen in 1.0.128, 2.0.62 and 2.1.325). Side models are not in
-# it, so it is a lower bound.
+# token for each call; in the session file they are final (seen in 1.0.128, 2.0.62 and 2.1.325, but not in 2.1.30, where
+# they stay unknown). Side models are not in it, so it is a lower bound.
 
 _ID = re.compile(r"[0-9a-f-]{8,64}")
 _WANTED = (b'"assistant"',)
@@ -153,19 +154,16 @@ def with_session_file(facts: SessionFacts, session_id: str | None, config: Path 
     path = _session_file(config, session_id or facts.session_id)
     if path is None or config is None:
         return facts
-    counter, model, ids = UsageCounter(), None, set()
+    recorder, read = SessionRecorder(), ClaudeStreamReader().handlers()["assistant"]
     for record in matching_records(path, config, _WANTED):
-        message = mapping(record.get("message")) if record.get("type") == "assistant" else {}
-        name, key = text(message.get("model")), text(message.get("id"))
-        if name == SYNTHETIC or key is None:
-            continue
-        model = name or model
-        ids.add(key)
-        counter.add_call(read_usage(message.get("usage")), message_id=key)
+        for event in read(record) if record.get("type") == "assistant" else ():
+            recorder.record(event)
+    recorded = recorder.facts()
     return facts._replace(
-        model=facts.model or model,
-        turns=len(ids) or None if facts.turns is None else facts.turns,
-        usage=_at_least(facts.usage, counter.usage()),
+        model=facts.model or recorded.model,
+        turns=recorded.turns if facts.turns is None else facts.turns,
+        usage=_at_least(facts.usage, recorded.usage),
+        failure=facts.failure if facts.stream_seen else recorded.failure,
     )
 
 

@@ -2,24 +2,27 @@
 
 From 2.1.77 on, the output has an event for each failed request. Older versions, and all versions in text mode, try a
 wrong key ten times without output; their debug log has the first answer after at most a second. (2.1.19 does not log
-it, and is not stopped early.)
+it, and is not stopped early.) Before 1.0.122 the debug log is printed between the lines of the output; in text mode it
+would be part of the answer, so those are not stopped early either.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
-from youbencha.adapters.claude_code.command import ClaudeInvocation, session_id_of
+from youbencha.adapters.claude_code.command import ClaudeInvocation, cli_version, prints_debug_log, session_id_of
 from youbencha.adapters.claude_code.config import CLAUDE, credentials_given
 from youbencha.adapters.claude_code.own_files import config_dir, host_environment
 from youbencha.adapters.cli_agent.stream import OutputReader
 from youbencha.control.stream_json import ClaudeStreamReader
 from youbencha.events import Event, EventSink, RequestRetried
+from youbencha.files import open_untrusted
 from youbencha.process import Command, Redactor
 
 _UNAUTHORIZED = 401
@@ -34,13 +37,22 @@ class KeyWatch(OutputReader):
         *,
         redactor: Redactor | None = None,
         key_may_recover: bool = False,
+        debug_log_printed: bool = False,
         stopping: asyncio.Event | None = None,
     ) -> None:
-        """`key_may_recover`: the CLI can renew its login, so one rejection is not final."""
+        """`key_may_recover`: the CLI can renew its login, so one rejection is not final.
+
+        `debug_log_printed`: a line that is not an event is one of the debug log.
+        """
         super().__init__(CLAUDE, ClaudeStreamReader(), on_event=on_event, redactor=redactor, stopping=stopping)
         self._rejections_allowed = 1 if key_may_recover else 0
+        self.debug_log_printed = debug_log_printed
         self.key_rejected = False
         self.stop = asyncio.Event()
+
+    def on_other_line(self, text: str) -> None:
+        if not self.debug_log_printed:
+            super().on_other_line(text)
 
     def on_event(self, event: Event) -> None:
         if isinstance(event, RequestRetried) and event.status == _UNAUTHORIZED:
@@ -58,19 +70,34 @@ def watch_of(
     invocation: ClaudeInvocation, command: Command, redactor: Redactor, stopping: asyncio.Event | None
 ) -> KeyWatch:
     may_recover = not credentials_given(command.env)
-    return KeyWatch(invocation.context.on_event, redactor=redactor, key_may_recover=may_recover, stopping=stopping)
+    printed = prints_debug_log(command, cli_version(invocation.cli))
+    return KeyWatch(
+        invocation.context.on_event,
+        redactor=redactor,
+        key_may_recover=may_recover,
+        debug_log_printed=printed,
+        stopping=stopping,
+    )
 
 
 @contextlib.asynccontextmanager
-async def debug_log_watched(watch: KeyWatch, invocation: ClaudeInvocation, command: Command) -> AsyncIterator[None]:
-    """Watch the debug log, if it is on."""
+async def debug_log_watched(
+    watch: KeyWatch, invocation: ClaudeInvocation, command: Command, log_file: Path
+) -> AsyncIterator[None]:
+    """Watch the debug log, if it is on. `log_file` gets the output, and thus the debug log of old versions."""
     if "--debug" not in command.argv:
         yield
         return
     sandbox, given_id = invocation.context.sandbox, session_id_of(invocation)
     env, cwd = host_environment(sandbox, command.env), Path(sandbox.inside(command.cwd))
     watching = asyncio.create_task(
-        watch_debug_log(lambda: given_id or watch.recorder.session_id, watch.on_rejected_key, env=env, cwd=cwd)
+        watch_debug_log(
+            lambda: given_id or watch.recorder.session_id,
+            watch.on_rejected_key,
+            env=env,
+            cwd=cwd,
+            printed=log_file if prints_debug_log(command, cli_version(invocation.cli)) else None,
+        )
     )
     try:
         yield
@@ -113,40 +140,48 @@ _REJECTED = re.compile(
 
 
 async def watch_debug_log(
-    session_id: Callable[[], str | None], on_rejected: Callable[[], None], *, env: Mapping[str, str], cwd: Path
+    session_id: Callable[[], str | None],
+    on_rejected: Callable[[], None],
+    *,
+    env: Mapping[str, str],
+    cwd: Path,
+    printed: Path | None = None,
 ) -> None:
-    """Call `on_rejected` each time the key is rejected, until cancelled."""
-    shared = _Tail(_shared_log(env, cwd), from_end=True)
+    """Call `on_rejected` each time the key is rejected, until cancelled. `printed`: a file with the printed log."""
+    root, name = (printed.parent, printed.name) if printed else _shared_log(env, cwd)
+    shared = await asyncio.to_thread(_Tail, root, name, from_end=True)
     own: _Tail | None = None
     base = config_dir(env)
     while True:
         await asyncio.sleep(_LOOK_EVERY_S)
         session = session_id()
         if own is None and session and base:
-            own = _Tail(base / "debug" / f"{session}.txt")
-        for _ in range(sum(tail.rejections() for tail in (shared, own) if tail)):
-            on_rejected()
+            own = _Tail(base, f"debug/{session}.txt")
+        for tail in filter(None, (shared, own)):
+            for _ in range(await asyncio.to_thread(tail.rejections)):
+                on_rejected()
 
 
 class _Tail:
-    """A growing file. Each part is read once: a debug log has megabytes, and reading blocks the event loop."""
+    """A growing file. Each part is read once: a debug log has megabytes."""
 
-    def __init__(self, path: Path, *, from_end: bool = False) -> None:
-        self._path = path
-        self._offset = path.stat().st_size if from_end and path.is_file() else 0
+    def __init__(self, root: Path, name: str, *, from_end: bool = False) -> None:
+        self._root, self._name = root, name
+        self._offset = 0
         self._unfinished = b""
+        if from_end:
+            with contextlib.suppress(OSError), open_untrusted(root, name) as file:
+                self._offset = file.seek(0, os.SEEK_END)
 
     def rejections(self) -> int:
         """How many attempts were rejected since the last call."""
         try:
-            if not self._path.is_file():  # does not exist yet, or is a pipe, which would block
-                return 0
-            with self._path.open("rb") as file:
-                if self._path.stat().st_size < self._offset:
+            with open_untrusted(self._root, self._name) as file:
+                if file.seek(0, os.SEEK_END) < self._offset:
                     self._offset = 0  # the file was truncated
                 file.seek(self._offset)
-                new = file.read(_LONGEST_READ)
-        except OSError:  # not readable, or removed
+                new = file.read(_LONGEST_READ) or b""
+        except OSError:  # does not exist yet, or is not a regular file
             return 0
         self._offset += len(new)
         text = self._unfinished + new
@@ -158,9 +193,12 @@ class _Tail:
         return max(kinds.values(), default=0)
 
 
-def _shared_log(env: Mapping[str, str], cwd: Path) -> Path:
-    """The log of 1.0.x: one file for each working directory, which earlier sessions may have written to."""
+def _shared_log(env: Mapping[str, str], cwd: Path) -> tuple[Path, str]:
+    """The log of 1.0.x: one file for each working directory, which earlier sessions may have written to.
+
+    Returns the directory that it is below, and its path in there.
+    """
     given = env.get("XDG_STATE_HOME")
     state = Path(given) if given else Path(env.get("HOME", "/")) / ".local" / "state"
     slug = re.sub(r"[^A-Za-z0-9]", "-", str(cwd))
-    return state / "claude-cli-nodejs" / slug / "debug-logs" / "debug.txt"
+    return state, f"claude-cli-nodejs/{slug}/debug-logs/debug.txt"

@@ -28,10 +28,15 @@ class CliVersion:
 class Feature(StrEnum):
     """A feature that only some versions have. The value is its name in error messages."""
 
+    PERMISSION_MODE = "--permission-mode"
+    ADD_DIR = "--add-dir"
     BYPASS_AS_ROOT = "bypassing permissions as root"
+    STRICT_MCP_CONFIG = "--strict-mcp-config"
     SESSION_ID = "--session-id"
     SETTINGS_FLAG = "--settings"
     PARTIAL_MESSAGES = "--include-partial-messages"
+    SETTING_SOURCES = "--setting-sources"
+    DEBUG_FILE = "a debug log in a file"
     AGENT_FLAG = "--agent that sets the prompt"
     AUTH_STATUS = "claude auth status"
     RETRY_EVENTS = "events for failed requests"
@@ -43,10 +48,15 @@ class Feature(StrEnum):
 
 
 _FIRST_VERSION: dict[Feature, CliVersion] = {
+    Feature.PERMISSION_MODE: CliVersion(1, 0, 15),
+    Feature.ADD_DIR: CliVersion(1, 0, 21),
     Feature.BYPASS_AS_ROOT: CliVersion(1, 0, 44),
+    Feature.STRICT_MCP_CONFIG: CliVersion(1, 0, 44),
     Feature.SESSION_ID: CliVersion(1, 0, 53),
     Feature.SETTINGS_FLAG: CliVersion(1, 0, 61),
     Feature.PARTIAL_MESSAGES: CliVersion(1, 0, 108),
+    Feature.SETTING_SOURCES: CliVersion(1, 0, 122),
+    Feature.DEBUG_FILE: CliVersion(1, 0, 122),  # before, `--debug` prints it between the lines of the output
     Feature.AGENT_FLAG: CliVersion(2, 1, 9),  # the flag exists from 2.0.59, but before 2.1.9 it sets only the model
     Feature.EFFORT: CliVersion(2, 1, 38),
     Feature.AUTH_STATUS: CliVersion(2, 1, 40),

@@ -5,6 +5,7 @@ A subclass defines its configuration, its command line, its own variables and ho
 
 from __future__ import annotations
 
+import asyncio
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -174,7 +175,8 @@ class CliAdapter(ABC, Generic[C]):
             invocation = Invocation(context, config, cli, prompt, scratch, env)
             log_file = new_log_file(context.artifacts_dir, self.kind.logs)
             ending = await self.drive(invocation, log_file)
-            ending = ending._replace(session=self.complete(invocation, ending.session, ending.process))
+            session = await asyncio.to_thread(self.complete, invocation, ending.session, ending.process)
+            ending = ending._replace(session=session)
             return self._result(invocation, ending.settled(), log_file)
 
     def normalize_log(self, result: AgentExecutionResult, context: AgentExecutionContext) -> YouBenchaLog:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import orjson
 
-from youbencha.files import open_untrusted
+from youbencha.files import PathNotAllowed, open_untrusted, read_confined, read_regular, replace_file
 from youbencha.json_lines import Record, mapping
 from youbencha.process import OUTPUT_LIMIT_BYTES, Redactor
 
@@ -24,14 +23,11 @@ def matching_records(path: Path, top: Path, wanted: Sequence[bytes]) -> Iterator
     truncated if the process was killed.
     """
     try:
-        real = path.resolve()
-        if not real.is_relative_to(top.resolve()) or not stat.S_ISREG(real.stat().st_mode):
-            return
-        with real.open("rb") as file:
+        with open_untrusted(top, str(path.relative_to(top))) as file:
             while (line := file.readline(_LONGEST_LINE)) and file.tell() <= _MOST_BYTES:
                 if any(mark in line for mark in wanted):
                     yield from parsed_record(line)
-    except (OSError, RuntimeError):  # the latter for a loop of links, in Python 3.11 and 3.12
+    except OSError:
         return
 
 
@@ -47,7 +43,7 @@ def read_beginning(root: Path, name: str) -> bytes:
     """The first 10 MiB of a file below `root`; empty if it is not a regular file, or behind a link."""
     try:
         with open_untrusted(root, name) as file:
-            return file.read(OUTPUT_LIMIT_BYTES)
+            return file.read(OUTPUT_LIMIT_BYTES) or b""
     except OSError:
         return b""
 
@@ -58,10 +54,10 @@ def read_definition(path: Path, *, below: Path | None = None) -> bytes | None:
     None if it cannot be read, is not a regular file, or is a link out of `below`.
     """
     try:
-        if below is not None and not path.resolve().is_relative_to(below.resolve()):
-            return None
-        return path.read_bytes() if path.is_file() and path.stat().st_size <= _LARGEST_DEFINITION else None
-    except OSError:
+        if below is None:
+            return read_regular(path, _LARGEST_DEFINITION)
+        return read_confined(below, str(path.relative_to(below)), _LARGEST_DEFINITION)
+    except (OSError, PathNotAllowed):
         return None
 
 
@@ -73,6 +69,6 @@ def keep_logs(root: Path, paths: Iterable[Path], kept: Path, redactor: Redactor)
         if masked:
             try:
                 kept.mkdir(parents=True, exist_ok=True)
-                (kept / path.name).write_bytes(masked)
+                replace_file(kept / path.name, masked)
             except OSError:
                 return

@@ -1,8 +1,8 @@
 """Find the cause of a failed session, with an error code and a hint.
 
-The first row that matches counts, and an agent's own rows come before the common ones. Patterns are searched only in
-the error's text: an agent that works on a login page may print "not logged in" too. They are compiled only after a
-failure, because compiling all of them takes 2 ms.
+The first row that matches counts, an agent's own rows come before the common ones, and facts before text: a message may
+quote anything. Patterns are searched only in the error's text: an agent that works on a login page may print "not
+logged in" too. They are compiled only after a failure, because compiling all of them takes 2 ms.
 """
 
 from __future__ import annotations
@@ -57,19 +57,26 @@ class Cause(NamedTuple):
     """Case-insensitive; `^` is the start of a line."""
     refusal: bool = False
 
-    def fits(self, evidence: FailureEvidence) -> bool:
+    def fits_facts(self, evidence: FailureEvidence) -> bool:
         return (
             evidence.subtype in self.subtypes
             or evidence.kind in self.kinds
-            or evidence.http_status() in self.statuses
+            or evidence.status in self.statuses
             or (self.refusal and evidence.refused)
-            or bool(self.pattern and re.search(self.pattern, evidence.text, re.IGNORECASE | re.MULTILINE))
         )
+
+    def fits_text(self, text: str) -> bool:
+        return bool(self.pattern and re.search(self.pattern, text, re.IGNORECASE | re.MULTILINE))
 
 
 def find_cause(evidence: FailureEvidence, own: Iterable[Cause] = ()) -> Cause | None:
-    """Return the first row that matches; `own` are the agent's."""
-    return next((cause for cause in (*own, *COMMON_CAUSES) if cause.fits(evidence)), None)
+    """Return the first row that matches the facts, else a status in the text, else the text; `own` are the agent's."""
+    causes, status = (*own, *COMMON_CAUSES), evidence.http_status()
+    found = (
+        *(cause for cause in causes if cause.fits_facts(evidence)),
+        *(cause for cause in causes if status in cause.statuses),
+    )
+    return found[0] if found else next((cause for cause in causes if cause.fits_text(evidence.text)), None)
 
 
 COMMON_CAUSES = (

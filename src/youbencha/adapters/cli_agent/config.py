@@ -3,9 +3,9 @@
 To change the agent, users change only `agent.type`: so each agent has these options, and adds its own.
 """
 
+import errno
 import os
 import re
-import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar
@@ -23,7 +23,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from youbencha.adapters.cli_agent.kind import AgentKind
 from youbencha.errors import Problem
-from youbencha.files import PathNotAllowed, check_relative, confined
+from youbencha.files import PathNotAllowed, check_relative, read_confined
 from youbencha.spec.base import StrictModel
 from youbencha.text import nearest
 
@@ -193,8 +193,7 @@ class _PromptFile:
 
     def read(self, workspace: Path, config_dir: Path | None) -> str:
         self.check_name()
-        base = self._base(workspace, config_dir)
-        text = self._text(self._confined(base), config_dir)
+        text = self._text(self._base(workspace, config_dir), config_dir)
         if not text:
             raise self._wrong(f"{self._name} is empty")
         if len(text) > MAX_PROMPT_LENGTH:
@@ -207,29 +206,19 @@ class _PromptFile:
             return workspace
         return config_dir if os.path.lexists(config_dir / self._name) else workspace
 
-    def _text(self, path: Path, config_dir: Path | None) -> str:
+    def _text(self, base: Path, config_dir: Path | None) -> str:
         try:
-            if not stat.S_ISREG(path.stat().st_mode):
-                # Reading a pipe in an untrusted workspace would block forever.
-                raise self._wrong(f"{self._name} is not a regular file")
-            with path.open("rb") as file:
-                raw = file.read(_MOST_BYTES + 1)
-            if len(raw) > _MOST_BYTES:
-                raise self._wrong(f"{self._name} is longer than {MAX_PROMPT_LENGTH:,} characters")
-            return raw.decode()
+            return read_confined(base, self._name, _MOST_BYTES).decode()
+        except PathNotAllowed as error:
+            raise self._wrong(error.message, error.hint) from None
         except FileNotFoundError:
-            searched = str(path.parent) if config_dir is None else f"{config_dir}, then the repository"
+            searched = str((base / self._name).parent) if config_dir is None else f"{config_dir}, then the repository"
             raise self._wrong(f"{self._name} does not exist", f"searched: {searched}") from None
         except UnicodeDecodeError as error:
             raise self._wrong(f"{self._name} is not UTF-8 at byte {error.start}") from None
         except OSError as error:
-            raise self._wrong(f"{self._name} cannot be read: {error.strerror}") from None
-
-    def _confined(self, base: Path) -> Path:
-        try:
-            return confined(base, self._name)
-        except PathNotAllowed as error:
-            raise self._wrong(error.message, error.hint) from None
+            too_long = f"is longer than {MAX_PROMPT_LENGTH:,} characters"
+            raise self._wrong(f"{self._name} {too_long if error.errno == errno.EFBIG else error.strerror}") from None
 
     def check_name(self) -> None:
         try:

@@ -42,7 +42,7 @@ def normalize(
 ) -> YouBenchaLog:
     """Return the run's log (CR-3.1 to CR-3.11).
 
-    `reader` makes a new reader of the agent's events; `read_plain` reads plain text.
+    `reader` makes a new reader of the agent's events; `read_plain` reads plain text if that is all there is.
     """
     # A live run knows whether its output was truncated; otherwise the agent may have printed the marker itself.
     cut_at = truncation(result.output) if result.details.get("truncated", True) else None
@@ -51,7 +51,8 @@ def normalize(
         end = len(result.output) if cut_at is None else cut_at
         session = _read_stream(kind, reader, result.output, end, redactor) or read_plain(result.output)
     elif not session.facts.stream_seen:
-        session = _filled(session, read_plain(result.output))
+        # Only its answer: a number or a name in it is the model's claim, not a fact.
+        session = session._replace(messages=session.messages or plain_session(result.output).messages)
     facts, usage = session.facts, session.facts.usage
     configured = context.model or context.config.get("model")
     prompt = result.details.get("prompt") or context.config.get("prompt")
@@ -74,16 +75,6 @@ def normalize(
         errors=_errors(kind, result, cut=cut_at is not None),
         warnings=_warnings(kind, result, facts, cut=cut_at is not None),
         environment={"api_key_source": facts.key_source} if facts.key_source else {},
-    )
-
-
-def _filled(session: SessionRecord, plain: SessionRecord) -> SessionRecord:
-    """Fill unknown facts of a session with plain output from that output."""
-    unknown = [name for name in SessionFacts._fields if getattr(session.facts, name) is None]
-    return SessionRecord(
-        facts=session.facts._replace(**{name: getattr(plain.facts, name) for name in unknown}),
-        messages=session.messages or plain.messages,
-        tool_calls=session.tool_calls or plain.tool_calls,
     )
 
 

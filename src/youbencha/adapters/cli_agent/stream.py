@@ -77,7 +77,7 @@ class OutputReader:
     def line(self, line: bytes | str) -> None:
         record = decode_event(line)
         if isinstance(record, str):
-            self._skip(record)
+            self.on_other_line(record)
         else:
             self.read(record)
 
@@ -118,6 +118,15 @@ class OutputReader:
     def on_event(self, event: Event) -> None:
         """For subclasses that react to events."""
 
+    def on_other_line(self, text: str) -> None:
+        """Count and report a line that is not an event."""
+        self._malformed += 1
+        if self._malformed > MALFORMED_WARNINGS:
+            return
+        message = f"Skipped a line that is not an event of {self._kind.title}: {quoted(text)}"
+        self._malformed_example = self._malformed_example or message
+        self._emit(WarningRaised(code=self._kind.code(codes.MALFORMED_LINE), message=message))
+
     def _handle(self, event: Event) -> None:
         if self.recorder.is_repeated(event):
             return
@@ -149,14 +158,6 @@ class OutputReader:
         elif isinstance(event, SessionResult | RequestRetried):  # unfinished texts have ended, or start again
             self._drafts.clear()
         return (event,)
-
-    def _skip(self, text: str) -> None:
-        self._malformed += 1
-        if self._malformed > MALFORMED_WARNINGS:
-            return
-        message = f"Skipped a line that is not an event of {self._kind.title}: {quoted(text)}"
-        self._malformed_example = self._malformed_example or message
-        self._emit(WarningRaised(code=self._kind.code(codes.MALFORMED_LINE), message=message))
 
     def _emit(self, event: Event) -> None:
         if self._sink is not None:

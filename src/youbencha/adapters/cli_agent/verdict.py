@@ -35,6 +35,8 @@ _LINE_CHARACTERS = 300
 _SIGNAL_OF_EXIT = {129: "SIGHUP", 130: "SIGINT", 134: "SIGABRT", 137: "SIGKILL", 139: "SIGSEGV", 143: "SIGTERM"}
 """Shells, containers and some CLIs (SIGTERM: 143) report a signal by these exit codes."""
 
+_FAILED_CALL = frozenset({codes.AUTH_FAILED, codes.RATE_LIMIT, codes.REFUSED, codes.API_ERROR})
+
 _OPTION_OF_LIMIT = {"disk": "sandbox.disk", "memory": "sandbox.memory", "processes": "sandbox.pids"}
 
 
@@ -269,7 +271,9 @@ class _Explanation:
             return None
         evidence = FailureEvidence(text="\n".join(self._last_lines()))
         cause = find_cause(evidence, self._rules.causes)
-        return self._by_cause(cause, evidence) if cause else None
+        if cause is None or (cause.code in _FAILED_CALL and ending.facts.turns):
+            return None  # unknown, or the words of a model: its records have its calls, and none failed
+        return self._by_cause(cause, evidence)
 
     def _no_result(self) -> ErrorRecord | None:
         if not self._ending.good_exit:

@@ -111,6 +111,12 @@ def check_judge_agent(
     if not isinstance(adapter, ChecksConfig):
         return [*problems, *(unknown_key(key, sorted(OWN_KEYS)) for key in options)]
     top_level = {key: raw[key] for key in ("agent_name", "version") if raw.get(key) is not None}
+    name = {**inner, **top_level}.get("agent_name")
+    definition = (
+        _project_definition(AGENT_DIRECTORIES.get(kind, ""), name, config_dir) if isinstance(name, str) else None
+    )
+    if definition is not None and not definition.rpartition("---")[2].strip():
+        problems.append(Problem("agent_name", f"the definition of {name} has no instructions"))
     found = adapter.check_config({**inner, **options, **top_level, "prompt": "Judge."}, config_dir)
     return [*problems, *(_located(problem, inner, options) for problem in found)]
 

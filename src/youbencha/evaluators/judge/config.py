@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from pydantic import AliasChoices, BeforeValidator, Field, ValidationError, fiel
 
 from youbencha.errors import Problem
 from youbencha.evaluators.judge.answer import normalized_name
-from youbencha.files import PathNotAllowed, confined
+from youbencha.files import PathNotAllowed, read_confined
 from youbencha.spec import StrictModel, problems_of
 from youbencha.spec.base import Line, Milliseconds
 
@@ -221,11 +220,7 @@ def read_guidance(raw: Mapping[str, Any], config_dir: Path) -> str:
 
 def _read(key: str, name: str, base: Path) -> str:
     try:
-        path = confined(base, name)
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise _bad(key, f"{name} is not a regular file")  # reading a pipe could block forever
-        with path.open("rb") as file:
-            text = file.read(4 * _MAX_GUIDANCE_CHARS + 1).decode("utf-8-sig").strip()
+        text = read_confined(base, name, 4 * _MAX_GUIDANCE_CHARS).decode("utf-8-sig").strip()
     except PathNotAllowed as error:
         raise _bad(key, error.message, error.hint) from None
     except FileNotFoundError:
@@ -233,7 +228,7 @@ def _read(key: str, name: str, base: Path) -> str:
     except UnicodeDecodeError:
         raise _bad(key, f"{name} is not UTF-8 text") from None
     except OSError as error:
-        raise _bad(key, f"{name} cannot be read: {error.strerror}") from None
+        raise _bad(key, f"{name} {error.strerror}") from None
     if not text:
         raise _bad(key, f"{name} is empty")
     if len(text) > _MAX_GUIDANCE_CHARS:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult, get_adapter, needs_model
+from youbencha.adapters.cli_agent.environment import fresh_home_for
 from youbencha.errors import ConfigError, Problem, YouBenchaError
 from youbencha.evaluators.base import (
     EvaluationContext,
@@ -41,11 +42,10 @@ from youbencha.evaluators.judge.agent import (
 from youbencha.evaluators.judge.answer import JudgeAnswer, find_answer
 from youbencha.evaluators.judge.config import Assertion
 from youbencha.evaluators.judge.materials import Brief, Materials, judge_prompt, prepare_materials, task_of
-from youbencha.events import WarningRaised
 from youbencha.files import LOG_FILE
 from youbencha.log.model import YouBenchaLog
 from youbencha.log.results import Artifact, EvaluationResult
-from youbencha.sandbox.local import HOST
+from youbencha.sandbox.local import HOST, open_local_sandbox
 from youbencha.workspace.trees import remove_tree
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class AgenticJudge:
             raise ConfigError("EVALUATOR_CONFIG_INVALID", f"The configuration of {context.name}", checked.problems)
         if not checked.judge.judge_failed_runs and (reason := _reason_to_skip(context)):
             return evaluation_result(context, started, "skipped", reason)
-        adapters = self._adapters or partial(get_adapter, env=context.harness_env or None)
+        adapters = self._adapters or partial(get_adapter, env=context.harness_env)
         return await collect_votes(context, checked, adapters, started)
 
     def _checked(self, config: Mapping[str, Any], config_dir: Path, agent_type: str | None) -> Checked:
@@ -237,10 +237,6 @@ async def cast_vote(context: EvaluationContext, task: JudgeTask, number: int, do
         if answer is not None and not answer.faults:
             return Vote(answer=answer, log=attempt.log)
         unusable = _NOTHING if answer is None else "; ".join(f"{name}: {why}" for name, why in answer.faults.items())
-        if not again and context.on_event is not None:
-            context.on_event(
-                WarningRaised(code="JUDGE_ASKED_AGAIN", message=f"{context.name} is asked again: {unusable}")
-            )
     raise YouBenchaError(
         "JUDGE_NO_VERDICT",
         f"The judge ({task.judge_agent.type}) gave no usable verdict in two attempts: {unusable}.",
@@ -267,7 +263,9 @@ async def _attempt(context: EvaluationContext, task: JudgeTask, name: str, unusa
             task=task_of(context),
             size=_size(context),
         )
-        async with _sandbox(context, task, materials) as opened:
+        async with _sandbox(
+            context, task, materials, may_need_home=bool(judge_agent.agent_name and not definition)
+        ) as opened:
             prompt = judge_prompt(brief, unusable)
             # The task in the prompt may contain a key.
             (artifacts / PROMPT).write_text(context.redactor.with_env(task.env).text(prompt), encoding="utf-8")
@@ -296,16 +294,20 @@ async def _attempt(context: EvaluationContext, task: JudgeTask, name: str, unusa
 
 @asynccontextmanager
 async def _sandbox(
-    context: EvaluationContext, task: JudgeTask, materials: Materials
+    context: EvaluationContext, task: JudgeTask, materials: Materials, *, may_need_home: bool
 ) -> AsyncIterator[EvaluatorSandbox]:
     """A sandbox like the agent's: a judge has tools, and reads what an untrusted agent wrote.
 
-    A judge that cannot use the gateway would reach no model in it, and runs on the host.
+    A judge that cannot use the gateway would reach no model in it, and runs on the host; there, it gets the user's home
+    only if it may need a login or a definition in it.
     """
     agent_type = context.agent.type if context.agent else None
     access = context.gateway if uses_gateway(task.judge_agent, agent_type, task.env) else None
     if context.open_sandbox is None or access is None:
-        yield EvaluatorSandbox(HOST, access)
+        env = {"harness_env": context.harness_env, "agent_env": task.env}
+        fresh = fresh_home_for(task.judge_agent.adapter, "auto", **env, behind_gateway=access is not None)
+        local = open_local_sandbox(scratch=materials.tree.parent) if fresh and not may_need_home else HOST
+        yield EvaluatorSandbox(local, access)
         return
     async with context.open_sandbox(materials.tree, access) as opened:
         for path in materials.outside_tree(history=context.directory / ".git" / "objects"):

@@ -1,4 +1,4 @@
-"""Prepare what a judge sees: a copy of the tree, the patch, the task and the expected tree, and the prompt.
+"""Prepare what a judge sees: a copy of the tree, the patch, the log, the task and the expected tree, and the prompt.
 
 The tree was written by the agent under test, so nothing in it may instruct the judge. Files that coding agents take
 instructions or settings from (CLAUDE.md, AGENTS.md, `.claude/` …) are evidence too, so they are not removed: in the
@@ -18,6 +18,7 @@ from pathlib import Path
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import CheckCancelled, EvaluationContext, printable
 from youbencha.evaluators.judge.config import Assertion
+from youbencha.files import open_untrusted
 from youbencha.workspace.trees import CANNOT_BE_HERE, FileCopies, copy_tree
 
 SUFFIX = ".judged"
@@ -39,6 +40,12 @@ _HISTORY = ("HEAD", "ORIG_HEAD", "index", "packed-refs", "refs", "logs", "shallo
 _GIT_CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n"
 _PLACEHOLDERS = ("{{ASSERTIONS}}", "{{CRITERIA}}")
 _LONGEST_TASK = 10_000
+_OF_THE_LOG = {
+    "messages": {"__all__": {"role", "content"}},
+    "tool_calls": {"__all__": {"name", "arguments", "result", "is_error"}},
+    "errors": {"__all__": {"message"}},
+}
+"""What the agent said and did, without times and ids, which differ from run to run: a judge can be replayed."""
 _MOST_NAMES = 20
 
 
@@ -49,12 +56,13 @@ class Materials:
     patch: Path | None
     expected: Path | None
     task: Path | None
+    log: Path | None
     renamed: tuple[str, ...]
     """Files of the tree that have another name in the copy."""
 
     def outside_tree(self, history: Path) -> list[Path]:
         """The files that a judge needs besides the tree. `history` has the objects that the copy's git refers to."""
-        paths = [path for path in (self.patch, self.expected, self.task) if path is not None]
+        paths = [path for path in (self.patch, self.expected, self.task, self.log) if path is not None]
         return [*paths, history] if history.is_dir() and not history.is_symlink() else paths
 
 
@@ -68,6 +76,7 @@ def prepare_materials(context: EvaluationContext, directory: Path, check_cancell
         patch=_patch(context, materials / "changes.patch"),
         expected=_expected(context, materials / "expected", check_cancelled),
         task=_write_task(context, materials / "task.md"),
+        log=_write_log(context, materials / "agent-log.json"),
         renamed=tuple(renamed),
     )
 
@@ -89,10 +98,19 @@ def _write_task(context: EvaluationContext, path: Path) -> Path | None:
     return path
 
 
+def _write_log(context: EvaluationContext, path: Path) -> Path | None:
+    if context.log is None:
+        return None
+    path.write_text(json.dumps(context.log.model_dump(include=_OF_THE_LOG), indent=1), encoding="utf-8")
+    return path
+
+
 def _patch(context: EvaluationContext, path: Path) -> Path | None:
     if context.changes is None:
         return None
-    shutil.copyfile(context.changes.patch_file, path)
+    patch = context.changes.patch_file
+    with open_untrusted(patch.parent, patch.name) as source, path.open("xb") as copy:
+        shutil.copyfileobj(source, copy)
     return path
 
 
@@ -144,7 +162,8 @@ def _copy_history(git: Path, copy: Path, files: FileCopies) -> None:
         target = copy / file.relative_to(git)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            files.copy(os.fspath(file), os.fspath(target), file.lstat())
+            with open_untrusted(git, str(file.relative_to(git))) as source:
+                files.copy(source, os.fspath(target))
         except OSError as error:
             if error.errno not in CANNOT_BE_HERE:
                 raise
@@ -216,6 +235,8 @@ def _listed(brief: Brief) -> str:
     if materials.patch is not None:
         size = f" ({brief.size})" if brief.size else ""
         lines.append(f"- {materials.patch}: everything that the agent changed{size}, as a patch.")
+    if materials.log is not None:
+        lines.append(f"- {materials.log}: what the agent said (`messages`, the last one last) and did (`tool_calls`).")
     if materials.expected is not None:
         lines.append(f"- {materials.expected}: the repository as it was expected to be. Other ways may be as good.")
     if materials.renamed:

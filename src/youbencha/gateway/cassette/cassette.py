@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,13 +19,15 @@ from youbencha.gateway.cassette.matching import (
     numbered,
 )
 from youbencha.gateway.cassette.placeholders import NO_PLACES, PlaceholderWriter, Places, fill, forms_of, texts_of
-from youbencha.gateway.cassette.recording import RecordedAnswer, record_answer, replay_answer
+from youbencha.gateway.cassette.recording import RecordedAnswer, is_failure, record_answer, replay_answer, successes
 from youbencha.gateway.cassette.store import AnswersByTrial, CassetteStore, Recording
 from youbencha.gateway.cassette.volatile import Clock, around
 from youbencha.json_lines import dumps
 from youbencha.process import Redactor
 from youbencha.spec.gateway import CassetteMode, CassetteTiming
+from youbencha.text import one_line
 
+_ENDED_TASK = re.compile(r"<task-notification>\\n<task-id>([^<]+)<")
 _MAX_DAYS_TRIED = 5
 """The latest days on which a cassette was recorded."""
 
@@ -33,7 +36,8 @@ class Cassette:
     """A directory of recordings.
 
     Mode `record` records every answer and replaces earlier recordings of the same request. `replay` answers from
-    recordings only. `auto` does so too, and records the answers to all other requests.
+    recordings only, failures of the provider included. `auto` does so too, except for failures, and records the answers
+    to all other requests.
     """
 
     def __init__(
@@ -52,10 +56,10 @@ class Cassette:
         if mode != "replay":
             self.store.create()
         found = {} if mode == "record" else self.store.check()
-        self._files = {fingerprint: each.file for fingerprint, each in found.items()}
+        self.files = {fingerprint: file for fingerprint, (file, _) in found.items()}
         self._today = today
-        self._recorded_on = sorted({each.day for each in found.values() if each.day is not None}, reverse=True)
-        if mode == "replay" and not self._files:
+        self._recorded_on = sorted({day for _, day in found.values() if day is not None}, reverse=True)
+        if mode == "replay" and not self.files:
             raise _nothing_recorded(directory)
         self._sessions_at: dict[str, int] = {}
         self._recorded_here: dict[str, AnswersByTrial] = {}
@@ -77,7 +81,7 @@ class Cassette:
                 yield today | around(day)
 
     def answers(self, fingerprint: str) -> AnswersByTrial:
-        file = self._files.get(fingerprint)
+        file = self.files.get(fingerprint)
         return self.store.read(file).trials if file else []
 
     def next_trial(self, fingerprint: str) -> int:
@@ -90,12 +94,12 @@ class Cassette:
         """Write the answers that a session has received to a request so far. `answers` may grow."""
         fingerprint = canonical.fingerprint
         if fingerprint not in self._recorded_here:  # empty in mode `record`
-            self._recorded_here[fingerprint] = self.answers(fingerprint)
+            self._recorded_here[fingerprint] = list(filter(None, map(successes, self.answers(fingerprint))))
         trials = self._recorded_here[fingerprint]
         if not any(each is answers for each in trials):
             trials.append(answers)
-        self._files[fingerprint] = self.store.write(request, canonical, _distinct(trials, self.today()), self._today())
-        self.recorded += 1
+        self.files[fingerprint] = self.store.write(request, canonical, _distinct(trials, self.today()), self._today())
+        self.recorded += not is_failure(answers[-1])
 
 
 class CassetteSession:
@@ -103,8 +107,8 @@ class CassetteSession:
 
     def __init__(self, cassette: Cassette, places: Places) -> None:
         self.recorded = 0
-        self.left_out = 0
-        """The number of answers that were not recorded: transient failures and incomplete answers."""
+        self.write_error: str | None = None
+        """Why the cassette could not be written, if so."""
         self._cassette = cassette
         self._forms, self._texts = forms_of(places), texts_of(places)
         self._matcher = RequestMatcher(self._forms, cassette.redactor)
@@ -119,7 +123,8 @@ class CassetteSession:
     def find(self, request: ModelRequest) -> ReplayedAnswer | None:
         """Return the recorded answer. The same request again gets the next one, and then the last one repeatedly.
 
-        None if nothing was recorded for it, and always while recording. Raises YouBenchaError if a file is invalid.
+        None if nothing was recorded for it, or only that there was no answer, and always while recording. Raises
+        YouBenchaError if a file is invalid.
         """
         if self._cassette.mode == "record":
             return None
@@ -132,25 +137,42 @@ class CassetteSession:
         return None
 
     def keep(
-        self, request: ModelRequest, status: int, headers: Mapping[str, str], chunks: Sequence[tuple[float, bytes]]
+        self,
+        request: ModelRequest,
+        status: int,
+        headers: Mapping[str, str],
+        chunks: Sequence[tuple[float, bytes]],
+        *,
+        failed: str | None = None,
+        lost: str | None = None,
     ) -> None:
         """Record an upstream's answer, each chunk with its milliseconds since the request.
 
-        Rate limits, failures, wrong keys and incomplete answers are not recorded. Raises YouBenchaError if it cannot be
-        written.
+        `failed`: how the provider failed, if it did. `lost`: why there is no answer, if so. An answer replaces refusals
+        before it, so that a replay need not wait and try again; but after a failure within an answer, an agent may have
+        done something else as well. Raises YouBenchaError if it cannot be written.
         """
         if self._cassette.mode == "replay":
             return
         canonical = self._matcher.canonical(request, self._cassette.today())
         writer = PlaceholderWriter(self._forms, canonical.names)
-        answer = record_answer(status, headers, chunks, writer, self._cassette.redactor)
+        answer = None if lost else record_answer(status, headers, chunks, writer, self._cassette.redactor, failed)
         if answer is None:
-            self.left_out += 1
-            return
+            lost = self._cassette.redactor.text(one_line(lost or "the answer is too large, or in an unknown encoding"))
+            answer = {"status": 502, "headers": {}, "ms": 0, "lost": lost, "text": ""}
+        elif len(set(_ENDED_TASK.findall(dumps(canonical.body)))) > 1:
+            answer["doubt"] = "background tasks have ended, and may do so in another order"
         answers = self._recorded.setdefault(canonical.fingerprint, [])
+        if not is_failure(answer):
+            answers[:] = [each for each in answers if not (is_failure(each) and each["status"] >= 400)]
         answers.append(answer)
         self._cassette.keep(request, canonical, answers)
-        self.recorded += 1
+        self.recorded += not is_failure(answer)
+
+    def doubts(self) -> str | None:
+        """Say why a replay of this session may fail; None if it should not."""
+        found = ((file, self._recorded[key]) for key, file in self._cassette.files.items() if key in self._recorded)
+        return self.write_error or _doubts(found)
 
     def mismatch(self, request: ModelRequest) -> Mismatch:
         """Return what differs from the nearest request that was recorded."""
@@ -159,15 +181,19 @@ class CassetteSession:
         *_, days = self._cassette.possible_days()
         return mismatch(request, self._matcher.canonical(request, days).body, self._cassette.store)
 
-    def _replay(self, canonical: CanonicalRequest, trials: AnswersByTrial) -> ReplayedAnswer:
+    def _replay(self, canonical: CanonicalRequest, trials: AnswersByTrial) -> ReplayedAnswer | None:
         fingerprint = canonical.fingerprint
         answers = trials[self._trial_of(fingerprint) % len(trials)]
+        if self.mode == "auto":
+            answers = successes(answers)
         number = self._asked.get(fingerprint, 0)
         self._asked[fingerprint] = number + 1
+        answer = answers[min(number, len(answers) - 1)] if answers else None
+        if answer is None or "lost" in answer:
+            return None
         try:
-            answer = answers[min(number, len(answers) - 1)]
             return replay_answer(answer, fill({**self._texts, **canonical.names}), self._cassette.timing)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, ValueError) as error:
             where = f"exchange {fingerprint[:12]} of {self._cassette.directory}"
             raise YouBenchaError("CASSETTE_BROKEN", f"An answer in {where} is broken: {error}") from error
 
@@ -184,6 +210,12 @@ def _nothing_recorded(directory: Path) -> YouBenchaError:
         f"There is nothing to replay: {directory} {what}",
         hint="Record it first with `--record DIR`, or check the name of the directory.",
     )
+
+
+def _doubts(found: Iterable[tuple[Path, list[RecordedAnswer]]]) -> str | None:
+    """Return the reasons, each with the file of a request that it is true of."""
+    reasons = {str(answers[-1].get("lost") or answers[-1].get("doubt") or ""): file.name for file, answers in found}
+    return one_line("; ".join(f"{reason} ({name})" for reason, name in reasons.items() if reason)) or None
 
 
 def _distinct(trials: AnswersByTrial, days: frozenset[date]) -> AnswersByTrial:
@@ -211,6 +243,8 @@ class Contents(NamedTuple):
     apis: tuple[str, ...]
     outdated: int
     """Recordings in an older format, which no request matches."""
+    doubts: str | None
+    """Why a replay may fail."""
 
 
 def contents_of(directory: Path) -> Contents:
@@ -222,6 +256,7 @@ def contents_of(directory: Path) -> Contents:
         models=tuple(sorted({model for each in recordings if (model := _model(each))})),
         apis=tuple(sorted({each.wire for each in recordings if each.wire})),
         outdated=sum(each.outdated for each in recordings),
+        doubts=_doubts((each.file, trial) for each in recordings for trial in each.trials),
     )
 
 

@@ -50,6 +50,8 @@ class ReplayedAnswer(NamedTuple):
     headers: Mapping[str, str]
     chunks: Sequence[tuple[float, bytes]]
     """Milliseconds to wait after the previous chunk, and what to send then."""
+    failed: str | None = None
+    """How the provider failed, if it did."""
 
 
 class Mismatch(NamedTuple):

@@ -39,7 +39,8 @@ def mismatch(request: ModelRequest, body: Any, store: CassetteStore) -> Mismatch
         summary = f"nothing is recorded for {request.method} {request.path}; {_what_is_recorded(recorded)}"
         return Mismatch(summary, summary)
     near, other = _nearest(body, _likely(body, here), store)
-    summary = "; ".join(_differences(body, other)) or "it differs only in what is not recorded"
+    same = f"it was recorded without an answer: {near.trials[0][-1].get('lost', 'unknown')}"
+    summary = "; ".join(_differences(body, other)) or same
     head = [f"{request.method} {request.path}: {summary}", f"The nearest recorded request is {near.file.name}."]
     head += [_OUTDATED] if near.outdated else []
     return Mismatch(summary, "\n".join([*head, "", *diff(lines_of(other), lines_of(body))]))
@@ -162,6 +163,7 @@ def _at(body: Any, key: str) -> Any:
 
 _WIDEST = 200
 _MOST_LINES = 120
+_COMPARED = 2000  # lines; the time that difflib takes may grow with their square
 _CONTEXT = 3
 _SHORT = 80
 _LEAD = 30
@@ -175,7 +177,7 @@ def diff(recorded: list[str], now: list[str]) -> list[str]:
     """Return a unified diff. Equal lines at the start and the end are not compared."""
     start, end = equal_ends(recorded, now)
     skipped = max(0, start - _CONTEXT)
-    before, after = (lines[skipped : len(lines) - max(0, end - _CONTEXT)] for lines in (recorded, now))
+    before, after = (lines[skipped : len(lines) - max(0, end - _CONTEXT)][:_COMPARED] for lines in (recorded, now))
     found = list(difflib.unified_diff(before, after, "recorded", "now", lineterm="", n=_CONTEXT))
     shown = found[:_MOST_LINES]
     for at, (one, other) in enumerate(pairwise(shown)):

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
+
+from pydantic import BaseModel, Field
 
 from youbencha.gateway.api import lower_names
 from youbencha.gateway.cassette.matching import ReplayedAnswer
@@ -16,7 +19,7 @@ from youbencha.process import Redactor
 from youbencha.spec.gateway import CassetteTiming
 
 RecordedAnswer = dict[str, Any]
-"""An answer in the format of the cassette."""
+"""An answer in the format of the cassette: `AnswerFormat`."""
 
 Chunks = Sequence[tuple[float, bytes]]
 """Pieces of an answer, each with its milliseconds since the request."""
@@ -24,10 +27,35 @@ Chunks = Sequence[tuple[float, bytes]]
 Change = Callable[[str, bool], str]
 """Changes a text; the second argument is whether the text is itself JSON."""
 
-_HEADERS = ("content-type", "x-should-retry")
+HeaderName = Literal["content-type", "x-should-retry"]
 """The only headers that are recorded; the others depend on the time or the account."""
 
-_TRANSIENT = frozenset({401, 402, 403, 408, 429})
+_HEADER_VALUE = r"^[\x20-\x7e]{1,200}$"
+
+CUT = "upstream_gone"
+"""The failure of an answer whose connection was closed before its end."""
+
+Ms = Annotated[int, Field(strict=True, ge=0, le=7_200_000)]
+
+
+class EventFormat(BaseModel):
+    ms: Ms
+    data: Any
+    event: str | None = None
+
+
+class AnswerFormat(BaseModel):
+    """An answer in a file. In JSON, it has any value as `json`."""
+
+    status: Annotated[int, Field(strict=True, ge=200, le=599)]
+    headers: dict[HeaderName, Annotated[str, Field(pattern=_HEADER_VALUE)]]
+    ms: Ms
+    failed: Annotated[str, Field(pattern=r"^[\w.-]{1,64}$")] = "no"
+    lost: Annotated[str, Field(max_length=1000)] = "no"
+    events: list[EventFormat] = []
+    text: str = ""
+    base64: str = ""
+
 
 _JSON_TEXTS = frozenset({"arguments", "partial_json"})
 """Keys whose texts are themselves JSON."""
@@ -42,38 +70,44 @@ class RecordedEvent(NamedTuple):
 
 
 def record_answer(
-    status: int, headers: Mapping[str, str], chunks: Chunks, writer: PlaceholderWriter, redactor: Redactor
+    status: int,
+    headers: Mapping[str, str],
+    chunks: Chunks,
+    writer: PlaceholderWriter,
+    redactor: Redactor,
+    failed: str | None = None,
 ) -> RecordedAnswer | None:
-    """Return the recording, or None for a transient failure or an incomplete answer."""
+    """Return the recording; None if the body cannot be decoded, or is too large. `failed`: how the provider failed."""
     lower = lower_names(headers)
-    decoded = _decoded(chunks, lower.get("content-encoding", ""))
-    if not is_recordable(status) or decoded is None:
-        return None
-    content = _content(status, lower.get("content-type", ""), decoded, writer, redactor)
+    decoded = _decoded(chunks, lower.get("content-encoding", ""), is_cut=failed == CUT)
+    content = None if decoded is None else _content(lower.get("content-type", ""), decoded, writer, redactor)
     if content is None:
         return None
-    kept = {name: lower[name] for name in _HEADERS if name in lower}
-    return {"status": status, "headers": kept, "ms": round(chunks[-1][0]) if chunks else 0, **content}
+    kept = {name: lower[name] for name in get_args(HeaderName) if re.fullmatch(_HEADER_VALUE, lower.get(name, ""))}
+    end = {"failed": failed} if failed else {}
+    return {"status": status, "headers": kept, "ms": round(chunks[-1][0]) if chunks else 0, **end, **content}
 
 
-def is_recordable(status: int) -> bool:
-    """Whether a status is worth recording: not a rate limit, a server error, or a wrong key."""
-    return 200 <= status < 300 or (400 <= status < 500 and status not in _TRANSIENT)
+def is_failure(recorded: RecordedAnswer) -> bool:
+    """Whether the provider failed (a rate limit, an overload, a cut connection), or the answer is lost."""
+    return "failed" in recorded or "lost" in recorded
 
 
-def _decoded(chunks: Chunks, content_encoding: str) -> Chunks | None:
-    """Decode a body; None if that fails, or if it is incomplete."""
+def successes(answers: Sequence[RecordedAnswer]) -> list[RecordedAnswer]:
+    return [each for each in answers if not is_failure(each)]
+
+
+def _decoded(chunks: Chunks, content_encoding: str, *, is_cut: bool) -> Chunks | None:
+    """Decode a body; None if that fails."""
     encoding = encoding_of(content_encoding)
     if encoding is None or encoding == "identity":
         return None if encoding is None else chunks
     decoder = Decoder(encoding)
     decoded = [(ms, b"".join(decoder.feed(data))) for ms, data in chunks]
-    return decoded if decoder.complete else None
+    return decoded if decoder.complete or is_cut else None
 
 
-def _content(
-    status: int, content_type: str, chunks: Chunks, writer: PlaceholderWriter, redactor: Redactor
-) -> dict[str, Any] | None:
+def _content(content_type: str, chunks: Chunks, writer: PlaceholderWriter, redactor: Redactor) -> dict[str, Any] | None:
     raw = b"".join(data for _, data in chunks)
     if content_type.startswith("text/event-stream"):
         return _stream(chunks, writer, redactor, raw.decode("utf-8", "replace"))
@@ -82,8 +116,7 @@ def _content(
         try:
             return {"json": _changed(loads(raw), _cleaner(writer, redactor))}
         except ValueError:
-            if status < 300:
-                return None  # cut off
+            pass  # cut off
     try:
         return {"text": _cleaner(writer, redactor)(raw.decode(), False)}
     except UnicodeDecodeError:
@@ -92,7 +125,7 @@ def _content(
 
 def _stream(chunks: Chunks, writer: PlaceholderWriter, redactor: Redactor, raw: str) -> dict[str, Any] | None:
     events = _events_in(chunks)
-    if events is None or not is_complete([event.data for event in events]):
+    if events is None:
         return None
     _clean_events(events, writer, redactor, raw)
     return {"events": [{"ms": round(event.ms), **_named(event), "data": event.data} for event in events]}
@@ -169,11 +202,11 @@ def _changed(value: Any, change: Change, *, is_json: bool = False) -> Any:
 
 
 def replay_answer(recorded: RecordedAnswer, fill: Change, timing: CassetteTiming) -> ReplayedAnswer:
-    """Return a recorded answer for the current run. Raises KeyError, TypeError or ValueError if it is invalid."""
+    """Return a recorded answer for the current run. Raises KeyError or ValueError if it has no valid content."""
     chunks = list(_chunks(recorded, fill))
     if timing == "instant":
         chunks = [(0.0, b"".join(data for _, data in chunks))]
-    return ReplayedAnswer(int(recorded["status"]), dict(recorded["headers"]), _as_delays(chunks))
+    return ReplayedAnswer(recorded["status"], recorded["headers"], _as_delays(chunks), recorded.get("failed"))
 
 
 def _chunks(recorded: RecordedAnswer, fill: Change) -> Iterator[tuple[float, bytes]]:
@@ -198,30 +231,6 @@ def _event_bytes(name: Any, data: Any) -> bytes:
 def _as_delays(chunks: Chunks) -> list[tuple[float, bytes]]:
     befores = [0.0, *(ms for ms, _ in chunks)]
     return [(max(0.0, ms - before), data) for before, (ms, data) in zip(befores, chunks, strict=False)]
-
-
-# A stream that was cut off does not show what the model would have answered.
-
-_LAST = frozenset({"message_stop", "response.completed", "response.incomplete"})
-_BEGUN = ("message_", "content_block_", "response.")
-_FAILED = frozenset({"error", "response.failed"})
-
-
-def is_complete(events: Sequence[Any]) -> bool:
-    objects = _objects(list(events))
-    kinds = [str(each.get("type", "")) for each in objects]
-    if any(kind in _FAILED for kind in kinds) or any("error" in each and each["error"] for each in objects):
-        return False
-    if any(kind.startswith(_BEGUN) for kind in kinds):
-        return any(kind in _LAST for kind in kinds)
-    if any("choices" in each or "candidates" in each for each in objects):
-        return "[DONE]" in events or any(map(_finished, objects))
-    return bool(events)
-
-
-def _finished(chunk: dict[str, Any]) -> bool:
-    choices = [*(chunk.get("choices") or ()), *(chunk.get("candidates") or ())]
-    return any(each.get("finish_reason") or each.get("finishReason") for each in choices if isinstance(each, dict))
 
 
 # A stream sends texts in pieces, over many events. Each of the four APIs has its own fields for them; the event itself

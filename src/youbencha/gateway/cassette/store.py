@@ -8,25 +8,41 @@ file, named by its content; so the size of a cassette grows with the conversatio
 
 from __future__ import annotations
 
+import errno
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import date
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import BaseModel, Field, ValidationError
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import replace_file
+from youbencha.files import read_untrusted, replace_file
 from youbencha.gateway.api import WireName
 from youbencha.gateway.cassette.matching import MESSAGES, CanonicalRequest, ModelRequest
-from youbencha.gateway.cassette.recording import RecordedAnswer
+from youbencha.gateway.cassette.recording import AnswerFormat, RecordedAnswer
 from youbencha.json_lines import canonical, dumps, loads
+from youbencha.text import one_line, visible
 
-VERSION = 2
+VERSION = 3
 """Increase it when the format of the files or the comparison of requests changes."""
 
 _REQUEST_HEADERS = ("anthropic-version", "anthropic-beta", "openai-beta")
 _SHOWN = 5
+
+# A cassette may come from a stranger, so everything that is read of it is bounded.
+MAX_FILES = 10_000
+MAX_FILE_BYTES = 64 * 1024 * 1024
+MAX_BYTES = 256 * 1024 * 1024
+"""Of all exchanges; also of all parts of a request, each counted as often as it is referred to."""
+
+_REFERENCE_BYTES = 10_000
+"""What a reference to a part costs at least, because each of them takes time."""
+
+_MAX_DEPTH = 100
+_PART_NAME = re.compile(r"[0-9a-f]{12}")
 
 AnswersByTrial = list[list[RecordedAnswer]]
 """The answers of each trial, in order."""
@@ -48,9 +64,19 @@ class Recording(NamedTuple):
     """Written in an older format, with other fingerprints."""
 
 
-class FoundRecording(NamedTuple):
-    file: Path
-    day: date | None
+class _RequestFormat(BaseModel):
+    method: str
+    path: str
+    wire: WireName | None = None
+    body: Any
+
+
+class _Format(BaseModel):
+    version: int
+    fingerprint: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    day: Annotated[date, Field(ge=date(2000, 1, 1), le=date(2999, 1, 1))] | None = None
+    request: _RequestFormat
+    takes: Annotated[list[Annotated[list[AnswerFormat], Field(min_length=1)]], Field(min_length=1)]
 
 
 class CassetteStore:
@@ -62,20 +88,26 @@ class CassetteStore:
         self._written: set[str] = set()
 
     def create(self) -> None:
-        try:
-            self._exchanges.mkdir(parents=True, exist_ok=True)
-            self._parts.mkdir(exist_ok=True)
-        except OSError as error:
-            raise _not_writable(self.directory, error) from error
+        for directory in (self._exchanges, self._parts):
+            if directory.is_symlink():
+                raise _broken(f"{visible(str(directory))} is a link", _OF_A_STRANGER)
+            try:
+                directory.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise _not_writable(self.directory, error) from error
 
-    def check(self) -> dict[str, FoundRecording]:
-        """Return the recording of each fingerprint. Raises YouBenchaError with all files that cannot be read."""
+    def check(self) -> dict[str, tuple[Path, date | None]]:
+        """Return the file and the day of each fingerprint. Raises YouBenchaError with all files that cannot be read."""
         broken = []
         found = {}
-        for file in self.files():
+        files = self.files()
+        if len(files) > MAX_FILES or sum(file.lstat().st_size for file in files) > MAX_BYTES:
+            limits = f"{MAX_FILES:,} exchanges or {MAX_BYTES:,} bytes"
+            raise _broken(f"{visible(str(self._exchanges))} has more than {limits}", _OF_A_STRANGER)
+        for file in files:
             try:
                 recording = self.read(file)
-                found[recording.fingerprint] = FoundRecording(file, recording.day)
+                found[recording.fingerprint] = file, recording.day
             except YouBenchaError as error:
                 broken.append(error.message)
         if broken:
@@ -87,34 +119,55 @@ class CassetteStore:
         return sorted(self._exchanges.glob("[!.]*.json"))
 
     def read(self, file: Path) -> Recording:
+        name = visible(str(file))
         try:
-            value = _parsed(file)
-            if value["version"] > VERSION:
-                raise _broken(f"{file} was written by a newer youBencha", "Update youBencha.")
-            request, trials = value["request"], value["takes"]
-            day = date.fromisoformat(value["day"]) if "day" in value else None
-            recording = Recording(
-                file,
-                str(value["fingerprint"]),
-                request["method"],
-                request["path"],
-                request.get("wire"),
-                request["body"],
-                trials,
-                day,
-                value["version"] < VERSION,
-            )
-            if not all(isinstance(answer["status"], int) for trial in trials for answer in trial) or not trials[0]:
-                raise TypeError("an answer has no status")
+            value = self._read("exchanges", file.name)[0]
         except OSError as error:
-            raise _broken(f"{file} cannot be read: {error.strerror or error}") from error
-        except (KeyError, TypeError, IndexError, ValueError) as error:
-            raise _broken(f"{file} is not a recording of youBencha: {error}") from error
-        return recording
+            raise _broken(f"{name} {error.strerror or error}", _OF_A_STRANGER) from error
+        except ValueError as error:
+            raise _broken(f"{name} is not JSON: {error}") from error
+        if isinstance(value, dict) and isinstance(value.get("version"), int) and value["version"] > VERSION:
+            raise _broken(f"{name} was written by a newer youBencha", "Update youBencha.")
+        try:
+            found = _Format.model_validate(value)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = one_line(".".join(map(str, first["loc"])))
+            raise _broken(f"{name} is not a recording of youBencha: {where}: {first['msg']}") from error
+        asked, is_old = found.request, found.version < VERSION
+        wire, body, trials = asked.wire, asked.body, value["takes"]
+        return Recording(file, found.fingerprint, asked.method, asked.path, wire, body, trials, found.day, is_old)
 
     def whole_body(self, recording: Recording) -> Any:
         """Return the request's body. A missing part becomes a note, because the body is only used for diffs."""
-        return join_body(recording.body, self._part)
+        left = MAX_BYTES
+
+        def part(name: object) -> Any:
+            nonlocal left
+            if not isinstance(name, str) or not _PART_NAME.fullmatch(name):
+                return "(not the name of a part)"
+            try:
+                value, size = self._read("parts", f"{name}.json") if left > 0 else ("(too many parts)", 0)
+            except (OSError, ValueError):
+                return f"(parts/{name}.json is missing or broken)"
+            left -= max(size, _REFERENCE_BYTES)
+            return value
+
+        return join_body(recording.body, part)
+
+    def _read(self, directory: str, name: str) -> tuple[Any, int]:
+        """Read a file of the cassette, which a stranger may have made. Raises OSError, or ValueError for its content.
+
+        Also returns its size.
+        """
+        data = read_untrusted(self.directory, f"{directory}/{name}", MAX_FILE_BYTES)
+        value = loads(data)
+        level = [value]
+        for _ in range(_MAX_DEPTH):
+            level = [inner for each in level for inner in _inside(each)]
+        if level:
+            raise ValueError(f"nested more than {_MAX_DEPTH} levels deep")
+        return value, len(data)
 
     def write(self, request: ModelRequest, matched: CanonicalRequest, trials: AnswersByTrial, day: date) -> Path:
         """Write a recording. Raises YouBenchaError if that fails."""
@@ -130,26 +183,20 @@ class CassetteStore:
         self._write(file, {**head, "request": asked, "takes": trials})
         return file
 
-    def _part(self, name: str) -> Any:
-        try:
-            return loads((self._parts / f"{name}.json").read_bytes())
-        except (OSError, ValueError):
-            return f"(parts/{name}.json is missing or broken)"
-
     def _write(self, file: Path, value: object, *, unless_there: bool = False) -> None:
         try:
             if unless_there and file.exists():
                 return
-            replace_file(file, _indented(value).encode("utf-8", "surrogatepass"))
+            data = _indented(value).encode("utf-8", "surrogatepass")
+            if len(data) > MAX_FILE_BYTES:
+                raise OSError(errno.EFBIG, f"it would have more than {MAX_FILE_BYTES:,} bytes")
+            replace_file(file, data)
         except OSError as error:
             raise _not_writable(file, error) from error
 
 
-def _parsed(file: Path) -> Any:
-    try:
-        return loads(file.read_bytes())
-    except ValueError as error:
-        raise _broken(f"{file} is not JSON: {error}") from error
+def _inside(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def _file_name(request: ModelRequest, matched: CanonicalRequest) -> str:
@@ -165,6 +212,9 @@ def messages_of(body: Any) -> list[Any]:
     """Return the conversation of a request in any API."""
     found = [body[key] for key in MESSAGES if isinstance(body.get(key), list)] if isinstance(body, dict) else []
     return found[0] if found else []
+
+
+_OF_A_STRANGER = "A cassette has only regular files of bounded size. Record it again, or use one that you trust."
 
 
 def _broken(message: str, hint: str = "Record it again, or restore the file.") -> YouBenchaError:
@@ -201,24 +251,26 @@ def split_body(body: Any) -> tuple[Any, dict[str, Any]]:
     return split, parts
 
 
-def join_body(body: Any, part: Callable[[str], Any]) -> Any:
+def join_body(body: Any, part: Callable[[Any], Any]) -> Any:
     """Return the whole body; `part` returns the part for a reference."""
-    whole = _whole(body, part)
+    whole = _whole(body, part, _MAX_DEPTH)
     if not isinstance(whole, dict):
         return whole
     return {key: _one_list(value) if key in MESSAGES else value for key, value in whole.items()}
 
 
-def _whole(value: Any, part: Callable[[str], Any]) -> Any:
-    if isinstance(value, list):
-        return [_whole(each, part) for each in value]
-    if not isinstance(value, dict):
+def _whole(value: Any, part: Callable[[Any], Any], depth: int) -> Any:
+    if not isinstance(value, list | dict):
         return value
+    if depth == 0:
+        return "(nested too deeply)"
+    if isinstance(value, list):
+        return [_whole(each, part, depth - 1) for each in value]
     if set(value) == {PART}:
-        return _whole(part(value[PART]), part)
+        return _whole(part(value[PART]), part, depth - 1)
     if set(value) == {LINES}:
-        return "\n".join(value[LINES])
-    return {_own_key(key): _whole(each, part) for key, each in value.items()}
+        return "\n".join(map(str, _inside(value[LINES])))
+    return {_own_key(key): _whole(each, part, depth - 1) for key, each in value.items()}
 
 
 def _split_messages(value: Any, parts: dict[str, Any]) -> Any:

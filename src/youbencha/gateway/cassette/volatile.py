@@ -45,9 +45,10 @@ def letter_first(days: Iterable[date]) -> Mapping[str, str]:
         rf"{_month(day)} +0?{day.day}{_NTH},? +(?:{CLOCK}(?: [AP]M)? (?:[A-Z]{{3,5}} )?)?{day.year}" for day in days
     )
     return {
-        "today_named": rf"(?:{WEEKDAY},? +)?{named}(?!\d){_TIME}",
-        "today_weekday": rf"{WEEKDAY},? +{written}{_TIME}",
-        "this_month": rf"(?:[Cc]urrent|[Tt]his) (?:month|year) is (?P<month>{_any_of(map(_this_month, days))})(?!\d)",
+        "date_named": rf"(?:{WEEKDAY},? +)?{named}(?!\d){_TIME}",
+        "date_weekday": rf"{WEEKDAY},? +{written}{_TIME}",
+        "date_month": r"(?:[Cc]urrent|[Tt]his) (?:month|year) is "
+        rf"(?P<in_date_month>{_any_of(map(_this_month, days))})(?!\d)",
     }
 
 
@@ -57,12 +58,12 @@ def digit_first(days: Iterable[date]) -> Mapping[str, str]:
         return {}
     epochs = _any_of(sorted({block for day in days for block in _epoch_blocks(day)}))
     return {
-        "today_iso": _any_of(map(_iso, days)) + _TIME,
-        "today_slashes": _any_of(map(_slashes, days)) + _TIME,
-        "today_packed": _any_of(f"{day:%Y%m%d}" for day in days) + r"(?:[T_-]?\d{4,6}Z?)?(?![A-Za-z0-9])",
-        "today_day_first": _any_of(map(_day_first, days)) + _TIME,
-        "now_in_ms": rf"{epochs}\d{{8}}(?![A-Za-z0-9])",
-        "now": rf"{epochs}\d{{5}}(?:\.\d+)?(?![A-Za-z0-9])",
+        "date_iso": _any_of(map(_iso, days)) + _TIME,
+        "date_slashes": _any_of(map(_slashes, days)) + _TIME,
+        "date_packed": _any_of(f"{day:%Y%m%d}" for day in days) + r"(?:[T_-]?\d{4,6}Z?)?(?![A-Za-z0-9])",
+        "date_day_first": _any_of(map(_day_first, days)) + _TIME,
+        "id_now_in_ms": rf"{epochs}\d{{8}}(?![A-Za-z0-9])",
+        "time_now": rf"{epochs}\d{{5}}(?:\.\d+)?(?![A-Za-z0-9])",
     }
 
 
@@ -121,70 +122,87 @@ COUNTED = rf"[A-Za-z]+\d+{_END}"
 """A word with a number, which people use as a name."""
 
 _TEMPORARY = r"(?:(?<=/tmp/)|(?<=/shm/)|(?<=/T/)|(?<=\\Temp\\))"
+_PYTEST = r"(?:pytest-of-[\w.-]+[/\\])?"
+"""Pytest numbers its directories for temporary files below one for the user."""
+
 FILE_NAME = r"[^/\s\"'`<>|:;,()\[\]{}\\*?$]+"
+
+_NUMBER = r"\d+(?:[.,]\d+)*"
+_UNIT = rf"(?:ms|[µu]s|ns|s|secs?|seconds?|milliseconds?|minutes?){_END}"
+
+_LABEL = (
+    r"(?i:[a-z_]*(?:duration|elapsed|latency|time)(?:[_-]?(?:in[_-]?)?(?:[mun]s|_s|secs?|seconds|millis))?"
+    r"|(?:real|user|sys)(?= +\d+\.\d))"
+)
+"""The name of a measured time. `timeout` is none."""
 
 # In any text.
 
-DIGIT_FIRST: Mapping[str, str] = {"run": rf"\d{{4}}-\d\d-\d\d-\d{{6}}-[0-9a-f]{{6}}{_END}"}
+DIGIT_FIRST: Mapping[str, str] = {"id_run": rf"\d{{4}}-\d\d-\d\d-\d{{6}}-[0-9a-f]{{6}}{_END}"}
 
 _IDS: Mapping[str, str] = {
     "billing": r"x-anthropic-billing-header:[^\n]*",
-    "loose": r"(?:(?:with|Chunk|agent|shell|task|session) ID|agentId|(?:agent|bash|shell|task|session)_id)"
-    rf"\\?[\"']?[:=]? ?\\?[\"']?(?P<loose_id>{_LOOSE}){_END}",
-    "loose_tag": rf"(?:task|agent|shell|bash)-?id>(?P<tag_id>{_LOOSE})(?=<)",
-    "loose_file": rf"(?:tasks|tool-results)/(?P<file_id>{_LOOSE})(?=\.[a-z]+)",
+    "loose_id": r"(?:(?:with|Chunk|agent|shell|task|session) ID|agentId|(?:agent|bash|shell|task|session)_id)"
+    rf"\\?[\"']?[:=]? ?\\?[\"']?(?P<in_loose_id>{_LOOSE}){_END}",
+    "loose_tag": rf"(?:task|agent|shell|bash)-?id>(?P<in_loose_tag>{_LOOSE})(?=<)",
+    "loose_file": rf"(?:tasks|tool-results)/(?P<in_loose_file>{_LOOSE})(?=\.[a-z]+)",
 }
 
 LETTER_FIRST: Mapping[str, str] = {
     **_IDS,
-    "prefixed": rf"(?:{_ID_PREFIX})[_-](?=[A-Za-z0-9_-]*?{MIXED}{{12}})[A-Za-z0-9_-]{{12,}}",
+    "id_prefixed": rf"(?:{_ID_PREFIX})[_-](?=[A-Za-z0-9_-]*?{MIXED}{{12}})[A-Za-z0-9_-]{{12,}}",
     "system": r"OS Version: [^\n]+",
 }
 
 ANY_FIRST: Mapping[str, str] = {
     # Claude Code's list of commits in its system prompt: one hash in 26 has no letter, or no digit.
-    "listed_commit": r"(?<=Recent commits:\n)[0-9a-f]{7,40}(?= )",
-    "temporary": _TEMPORARY + FILE_NAME,
-    "uuid": rf"[0-9a-fA-F]{{8}}-(?:[0-9a-fA-F]{{4}}-){{3}}[0-9a-fA-F]{{12}}{_END}",
-    "hex": rf"(?=[a-fA-F]*\d)(?=\d*[a-fA-F])(?:[0-9a-fA-F]{{12,}}|[0-9a-f]{{7,11}}){_END}",
+    "id_listed_commit": r"(?<=Recent commits:\n)[0-9a-f]{7,40}(?= )",
+    "id_temporary": _TEMPORARY + FILE_NAME,
+    "id_uuid": rf"[0-9a-fA-F]{{8}}-(?:[0-9a-fA-F]{{4}}-){{3}}[0-9a-fA-F]{{12}}{_END}",
+    "id_hex": rf"(?=[a-fA-F]*\d)(?=\d*[a-fA-F])(?:[0-9a-fA-F]{{12,}}|[0-9a-f]{{7,11}}){_END}",
 }
 
 # Only in a tool's output.
 
 TOOL_DIGIT_FIRST: Mapping[str, str] = {
     **DIGIT_FIRST,
-    "iso_date": rf"\d{{4}}-\d\d-\d\d(?:[T ]{CLOCK}{ZONE}?)?(?!\d)",
-    "packed_date": rf"20\d{{6}}[T_-]?\d{{4,6}}Z?{_END}",
-    "slash_date": r"\d{1,4}/\d{1,2}/\d{2,4}(?![\w/])",
-    "day_first": rf"\d{{1,2}} {_MONTH},? \d{{4}}(?: {CLOCK})?{ZONE}?",
-    "duration": rf"(?:\d+[hm] ?)*\d+(?:\.\d+)? ?(?:ms|[µu]s|ns|s|secs?|seconds?|milliseconds?|minutes?){_END}",
-    "clock": rf"(?<![.:/-]){CLOCK}(?: ?[AP]M)?(?![\w:])",
-    "socket": r"\d{2,7}(?=\.(?:sock|pid)\b)",
-    "epoch": rf"1[5-9]\d{{8}}(?:\.\d+)?{_END}",
+    "date_iso": rf"\d{{4}}-\d\d-\d\d(?:[T ]{CLOCK}{ZONE}?)?(?!\d)",
+    "date_packed": rf"20\d{{6}}[T_-]?\d{{4,6}}Z?{_END}",
+    "date_slashes": r"\d{1,4}/\d{1,2}/\d{2,4}(?![\w/])",
+    "date_day_first": rf"\d{{1,2}} {_MONTH},? \d{{4}}(?: {CLOCK})?{ZONE}?",
+    "duration": rf"(?:\d+[hm] ?)*{_NUMBER} ?{_UNIT}",
+    "number_with_unit": rf"{_NUMBER} ?(?:[kKMGT]i?B|[A-Za-z]+(?=/s(?:ec)?{_END})){_END}",
+    "id_address": rf"0x[0-9a-fA-F]{{9,16}}{_END}",
+    "time_clock": rf"(?<![.:/-]){CLOCK}(?: ?[AP]M)?(?![\w:])",
+    "pid_socket": r"\d{2,7}(?=\.(?:sock|pid)\b)",
+    "time_epoch": rf"1[5-9]\d{{8}}(?:\.\d+)?{_END}",
 }
 
 TOOL_LETTER_FIRST: Mapping[str, str] = {
     **_IDS,
-    "made_up": rf"running in background with ID: (?P<made_up_id>{_MADE_UP}){_END}",
-    "made_up_tag": rf"(?:task|agent|shell|bash)-id>(?P<made_up_tag_id>{_MADE_UP})(?=</)",
-    "made_up_file": rf"(?:tasks|tool-results)/(?P<made_up_file_id>{_MADE_UP})(?=\.(?:output|txt)\b)",
-    "prefixed": rf"(?:{_ID_PREFIX})[_-](?=[A-Za-z_-]{{0,40}}\d)[A-Za-z0-9_-]{{8,}}",
-    "named_date": rf"(?:{WEEKDAY},? +)?{_MONTH} +\d{{1,2}}(?:,? +(?:{CLOCK}|\d{{4}}))+"
+    "loose_made_up": rf"running in background with ID: (?P<in_loose_made_up>{_MADE_UP}){_END}",
+    "loose_made_up_tag": rf"(?:task|agent|shell|bash)-id>(?P<in_loose_made_up_tag>{_MADE_UP})(?=</)",
+    "loose_made_up_file": rf"(?:tasks|tool-results)/(?P<in_loose_made_up_file>{_MADE_UP})(?=\.(?:output|txt)\b)",
+    "id_prefixed": rf"(?:{_ID_PREFIX})[_-](?=[A-Za-z_-]{{0,40}}\d)[A-Za-z0-9_-]{{8,}}",
+    "date_named": rf"(?:{WEEKDAY},? +)?{_MONTH} +\d{{1,2}}(?:,? +(?:{CLOCK}|\d{{4}}))+"
     rf"(?: [A-Z]{{3,4}} \d{{4}})?{ZONE}?",
-    "pid": r"(?:(?:PID|pid|PGID|pgid)s?|[Pp]rocess)[ =:]{1,2}(?P<pid_number>\d{2,7})(?!\d)",
-    "counted": rf"(?:Original token count: \d+|(?:{_LINE}|(?<=: ))total [\d.]+[KMG]?(?=\n|$))",
+    "pid_named": r"(?:(?:PID|pid|PGID|pgid)s?|[Pp]rocess)[ =:]{1,2}(?P<in_pid_named>\d{2,7})(?!\d)",
+    "count": rf"(?:Original token count: |(?:{_LINE}|(?<=: ))total (?=[\d.]+[KMG]?(?:\n|$)))(?P<in_count>[\d.]+[KMG]?)",
     "system": r"(?:OS Version: [^\n]+|(?:Linux|Darwin) \d+\.\d+\.\d+[-\w.]*)",
-    "port_named": r"(?:localhost|host\.docker\.internal):(?P<named_port>\d{2,5})(?!\d)",
+    "port_named": r"(?:(?:localhost|host\.docker\.internal):|[Pp]orts?\\?[\"']?[ =:]{1,3}(?=\d{5}))"
+    r"(?P<in_port_named>\d{2,5})(?!\d)",
+    "number_labelled": rf"{_LABEL}\\?[\"']?(?: ?[:=>])? *\\?[\"']?"
+    rf"(?P<in_number_labelled>{_NUMBER})(?!\w|[.,:/-]\d| ?{_UNIT})",
 }
 
 TOOL_ANY_FIRST: Mapping[str, str] = {
-    "temporary": _TEMPORARY + FILE_NAME,
-    "uuid": ANY_FIRST["uuid"],
-    "commit": rf"(?:(?<=commit )[0-9a-f]{{7,40}}(?=[\s,.)])|{_LINE}[0-9a-f]{{7,11}}(?= \S))",
-    "hex": rf"(?:[0-9a-fA-F]{{12,}}|(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{{7,11}}){_END}",
-    "port": r"(?:127\.0\.0\.1|0\.0\.0\.0|\[::1\]):(?P<port_number>\d{2,5})(?!\d)",
+    "id_temporary": _TEMPORARY + _PYTEST + FILE_NAME,
+    "id_uuid": ANY_FIRST["id_uuid"],
+    "id_commit": rf"(?:(?<=commit )[0-9a-f]{{7,40}}(?=[\s,.)])|{_LINE}[0-9a-f]{{7,11}}(?= \S))",
+    "id_hex": rf"(?:[0-9a-fA-F]{{12,}}|(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{{7,11}}){_END}",
+    "port": r"(?:(?:127\.0\.0\.1|0\.0\.0\.0|\[::1?\]|\*)(?::|', )|(?<=\s):(?=\d{5}))(?P<in_port>\d{2,5})(?!\d)",
     "rule": r"={4,}",
-    "listing": rf"{_LINE}[-bcdlps][-rwxsStT]{{9}}[.+@]?(?P<owner_and_size> +\d+ +\S+ +\S+ +\d[\d.,]*[KMG]?)(?= )",
+    "owner": rf"{_LINE}[-bcdlps][-rwxsStT]{{9}}[.+@]?(?P<in_owner> +\d+ +\S+ +\S+ +\d[\d.,]*[KMG]?)(?= )",
 }
 
 
@@ -241,7 +259,7 @@ _HINT = re.compile(
 )
 """A line without any of these has no volatile text, so the far slower pattern is not tried."""
 
-_CHILD = re.compile(rf"(?P<separator>[/\\]+)(?P<child>{FILE_NAME})")
+_CHILD = re.compile(rf"(?P<separator>[/\\]+{_PYTEST})(?P<child>{FILE_NAME})")
 Match = re.Match[str]
 
 
@@ -254,8 +272,8 @@ def pieces_of(text: str, start: int, end: int, patterns: Patterns) -> list[Piece
         assert kind is not None
         if match.start() > done:
             pieces.append(text[done : match.start()])
-        chosen = kind == "temporary" and not patterns.random.search(match.group())
-        pieces += [match.group()] if chosen else _REPLACED[kind](match)
+        chosen = kind == "id_temporary" and not patterns.random.search(match.group())
+        pieces += [match.group()] if chosen else _replaced(match, kind)
         done = match.end()
     if done < end:
         pieces.append(text[done:end])
@@ -279,65 +297,19 @@ def _matches(text: str, start: int, stop: int, pattern: re.Pattern[str]) -> Iter
         start = end
 
 
-def _constant(text: str) -> Callable[[Match], list[Piece]]:
-    return lambda match: [text]
-
-
-def _name(kind: str) -> Callable[[Match], list[Piece]]:
-    return lambda match: [Name(kind, match.group())]
-
-
-def _inner(group: str, kind: str, *, loose: bool = False) -> Callable[[Match], list[Piece]]:
-    """Replace a group of the match; the rest is context."""
-
-    def pieces(match: Match) -> list[Piece]:
-        before = match.string[match.start() : match.start(group)]
-        after = match.string[match.end(group) : match.end()]
-        found: list[Piece] = [before, Name(kind, match[group], loose)]
-        return [*found, after] if after else found
-
-    return pieces
-
-
-_REPLACED: Mapping[str, Callable[[Match], list[Piece]]] = {
-    "billing": _constant("{{billing}}"),
-    "loose": _inner("loose_id", "id", loose=True),
-    "loose_tag": _inner("tag_id", "id", loose=True),
-    "loose_file": _inner("file_id", "id", loose=True),
-    "made_up": _inner("made_up_id", "id", loose=True),
-    "made_up_tag": _inner("made_up_tag_id", "id", loose=True),
-    "made_up_file": _inner("made_up_file_id", "id", loose=True),
-    "run": _name("id"),
-    "prefixed": _name("id"),
-    "uuid": _name("id"),
-    "temporary": _name("id"),
-    "iso_date": _constant("{{date}}"),
-    "packed_date": _constant("{{date}}"),
-    "slash_date": _constant("{{date}}"),
-    "named_date": _constant("{{date}}"),
-    "day_first": _constant("{{date}}"),
-    "today_named": _constant("{{date}}"),
-    "today_weekday": _constant("{{date}}"),
-    "today_iso": _constant("{{date}}"),
-    "today_slashes": _constant("{{date}}"),
-    "today_packed": _constant("{{date}}"),
-    "today_day_first": _constant("{{date}}"),
-    "this_month": lambda match: [match.group()[: -len(match["month"])], "{{date}}"],
-    "now": _constant("{{time}}"),
-    "now_in_ms": _name("id"),
-    "duration": _constant("{{duration}}"),
-    "clock": _constant("{{time}}"),
-    "port": _inner("port_number", "port"),
-    "port_named": _inner("named_port", "port"),
-    "pid": _inner("pid_number", "pid"),
-    "socket": _name("pid"),
-    "epoch": _constant("{{time}}"),
-    "commit": _name("id"),
-    "listed_commit": _name("id"),
-    "hex": _name("id"),
-    "counted": lambda match: [match.group().rpartition(" ")[0], " {{count}}"],
-    "listing": lambda match: [match.group()[: -len(match["owner_and_size"])], " {{owner and size}}"],
-    "system": _constant("{{system}}"),
-    "rule": _constant("===="),
-}
+_TEXTS: Mapping[str, str] = {"owner": " {{owner and size}}", "rule": "===="}
 """`rule`: pytest fills lines up to the terminal's width, so their length depends on the time in them."""
+
+_NUMBERED: Mapping[str, str] = {"id": "id", "loose": "id", "port": "port", "pid": "pid"}
+
+
+def _replaced(match: Match, group: str) -> Iterator[Piece]:
+    """Replace a match as the first word of its group's name says. If there is a group `in_…`, the rest is context."""
+    kind = group.partition("_")[0]
+    start, end = match.span(f"in_{group}" if f"in_{group}" in match.re.groupindex else group)
+    text = match.string
+    if kind in _NUMBERED:
+        replaced: Piece = Name(_NUMBERED[kind], text[start:end], kind == "loose")
+    else:
+        replaced = _TEXTS.get(kind, "{{" + kind + "}}")
+    yield from (piece for piece in (text[match.start() : start], replaced, text[end : match.end()]) if piece)

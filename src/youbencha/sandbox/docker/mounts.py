@@ -91,11 +91,13 @@ class Mounts:
         raise ValueError(f"{path} is not shared with the container")
 
     def outside(self, path: str) -> Path | None:
-        """The path on the host. No link is followed, because an agent chose the path."""
+        """The path on the host; None if it is not shared, or behind a link, which leads elsewhere on the host."""
         named = PurePosixPath(posixpath.normpath(WORKSPACE / path))
         for mount in sorted(self.all(), key=lambda mount: len(mount.inside.parts), reverse=True):
             if named.is_relative_to(mount.inside):
-                return mount.outside / named.relative_to(mount.inside)
+                below = named.relative_to(mount.inside)
+                behind_link = any((mount.outside / part).is_symlink() for part in (below, *below.parents)[:-1])
+                return None if behind_link else mount.outside / below
         return None
 
     def make_mount_points(self) -> None:

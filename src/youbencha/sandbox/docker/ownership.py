@@ -1,6 +1,7 @@
 """Record which harness owns a container, and remove what a dead harness left.
 
-Labels identify the owner's process, so that nothing of a running harness is ever removed.
+Labels identify the owner's process, so that nothing of a running harness is ever removed. But labels are inherited:
+`docker commit` gives them to an image, and to every container of it. So the name and the image are checked, too.
 """
 
 from __future__ import annotations
@@ -8,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 import stat
 import tempfile
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import read_untrusted
@@ -35,6 +37,7 @@ _SOCKET_DIR_PREFIXES = (SOCKET_DIR_PREFIX, "yb-lobby-")
 SOCKET_DIR_OWNER = "owner"
 """The file in a socket directory that identifies its owner."""
 
+_CONTAINER_NAME = re.compile(r"(youbencha-[0-9a-f]{12})-(?:\d+|volumes)|youbencha-look-[0-9a-f]{12}")
 NOT_KNOWN = "-"
 _OWNER_PARTS = 5
 _MACHINE_ID_DIGITS = 32
@@ -140,11 +143,29 @@ async def reap_containers(*, dry_run: bool = False) -> ReapResult:
         return ReapResult()
 
 
+async def own_containers(engine: Engine, label: str) -> list[dict[str, Any]]:
+    """The containers with this label that a harness made, and not a user from an image with our labels."""
+    return [each for each in await engine.labelled(label) if await _is_own(engine, each)]
+
+
+async def _is_own(engine: Engine, container: Mapping[str, Any]) -> bool:
+    own = container.get("Labels") or {}
+    name = _CONTAINER_NAME.fullmatch(_name_of(container))
+    if name is None or name[1] not in (None, own.get(SANDBOX)):
+        return False
+    image = await engine.image(str(container["ImageID"])) or {}
+    inherited = (image.get("Config") or {}).get("Labels") or {}
+    return bool(inherited.get(OWNER) != own.get(OWNER))
+
+
+def _name_of(container: Mapping[str, Any]) -> str:
+    return str((container.get("Names") or [container["Id"]])[0]).removeprefix("/")
+
+
 async def _reap(engine: Engine, *, dry_run: bool) -> ReapResult:
     names, failed, in_use = [], [], 0
-    for each in await engine.labelled(f"{OURS}=1"):
-        container_labels = each.get("Labels") or {}
-        name = str((each.get("Names") or [each["Id"]])[0]).removeprefix("/")
+    for each in await own_containers(engine, f"{OURS}=1"):
+        container_labels, name = each.get("Labels") or {}, _name_of(each)
         if not is_orphan(Owner.parse(container_labels.get(OWNER, ""))):
             in_use += 1
         elif dry_run or await _removed(engine, str(each["Id"]), container_labels):

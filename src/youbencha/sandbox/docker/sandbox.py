@@ -172,7 +172,7 @@ class DockerSandbox:
                 await container.removed()
         engine, label = self.context.engine, f"{ownership.SANDBOX}={self.context.sandbox}"
         for _ in range(2):
-            left = await engine.labelled(label)
+            left = await ownership.own_containers(engine, label)
             if not left:
                 return
             for each in left:

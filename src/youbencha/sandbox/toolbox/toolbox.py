@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from youbencha.errors import YouBenchaError
 from youbencha.process import find_executable
 from youbencha.progress import StepProgress
-from youbencha.sandbox.toolbox.catalogue import AGENTS, CatalogueEntry, Recipe, lookup, recipes_for
+from youbencha.sandbox.toolbox.catalogue import AGENTS, AgentRequest, CatalogueEntry, Recipe, lookup, recipes_for
 from youbencha.sandbox.toolbox.fetch import STORAGE, PartialInstall, clear_leftovers, no_progress, partial_install
 from youbencha.sandbox.toolbox.installed import (
     InstalledAgent,
@@ -298,6 +298,15 @@ async def on_path() -> list[AgentOnPath]:
     """The agents on PATH. They run concurrently for their versions, because some need more than a second."""
     found = await asyncio.gather(*map(_find, AGENTS))
     return [agent for agent in found if agent]
+
+
+async def program_of(request: AgentRequest) -> Path | None:
+    """Return the program that a run would use: the one on PATH if it has the version, else the toolbox's."""
+    found = find_executable(request.agent.command, os.environ)
+    if found is not None and (request.version is None or request.version == await _version(found)):
+        return found
+    have = Toolbox().find(request.agent.name, request.version)
+    return have.executable if have else None
 
 
 async def _find(agent: CatalogueEntry) -> AgentOnPath | None:

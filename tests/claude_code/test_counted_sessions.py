@@ -1,0 +1,128 @@
+"""The tokens of one session on many versions of the real CLI, compared with what the model sent."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pytest
+
+from agent_clis import COUNTED, NEWEST, OLD, OLDEST
+from claude_bench import ClaudeBench, Session, bash, says, script
+from youbencha.adapters.claude_code.versions import CliVersion, Feature, supports
+from youbencha.gateway.script import RecordedRequest
+from youbencha.usage import Tokens, add_all
+
+Counted = Literal["all", "main", "some", "no output", "nothing"]
+"""`all`: the side models, too. `main`: the main conversation. `some`: that, and not all of the rest. `no output`:
+without output tokens. Whatever is not all is marked as partial."""
+
+BY_STREAM: dict[str, Counted] = {
+    "1.0.24": "main",  # its own totals have the input twice, until 1.0.77
+    "1.0.44": "main",
+    "1.0.60": "main",
+    "1.0.90": "main",  # its own total is that of the last call
+    OLDEST: "all",
+    "2.0.0": "all",
+    "2.0.30": "some",  # its own totals have no input
+    OLD: "all",
+    "2.1.0": "all",
+    "2.1.30": "all",
+    "2.1.104": "all",
+    NEWEST: "all",
+}
+
+BY_SESSION_FILE: dict[str, Counted] = {
+    **dict.fromkeys(BY_STREAM, "main"),
+    "1.0.24": "nothing",  # there is no way to tell which file is the session's
+    "1.0.44": "nothing",
+    "2.1.30": "no output",  # its session file has only what each call begins with
+}
+
+
+def usage(given: int, made: int, read: int, created: int) -> dict[str, int]:
+    return {
+        "input_tokens": given,
+        "output_tokens": made,
+        "cache_read_input_tokens": read,
+        "cache_creation_input_tokens": created,
+    }
+
+
+TURNS: list[dict[str, Any]] = [
+    {**bash("echo one"), "thinking": "Hm.", "text": "First.", "usage": usage(1_001, 11, 0, 5_000)},
+    {
+        "text": "Second.",
+        "tools": bash("echo a")["tools"] + bash("echo b")["tools"],
+        "usage": usage(1_020, 22, 5_000, 30),
+    },
+    says("Third: é 漢", usage=usage(1_300, 33, 5_300, 70)),
+]
+SIDE = {"text": "ok", "usage": usage(7, 3, 2, 1)}
+WARMUP = {"when": {"prompt_contains": "Warmup"}, "turns": [{**SIDE, "times": "forever"}]}
+"""2.1.0 calls its subagents once before they are needed."""
+
+
+def sent(request: RecordedRequest) -> Tokens:
+    is_main = request.kind == "turn" and request.conversation is None
+    numbers = (TURNS[request.turn] if is_main and request.turn is not None else SIDE)["usage"]
+    keys = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    return Tokens(*(numbers[key] for key in keys))
+
+
+def counted(session: Session) -> Tokens | None:
+    found = session.log.usage
+    if found is None:
+        return None
+    return Tokens(found.input_tokens, found.output_tokens, found.cache_read_tokens, found.cache_creation_tokens)
+
+
+def options(version: str) -> dict[str, Any]:
+    """Many flags, each of which this version must know."""
+    parsed = CliVersion.parse(version)
+    assert parsed is not None
+    chosen = {
+        "allowed_tools": ["Bash"],
+        "append_system_prompt": "Be brief.",
+        "disallowed_tools": ["WebSearch"],
+        "max_turns": 20,
+        "permission_mode": "acceptEdits",
+    }
+    if supports(parsed, Feature.STRICT_MCP_CONFIG):
+        chosen["mcp_config"] = '{"mcpServers": {}}'
+    if supports(parsed, Feature.SETTING_SOURCES):
+        chosen["setting_sources"] = ["user"]
+    return chosen
+
+
+def table() -> list[Any]:
+    rows = [(version, "stream-json", by) for version, by in BY_STREAM.items()]
+    rows += [(version, "text", by) for version, by in BY_SESSION_FILE.items()]
+    assert {version for version, *_ in rows} == {NEWEST, OLD, OLDEST, *COUNTED}
+    marks = {version: () if version in (NEWEST, OLD) else pytest.mark.full for version in BY_STREAM}
+    return [pytest.param(*row, marks=marks[row[0]], id="-".join(row[:2])) for row in rows]
+
+
+@pytest.mark.parametrize(("claude_cli", "output_format", "expected"), table(), indirect=["claude_cli"])
+async def test_tokens_match_what_the_model_sent(claude: ClaudeBench, output_format: str, expected: Counted) -> None:
+    answers = script(*TURNS, side=SIDE, conversations=[WARMUP])
+    session = await claude.run(answers, config={"output_format": output_format, **options(claude.cli.version)})
+    assert (session.result.status, session.codes(), session.warning_codes()) == ("success", [], [])
+    calls = [request for request in session.requests if request.kind in ("turn", "side")]
+    main = add_all([sent(request) for request in calls if request.kind == "turn" and request.conversation is None])
+    assert main == (3_321, 66, 10_300, 5_100)
+    everything, found = add_all(list(map(sent, calls))), counted(session)
+    match expected:
+        case "all":
+            assert found == everything
+        case "main":
+            assert found == main
+        case "some":
+            assert found is not None
+            assert all(few <= some <= most for few, some, most in zip(main, found, everything, strict=True))
+        case "no output":
+            assert found == main._replace(output=None)
+        case "nothing":
+            assert found is None
+    assert session.log.usage is None or session.log.usage.partial is (expected != "all")
+    if output_format == "text":  # no line of a debug log is in it
+        assert session.result.output.strip() == TURNS[-1]["text"]
