@@ -180,12 +180,10 @@ def _budget(budget: BudgetReport) -> str:
 
 
 def _budget_state(budget: BudgetReport) -> str:
-    if budget.exceeded:
-        return "EXCEEDED"
-    over_usd = budget.cap_usd is not None and budget.spent_usd > budget.cap_usd
-    over_tokens = budget.cap_tokens is not None and budget.spent_tokens > budget.cap_tokens
+    if not budget.exceeded:
+        return "kept"
     # A call may be sent while anything is left, so the last one can cost more than that without being refused.
-    return "overrun by the last call" if over_usd or over_tokens else "kept"
+    return "EXCEEDED" if budget.reason else "overrun by the last call"
 
 
 def _difference(gateway: GatewayReport) -> str | None:

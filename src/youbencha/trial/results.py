@@ -201,7 +201,7 @@ def _was_denied(record: RunRecord) -> bool:
     if gateway is None:
         return False
     unmatched = gateway.cassette is not None and gateway.cassette.unmatched > 0
-    return unmatched or gateway.unpriced is not None or bool(_budget_exceeded(record))
+    return unmatched or gateway.unpriced is not None or gateway.refused > 0
 
 
 def _execution(record: RunRecord, now: float, *, complete: bool, interrupted: bool) -> RunExecution:

@@ -108,6 +108,11 @@ def _patterns(provider: Provider) -> list[tuple[str, str]]:
     return [*plain, (f"{provider}/*", f"{provider}/*")]
 
 
+def models_of(provider: Provider) -> tuple[str, ...]:
+    """Return the patterns of the names of a provider's models."""
+    return tuple(name for name, _ in _patterns(provider))
+
+
 def _model(name: str, target: str, backend: Backend) -> dict[str, Any]:
     kind = _KINDS[backend.provider]
     bare = (backend.url or "").rstrip("/").removesuffix("/v1").removesuffix("/v1beta")
