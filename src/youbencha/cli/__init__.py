@@ -13,13 +13,12 @@ def main() -> None:
 
         print(f"youbencha {__version__}")
         return
+    from youbencha.cli import interrupts
+
+    interrupts.end_on_signals()
     from youbencha.cli import startup
 
     startup.prepare()
-    try:
-        from youbencha.cli.app import run_app
+    from youbencha.cli.app import run_app
 
-        code = run_app(sys.argv[1:])
-    except KeyboardInterrupt:  # while still importing
-        code = 130
-    startup.exit_now(code)
+    startup.exit_now(run_app(sys.argv[1:]))
