@@ -13,8 +13,8 @@ import typer
 from typer.main import get_command, get_group
 
 from youbencha import __version__
+from youbencha.cli import INTERRUPTED
 from youbencha.cli.help import Commands, HelpfulGroup, Row, usage_hint, usage_message
-from youbencha.cli.interrupts import INTERRUPTED
 from youbencha.errors import YouBenchaError
 
 CANNOT_RUN = 2

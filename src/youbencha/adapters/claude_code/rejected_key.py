@@ -76,8 +76,7 @@ async def debug_log_watched(watch: KeyWatch, invocation: ClaudeInvocation, comma
         yield
     finally:
         watching.cancel()
-        with contextlib.suppress(asyncio.CancelledError, OSError):  # without the log, the run only takes longer
-            await watching
+        await asyncio.gather(watching, return_exceptions=True)  # without the log, the run only takes longer
 
 
 @contextlib.asynccontextmanager
