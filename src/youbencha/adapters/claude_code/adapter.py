@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from youbencha.adapters.base import AgentExecutionContext
+from youbencha.adapters.claude_code.background import SessionEnd
 from youbencha.adapters.claude_code.command import (
     CREDENTIALS,
     ClaudeInvocation,
@@ -33,7 +34,7 @@ from youbencha.adapters.cli_agent.verdict import RunEnding, VerdictRules
 from youbencha.control.stream_json import ClaudeStreamReader
 from youbencha.gateway.api import GatewayAccess
 from youbencha.log.session import SessionRecord
-from youbencha.process import Command, Input, Limits, ProcessResult, run
+from youbencha.process import Command, Input, Limits, ProcessResult, Started, run
 
 if TYPE_CHECKING:
     from youbencha.gateway.api import Provider
@@ -136,17 +137,25 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
             return await drive(self, invocation, log_file)
         context, redactor, command = invocation.context, self.redactor(invocation), self.command(invocation)
         watch = watch_of(invocation, command, redactor, context.stop)
+        over = watch.session_end = SessionEnd(watch.stop.set)
+        timeout_s = invocation.time_left_s
+
+        def on_start(process: Started) -> None:
+            watch.started(process)
+            over.started(timeout_s)
+
         async with debug_log_watched(watch, invocation, command), call_when_set(context.stop, watch.stop.set):
             process = await context.sandbox.run(
                 command,
-                limits=Limits(timeout_s=context.timeout_s),
+                limits=Limits(timeout_s=timeout_s),
                 redactor=redactor,
                 log_file=log_file,
-                on_line=watch.line if self.stream_expected(invocation.config) else None,
-                on_start=watch.started,
+                on_line=watch.line if self.stream_expected(invocation.config) else over.answered,
+                on_start=on_start,
                 stop=watch.stop,
             )
         watch.finish()
+        process = over.settled(process)
         watch.ended(process)
         return self.ending(
             invocation,

@@ -14,12 +14,15 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
+from youbencha.adapters.claude_code.background import SessionEnd
 from youbencha.adapters.claude_code.command import ClaudeInvocation, session_id_of
 from youbencha.adapters.claude_code.config import CLAUDE, credentials_given
 from youbencha.adapters.claude_code.own_files import config_dir, host_environment
 from youbencha.adapters.cli_agent.stream import OutputReader
 from youbencha.control.stream_json import ClaudeStreamReader
 from youbencha.events import Event, EventSink, RequestRetried
+from youbencha.json_lines import Record
+from youbencha.log.session import CallMetered
 from youbencha.process import Command, Redactor
 
 _UNAUTHORIZED = 401
@@ -39,14 +42,26 @@ class KeyWatch(OutputReader):
         """`key_may_recover`: the CLI can renew its login, so one rejection is not final."""
         super().__init__(CLAUDE, ClaudeStreamReader(), on_event=on_event, redactor=redactor, stopping=stopping)
         self._rejections_allowed = 1 if key_may_recover else 0
+        self._answered = False
         self.key_rejected = False
         self.stop = asyncio.Event()
+        self.session_end: SessionEnd | None = None
+        """In print mode; the control protocol notices the end itself."""
+
+    def read(self, record: Record) -> None:
+        super().read(record)
+        if self.session_end is not None:
+            self.session_end.note(record)
 
     def on_event(self, event: Event) -> None:
-        if isinstance(event, RequestRetried) and event.status == _UNAUTHORIZED:
+        if isinstance(event, CallMetered):
+            self._answered = True  # the key is valid; the calls of another model may still be rejected
+        elif isinstance(event, RequestRetried) and event.status == _UNAUTHORIZED:
             self.on_rejected_key()
 
     def on_rejected_key(self) -> None:
+        if self._answered:
+            return
         if self._rejections_allowed:
             self._rejections_allowed -= 1
             return
@@ -98,6 +113,9 @@ async def _wait_and_call(event: asyncio.Event, act: Callable[[], object]) -> Non
 
 
 _LOOK_EVERY_S = 0.25
+_ANSWER_WITHIN_S = 5.0
+"""2.0.62 calls a small model before the main one: its rejection is not final."""
+_ANSWERED = b"[DEBUG] Stream started"
 _LONGEST_READ = 1024 * 1024
 
 _LONGEST_START = 256
@@ -114,17 +132,25 @@ _REJECTED = re.compile(
 async def watch_debug_log(
     session_id: Callable[[], str | None], on_rejected: Callable[[], None], *, env: Mapping[str, str], cwd: Path
 ) -> None:
-    """Call `on_rejected` each time the key is rejected, until cancelled."""
+    """Call `on_rejected` for each rejection of the key, unless a call is answered within some seconds."""
     shared = _Tail(_shared_log(env, cwd), from_end=True)
     own: _Tail | None = None
     base = config_dir(env)
+    rejections, waited_s = 0, 0.0
     while True:
         await asyncio.sleep(_LOOK_EVERY_S)
         session = session_id()
         if own is None and session and base:
             own = _Tail(base / "debug" / f"{session}.txt")
-        for _ in range(sum(tail.rejections() for tail in (shared, own) if tail)):
-            on_rejected()
+        tails = [tail for tail in (shared, own) if tail]
+        rejections += sum(tail.rejections() for tail in tails)
+        if any(tail.answered for tail in tails):
+            return  # the key is valid; the calls of another model may still be rejected
+        waited_s += _LOOK_EVERY_S if rejections else 0.0
+        if waited_s >= _ANSWER_WITHIN_S:
+            for _ in range(rejections):
+                on_rejected()
+            rejections = 0
 
 
 class _Tail:
@@ -134,6 +160,7 @@ class _Tail:
         self._path = path
         self._offset = path.stat().st_size if from_end and path.is_file() else 0
         self._unfinished = b""
+        self.answered = False
 
     def rejections(self) -> int:
         """How many attempts were rejected since the last call."""
@@ -152,6 +179,7 @@ class _Tail:
         whole = text.rfind(b"\n") + 1
         # An unfinished line is kept until the rest arrives; the start of a long one is enough.
         self._unfinished = text[whole:][:_LONGEST_START]
+        self.answered |= _ANSWERED in text[:whole]
         kinds = Counter(match["kind"] for match in _REJECTED.finditer(text[:whole]))
         # One attempt may be logged twice, once as a failed stream and once with its number.
         return max(kinds.values(), default=0)

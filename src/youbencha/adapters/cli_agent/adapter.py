@@ -5,7 +5,9 @@ A subclass defines its configuration, its command line, its own variables and ho
 
 from __future__ import annotations
 
+import asyncio
 import os
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +20,7 @@ from youbencha.adapters.cli_agent.config import AgentConfig, parse_config, promp
 from youbencha.adapters.cli_agent.environment import base_environment, secrets_of
 from youbencha.adapters.cli_agent.invocation import Invocation, check_context, new_log_file, scratch_directory
 from youbencha.adapters.cli_agent.kind import AgentKind, error_record
-from youbencha.adapters.cli_agent.locate import AgentCli, CliFinder
+from youbencha.adapters.cli_agent.locate import AgentCli, CliFinder, reinstall_hint
 from youbencha.adapters.cli_agent.stream import OutputReader
 from youbencha.adapters.cli_agent.verdict import RunEnding, VerdictRules, judge
 from youbencha.adapters.cli_agent.warnings import process_warnings, session_warnings
@@ -162,6 +164,7 @@ class CliAdapter(ABC, Generic[C]):
     async def execute(self, context: AgentExecutionContext) -> AgentExecutionResult:
         """Run the CLI to its end or its deadline."""
         check_context(self.kind, context)
+        ends_at = time.monotonic() + context.timeout_s if context.timeout_s else None
         config = self.configure(context)
         env = self.environment(
             context.env, sandbox=context.sandbox, gateway=context.gateway, model=self.model_for_gateway(config)
@@ -170,8 +173,13 @@ class CliAdapter(ABC, Generic[C]):
         with self.scratch(context) as scratch:
             # A container's environment is for programs in there; the CLI is searched on the host.
             host_env = env if context.sandbox.kind == "local" else self.environment({})
-            cli = await self.locate(config, host_env, context)
-            invocation = Invocation(context, config, cli, prompt, scratch, env)
+            try:
+                async with asyncio.timeout(context.timeout_s):
+                    cli = await self.locate(config, host_env, context)
+            except TimeoutError:
+                message = f"{self.kind.title} did not report its version within the timeout of {context.timeout_s:g} s."
+                raise self.kind.error(codes.VERSION_UNKNOWN, message, reinstall_hint(self.kind)) from None
+            invocation = Invocation(context, config, cli, prompt, scratch, env, ends_at)
             log_file = new_log_file(context.artifacts_dir, self.kind.logs)
             ending = await self.drive(invocation, log_file)
             ending = ending._replace(session=self.complete(invocation, ending.session, ending.process))
@@ -240,7 +248,7 @@ class CliAdapter(ABC, Generic[C]):
         output = OutputReader(self.kind, reader, on_event=context.on_event, redactor=redactor, stopping=context.stop)
         process = await context.sandbox.run(
             self.command(invocation),
-            limits=Limits(timeout_s=context.timeout_s),
+            limits=Limits(timeout_s=invocation.time_left_s),
             redactor=redactor,
             log_file=log_file,
             on_line=output.line if reader else None,
