@@ -41,8 +41,9 @@ async def run(
 ) -> ProcessResult:
     """Run a program; return when it and all its descendants are gone.
 
-    `on_line` gets each line of standard output as it arrives, secrets masked; `stop` ends the program early. `also` is
-    read as if the program had written it. If this call is cancelled, the program is ended first.
+    `on_line` gets each line of standard output as it arrives, to be parsed: its secrets are not masked. `stop` ends the
+    program early. `also` is read as if the program had written it. If this call is cancelled, the program is ended
+    first.
     """
     limits = limits or Limits()
     with _open_log(log_file) as log:
@@ -68,6 +69,7 @@ async def run(
         return ProcessResult(
             exit=ending.exit,
             output=capture.text(),
+            printed=capture.printed(),
             truncated=capture.truncated,
             total_bytes=capture.total_bytes + skipped,
             skipped_bytes=skipped,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -39,10 +39,11 @@ _GIVEN_CREDENTIALS = (
     "CLAUDE_CODE_OAUTH_TOKEN",
     "CLAUDE_CODE_USE_BEDROCK",
     "CLAUDE_CODE_USE_VERTEX",
+    "CLAUDE_CODE_USE_FOUNDRY",
 )
 
 
-def credentials_given(env: Mapping[str, str]) -> bool:
+def credentials_given(env: Mapping[str, Any]) -> bool:
     """Whether the environment has credentials, so that no stored login is used."""
     return any(env.get(name) for name in _GIVEN_CREDENTIALS)
 

@@ -26,6 +26,7 @@ from youbencha.adapters.cli_agent.verdict import RunEnding, VerdictRules, judge
 from youbencha.adapters.cli_agent.warnings import process_warnings, session_warnings
 from youbencha.errors import ConfigError, Problem
 from youbencha.gateway.api import GatewayAccess
+from youbencha.log.masking import without_secrets
 from youbencha.log.model import ErrorRecord, YouBenchaLog
 from youbencha.log.session import SessionRecord
 from youbencha.process import Command, Limits, ProcessResult, Redactor
@@ -269,6 +270,7 @@ class CliAdapter(ABC, Generic[C]):
             timeout_ms=invocation.context.timeout,
             stream_expected=self.stream_expected(invocation.config),
             success_exit_codes=self.success_exit_codes(invocation.config),
+            mask=self.redactor(invocation).text,
             **how,
         )
 
@@ -276,6 +278,7 @@ class CliAdapter(ABC, Generic[C]):
         process, cli = ending.process, invocation.cli
         at = iso_time(process.ended_at)
         verdict = judge(self.kind, ending, self.rules, at=at)
+        mask = self.redactor(invocation).text
         return AgentExecutionResult(
             exit_code=_TIMEOUT_EXIT_CODE if process.timed_out else process.exit.shell_code,
             status=verdict.status,
@@ -283,17 +286,20 @@ class CliAdapter(ABC, Generic[C]):
             started_at=iso_time(process.started_at),
             completed_at=at,
             duration_ms=ending.duration_ms,
-            errors=verdict.errors,
-            warnings=(
-                *session_warnings(self.kind, ending.facts, at, compares_models=self.rules.compares_models),
-                *process_warnings(self.kind, process, cli.path, at, errors=verdict.errors),
-                *self._ignored_agent(invocation, at),
+            errors=tuple(without_secrets(error, mask) for error in verdict.errors),
+            warnings=tuple(
+                without_secrets(warning, mask)
+                for warning in (
+                    *session_warnings(self.kind, ending.facts, at, compares_models=self.rules.compares_models),
+                    *process_warnings(self.kind, process, cli.path, at, errors=verdict.errors),
+                    *self._ignored_agent(invocation, at),
+                )
             ),
             agent_version=cli.version or None,
             log_file=log_file,
             session=ending.session,
             details={
-                "prompt": self.redactor(invocation).text(invocation.prompt),
+                "prompt": mask(invocation.prompt),
                 **self.details(invocation),
                 "truncated": process.truncated,
                 "executable": str(cli.path),
