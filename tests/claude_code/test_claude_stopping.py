@@ -14,6 +14,7 @@ from systems import posix_only
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code import ClaudeCodeAdapter, background
 from youbencha.control.machine import Timeouts
+from youbencha.errors import YouBenchaError
 
 pytestmark = [posix_only("the small CLI is a shell script"), pytest.mark.repeat(5)]
 
@@ -134,3 +135,20 @@ async def staying(directory: Path, records: list[dict[str, Any]], *, timeout: in
         timeout=timeout,
     )
     return await ClaudeCodeAdapter(env={"PATH": "/usr/bin:/bin", "HOME": str(directory)}).execute(context)
+
+
+async def test_the_deadline_covers_the_question_for_the_version(tmp_path: Path) -> None:
+    cli = tmp_path / "claude"
+    cli.write_text("#!/bin/sh\nsleep 600 & wait\n")
+    cli.chmod(0o755)
+    context = AgentExecutionContext(
+        workspace_dir=tmp_path,
+        repo_dir=tmp_path,
+        artifacts_dir=tmp_path / "artifacts",
+        config={"prompt": "x", "executable": str(cli)},
+        timeout=500,
+    )
+    adapter = ClaudeCodeAdapter(env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)})
+    with pytest.raises(YouBenchaError, match=r"within the timeout of 0\.5 s") as caught:
+        await asyncio.wait_for(adapter.execute(context), 60)  # without the deadline, two minutes
+    assert caught.value.code == "CLAUDE_VERSION_UNKNOWN"

@@ -44,11 +44,10 @@ async def _interruptible(work: Coroutine[Any, Any, Result]) -> Result:
 @contextmanager
 def handled_by_loop(act: Callable[[], object]) -> Iterator[None]:
     """Call `act` in the running event loop at each signal."""
-    numbers = ending_signals() if threading.current_thread() is threading.main_thread() else []
-    if sys.platform == "win32" or not numbers:
+    loop, before = asyncio.get_running_loop(), {number: signal.getsignal(number) for number in ending_signals()}
+    if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
         yield
         return
-    loop, before = asyncio.get_running_loop(), {number: signal.getsignal(number) for number in numbers}
     for number in before:
         loop.add_signal_handler(number, act)
     try:

@@ -35,7 +35,7 @@ from youbencha.control.stream_json import ClaudeStreamReader
 from youbencha.gateway.api import GatewayAccess
 from youbencha.json_lines import Record, loads, mapping
 from youbencha.log.session import SessionRecord
-from youbencha.process import Command, Input, Limits, ProcessResult, Started, run
+from youbencha.process import Command, Input, Limits, ProcessResult, run
 
 if TYPE_CHECKING:
     from youbencha.gateway.api import Provider
@@ -148,13 +148,8 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
             return await drive(self, invocation, log_file)
         context, redactor, command = invocation.context, self.redactor(invocation), self.command(invocation)
         watch = watch_of(invocation, command, redactor, context.stop)
-        over = watch.session_end = SessionEnd(watch.stop.set)
         timeout_s = invocation.time_left_s
-
-        def on_start(process: Started) -> None:
-            watch.started(process)
-            over.started(timeout_s)
-
+        over = watch.session_end = SessionEnd(watch.stop.set, timeout_s)
         async with debug_log_watched(watch, invocation, command), call_when_set(context.stop, watch.stop.set):
             process = await context.sandbox.run(
                 command,
@@ -162,7 +157,7 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
                 redactor=redactor,
                 log_file=log_file,
                 on_line=watch.line if self.stream_expected(invocation.config) else over.answered,
-                on_start=on_start,
+                on_start=watch.started,
                 stop=watch.stop,
             )
         watch.finish()

@@ -17,17 +17,14 @@ from youbencha.process import ProcessResult
 class SessionEnd:
     """Calls `end` if the CLI stays after the last result. Create it inside a running event loop."""
 
-    def __init__(self, end: Callable[[], object]) -> None:
+    def __init__(self, end: Callable[[], object], timeout_s: float | None) -> None:
         self._end = end
         self._activity = Activity()
         self._loop = asyncio.get_running_loop()
+        self._deadline = None if timeout_s is None else self._loop.time() + timeout_s
         self._over_at: float | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._deadline: float | None = None
         self._ended = False
-
-    def started(self, timeout_s: float | None) -> None:
-        self._deadline = None if timeout_s is None else self._loop.time() + timeout_s
 
     def note(self, message: Record) -> None:
         now = self._loop.time()
