@@ -132,6 +132,7 @@ class Exit(NamedTuple):
 class ProcessResult(NamedTuple):
     exit: Exit
     output: str
+    """To be written and shown: secrets are masked."""
     truncated: bool
     total_bytes: int
     """What the program wrote, kept or not."""
@@ -146,6 +147,8 @@ class ProcessResult(NamedTuple):
     """By the monotonic clock."""
     log_error: str | None = None
     """Why the log file is incomplete, if it is (a full disk, say)."""
+    printed: str = ""
+    """To be parsed: the output with its secrets, as `output` would be without any."""
 
 
 class Started(NamedTuple):

@@ -45,9 +45,9 @@ async def run(
 ) -> ProcessResult:
     """Run a program; return when it and all its descendants are gone.
 
-    `on_line` gets each line of standard output as it arrives, secrets masked; `stop` ends the program early. `also` is
-    read as if the program had written it. If this call is cancelled, the program is ended first. `writes_to`: by
-    default, the program's directory, home and temporary directory.
+    `on_line` gets each line of standard output as it arrives, to be parsed: its secrets are not masked. `stop` ends the
+    program early. `also` is read as if the program had written it. If this call is cancelled, the program is ended
+    first. `writes_to`: by default, the program's directory, home and temporary directory.
     """
     limits = limits or Limits()
     if writes_to is None:
@@ -75,6 +75,7 @@ async def run(
         return ProcessResult(
             exit=ending.exit,
             output=capture.text(),
+            printed=capture.printed(),
             truncated=capture.truncated,
             total_bytes=capture.total_bytes + skipped,
             skipped_bytes=skipped,

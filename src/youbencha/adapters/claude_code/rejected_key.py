@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
+from youbencha.adapters.claude_code.background import SessionEnd
 from youbencha.adapters.claude_code.command import ClaudeInvocation, cli_version, prints_debug_log, session_id_of
 from youbencha.adapters.claude_code.config import CLAUDE, credentials_given
 from youbencha.adapters.claude_code.own_files import config_dir, host_environment
@@ -23,6 +24,8 @@ from youbencha.adapters.cli_agent.stream import OutputReader
 from youbencha.control.stream_json import ClaudeStreamReader
 from youbencha.events import Event, EventSink, RequestRetried
 from youbencha.files import open_untrusted
+from youbencha.json_lines import Record
+from youbencha.log.session import CallMetered
 from youbencha.process import Command, Redactor
 
 _ANSWERED, _UNAUTHORIZED = 200, 401
@@ -47,15 +50,25 @@ class KeyWatch(OutputReader):
         super().__init__(CLAUDE, ClaudeStreamReader(), on_event=on_event, redactor=redactor, stopping=stopping)
         self._rejections_allowed = 1 if key_may_recover else 0
         self.debug_log_printed = debug_log_printed
+        self._answered = False
         self.key_rejected = False
         self.stop = asyncio.Event()
+        self.session_end: SessionEnd | None = None
+        """In print mode; the control protocol notices the end itself."""
+
+    def read(self, record: Record) -> None:
+        super().read(record)
+        if self.session_end is not None:
+            self.session_end.note(record)
 
     def on_other_line(self, text: str) -> None:
         if not self.debug_log_printed:
             super().on_other_line(text)
 
     def on_event(self, event: Event) -> None:
-        if isinstance(event, RequestRetried) and event.status == _UNAUTHORIZED:
+        if isinstance(event, CallMetered):
+            self._answered = True  # the key is valid; the calls of another model may still be rejected
+        elif isinstance(event, RequestRetried) and event.status == _UNAUTHORIZED:
             self.on_rejected_key()
 
     def on_logged_call(self, status: int | None) -> None:
@@ -66,6 +79,8 @@ class KeyWatch(OutputReader):
             self._handle(RequestRetried(attempt=None, status=status, reason=None, delay_ms=None))
 
     def on_rejected_key(self) -> None:
+        if self._answered:
+            return
         if self._rejections_allowed:
             self._rejections_allowed -= 1
             return
@@ -111,8 +126,7 @@ async def debug_log_watched(
         yield
     finally:
         watching.cancel()
-        with contextlib.suppress(asyncio.CancelledError, OSError):  # without the log, the run only takes longer
-            await watching
+        await asyncio.gather(watching, return_exceptions=True)  # without the log, the run only takes longer
 
 
 @contextlib.asynccontextmanager
@@ -134,6 +148,8 @@ async def _wait_and_call(event: asyncio.Event, act: Callable[[], object]) -> Non
 
 
 _LOOK_EVERY_S = 0.25
+_ANSWER_WITHIN_S = 5.0
+"""2.0.62 calls a small model before the main one: its rejection is not final."""
 _LONGEST_READ = 1024 * 1024
 
 _LONGEST_START = 256
@@ -144,10 +160,11 @@ _CALL = re.compile(
     rb"(?P<kind>Error streaming|API error)"
     rb"(?:, falling back to non-streaming mode:| \(attempt \d+/\d+\): (?:\d{3}|undefined)) "
     rb"(?:(?P<status>\d{3}) \{|Connection error)"
+    rb"|\[DEBUG\] (?P<answer>Stream started)"
     rb"|\[DEBUG\] executePreToolHooks called for tool|\[INFO\] \[Stall\] tool_dispatch_start )",
     re.MULTILINE,
 )
-"""A call that failed, or a tool that an answer calls. The first chunk of an answer may be that of a side request."""
+"""A call that failed, the start of an answer, which may be that of a side request, or a tool that an answer calls."""
 
 
 async def watch_debug_log(
@@ -159,15 +176,16 @@ async def watch_debug_log(
     cwd: Path,
     printed: Path | None = None,
 ) -> None:
-    """Call `on_rejected` each time the key is rejected, until cancelled.
+    """Call `on_rejected` for each rejection of the key, unless a call is answered within some seconds.
 
-    `on_call` gets the HTTP status of each failed call (None without an answer), and 200 for an answer. `printed` is a
-    file with the printed log.
+    `on_call` gets the HTTP status of each failed call (None without an answer), and 200 for a tool that is called.
+    `printed` is a file with the printed log.
     """
     root, name = (printed.parent, printed.name) if printed else _shared_log(env, cwd)
     shared = await asyncio.to_thread(_Tail, root, name, from_end=True)
     own: _Tail | None = None
     base = config_dir(env)
+    answered, rejections, waited_s = False, 0, 0.0
     while True:
         await asyncio.sleep(_LOOK_EVERY_S)
         session = session_id()
@@ -176,11 +194,18 @@ async def watch_debug_log(
         tails = [tail for tail in (shared, own) if tail]
         calls = [call for tail in tails for call in await asyncio.to_thread(tail.calls)]
         for call in calls:
-            on_call(int(call["status"] or 0) or None if call["kind"] else _ANSWERED)
+            if not call["answer"]:
+                on_call(int(call["status"] or 0) or None if call["kind"] else _ANSWERED)
+        # The key is valid if any call is answered; those of another model may still be rejected.
+        answered = answered or any(call["kind"] is None for call in calls)
         kinds = Counter(call["kind"] for call in calls if call["status"] == b"401")
         # One attempt may be logged twice, once as a failed stream and once with its number.
-        for _ in range(max(kinds.values(), default=0)):
-            on_rejected()
+        rejections = 0 if answered else rejections + max(kinds.values(), default=0)
+        waited_s += _LOOK_EVERY_S if rejections else 0.0
+        if waited_s >= _ANSWER_WITHIN_S:
+            for _ in range(rejections):
+                on_rejected()
+            rejections = 0
 
 
 class _Tail:

@@ -6,6 +6,7 @@ stream of events, its last result decides together with the exit code; for plain
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
@@ -71,6 +72,8 @@ class RunEnding(NamedTuple):
     """The harness ended it because the API rejected the key."""
     unresponsive: str | None = None
     """Why the harness ended it as unresponsive."""
+    mask: Callable[[str], str] = str
+    """Masks secrets in what is quoted, before it is cut."""
 
     @property
     def facts(self) -> SessionFacts:
@@ -273,11 +276,11 @@ class _Explanation:
         is_error = not ending.good_exit if self._rules.plain_errors == "after_failed_exit" else ending.stream_expected
         if ending.facts.stream_seen or not is_error:
             return None
-        evidence = FailureEvidence(text="\n".join(self._last_lines()))
-        cause = find_cause(evidence, self._rules.causes)
+        process = ending.process
+        cause = find_cause(FailureEvidence(text="\n".join(_last_lines(process.printed))), self._rules.causes)
         if cause is None or (cause.code in _FAILED_CALL and ending.facts.turns):
             return None  # unknown, or the words of a model: its records have its calls, and none failed
-        return self._by_cause(cause, evidence)
+        return self._by_cause(cause, FailureEvidence(text="\n".join(_last_lines(process.output))))
 
     def _no_result(self) -> ErrorRecord | None:
         if not self._ending.good_exit:
@@ -322,7 +325,7 @@ class _Explanation:
         return self._ending.facts.failure is not None or (result is not None and result.subtype == "success")
 
     def _by_cause(self, cause: Cause, evidence: FailureEvidence) -> ErrorRecord:
-        quote, message = _quote(evidence.text), cause.message.format(agent=self._kind.title)
+        quote, message = _quote(self._ending.mask(evidence.text)), cause.message.format(agent=self._kind.title)
         context: dict[str, Any] = {
             "kind": cause.kind,
             "status": evidence.http_status(),
@@ -341,13 +344,14 @@ class _Explanation:
         return error_record(self._kind.code(code), message, self._at, hint, **context)
 
     def _tail(self) -> str:
-        lines = [_quote(line) for line in self._last_lines()]
+        lines = [_quote(line) for line in _last_lines(self._ending.process.output)]
         return f" Its last {plural(len(lines), 'line')}:\n" + "\n".join(lines) if lines else ""
 
-    def _last_lines(self) -> list[str]:
-        lines = (line.strip() for line in clean_text(self._ending.process.output[-_TAIL_CHARACTERS:]).split("\n"))
-        # Events are not readable; what is between them is stderr.
-        return [line for line in lines if line and not line.startswith('{"')][-_TAIL_LINES:]
+
+def _last_lines(output: str) -> list[str]:
+    lines = (line.strip() for line in clean_text(output[-_TAIL_CHARACTERS:]).split("\n"))
+    # Events are not readable; what is between them is stderr.
+    return [line for line in lines if line and not line.startswith('{"')][-_TAIL_LINES:]
 
 
 def _quote(text: str) -> str:
