@@ -23,9 +23,9 @@ def evaluate(
 
     Example: `yb eval -c eval.yaml`
     """
-    from youbencha.cli.app import run_async
     from youbencha.cli.console import show_partial_results, show_result
     from youbencha.cli.display import choose_display
+    from youbencha.cli.interrupts import run_async
     from youbencha.cli.options import add_hint, host_here, variables_given
     from youbencha.trial.evaluation import evaluate_directory, load_eval_plan
 

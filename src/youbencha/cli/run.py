@@ -42,9 +42,9 @@ def run(
 
     if not dry_run:
         get_ready()  # in the background, while the test case is read and the repository fetched
-    from youbencha.cli.app import run_async
     from youbencha.cli.console import show_partial_results, show_result
     from youbencha.cli.display import choose_display
+    from youbencha.cli.interrupts import run_async
     from youbencha.cli.options import (
         add_hint,
         agent_choice,

@@ -35,9 +35,8 @@ def suggest_testcase(
 
     Example: `yb suggest-testcase --agent claude-code --output-dir ../my-repo`
     """
-    import asyncio
-
     from youbencha.adapters import get_adapter
+    from youbencha.cli.interrupts import run_async
     from youbencha.suggest import NO_AGENT, collect_facts, find_repository
 
     if agent != NO_AGENT:
@@ -47,9 +46,9 @@ def suggest_testcase(
     asking = sys.stdin.isatty()
     if save.exists() and not force and not asking:
         raise _exists(save)
-    home = asyncio.run(find_repository(directory))
+    home = run_async(find_repository(directory))
     start = baseline or _ask_baseline(home, asking=asking)
-    facts = asyncio.run(collect_facts(directory, home, start if home else None))
+    facts = run_async(collect_facts(directory, home, start if home else None))
     _show_facts(facts)
     wanted = _wanted(agent, prompt or _ask_prompt(asking=asking), None if home else start, save)
     suggestion = _suggest(facts, wanted, agent, instructions, model)
@@ -63,14 +62,13 @@ def suggest_testcase(
 
 
 def _suggest(facts: Facts, wanted: UserAnswers, agent: str, instructions: str | None, model: str | None) -> Suggestion:
-    import asyncio
-
     from youbencha.cli.display import choose_display
+    from youbencha.cli.interrupts import run_async
     from youbencha.suggest import Suggester, suggest
 
     with choose_display(f"suggesting a test case · {agent}", quiet=agent == "none") as display:
         session = Suggester(facts=facts, wanted=wanted, instructions=instructions, model=model, on_event=display)
-        suggestion = asyncio.run(suggest(session, agent))
+        suggestion = run_async(suggest(session, agent))
     if suggestion.why_not:
         typer.echo(f"warning: {agent} made no usable suggestion ({suggestion.why_not}); this is the draft.", err=True)
     return suggestion

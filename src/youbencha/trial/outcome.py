@@ -40,6 +40,7 @@ OUTCOMES: Mapping[FailureCause, OutcomeName] = {
     "API_ERROR": "provider_error",
     "GAVE_UP": "unsolved",
     "CLI_NOT_FOUND": "infra_error",
+    "HOST_FAILED": "infra_error",
     "CRASHED": "agent_error",
     "EXIT_CODE": "agent_error",
     "EXECUTION_ERROR": "agent_error",
