@@ -300,3 +300,28 @@ async def test_what_a_killed_run_has_spent(runs: RunBench, claude_cli: Installed
     assert shown["total_tokens"] == sum((line["input_tokens"] or 0) + (line["output_tokens"] or 0) for line in lines)
     reported = await runs.yb("report", "--from", str(run), "--format", "json")
     assert json.loads(Path(reported.out.strip()).read_text())["agent"]["usage"]["cost_usd"] == shown["cost_usd"]
+
+
+STRAYS = """
+import json, os, urllib.error, urllib.request
+body = json.dumps({"model": "gpt-5", "max_tokens": 10, "messages": [{"role": "user", "content": "hi"}]})
+headers = {"authorization": "Bearer " + os.environ["ANTHROPIC_API_KEY"]}
+address = os.environ["ANTHROPIC_BASE_URL"] + "/v1/chat/completions"
+try:
+    status = urllib.request.urlopen(urllib.request.Request(address, body.encode(), headers)).status
+except urllib.error.HTTPError as error:
+    status = error.code
+open("status.txt", "w").write(f"status {status}\\n")
+"""
+
+
+@versions(NEWEST)
+async def test_an_agents_key_does_not_open_another_provider(runs: RunBench, claude_cli: InstalledAgent) -> None:
+    program = runs.root / "strays.py"
+    program.write_text(STRAYS)
+    async with ScriptedModel(script(bash(f"{sys.executable} {program}"), says("Done."))) as model:
+        openai = {"OPENAI_BASE_URL": f"{model.url}/v1", "OPENAI_API_KEY": API_KEY}
+        done = await runs.run(agent(claude_cli), env={**keys(model), **openai})
+    assert "+status 403" in done.diff
+    assert [line["error"] for line in ledger(done) if line["api"] == "openai-chat"] == ["not_allowed"]
+    assert all(request.path.startswith("/v1/messages") for request in model.requests if request.method == "POST")

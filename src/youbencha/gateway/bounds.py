@@ -141,8 +141,8 @@ class UnpricedError(Exception):
 
 def examined(wire: WireName, body: object, asked: RequestSize) -> RequestSize:
     """Add to a request's size what it may make the provider read or do. Raises `UnpricedError`."""
-    if not isinstance(body, dict):
-        return asked
+    if not isinstance(body, dict):  # the provider may be able to read what we are not
+        return asked._replace(size=asked.size + CONTEXT_TOKENS)
     if asked.model and "-search-" in asked.model:
         raise UnpricedError(f"the searches of {asked.model}")
     for name in body.keys() & (table.STANDARD.keys() | table.UNPRICED):
@@ -185,9 +185,11 @@ class _Examination:
 
     def _renamed(self, fields: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
         """Return the fields under the names of the tables, and note whether there are any others."""
+        number = len(fields)
         if self._wire == "gemini":
             fields = {table.to_camel_case(name): value for name, value in fields.items()}
-        self.refers = self.refers or any(fields[name] is not None for name in fields.keys() - known)
+        others = any(fields[name] is not None for name in fields.keys() - known)
+        self.refers = self.refers or others or len(fields) < number  # a field under two names
         return fields
 
     def _examine(self, fields: dict[str, Any], kind: object) -> None:

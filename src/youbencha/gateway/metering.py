@@ -9,7 +9,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 from youbencha.gateway.api import WireName
 from youbencha.gateway.sse import SseParser
@@ -40,15 +40,6 @@ class Metered(NamedTuple):
     """The type of an error in the middle of the answer."""
     extras: Mapping[str, int] = MappingProxyType({})
     """Tokens that are not text, and the provider's searches, by the names in `price_list.EXTRAS`."""
-
-
-class Meter(Protocol):
-    """Reads an answer while it is relayed. Its methods never raise."""
-
-    def feed(self, chunk: bytes) -> None: ...
-
-    def result(self) -> Metered:
-        """Return what is known so far. May be called at any time, and repeatedly."""
 
 
 def meter_for(wire: WireName, content_type: str) -> Meter:
@@ -99,6 +90,10 @@ class BodyMeter:
                 reader.body(document)
             self._result = reader.metered()
         return self._result
+
+
+Meter = StreamMeter | BodyMeter
+"""Reads an answer while it is relayed. `result` may be called at any time, and repeatedly."""
 
 
 class UsageReader(ABC):

@@ -111,10 +111,11 @@ def _scope_of(plan: GatewayPlan) -> KeyScope | None:
     """What the agent's key is for: the provider of its API; through LiteLLM, that provider's models and its own."""
     if plan.provider is None or plan.type != "litellm":
         return KeyScope(plan.provider) if plan.provider else None
-    from youbencha.gateway.litellm.config import models_of
+    from youbencha.gateway.litellm.config import patterns_of
 
     own = (plan.model or "").lower()
-    return KeyScope(plan.provider, (*models_of(plan.provider), own, own.partition("/")[2]))
+    names = (name for name, _ in patterns_of(plan.provider))
+    return KeyScope(plan.provider, (*names, own, own.partition("/")[2]))
 
 
 def _places_in(directory: RunDirectory, sandbox: Sandbox, harness_env: Mapping[str, str]) -> Places:
