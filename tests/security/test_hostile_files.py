@@ -65,7 +65,7 @@ class Reader(NamedTuple):
 
 
 def debug_log(home: Path) -> bool:
-    seen = []
+    seen: list[int | None] = []
 
     async def watch() -> None:
         looked_twice, looks = asyncio.Event(), count(1)
@@ -75,8 +75,8 @@ def debug_log(home: Path) -> bool:
                 looked_twice.set()
             return SESSION
 
-        env = {"HOME": str(home)}
-        watching = asyncio.create_task(rejected_key.watch_debug_log(session, lambda: seen.append(1), env=env, cwd=home))
+        look = rejected_key.watch_debug_log(session, lambda: None, seen.append, env={"HOME": str(home)}, cwd=home)
+        watching = asyncio.create_task(look)
         await looked_twice.wait()
         watching.cancel()
 
