@@ -267,11 +267,8 @@ def _check_version(config: ClaudeCodeConfig, version: CliVersion, *, is_root: bo
         ("mcp_config", config.mcp_config is not None, Feature.STRICT_MCP_CONFIG),
         ("setting_sources", config.setting_sources is not None, Feature.SETTING_SOURCES),
         ("prompt_delivery", config.prompt_delivery == "file", Feature.ADD_DIR),
-        (
-            "permission_mode" if config.permission_mode else "allowed_tools",
-            config.mode is not None,
-            Feature.PERMISSION_MODE,
-        ),
+        ("allowed_tools", config.allowed_tools is not None and config.mode is not None, Feature.PERMISSION_MODE),
+        ("permission_mode", config.permission_mode is not None, Feature.PERMISSION_MODE),
         ("permission_mode", is_root and _bypasses(config), Feature.BYPASS_AS_ROOT),
     )
     problems = [
