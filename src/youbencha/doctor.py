@@ -26,8 +26,7 @@ from youbencha.process.environment import HOME, PROGRAM, select
 from youbencha.sandbox.toolbox.catalogue import parse_request
 from youbencha.sandbox.toolbox.toolbox import Toolbox
 from youbencha.sandbox.toolbox.versions import ask_version
-from youbencha.spec import Settings
-from youbencha.spec.settings import LoadedSettings, load_settings
+from youbencha.spec.settings import LoadedSettings, Settings, load_settings
 from youbencha.user_dirs import default_cache_dir, default_root
 
 __all__ = ["DEADLINE_S", "Diagnosis", "Finding", "State", "examine"]

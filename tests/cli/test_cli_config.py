@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from yb import yb
-from youbencha.spec import Settings
-from youbencha.spec.settings import template
+from youbencha.spec.settings import Settings, template
 
 Done = subprocess.CompletedProcess[str]
 Config = Callable[..., Done]

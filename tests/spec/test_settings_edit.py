@@ -10,8 +10,8 @@ import pytest
 
 from systems import posix_only
 from youbencha.errors import ConfigError, YouBenchaError
-from youbencha.spec import Settings, load_yaml_model
-from youbencha.spec.settings import template
+from youbencha.spec import load_yaml_model
+from youbencha.spec.settings import Settings, template
 from youbencha.spec.settings_edit import known_keys, parse_setting, set_value, unset_value
 
 COMMENTED = """\

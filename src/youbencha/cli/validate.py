@@ -10,7 +10,8 @@ import typer
 
 if TYPE_CHECKING:
     from youbencha.errors import Problem
-    from youbencha.spec import EvalConfig, Loaded, TestCase
+    from youbencha.spec.loader import Loaded
+    from youbencha.spec.testcase import EvalConfig, TestCase
 
 
 def validate(
@@ -57,7 +58,7 @@ def validate(
 
 def _load(config: Path, var: list[str] | None) -> Loaded[TestCase] | Loaded[EvalConfig]:
     from youbencha.cli.options import host_here, variables_given
-    from youbencha.spec import is_eval_config
+    from youbencha.spec.loader import is_eval_config
     from youbencha.trial.evaluation import load_eval_plan
     from youbencha.trial.plan import PlanOptions, load_case, plan_loaded
 
