@@ -202,11 +202,12 @@ def _unchecked_parts(
         path: tuple[Step, ...] = ("evaluators", index)
         name, config, file = _name_config_file(entry)
         if isinstance(file, str) and name is None:
+            target = directory / Path(file.strip()).expanduser()
             try:
-                evaluators.append(_read_evaluator(directory / Path(file.strip()).expanduser(), variables))
-            except _EvaluatorFileError as error:
+                evaluators.append(_read_evaluator(target, variables))
+            except ConfigError as error:
                 missing = document.problem((*path, "file"), f"{file}: {error.problems[0].message}")
-                problems += [missing] if error.missing else error.problems
+                problems += error.problems if target.is_file() else [missing]
         elif isinstance(name, str) and isinstance(config, Mapping):
             evaluators.append(LocatedEvaluator(name.strip(), config, directory, document, path))
     return UncheckedParts(document, directory, agent if isinstance(agent, Mapping) else None, tuple(evaluators))
@@ -219,22 +220,12 @@ def _name_config_file(entry: Any) -> tuple[Any, Any, Any]:
     return entry, {}, None
 
 
-class _EvaluatorFileError(Exception):
-    def __init__(self, problems: Sequence[Problem], *, missing: bool = False) -> None:
-        super().__init__(problems)
-        self.problems = problems
-        self.missing = missing
-
-
 def _read_evaluator(file: Path, variables: Mapping[str, Any]) -> LocatedEvaluator:
-    try:
-        read = read_document(file, code="EVALUATOR_INVALID", what="The evaluator file")
-    except ConfigError as error:
-        raise _EvaluatorFileError(error.problems, missing=not file.is_file()) from None
+    read = read_document(file, code="EVALUATOR_INVALID", what="The evaluator file")
     document, undefined, _ = _substituted(read, variables)
     model = document.validate(EvaluatorFile)
     if isinstance(model, list) or undefined:
-        raise _EvaluatorFileError([*undefined, *(model if isinstance(model, list) else [])])
+        raise ConfigError(document.code, document.what, [*undefined, *(model if isinstance(model, list) else [])])
     return LocatedEvaluator(model.name, model.config, file.parent, document, ())
 
 
