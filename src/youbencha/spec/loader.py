@@ -141,7 +141,7 @@ def _load(
 ) -> Loaded[Case]:
     document, problems, literal = _substituted(document, variables)
     if agent is not None:
-        document = document.with_data(agent.merged_over(document.data))
+        document = document._replace(data=agent.merged_over(document.data))
     case = document.validate(model)
     loaded = _checked(case, document, Path(path).absolute().parent, variables, check, problems)
     return loaded._replace(unknown_variables=tuple(literal))
@@ -189,7 +189,7 @@ def _substituted(document: Document, variables: Mapping[str, Any]) -> tuple[Docu
         problem = document.problem(path, message, did_you_mean(name, variables) or hint)
         (literal if in_free_text else undefined).append(problem)
 
-    return document.with_data(substitute_tree(document.data, variables, on_undefined)), undefined, literal
+    return document._replace(data=substitute_tree(document.data, variables, on_undefined)), undefined, literal
 
 
 def _unchecked_parts(
