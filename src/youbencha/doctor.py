@@ -13,6 +13,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import Any, Literal
 from youbencha.adapters import adapter_names, get_adapter
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.gateway.upstreams import find_upstreams, read_secrets
-from youbencha.process import Command, Limits, ProcessStartError, find_executable, run
+from youbencha.process import ProcessStartError, find_executable
 from youbencha.process.environment import HOME, PROGRAM, select
 from youbencha.sandbox.toolbox.catalogue import parse_request
 from youbencha.sandbox.toolbox.toolbox import Toolbox
@@ -52,7 +53,6 @@ _OLDEST_GIT = (2, 25)
 """The first version in which `git clone --filter` and partial checkouts work as needed."""
 
 _OLDEST_NODE = (20, 0)
-_NUMBERS = re.compile(r"(\d+)\.(\d+)(?:\.\d+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,10 @@ async def _locations(name: str, env: Mapping[str, str]) -> str:
     found = []
     program = find_executable(parse_request(name).agent.command, env)
     if program is not None:
-        found.append(f"{await _version(program, env) or 'unknown version'} on PATH ({program})")
+        version = None
+        with suppress(ProcessStartError):
+            version = await _version(program, env)
+        found.append(f"{version or 'unknown version'} on PATH ({program})")
     versions = [agent.version for agent in Toolbox(default_root(env)).installed(name)]
     if versions:
         found.append(f"{', '.join(versions)} in the toolbox")
@@ -149,10 +152,7 @@ async def _locations(name: str, env: Mapping[str, str]) -> str:
 
 async def _version(program: Path, env: Mapping[str, str]) -> str | None:
     env = select(env, PROGRAM | HOME) | {"DISABLE_AUTOUPDATER": "1"}
-    try:
-        return (await ask_version((str(program),), cwd=Path(tempfile.gettempdir()), env=env)).version
-    except ProcessStartError:
-        return None
+    return (await ask_version((str(program),), cwd=Path(tempfile.gettempdir()), env=env)).version
 
 
 def _can_be_installed(name: str) -> bool:
@@ -274,18 +274,9 @@ async def _check_program(
     path = find_executable(name, env)
     if path is None:
         return Finding("system", name, without, "not on PATH", fix)
-    found = _NUMBERS.search(await _output(path, env, "--version") or "")
-    if found is None:
+    version = await _version(path, env)
+    if version is None:
         return Finding("system", name, without, f"{path} does not report its version", fix)
-    if (int(found[1]), int(found[2])) < oldest:
-        return Finding("system", name, without, f"{found[0]} is too old  {path}", fix)
-    return Finding("system", name, "ok", f"{found[0]}  {path}")
-
-
-async def _output(program: Path, env: Mapping[str, str], *arguments: str) -> str | None:
-    """Return what a program prints, or None if it fails. The caller has a deadline."""
-    lines: list[bytes] = []
-    env = select(env, PROGRAM | HOME)
-    command = Command(argv=(str(program), *arguments), cwd=Path(tempfile.gettempdir()), env=env)
-    done = await run(command, limits=Limits(), on_line=lines.append)
-    return b"\n".join(lines).decode(errors="replace").strip() if done.exit.code == 0 else None
+    if tuple(map(int, re.findall(r"\d+", version)[:2])) < oldest:
+        return Finding("system", name, without, f"{version} is too old  {path}", fix)
+    return Finding("system", name, "ok", f"{version}  {path}")
