@@ -27,7 +27,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.gateway.forward import load_certificates, new_client, proxy_for
 from youbencha.gateway.request import retry_after_s
 from youbencha.gateway.upstreams import Upstream, find_upstreams, read_secrets, same_for_all, without_version
-from youbencha.spec import GatewaySpec, UpstreamSpec, UpstreamSpecs
+from youbencha.spec.gateway import GatewaySpec, UpstreamSpec, UpstreamSpecs
 
 
 def test_without_a_key_there_is_no_upstream() -> None:

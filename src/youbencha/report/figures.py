@@ -149,7 +149,12 @@ def _sandbox(sandbox: SandboxReport) -> str | None:
 def gateway_figures(gateway: GatewayReport) -> list[Figure]:
     """The gateway's figures, without zeros."""
     counts = [plural(gateway.requests, "request")]
-    counts += [f"{count(number)} {name}" for name, number in _gateway_counts(gateway).items() if number]
+    numbers = {
+        "failed": gateway.failed - gateway.refused,
+        "rate-limited": gateway.rate_limited,
+        "refused": gateway.refused,
+    }
+    counts += [f"{count(number)} {name}" for name, number in numbers.items() if number]
     return _known(
         ("Gateway", f"{gateway.type}: {', '.join(counts)}"),
         ("Provider wait", duration(gateway.provider_wait_ms) if gateway.provider_wait_ms else None),
@@ -162,14 +167,6 @@ def gateway_figures(gateway: GatewayReport) -> list[Figure]:
 
 def _paid(gateway: GatewayReport) -> str:
     return UNKNOWN if gateway.paid_usd is None else f"{usd(gateway.paid_usd)}: replayed answers are free"
-
-
-def _gateway_counts(gateway: GatewayReport) -> dict[str, int]:
-    return {
-        "failed": gateway.failed - gateway.refused,
-        "rate-limited": gateway.rate_limited,
-        "refused": gateway.refused,
-    }
 
 
 def _budget(budget: BudgetReport) -> str:

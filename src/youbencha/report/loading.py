@@ -170,25 +170,9 @@ def _bundle(document: dict[str, Any], file: Path) -> ResultsBundle:
     from youbencha.log.results import ResultsBundle
 
     try:
-        return ResultsBundle.model_validate(document)
-    except ValidationError as error:
-        problems = error
-    # Ignore keys of a newer version, which could not be shown.
-    for problem in problems.errors(include_url=False):
-        if problem["type"] == "extra_forbidden":
-            _remove(document, problem["loc"])
-    try:
-        return ResultsBundle.model_validate(document)
+        return ResultsBundle.model_validate(document, extra="ignore")  # keys of a newer version could not be shown
     except ValidationError as error:
         raise _invalid(file, _described(error)) from error
-
-
-def _remove(document: Any, location: tuple[int | str, ...]) -> None:
-    for step in location[:-1]:
-        is_named = isinstance(document, dict) and isinstance(step, int)  # assertions, which are validated as a list
-        document = [*document.values()][int(step)] if is_named else document[step]
-    if isinstance(document, dict):
-        document.pop(location[-1], None)
 
 
 def _described(error: ValidationError) -> str:

@@ -13,8 +13,9 @@ from youbencha.evaluators import get_evaluator
 from youbencha.evaluators.base import UsesModel
 from youbencha.gateway.api import Provider
 from youbencha.gateway.upstreams import Upstream, find_upstreams, key_names, read_secrets
-from youbencha.spec import Loaded, TestCase
 from youbencha.spec.gateway import CassetteSpec, GatewaySpec, GatewayType
+from youbencha.spec.loader import Loaded
+from youbencha.spec.testcase import TestCase
 
 
 class GatewayOptions(NamedTuple):

@@ -32,7 +32,7 @@ from youbencha.log.results import (
     TestCaseInfo,
 )
 from youbencha.process import Redactor
-from youbencha.spec import PostHook
+from youbencha.spec.testcase import PostHook
 from youbencha.text import iso_time
 from youbencha.trial.outcome import outcome_of, summary_of
 from youbencha.usage import SIDECAR

@@ -51,7 +51,7 @@ from youbencha.workspace.trees import remove_tree
 
 if TYPE_CHECKING:
     from youbencha.adapters.base import AgentAdapter
-    from youbencha.spec import AgentSpec
+    from youbencha.spec.testcase import AgentSpec
 
 
 VERDICT = "verdict.json"
