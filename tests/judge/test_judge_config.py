@@ -26,9 +26,9 @@ def problem_texts(config: dict[str, Any], config_dir: Path = Path(), judge: Judg
 
 
 def asked(**config: Any) -> list[tuple[str, str, float, float]]:
-    reading = read_config(config)
-    assert reading.judge is not None, reading.problems
-    return [(each.name, each.text, each.threshold, each.weight) for each in reading.judge.asked()]
+    judge, found = read_config(config)
+    assert judge is not None, found
+    return [(each.name, each.text, each.threshold, each.weight) for each in judge.asked()]
 
 
 @pytest.mark.parametrize("name", ["agentic-judge", "agentic-judge-docs", "agentic-judge:tests"])

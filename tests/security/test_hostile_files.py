@@ -23,7 +23,7 @@ from youbencha.adapters.codex import events as codex
 from youbencha.adapters.copilot_cli.events import usage_in
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.expected_diff import file_similarity
-from youbencha.evaluators.judge.config import BadGuidance, read_guidance
+from youbencha.evaluators.judge.config import read_guidance
 from youbencha.evaluators.judge.materials import copy_for_judge
 from youbencha.evaluators.junit import Unusable, count_tests
 from youbencha.files import PathNotAllowed, read_confined, read_regular, read_untrusted
@@ -84,6 +84,11 @@ def debug_log(home: Path) -> bool:
     return bool(seen)
 
 
+def guidance(top: Path) -> str | None:
+    found = read_guidance({"prompt_file": "a/file"}, top)
+    return found if isinstance(found, str) else None
+
+
 def judged(top: Path) -> bool:
     copy_for_judge(top / "tree", top / "copy")
     return bool(read_untrusted(top / "copy", "a/file", 9))
@@ -140,7 +145,7 @@ READERS = {
     ),
     "an agent's own log": Reader("a/file", "text", kept_log),
     "a repository's custom agent": Reader("a/file", "text", lambda top: read_definition(top / "a/file", below=top)),
-    "guidance of a judge": Reader("a/file", "text", lambda top: read_guidance({"prompt_file": "a/file"}, top)),
+    "guidance of a judge": Reader("a/file", "text", guidance),
     "a repository's settings": Reader("a/file", '{"a": 1}', lambda top: given_settings(["--settings", "a/file"], top)),
     "a copy for a judge": Reader("tree/a/file", "text", judged),
     "a copy for a command": Reader("tree/a/file", "text", copied),
@@ -234,7 +239,7 @@ def at_most(patience_s: float, read: Callable[[Path], object], top: Path) -> obj
     def work() -> None:
         try:
             found.append(read(top))
-        except (OSError, YouBenchaError, PathNotAllowed, BadGuidance, Unusable):
+        except (OSError, YouBenchaError, PathNotAllowed, Unusable):
             found.append(None)
 
     reading = threading.Thread(target=work, daemon=True)

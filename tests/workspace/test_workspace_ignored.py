@@ -22,11 +22,11 @@ async def repository(opener: Opener, source: Path) -> Repository:
     return await opener(source)
 
 
-async def begin(repository: Repository, tmp_path: Path, *, ignored: bool = False) -> Snapshot:
+async def begin(repository: Repository, tmp_path: Path) -> Snapshot:
     directory = tmp_path / "run" / "src-modified"
     directory.mkdir(parents=True)
     await repository.check_out(directory)
-    return await repository.snapshot(directory, tmp_path / "run" / "start.git", ignored=ignored)
+    return await repository.snapshot(directory, tmp_path / "run" / "start.git")
 
 
 def write(tree: Path, *names: str) -> None:
@@ -47,12 +47,6 @@ async def test_files_ignored_at_the_start(repository: Repository, tmp_path: Path
     start = await begin(repository, tmp_path)
     write(start.tree, *IGNORED, *COUNTED)
     assert await changed(start, tmp_path) == sorted(COUNTED)
-
-
-async def test_ignored_files_count_on_request(repository: Repository, tmp_path: Path) -> None:
-    start = await begin(repository, tmp_path, ignored=True)
-    write(start.tree, *IGNORED, *COUNTED)
-    assert await changed(start, tmp_path) == sorted((*COUNTED, *IGNORED))
 
 
 async def test_tracked_files_count_in_spite_of_ignore_rules(repository: Repository, tmp_path: Path) -> None:

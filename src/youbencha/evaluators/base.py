@@ -212,11 +212,6 @@ def printable(path: str) -> str:
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def counted(number: int, thing: str) -> str:
-    """`1 file`, `2 files`."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
-
-
 def limit_results(limits: Mapping[str, float], metrics: Mapping[str, Any]) -> Iterator[AssertionResult]:
     """Check metrics against `min_NAME` and `max_NAME`. An unknown metric fails both."""
     from youbencha.log.results import AssertionResult

@@ -21,7 +21,6 @@ from youbencha.evaluators.base import (
     EvaluationContext,
     artifact,
     config_problems,
-    counted,
     evaluation_result,
     in_thread,
     limit_results,
@@ -40,6 +39,7 @@ from youbencha.log.results import AssertionResult, EvaluationResult
 from youbencha.process import Command, Limits, ProcessResult, ProcessStartError, Redactor, find_executable
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import HOST
+from youbencha.text import plural
 from youbencha.workspace.trees import copy_tree, remove_tree
 
 _SEARCHED = 1024 * 1024
@@ -380,5 +380,5 @@ def summary(metrics: Mapping[str, Any]) -> str:
     parts = [f"took {metrics['duration_ms'] / 1000:.1f} s"]
     if "tests" in metrics:
         failed = metrics["failures"] + metrics["errors"]
-        parts.append(f"{counted(metrics['tests'], 'test')}, {failed:,} failed, {metrics['skipped']:,} skipped")
+        parts.append(f"{plural(metrics['tests'], 'test')}, {failed:,} failed, {metrics['skipped']:,} skipped")
     return "; ".join(parts)

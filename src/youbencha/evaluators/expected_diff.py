@@ -20,7 +20,6 @@ from youbencha.evaluators.base import (
     artifact,
     artifacts_root,
     config_problems,
-    counted,
     evaluation_result,
     in_thread,
     printable,
@@ -30,6 +29,7 @@ from youbencha.evaluators.globs import GlobList, PathFilter
 from youbencha.evaluators.similarity import Method, Similarity, text_similarity
 from youbencha.log.results import AssertionResult, EvaluationResult
 from youbencha.spec import StrictModel
+from youbencha.text import plural
 from youbencha.workspace.trees import TreeFile, files_below
 
 __all__ = ["ExpectedDiff"]
@@ -146,7 +146,7 @@ def _write_report(context: EvaluationContext, comparison: Comparison, metrics: M
 
 def _message(comparison: Comparison, threshold: float, *, passed: bool) -> str:
     counts = (
-        f"{counted(comparison.count('matched'), 'file')} identical, {comparison.count('changed'):,} changed, "
+        f"{plural(comparison.count('matched'), 'file')} identical, {comparison.count('changed'):,} changed, "
         f"{comparison.count('added'):,} added, {comparison.count('removed'):,} missing"
     )
     verdict = "reaches" if passed else "is below"

@@ -13,7 +13,6 @@ from youbencha.evaluators.base import (
     EvaluationContext,
     artifact,
     config_problems,
-    counted,
     evaluation_result,
     limit_results,
     printable,
@@ -22,6 +21,7 @@ from youbencha.evaluators.base import (
 from youbencha.evaluators.globs import Glob, GlobList, PathFilter
 from youbencha.log.results import AssertionResult, EvaluationResult
 from youbencha.spec import StrictModel
+from youbencha.text import plural
 from youbencha.workspace import Changes, FileChange
 
 __all__ = ["GitDiff"]
@@ -166,8 +166,8 @@ def _message(metrics: Mapping[str, Any], violations: Sequence[str]) -> str:
         summary = "There are no changes"
     else:
         binary = f", {metrics['binary_files']:,} of them binary" if metrics["binary_files"] else ""
-        lines = f"{counted(metrics['lines_added'], 'line')} added, {metrics['lines_removed']:,} removed"
-        summary = f"{counted(files, 'file')} changed{binary}: {lines}"
+        lines = f"{plural(metrics['lines_added'], 'line')} added, {metrics['lines_removed']:,} removed"
+        summary = f"{plural(files, 'file')} changed{binary}: {lines}"
     return f"{summary}; but {'; '.join(violations)}." if violations else f"{summary}."
 
 
@@ -223,7 +223,7 @@ def required_results(patterns: Iterable[str], paths: Sequence[str]) -> Iterator[
 
 def forbidden_results(patterns: Iterable[str], paths: Sequence[str]) -> Iterator[AssertionResult]:
     for pattern, matches in _matches(patterns, paths):
-        others = f" and {counted(len(matches) - 1, 'other')}" if len(matches) > 1 else ""
+        others = f" and {plural(len(matches) - 1, 'other')}" if len(matches) > 1 else ""
         message = f"{matches[0]}{others} must not be changed ({pattern})" if matches else ""
         yield _path_result("forbidden_paths", pattern, matches, message)
 
@@ -235,8 +235,6 @@ def _matches(patterns: Iterable[str], paths: Sequence[str]) -> Iterator[tuple[st
 
 
 def _path_result(name: str, pattern: str, matches: Sequence[str], message: str) -> AssertionResult:
-    from youbencha.log.results import AssertionResult
-
     return AssertionResult(
         name=name, passed=not message, expected=pattern, actual=list(matches[:_MOST_PATHS]), message=message
     )

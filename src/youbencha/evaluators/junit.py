@@ -6,7 +6,7 @@ The parser builds no tree, and stops at a document type, so that there are no en
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +42,7 @@ class TestCounts:
         return (ran - self.failures - self.errors) / ran if ran else None
 
     def metrics(self) -> dict[str, Any]:
-        return {
-            "tests": self.tests,
-            "failures": self.failures,
-            "errors": self.errors,
-            "skipped": self.skipped,
-            "pass_rate": self.pass_rate,
-        }
+        return {**asdict(self), "pass_rate": self.pass_rate}
 
 
 def reports(tree: Path, patterns: Iterable[str]) -> dict[TreeFile, Stamp]:
@@ -97,7 +91,7 @@ def count_in(xml: bytes, counts: TestCounts, name: str = "report") -> None:
     """Add the test cases of one report. They are counted, because the sums that a report states may be wrong."""
     from xml.parsers import expat
 
-    reader = _Reader(counts)
+    reader = _Reader(counts, name)
     parser = expat.ParserCreate()
     parser.StartDoctypeDeclHandler = reader.refuse
     parser.StartElementHandler = reader.start
@@ -106,26 +100,20 @@ def count_in(xml: bytes, counts: TestCounts, name: str = "report") -> None:
         parser.Parse(xml, True)
     except (expat.ExpatError, LookupError, ValueError) as error:  # the latter two: an unknown encoding
         raise Unusable(f"the JUnit report {name} is not valid XML: {error}") from None
-    except _HasDoctype:
-        raise Unusable(f"the JUnit report {name} has a document type, which is not allowed") from None
     if not reader.is_junit:
         raise Unusable(f"the XML file {name} is not a JUnit report")
 
 
-class _HasDoctype(Exception):
-    pass
-
-
 class _Reader:
-    def __init__(self, counts: TestCounts) -> None:
-        self._counts = counts
+    def __init__(self, counts: TestCounts, name: str) -> None:
+        self._counts, self._name = counts, name
         self._depth = 0
         self._end: str | None = None
         self._test_at: int | None = None
         self.is_junit = False
 
     def refuse(self, *_: object) -> None:
-        raise _HasDoctype
+        raise Unusable(f"the JUnit report {self._name} has a document type, which is not allowed")
 
     def start(self, name: str, attributes: Mapping[str, str]) -> None:
         self._depth += 1

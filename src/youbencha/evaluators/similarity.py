@@ -124,7 +124,7 @@ def _share(text: str, index: int, number: int) -> str:
 def _without_equal_ends(one: str, other: str) -> tuple[str, str]:
     start = _common_start(one, other)
     one, other = one[start:], other[start:]
-    end = _common_end(one, other)
+    end = _common_start(one[::-1], other[::-1])
     return one[: len(one) - end], other[: len(other) - end]
 
 
@@ -134,17 +134,6 @@ def _common_start(one: str, other: str) -> int:
     while low < high:
         middle = (low + high + 1) // 2
         if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def _common_end(one: str, other: str) -> int:
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[len(one) - middle : len(one) - low] == other[len(other) - middle : len(other) - low]:
             low = middle
         else:
             high = middle - 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,6 @@ from youbencha.log.results import EvaluationError, HookResult, ResultsBundle, Te
 from youbencha.process import Redactor
 from youbencha.spec.variables import REFERENCE
 from youbencha.text import iso_time
-
-
-def _ignore(_: str) -> None:
-    pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +34,7 @@ class HookContext:
     env: Mapping[str, str] = field(repr=False)
     """The environment that youBencha runs in. Hooks are the user's own programs, and get all of it."""
     redactor: Redactor = field(repr=False)
-    on_note: Callable[[str], None] = _ignore
+    on_note: Callable[[str], None] = lambda _: None
     """Called with notes about the progress."""
     hook_env: Mapping[str, str] = field(default_factory=dict, repr=False)
     """`env` of one hook's configuration, references resolved."""
@@ -124,39 +120,26 @@ class HookFailed(YouBenchaError):
         self.metadata = metadata
 
 
-class Stopwatch:
-    """Measures a hook's time from its own creation on, and makes the hook's result."""
-
-    def __init__(self, hook: str) -> None:
-        self._hook = hook
-        self._at = time.time()
-        self._started = time.monotonic()
-
-    def success(self, done: HookOutcome) -> HookResult:
-        return HookResult(
-            hook=self._hook,
-            status="success",
-            message=done.message,
-            duration_ms=self._duration_ms(),
-            timestamp=iso_time(self._at),
-            metadata=dict(done.metadata),
-        )
-
-    def failure(self, error: Exception, redactor: Redactor) -> HookResult:
-        known = error if isinstance(error, YouBenchaError) else _unexpected(error)
-        message = redactor.text(known.message)
-        return HookResult(
-            hook=self._hook,
-            status="failed",
-            message=message,
-            duration_ms=self._duration_ms(),
-            timestamp=iso_time(self._at),
-            metadata=dict(known.metadata) if isinstance(known, HookFailed) else {},
-            error=EvaluationError(message=message, code=known.code, hint=known.hint),
-        )
-
-    def _duration_ms(self) -> int:
-        return round((time.monotonic() - self._started) * 1000)
+async def result_of(hook: str, work: Awaitable[HookOutcome], redactor: Redactor) -> HookResult:
+    """Turn the outcome of a hook, or any exception, into its result."""
+    at, started = time.time(), time.monotonic()
+    error = None
+    try:
+        done = await work
+        message, metadata = done.message, done.metadata
+    except Exception as raised:  # noqa: BLE001 - a failure must affect neither the run nor the other hooks
+        known = raised if isinstance(raised, YouBenchaError) else _unexpected(raised)
+        message, metadata = redactor.text(known.message), known.metadata if isinstance(known, HookFailed) else {}
+        error = EvaluationError(message=message, code=known.code, hint=known.hint)
+    return HookResult(
+        hook=hook,
+        status="failed" if error else "success",
+        message=message,
+        duration_ms=round((time.monotonic() - started) * 1000),
+        timestamp=iso_time(at),
+        metadata=dict(metadata),
+        error=error,
+    )
 
 
 def _unexpected(error: Exception) -> YouBenchaError:

@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,6 @@ from youbencha.workspace.lock import try_lock
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-Writer = Callable[[DatabaseConfig, Path, ResultsBundle, str], None]
 PATIENCE_S = 30.0
 _BRIEF = ("evaluator", "status", "metrics", "message", "duration_ms", "timestamp")
 _PAUSE_S = 0.005
@@ -60,7 +59,8 @@ async def export(config: DatabaseConfig, context: HookContext, bundle: ResultsBu
 def _write(config: DatabaseConfig, path: Path, bundle: ResultsBundle) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _WRITERS[config.type](config, path, bundle, iso_time(time.time()))
+        write = _to_json_file if config.type == "json-file" else _to_sqlite
+        write(config, path, bundle, iso_time(time.time()))
     except OSError as error:
         raise YouBenchaError(
             "HOOK_DATABASE_FAILED",
@@ -80,9 +80,6 @@ def _to_sqlite(config: DatabaseConfig, path: Path, bundle: ResultsBundle, export
     whole = as_json_bytes(as_plain_data(bundle)).decode() if config.include_full_bundle else None
     row = {**summary_of(bundle, exported_at), "bundle": whole}
     write_row(path, config.table, row, replace_all=not config.append)
-
-
-_WRITERS: dict[str, Writer] = {"json-file": _to_json_file, "sqlite": _to_sqlite}
 
 
 def as_plain_data(bundle: ResultsBundle) -> dict[str, Any]:

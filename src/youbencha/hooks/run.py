@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
 from youbencha.errors import Problem
-from youbencha.hooks.context import HookContext, HookOutcome, Stopwatch
+from youbencha.hooks.context import HookContext, HookOutcome, result_of
 from youbencha.hooks.script import NO_PROGRAM_HINT, is_file, is_path, is_shell_line, run_script
 from youbencha.hooks.webhook import RetryPolicy
 from youbencha.log.results import HookResult, ResultsBundle
-from youbencha.process import Redactor
 from youbencha.spec.testcase import DatabaseHook, PostHook, ScriptHook
 
 
@@ -25,7 +24,7 @@ async def run_pre_execution(hooks: Sequence[ScriptHook], context: HookContext) -
         label = f"before the agent, script {number} of {len(hooks)}"
         context.on_note(label)
         work = run_script(hook.config, context.for_hook(hook.config.env), f"pre-{number}-script.log")
-        result = await _result("script", work, context.redactor)
+        result = await result_of("script", work, context.redactor)
         results.append(result)
         if result.status == "failed":
             context.on_note(f"{label}: {result.message}")
@@ -40,7 +39,7 @@ async def run_post_evaluation(
 
     async def one(number: int, hook: PostHook) -> HookResult:
         work = _post_hook(number, hook, bundle, context, retries or RetryPolicy())
-        result = await _result(hook.name, work, context.redactor)
+        result = await result_of(hook.name, work, context.redactor)
         context.on_note(f"after the evaluation, {hook.name} {number} of {len(hooks)}: {result.message}")
         return result
 
@@ -59,15 +58,6 @@ async def _post_hook(
     from youbencha.hooks.webhook import send
 
     return await send(hook.config, context, bundle, retries)
-
-
-async def _result(name: str, work: Awaitable[HookOutcome], redactor: Redactor) -> HookResult:
-    """Turn the outcome of a hook, or any exception, into its result."""
-    stopwatch = Stopwatch(name)
-    try:
-        return stopwatch.success(await work)
-    except Exception as error:  # noqa: BLE001 - a failure must affect neither the run nor the other hooks
-        return stopwatch.failure(error, redactor)
 
 
 def hook_problems(hooks: Sequence[Any], config_dir: Path) -> list[Problem]:

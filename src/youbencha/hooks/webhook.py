@@ -71,7 +71,8 @@ class _Answer:
 
     @property
     def is_retryable(self) -> bool:
-        return self.status is None or is_retryable(self.status)
+        """Whether another attempt may succeed."""
+        return self.status is None or self.status in _WORTH_ANOTHER_TRY or self.status >= 500
 
 
 async def send(config: WebhookConfig, context: HookContext, bundle: ResultsBundle, policy: RetryPolicy) -> HookOutcome:
@@ -209,11 +210,6 @@ class RetryPolicy:
         if failures > len(self.waits_s):
             return None
         return max(self.waits_s[failures - 1], min(asked_s or 0.0, self.longest_wait_s))
-
-
-def is_retryable(status: int) -> bool:
-    """Whether another attempt may succeed."""
-    return status in _WORTH_ANOTHER_TRY or status >= 500
 
 
 def parse_retry_after(retry_after: str | None) -> float | None:

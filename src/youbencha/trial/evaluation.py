@@ -45,17 +45,13 @@ OnResult = Callable[[int, EvaluationResult], None]
 """Called with the index of an evaluator in the list, and its result."""
 
 
-def _ignore(_index: int, _result: EvaluationResult) -> None:
-    pass
-
-
 async def evaluate_all(
     evaluators: Sequence[NamedEvaluator],
     context: EvaluationContext,
     *,
     gateway: TrialGateway | None = None,
     max_concurrent: int = 4,
-    on_result: OnResult = _ignore,
+    on_result: OnResult = lambda _index, _result: None,
 ) -> list[EvaluationResult]:
     """Run evaluators, at most `max_concurrent` at a time. The results are in the order of the evaluators.
 
@@ -110,7 +106,8 @@ async def _evaluate(
     except Exception as error:  # noqa: BLE001 (an evaluator's bug is not a verdict on the agent)
         return _skipped(evaluator.name, error, started)
     finally:
-        _remove_if_empty(context.artifacts_dir)
+        with suppress(OSError):  # it is not empty
+            context.artifacts_dir.rmdir()
 
 
 async def _judge(context: EvaluationContext, key_name: str, gateway: TrialGateway | None) -> EvaluationResult:
@@ -192,13 +189,6 @@ def _skipped(name: str, error: Exception, started: float) -> EvaluationResult:
         # A judge's tokens are paid for although it failed.
         **{key: context[key] for key in ("usage", "artifacts") if key in context},
     )
-
-
-def _remove_if_empty(directory: Path) -> None:
-    try:
-        directory.rmdir()
-    except OSError:
-        return
 
 
 class EvalPlan(NamedTuple):

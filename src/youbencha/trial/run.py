@@ -11,7 +11,7 @@ from pathlib import Path
 
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators import EvaluationContext
-from youbencha.events import EvaluatorFinished, Event, EventSink
+from youbencha.events import EvaluatorFinished, EventSink
 from youbencha.files import DIFF_FILE
 from youbencha.log.results import MODELS_OF_A_RUN, EvaluationResult
 from youbencha.trial.agent import end_agent, reclaim, run_agent
@@ -27,16 +27,12 @@ _INTERRUPT_TIMEOUT_S = 10.0
 """How long an interrupted trial may take to save what its agent has changed."""
 
 
-def _ignore(_: Event) -> None:
-    pass
-
-
 async def run_trial(
     plan: Plan,
     host: Host,
     *,
     directory: Path | str | None = None,
-    on_event: EventSink = _ignore,
+    on_event: EventSink = lambda _: None,
     delete_workspace: bool = False,
 ) -> TrialResult:
     """Run a plan. If the agent cannot be started, raise and leave nothing behind; any other failure is a result.

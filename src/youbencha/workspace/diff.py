@@ -80,7 +80,9 @@ def read_difference(answer: Path, patch_file: Path) -> tuple[FileChange, ...]:
     with answer.open("rb") as source:
         head, rest = _head(source)
         try:
-            _write_patch(rest, source, patch_file)
+            with replacing(patch_file) as partial, partial.open("xb") as patch:
+                patch.write(rest)
+                shutil.copyfileobj(source, patch, _CHUNK)
         except OSError as error:
             raise YouBenchaError(
                 "ARTIFACTS_NOT_WRITABLE",
@@ -88,12 +90,6 @@ def read_difference(answer: Path, patch_file: Path) -> tuple[FileChange, ...]:
                 hint="Check that the artifacts directory exists, belongs to you and has free space.",
             ) from error
     return _files(head)
-
-
-def _write_patch(begin: bytes, rest: BinaryIO, patch_file: Path) -> None:
-    with replacing(patch_file) as partial, partial.open("xb") as patch:
-        patch.write(begin)
-        shutil.copyfileobj(rest, patch, _CHUNK)
 
 
 def _head(source: BinaryIO) -> tuple[bytes, bytes]:

@@ -68,12 +68,7 @@ _ENVIRONMENT: Mapping[str, str] = {
 _INHERITED = PROGRAM | TEMPORARY if _ON_WINDOWS else {"PATH"}
 _ASK_S = 60.0
 
-_NO_PROGRAMS: Mapping[str, str] = {
-    "core.fsmonitor": "false",
-    "core.hooksPath": os.devnull,
-    "core.quotePath": "false",
-    "diff.external": "",
-}
+_NO_PROGRAMS: Mapping[str, str] = {**ALWAYS, "core.quotePath": "false", "diff.external": ""}
 
 _FILTERS = r"^filter\..*\.(clean|smudge|process)$"
 LOOK_S = 120.0
@@ -244,32 +239,28 @@ class ReadOnlyGit:
 
 
 class RemoteFailure(NamedTuple):
-    pattern: re.Pattern[str]
+    pattern: str
     code: str
     message: str
     hint: str
 
 
-def _failure(pattern: str, code: str, message: str, hint: str) -> RemoteFailure:
-    return RemoteFailure(re.compile(pattern, re.IGNORECASE), code, message, hint)
-
-
 FAILURES = (
-    _failure(
+    RemoteFailure(
         r"host key verification failed|authentication failed|permission denied|could not read (username|password)"
         r"|terminal prompts disabled|error: (401|403)|access denied|invalid credentials",
         "REPO_ACCESS_DENIED",
         "The repository {url} cannot be read with your credentials.",
         "Try `git ls-remote {url}`: it must work without asking you anything (set up a key, helper or known host).",
     ),
-    _failure(
+    RemoteFailure(
         r"repository .*not found|does not appear to be a git repository|not found: did you run|error: 404"
         r"|project you were looking for could not be found",
         "REPO_NOT_FOUND",
         "There is no repository at {url}, or you have no access to it.",
         "Check the address, and that your credentials reach it.",
     ),
-    _failure(
+    RemoteFailure(
         r"not our ref|unadvertised object|couldn't find remote ref",
         "REPO_COMMIT_UNKNOWN",
         "The repository {url} does not provide that commit.",
@@ -322,7 +313,7 @@ def _error(remote: RemoteUrl, result: ProcessResult, timeout_s: float) -> YouBen
     if _is_local_failure(output):
         return GitFailed("fetch", output)
     for failure in () if result.timed_out else FAILURES:
-        if failure.pattern.search(result.printed):
+        if re.search(failure.pattern, result.printed, re.IGNORECASE):
             message, hint = failure.message.format(url=url), failure.hint.format(url=url)
             return YouBenchaError(failure.code, message, hint=hint, context={"reason": output})
     reason = f"no answer within {timeout_s:.0f} s" if result.timed_out else _reason_in(output)

@@ -19,7 +19,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.files import RESULTS_FILE, read_untrusted
 from youbencha.workspace.lock import is_locked, lock_file
 from youbencha.workspace.reclaim import make_accessible
-from youbencha.workspace.run_dir import ARTIFACTS, LOCK, PRIVATE_PARENT, find_private, private_in, run_started_at
+from youbencha.workspace.run_dir import ARTIFACTS, LOCK, PRIVATE_PARENT, private_in, remove_sources, run_started_at
 from youbencha.workspace.trees import not_removable, remove_tree
 from youbencha.workspace.walk import size_on_disk
 
@@ -42,7 +42,7 @@ def old_runs(root: Path, older_than: timedelta | None = None, keep: int | None =
 
     Runs are recognised by their name and their contents.
     """
-    runs = sorted((found for found in _runs_in(root)), key=lambda run: (run[1], run[0].name))
+    runs = sorted(_runs_in(root), key=lambda run: (run[1], run[0].name))
     if keep is not None:
         runs = runs[: max(0, len(runs) - keep)]
     now = datetime.now().astimezone()
@@ -76,8 +76,7 @@ def remove_run(run: StoredRun, *, sources_only: bool = False) -> None:
 def orphaned_directories(root: Path, parents: Iterable[str] | None = None) -> dict[Path, list[Path]]:
     """Return the directories that dead runs in `root` left elsewhere, by run.
 
-    They are searched in `parents`, by default those in the runs' locks, and assigned to runs by name: see
-    `find_private`.
+    They are searched in `parents`, by default those in the runs' locks, and assigned to runs by name.
     """
     if parents is None:
         parents = {parent for path, _ in _runs_in(root) if (parent := _private_parent(path))}
@@ -126,18 +125,12 @@ def _died(path: Path) -> bool:
 def _remove(path: Path, private: list[Path], *, sources_only: bool) -> None:
     for each in private:
         remove_tree(each)
-    if not sources_only:
-        remove_tree(path)
-        return
-    for name in os.listdir(path):  # noqa: PTH208 - only the names are wanted
-        if name != ARTIFACTS:
-            remove_tree(path / name)
+    (remove_sources if sources_only else remove_tree)(path)
 
 
 def _private_of(path: Path) -> list[Path]:
     """Return what a dead run left elsewhere. Its lock only says where to search: an agent could have written it."""
-    parent = _private_parent(path)
-    return list(find_private(path.name, parent)) if parent is not None else []
+    return [directory for name, directory in private_in(_private_parent(path) or "") if name == path.name]
 
 
 def _private_parent(path: Path) -> str | None:

@@ -13,12 +13,13 @@ from typing import Any
 from youbencha.errors import YouBenchaError
 from youbencha.files import open_untrusted
 from youbencha.progress import StepProgress
+from youbencha.user_dirs import default_cache_dir
 from youbencha.workspace.git import GitFailed, git
 from youbencha.workspace.git_dir import is_ref_name, make_agents_git_dir, make_git_dir, probe, scratch_git_dir
 from youbencha.workspace.run_dir import not_writable, writing_to
 from youbencha.workspace.snapshot import Snapshot
 from youbencha.workspace.source import RefKind, Refs, RemoteUrl, read_source, short_name
-from youbencha.workspace.store import LocalStore, Store
+from youbencha.workspace.store import LocalStore, Mirror, Store
 from youbencha.workspace.trees import remove_tree
 from youbencha.workspace.walk import NAME, files_in, keep_rules
 
@@ -33,10 +34,6 @@ _NO_ROOM = (
 )
 
 
-def _silent(_step: str, _detail: str = "") -> None:
-    pass
-
-
 async def open_repository(
     source: str,
     *,
@@ -45,7 +42,7 @@ async def open_repository(
     branch: str | None = None,
     commit: str | None = None,
     refs: Refs | None = None,
-    progress: StepProgress = _silent,
+    progress: StepProgress = lambda _step, _detail="", /: None,
 ) -> Repository:
     """Find a repository (https, ssh, file URL, or a path from `base`) and the commit to start from.
 
@@ -54,7 +51,10 @@ async def open_repository(
     repository are left out. If `refs` are given, the repository is not asked for them.
     """
     origin = read_source(source, base)
-    store: Store = _mirror(origin, cache_dir, progress) if isinstance(origin, RemoteUrl) else LocalStore(origin)
+    if isinstance(origin, RemoteUrl):
+        store: Store = Mirror(origin, cache_dir or default_cache_dir(), progress)
+    else:
+        store = LocalStore(origin)
     store.known_refs = refs
     name = short_name(branch) if branch is not None else None
     if commit is not None:
@@ -62,13 +62,6 @@ async def open_repository(
     known = await store.refs()
     found = await store.bring(known.pick(name, "branch", store.public_url))
     return Repository(store, found, name or known.default_branch, progress)
-
-
-def _mirror(remote: RemoteUrl, cache_dir: Path | None, progress: StepProgress) -> Store:
-    from youbencha.user_dirs import default_cache_dir
-    from youbencha.workspace.store import Mirror
-
-    return Mirror(remote, cache_dir or default_cache_dir(), progress)
 
 
 class Repository:
@@ -108,7 +101,7 @@ class Repository:
         if uses_large_files(directory):
             self._progress("files in Git LFS are not fetched; the checkout has pointers instead")
 
-    async def snapshot(self, directory: Path, git_dir: Path, *, ignored: bool = False) -> Snapshot:
+    async def snapshot(self, directory: Path, git_dir: Path) -> Snapshot:
         """Take a snapshot of a directory right after `check_out`, before anything in it is changed.
 
         Usually the snapshot is the commit, and no file has to be read. Otherwise (a file system without links, a tree
@@ -119,12 +112,12 @@ class Repository:
             make_git_dir(git_dir, self.commit)
             for file in (directory / ".git" / "objects" / "pack").iterdir():
                 shutil.copyfile(file, git_dir / "objects" / "pack" / file.name)
+        start = Snapshot(directory, git_dir, self.commit, self.commit)
         if await submodules_in(directory) or not probe(git_dir).exact:
-            start = Snapshot(directory, git_dir, self.commit, self.commit, ignored=True)
-            return (await start.retake())._replace(ignored=ignored)
+            return await start.retake()
         if NAME in (directory / ".git" / "index").read_bytes():
             keep_rules(directory, files_in(directory).files, git_dir)
-        return Snapshot(directory, git_dir, self.commit, self.commit, ignored)
+        return start
 
     async def resolve(self, name: str, source: RefKind = "branch") -> str:
         """Return the full id of the commit of another branch, tag or commit, and fetch it if needed."""

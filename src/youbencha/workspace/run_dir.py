@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Self
 
 from youbencha.errors import YouBenchaError
+from youbencha.user_dirs import default_cache_dir
 from youbencha.workspace.lock import lock_file
 from youbencha.workspace.reclaim import (
     Identity,
@@ -107,7 +108,7 @@ class RunDirectory:
 
     def new_scratch(self) -> Path:
         """Make a directory for what the agent needs outside its tree, such as a home, until the run is closed."""
-        made = make_scratch(self.path.name, self.private)
+        made = _made(self.private.parent / _private_name(self.path.name))  # found by its name if the run dies
         self._scratch.append(made)
         return made
 
@@ -165,9 +166,7 @@ class RunDirectory:
     def delete_sources(self) -> None:
         """Close the run, and remove everything but its artifacts."""
         self.close()
-        for name in os.listdir(self.path):  # noqa: PTH208 - only the names are wanted
-            if name != ARTIFACTS:
-                remove_tree(self.path / name)
+        remove_sources(self.path)
 
     def remove(self) -> None:
         """Close the run and remove all of it, because nothing ran."""
@@ -248,6 +247,12 @@ def not_writable(directory: Path, reason: str) -> YouBenchaError:
     )
 
 
+def remove_sources(run: Path) -> None:
+    for name in os.listdir(run):  # noqa: PTH208 - only the names are wanted
+        if name != ARTIFACTS:
+            remove_tree(run / name)
+
+
 def _new_directory(root: Path, name: str) -> Path:
     """Make a directory with a new run name that is not in use."""
     while True:
@@ -269,9 +274,9 @@ def make_private(run: str, cache_dir: Path | None) -> Path:
     It is not next to the agent's tree, which the agent reaches by `..`. An agent that runs as the same user without a
     sandbox can still find it; `state_of` shows whether anything in it was changed.
     """
-    name = f"{run}-{os.urandom(8).hex()}"
+    name = _private_name(run)
     try:
-        parent = _runs_in(cache_dir)
+        parent = (cache_dir or default_cache_dir()).absolute() / _RUNS
         parent.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
         return _made(parent / name)
     except (OSError, RuntimeError):  # RuntimeError: this user has no home directory
@@ -280,18 +285,15 @@ def make_private(run: str, cache_dir: Path | None) -> Path:
         return _made(Path(tempfile.gettempdir()).absolute() / name)
 
 
-def make_scratch(run: str, private: Path) -> Path:
-    """Make a directory next to `private`, with a name of the same form, so that both are found if the run dies."""
-    return _made(private.parent / f"{run}-{os.urandom(8).hex()}")
-
-
-def find_private(run: str, parent: str) -> Iterator[Path]:
-    """Yield the private directories of a dead run, by name. `parent` is not trusted: an agent may have set it."""
-    return (path for name, path in private_in(parent) if name == run)
+def _private_name(run: str) -> str:
+    return f"{run}-{os.urandom(8).hex()}"
 
 
 def private_in(parent: str) -> Iterator[tuple[str, Path]]:
-    """Yield the private directories in `parent`, each with the name of its run."""
+    """Yield the private directories in `parent`, each with the name of its run.
+
+    `parent` is not trusted: an agent may have set it.
+    """
     try:
         names = os.listdir(parent) if os.path.isabs(parent) else []  # noqa: PTH117, PTH208
     except (OSError, ValueError):
@@ -313,14 +315,6 @@ def state_of(directory: Path) -> State:
             times = () if stat.S_ISDIR(about.st_mode) else (about.st_size, about.st_mtime_ns, about.st_ctime_ns)
             found.add((path, about.st_mode, about.st_ino, *times))
     return frozenset(found)
-
-
-def _runs_in(cache_dir: Path | None) -> Path:
-    if cache_dir is None:
-        from youbencha.user_dirs import default_cache_dir
-
-        cache_dir = default_cache_dir()
-    return cache_dir.absolute() / _RUNS
 
 
 def _made(path: Path) -> Path:

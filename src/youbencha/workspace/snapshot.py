@@ -40,8 +40,7 @@ _LARGE_FILES = {"core.bigFileThreshold": str(LARGE)}
 class Snapshot(NamedTuple):
     """The state of `tree` at one time.
 
-    New files that are ignored by the `.gitignore` files of that time do not count, as with `git add --all`, unless
-    `ignored` is set.
+    New files that are ignored by the `.gitignore` files of that time do not count, as with `git add --all`.
     """
 
     tree: Path
@@ -50,26 +49,25 @@ class Snapshot(NamedTuple):
     """The id of that state: a commit or a tree."""
     base_commit: str | None = None
     """The commit that was checked out."""
-    ignored: bool = False
     apart: Entries = MappingProxyType({})
     """Files at the start that are too large for git."""
 
     @classmethod
-    async def take(cls, tree: Path, git_dir: Path, *, base_commit: str | None = None, ignored: bool = False) -> Self:
-        """Take a snapshot of a directory. Reads and hashes every file."""
-        tree, git_dir = tree.absolute(), git_dir.absolute()
-        make_git_dir(git_dir, base_commit)
-        found = files_in(tree)
-        keep_rules(tree, found.files, git_dir)
-        start, apart = await _recorded(tree, git_dir, found)
-        return cls(tree, git_dir, start, base_commit, ignored, apart)
+    async def take(cls, tree: Path, git_dir: Path) -> Self:
+        """Take a snapshot of a directory. `git_dir` must not exist."""
+        make_git_dir(git_dir)
+        return await cls(tree.absolute(), git_dir.absolute(), start="").retake()
 
     async def retake(self) -> Self:
-        """Take a snapshot of the current state, so that earlier changes do not count as the agent's."""
+        """Take a snapshot of the current state, so that earlier changes do not count as the agent's.
+
+        Reads and hashes every file.
+        """
         found = await self._found()
         keep_rules(self.tree, found.files, self.git_dir)
-        start, apart = await _recorded(self.tree, self.git_dir, found)
-        return self._replace(start=start, apart=apart)
+        async with indexed(self.tree, self.git_dir, found.files) as index:
+            start = (await git(self.git_dir, "write-tree", index=index.file)).decode().strip()
+        return self._replace(start=start, apart=await entries_of(self.tree, index.large, found.too_deep, start))
 
     async def changes(self, patch_file: Path) -> Changes:
         """Return all changes, whatever was committed, and write the patch to `patch_file`.
@@ -81,23 +79,12 @@ class Snapshot(NamedTuple):
         current = current_commit(self.tree)
         return Changes(files, patch_file, self.base_commit, current_commit=current, left_out_of_patch=left_out)
 
-    async def diff(self) -> bytes:
-        """Return only the patch."""
-        return (await self.changes(self.git_dir / "diff.patch")).patch_file.read_bytes()
-
     async def _found(self) -> TreeFiles:
-        """The files of the tree that count."""
+        """The files of the tree that count. Before the first snapshot there are no rules, and all of them do."""
         found = files_in(self.tree)
-        ignored = set() if self.ignored else await ignored_among(found, self.git_dir)
-        if ignored:
+        if ignored := await ignored_among(found, self.git_dir):
             ignored -= self.apart.keys() | (await entries_at(self.git_dir, self.start)).keys()
         return found.without(ignored)
-
-
-async def _recorded(tree: Path, git_dir: Path, found: TreeFiles) -> tuple[str, Entries]:
-    async with indexed(tree, git_dir, found.files) as index:
-        start = (await git(git_dir, "write-tree", index=index.file)).decode().strip()
-    return start, await entries_of(tree, index.large, found.too_deep, start)
 
 
 class TreeComparison(NamedTuple):

@@ -50,7 +50,7 @@ def read_source(written: str, base: Path) -> Path | RemoteUrl:
     scheme = _SCHEME.match(text)
     if scheme is None:
         scp = None if _is_path(text, base) else _SCP.fullmatch(text)
-        return _scp_address(text) if scp else (base / Path(text).expanduser()).absolute()
+        return _scp_address(scp) if scp else (base / Path(text).expanduser()).absolute()
     if scheme[1].lower() == "file":
         return _path_of(text)
     if scheme[1].lower() in _REMOTE:
@@ -81,12 +81,10 @@ def _is_path(text: str, base: Path) -> bool:
     return "/" in text.partition(":")[0] or text.startswith("~") or os.path.lexists(base / text)
 
 
-def _scp_address(text: str) -> RemoteUrl:
-    found = _SCP.fullmatch(text)
-    assert found is not None
+def _scp_address(found: re.Match[str]) -> RemoteUrl:
     if found["host"].startswith("-") or found["path"].startswith("-") or (found["user"] or "").startswith("-"):
         raise _invalid("The repository's host or path begins with `-`, which makes it an option.")
-    return RemoteUrl(text, text, _without_ending(text))
+    return RemoteUrl(found[0], found[0], _without_ending(found[0]))
 
 
 def _url_address(text: str) -> RemoteUrl:

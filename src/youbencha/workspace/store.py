@@ -8,7 +8,6 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Protocol
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import read_regular
@@ -37,35 +36,6 @@ _LENGTHS = (40, 64)
 _AT_LEAST = 4
 
 
-class Store(Protocol):
-    known_refs: Refs | None
-    """The result of `refs`, if it is known."""
-
-    @property
-    def public_url(self) -> str: ...
-
-    @property
-    def objects(self) -> Path:
-        """The directory of objects, for git to read from."""
-        ...
-
-    async def refs(self) -> Refs:
-        """Return the current branches and tags."""
-        ...
-
-    async def commit(self, written: str) -> str:
-        """Return the full id of a commit, given in full or as a prefix, and make sure that the store has it."""
-        ...
-
-    async def bring(self, object_id: str) -> str:
-        """Return the commit behind an id of `refs`, and make sure that the store has it."""
-        ...
-
-    async def renew(self) -> bool:
-        """Fetch everything again, because something is damaged. Return False if that is not possible."""
-        ...
-
-
 class LocalStore:
     """A local repository, which is read in place, without a copy or a transport.
 
@@ -76,13 +46,14 @@ class LocalStore:
         try:
             self._git_dir = find_git_dir(path) or _not_found(path)
             self.objects = common_dir(self._git_dir) / "objects"
+            """For git to read from."""
         except OSError as error:
             reason = f"{path} cannot be read: {error.strerror or error}"
             raise YouBenchaError("REPO_NOT_FOUND", reason, hint="Check the path and its permissions.") from error
         self.known_refs: Refs | None = None
 
     async def refs(self) -> Refs:
-        """Read once, so that a run sees one state of the repository."""
+        """Return the branches and tags. They are read once, so that a run sees one state of the repository."""
         if self.known_refs is None:
             output = await git(self._git_dir, "for-each-ref", f"--format={LOCAL_FORMAT}", *LOCAL_PREFIXES)
             refs = from_local(output)
@@ -90,16 +61,19 @@ class LocalStore:
         return self.known_refs
 
     async def commit(self, written: str) -> str:
+        """Return the full id of a commit, given in full or as a prefix."""
         found = await commit_beginning(self._git_dir, written, self.public_url)
         if found is None:
             raise unknown_commit(written, self.public_url)
         return found
 
     async def bring(self, object_id: str) -> str:
+        """Return the commit behind an id of `refs`."""
         known = self.known_refs is not None and object_id in self.known_refs.commits
         return object_id if known else await self.commit(object_id)
 
     async def renew(self) -> bool:
+        """Fetch everything again, because something is damaged. Return False: that is not possible."""
         return False
 
 
@@ -172,13 +146,14 @@ class Mirror:
         return self._git_dir / "objects"
 
     async def refs(self) -> Refs:
-        """Read once, so that a run sees one state of the repository."""
+        """Return the branches and tags. They are read once, so that a run sees one state of the repository."""
         if self.known_refs is None:
             self._make_home()
             self.known_refs = from_listing(await ask_remote(self._remote, self._home, *_LIST, after=_LISTED))
         return self.known_refs
 
     async def commit(self, written: str) -> str:
+        """Return the full id of a commit, given in full or as a prefix, and make sure that the mirror has it."""
         found = await self._have(written)
         if found is None:
             await self.refs()
@@ -216,7 +191,7 @@ class Mirror:
                 return
             if not self._usable() or not await self._fetched():
                 await self._build()
-            elif wanted in await self._offered() and not await has_object(self._git_dir, wanted):
+            elif wanted in (await self.refs()).ids.values() and not await has_object(self._git_dir, wanted):
                 await self._build()  # git reports that it exists, but it does not
             if is_full_id(wanted) and not await has_object(self._git_dir, wanted):
                 # On no branch; most servers still provide it by its full id.
@@ -229,9 +204,6 @@ class Mirror:
         except GitFailed:
             return False
         return True
-
-    async def _offered(self) -> frozenset[str]:
-        return frozenset((await self.refs()).ids.values())
 
     def _usable(self) -> bool:
         """Whether there is a mirror with the same kind of hash as the repository."""
@@ -292,6 +264,9 @@ class Mirror:
             self._home.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise _not_writable(self._home, error.strerror or str(error)) from error
+
+
+Store = LocalStore | Mirror
 
 
 def _not_writable(home: Path, reason: str) -> YouBenchaError:
@@ -356,9 +331,9 @@ async def commit_beginning(git_dir: Path, prefix: str, where: str) -> str | None
     return commits[0] if commits else None
 
 
-def unknown_commit(written: str, where: str, hint: str | None = None) -> YouBenchaError:
+def unknown_commit(written: str, where: str) -> YouBenchaError:
     return YouBenchaError(
         "REPO_COMMIT_UNKNOWN",
         f"The repository {where} has no commit {written}.",
-        hint=hint or "Check the id; a commit that is on no branch needs its full id.",
+        hint="Check the id; a commit that is on no branch needs its full id.",
     )

@@ -16,7 +16,6 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from io import FileIO
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -195,7 +194,7 @@ class FileCopies:
     def copy(self, source: BinaryIO, target: str) -> None:
         """Copy one open file. An error leaves no partial file."""
         try:
-            with open(target, "wb", buffering=0) as copy:
+            with open(target, "wb") as copy:
                 if not self._clone(source, copy):
                     self._copy_data(source, copy)
         except BaseException:
@@ -203,7 +202,7 @@ class FileCopies:
                 os.unlink(target)
             raise
 
-    def _clone(self, source: BinaryIO, copy: FileIO) -> bool:
+    def _clone(self, source: BinaryIO, copy: BinaryIO) -> bool:
         """Share the blocks, if the file system can. After a failure, it is not tried again."""
         if sys.platform != "linux" or not self._clones:
             return False
@@ -215,7 +214,7 @@ class FileCopies:
             self._clones = False
         return self._clones
 
-    def _copy_data(self, source: BinaryIO, copy: FileIO) -> None:
+    def _copy_data(self, source: BinaryIO, copy: BinaryIO) -> None:
         state = os.fstat(source.fileno())
         ranges: Iterable[tuple[int, int]] = [(0, state.st_size)]
         if _has_holes(state):
@@ -227,7 +226,7 @@ class FileCopies:
             copy.seek(start)
             while (left := end - source.tell()) > 0 and (chunk := source.read(min(left, _CHUNK))):
                 self._check_cancelled()
-                _write(copy.fileno(), chunk)
+                copy.write(chunk)
 
     def _take(self, size: int, path: str) -> None:
         self._check_cancelled()
@@ -257,12 +256,6 @@ def _data_in(fd: int, size: int) -> Iterator[tuple[int, int]]:
                 return
             start, end = end, size
         yield start, end
-
-
-def _write(fd: int, chunk: bytes) -> None:
-    rest = memoryview(chunk)
-    while rest:
-        rest = rest[os.write(fd, rest) :]
 
 
 class _Excluded:

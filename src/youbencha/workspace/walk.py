@@ -210,12 +210,8 @@ def size_on_disk(path: Path) -> int:
                         if (file := (about.st_dev, about.st_ino)) in seen:
                             continue
                         seen.add(file)
-                    total += _on_disk(about)
+                    blocks: int | None = getattr(about, "st_blocks", None)  # unknown on Windows
+                    total += about.st_size if blocks is None else blocks * _BLOCK
         except OSError:  # removed meanwhile, or not readable
             continue
     return total
-
-
-def _on_disk(about: os.stat_result) -> int:
-    blocks: int | None = getattr(about, "st_blocks", None)
-    return about.st_size if blocks is None else blocks * _BLOCK  # Windows does not report blocks

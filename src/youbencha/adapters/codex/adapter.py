@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from youbencha.adapters.cli_agent import (
     AgentCli,
@@ -32,12 +32,10 @@ Effort = Annotated[str, Matches(r"[a-z]+", "must be a single word in small lette
 class CodexConfig(AgentConfig):
     """Options of the Codex adapter."""
 
-    own_flags: ClassVar[frozenset[str]] = frozenset(
-        {
-            "--json", "-m", "--model", "-C", "--cd", "--skip-git-repo-check", "-s", "--sandbox", "-p", "--profile",
-            "--dangerously-bypass-approvals-and-sandbox", "--yolo",
-        }
-    )  # fmt: skip
+    own_flags = frozenset({
+        "--json", "-m", "--model", "-C", "--cd", "--skip-git-repo-check", "-s", "--sandbox", "-p", "--profile",
+        "--dangerously-bypass-approvals-and-sandbox", "--yolo",
+    })  # fmt: skip
 
     sandbox: Literal["read-only", "workspace-write", "danger-full-access"] | None = None
     """What the agent's commands may do. Unset: Codex neither asks nor restricts; only youBencha's sandbox applies."""
@@ -77,18 +75,9 @@ class CodexAdapter(CliAdapter[CodexConfig]):
 
     def command(self, invocation: Invocation[CodexConfig]) -> Command:
         config = invocation.config
-        argv = [
-            *invocation.cli.argv,
-            "exec",
-            "--json",
-            "--skip-git-repo-check",
-            "-C",
-            invocation.inside(invocation.workspace),
-        ]
-        if config.sandbox:
-            argv += ["--sandbox", config.sandbox]
-        else:
-            argv.append("--dangerously-bypass-approvals-and-sandbox")
+        argv = [*invocation.cli.argv, "exec", "--json", "--skip-git-repo-check"]
+        argv += ["-C", invocation.inside(invocation.workspace)]
+        argv += ["--sandbox", config.sandbox] if config.sandbox else ["--dangerously-bypass-approvals-and-sandbox"]
         argv += ["--model", config.model] if config.model else []
         argv += ["--profile", config.profile] if config.profile else []
         settings = [part for setting in _settings(config, invocation.env) for part in ("-c", setting)]
@@ -104,11 +93,9 @@ class CodexAdapter(CliAdapter[CodexConfig]):
 
     async def require_authentication(self, cli: AgentCli, env: Mapping[str, str], config: CodexConfig | None) -> None:
         local = config is not None and "--oss" in config.extra_args
-        if local or any(env.get(name) for name in (*_KEYS, _BASE_URL, "CODEX_ACCESS_TOKEN")):
-            return
-        if self.stored_login(env):
-            return
-        raise KIND.auth_failed("there is no API key in the environment, and no stored login.")
+        given = any(env.get(name) for name in (*_KEYS, _BASE_URL, "CODEX_ACCESS_TOKEN"))
+        if not (local or given or self.stored_login(env)):
+            raise KIND.auth_failed("there is no API key in the environment, and no stored login.")
 
     def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider:
         return "openai"

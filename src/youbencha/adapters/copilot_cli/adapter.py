@@ -214,12 +214,10 @@ def _logged_in(config: Path) -> bool:
 
 def _logged_in_by_gh(env: Mapping[str, str]) -> bool:
     """Whether `gh` is logged in: the CLI uses its login."""
-    if given := env.get("GH_CONFIG_DIR"):
-        return (Path(given) / "hosts.yml").is_file()
-    if given := env.get("XDG_CONFIG_HOME"):
-        return (Path(given) / "gh" / "hosts.yml").is_file()
     home = env.get("HOME") or env.get("USERPROFILE")
-    return home is not None and (Path(home) / ".config" / "gh" / "hosts.yml").is_file()
+    settings = env.get("XDG_CONFIG_HOME") or (home and f"{home}/.config")
+    directory = env.get("GH_CONFIG_DIR") or (settings and f"{settings}/gh")
+    return bool(directory and Path(directory, "hosts.yml").is_file())
 
 
 def _flags(invocation: Invocation[CopilotCliConfig]) -> list[str]:
@@ -262,11 +260,8 @@ def definition_directory(invocation: Invocation[CopilotCliConfig], harness: Mapp
     name = invocation.config.agent_name
     if name is None or _definition(invocation.workspace / _AGENTS, name, below=invocation.workspace) is not None:
         return None
-    found = next(
-        (text for each in _agent_directories(invocation, harness) if (text := _definition(each, name)) is not None),
-        None,
-    )
-    if found is None:
+    texts = (_definition(directory, name) for directory in _agent_directories(invocation, harness))
+    if (found := next((text for text in texts if text is not None), None)) is None:
         return None
     directory = invocation.scratch / "definition"
     (directory / _AGENTS).mkdir(parents=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from youbencha.adapters.cli_agent import (
     AgentCli,
@@ -39,12 +39,10 @@ KIND = AgentKind(
 class GeminiCliConfig(AgentConfig):
     """Options of the Gemini CLI adapter."""
 
-    own_flags: ClassVar[frozenset[str]] = frozenset(
-        {
-            "-m", "--model", "-p", "--prompt", "-i", "--prompt-interactive", "-o", "--output-format", "-y", "--yolo",
-            "--approval-mode",
-        }
-    )  # fmt: skip
+    own_flags = frozenset({
+        "-m", "--model", "-p", "--prompt", "-i", "--prompt-interactive", "-o", "--output-format", "-y", "--yolo",
+        "--approval-mode",
+    })  # fmt: skip
 
     approval_mode: Literal["default", "auto_edit", "yolo", "plan"] = "yolo"
     """What the agent may do without asking. In modes other than `yolo`, the model does not get the tools that would
@@ -118,27 +116,18 @@ class GeminiCliAdapter(CliAdapter[GeminiCliConfig]):
     async def require_authentication(
         self, cli: AgentCli, env: Mapping[str, str], config: GeminiCliConfig | None
     ) -> None:
-        if not authenticated(env):
+        if not (_key(env) or _switched(env) or self.stored_login(env)):
             raise KIND.auth_failed("there is no API key in the environment, and no stored login.")
 
     def stored_login(self, env: Mapping[str, str]) -> bool:
-        return stored_login(env)
+        home = env.get("GEMINI_CLI_HOME") or env.get("HOME") or env.get("USERPROFILE")
+        return bool(home and Path(home, ".gemini", "oauth_creds.json").exists())
 
     def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider:
         return "gemini"
 
     def gateway_env(self, access: GatewayAccess, model: str | None, env: Mapping[str, str]) -> Mapping[str, str]:
         return {"GOOGLE_GEMINI_BASE_URL": access.url, "GEMINI_API_KEY": access.key}
-
-
-def authenticated(env: Mapping[str, str]) -> bool:
-    """Whether there is a key, a switch or a login; not whether it is valid."""
-    return bool(_key(env)) or _switched(env) or stored_login(env)
-
-
-def stored_login(env: Mapping[str, str]) -> bool:
-    home = _home(env)
-    return home is not None and (home / ".gemini" / "oauth_creds.json").exists()
 
 
 def private_home(invocation: Invocation[Any]) -> dict[str, str]:
@@ -167,8 +156,3 @@ def _key(env: Mapping[str, str]) -> str | None:
 
 def _switched(env: Mapping[str, str]) -> bool:
     return any(env.get(name) == "true" for name in _SWITCHES)
-
-
-def _home(env: Mapping[str, str]) -> Path | None:
-    home = env.get("GEMINI_CLI_HOME") or env.get("HOME") or env.get("USERPROFILE")
-    return Path(home) if home else None

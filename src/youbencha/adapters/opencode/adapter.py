@@ -180,7 +180,8 @@ class OpenCodeAdapter(CliAdapter[OpenCodeConfig]):
         return provider_of(model)
 
     def gateway_env(self, access: GatewayAccess, model: str | None, env: Mapping[str, str]) -> Mapping[str, str]:
-        return gateway_variables(access, provider_of(model))
+        """The key; the address is in the configuration. An unknown provider is assumed to have OpenAI's API."""
+        return {_GATEWAY_KEYS[provider_of(model) or "openai"]: access.key}
 
     def credentials_in(self, env: Mapping[str, str]) -> Sequence[str]:
         return [*super().credentials_in(env), *(name for name in env if name in CONFIGURED)]
@@ -230,11 +231,6 @@ def with_settings(invocation: Invocation[OpenCodeConfig]) -> dict[str, str]:
     if invocation.context.gateway is not None:
         return {**own_database, **invocation.env, CONTENT: _at_gateway(invocation, invocation.context.gateway)}
     return {**own_database, **_settings(invocation), **invocation.env}
-
-
-def gateway_variables(access: GatewayAccess, provider: Provider | None) -> dict[str, str]:
-    """The key; the address is in the configuration. An unknown provider is assumed to have OpenAI's API."""
-    return {_GATEWAY_KEYS[provider or "openai"]: access.key}
 
 
 def _at_gateway(invocation: Invocation[OpenCodeConfig], access: GatewayAccess) -> str:

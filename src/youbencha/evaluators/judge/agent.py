@@ -13,7 +13,7 @@ from typing import Any
 
 from youbencha.adapters.base import AgentAdapter, ChecksConfig, UsesGateway
 from youbencha.errors import Problem, YouBenchaError
-from youbencha.evaluators.judge.config import OWN_KEYS, BadGuidance, JudgeConfig, read_config, read_guidance
+from youbencha.evaluators.judge.config import OWN_KEYS, JudgeConfig, read_config, read_guidance
 from youbencha.evaluators.judge.materials import SUFFIX
 from youbencha.spec.problems import unknown_key
 from youbencha.spec.testcase import AgentSpec
@@ -214,14 +214,11 @@ class Checked:
 
 def check(raw: Mapping[str, Any], config_dir: Path, agent_type: str | None, adapters: Adapters) -> Checked:
     """Check a judge's configuration. `agent_type` is the test case's agent, if there is one."""
-    checked = read_config(raw)
-    problems = [*checked.problems]
-    guidance = ""
-    try:
-        guidance = read_guidance(raw, config_dir)
-    except BadGuidance as bad:
-        problems.append(bad.problem)
+    judge, problems = read_config(raw)
+    guidance = read_guidance(raw, config_dir)
+    if isinstance(guidance, Problem):
+        problems.append(guidance)
+        guidance = ""
     problems += check_judge_agent(raw, agent_type, config_dir, adapters)
     options = {key: value for key, value in raw.items() if key not in OWN_KEYS}
-    judge = None if problems else checked.judge
-    return Checked(judge=judge, options=options, guidance=guidance, problems=problems)
+    return Checked(judge=None if problems else judge, options=options, guidance=guidance, problems=problems)

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from youbencha.log.model import YouBenchaLog
 
@@ -130,11 +130,6 @@ def _text(value: Any) -> str | None:
     return text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "…"
 
 
-class _Group(NamedTuple):
-    start: int
-    end: int
-
-
 def objects_in(text: str, keys: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Every JSON object in a text that has one of the keys, the last one first and outer ones before inner ones.
 
@@ -151,8 +146,8 @@ def objects_in(text: str, keys: Sequence[str]) -> Iterator[dict[str, Any]]:
             yield found
 
 
-def _groups(text: str) -> Iterator[_Group]:
-    """The positions of matching braces, in the order of their ends."""
+def _groups(text: str) -> Iterator[tuple[int, int]]:
+    """The starts and ends of matching braces, in the order of their ends."""
     starts: list[int] = []
     heights: list[int] = []
     position = text.find("{")
@@ -171,7 +166,7 @@ def _groups(text: str) -> Iterator[_Group]:
                 if heights:
                     heights[-1] = max(heights[-1], height + 1)
                 if height < MAX_DEPTH:
-                    yield _Group(start, position)
+                    yield start, position
         if starts:
             return
         position = text.find("{", position)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -174,21 +174,17 @@ class JudgeConfig(StrictModel):
 OWN_KEYS = frozenset({*JudgeConfig.model_fields, "instructions-file"})
 
 
-@dataclass(frozen=True)
-class CheckedConfig:
-    judge: JudgeConfig | None
-    """None if a field is invalid."""
-    problems: Sequence[Problem]
+def read_config(raw: Mapping[str, Any]) -> tuple[JudgeConfig | None, list[Problem]]:
+    """Validate a configuration; None if a field is invalid.
 
-
-def read_config(raw: Mapping[str, Any]) -> CheckedConfig:
-    """Validate a configuration. Checks across fields are made here: pydantic skips its own if a field is invalid."""
+    Checks across fields are made here: pydantic skips its own if a field is invalid.
+    """
     problems = [*_one_guidance(raw), *_one_list(raw)]
     try:
         judge = JudgeConfig.model_validate({key: value for key, value in raw.items() if key in OWN_KEYS})
     except ValidationError as error:
-        return CheckedConfig(None, [*problems_of(error, JudgeConfig), *problems])
-    return CheckedConfig(judge, problems)
+        return None, [*problems_of(error, JudgeConfig), *problems]
+    return judge, problems
 
 
 def _one_guidance(raw: Mapping[str, Any]) -> list[Problem]:
@@ -203,13 +199,7 @@ def _one_list(raw: Mapping[str, Any]) -> list[Problem]:
     return [] if present else [Problem("assertions", "is required", "list what must be true, each with a name")]
 
 
-class BadGuidance(Exception):
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(str(problem))
-        self.problem = problem
-
-
-def read_guidance(raw: Mapping[str, Any], config_dir: Path) -> str:
+def read_guidance(raw: Mapping[str, Any], config_dir: Path) -> str | Problem:
     """The user's guidance for the judge, from the configuration or a file; empty if there is none."""
     for key in _GUIDANCE_FILES:
         if isinstance(name := raw.get(key), str):
@@ -218,23 +208,19 @@ def read_guidance(raw: Mapping[str, Any], config_dir: Path) -> str:
     return prompt.strip() if isinstance(prompt, str) else ""
 
 
-def _read(key: str, name: str, base: Path) -> str:
+def _read(key: str, name: str, base: Path) -> str | Problem:
     try:
         text = read_confined(base, name, 4 * _MAX_GUIDANCE_CHARS).decode("utf-8-sig").strip()
     except PathNotAllowed as error:
-        raise _bad(key, error.message, error.hint) from None
+        return Problem(key, error.message, error.hint)
     except FileNotFoundError:
-        raise _bad(key, f"{name} does not exist in {base}") from None
+        return Problem(key, f"{name} does not exist in {base}")
     except UnicodeDecodeError:
-        raise _bad(key, f"{name} is not UTF-8 text") from None
+        return Problem(key, f"{name} is not UTF-8 text")
     except OSError as error:
-        raise _bad(key, f"{name} {error.strerror}") from None
+        return Problem(key, f"{name} {error.strerror}")
     if not text:
-        raise _bad(key, f"{name} is empty")
+        return Problem(key, f"{name} is empty")
     if len(text) > _MAX_GUIDANCE_CHARS:
-        raise _bad(key, f"{name} is longer than {_MAX_GUIDANCE_CHARS:,} characters")
+        return Problem(key, f"{name} is longer than {_MAX_GUIDANCE_CHARS:,} characters")
     return text
-
-
-def _bad(key: str, message: str, hint: str | None = None) -> BadGuidance:
-    return BadGuidance(Problem(key, message, hint))

@@ -24,7 +24,6 @@ from youbencha.evaluators.base import (
     EvaluationContext,
     EvaluatorSandbox,
     artifact,
-    counted,
     evaluation_result,
     in_thread,
 )
@@ -47,6 +46,7 @@ from youbencha.log.masking import masked
 from youbencha.log.model import YouBenchaLog
 from youbencha.log.results import Artifact, EvaluationResult
 from youbencha.sandbox.local import HOST, open_local_sandbox
+from youbencha.text import plural
 from youbencha.workspace.trees import remove_tree
 
 if TYPE_CHECKING:
@@ -349,4 +349,4 @@ def _size(context: EvaluationContext) -> str | None:
         return None
     files = context.changes.files
     added, removed = sum(each.additions or 0 for each in files), sum(each.deletions or 0 for each in files)
-    return f"{counted(len(files), 'file')}, {counted(added, 'line')} added, {removed:,} removed"
+    return f"{plural(len(files), 'file')}, {plural(added, 'line')} added, {removed:,} removed"

@@ -28,7 +28,6 @@ class _Likeness(NamedTuple):
     instructions: bool
     tools: bool
     same_length: float
-    wording: float = 0.0
 
 
 def mismatch(request: ModelRequest, body: Any, store: CassetteStore) -> Mismatch:

@@ -8,7 +8,7 @@ write by hand are volatile there.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
@@ -36,10 +36,7 @@ def around(day: date) -> frozenset[date]:
     return frozenset(day + timedelta(days=shift) for shift in (-1, 0, 1))
 
 
-def letter_first(days: Iterable[date]) -> Mapping[str, str]:
-    days = sorted(days)
-    if not days:
-        return {}
+def letter_first(days: Sequence[date]) -> Mapping[str, str]:
     written = _any_of(f"{_iso(day)}|{_slashes(day)}|{_day_first(day)}" for day in days)
     named = _any_of(
         rf"{_month(day)} +0?{day.day}{_NTH},? +(?:{CLOCK}(?: [AP]M)? (?:[A-Z]{{3,5}} )?)?{day.year}" for day in days
@@ -52,10 +49,7 @@ def letter_first(days: Iterable[date]) -> Mapping[str, str]:
     }
 
 
-def digit_first(days: Iterable[date]) -> Mapping[str, str]:
-    days = sorted(days)
-    if not days:
-        return {}
+def digit_first(days: Sequence[date]) -> Mapping[str, str]:
     epochs = _any_of(sorted({block for day in days for block in _epoch_blocks(day)}))
     return {
         "date_iso": _any_of(map(_iso, days)) + _TIME,
@@ -250,8 +244,11 @@ TOOL_PATTERNS = Patterns(
 @lru_cache(maxsize=8)
 def prompt_patterns(days: frozenset[date]) -> Patterns:
     """Return the patterns for prompts and models, with these dates as the day of the run."""
-    letter, digit = letter_first(days), digit_first(days)
-    return Patterns(_volatile({**LETTER_FIRST, **letter}, ANY_FIRST, {**DIGIT_FIRST, **digit}), _RANDOM_NAME)
+    letter, digit = dict(LETTER_FIRST), dict(DIGIT_FIRST)
+    if days:
+        letter |= letter_first(sorted(days))
+        digit |= digit_first(sorted(days))
+    return Patterns(_volatile(letter, ANY_FIRST, digit), _RANDOM_NAME)
 
 
 _HINT = re.compile(

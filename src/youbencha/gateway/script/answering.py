@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from fnmatch import fnmatchcase
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from youbencha.gateway.api import Action, WireName, route_of
 from youbencha.gateway.script.anthropic import AnthropicMessages
@@ -58,7 +58,8 @@ class ScriptedProgress:
     def choose(self, request: ScriptRequest) -> Chosen:
         if not request.has_tools and not self._script.tools_optional:
             return Chosen(self._script.side)
-        which = conversation_for(self._script, request)
+        matching = (n for n, each in enumerate(self._script.conversations) if matches(each.when, request))
+        which = next(matching, None)
         turns = self._script.turns if which is None else self._script.conversations[which].turns
         number = self._given[request.session, which]
         self._given[request.session, which] += 1
@@ -68,11 +69,6 @@ class ScriptedProgress:
         if turn is None:
             return Chosen(None, conversation=which, given=total(turns))
         return Chosen(turns[turn], turn, which)
-
-
-def conversation_for(script: Script, request: ScriptRequest) -> int | None:
-    matching = (n for n, each in enumerate(script.conversations) if matches(each.when, request))
-    return next(matching, None)
 
 
 def matches(when: When, request: ScriptRequest) -> bool:
@@ -230,17 +226,17 @@ class Decider:
             return ScriptedDecision(Reply())
         if method == "GET" and request.path.endswith("/healthz"):
             return ScriptedDecision(json_reply(ANTHROPIC, {"status": "ok"}))
-        endpoint = endpoint_of(method, request.path, request.headers)
-        if endpoint is None:
+        route = route_of(method, request.path, request.headers)
+        if route is None:
             return ScriptedDecision(refusal(ANTHROPIC, 404, f"{method} {request.path} is not served here"))
-        wire = endpoint.wire
+        wire = _WIRES[route.wire]
         if self._required_key is not None and request.key != self._required_key:
             return ScriptedDecision(refusal(wire, 401, wire.bad_key), wire)
-        if endpoint.action is Action.MODELS:
+        if route.action is Action.MODELS:
             return ScriptedDecision(json_reply(wire, wire.models(self._script.model)), wire)
-        if wrong := wire.problem_with(request, endpoint.action):
+        if wrong := wire.problem_with(request, route.action):
             return ScriptedDecision(refusal(wire, 400, wrong), wire)
-        if endpoint.action is Action.COUNT:
+        if route.action is Action.COUNT:
             return ScriptedDecision(json_reply(wire, wire.counted(len(json.dumps(request.body)) // 4)), wire)
         return self._answer(wire, request)
 
@@ -280,13 +276,3 @@ ANTHROPIC = AnthropicMessages()
 """Also used if the path does not identify the API."""
 
 _WIRES: Mapping[WireName, Wire] = {wire.name: wire for wire in (ANTHROPIC, OpenAIChat(), OpenAIResponses(), Gemini())}
-
-
-class Endpoint(NamedTuple):
-    wire: Wire
-    action: Action
-
-
-def endpoint_of(method: str, path: str, headers: Mapping[str, str]) -> Endpoint | None:
-    route = route_of(method, path, headers)
-    return Endpoint(_WIRES[route.wire], route.action) if route else None

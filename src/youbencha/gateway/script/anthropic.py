@@ -70,10 +70,11 @@ class AnthropicMessages(Wire):
         return bool(event["type"] == "content_block_delta")
 
     def error_body(self, status: int, message: str | None, kind: str | None, request_id: str | None) -> Message:
-        return error_body(status, message, kind, request_id)
-
-    def error_event(self, body: Message, begun: list[Event]) -> Event:
-        return body
+        default = "api_error" if status >= 500 else "invalid_request_error"
+        kind = kind or TYPE_OF_STATUS.get(status, default)
+        text = message or MESSAGE_OF_TYPE.get(kind, "An error from the script.")
+        body: Message = {"type": "error", "error": {"type": kind, "message": text}}
+        return body | ({"request_id": request_id} if request_id else {})
 
     def models(self, name: str | None) -> Message:
         shown = name or MODEL_WITHOUT_NAME
@@ -117,18 +118,6 @@ MESSAGE_OF_TYPE: Mapping[str, str] = {
 }
 
 
-def error_type(status: int) -> str:
-    default = "api_error" if status >= 500 else "invalid_request_error"
-    return TYPE_OF_STATUS.get(status, default)
-
-
-def error_body(status: int, message: str | None, kind: str | None, request_id: str | None) -> dict[str, Any]:
-    kind = kind or error_type(status)
-    text = message or MESSAGE_OF_TYPE.get(kind, "An error from the script.")
-    body: dict[str, Any] = {"type": "error", "error": {"type": kind, "message": text}}
-    return body | ({"request_id": request_id} if request_id else {})
-
-
 def message_json(answer: ScriptedAnswer, model: str, tokens: ClaimedTokens) -> Message:
     return {
         "id": new_id("msg"),
@@ -153,19 +142,16 @@ def blocks(answer: ScriptedAnswer) -> list[dict[str, Any]]:
     return content
 
 
-def counts(tokens: ClaimedTokens) -> dict[str, int]:
+def usage_json(tokens: ClaimedTokens) -> dict[str, Any]:
     """This API does not report thinking tokens."""
     return {
         "input_tokens": tokens.input,
         "output_tokens": tokens.output,
         "cache_read_input_tokens": tokens.cache_read,
         "cache_creation_input_tokens": tokens.cache_creation,
+        "cache_creation": {"ephemeral_5m_input_tokens": tokens.cache_creation, "ephemeral_1h_input_tokens": 0},
+        "service_tier": "standard",
     }
-
-
-def usage_json(tokens: ClaimedTokens) -> dict[str, Any]:
-    created = {"ephemeral_5m_input_tokens": tokens.cache_creation, "ephemeral_1h_input_tokens": 0}
-    return {**counts(tokens), "cache_creation": created, "service_tier": "standard"}
 
 
 def message_events(message: Message) -> Iterator[Event]:

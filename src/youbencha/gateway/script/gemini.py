@@ -127,9 +127,6 @@ class Gemini(Wire):
         usual = _STATUS.get(status, "INTERNAL" if status >= 500 else "INVALID_ARGUMENT")
         return {"error": {"code": status, "message": message or _MESSAGE[usual], "status": kind or usual}}
 
-    def error_event(self, body: Message, begun: list[Event]) -> Event:
-        return body
-
     def models(self, name: str | None) -> Message:
         shown = name or MODEL_WITHOUT_NAME
         methods = ["generateContent", "countTokens"]

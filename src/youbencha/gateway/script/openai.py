@@ -142,9 +142,6 @@ class OpenAIChat(OpenAI):
         deltas = (choice["delta"] for choice in event["choices"])
         return any(delta.get("content") or delta.get("tool_calls") or "reasoning_content" in delta for delta in deltas)
 
-    def error_event(self, body: Message, begun: list[Event]) -> Event:
-        return body
-
 
 def _message(answer: ScriptedAnswer) -> dict[str, Any]:
     """Thinking has DeepSeek's name, which others have adopted, because the API itself has none."""

@@ -95,12 +95,19 @@ class WheelFetcher:
         wheel = await download_wheel(release, partial)
         partial.progress(f"unpacking {PurePosixPath(self._recipe.binary).name}")
         with zipfile.ZipFile(wheel) as archive:
-            self._check_version(archive, release)
-            return [await self._extract(archive, release, partial.tree)]
+            try:
+                self._check_version(archive, release)
+                return [await self._extract(archive, partial.tree)]
+            except KeyError:
+                raise YouBenchaError(
+                    "AGENT_VERSION_NOT_FOUND",
+                    f"the wheel of {release.package} for this platform carries no CLI",
+                    hint="Use `--from npm`.",
+                ) from None
 
     def _check_version(self, archive: zipfile.ZipFile, release: Release) -> None:
         """Check the version before 350 MB are unpacked: the table may be wrong about a wheel's content."""
-        found = _CLI_VERSION.search(self._read(archive, self._recipe.version_file, release).decode())
+        found = _CLI_VERSION.search(archive.read(self._recipe.version_file).decode())
         if release.version is not None and found is not None and found.group(1) != release.version:
             raise YouBenchaError(
                 "AGENT_VERSION_MISMATCH",
@@ -108,31 +115,15 @@ class WheelFetcher:
                 hint="Install that version with `--from npm`.",
             )
 
-    def _read(self, archive: zipfile.ZipFile, member: str, release: Release) -> bytes:
-        try:
-            return archive.read(member)
-        except KeyError:
-            raise _without_cli(release) from None
-
-    async def _extract(self, archive: zipfile.ZipFile, release: Release, tree: Path) -> Path:
+    async def _extract(self, archive: zipfile.ZipFile, tree: Path) -> Path:
         member = self._recipe.binary + _EXE
         target = tree / PurePosixPath(member).name
-        if member not in archive.namelist():
-            raise _without_cli(release)
         with archive.open(member) as packed, target.open("wb") as file:
             while piece := packed.read(1 << 20):
                 file.write(piece)
                 await asyncio.sleep(0)  # not in a thread, which Ctrl-C could not stop
         target.chmod(0o755)
         return target
-
-
-def _without_cli(release: Release) -> YouBenchaError:
-    return YouBenchaError(
-        "AGENT_VERSION_NOT_FOUND",
-        f"the wheel of {release.package} for this platform carries no CLI",
-        hint="Use `--from npm`.",
-    )
 
 
 _NPM_INSTALL = (
