@@ -32,7 +32,7 @@ _ROUNDS = 2
 INSTRUCTIONS = """\
 You design test cases for coding agents. Another agent was given a task in a repository, and the directory you are in
 holds a copy of what it left behind. Look at the files that changed, and write a test case that tells, in future runs,
-a good solution of the same task from a bad one, whoever makes it:
+a good solution of the same task from a bad one, whatever agent made it:
 
 - `git-diff` assertions with room for other right solutions, not an exact copy of this one;
 - `command` evaluators that run the project's own tests or build, if it has them;

@@ -145,7 +145,7 @@ class ClaudeCodeConfig(AgentConfig):
     slash_commands: bool = False
     """Let a prompt such as `/review` run a command of the CLI. Otherwise it is rejected: the model would not see it."""
     setting_sources: tuple[Literal["user", "project", "local"], ...] | None = Field(default=None, strict=False)
-    """Whose settings the CLI loads; empty: nobody's. Without `project` and `local`, a repository's hooks, MCP servers,
+    """Whose settings the CLI loads; empty: none. Without `project` and `local`, a repository's hooks, MCP servers,
     environment and CLAUDE.md are ignored."""
 
     @property
