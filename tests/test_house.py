@@ -326,7 +326,6 @@ READS_OTHERWISE = {
     "workspace/lock.py": "a lock, which has to be written",
     "workspace/reclaim.py": "a directory",
     "workspace/repository.py": "a checkout, before anything runs in it",
-    "workspace/snapshot.py": "the harness's patch, in the private directory",
     "workspace/store.py": "the harness's mirror",
 }
 _COPYING = {f"shutil.{name}" for name in ("copy", "copy2", "copyfile", "copytree", "move")}
