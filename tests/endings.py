@@ -25,6 +25,7 @@ def run_ending(
     process = ProcessResult(
         exit=Exit(code=exit_code, signal=signal, lifetime_s=duration_s, breach=breach),
         output=output,
+        printed=output,
         truncated=truncated,
         total_bytes=len(output),
         skipped_bytes=0,

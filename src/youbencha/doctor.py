@@ -13,6 +13,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -21,13 +22,12 @@ from typing import Any, Literal
 from youbencha.adapters import adapter_names, get_adapter
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.gateway.upstreams import find_upstreams, read_secrets
-from youbencha.process import Command, Limits, ProcessStartError, find_executable, run
+from youbencha.process import ProcessStartError, find_executable
 from youbencha.process.environment import HOME, PROGRAM, select
 from youbencha.sandbox.toolbox.catalogue import parse_request
 from youbencha.sandbox.toolbox.toolbox import Toolbox
 from youbencha.sandbox.toolbox.versions import ask_version
-from youbencha.spec import Settings
-from youbencha.spec.settings import LoadedSettings, load_settings
+from youbencha.spec.settings import LoadedSettings, Settings, load_settings
 from youbencha.user_dirs import default_cache_dir, default_root
 
 __all__ = ["DEADLINE_S", "Diagnosis", "Finding", "State", "examine"]
@@ -48,16 +48,14 @@ _LITTLE = 2 * _GB
 """Less than what two agents and a large repository take."""
 
 _TOO_LITTLE = _GB // 5
-_OLDEST_PYTHON = (3, 11)
 
 _OLDEST_GIT = (2, 25)
 """The first version in which `git clone --filter` and partial checkouts work as needed."""
 
 _OLDEST_NODE = (20, 0)
-_NUMBERS = re.compile(r"(\d+)\.(\d+)(?:\.\d+)*")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     group: Group
     name: str
@@ -98,18 +96,9 @@ async def examine(directory: Path, home: Path, env: Mapping[str, str], *, deadli
         begin("system", "docker", check_docker(env)),
     ]
     agents = [begin("agents", name, check_agent(name, env)) for name in examined_agents()]
-    checked = check_settings(directory, home)
-    storage = check_storage(checked.settings, env)
-    return Diagnosis(
-        (
-            check_python(),
-            *await asyncio.gather(*system),
-            check_gateway(checked.settings, env),
-            checked.finding,
-            *storage,
-            *await asyncio.gather(*agents),
-        )
-    )
+    checked, settings = check_settings(directory, home)
+    here = (check_gateway(settings, env), checked, *check_storage(settings, env))
+    return Diagnosis((check_python(), *await asyncio.gather(*system), *here, *await asyncio.gather(*agents)))
 
 
 async def _in_time(group: Group, name: str, check: Coroutine[Any, Any, Finding], deadline_s: float) -> Finding:
@@ -123,7 +112,7 @@ async def _in_time(group: Group, name: str, check: Coroutine[Any, Any, Finding],
         detail, fix = error.message, error.hint or ""
     except Exception as error:  # noqa: BLE001 (an adapter of another package may raise anything)
         detail, fix = f"its check failed: {type(error).__name__}: {error}", ""
-    return Finding(group=group, name=name, state="failed", detail=" ".join(detail.split()), fix=fix or None)
+    return Finding(group, name, "failed", " ".join(detail.split()), fix or None)
 
 
 def examined_agents() -> list[str]:
@@ -137,13 +126,11 @@ async def check_agent(name: str, env: Mapping[str, str]) -> Finding:
         available = await get_adapter(name, env).check_availability()
     except YouBenchaError as error:
         detail = f"{where}: {error.message}" if where else error.message
-        return Finding(
-            group="agents", name=name, state="failed", detail=" ".join(detail.split()), fix=error.hint or None
-        )
+        return Finding("agents", name, "failed", " ".join(detail.split()), error.hint or None)
     if not available:
         fix = f"To use it: yb agents install {name}" if _can_be_installed(name) else None
-        return Finding(group="agents", name=name, state="note", detail="not installed", fix=fix)
-    return Finding(group="agents", name=name, state="ok", detail=where or "ready")
+        return Finding("agents", name, "note", "not installed", fix)
+    return Finding("agents", name, "ok", where or "ready")
 
 
 async def _locations(name: str, env: Mapping[str, str]) -> str:
@@ -153,7 +140,10 @@ async def _locations(name: str, env: Mapping[str, str]) -> str:
     found = []
     program = find_executable(parse_request(name).agent.command, env)
     if program is not None:
-        found.append(f"{await _version(program, env) or 'unknown version'} on PATH ({program})")
+        version = None
+        with suppress(ProcessStartError):
+            version = await _version(program, env)
+        found.append(f"{version or 'unknown version'} on PATH ({program})")
     versions = [agent.version for agent in Toolbox(default_root(env)).installed(name)]
     if versions:
         found.append(f"{', '.join(versions)} in the toolbox")
@@ -162,10 +152,7 @@ async def _locations(name: str, env: Mapping[str, str]) -> str:
 
 async def _version(program: Path, env: Mapping[str, str]) -> str | None:
     env = select(env, PROGRAM | HOME) | {"DISABLE_AUTOUPDATER": "1"}
-    try:
-        return (await ask_version((str(program),), cwd=Path(tempfile.gettempdir()), env=env)).version
-    except ProcessStartError:
-        return None
+    return (await ask_version((str(program),), cwd=Path(tempfile.gettempdir()), env=env)).version
 
 
 def _can_be_installed(name: str) -> bool:
@@ -183,43 +170,29 @@ def check_gateway(settings: LoadedSettings, env: Mapping[str, str]) -> Finding:
         secrets = read_secrets(Path(spec.secrets_file)) if spec.secrets_file else {}
         keys = find_upstreams(spec, {**env, **secrets})
     except YouBenchaError as error:
-        return Finding(group="system", name="gateway", state="failed", detail=error.message, fix=error.hint)
+        return Finding("system", "gateway", "failed", error.message, error.hint)
     if spec.type == "none":
-        return Finding(group="system", name="gateway", state="ok", detail="none, as the settings say")
+        return Finding("system", "gateway", "ok", "none, as the settings say")
     if keys:
         served = ", ".join(f"{name} ({upstream.url})" for name, upstream in keys.items())
-        return Finding(group="system", name="gateway", state="ok", detail=f"{spec.type}; has keys for {served}")
-    return Finding(
-        group="system",
-        name="gateway",
-        state="note",
-        detail=f"{spec.type}; has no key, so agents reach their models directly",
-        fix="For budgets, exact counts and cassettes, export ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY.",
-    )
+        return Finding("system", "gateway", "ok", f"{spec.type}; has keys for {served}")
+    detail = f"{spec.type}; has no key, so agents reach their models directly"
+    fix = "For budgets, exact counts and cassettes, export ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY."
+    return Finding("system", "gateway", "note", detail, fix)
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedSettings:
-    finding: Finding
-    settings: LoadedSettings
-    """The defaults, if the files cannot be used."""
-
-
-def check_settings(directory: Path, home: Path) -> CheckedSettings:
-    """Check the settings files."""
+def check_settings(directory: Path, home: Path) -> tuple[Finding, LoadedSettings]:
+    """Check the settings files, and return the settings; the defaults, if the files cannot be used."""
     try:
         loaded = load_settings(directory, home)
     except ConfigError as error:
         detail = "; ".join(str(problem) for problem in error.problems)
-        finding = Finding(
-            group="storage", name="settings", state="failed", detail=detail, fix="Fix it, or `yb config unset` the key."
-        )
-        return CheckedSettings(finding, LoadedSettings(Settings(), directory, home))
-    files = ", ".join(str(file) for file in loaded.files) or "none, so the defaults apply"
+        finding = Finding("storage", "settings", "failed", detail, "Fix it, or `yb config unset` the key.")
+        return finding, LoadedSettings(Settings(), directory, home)
     if loaded.warnings:
-        detail = "; ".join(loaded.warnings)
-        return CheckedSettings(Finding(group="storage", name="settings", state="note", detail=detail), loaded)
-    return CheckedSettings(Finding(group="storage", name="settings", state="ok", detail=files), loaded)
+        return Finding("storage", "settings", "note", "; ".join(loaded.warnings)), loaded
+    files = ", ".join(str(file) for file in loaded.files) or "none, so the defaults apply"
+    return Finding("storage", "settings", "ok", files), loaded
 
 
 def check_storage(settings: LoadedSettings, env: Mapping[str, str]) -> list[Finding]:
@@ -238,14 +211,10 @@ def _check_writable(workspace: Path) -> Finding:
         with tempfile.TemporaryFile(dir=existing):
             pass
     except OSError as error:
-        return Finding(
-            group="storage",
-            name="workspace",
-            state="failed",
-            detail=f"{workspace} cannot be written: {error.strerror or error}",
-            fix="Choose another directory: `yb config set workspace_dir DIR`, or `workspace_dir` in the test case.",
-        )
-    return Finding(group="storage", name="workspace", state="ok", detail=str(workspace))
+        detail = f"{workspace} cannot be written: {error.strerror or error}"
+        fix = "Choose another directory: `yb config set workspace_dir DIR`, or `workspace_dir` in the test case."
+        return Finding("storage", "workspace", "failed", detail, fix)
+    return Finding("storage", "workspace", "ok", str(workspace))
 
 
 def _check_free_space(directories: dict[str, Path]) -> list[Finding]:
@@ -259,13 +228,9 @@ def _check_free_space(directories: dict[str, Path]) -> list[Finding]:
 def _free_space(names: list[str], directory: Path) -> Finding:
     free = shutil.disk_usage(directory).free
     state: State = "ok" if free >= _LITTLE else "note" if free >= _TOO_LITTLE else "failed"
-    return Finding(
-        group="storage",
-        name="disk",
-        state=state,
-        detail=f"{free / _GB:.1f} GB free for {', '.join(names)}",
-        fix=None if state == "ok" else "Free some space: `yb prune` removes old runs, `yb agents remove` old agents.",
-    )
+    detail = f"{free / _GB:.1f} GB free for {', '.join(names)}"
+    fix = "Free some space: `yb prune` removes old runs, `yb agents remove` old agents."
+    return Finding("storage", "disk", state, detail, None if state == "ok" else fix)
 
 
 def _nearest_existing(path: Path) -> Path:
@@ -275,14 +240,7 @@ def _nearest_existing(path: Path) -> Path:
 
 
 def check_python() -> Finding:
-    new_enough = sys.version_info >= _OLDEST_PYTHON
-    return Finding(
-        group="system",
-        name="python",
-        state="ok" if new_enough else "failed",
-        detail=f"{platform.python_version()}  {sys.executable}",
-        fix=None if new_enough else "Install Python 3.11 or newer, and youBencha with it.",
-    )
+    return Finding("system", "python", "ok", f"{platform.python_version()}  {sys.executable}")
 
 
 async def check_git(env: Mapping[str, str]) -> Finding:
@@ -297,7 +255,6 @@ async def check_node(env: Mapping[str, str]) -> Finding:
 
 async def check_docker(env: Mapping[str, str]) -> Finding:
     """Ask the engine's socket, as a run would. The command `docker` is not needed."""
-    from youbencha.errors import YouBenchaError
     from youbencha.sandbox.docker.engine import connect, find_engine
 
     try:
@@ -307,8 +264,8 @@ async def check_docker(env: Mapping[str, str]) -> Finding:
             detail = f"{engine.info.name} {engine.info.version}  {find_engine(env)}"
     except YouBenchaError as error:
         fix = f"Only runs with `sandbox: docker` need one. {error.hint or ''}".strip()
-        return Finding(group="system", name="docker", state="note", detail=error.message, fix=fix)
-    return Finding(group="system", name="docker", state="ok", detail=detail)
+        return Finding("system", "docker", "note", error.message, fix)
+    return Finding("system", "docker", "ok", detail)
 
 
 async def _check_program(
@@ -316,21 +273,10 @@ async def _check_program(
 ) -> Finding:
     path = find_executable(name, env)
     if path is None:
-        return Finding(group="system", name=name, state=without, detail="not on PATH", fix=fix)
-    found = _NUMBERS.search(await _output(path, env, "--version") or "")
-    if found is None:
-        detail = f"{path} does not report its version"
-        return Finding(group="system", name=name, state=without, detail=detail, fix=fix)
-    if (int(found[1]), int(found[2])) < oldest:
-        detail = f"{found[0]} is too old  {path}"
-        return Finding(group="system", name=name, state=without, detail=detail, fix=fix)
-    return Finding(group="system", name=name, state="ok", detail=f"{found[0]}  {path}")
-
-
-async def _output(program: Path, env: Mapping[str, str], *arguments: str) -> str | None:
-    """Return what a program prints, or None if it fails. The caller has a deadline."""
-    lines: list[bytes] = []
-    env = select(env, PROGRAM | HOME)
-    command = Command(argv=(str(program), *arguments), cwd=Path(tempfile.gettempdir()), env=env)
-    done = await run(command, limits=Limits(), on_line=lines.append)
-    return b"\n".join(lines).decode(errors="replace").strip() if done.exit.code == 0 else None
+        return Finding("system", name, without, "not on PATH", fix)
+    version = await _version(path, env)
+    if version is None:
+        return Finding("system", name, without, f"{path} does not report its version", fix)
+    if tuple(map(int, re.findall(r"\d+", version)[:2])) < oldest:
+        return Finding("system", name, without, f"{version} is too old  {path}", fix)
+    return Finding("system", name, "ok", f"{version}  {path}")

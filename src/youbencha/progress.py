@@ -166,7 +166,6 @@ class Progress:
     cost_usd: float | None = None
     calls: int = 0
     """Calls to the model, as counted by the gateway."""
-    evaluators: list[tuple[str, str]] = field(default_factory=list)
 
     def take(self, event: Event) -> Line | None:
         """Update the progress, and return the event's line, if it has one."""
@@ -186,8 +185,6 @@ class Progress:
                 self.input_tokens = _newer(event.input_tokens, self.input_tokens)
                 self.output_tokens = _newer(event.output_tokens, self.output_tokens)
                 self.cost_usd = event.cost_usd if event.cost_usd is not None else self.cost_usd
-            case EvaluatorFinished(evaluator=name, status=status):
-                self.evaluators.append((name, status))
         return line_of(event, self.inside)
 
     def _count(self, call: ModelCalled) -> None:

@@ -13,17 +13,8 @@ TOOLBOX_VARIABLE = "YOUBENCHA_TOOLBOX"
 def default_cache_dir(env: Mapping[str, str] = os.environ, platform: str = sys.platform) -> Path:
     """Return youBencha's directory in the cache directory of this system."""
     home = env.get("USERPROFILE" if platform == "win32" else "HOME")
-    return _user_cache(env, platform, Path(home) if home else Path.home()) / "youbencha"
-
-
-def _user_cache(env: Mapping[str, str], platform: str, home: Path) -> Path:
-    if platform == "win32":
-        return Path(env.get("LOCALAPPDATA") or home / "AppData" / "Local")
-    if platform == "darwin":
-        return home / "Library" / "Caches"
-    # The XDG specification says to ignore a relative path here.
-    xdg = Path(env.get("XDG_CACHE_HOME") or "")
-    return xdg if xdg.is_absolute() else home / ".cache"
+    base = Path(home) if home else Path.home()
+    return _user_dir(env, platform, base, mac="Caches", xdg=("XDG_CACHE_HOME", ".cache")) / "youbencha"
 
 
 def project_directories(directory: Path) -> list[Path]:
@@ -39,14 +30,18 @@ def default_root(env: Mapping[str, str] = os.environ, platform: str = sys.platfo
     if given := env.get(TOOLBOX_VARIABLE):
         return Path(given).expanduser().absolute()
     # Not the HOME of `env`, which may be an agent's.
-    return _user_data(env, platform, home or Path.home()) / "youbencha" / "toolbox"
+    data = _user_dir(
+        env, platform, home or Path.home(), mac="Application Support", xdg=("XDG_DATA_HOME", ".local/share")
+    )
+    return data / "youbencha" / "toolbox"
 
 
-def _user_data(env: Mapping[str, str], platform: str, home: Path) -> Path:
+def _user_dir(env: Mapping[str, str], platform: str, home: Path, *, mac: str, xdg: tuple[str, str]) -> Path:
+    """Return a directory for all programs: `mac` is its name below Library, `xdg` the variable and the default."""
     if platform == "win32":
         return Path(env.get("LOCALAPPDATA") or home / "AppData" / "Local")
     if platform == "darwin":
-        return home / "Library" / "Application Support"
-    # The XDG specification says to ignore a relative path here.
-    xdg = Path(env.get("XDG_DATA_HOME") or "")
-    return xdg if xdg.is_absolute() else home / ".local" / "share"
+        return home / "Library" / mac
+    variable, default = xdg
+    given = Path(env.get(variable) or "")
+    return given if given.is_absolute() else home / default  # the XDG specification says to ignore a relative path

@@ -18,7 +18,7 @@ from youbencha.adapters.command import CommandAdapter
 from youbencha.process import LimitHit, ProcessResult
 from youbencha.sandbox.docker.sandbox import open_docker_sandbox
 from youbencha.sandbox.local import HostSandbox
-from youbencha.spec import SandboxSpec
+from youbencha.spec.sandbox import SandboxSpec
 from youbencha.trial.outcome import outcome_of
 
 __all__ = ["engine", "image"]

@@ -15,8 +15,9 @@ from youbencha.adapters.cli_agent.warnings import session_warnings
 from youbencha.adapters.codex import CodexAdapter
 from youbencha.adapters.command import CommandAdapter
 from youbencha.adapters.gemini_cli import GeminiCliAdapter
-from youbencha.events import SessionResult
-from youbencha.log.session import RetriedCalls
+from youbencha.events import AssistantText, Event, RequestRetried, SessionResult, ToolCalled
+from youbencha.log.session import CallMetered, SessionRecorder
+from youbencha.usage import Tokens
 
 AT = "2026-01-01T00:00:00.000Z"
 NO_LOGIN = "Error: not logged in"
@@ -56,13 +57,24 @@ def test_result_subtypes(agent: Agent, codes: list[str]) -> None:
     assert codes_of(agent, 0, facts=SessionFacts(stream_seen=True, results=1, result=result)) == codes
 
 
+RETRIED = RequestRetried(attempt=1, status=429, reason="rate_limit", delay_ms=None)
+
+
 @pytest.mark.parametrize(
-    ("agent", "codes"),
-    [(CodexAdapter, ["CODEX_TIMEOUT"]), (ClaudeCodeAdapter, ["CLAUDE_TIMEOUT", "CLAUDE_RATE_LIMIT"])],
+    ("events", "codes"),
+    [
+        ((RETRIED,), ["CODEX_TIMEOUT", "CODEX_RATE_LIMIT"]),
+        ((AssistantText(text="Well."), RETRIED), ["CODEX_TIMEOUT", "CODEX_RATE_LIMIT"]),
+        ((RETRIED, AssistantText(text="Well.")), ["CODEX_TIMEOUT"]),
+        ((RETRIED, ToolCalled(name="sh", arguments={}, call_id=None)), ["CODEX_TIMEOUT"]),
+        ((RETRIED, CallMetered(tokens=Tokens(input=1))), ["CODEX_TIMEOUT"]),
+    ],
 )
-def test_a_timeout_without_tokens_matters_only_if_tokens_are_reported_live(agent: Agent, codes: list[str]) -> None:
-    facts = SessionFacts(stream_seen=True, retries=(RetriedCalls(status=429, reason="rate_limit", times=3),))
-    assert codes_of(agent, None, timed_out=True, facts=facts) == codes
+def test_a_timeout_is_the_providers_if_the_last_call_failed(events: tuple[Event, ...], codes: list[str]) -> None:
+    recorder = SessionRecorder()
+    for event in events:
+        recorder.record(event)
+    assert codes_of(CodexAdapter, None, timed_out=True, facts=recorder.facts()) == codes
 
 
 @pytest.mark.parametrize(("agent", "warned"), [(CodexAdapter, False), (ClaudeCodeAdapter, True)])

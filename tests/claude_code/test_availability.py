@@ -42,7 +42,7 @@ async def authenticated(
     "name",
     [
         "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN",
-        "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX",
+        "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY",
     ],
 )  # fmt: skip
 async def test_a_credential_in_the_environment_is_enough(name: str, version: CliVersion, tmp_path: Path) -> None:
@@ -74,6 +74,44 @@ async def test_older_versions_read_the_stored_login(tmp_path: Path) -> None:
     moved.mkdir()
     (moved / ".credentials.json").write_text("{}")
     assert await authenticated(tmp_path, OLD, {"CLAUDE_CONFIG_DIR": str(moved)}) == (True, [])
+
+
+STORED = {
+    ".claude/.credentials.json": ["{}"],
+    ".claude/settings.json": [
+        '{"apiKeyHelper": "cat key"}',
+        '{"env": {"ANTHROPIC_API_KEY": "sk"}}',
+        '{"env": {"ANTHROPIC_AUTH_TOKEN": "t"}}',
+        '{"env": {"CLAUDE_CODE_USE_BEDROCK": "1"}}',
+        '{"env": {"CLAUDE_CODE_USE_FOUNDRY": "1"}}',
+    ],
+    ".claude.json": ['{"primaryApiKey": "sk"}'],
+}
+NOT_STORED = {
+    ".claude/settings.json": [
+        "{}",
+        '{"apiKeyHelper": ""}',
+        '{"env": {"ANTHROPIC_API_KEY": ""}}',
+        '{"env": []}',
+        "{",
+        "[]",
+    ],
+    ".claude.json": ["{}", '{"primaryApiKey": null}', "nothing"],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "enough"),
+    [
+        *((name, content, True) for name, contents in STORED.items() for content in contents),
+        *((name, content, False) for name, contents in NOT_STORED.items() for content in contents),
+    ],
+)
+async def test_what_counts_as_a_stored_login(name: str, content: str, enough: bool, tmp_path: Path) -> None:
+    """The real CLI works with each: measured with 2.0.62 and 2.1.325, which says so itself."""
+    (tmp_path / ".claude").mkdir()
+    (tmp_path / name).write_text(content)
+    assert await authenticated(tmp_path, OLD, {}) == (enough, [])
 
 
 # -- the adapter's own method ------------------------------------------------------------------------------------

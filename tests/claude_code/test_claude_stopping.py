@@ -12,7 +12,9 @@ from small_clis import small_cli
 
 from systems import posix_only
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
-from youbencha.adapters.claude_code import ClaudeCodeAdapter
+from youbencha.adapters.claude_code import ClaudeCodeAdapter, background
+from youbencha.control.machine import Timeouts
+from youbencha.errors import YouBenchaError
 
 pytestmark = [posix_only("the small CLI is a shell script"), pytest.mark.repeat(5)]
 
@@ -88,3 +90,66 @@ async def test_an_unused_stop_event_changes_nothing(tmp_path: Path) -> None:
     result, log = await stopped_at(tmp_path, RESULT, INIT, TEXT, ending="exit 0")
     assert (result.status, codes(result)) == ("success", [])
     assert log.usage is not None
+
+
+def task(kind: str) -> dict[str, Any]:
+    return {"type": "system", "subtype": "task_started", "task_id": "b1", "task_type": kind}
+
+
+@pytest.mark.parametrize(
+    ("records", "status"),
+    [
+        ([INIT, TEXT, RESULT], "success"),
+        ([INIT, task("local_bash"), TEXT, RESULT], "success"),
+        pytest.param([INIT, task("local_agent"), TEXT, RESULT], "timeout", marks=pytest.mark.full),
+        pytest.param([INIT, TEXT, RESULT, INIT], "timeout", marks=pytest.mark.full),
+        pytest.param([INIT, TEXT], "timeout", marks=pytest.mark.full),
+    ],
+    ids=["nothing known", "a command", "a subagent", "another turn", "no result"],
+)
+async def test_a_cli_that_stays_after_its_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: list[dict[str, Any]], status: str
+) -> None:
+    monkeypatch.setattr(background, "DEFAULT_TIMEOUTS", Timeouts(background_s=0.1))
+    result = await staying(tmp_path, records, timeout=5_000 if status == "timeout" else 120_000)
+    assert result.status == status, result.errors
+    assert result.exit_code == (0 if status == "success" else -1)
+
+
+async def test_a_session_that_is_over_at_its_deadline(tmp_path: Path) -> None:
+    result = await staying(tmp_path, [INIT, task("local_bash"), TEXT, RESULT], timeout=3_000)
+    assert (result.status, result.exit_code) == ("success", 0), result.errors
+    assert [warning.code for warning in result.warnings] == ["CLAUDE_LEFT_PROCESSES"]
+
+
+async def staying(directory: Path, records: list[dict[str, Any]], *, timeout: int) -> AgentExecutionResult:
+    """The CLI prints the records and stays."""
+    out = directory / "out"
+    out.write_text("".join(json.dumps(record) + "\n" for record in records))
+    cli = small_cli(directory / "claude", "2.1.325", rest=f'cat "{out}"\nsleep 600 & wait')
+    context = AgentExecutionContext(
+        workspace_dir=directory,
+        repo_dir=directory,
+        artifacts_dir=directory / "artifacts",
+        config={"prompt": "x", "executable": str(cli)},
+        env={"IS_SANDBOX": "1", "ANTHROPIC_API_KEY": "sk-ant-0123456789"},
+        timeout=timeout,
+    )
+    return await ClaudeCodeAdapter(env={"PATH": "/usr/bin:/bin", "HOME": str(directory)}).execute(context)
+
+
+async def test_the_deadline_covers_the_question_for_the_version(tmp_path: Path) -> None:
+    cli = tmp_path / "claude"
+    cli.write_text("#!/bin/sh\nsleep 600 & wait\n")
+    cli.chmod(0o755)
+    context = AgentExecutionContext(
+        workspace_dir=tmp_path,
+        repo_dir=tmp_path,
+        artifacts_dir=tmp_path / "artifacts",
+        config={"prompt": "x", "executable": str(cli)},
+        timeout=500,
+    )
+    adapter = ClaudeCodeAdapter(env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)})
+    with pytest.raises(YouBenchaError, match=r"within the timeout of 0\.5 s") as caught:
+        await asyncio.wait_for(adapter.execute(context), 60)  # without the deadline, two minutes
+    assert caught.value.code == "CLAUDE_VERSION_UNKNOWN"

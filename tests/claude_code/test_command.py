@@ -84,6 +84,9 @@ def test_the_default_command() -> None:
     )
 
 
+ASKING = ("--permission-mode", "default")
+
+
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
@@ -92,8 +95,10 @@ def test_the_default_command() -> None:
         ({"system_prompt": "You are\n`me`"}, ("--system-prompt", "You are\n`me`")),
         ({"system_prompt": ""}, ("--system-prompt", "")),
         ({"append_system_prompt": "-x"}, ("--append-system-prompt", "-x")),
-        ({"allowed_tools": ["Read", "Bash(git log:*)"]}, ("--allowedTools", "Read,Bash(git log:*)")),
-        ({"allowed_tools": []}, ()),
+        ({"allowed_tools": ["Read", "Bash(a b:*)"]}, (*ASKING, "--allowedTools", "Read,Bash(a b:*)")),
+        ({"allowed_tools": []}, ASKING),
+        ({"setting_sources": []}, ("--setting-sources", "")),
+        ({"setting_sources": ["user", "local"]}, ("--setting-sources", "user,local")),
         ({"disallowed_tools": ["WebFetch", "Bash"]}, ("--disallowedTools", "WebFetch,Bash")),
         ({"max_turns": 3}, ("--max-turns", "3")),
         ({"effort": "high"}, ("--effort", "high")),

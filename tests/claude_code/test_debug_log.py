@@ -18,6 +18,7 @@ from youbencha.adapters.claude_code.rejected_key import watch_debug_log
 BODY = '{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}'
 STAMP = "2026-11-15T20:36:57.645Z "
 STREAMING = f"[ERROR] Error streaming, falling back to non-streaming mode: 401 {BODY}"
+ANSWER = "[DEBUG] Stream started - received first chunk"
 ATTEMPT = f"[ERROR] API error (attempt 1/11): 401 401 {BODY}"
 
 REJECTED = {
@@ -46,6 +47,7 @@ SOON_S, LONG_S = 0.01, 10.0
 @pytest.fixture(autouse=True)
 def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rejected_key, "_LOOK_EVERY_S", SOON_S)
+    monkeypatch.setattr(rejected_key, "_ANSWER_WITHIN_S", SOON_S * 4)
 
 
 class Bench:
@@ -106,6 +108,14 @@ async def test_other_lines_are_not_a_rejected_key(line: str, tmp_path: Path) -> 
         assert await bench.stays_quiet()
         append(bench.own, REJECTED["2.0.62"] + "\n")  # and it has not gone to sleep
         assert await bench.is_rejected()
+
+
+@pytest.mark.parametrize("lines", [(ATTEMPT, ANSWER), (ANSWER, ATTEMPT)], ids=["before", "after"])
+async def test_a_rejection_of_another_model_is_not_final(lines: tuple[str, str], tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    async with bench.watching():
+        append(bench.own, "".join(f"{STAMP}{line}\n" for line in lines))
+        assert await bench.stays_quiet()
 
 
 async def test_earlier_lines_of_the_shared_file_are_skipped(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from youbencha.adapters.cli_agent.causes import COMMON_CAUSES
 from youbencha.adapters.cli_agent.verdict import Verdict
 from youbencha.adapters.cli_agent.verdict import judge as verdict_on
 from youbencha.adapters.cli_agent.warnings import session_warnings
+from youbencha.events import RequestRetried
 from youbencha.log.model import ErrorRecord
 from youbencha.log.session import CallFailed, ModelSwitched, RetriedCalls, SessionFacts
 from youbencha.process import LimitHit
@@ -344,16 +345,17 @@ def test_warning_of_retries():
     assert "no answer" in verdict_of("refused-2.1.325", 1).warnings[0].message
 
 
-def test_a_timeout_without_an_answer():
+def test_a_timeout_while_calls_fail():
     """The status stays the seeds' own; the second error says whose fault it was."""
-    limited = SessionFacts(stream_seen=True, retries=(RetriedCalls(status=429, reason="rate_limit", times=7),))
+    retried = RequestRetried(attempt=7, status=429, reason="rate_limit", delay_ms=None)
+    limited = SessionFacts(stream_seen=True, unanswered=retried, usage=SessionUsage(Tokens(input=100)))
     verdict = judge(ending(exit_code=None, timed_out=True, timeout_ms=5000, duration_s=5.1, facts=limited), at=AT)
     assert verdict.status == "timeout"
     assert [error.code for error in verdict.errors] == ["CLAUDE_TIMEOUT", "CLAUDE_RATE_LIMIT"]
     assert verdict.errors[1].context["unanswered"] is True
-    assert "no call to the model was answered (7 calls failed)" in verdict.errors[1].message
+    assert "failed until the time was up" in verdict.errors[1].message
     assert verdict.errors[1].hint
-    answered = limited._replace(usage=SessionUsage(Tokens(input=100)))
+    answered = limited._replace(unanswered=None, retries=(RetriedCalls(status=429, reason="rate_limit", times=7),))
     assert only_error(judge(ending(exit_code=None, timed_out=True, facts=answered), at=AT)).code == "CLAUDE_TIMEOUT"
 
 

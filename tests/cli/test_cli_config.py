@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from yb import yb
-from youbencha.spec import Settings
-from youbencha.spec.settings import template
+from youbencha.spec.settings import TEMPLATE, Settings
 
 Done = subprocess.CompletedProcess[str]
 Config = Callable[..., Done]
@@ -45,7 +44,7 @@ def test_what_init_writes_is_accepted_by_every_other_command(config: Config, pro
     """The original's was not."""
     file = project / ".youbencharc"
     assert output(config("init")) == (0, f"wrote {file}\n", "")
-    assert file.read_text() == template()
+    assert file.read_text() == TEMPLATE
     assert config("list").returncode == 0
     assert output(config("get", "timeout_ms")) == (0, "300000\n", "")
     assert output(config("set", "agent.model", "opus")) == (0, f"set agent.model in {file}\n", "")
@@ -62,7 +61,7 @@ def test_init_overwrites_only_with_force(config: Config, project: Path) -> None:
     assert done.stderr.startswith(f"error [SETTINGS_EXIST] {file} already exists\nhint  ")
     assert file.read_text() == "timeout_ms: 5\n"
     assert output(config("init", "--force")) == (0, f"wrote {file}\n", "")
-    assert file.read_text() == template()
+    assert file.read_text() == TEMPLATE
     assert [path.name for path in project.iterdir()] == [".youbencharc.yaml"]
 
 

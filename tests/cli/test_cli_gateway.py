@@ -59,7 +59,7 @@ def test_keys_budgets_ledger_and_messages(behind: Behind, tmp_path: Path) -> Non
         f"bob · {MODEL} · 200 · {tokens} · $0.0020 · total $0.0020",
         "(unknown) · – · 401 · key_unknown",
         "bob · – · GET /v1/elsewhere%1b%5b31m · 404 · total $0.0020 · not_found",
-        f"alice · 2 requests · {tokens} · $0.0020 · 1 refused · $0.00 of $0.0020 left",
+        f"alice · 2 requests · {tokens} · $0.0020 · 1 refused · < $0.0001 over $0.0020",
         f"bob · 2 requests · {tokens} · $0.0020",
         "all together · $0.4959 of $0.5000 left",
         "1 request without a valid key was refused",

@@ -13,8 +13,7 @@ from youbencha.cli.gateway import gateway
 from youbencha.gateway.call import Call, Labels
 from youbencha.gateway.ledger import KILLED, entry_of
 from youbencha.gateway.refusals import Reason
-from youbencha.spec import CassetteSpec, GatewaySpec, GatewayType, ModelPrice, UpstreamSpecs
-from youbencha.spec.gateway import LiteLLMSpec
+from youbencha.spec.gateway import CassetteSpec, GatewaySpec, GatewayType, LiteLLMSpec, ModelPrice, UpstreamSpecs
 from youbencha.usage import Tokens
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -50,7 +49,7 @@ def test_exactly_the_existing_types_are_documented() -> None:
 def test_the_pages_snippets_are_valid() -> None:
     from ruamel.yaml import YAML
 
-    from youbencha.spec import TestCase
+    from youbencha.spec.testcase import TestCase
 
     blocks = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     assert len(blocks) == 2

@@ -14,7 +14,9 @@ from claude_bench import ClaudeBench, bash, says, script, versions
 from systems import ON_WINDOWS
 from yb import yb
 from youbencha.evaluators.judge import judge_definition
-from youbencha.spec import TestCase, load_test_case, load_yaml_model
+from youbencha.spec import load_yaml_model
+from youbencha.spec.loader import load_test_case
+from youbencha.spec.testcase import TestCase
 from youbencha.trial.checks import check_parts
 
 AGENT_FILES = [Path(".github/agents/agentic-judge.md"), Path(".claude/agents/agentic-judge.md")]

@@ -8,7 +8,8 @@ import re
 from yb import yb
 from youbencha.adapters import adapter_descriptions, adapter_names
 from youbencha.evaluators import all_evaluators
-from youbencha.spec import TestCase, parse_yaml_model
+from youbencha.spec import parse_yaml_model
+from youbencha.spec.testcase import TestCase
 
 
 def test_every_evaluator_and_agent_is_listed() -> None:

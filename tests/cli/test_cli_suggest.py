@@ -16,7 +16,8 @@ from claude_bench import ClaudeBench, says, script, uses, versions
 from systems import ON_WINDOWS
 from yb import PATIENCE_S, SCRIPT, yb
 from youbencha.gateway.script import RecordedRequest, Script
-from youbencha.spec import TestCase, load_test_case
+from youbencha.spec.loader import load_test_case
+from youbencha.spec.testcase import TestCase
 from youbencha.trial.checks import check_parts
 
 TASK = "Fix the discount: it is a percentage."
@@ -170,7 +171,7 @@ def test_commands_in_the_folders_git_configuration_do_not_run(folder: Folder, tm
 
 
 async def test_a_likely_baseline_is_offered(folder: Folder) -> None:
-    from youbencha.suggest import find_repository
+    from youbencha.suggest.facts import find_repository
 
     async def offered() -> str:
         home = await find_repository(folder.top)

@@ -79,6 +79,16 @@ async def test_a_rejected_key_ends_the_run_after_the_first_answers(claude: Claud
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("output_format", ["stream-json", "text"])
+@versions(OLD, OLDEST)
+async def test_a_rejection_of_a_side_model_is_not_the_keys(claude: ClaudeBench, output_format: str) -> None:
+    """The pause is long enough for the CLI's log to be looked at several times."""
+    turns = bash("echo hello"), says("Done.", delay="2s")
+    session = await claude.run(script(*turns, side=REJECTION), config={"output_format": output_format})
+    assert session.result.status == "success", session.result.errors
+
+
+@pytest.mark.full
 @versions(*ALL_VERSIONS)
 async def test_neither_an_old_rejection_nor_text_about_one_ends_a_run(claude: ClaudeBench) -> None:
     """1.0.128 logs all sessions of a directory into one file, where the old 401 still stands."""

@@ -10,8 +10,8 @@ import pytest
 from shared_session import Shared, shared
 from wrapped_cli import argv_of, offered_tools, recorded, system_of
 
-from agent_clis import NEWEST
-from claude_bench import API_KEY, ClaudeBench, Session, bash, says, script, uses, versions
+from agent_clis import NEWEST, OLD, OLDEST
+from claude_bench import API_KEY, ClaudeBench, Session, bash, full, says, script, uses, versions
 from echo_cli import EchoCli, needs_shell
 from youbencha.errors import ConfigError
 from youbencha.events import ToolDenied
@@ -283,7 +283,11 @@ async def test_us_5_2_a_denied_tool_is_a_warning_and_nothing_is_written(claude: 
     assert "CLAUDE_TOOL_DENIED" in [w.code for w in session.log.warnings]
 
 
-async def test_us_5_3_only_allowed_tools_run_without_asking(claude: ClaudeBench) -> None:
+@pytest.mark.parametrize(
+    "how", [{}, {"permission_mode": "default"}, {"permission_mode": "ask"}, {"transport": "stdio"}], ids=str
+)
+@versions(NEWEST, full(OLD), OLDEST)
+async def test_us_5_3_only_allowed_tools_run_without_asking(claude: ClaudeBench, how: dict[str, str]) -> None:
     """A whole tool, and a rule that allows what it names."""
     turns = (
         uses("Write", file_path="${workspace}/written.txt", content="hello\n"),
@@ -291,9 +295,20 @@ async def test_us_5_3_only_allowed_tools_run_without_asking(claude: ClaudeBench)
         bash("mkdir other"),
         says("Done."),
     )
-    config = {"permission_mode": "default", "allowed_tools": ["Write", "Bash(touch:*)"]}
+    config = {**how, "allowed_tools": ["Write", "Bash(touch:*)"]}
     session = await claude.run(script(*turns), config=config)
     assert session.result.status == "success", session.result.errors
     assert sorted(path.name for path in claude.workspace.iterdir()) == ["named", "written.txt"]
     warning = next(w for w in session.result.warnings if w.code == "CLAUDE_TOOL_DENIED")
     assert warning.context["tools"] == {"Bash": 1}
+
+
+@pytest.mark.parametrize(("sources", "run"), [([], False), (["user"], False), (["project"], True), (None, True)])
+@versions(NEWEST, full(OLD), OLDEST)
+async def test_whose_hooks_run(claude: ClaudeBench, sources: list[str] | None, run: bool) -> None:
+    hook = {"hooks": [{"type": "command", "command": f"touch {claude.workspace}/hooked"}]}
+    (claude.workspace / ".claude").mkdir()
+    (claude.workspace / ".claude/settings.json").write_text(json.dumps({"hooks": {"UserPromptSubmit": [hook]}}))
+    session = await claude.run(script(says("Done.")), config={"setting_sources": sources})
+    assert session.result.status == "success", session.result.errors
+    assert (claude.workspace / "hooked").exists() == run

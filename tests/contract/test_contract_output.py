@@ -296,3 +296,18 @@ async def test_text_mode_with_noise_on_stderr(tmp_path: Path) -> None:
     assert received.result.status == "success", received.result.errors
     assert "a warning of the system" in received.result.output
     assert "Done." in received.result.output
+
+
+@pytest.mark.parametrize("transport", ["print", "stdio"])
+@pytest.mark.parametrize("secret", ["success", "assistant", "tool_use", "file.txt"])
+async def test_a_secret_that_is_a_word_of_the_protocol(claude: ClaudeBench, secret: str, transport: str) -> None:
+    """It is masked in what is written, and what the CLI sends is read and answered as it is."""
+    turns = bash("echo file.txt > file.txt"), says(f"Wrote {secret}.")
+    config = {"transport": transport, **({"tool_policy": {"allow": ["Bash"]}} if transport == "stdio" else {})}
+    session = await claude.run(script(*turns), config=config, env={"SECRET_KEY": secret})
+    assert session.result.status == "success", session.result.errors
+    assert (claude.workspace / "file.txt").read_text() == "file.txt\n"
+    assert session.log.messages[-1].content == "Wrote [REDACTED]."
+    assert [call.name for call in session.log.tool_calls] == ["Bash"]
+    assert [event.text for event in session.events if isinstance(event, AssistantText)] == ["Wrote [REDACTED]."]
+    assert secret not in session.result.output

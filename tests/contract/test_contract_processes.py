@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from agent_clis import NEWEST
-from claude_bench import ClaudeBench, bash, prompt_of, says, script, versions
+from claude_bench import ClaudeBench, bash, prompt_of, says, script, uses, versions
 from echo_cli import EchoCli, needs_shell
 from youbencha.adapters import AgentExecutionContext
 from youbencha.events import AssistantText, Event, SessionStarted
@@ -119,3 +119,15 @@ async def test_concurrent_runs_do_not_mix(claude: ClaudeBench) -> None:
         assert [e.text for e in events[name] if isinstance(e, AssistantText)] == [f"I went {name}."]
         assert {e.session_id for e in events[name] if isinstance(e, SessionStarted)} == {log.session_id}
         assert not [other for other in NAMES if other != name and f"I went {other}" in result.output]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("config", [{}, {"output_format": "text"}, {"transport": "stdio"}], ids=str)
+@versions(NEWEST)
+async def test_a_server_in_the_background_does_not_make_a_timeout(claude: ClaudeBench, config: dict[str, str]) -> None:
+    """The CLI waits for it for ten minutes after its result."""
+    server = "python3 -m http.server 0 --bind 127.0.0.1"
+    start = uses("Bash", command=server, description="a server", run_in_background=True)
+    session = await claude.run(script(start, says("It runs.")), timeout=20_000, config=config)
+    assert (session.result.status, session.result.exit_code) == ("success", 0), session.result.errors
+    assert session.log.messages[-1].content == "It runs."

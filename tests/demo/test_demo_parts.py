@@ -19,7 +19,7 @@ from youbencha.cli.console import StepPrinter
 from youbencha.cli.demo import _what_next
 from youbencha.gateway.script import load_script
 from youbencha.sandbox.toolbox.installed import InstalledAgent
-from youbencha.spec import load_test_case
+from youbencha.spec.loader import load_test_case
 from youbencha.trial.checks import check_parts
 
 HERE = Path(youbencha.demo.__file__).parent

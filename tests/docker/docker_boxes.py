@@ -18,7 +18,7 @@ from youbencha.process import Command, Input, Limits, ProcessResult
 from youbencha.sandbox.docker import ownership
 from youbencha.sandbox.docker.engine import connect
 from youbencha.sandbox.docker.sandbox import DockerSandbox, open_docker_sandbox
-from youbencha.spec import SandboxSpec
+from youbencha.spec.sandbox import SandboxSpec
 
 PATIENCE_S = 120.0
 

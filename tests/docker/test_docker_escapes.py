@@ -25,7 +25,7 @@ from youbencha.gateway.upstreams import same_for_all
 from youbencha.process import Command, Limits, ProcessResult
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.docker.sandbox import open_docker_sandbox
-from youbencha.spec import SandboxSpec
+from youbencha.spec.sandbox import SandboxSpec
 
 PATIENCE_S = 60.0
 LIMITS = Limits(timeout_s=PATIENCE_S, settle_s=0.1)

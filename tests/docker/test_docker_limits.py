@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from docker_boxes import PATIENCE_S, Box
 
+from small_disk import small_disk
 from youbencha.events import WarningRaised
 from youbencha.process import LimitHit, Limits
 from youbencha.sandbox.docker.disk import DiskWatch
@@ -75,16 +76,58 @@ async def test_disk(box: Box, place: str) -> None:
     assert not done.timed_out
 
 
-async def test_disk_limit_in_a_deleted_file(box: Box) -> None:
-    program = """
-import os
-file = os.open("/tmp/x", os.O_CREAT | os.O_WRONLY)
-os.unlink("/tmp/x")
-while True: os.write(file, bytes(8_000_000))
+TAKE = """
+import ctypes, os, socket, threading, time
+libc = ctypes.CDLL(None, use_errno=True)
+def take(path, size=400 << 20):
+    file = os.open(path, os.O_CREAT | os.O_RDWR)
+    os.unlink(path)
+    os.posix_fallocate(file, 0, size)
+    return file
 """
-    async with box.open(disk="48m") as sandbox:
-        done = await sandbox.run(box.command("python3", "-c", program), limits=Limits(timeout_s=PATIENCE_S))
-    assert done.exit.breach == LimitHit("disk", "48 MiB")
+HIDDEN = {
+    "deleted": "take('/tmp/x')",
+    "deleted, in a thread's own descriptors": """
+def thread():
+    assert libc.syscall(436, 1 << 20, 1 << 20, 2) == 0  # close_range: unshare
+    take('/tmp/x')
+    time.sleep(1000)
+threading.Thread(target=thread).start()
+""",
+    "deleted and mapped": "file = take('/tmp/x'); assert libc.mmap(None, 4096, 1, 1, file, None) != -1; os.close(file)",
+    "deleted and sent": """
+pair = socket.socketpair()
+file = take('/tmp/x'); socket.send_fds(pair[0], [b'x'], [file]); os.close(file)
+""",
+    "reserved in stdout": "assert libc.fallocate(1, 1, ctypes.c_long(0), ctypes.c_long(400 << 20)) == 0",
+    "reserved in stderr": "assert libc.fallocate(2, 1, ctypes.c_long(0), ctypes.c_long(400 << 20)) == 0",
+    "many empty files": "for number in range(10_000): open(f'/tmp/{number}', 'w').close()",
+    "many directories": "for number in range(10_000): os.mkdir(f'/home/agent/{number}')",
+}
+
+
+@pytest.mark.parametrize("how", HIDDEN.values(), ids=list(HIDDEN))
+async def test_disk_space_that_no_directory_shows(tmp_path: Path, image: str, how: str) -> None:
+    with small_disk(tmp_path / "disk", size=1024 * MIB, files=20_000) as disk:
+        box = Box(disk, image)
+        async with box.open(disk="64m") as sandbox:
+            command = box.command("python3", "-c", f"{TAKE}{how}\ntime.sleep(1000)")
+            done = await sandbox.run(command, limits=Limits(timeout_s=PATIENCE_S))
+    assert done.exit.breach == LimitHit("disk", "64 MiB"), done.output
+
+
+async def test_files_on_their_way_are_no_breach_of_the_limit(tmp_path: Path, image: str) -> None:
+    """Programs that send descriptors, map removed files or print a lot do nothing wrong."""
+    program = f"""{TAKE}
+pair = socket.socketpair()
+file = take('/tmp/x', 1 << 20); socket.send_fds(pair[0], [b'x'], [file]); libc.mmap(None, 4096, 1, 1, file, None)
+os.close(file)
+os.posix_fallocate(take('/tmp/y', 1 << 20), 0, 20 << 20)
+for number in range(500): os.write(1, bytes(1 << 20))
+"""
+    with small_disk(tmp_path / "disk", size=1024 * MIB) as disk:
+        done = await Box(disk, image).run("python3", "-c", program, disk="64m")
+    assert (done.exit.code, done.exit.breach) == (0, None), done.output[-500:]
 
 
 async def test_disk_limit_in_the_images_files(box: Box) -> None:

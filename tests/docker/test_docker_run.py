@@ -26,7 +26,7 @@ from youbencha.sandbox.docker.engine import Engine, EngineCause, EngineError, En
 from youbencha.sandbox.docker.image import AccountLine, account_mounts, ensure_image, with_line
 from youbencha.sandbox.docker.mounts import Mounts, make_mount_point
 from youbencha.sandbox.docker.sandbox import open_docker_sandbox
-from youbencha.spec import SandboxSpec
+from youbencha.spec.sandbox import SandboxSpec
 
 MIB = 1024 * 1024
 LIMITS = Limits(timeout_s=PATIENCE_S)

@@ -28,17 +28,10 @@ from youbencha.evaluators.expected_diff import ExpectedDiffConfig
 from youbencha.evaluators.git_diff import GitDiffConfig
 from youbencha.evaluators.judge.config import JudgeConfig
 from youbencha.log.results import ResultsBundle
-from youbencha.spec import (
-    AgentSpec,
-    DatabaseConfig,
-    EvalConfig,
-    ScriptConfig,
-    Settings,
-    TestCase,
-    WebhookConfig,
-    load_test_case,
-)
+from youbencha.spec.loader import load_test_case
+from youbencha.spec.settings import Settings
 from youbencha.spec.settings_edit import known_keys
+from youbencha.spec.testcase import AgentSpec, DatabaseConfig, EvalConfig, ScriptConfig, TestCase, WebhookConfig
 from youbencha.trial.checks import check_parts
 from youbencha.trial.outcome import POLICIES
 

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from yb import yb
-from youbencha.spec import Loaded, Settings, load_eval_config, load_test_case, load_yaml_model
+from youbencha.spec import load_yaml_model
+from youbencha.spec.loader import Loaded, load_eval_config, load_test_case
+from youbencha.spec.settings import Settings
 from youbencha.trial.checks import check_parts
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -12,8 +12,9 @@ from pydantic import BaseModel
 from ruamel.yaml import YAML
 
 from youbencha.cli.schema import _MODELS, Format
-from youbencha.spec import EvalConfig, EvaluatorFile, Settings, TestCase
 from youbencha.spec.schema import json_schema
+from youbencha.spec.settings import Settings
+from youbencha.spec.testcase import EvalConfig, EvaluatorFile, TestCase
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ORIGINAL = Path(__file__).parent / "original"

@@ -14,6 +14,7 @@ from other_wires import CLIENTS
 from talking import Heard, ask, scripted
 
 from youbencha.gateway.api import WireName
+from youbencha.gateway.encoding import Decoder, encoding_of
 from youbencha.gateway.metering import Metered, meter_for
 from youbencha.gateway.script import ScriptedModel
 
@@ -51,9 +52,12 @@ class Answer(NamedTuple):
         return self.content_type.startswith("text/event-stream")
 
     def metered(self, chunks: list[bytes] | None = None, encoding: str = "") -> Metered:
-        meter = meter_for(self.wire, content_type=self.content_type, content_encoding=encoding)
+        """As the gateway does it: what is packed is unpacked first."""
+        meter, name = meter_for(self.wire, self.content_type), encoding_of(encoding)
+        decoder = None if name is None or name == "identity" else Decoder(name)
         for chunk in [self.raw] if chunks is None else chunks:
-            meter.feed(chunk)
+            for piece in (chunk,) if decoder is None else decoder.feed(chunk):
+                meter.feed(piece)
         return meter.result()
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.budget import (
+    NO_CAPS,
     Account,
     BudgetRefusal,
     BudgetSpent,
@@ -50,6 +51,24 @@ async def started(*asking: Coroutine[Any, Any, Reservation]) -> list[asyncio.Tas
 async def soon(task: asyncio.Future[Any]) -> Any:
     """Who would wait forever fails instead."""
     return await asyncio.wait_for(task, 20)
+
+
+@pytest.mark.parametrize("caps", [Caps(usd=Decimal(1)), Caps(tokens=100)], ids=["usd", "tokens"])
+@pytest.mark.parametrize("which", ["own", "per_call", "total", "total_per_call"])
+@pytest.mark.parametrize("cut_off", [False, True], ids=["seen", "cut off"])
+async def test_going_over_any_cap_is_flagged_without_a_refusal(caps: Caps, which: str, cut_off: bool) -> None:
+    total = Account(
+        "run", caps if which == "total" else NO_CAPS, per_call=caps if which == "total_per_call" else NO_CAPS
+    )
+    own = {"caps": caps if which == "own" else NO_CAPS, "per_call": caps if which == "per_call" else NO_CAPS}
+    trial, other = Account("trial", **own, parent=total), Account("other", parent=total)
+    at_the_cap, over = Spend(Decimal(1), 100), Spend(Decimal("0.01"), 1)
+    (await trial.reserve(WorstCase(Decimal("0.5"), 50))).settle(at_the_cap if "per_call" in which else over)
+    assert not trial.exceeded
+    call = await trial.reserve(WorstCase(Decimal("0.5"), 50))
+    seen, unseen = (over, at_the_cap) if cut_off else (Spend(Decimal("1.01"), 101), Spend(Decimal(0), 0))
+    call.settle(seen, unseen=unseen)
+    assert (trial.exceeded, total.exceeded, other.exceeded) == (True, which.startswith("total"), False)
 
 
 async def test_a_call_from_reservation_to_settlement() -> None:

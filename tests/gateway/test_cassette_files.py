@@ -292,6 +292,10 @@ def _too_large(file: Path) -> None:
         opened.truncate(MAX_FILE_BYTES + 1)
 
 
+def _escape_in_a_name(file: Path) -> None:
+    file.rename(file.with_name("\x1b[2J.json")).write_text("{")
+
+
 def _too_many(file: Path) -> None:
     for number in range(MAX_FILES):
         (file.parent / f"{number}.json").touch()
@@ -302,6 +306,7 @@ HOSTILE: dict[str, tuple[Callable[[Path], None], str]] = {
     "link to a device": (_device, "is a link"),
     "directory elsewhere": (_linked_directory, "is a link"),
     "pipe": (_pipe, "is not a regular file"),
+    "escape in a name": (_escape_in_a_name, "is not JSON"),
     "too large": (_too_large, "is larger than"),
     "too many files": (_too_many, "more than"),
     "deeply nested": (_answer(json=functools.reduce(lambda inner, _: [inner], range(200), 0)), "nested more than"),
@@ -352,6 +357,7 @@ def test_a_hostile_cassette_is_refused(tmp_path: Path, harm: Callable[[Path], No
     assert error.value.hint is not None
     assert len(error.value.message) < 1000
     assert "root:" not in error.value.message
+    assert "\x1b" not in error.value.message
 
 
 @pytest.mark.skipif(ON_WINDOWS, reason="needs a right of its own there")

@@ -30,7 +30,7 @@ from gateway_bench import (
 from youbencha.gateway.budget import Caps
 from youbencha.gateway.call import Labels
 from youbencha.gateway.prices import Prices
-from youbencha.spec import ModelPrice
+from youbencha.spec.gateway import ModelPrice
 
 PRICES = Prices({"*": ModelPrice(input=1, output=1, cache_read=1, cache_write=1)})
 EACH = 150

@@ -17,6 +17,7 @@ from gateway_bench import (
     STREAM_HEAD,
     Api,
     Connection,
+    RawUpstream,
     asking,
     chunk,
     gateway_at,
@@ -24,13 +25,19 @@ from gateway_bench import (
     raw_gateway,
     scripted_gateway,
     soon,
+    whole,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 from youbencha.errors import YouBenchaError
-from youbencha.gateway import proxy
+from youbencha.gateway import proxy, server
 from youbencha.gateway.budget import Caps
 from youbencha.gateway.call import Labels
 from youbencha.gateway.gateway import Gateway
+from youbencha.gateway.keys import KeyScope
+from youbencha.gateway.mask import KeyMask
+from youbencha.gateway.upstreams import Upstream, same_for_all
 from youbencha.usage import Tokens
 
 each_api = pytest.mark.parametrize("api", APIS, ids=lambda api: api.wire)
@@ -230,3 +237,128 @@ async def test_a_sandboxs_key_is_valid_on_its_own_socket_only(tmp_path: Path) ->
         assert await ask(aiohttp.TCPConnector(), bench.gateway.url) == 401
         assert len(model.requests) == 1
     assert [line.get("error") for line in bench.lines()] == [None, "key_foreign", "key_foreign"]
+
+
+# -- what a key is for
+
+
+@each_api
+async def test_a_key_is_valid_for_the_provider_of_its_trial(api: Api, tmp_path: Path) -> None:
+    async with scripted_gateway(HELLO, tmp_path) as (bench, model):
+        access = bench.gateway.issue(Labels("trial"), scope=KeyScope("anthropic"))
+        heard = await bench.ask(api, key=access.key)
+        listed = await bench.send("GET", "/v1beta/models", headers={"x-goog-api-key": access.key})
+    if api is ANTHROPIC:
+        assert (heard.status, len(model.requests)) == (200, 1)
+    else:
+        assert (heard.status, heard.headers["x-should-retry"], model.requests) == (403, "false", [])
+        assert "this key is not for" in heard.json["error"]["message"]
+    assert listed.status == 403
+
+
+LITELLM_SCOPE = KeyScope("anthropic", ("claude-*", "anthropic/*", "ours/gpt-5", "gpt-5"))
+
+
+@pytest.mark.parametrize(
+    ("model", "status"),
+    [("claude-opus-4-5", 200), ("CLAUDE-haiku-4-5", 200), ("gpt-5", 200), ("gpt-5-pro", 403), ("o3", 403)],
+)
+async def test_a_key_is_valid_for_the_models_of_its_trial(model: str, status: int, tmp_path: Path) -> None:
+    async with scripted_gateway(HELLO, tmp_path) as (bench, _):
+        access = bench.gateway.issue(Labels("trial"), scope=LITELLM_SCOPE)
+        heard = await bench.ask(key=access.key, model=model)
+        counted = await bench.send(
+            "POST",
+            "/v1/messages/count_tokens",
+            json={**ANTHROPIC.body, "model": model},
+            headers=ANTHROPIC.key(access.key),
+        )
+        call = await bench.call()
+    assert (heard.status, counted.status) == (status, status)
+    assert call.error == (None if status == 200 else "not_allowed")
+
+
+# -- who has no key
+
+
+async def test_a_connection_without_a_valid_key_is_closed_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "KEY_WITHIN_S", 0.2)
+    async with scripted_gateway(HELLO, tmp_path) as (bench, _):
+        async with raw_client(bench, b"POST /v1/messages HTTP/1.1\r\nHost: x\r\n") as slow:  # never ends its headers
+            assert await slow.rest() == b""
+        async with raw_client(bench, asking("wrong")) as wrong:
+            assert (await wrong.rest()).startswith(b"HTTP/1.1 401")
+        async with raw_client(bench, asking(bench.access.key)) as valid:
+            await valid.until(b"0\r\n\r\n")
+            await asyncio.sleep(0.3)
+            valid.writer.write(asking(bench.access.key))
+            assert await valid.until(b"0\r\n\r\n"), "a connection with a valid key stays open"
+
+
+async def test_the_oldest_connection_without_a_key_gives_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 3)
+    async with scripted_gateway(HELLO, tmp_path) as (bench, _):
+        await soon(bench.gateway.ready())
+        silent = [
+            await asyncio.open_connection("127.0.0.1", int(bench.gateway.url.rpartition(":")[2])) for _ in range(3)
+        ]
+        assert (await bench.ask()).status == 200
+        assert await soon(silent[0][0].read()) == b"", "the oldest was closed for it"
+        for _, writer in silent:
+            writer.close()
+
+
+async def test_a_large_body_with_a_wrong_key_is_not_read(tmp_path: Path) -> None:
+    head = b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nx-api-key: wrong\r\nContent-Length: 60000000\r\n\r\n"
+    async with scripted_gateway(HELLO, tmp_path) as (bench, _), raw_client(bench, head) as client:
+        assert b"401" in await client.until(b"\r\n")
+        assert b"not valid here" in await client.rest(), "and the connection is closed, although the body did not come"
+
+
+# -- a real key in an answer
+
+PROVIDERS_KEY = "sk-of-the-provider-behind-litellm"
+ECHO = f'{{"error": {{"message": "wrong key {REAL_KEY} or {PROVIDERS_KEY}: {REAL_KEY}"}}}}'.encode()
+
+
+def _upstreams(url: str, *, is_litellm: bool) -> dict[Any, Upstream]:
+    return same_for_all(url, REAL_KEY, is_litellm=is_litellm, secrets=(PROVIDERS_KEY,))
+
+
+@pytest.mark.parametrize("status", ["200 OK", "401 Unauthorized", "500 Internal Server Error"])
+@pytest.mark.parametrize("is_litellm", [False, True])
+async def test_a_real_key_in_an_answer_is_masked(is_litellm: bool, status: str, tmp_path: Path) -> None:
+    async def answer(connection: Connection) -> None:
+        await connection.say(whole(ECHO, status=status, headers=f"X-Echo: Bearer {REAL_KEY}\r\n"))
+
+    async with RawUpstream(answer) as upstream:
+        given = _upstreams(upstream.url, is_litellm=is_litellm)
+        async with gateway_at(upstream.url, tmp_path, upstreams=given) as bench:
+            heard = await bench.ask(stream=False)
+    stars = "*" * len(REAL_KEY)
+    message = heard.json["error"]["message"]
+    assert message == f"wrong key {stars} or {'*' * len(PROVIDERS_KEY)}: {stars}"
+    assert (heard.headers["x-echo"], len(heard.raw)) == (f"Bearer {stars}", len(ECHO))
+
+
+async def test_a_real_key_is_masked_wherever_a_stream_splits_it(tmp_path: Path) -> None:
+    text = b"data: " + REAL_KEY.encode() + b" and the-re\n\ndata: the-real-ke\n\n" + REAL_KEY.encode()
+
+    async def answer(connection: Connection) -> None:
+        await connection.say(STREAM_HEAD, b"\r\n")
+        for number in range(len(text)):
+            await connection.say(chunk(text[number : number + 1]))
+        await connection.say(chunk(b""))
+
+    async with raw_gateway(answer, tmp_path) as (bench, _):
+        heard = await bench.ask()
+    assert heard.raw == text.replace(REAL_KEY.encode(), b"*" * len(REAL_KEY))
+
+
+@given(st.lists(st.sampled_from([b"the-real", b"-key", b"the-", b"real-key", b"t", b"\n", b"}", b"x"]), max_size=12))
+def test_masking_does_not_depend_on_chunks(pieces: list[bytes]) -> None:
+    mask = KeyMask([REAL_KEY, "no-key"])
+    chunked = b"".join(map(mask.feed, [*pieces, b""]))
+    assert chunked == b"".join(pieces).replace(REAL_KEY.encode(), b"*" * len(REAL_KEY))

@@ -13,7 +13,7 @@ from gateway_bench import ANTHROPIC, APIS, CHAT, GEMINI, REAL_KEY, Api, Connecti
 
 from youbencha.gateway.cassette.cassette import Cassette
 from youbencha.gateway.prices import Prices
-from youbencha.spec import CassetteMode, ModelPrice
+from youbencha.spec.gateway import CassetteMode, ModelPrice
 from youbencha.usage import Tokens
 
 USAGE = {

@@ -17,7 +17,7 @@ from youbencha.gateway.call import Call, Labels
 from youbencha.gateway.cassette.cassette import Cassette
 from youbencha.gateway.forward import FAILURES, Circuit
 from youbencha.gateway.keys import KeyTotals
-from youbencha.spec import CassetteMode
+from youbencha.spec.gateway import CassetteMode
 from youbencha.usage import Tokens
 
 _OWN = {"date", "server", "connection", "content-length", "transfer-encoding"}

@@ -9,15 +9,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway_bench import EVENTS, MESSAGE, Connection, RawUpstream, gateway_at, upstreams_at, whole
+from gateway_bench import (
+    ANTHROPIC,
+    APIS,
+    EVENTS,
+    MESSAGE,
+    Api,
+    Connection,
+    RawUpstream,
+    gateway_at,
+    upstreams_at,
+    whole,
+)
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.budget import Caps
 from youbencha.gateway.forward import load_certificates, new_client, proxy_for
-from youbencha.gateway.request import accepted_encoding, retry_after_s
+from youbencha.gateway.request import retry_after_s
 from youbencha.gateway.upstreams import Upstream, find_upstreams, read_secrets, same_for_all, without_version
-from youbencha.spec import GatewaySpec, UpstreamSpec, UpstreamSpecs
+from youbencha.spec.gateway import GatewaySpec, UpstreamSpec, UpstreamSpecs
 
 
 def test_without_a_key_there_is_no_upstream() -> None:
@@ -256,20 +266,6 @@ async def test_certificates_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch,
 
 
 @pytest.mark.parametrize(
-    ("accepted", "expected"),
-    [
-        ("", "identity"),
-        ("br", "identity"),
-        ("GZIP;q=1.0, br", "gzip"),
-        ("deflate,gzip", "gzip, deflate"),
-        ("*", "identity"),
-    ],
-)
-def test_accepted_encodings(accepted: str, expected: str) -> None:
-    assert accepted_encoding(accepted) == expected
-
-
-@pytest.mark.parametrize(
     ("value", "expected"),
     [("17", 17.0), (" 1.5 ", 1.5), ("0", 0.0), ("", None), ("-1", None), ("1e9", None), ("nan", None), ("9" * 40, None),
      ("Wed, 21 Oct 2026 07:28:00 GMT", None)],
@@ -315,6 +311,17 @@ ORDERS: list[dict[str, Any]] = [
     {"mock_response": "free"},
     {"litellm_metadata": {}},
     {"model": "claude-haiku-4-5,claude-opus-4-5"},
+    {"extra_body": {"max_tokens": 100_000}},
+    {"user_config": {"model_list": []}},
+    {"guardrails": ["g"]},
+    {"prompt_id": "p"},
+    {"n": 50},
+    {"best_of": 50},
+    {"metadata": {"user_id": "u", "tags": ["expensive"]}},
+    {"tools": [{"type": "mcp", "server_url": "litellm_proxy"}]},
+    {"aws_region_name": "eu-central-1"},
+    {"vertex_credentials": "/etc/passwd"},
+    {"a_field_of_next_year": True},
 ]
 
 
@@ -322,7 +329,7 @@ ORDERS: list[dict[str, Any]] = [
 async def test_unmetered_litellm_fields_are_removed(order: dict[str, Any], tmp_path: Path) -> None:
     async with RawUpstream(seen_by_upstream(b"{}")) as upstream:
         given = same_for_all(upstream.url, "k", is_litellm=True)
-        async with gateway_at(upstream.url, tmp_path, upstreams=given, caps=Caps(tokens=1_000_000)) as bench:
+        async with gateway_at(upstream.url, tmp_path, upstreams=given) as bench:
             heard = await bench.ask(**order)
             call = await bench.call()
             grant = await bench.end()
@@ -331,9 +338,19 @@ async def test_unmetered_litellm_fields_are_removed(order: dict[str, Any], tmp_p
     assert (grant.account.spent_tokens, grant.account.unseen_tokens, grant.account.reserved_tokens) == (0, 0, 0)
 
 
+@pytest.mark.parametrize("api", APIS, ids=lambda api: api.wire)
+async def test_fields_of_the_apis_are_passed_on_to_litellm(api: Api, tmp_path: Path) -> None:
+    async with RawUpstream(seen_by_upstream(b"{}")) as upstream:
+        given = same_for_all(upstream.url, "k", is_litellm=True)
+        async with gateway_at(upstream.url, tmp_path, upstreams=given) as bench:
+            heard = await bench.ask(api, metadata={"user_id": "u"} if api is ANTHROPIC else None)
+    assert heard.status == 200
+    assert json.loads(upstream.seen[0].body).items() >= api.request()[1].items()
+
+
 async def test_unmetered_forms_queries_and_headers_are_removed(tmp_path: Path) -> None:
     """`?model=` was asked for, and the body's paid for; a form can be JSON to us and another request to LiteLLM."""
-    body = b'{"model":"claude-haiku-4-5","max_tokens":1,"x":"&model=claude-opus-4-5&input=hello&"}'
+    body = b'{"model":"claude-haiku-4-5","max_tokens":1,"stop_sequences":["&model=claude-opus-4-5&input=hello&"]}'
     path = "/v1/messages?model=claude-opus-4-5&beta=true&api-version=1&%6dodel=x"
     async with RawUpstream(seen_by_upstream(json.dumps({"type": "message", **MESSAGE}).encode())) as upstream:
         for is_litellm, sent_on in ((True, "/v1/messages?beta=true"), (False, "/v1/messages?beta=true&api-version=1")):

@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 import pytest
 import pytest_asyncio
+from gateway_bench import gateway_at
 from litellm_helpers import REAL_KEYS, STARTUP_S, processes_with, upstreams
 from other_wires import CHAT, GEMINI, RESPONSES, Client
 from talking import Heard, request, send
@@ -24,10 +25,12 @@ from talking import Heard, request, send
 from systems import linux_only, posix_only
 from toolbox_tools import installed
 from youbencha.errors import YouBenchaError
+from youbencha.gateway.api import WireName
 from youbencha.gateway.litellm import process
 from youbencha.gateway.litellm.process import LiteLLM, check_litellm
 from youbencha.gateway.litellm.translate import provider_error, provider_headers
 from youbencha.gateway.script import ScriptedModel, parse_script
+from youbencha.gateway.upstreams import same_for_all
 
 # One LiteLLM for them all: each start takes six seconds.
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.real_cli, pytest.mark.full]
@@ -302,3 +305,28 @@ async def test_nothing_is_left_after_closing(bench: Bench) -> None:
     socket.create_server(("127.0.0.1", port)).close()
     with pytest.raises(RuntimeError):
         _ = bench.url
+
+
+CLIENT = [("openai-chat", "/v1/chat/completions"), ("anthropic-messages", "/v1/messages")]
+
+
+@pytest.mark.parametrize(("wire", "path"), CLIENT)
+async def test_instructions_to_litellm_work_there_and_are_stopped_by_the_gateway(
+    wire: WireName, path: str, bench: Bench, tmp_path: Path
+) -> None:
+    """`extra_body` and the like change what the provider is asked: a budget would be for another request."""
+    asked = {"model": "gpt-test", "max_tokens": 10, "messages": [{"role": "user", "content": "hello"}]}
+    hostile: dict[str, Any] = {**asked, "extra_body": {"max_tokens": 99_999}}
+    if wire == "openai-chat":
+        direct = await send(bench, "POST", path, json=hostile, headers=bench.bearer)  # type: ignore[arg-type]
+        assert direct.status == 200
+        assert bench.model.requests[-1].body["max_tokens"] == 99_999, "the gateway would have reserved ten"
+    before = len(bench.model.requests)
+    given = same_for_all(bench.url, bench.litellm.master_key, is_litellm=True)
+    async with gateway_at(bench.url, tmp_path, upstreams=given) as ours:
+        key = {"x-api-key": ours.access.key}
+        for option in ({"extra_body": {"max_tokens": 99_999}}, {"api_base": "http://127.0.0.1:9"}, {"num_retries": 9}):
+            refused = await ours.send("POST", path, json={**asked, **option}, headers=key)
+            assert (refused.status, len(bench.model.requests)) == (400, before)
+        answered = await ours.send("POST", path, json=asked, headers=key)
+    assert (answered.status, len(bench.model.requests)) == (200, before + 1)

@@ -136,11 +136,6 @@ def test_broken_gzip_stays_incomplete(wire: WireName, stream: bool) -> None:
     assert not whole.metered([whole.raw], "gzip").complete
 
 
-@pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, br", "gzip, gzip", "nonsense"])
-def test_an_unknown_encoding(encoding: str) -> None:
-    assert answer("gemini").metered(encoding=encoding) == Metered()
-
-
 @pytest.mark.parametrize("encoding", ["GZIP", "x-gzip", " gzip ", "identity, gzip"])
 def test_names_of_encodings(encoding: str) -> None:
     whole = answer("gemini")

@@ -198,6 +198,57 @@ def test_one_of_two_candidates_is_not_the_end() -> None:
     assert not of_events("gemini", first, second).complete
 
 
+# -- what costs something else than plain tokens
+
+USAGE = {"input_tokens": 9, "output_tokens": 9, "prompt_tokens": 9, "completion_tokens": 9}
+SEARCHED = {"groundingMetadata": {"webSearchQueries": ["a", "b"]}, "finishReason": "STOP"}
+
+
+@pytest.mark.parametrize(
+    ("wire", "body", "extras"),
+    [
+        (
+            "anthropic-messages",
+            {"usage": {**USAGE, "server_tool_use": {"web_search_requests": 3}}},
+            {"web_searches": 3},
+        ),
+        ("anthropic-messages", {"usage": {**USAGE, "server_tool_use": None}}, {}),
+        ("openai-chat", {"usage": {**USAGE, "prompt_tokens_details": {"audio_tokens": 5}}}, {"input_audio": 5}),
+        ("openai-chat", {"usage": {**USAGE, "completion_tokens_details": {"audio_tokens": 6}}}, {"output_audio": 6}),
+        (
+            "openai-responses",
+            {
+                "usage": USAGE,
+                "output": [
+                    {"type": "web_search_call", "action": {"type": "search"}},
+                    {"type": "web_search_call", "action": {"type": "open_page"}},
+                    {"type": "file_search_call"},
+                    {"type": "message"},
+                ],
+            },
+            {"web_searches": 1, "storage_searches": 1},
+        ),
+        ("gemini", {"candidates": [SEARCHED], "modelVersion": "gemini-3-pro"}, {"web_searches": 2}),
+        ("gemini", {"candidates": [SEARCHED], "modelVersion": "gemini-2.5-pro"}, {"web_searches": 1}),
+        (
+            "gemini",
+            {
+                "usageMetadata": {
+                    "promptTokensDetails": [
+                        {"modality": "TEXT", "tokenCount": 1},
+                        {"modality": "AUDIO", "tokenCount": 2},
+                    ],
+                    "candidatesTokensDetails": [{"modality": "IMAGE", "tokenCount": 1290}],
+                }
+            },
+            {"input_audio": 2, "output_image": 1290},
+        ),
+    ],
+)
+def test_searches_sound_and_images(wire: WireName, body: dict[str, Any], extras: dict[str, int]) -> None:
+    assert of_body(wire, body).extras == extras
+
+
 # -- what is no number, no name, no answer
 
 

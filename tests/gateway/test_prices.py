@@ -10,7 +10,7 @@ import pytest
 from youbencha.gateway.api import Provider
 from youbencha.gateway.bounds import RequestSize
 from youbencha.gateway.prices import Prices
-from youbencha.spec import ModelPrice
+from youbencha.spec.gateway import ModelPrice
 from youbencha.usage import Tokens
 
 PRICES = Prices()

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from youbencha.gateway.api import Provider
 from youbencha.gateway.bounds import RequestSize
-from youbencha.gateway.price_list import PriceList
+from youbencha.gateway.price_list import EXTRAS, PriceList
 from youbencha.gateway.prices import Prices
 from youbencha.usage import Tokens
 
@@ -81,7 +81,9 @@ def test_every_name_selects_the_listed_model(listed: str) -> None:
             assert (ours is None) == (model is None), name
             if model and ours:
                 standard = model.get_prices(datetime.now(UTC))
-                assert base_prices(standard) == [tiers[0].usd if tiers else None for tiers in ours], name
+                *tokens, extras = ours
+                assert base_prices(standard) == [tiers[0].usd if tiers else None for tiers in tokens], name
+                assert extras == {name: usd for name in EXTRAS if (usd := extra_price(standard, name)) is not None}
             known, unknown = known + (model is not None), unknown + (model is None)
     assert min(known, unknown) > 50
 
@@ -90,6 +92,12 @@ def base_prices(prices: ModelPrice) -> list[Decimal | None]:
     kinds = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
     found = [getattr(prices, f"{kind}_mtok") for kind in kinds]
     return [getattr(price, "base", price) for price in found]
+
+
+def extra_price(prices: ModelPrice, name: str) -> Decimal | None:
+    price = getattr(prices, f"{name}_{'kcount' if name.endswith('searches') else 'mtok'}")
+    assert price is None or isinstance(price, Decimal), "a price in tiers, which is not expected"
+    return price
 
 
 @pytest.mark.parametrize("listed", LISTS)
@@ -179,6 +187,24 @@ def by_the_list(prices: ModelPrice, tokens: Tokens, an_hour: int) -> Decimal:
         output_tokens=output,
     )
     return prices.calc_price(usage)["total_price"]
+
+
+@pytest.mark.parametrize("name", EXTRAS)
+def test_searches_sound_and_images_cost_what_genai_prices_says(name: str) -> None:
+    usage_name = name if name.endswith("searches") else f"{name}_tokens"
+    compared = 0
+    for listed, model_name, model in MODELS:
+        prices = model.get_prices(datetime.now(UTC))
+        if None in (prices.input_mtok, prices.output_mtok):
+            continue
+        ours = PRICES.cost_of(LISTS[listed], model_name, Tokens(900, 90), extras={name: 7})
+        if extra_price(prices, name) is None and name.endswith("searches"):
+            assert ours is None, "a fee that is not listed is not 0"
+        else:
+            usage = Usage(input_tokens=900, output_tokens=90, **{usage_name: 7})
+            assert ours == prices.calc_price(usage)["total_price"], model_name
+            compared += 1
+    assert compared > 20
 
 
 @given(tokens=usages, an_hour=counts, day=days)

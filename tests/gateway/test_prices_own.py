@@ -8,7 +8,7 @@ import pytest
 
 from youbencha.gateway.bounds import RequestSize
 from youbencha.gateway.prices import Prices
-from youbencha.spec import ModelPrice
+from youbencha.spec.gateway import ModelPrice
 from youbencha.usage import Tokens
 
 ONE_INPUT = Tokens(1_000_000, 0)

@@ -61,13 +61,32 @@ def test_several_answers_without_a_limit_are_still_bounded() -> None:
     assert max_output("openai-chat", {"n": 4}) == 4 * DEFAULT_MAX_OUTPUT
 
 
-@pytest.mark.parametrize("n", [0, 1, True, None, "5", -2, 10**12])
-def test_an_invalid_number_of_answers_is_ignored(n: Any) -> None:
-    assert max_output("openai-chat", {"n": n, "max_tokens": 100}) == 100
-    assert max_output("openai-chat", {"n": n}) is None
+@pytest.mark.parametrize(("n", "answers"), [(0, 1), (1, 1), (None, 1), ("5", 5), (True, 128), (-2, 128), (10**12, 128)])
+def test_an_invalid_number_of_answers_is_the_highest(n: Any, answers: int) -> None:
+    assert max_output("openai-chat", {"n": n, "max_tokens": 100}) == answers * 100
+    assert max_output("openai-chat", {"n": n}) == (None if answers == 1 else answers * DEFAULT_MAX_OUTPUT)
 
 
-@pytest.mark.parametrize("limit", [True, "1024", None, -1, 10**30, 1.5, float("nan"), float("inf"), [1], {"a": 1}])
+@pytest.mark.parametrize(
+    ("wire", "body", "expected"),
+    [
+        ("openai-chat", {"max_completion_tokens": 1, "max_tokens": 9000}, 9000),
+        ("openai-chat", {"max_completion_tokens": 1, "max_tokens": "many"}, None),
+        ("gemini", {"generationConfig": {"maxOutputTokens": 1, "max_output_tokens": 9000}}, 9000),
+        ("gemini", {"generationConfig": {"maxOutputTokens": 1}, "generation_config": {"maxOutputTokens": "90"}}, 90),
+        ("gemini", {"generationConfig": {"maxOutputTokens": 10, "candidateCount": "8"}}, 80),
+    ],
+)
+def test_of_several_limits_the_highest_counts(wire: WireName, body: dict[str, Any], expected: int | None) -> None:
+    assert max_output(wire, body) == expected
+
+
+@pytest.mark.parametrize(("model", "most"), [("gpt-5", 128_000), ("gpt-5-pro-2025-10-06", 272_000), (None, 128_000)])
+def test_the_longest_answer_of_a_model(model: str | None, most: int) -> None:
+    assert worst_tokens(RequestSize(model, False, None, 200)) == 200 + most
+
+
+@pytest.mark.parametrize("limit", [True, None, -1, 10**30, 1.5, float("nan"), float("inf"), [1], {"a": 1}])
 def test_an_invalid_limit_is_ignored(limit: Any) -> None:
     assert max_output("anthropic-messages", {"max_tokens": limit}) is None
 

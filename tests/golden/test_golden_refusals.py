@@ -99,12 +99,13 @@ def of_a_trial(bench: GoldenBench, upstream: Upstream, refusals: Refusals) -> No
     bench.make_repository({"README.md": "# Shop\n"})
     sending = Sending(bench.root)
     litellm = {"type": "litellm", "litellm": {"url": upstream.url}}
-    orders = sending.agent([request(api, num_retries=3) for api in APIS])
-    bench.run(agent=orders, gateway=litellm, evaluators=[sending.evaluator()])
-    for api, reply, late in zip(APIS, sending.replies(), sending.replies(late=True), strict=True):
-        refusals.note("not metered", api, reply)
-        refusals.note("key expired", api, late)
     for apis in (APIS[:2], APIS[2:]):  # an agent is ended at its fourth such refusal
+        orders = sending.agent([request(api, num_retries=3) for api in apis])
+        bench.run(agent=orders, gateway=litellm, evaluators=[sending.evaluator()])
+        for api, reply, late in zip(apis, sending.replies(), sending.replies(late=True), strict=True):
+            refusals.note("not metered", api, reply)
+            refusals.note("key expired", api, late)
+    for apis in (APIS[:2], APIS[2:]):
         bench.run(
             agent=sending.agent([request(api) for api in apis]), gateway={"type": "builtin", "tokens_per_call": 50}
         )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from youbencha.hooks.run import hook_problems
-from youbencha.spec import ScriptConfig, ScriptHook, WebhookConfig, WebhookHook
+from youbencha.spec.testcase import ScriptConfig, ScriptHook, WebhookConfig, WebhookHook
 
 
 def webhook(url: Any, **headers: str) -> dict[str, Any]:

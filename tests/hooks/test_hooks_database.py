@@ -18,7 +18,7 @@ from systems import linux_only, posix_only
 from youbencha.hooks import run_post_evaluation
 from youbencha.hooks.database import append_line, opened_and_locked
 from youbencha.log.results import HookResult, ResultsBundle
-from youbencha.spec import DatabaseConfig, DatabaseHook
+from youbencha.spec.testcase import DatabaseConfig, DatabaseHook
 
 WRITER = """\
 import asyncio, os, pathlib, sys
@@ -26,7 +26,7 @@ sys.path.insert(0, sys.argv[1])
 from hook_bench import bundle
 from youbencha.hooks import HookContext, run_post_evaluation
 from youbencha.process import Redactor
-from youbencha.spec import DatabaseConfig, DatabaseHook
+from youbencha.spec.testcase import DatabaseConfig, DatabaseHook
 here, kind, output, number = pathlib.Path(sys.argv[2]), *sys.argv[3:]
 directories = dict(working_dir=here, artifacts_dir=here, config_dir=here)
 context = HookContext(**directories, variables={}, env=os.environ, redactor=Redactor())

@@ -19,7 +19,7 @@ from youbencha import __version__
 from youbencha.hooks import RetryPolicy, run_post_evaluation
 from youbencha.hooks.webhook import MIB, parse_retry_after, read_artifacts
 from youbencha.log.results import ArtifactManifest, HookResult, ResultsBundle
-from youbencha.spec import WebhookConfig, WebhookHook
+from youbencha.spec.testcase import WebhookConfig, WebhookHook
 
 
 @pytest.fixture(autouse=True)

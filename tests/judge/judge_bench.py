@@ -17,7 +17,7 @@ from youbencha.evaluators.judge import AgenticJudge
 from youbencha.log.model import AgentInfo, ErrorRecord, Message, ModelInfo, Status, Usage, YouBenchaLog
 from youbencha.log.results import EvaluationResult
 from youbencha.process import Redactor
-from youbencha.spec import AgentSpec
+from youbencha.spec.testcase import AgentSpec
 from youbencha.text import iso_time
 from youbencha.workspace import Changes, FileChange
 

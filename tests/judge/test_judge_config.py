@@ -14,7 +14,7 @@ from youbencha.errors import ConfigError, Problem
 from youbencha.evaluators import Evaluator, get_evaluator
 from youbencha.evaluators.judge import AgenticJudge
 from youbencha.evaluators.judge.config import read_config
-from youbencha.spec import AgentSpec
+from youbencha.spec.testcase import AgentSpec
 
 
 def problems(config: dict[str, Any], config_dir: Path = Path(), judge: Judge | None = None) -> list[Problem]:

@@ -10,7 +10,7 @@ import pytest
 from judge_bench import Judge, JudgeBench, ours
 
 from youbencha.gateway.api import GatewayAccess
-from youbencha.spec import AgentSpec
+from youbencha.spec.testcase import AgentSpec
 
 ACCESS = GatewayAccess("http://127.0.0.1:4100", "yb-virtual-0123456789")
 GOOD = ours(readme_was_modified=1, no_errors=1)

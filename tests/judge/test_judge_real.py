@@ -20,7 +20,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.evaluators.judge import AgenticJudge
 from youbencha.gateway.script import ScriptedModel
 from youbencha.log.results import EvaluationResult
-from youbencha.spec import AgentSpec
+from youbencha.spec.testcase import AgentSpec
 
 GOOD = ours(readme_was_modified=1, no_errors=1)
 

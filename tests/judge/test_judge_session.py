@@ -18,7 +18,7 @@ from youbencha.adapters import AgentExecutionContext
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.judge import AgenticJudge, judge_definition
 from youbencha.log.model import Usage
-from youbencha.spec import AgentSpec
+from youbencha.spec.testcase import AgentSpec
 
 GOOD = ours(readme_was_modified=1, no_errors=0.9)
 

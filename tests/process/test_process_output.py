@@ -115,12 +115,13 @@ async def test_lines_continue_after_the_output_limit(programs: Programs) -> None
     assert lines == [str(n).encode() for n in range(1, 20001)]
 
 
-async def test_secrets_reach_neither_result_nor_log_nor_lines(programs: Programs) -> None:
+async def test_secrets_are_masked_in_what_is_written_and_not_in_what_is_parsed(programs: Programs) -> None:
     secret, lines, log = "pa55-w0rd-of-mine", list[bytes](), programs.cwd / "output.log"
     script = "import sys, time\nfor c in sys.argv[2]: print(c, end='', flush=True); time.sleep(0.005)\nprint('!')"
     result = await run(programs.python(script, secret), redactor=Redactor([secret]), on_line=lines.append, log_file=log)
     assert result.output == "[REDACTED]!\n" == log.read_text()
-    assert lines == [b"[REDACTED]!"]
+    assert lines == [f"{secret}!".encode()]
+    assert result.printed == f"{secret}!\n"
 
 
 async def test_a_log_that_cannot_be_created_is_an_error(programs: Programs) -> None:

@@ -251,9 +251,9 @@ def test_annotations_are_limited_to_ten() -> None:
     ("budget", "text"),
     [
         ({"cap_usd": 0.02, "spent_usd": 0.02}, "$0.0200, kept"),
-        ({"cap_usd": 0.02, "spent_usd": 0.0256}, "$0.0200, overrun by the last call"),
-        ({"cap_tokens": 500, "spent_tokens": 501}, "500 tokens, overrun by the last call"),
-        ({"cap_usd": 0.02, "spent_usd": 0.0256, "exceeded": True}, "$0.0200, EXCEEDED"),
+        ({"cap_usd": 0.02, "spent_usd": 0.0256, "exceeded": True}, "$0.0200, overrun by the last call"),
+        ({"cap_tokens": 500, "spent_tokens": 501, "exceeded": True}, "500 tokens, overrun by the last call"),
+        ({"cap_usd": 0.02, "spent_usd": 0.0256, "exceeded": True, "reason": "spent"}, "$0.0200, EXCEEDED"),
     ],
 )
 def test_a_budget_is_not_called_kept_if_more_was_spent(budget: dict[str, Any], text: str) -> None:

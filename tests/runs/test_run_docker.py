@@ -216,7 +216,8 @@ async def test_a_judge_runs_in_a_container_too(runs: RunBench, image: str, claud
     secret = runs.root / "secret.txt"
     secret.write_text("the host's")
     verdict = json.dumps({"assertions": {"fixed": {"score": 1, "reason": "seen"}}, "message": "well"})
-    look = f"env | grep -c {API_KEY}; cat link; pwd; git log --oneline | wc -l; ls -d {runs.home}"
+    # Not the whole key, which the gateway would mask in the model's answer.
+    look = f"env | grep -c {API_KEY[:-1]}[{API_KEY[-1]}]; cat link; pwd; git log --oneline | wc -l; ls -d {runs.home}"
     answers = script(bash(look), says(verdict), usage=TOKENS)
     asked = {"type": "claude-code", "version": claude_cli.version, "model": MODEL, "assertions": {"fixed": "It is."}}
     judge = {"name": "agentic-judge", "config": asked}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
-from run_bench import Outcome, RunBench
+from run_bench import PATIENCE_S, Outcome, RunBench
 
 from agent_clis import NEWEST, OLD
 from claude_bench import API_KEY, bash, full, says, script, versions
@@ -141,6 +144,22 @@ while True:
 """
 
 
+@pytest.mark.parametrize("scope", ["trial", "agent", "total"])
+@pytest.mark.parametrize(("cap", "most"), [("budget_per_{}_usd", 0.000001), ("tokens_per_{}", 2)])
+async def test_going_over_a_cap_is_flagged_even_if_the_agent_was_done(
+    runs: RunBench, cap: str, most: float, scope: str
+) -> None:
+    once = GREEDY.replace("while True:", "for _ in range(1):")
+    agent = {"type": "command", "config": {"command": [sys.executable, "-c", once], "prompt_by": "none"}}
+    name = cap.format(scope).replace("per_total", "total")
+    done = await run_with(runs, agent, script(says("Yes."), usage=TOKENS), gateway={"type": "builtin", name: most})
+    assert done.bundle.agent is not None
+    assert done.bundle.outcome is not None
+    assert (done.bundle.outcome.name, done.bundle.agent.status) == ("solved", "success")
+    assert (done.bundle.agent.budget_exceeded, report(done).refused) == (True, 0)
+    assert "overrun by the last call" in done.done.out
+
+
 async def test_an_agent_that_ignores_a_spent_budget_is_ended(runs: RunBench) -> None:
     greedy = {"type": "command", "config": {"command": [sys.executable, "-c", GREEDY], "prompt_by": "none"}}
     # Answers to a request without tools have the script's smallest token counts.
@@ -258,3 +277,51 @@ async def test_invalid_options_are_reported_before_anything_runs(
     assert done.code == 2, done.err
     assert says_so in done.err
     assert runs.runs() == []
+
+
+async def test_what_a_killed_run_has_spent(runs: RunBench, claude_cli: InstalledAgent) -> None:
+    """After `kill -9`, `yb runs` and `yb report` show what the ledger knows."""
+    begun = runs.root / "begun"
+    answers = script(EDIT, bash(f"touch {begun}; sleep 1000"), usage=TOKENS)
+    async with ScriptedModel(answers) as model:
+        runs.write_case(agent(claude_cli))
+        process = await runs.start("run", "-c", str(runs.case_file), env=keys(model))
+        while not begun.exists():
+            await asyncio.sleep(0.02)
+        process.kill()
+        await asyncio.wait_for(process.communicate(), PATIENCE_S)
+    (run,) = runs.runs()
+    lines = list(read_ledger(run / "artifacts/gateway-ledger.jsonl"))
+    assert len(lines) >= 2
+    listed = await runs.yb("runs", "--json")
+    (shown,) = json.loads(listed.out)
+    assert (shown["state"], shown["partial"]) == ("died", True)
+    assert shown["cost_usd"] == pytest.approx(sum(line["cost_usd"] for line in lines if line["cost_usd"]))
+    assert shown["total_tokens"] == sum((line["input_tokens"] or 0) + (line["output_tokens"] or 0) for line in lines)
+    reported = await runs.yb("report", "--from", str(run), "--format", "json")
+    assert json.loads(Path(reported.out.strip()).read_text())["agent"]["usage"]["cost_usd"] == shown["cost_usd"]
+
+
+STRAYS = """
+import json, os, urllib.error, urllib.request
+body = json.dumps({"model": "gpt-5", "max_tokens": 10, "messages": [{"role": "user", "content": "hi"}]})
+headers = {"authorization": "Bearer " + os.environ["ANTHROPIC_API_KEY"]}
+address = os.environ["ANTHROPIC_BASE_URL"] + "/v1/chat/completions"
+try:
+    status = urllib.request.urlopen(urllib.request.Request(address, body.encode(), headers)).status
+except urllib.error.HTTPError as error:
+    status = error.code
+open("status.txt", "w").write(f"status {status}\\n")
+"""
+
+
+@versions(NEWEST)
+async def test_an_agents_key_does_not_open_another_provider(runs: RunBench, claude_cli: InstalledAgent) -> None:
+    program = runs.root / "strays.py"
+    program.write_text(STRAYS)
+    async with ScriptedModel(script(bash(f"{sys.executable} {program}"), says("Done."))) as model:
+        openai = {"OPENAI_BASE_URL": f"{model.url}/v1", "OPENAI_API_KEY": API_KEY}
+        done = await runs.run(agent(claude_cli), env={**keys(model), **openai})
+    assert "+status 403" in done.diff
+    assert [line["error"] for line in ledger(done) if line["api"] == "openai-chat"] == ["not_allowed"]
+    assert all(request.path.startswith("/v1/messages") for request in model.requests if request.method == "POST")

@@ -28,7 +28,7 @@ def command(request: pytest.FixtureRequest, runs: RunBench) -> str:
     return f"{PLANT}; {WAIT}".format(logs=LOGS, plant=request.param, run=runs.root / "agent")
 
 
-@versions(NEWEST, OLD, OLDEST)
+@versions(NEWEST, full(OLD), OLDEST)
 async def test_a_signal_ends_the_run(claude_cli: InstalledAgent, command: str, runs: RunBench) -> None:
     async with ScriptedModel(script(bash(command), says("Done."))) as model:
         case = runs.write_case(runs.claude(claude_cli, model, config={"output_format": "text"}))

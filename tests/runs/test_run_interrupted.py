@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from run_bench import PATIENCE_S, RunBench
 
+import youbencha
 from systems import posix_only
 from yb import SCRIPT
 from youbencha.log.results import ResultsBundle
@@ -19,8 +22,12 @@ pytestmark = [posix_only("signals are sent"), pytest.mark.repeat(5)]
 
 
 async def appears(path: Path) -> None:
+    await until(path.exists)
+
+
+async def until(is_so: Callable[[], bool]) -> None:
     async def look() -> None:
-        while not path.exists():
+        while not is_so():
             await asyncio.sleep(0.02)
 
     await asyncio.wait_for(look(), PATIENCE_S)
@@ -130,3 +137,58 @@ async def test_redirected_output_does_not_change_the_verdict(runs: RunBench, red
     _, err = await asyncio.wait_for(process.communicate(), PATIENCE_S)
     assert process.returncode == 0
     assert (b"warning: the result could not be printed" in err) == (redirection == "> /dev/full")
+
+
+SIGNAL_WHERE_EXCEPTIONS_ARE_DROPPED = """
+import os, signal, sys
+
+class Finalized:
+    def __del__(self):
+        os.kill(os.getpid(), getattr(signal, os.environ["SIGNAL"]))
+        for _ in range(100):
+            pass
+
+class Finder:
+    left = int(os.environ["AT_IMPORT"])
+
+    def find_spec(self, name, path=None, target=None):
+        if "youbencha.cli.startup" in sys.modules:
+            self.left -= 1
+            if self.left == 0:
+                Finalized()
+
+sys.meta_path.insert(0, Finder())
+"""
+"""A `sitecustomize`: the signal arrives during the nth import, in a finalizer."""
+
+
+def left_running(home: Path) -> list[str]:
+    """The processes that have this home."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if f"HOME={home}".encode() in (process / "environ").read_bytes().split(b"\0"):
+                found.append((process / "cmdline").read_text().replace("\0", " "))
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found in /proc")
+@pytest.mark.parametrize(
+    ("number", "at_import"),
+    [
+        ("SIGINT", 1),
+        ("SIGTERM", 100),
+        *(pytest.param("SIGINT", at, marks=pytest.mark.full) for at in range(20, 340, 40)),
+        pytest.param("SIGHUP", 200, marks=pytest.mark.full),
+    ],
+)
+async def test_a_signal_is_never_lost(runs: RunBench, number: str, at_import: int) -> None:
+    (runs.root / "sitecustomize.py").write_text(SIGNAL_WHERE_EXCEPTIONS_ARE_DROPPED)
+    runs.write_case(runs.program("echo done > README.md"))
+    source = str(Path(youbencha.__file__).parents[1])
+    hook = {"PYTHONPATH": f"{runs.root}:{source}", "AT_IMPORT": str(at_import), "SIGNAL": number}
+    process = await runs.start("run", "-c", str(runs.case_file), env=hook)
+    _, err = await asyncio.wait_for(process.communicate(), PATIENCE_S)
+    assert process.returncode == 130, err
+    assert b"Traceback" not in err
+    await until(lambda: not left_running(runs.home))

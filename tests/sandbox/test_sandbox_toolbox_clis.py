@@ -16,7 +16,7 @@ from youbencha.process import Command, Limits
 from youbencha.sandbox.docker.sandbox import open_docker_sandbox
 from youbencha.sandbox.toolbox.catalogue import lookup
 from youbencha.sandbox.toolbox.installed import InstalledAgent
-from youbencha.spec import SandboxSpec
+from youbencha.spec.sandbox import SandboxSpec
 
 pytestmark = [
     pytest.mark.real_cli,

@@ -9,6 +9,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,14 +65,19 @@ class Reader(NamedTuple):
 
 
 def debug_log(home: Path) -> bool:
-    seen = []
+    seen: list[int | None] = []
 
     async def watch() -> None:
-        env = {"HOME": str(home)}
-        watching = asyncio.create_task(
-            rejected_key.watch_debug_log(lambda: SESSION, lambda: seen.append(1), env=env, cwd=home)
-        )
-        await asyncio.sleep(0.05)
+        looked_twice, looks = asyncio.Event(), count(1)
+
+        def session() -> str:
+            if next(looks) > 2:
+                looked_twice.set()
+            return SESSION
+
+        look = rejected_key.watch_debug_log(session, lambda: None, seen.append, env={"HOME": str(home)}, cwd=home)
+        watching = asyncio.create_task(look)
+        await looked_twice.wait()
         watching.cancel()
 
     asyncio.run(watch())

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from youbencha.spec import AgentOverride
+from youbencha.spec.testcase import AgentOverride
 
 WRITTEN = {"type": "codex", "version": "1.2.3", "config": {"model": "old", "prompt": "p"}, "env": {"A": "1"}}
 WITHOUT_VERSION = {key: value for key, value in WRITTEN.items() if key != "version"}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from youbencha.errors import ConfigError, Problem
-from youbencha.spec import UncheckedParts, is_eval_config, load_eval_config, load_test_case
+from youbencha.spec.loader import UncheckedParts, is_eval_config, load_eval_config, load_test_case
 
 MINIMAL = "repo: https://example.org/shop.git\nagent: {type: claude-code}\nevaluators: [git-diff]\n"
 

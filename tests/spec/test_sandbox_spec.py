@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from youbencha.spec import SandboxSpec
-from youbencha.spec.sandbox import Sandbox
+from youbencha.spec.sandbox import Sandbox, SandboxSpec
 
 WRITTEN: TypeAdapter[SandboxSpec] = TypeAdapter(Sandbox)
 GIB = 1024**3

@@ -10,8 +10,8 @@ import pytest
 
 from systems import posix_only
 from youbencha.errors import ConfigError, YouBenchaError
-from youbencha.spec import Settings, load_yaml_model
-from youbencha.spec.settings import template
+from youbencha.spec import load_yaml_model
+from youbencha.spec.settings import TEMPLATE, Settings
 from youbencha.spec.settings_edit import known_keys, parse_setting, set_value, unset_value
 
 COMMENTED = """\
@@ -143,17 +143,17 @@ def test_flow_style_keeps_its_comment(file: Path) -> None:
 
 
 def test_the_template_takes_settings_and_keeps_its_comments(file: Path) -> None:
-    file.write_text(template())
+    file.write_text(TEMPLATE)
     set_value(file, "keep_workspace", "false")
     set_value(file, "agent.model", "opus")
-    assert file.read_text() == template() + "\nkeep_workspace: false\nagent:\n  model: opus\n"
+    assert file.read_text() == TEMPLATE + "\nkeep_workspace: false\nagent:\n  model: opus\n"
     assert unset_value(file, "agent.model")
     assert unset_value(file, "keep_workspace")
-    assert file.read_text().rstrip() == template().rstrip()
+    assert file.read_text().rstrip() == TEMPLATE.rstrip()
 
 
 def test_the_template_shows_every_key_and_the_defaults() -> None:
-    lines = [line[2:] for line in template().splitlines() if line.startswith("# ")]
+    lines = [line[2:] for line in TEMPLATE.splitlines() if line.startswith("# ")]
     yaml = "\n".join(line for line in lines if ":" in line and line.split(":")[0].strip() in _names())
     shown = Settings.model_validate(_parse(yaml))
     # Of gateway and sandbox, only the type: the rest has pages of its own.

@@ -9,8 +9,7 @@ import pytest
 
 from systems import posix_only
 from youbencha.errors import ConfigError
-from youbencha.spec import Settings
-from youbencha.spec.settings import NAMES, find_settings, load_settings
+from youbencha.spec.settings import NAMES, Settings, find_settings, load_settings
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from trial_bench import TrialBench
 
 from youbencha.adapters import AgentExecutionContext
 from youbencha.errors import ConfigError
-from youbencha.spec import TestCase
 from youbencha.spec.settings import load_settings
+from youbencha.spec.testcase import TestCase
 from youbencha.trial.context import Host
 from youbencha.trial.plan import PlanOptions, load_plan, plan_trial
 from youbencha.trial.run import run_trial

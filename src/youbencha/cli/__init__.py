@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+
+INTERRUPTED = 130
 
 
 def main() -> None:
     """Entry point of `yb` and `youbencha`."""
+    # Before anything is imported, see `interrupts.py`. So long as no event loop runs, there is nothing to clean up.
+    for number in ending_signals():
+        signal.signal(number, lambda *_: os._exit(INTERRUPTED))
     if sys.argv[1:] in (["--version"], ["-V"]):
         # Answered before anything slow is imported, because scripts ask this often.
         from youbencha import __version__
@@ -16,10 +23,17 @@ def main() -> None:
     from youbencha.cli import startup
 
     startup.prepare()
-    try:
-        from youbencha.cli.app import run_app
+    from youbencha.cli.app import run_app
 
-        code = run_app(sys.argv[1:])
-    except KeyboardInterrupt:  # while still importing
-        code = 130
-    startup.exit_now(code)
+    startup.exit_now(run_app(sys.argv[1:]))
+
+
+def ending_signals() -> list[signal.Signals]:
+    """Ctrl-C, and the signals from a service manager or when a terminal is closed. Ignored ones (nohup) stay ignored.
+
+    None on Windows, where an event loop cannot handle signals; there, Ctrl-C raises KeyboardInterrupt.
+    """
+    if sys.platform == "win32":
+        return []
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    return [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]

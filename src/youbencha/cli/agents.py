@@ -54,8 +54,7 @@ def install(
 
     Example: `yb agents install claude-code@2.0.62 codex`
     """
-    import asyncio
-
+    from youbencha.cli.interrupts import run_async
     from youbencha.sandbox.toolbox.catalogue import parse_request
     from youbencha.sandbox.toolbox.toolbox import Toolbox
 
@@ -65,7 +64,7 @@ def install(
         with steps_on_stderr() as progress:
             wanted = source and source.value
             installing = toolbox.install(request.agent.name, request.version, source=wanted, progress=progress)
-            have = asyncio.run(installing)
+            have = run_async(installing)
         typer.echo(have.executable)
 
 
@@ -75,14 +74,13 @@ def list_agents(as_json: Annotated[bool, typer.Option("--json", help="For progra
 
     Example: `yb agents list --json`
     """
-    import asyncio
-
+    from youbencha.cli.interrupts import run_async
     from youbencha.sandbox.toolbox.toolbox import Toolbox, on_path
 
     toolbox = Toolbox()
     rows = [
         *(_row(have, have.source) for have in toolbox.installed()),
-        *(_row(found, "PATH") for found in asyncio.run(on_path())),
+        *(_row(found, "PATH") for found in run_async(on_path())),
     ]
     if as_json:
         typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
@@ -103,12 +101,11 @@ def path(
 
     Example: `yb agents path claude-code`
     """
-    import asyncio
-
+    from youbencha.cli.interrupts import run_async
     from youbencha.sandbox.toolbox.catalogue import parse_request
     from youbencha.sandbox.toolbox.toolbox import program_of
 
-    program = asyncio.run(program_of(parse_request(agent)))
+    program = run_async(program_of(parse_request(agent)))
     if program is None:
         hint = f"Install it: `yb agents install {agent}`."
         raise YouBenchaError("AGENT_NOT_INSTALLED", f"{agent} is neither on PATH nor in the toolbox", hint=hint)

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import signal
 import sys
-import threading
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.main import get_command, get_group
 
 from youbencha import __version__
-from youbencha.cli import startup
+from youbencha.cli import INTERRUPTED
 from youbencha.cli.help import Commands, HelpfulGroup, Row, usage_hint, usage_message
 from youbencha.errors import YouBenchaError
 
 CANNOT_RUN = 2
-INTERRUPTED = 130
-Result = TypeVar("Result")
 _RUN = "Run and judge"
 _WRITE = "Write test cases"
 _SET_UP = "Set up and clean up"
@@ -209,36 +204,3 @@ def print_error(error: YouBenchaError) -> None:
     console.print(Text.assemble(("error ", "bold red"), (f"[{error.code}] ", "dim"), message))
     if error.hint:
         console.print(Text.assemble(("hint  ", "bold cyan"), wrap(error.hint, width, indent=6)))
-
-
-def run_async(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run as `asyncio.run` does; SIGTERM and SIGHUP end it as Ctrl-C does."""
-    startup.loaded()
-    return asyncio.run(_interruptible(work))
-
-
-async def _interruptible(work: Coroutine[Any, Any, Result]) -> Result:
-    if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
-        return await work  # signals cannot be handled here
-    task = asyncio.ensure_future(work)
-    terminated = False
-
-    def on_terminate() -> None:
-        nonlocal terminated
-        terminated = True
-        task.cancel()
-
-    loop = asyncio.get_running_loop()
-    before = {number: signal.getsignal(number) for number in startup.ending_signals()}
-    for number in before:
-        loop.add_signal_handler(number, on_terminate)
-    try:
-        return await task
-    except asyncio.CancelledError:
-        if terminated:
-            raise KeyboardInterrupt from None
-        raise
-    finally:
-        for number, handler in before.items():
-            loop.remove_signal_handler(number)
-            signal.signal(number, handler)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -56,7 +56,7 @@ def init(
 
     Example: `yb config init --global`
     """
-    from youbencha.spec.settings import json_template, settings_file_in, template, write_settings
+    from youbencha.spec.settings import TEMPLATE, json_template, settings_file_in, write_settings
 
     directory = Path.home() if everywhere else Path.cwd()
     present = settings_file_in(directory)
@@ -67,7 +67,7 @@ def init(
             hint="Change it with `yb config set`, or replace it with `yb config init --force`.",
         )
     file = present or directory / _NEW_FILE
-    write_settings(file, json_template() if file.suffix == ".json" else template())
+    write_settings(file, json_template() if file.suffix == ".json" else TEMPLATE)
     typer.echo(f"wrote {file}")
 
 
@@ -148,22 +148,15 @@ def _file(everywhere: bool) -> Path | None:
 
 def _rows(loaded: LoadedSettings) -> Iterator[SettingRow]:
     from youbencha.process import Redactor
+    from youbencha.spec.settings import leaves
 
-    for key, value in _leaves(loaded.settings.model_dump()):
+    for key, value in leaves(loaded.settings.model_dump()):
         origin = loaded.origin.get(key)
         name = key.rpartition(".")[2]
         # A `key_env` is the name of a variable, not a key.
         hidden = Redactor.for_env({name: value}) if isinstance(value, str) and name != "key_env" else None
         shown = hidden.text(value) if hidden else value
         yield SettingRow(key, shown, str(origin) if origin else "default")
-
-
-def _leaves(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{before}{key}.")
-        else:
-            yield f"{before}{key}", value
 
 
 def _bare(value: Any) -> str:

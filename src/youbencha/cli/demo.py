@@ -19,9 +19,9 @@ def demo(
 
     The first run downloads the CLI into the toolbox (about 160 MB).
     """
-    from youbencha.cli.app import run_async
     from youbencha.cli.console import StepPrinter, show_partial_results, show_result
     from youbencha.cli.display import choose_display
+    from youbencha.cli.interrupts import run_async
     from youbencha.cli.options import settings_here
     from youbencha.demo import TEST_CASE, prepare_demo, run_demo
     from youbencha.events import ProgressNote

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self, TextIO
+from typing import TYPE_CHECKING, Self, TextIO
 
 from youbencha.cli.screen import is_plain
 from youbencha.events import Event
@@ -21,27 +20,17 @@ if TYPE_CHECKING:
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
-class Display(Protocol):
-    """An event sink that is open during the run."""
-
-    @property
-    def progress(self) -> Progress: ...
-    def __call__(self, event: Event) -> None: ...
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-
 def choose_display(title: str, *, quiet: bool, stream: TextIO | None = None) -> Display:
     """Choose how to show progress. It goes to standard error, so that standard output has only results."""
     stream = stream or sys.stderr
     if quiet or stream is None:
-        return QuietDisplay()
+        return Display()
     return PlainDisplay(stream) if is_plain(stream) else LiveDisplay(title, stream)
 
 
-class QuietDisplay:
+class Display:
+    """An event sink that is open during the run. This one shows nothing."""
+
     def __init__(self) -> None:
         self.progress = Progress()
 
@@ -55,7 +44,7 @@ class QuietDisplay:
         return
 
 
-class PlainDisplay(QuietDisplay):
+class PlainDisplay(Display):
     """Prints a line for each event that is shown, with the seconds since the start."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -71,16 +60,16 @@ class PlainDisplay(QuietDisplay):
             print(f"{time.monotonic() - self._began:6.1f}s {line.plain()}", file=self._stream, flush=True)
 
 
-class LiveDisplay:
+class LiveDisplay(Display):
     """Prints a line for each event; below them, during the run, phases, time, tokens and cost."""
 
     def __init__(self, title: str, stream: TextIO, *, console: Console | None = None) -> None:
         from rich.console import Console
         from rich.live import Live
 
+        super().__init__()
         self._title = title
         self._printed = False
-        self.progress = Progress()
         self._began = time.time()
         self._console = console or Console(file=stream, highlight=False)
         self._live: Live = Live(get_renderable=self.render, console=self._console, refresh_per_second=8, transient=True)

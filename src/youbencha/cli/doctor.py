@@ -26,12 +26,12 @@ def doctor(
 
     Exit code 0 if at least one agent can be run here; 2 if git, disk space, valid settings or every agent is missing.
     """
-    import asyncio
     import os
 
+    from youbencha.cli.interrupts import run_async
     from youbencha.doctor import examine
 
-    diagnosis = asyncio.run(examine(Path.cwd(), Path.home(), os.environ, deadline_s=timeout))
+    diagnosis = run_async(examine(Path.cwd(), Path.home(), os.environ, deadline_s=timeout))
     if as_json:
         _print_json(diagnosis)
     else:

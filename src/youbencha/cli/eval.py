@@ -7,15 +7,14 @@ from typing import Annotated
 
 import typer
 
+from youbencha.cli import options
+
 
 def evaluate(
     config: Annotated[Path, typer.Option("--config", "-c", help="The eval configuration (YAML or JSON).")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print results.json to standard output.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the verdict, and no progress.")] = False,
-    var: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Set the variable ${NAME} (NAME:=5 for a number). Can be repeated."),
-    ] = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    var: options.Var = None,
 ) -> int:
     """Judge a directory: no agent runs, and the directory does not change.
 
@@ -23,16 +22,15 @@ def evaluate(
 
     Example: `yb eval -c eval.yaml`
     """
-    from youbencha.cli.app import run_async
     from youbencha.cli.console import show_partial_results, show_result
     from youbencha.cli.display import choose_display
-    from youbencha.cli.options import add_hint, host_here, variables_given
+    from youbencha.cli.interrupts import run_async
     from youbencha.trial.evaluation import evaluate_directory, load_eval_plan
 
-    host = host_here()
+    host = options.host_here()
     quiet = quiet or host.settings.settings.log_level in ("warn", "error")
-    with add_hint(config):
-        plan = load_eval_plan(config, host, variables=variables_given(var))
+    with options.add_hint(config):
+        plan = load_eval_plan(config, host, variables=options.variables_given(var))
     with show_partial_results(choose_display(plan.loaded.name, quiet=quiet)) as display:
         finished = run_async(evaluate_directory(plan, host, on_event=display))
     return show_result(finished.bundle, finished.directory.artifacts, as_json=as_json, quiet=quiet)

@@ -161,11 +161,13 @@ def _left(account: Account) -> list[str]:
     """Return what is left of each cap. Cost that could not be measured counts as spent, as it does for the cap."""
     left = []
     if (most_usd := account.caps.usd) is not None:
-        usd_left = max(Decimal(0), most_usd - account.spent_usd - account.unseen_usd)
-        left.append(f"{_usd(usd_left)} of {_usd(most_usd)} left")
+        usd_left = most_usd - account.spent_usd - account.unseen_usd
+        most = _usd(most_usd)
+        left.append(f"{_usd(-usd_left)} over {most}" if usd_left < 0 else f"{_usd(usd_left)} of {most} left")
     if (most_tokens := account.caps.tokens) is not None:
-        tokens_left = max(0, most_tokens - account.spent_tokens - account.unseen_tokens)
-        left.append(f"{count(tokens_left)} of {count(most_tokens)} tokens left")
+        tokens_left = most_tokens - account.spent_tokens - account.unseen_tokens
+        over = f"{count(-tokens_left)} tokens over {count(most_tokens)}"
+        left.append(over if tokens_left < 0 else f"{count(tokens_left)} of {count(most_tokens)} tokens left")
     return left
 
 

@@ -34,7 +34,7 @@ def build(
 
     Example: `yb images build claude-code --base youbencha/base:bookworm`
     """
-    from youbencha.cli.app import run_async
+    from youbencha.cli.interrupts import run_async
     from youbencha.sandbox.images.build import RECIPES, build_image
 
     names = agents or list(RECIPES)
@@ -54,7 +54,7 @@ def list_built(as_json: Annotated[bool, typer.Option("--json", help="For program
 
     Example: `yb images list --json`
     """
-    from youbencha.cli.app import run_async
+    from youbencha.cli.interrupts import run_async
     from youbencha.sandbox.images.build import list_images
 
     images = run_async(list_images())

@@ -29,12 +29,11 @@ def init(
 
     Exit code 1 if a testcase.yaml exists; then nothing is written, unless you give --force.
     """
-    import asyncio
-
+    from youbencha.cli.interrupts import run_async
     from youbencha.scaffold import begin_project
 
     try:
-        results = asyncio.run(begin_project(directory, force=force))
+        results = run_async(begin_project(directory, force=force))
     except YouBenchaError as error:
         if error.code != "TESTCASE_EXISTS":
             raise

@@ -136,9 +136,7 @@ def gateway_options(
     from youbencha.spec.gateway import GatewayType
     from youbencha.trial.gateway_plan import GatewayOptions
 
-    if kind is not None and kind not in get_args(GatewayType):
-        known = ", ".join(get_args(GatewayType))
-        raise YouBenchaError("OPTION_INVALID", f"--gateway cannot be {kind}", hint=f"It is one of {known}.")
+    _check("--gateway", kind, get_args(GatewayType))
     if budget is not None and (budget < 0 or not math.isfinite(budget)):
         raise YouBenchaError("OPTION_INVALID", f"--budget {budget}: not an amount", hint="Give dollars: --budget 2.50")
     return GatewayOptions(cast("GatewayType | None", kind), budget, cassette_given(record, replay, auto))

@@ -75,7 +75,7 @@ def prune(
 
 def _reap(*, dry_run: bool) -> None:
     """Remove the containers of dead runs without asking: they contain nothing of value."""
-    from youbencha.cli.app import run_async
+    from youbencha.cli.interrupts import run_async
     from youbencha.sandbox.docker.ownership import reap_containers
 
     reaped = run_async(reap_containers(dry_run=dry_run))

@@ -42,29 +42,22 @@ def run(
 
     if not dry_run:
         get_ready()  # in the background, while the test case is read and the repository fetched
-    from youbencha.cli.app import run_async
     from youbencha.cli.console import show_partial_results, show_result
     from youbencha.cli.display import choose_display
-    from youbencha.cli.options import (
-        add_hint,
-        agent_choice,
-        gateway_options,
-        host_here,
-        sandbox_option,
-        variables_given,
-    )
+    from youbencha.cli.interrupts import run_async
     from youbencha.trial.plan import PlanOptions, load_plan
     from youbencha.trial.run import run_trial
 
-    host = host_here()
+    host = options.host_here()
     settings = host.settings.settings
-    with add_hint(config):
+    with options.add_hint(config):
         given = PlanOptions(
             workspace_dir=workspace_dir,
-            gateway=gateway_options(gateway, budget, record=record, replay=replay, auto=cassette),
-            sandbox=sandbox_option(sandbox, image, network),
+            gateway=options.gateway_options(gateway, budget, record=record, replay=replay, auto=cassette),
+            sandbox=options.sandbox_option(sandbox, image, network),
         )
-        plan = load_plan(config, host, variables=variables_given(var), agent=agent_choice(agent, model), options=given)
+        variables, choice = options.variables_given(var), options.agent_choice(agent, model)
+        plan = load_plan(config, host, variables=variables, agent=choice, options=given)
     if dry_run:
         show_plan(plan, as_json=as_json)
         return 0

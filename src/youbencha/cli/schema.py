@@ -24,10 +24,10 @@ class Format(StrEnum):
 
 
 _MODELS = {
-    Format.TESTCASE: ("youbencha.spec", "TestCase"),
-    Format.EVAL: ("youbencha.spec", "EvalConfig"),
-    Format.EVALUATOR: ("youbencha.spec", "EvaluatorFile"),
-    Format.SETTINGS: ("youbencha.spec", "Settings"),
+    Format.TESTCASE: ("youbencha.spec.testcase", "TestCase"),
+    Format.EVAL: ("youbencha.spec.testcase", "EvalConfig"),
+    Format.EVALUATOR: ("youbencha.spec.testcase", "EvaluatorFile"),
+    Format.SETTINGS: ("youbencha.spec.settings", "Settings"),
     Format.RESULTS: ("youbencha.log.results", "ResultsBundle"),
     Format.LOG: ("youbencha.log.model", "YouBenchaLog"),
     Format.SCRIPT: ("youbencha.gateway.script", "Script"),

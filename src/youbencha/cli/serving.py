@@ -6,7 +6,6 @@ import asyncio
 import ipaddress
 import os
 import queue
-import signal
 import sys
 import threading
 from collections.abc import Callable, Coroutine
@@ -15,6 +14,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from youbencha.cli import startup
+from youbencha.cli.interrupts import handled_by_loop
 from youbencha.errors import YouBenchaError
 
 _MOST_WAITING = 10_000
@@ -50,11 +50,8 @@ def serve_until_stopped(work: Callable[[asyncio.Event], Coroutine[Any, Any, None
 
 async def _with_signals(work: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
     stop = asyncio.Event()
-    if sys.platform != "win32":
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, *startup.ending_signals()):
-            loop.add_signal_handler(number, stop.set)
-    await work(stop)
+    with handled_by_loop(stop.set):
+        await work(stop)
 
 
 class StderrWriter:

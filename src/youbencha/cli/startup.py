@@ -7,7 +7,6 @@ import contextlib
 import gc
 import io
 import os
-import signal
 import sys
 from typing import NoReturn
 
@@ -19,18 +18,6 @@ def prepare() -> None:
         # A pipe on Windows may not support "●"; a question mark is better than a traceback.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    for number in ending_signals():
-        signal.signal(number, signal.default_int_handler)
-
-
-def ending_signals() -> list[signal.Signals]:
-    """Return the signals that end a command as Ctrl-C does: from a service manager, or when a terminal is closed.
-
-    Ignored signals (nohup) stay ignored.
-    """
-    names = ("SIGTERM", "SIGHUP")
-    found = [signal.Signals[name] for name in names if name in signal.Signals.__members__]
-    return [number for number in found if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 def loaded() -> None:

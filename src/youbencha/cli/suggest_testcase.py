@@ -12,7 +12,9 @@ from youbencha.errors import YouBenchaError
 from youbencha.text import plural
 
 if TYPE_CHECKING:
-    from youbencha.suggest import Facts, RepositoryInfo, Suggestion, UserAnswers
+    from youbencha.suggest.draft import UserAnswers
+    from youbencha.suggest.facts import Facts, RepositoryInfo
+    from youbencha.suggest.session import Suggestion
 
 
 def suggest_testcase(
@@ -35,10 +37,11 @@ def suggest_testcase(
 
     Example: `yb suggest-testcase --agent claude-code --output-dir ../my-repo`
     """
-    import asyncio
-
     from youbencha.adapters import get_adapter
-    from youbencha.suggest import NO_AGENT, collect_facts, find_repository
+    from youbencha.cli.interrupts import run_async
+    from youbencha.suggest.draft import DEFAULT_AGENT, UserAnswers
+    from youbencha.suggest.facts import collect_facts, find_repository
+    from youbencha.suggest.session import NO_AGENT
 
     if agent != NO_AGENT:
         get_adapter(agent)  # report a wrong name before asking anything
@@ -46,31 +49,38 @@ def suggest_testcase(
     instructions = _instructions(agent_file)
     asking = sys.stdin.isatty()
     if save.exists() and not force and not asking:
-        raise _exists(save)
-    home = asyncio.run(find_repository(directory))
+        raise YouBenchaError(
+            "TESTCASE_EXISTS", f"{save} already exists.", hint="Name another file with --save, or give --force."
+        )
+    home = run_async(find_repository(directory))
     start = baseline or _ask_baseline(home, asking=asking)
-    facts = asyncio.run(collect_facts(directory, home, start if home else None))
+    facts = run_async(collect_facts(directory, home, start if home else None))
     _show_facts(facts)
-    wanted = _wanted(agent, prompt or _ask_prompt(asking=asking), None if home else start, save)
+    wanted = UserAnswers(
+        agent=DEFAULT_AGENT if agent == NO_AGENT else agent,
+        prompt=prompt or _ask_prompt(asking=asking),
+        repo=None if home else start,
+        save_to=save,
+    )
     suggestion = _suggest(facts, wanted, agent, instructions, model)
     typer.echo(suggestion.text, nl=False)
     if not _may_save(save, asking=asking, yes=yes, force=force):
         typer.echo("Not saved.", err=True)
         return 0
-    _write(save, suggestion.text)
+    save.parent.mkdir(parents=True, exist_ok=True)
+    save.write_text(suggestion.text, encoding="utf-8", newline="\n")
     typer.echo(f"Saved as {save}. Next: yb validate -c {save}", err=True)
     return 0
 
 
 def _suggest(facts: Facts, wanted: UserAnswers, agent: str, instructions: str | None, model: str | None) -> Suggestion:
-    import asyncio
-
     from youbencha.cli.display import choose_display
-    from youbencha.suggest import Suggester, suggest
+    from youbencha.cli.interrupts import run_async
+    from youbencha.suggest.session import Suggester, suggest
 
     with choose_display(f"suggesting a test case · {agent}", quiet=agent == "none") as display:
         session = Suggester(facts=facts, wanted=wanted, instructions=instructions, model=model, on_event=display)
-        suggestion = asyncio.run(suggest(session, agent))
+        suggestion = run_async(suggest(session, agent))
     if suggestion.why_not:
         typer.echo(f"warning: {agent} made no usable suggestion ({suggestion.why_not}); this is the draft.", err=True)
     return suggestion
@@ -120,12 +130,6 @@ def _answers_missing(option: str, what: str) -> YouBenchaError:
     )
 
 
-def _wanted(agent: str, prompt: str, repo: str | None, save: Path) -> UserAnswers:
-    from youbencha.suggest import DEFAULT_AGENT, NO_AGENT, UserAnswers
-
-    return UserAnswers(agent=DEFAULT_AGENT if agent == NO_AGENT else agent, prompt=prompt, repo=repo, save_to=save)
-
-
 def _show_facts(facts: Facts) -> None:
     """Print the facts to stderr: stdout has only the test case."""
     if facts.home:
@@ -143,14 +147,3 @@ def _may_save(save: Path, *, asking: bool, yes: bool, force: bool) -> bool:
     if yes or not asking:
         return yes
     return typer.confirm(f"Save it as {save}?", default=True, err=True)
-
-
-def _exists(save: Path) -> YouBenchaError:
-    return YouBenchaError(
-        "TESTCASE_EXISTS", f"{save} already exists.", hint="Name another file with --save, or give --force."
-    )
-
-
-def _write(save: Path, text: str) -> None:
-    save.parent.mkdir(parents=True, exist_ok=True)
-    save.write_text(text, encoding="utf-8", newline="\n")

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from youbencha.cli import options
+
 if TYPE_CHECKING:
     from youbencha.errors import Problem
-    from youbencha.spec import EvalConfig, Loaded, TestCase
+    from youbencha.spec.loader import Loaded
+    from youbencha.spec.testcase import EvalConfig, TestCase
 
 
 def validate(
     config: Annotated[Path, typer.Option("--config", "-c", help="A test case or an eval configuration.")],
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also show what is unusual but allowed.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
-    var: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Set the variable ${NAME} (NAME:=5 for a number). Can be repeated."),
-    ] = None,
+    var: options.Var = None,
 ) -> int:
     """Check a test case (or an eval configuration), and everything it refers to. Runs nothing.
 
@@ -30,12 +30,11 @@ def validate(
     """
     import json
 
-    from youbencha.cli.options import add_hint
     from youbencha.errors import ConfigError
     from youbencha.trial.checks import advice_on, missing_here
 
     try:
-        with add_hint(config):
+        with options.add_hint(config):
             loaded = _load(config, var)
     except ConfigError as error:
         if as_json:
@@ -56,12 +55,11 @@ def validate(
 
 
 def _load(config: Path, var: list[str] | None) -> Loaded[TestCase] | Loaded[EvalConfig]:
-    from youbencha.cli.options import host_here, variables_given
-    from youbencha.spec import is_eval_config
+    from youbencha.spec.loader import is_eval_config
     from youbencha.trial.evaluation import load_eval_plan
     from youbencha.trial.plan import PlanOptions, load_case, plan_loaded
 
-    host, variables = host_here(), variables_given(var)
+    host, variables = options.host_here(), options.variables_given(var)
     if is_eval_config(config):
         return load_eval_plan(config, host, variables=variables).loaded
     loaded = load_case(config, host, variables=variables)

@@ -56,6 +56,11 @@ class Activity:
         return any(task.kind != COMMAND for task in self._tasks.values())
 
     @property
+    def is_idle(self) -> bool:
+        """Whether at most commands run in the background."""
+        return not self.in_turn and not self.agents_running
+
+    @property
     def commands_running(self) -> int:
         return sum(task.kind == COMMAND for task in self._tasks.values())
 

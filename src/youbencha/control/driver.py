@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from youbencha.control.machine import Action, Decided, Machine, Send, SessionEnded, Warn
+from youbencha.control.machine import Action, Decided, Machine, Send, SessionEnded, State, Warn
 from youbencha.control.messages import END_SESSION, EXIT_TIMEOUT_S, ToolHooks
 from youbencha.events import Event, EventSink, ToolDecided, WarningRaised
 from youbencha.json_lines import Record, decode, encode
@@ -61,8 +61,10 @@ class Driver:
     def interrupt(self, reason: str) -> None:
         """Ask the agent to stop and to report its usage. The session ends soon after in any case."""
         if self.over is None:
-            self.interrupting.set()
-            self._perform(self.machine.interrupt(reason, self._loop.time()))
+            actions = self.machine.interrupt(reason, self._loop.time())
+            if self.machine.state is not State.DONE:
+                self.interrupting.set()
+            self._perform(actions)
 
     def disconnected(self) -> None:
         """The agent has disconnected."""

@@ -69,8 +69,9 @@ class Timeouts(NamedTuple):
     """For the next message. The time in which a tool runs does not count."""
     interrupt_s: float = 2
     """For a result after `interrupt`: agents answer in 0.1 s, and the kill must not wait."""
-    background_s: float = 600
-    """For commands that run in the background after the result. The same as in Claude Code's print mode."""
+    background_s: float = 30
+    """For commands that run in the background after the result: one that ends gets another turn, a server never ends.
+    Claude Code itself waits for 600 s, or without end."""
     more_results_s: float = 10
     """For the turn in which the agent looks at finished background work. It begins within milliseconds."""
 
@@ -183,6 +184,8 @@ class Machine:
         """Interrupt the agent. Before the prompt is sent, the session just ends."""
         if self._is_over or self._interrupted:
             return []
+        if self._result is not None and self._activity.is_idle:
+            return self._end_with_result(now)
         if self._state is not State.RUNNING:
             return [self._end(False, reason, now)]
         self._interrupted = (now, reason)
@@ -216,7 +219,7 @@ class Machine:
             return _Wait(self._since + timeouts.connect_s, self._connect_timed_out)
         if self._state is State.INITIALIZING:
             return _Wait(self._since + timeouts.handshake_s, self._handshake_timed_out)
-        if activity.in_turn or activity.agents_running:
+        if not activity.is_idle:
             return (
                 None if activity.tool_running else _Wait(self._message_at + timeouts.silence_s, self._silence_timed_out)
             )

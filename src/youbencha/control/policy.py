@@ -10,7 +10,7 @@
 | `*` | every tool |
 
 A policy is for measuring an agent with fewer tools. It is not a security boundary: an allowed program can start any
-other.
+other. A `deny` rule for a command is a convenience: it matches the plain form, and there are many other spellings.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Rule(NamedTuple):
         return of_server or glob_match(self.tool, tool)
 
     def forbids(self, tool: str, given: Mapping[str, object], root: str) -> bool:
-        """Whether the rule, as a `deny` rule, covers a call; in doubt, yes."""
+        """Whether the rule, as a `deny` rule, covers a call; in doubt, yes, except for commands."""
         if not self.names(tool) or self.argument is None:
             return self.names(tool)
         main = _main_argument(tool, given)
@@ -69,7 +69,7 @@ class Rule(NamedTuple):
             return True
         kind, value = main
         if kind == _COMMAND:
-            return any(_FITS[kind](self.argument, part, root) for part in possible_commands(value))
+            return any(_FITS[kind](self.argument, part, root) for part in plain_commands(value))
         return (
             _ambiguous(kind, value) or _FITS[kind](self.argument, value, root) or self._fits_anywhere(kind, value, root)
         )
@@ -284,9 +284,6 @@ _PIECE = re.compile(
 _ONLY_AT_WORD = re.compile(r"(?P<comment>#[^\n]*)|(?P<quiet>[012](?=>))")
 """A digit before `>` belongs to the redirection only at the start of a word: not in `foo2>…`."""
 
-_ROUGH = re.compile(r"[;&|\n()`{}'\"]|\$\(")
-_BEFORE_COMMAND = re.compile(r"(?:(?:if|then|elif|else|while|until|do|time|!|\{)[ \t]+|\w+=\S*[ \t]+)+")
-
 _WHY = {
     "$": "a substitution",
     "`": "a substitution",
@@ -316,14 +313,12 @@ def commands_in(line: str) -> list[str]:
     return [text for text in texts if text]
 
 
-def possible_commands(line: str) -> list[str]:
-    """Everything in the line that may be a command, for `deny` rules; in doubt, more than there are."""
+def plain_commands(line: str) -> list[str]:
+    """The commands of the line, for `deny` rules; the whole line if it cannot be parsed."""
     try:
-        parts = [*commands_in(line), line]
+        return commands_in(line)
     except UnparsableCommand:
-        parts = [line, *_ROUGH.split(line)]
-    found = [part.strip() for part in parts if part.strip()]
-    return found + [_BEFORE_COMMAND.sub("", part, count=1) for part in found if _BEFORE_COMMAND.match(part)]
+        return [line.strip()]
 
 
 def _pieces(line: str) -> Iterator[tuple[str, str]]:

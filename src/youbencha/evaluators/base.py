@@ -18,7 +18,8 @@ from youbencha.errors import ConfigError, Problem
 from youbencha.gateway.api import GatewayAccess
 from youbencha.process import Redactor
 from youbencha.sandbox.base import Sandbox
-from youbencha.spec import AgentSpec, problems_of
+from youbencha.spec import problems_of
+from youbencha.spec.testcase import AgentSpec
 from youbencha.workspace import Changes
 
 if TYPE_CHECKING:

@@ -34,6 +34,7 @@ from youbencha.evaluators.command_config import (
     missing_references,
 )
 from youbencha.evaluators.junit import junit_metrics, reports
+from youbencha.log.masking import without_secrets
 from youbencha.log.results import AssertionResult, EvaluationResult
 from youbencha.process import Command, Limits, ProcessResult, ProcessStartError, Redactor, find_executable
 from youbencha.sandbox.base import Sandbox
@@ -95,15 +96,16 @@ class CommandEvaluator:
             return evaluation_result(context, started, "failed", message)
         results = assertion_results(config, metrics)
         failures = [result.message for result in results if not result.passed]
-        return evaluation_result(
+        result = evaluation_result(
             context,
             started,
             "failed" if failures else "passed",
-            redactor.text(_message(config, metrics, failures)),
+            _message(config, metrics, failures),
             metrics=metrics,
             assertions=results,
             artifacts=[artifact(context, "log", log, "What the command printed")] if log.is_file() else [],
         )
+        return without_secrets(result, redactor.text)
 
 
 @asynccontextmanager
@@ -149,9 +151,11 @@ async def _measure(
 ) -> dict[str, Any]:
     before = await in_thread(lambda _: reports(tree, config.junit)) if config.junit else {}
     result = await _run(config, tree, sandbox, env, redactor, log)
+    if failure := result.exit.host_failure:
+        raise YouBenchaError("COMMAND_HOST_FAILED", f"Something around the command failed while it ran: {failure}.")
     # Paths in the copy, which is removed, are of no use: those in the repository are what people look for.
     output = result.output.replace(f"{sandbox.inside(tree.resolve())}{os.sep}", "")
-    metrics = {**process_metrics(result, tail(output)), **metrics_in(result.output, config.metrics)}
+    metrics = {**process_metrics(result, tail(output)), **metrics_in(result.printed, config.metrics)}
     if config.junit:
         metrics |= await in_thread(lambda _: junit_metrics(tree, config.junit, before))
     return metrics

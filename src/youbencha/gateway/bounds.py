@@ -6,10 +6,12 @@ Bodies come from agents and are not trusted: an invalid value counts as unknown,
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
+from youbencha.gateway import fields as table
 from youbencha.gateway.api import WireName
+from youbencha.json_lines import mapping
 
 
 class RequestSize(NamedTuple):
@@ -20,11 +22,18 @@ class RequestSize(NamedTuple):
     max_output: int | None
     """The most tokens that the answer may have; None if the client sets no limit."""
     size: int
-    """Of the body, in bytes. A token has at least one byte."""
+    """The most tokens of input: the bytes of the body, because a token has at least one, and what `examined` adds."""
+    rounds: int = 0
+    """How often the provider may use its own tools. Each use may have a fee, and the model reads everything again."""
 
 
 DEFAULT_MAX_OUTPUT = 128_000
-"""For a client that sets no limit: no model in common use answers with more."""
+"""For a client that sets no limit."""
+
+_LONG_ANSWERS = {"gpt-5-pro": 272_000, "gemini-4-argon": 1_048_576}
+"""Models that may answer with more, by a part of their names."""
+_MOST_ANSWERS = 128
+"""No provider returns more at once."""
 
 _MOST = 10_000_000
 """No provider accepts a limit beyond this."""
@@ -33,7 +42,7 @@ _LONGEST_NAME = 256
 
 
 class _Fields(NamedTuple):
-    """The fields of an API that limit the answer. Of several names, the first with a valid value counts."""
+    """The fields of an API that limit the answer."""
 
     limit: tuple[str, ...]
     answers: tuple[str, ...] = ()
@@ -69,7 +78,9 @@ def measure_request(wire: WireName, path: str, body: object, size: int) -> Reque
 
 def worst_output(asked: RequestSize) -> int:
     """Return the most tokens that the answer may have."""
-    return DEFAULT_MAX_OUTPUT if asked.max_output is None else asked.max_output
+    if asked.max_output is not None:
+        return asked.max_output
+    return next((most for name, most in _LONG_ANSWERS.items() if name in (asked.model or "")), DEFAULT_MAX_OUTPUT)
 
 
 def worst_tokens(asked: RequestSize) -> int:
@@ -78,24 +89,24 @@ def worst_tokens(asked: RequestSize) -> int:
 
 
 def _max_output(wire: WireName, body: Mapping[str, object]) -> int | None:
+    """Return the limit of all answers together. Of several names for it, the highest value counts."""
     fields = _FIELDS[wire]
-    for key in fields.inside:
-        if isinstance(inner := body.get(key), Mapping):
-            body = inner
-            break
-    limit, answers = _first(body, fields.limit), _first(body, fields.answers) or 1
-    if answers == 1:
-        return limit
-    return answers * (DEFAULT_MAX_OUTPUT if limit is None else limit)
+    within = [inner for key in fields.inside if isinstance(inner := body.get(key), Mapping)] or [body]
+    limits, answers = _counts(within, fields.limit), _counts(within, fields.answers)
+    limit = max((each or 0 for each in limits), default=None) if None not in limits else None
+    number = max((_MOST_ANSWERS if each is None else each for each in answers), default=1)
+    return limit if number <= 1 else number * (DEFAULT_MAX_OUTPUT if limit is None else limit)
 
 
-def _first(body: Mapping[str, object], keys: tuple[str, ...]) -> int | None:
-    return next((count for key in keys if (count := _count(body.get(key))) is not None), None)
+def _counts(within: Iterable[Mapping[str, object]], keys: tuple[str, ...]) -> list[int | None]:
+    return [_count(each[key]) for each in within for key in keys if each.get(key) is not None]
 
 
 def _count(value: object) -> int | None:
-    if isinstance(value, float) and value.is_integer():  # some clients write 1024.0
-        value = int(value)
+    if (isinstance(value, float) and value.is_integer()) or (
+        isinstance(value, str) and re.fullmatch("[0-9]{1,9}", value)
+    ):
+        value = int(value)  # some clients write 1024.0, and Google accepts "1024"
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if 0 <= value <= _MOST else None
@@ -107,52 +118,115 @@ def _name(value: object) -> str | None:
     return value if isinstance(value, str) and good else None
 
 
-# Input that is not in the request (an earlier answer, a file, a URL) costs money too, so the size of the request is
-# then not an upper bound.
+# What a provider may read or do beyond the body of a request. It is examined only if there is a cap.
 
-CONTEXT_TOKENS = 1_000_000
-"""The largest common context window, which is the upper bound for such requests."""
+CONTEXT_TOKENS = 1_050_000
+"""The largest context window in common use: the most that a model reads at once, wherever it comes from."""
 
-_REFERENCES = frozenset({
-    "previous_response_id", "conversation", "file_id", "file_ids", "file_url", "fileUri", "file_uri", "cachedContent",
-    "cached_content", "container", "vector_store_ids", "mcp_servers", "googleSearch", "google_search", "urlContext",
-    "url_context",
-})  # fmt: skip
+ROUNDS = 10
+"""How often the provider's tools may be used if the request sets no limit. It is Anthropic's own limit."""
 
-_CHECKED = _REFERENCES | {"image_url"}
+_TOOLS_TOKENS = 5_000
+"""The provider's own descriptions of tools, and of how to use them."""
 
-_SERVER_TOOLS = ("web_search", "web_fetch", "file_search", "code_interpreter", "code_execution", "mcp", "tool_search")
-"""Tools that the provider runs, and whose output the model reads."""
-
-_OF_TOOLS = frozenset({"input_schema", "parameters", "properties", "arguments"})
-"""Their content belongs to a tool, which may have a field called `conversation`."""
+_VERSION = re.compile(r"_(\d{8}|\d{4}_\d{2}_\d{2})$")
+_BY_ID = (None, "reasoning", "compaction")
+"""Types of items of OpenAI's responses that may have only the id of a stored item."""
+_EXAMINED = frozenset({"type", "data", "image_url", "tools", "id", "mode"})
 
 
-def has_unbounded_input(body: object) -> bool:
-    """Whether a parsed body refers to such input. Without recursion, because the client decides how deep it is."""
-    waiting = [body]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, list):
-            waiting += value
-        elif isinstance(value, dict):
-            if _refers(value):
-                return True
-            is_call = value.get("type") == "tool_use"
-            for key, inner in value.items():
-                if isinstance(inner, dict | list) and key not in _OF_TOOLS and not (is_call and key == "input"):
-                    waiting.append(inner)
-    return False
+class UnpricedError(Exception):
+    """A request asks for something whose price is not known. The message names it."""
 
 
-def _refers(found: dict[str, object]) -> bool:
-    if not _CHECKED.isdisjoint(found):
-        for key in _REFERENCES & found.keys():
-            if found[key] is not None:
-                return True
-        image = found.get("image_url")
-        address = image.get("url") if isinstance(image, dict) else image
-        if isinstance(address, str) and not address.startswith("data:"):
-            return True
-    kind = found.get("type")
-    return isinstance(kind, str) and (kind == "url" or kind.startswith(_SERVER_TOOLS))
+def examined(wire: WireName, body: object, asked: RequestSize) -> RequestSize:
+    """Add to a request's size what it may make the provider read or do. Raises `UnpricedError`."""
+    if not isinstance(body, dict):  # the provider may be able to read what we are not
+        return asked._replace(size=asked.size + CONTEXT_TOKENS)
+    if asked.model and "-search-" in asked.model:
+        raise UnpricedError(f"the searches of {asked.model}")
+    for name in body.keys() & (table.STANDARD.keys() | table.UNPRICED):
+        if (value := body[name]) is not None and str(value).lower() not in table.STANDARD.get(name, ()):
+            raise UnpricedError(f"`{name}: {str(value)[:40]}`")
+    found = _Examination(wire)
+    found.run(body)
+    most = _count(body.get("max_tool_calls"))
+    rounds = found.rounds if most is None else min(found.rounds, most)
+    contexts = rounds + 1 if found.rounds else int(found.refers)
+    return asked._replace(size=asked.size + found.tokens + contexts * CONTEXT_TOKENS, rounds=rounds)
+
+
+class _Examination:
+    """Examines a parsed body. Without recursion, because the client decides how deep it is."""
+
+    def __init__(self, wire: WireName) -> None:
+        self.refers = False
+        """It may refer to something that is not in it."""
+        self.tokens = self.rounds = 0
+        self._wire = wire
+
+    def run(self, body: dict[str, Any]) -> None:
+        known = table.TOP_LEVEL[self._wire]
+        waiting: list[Any] = [body]
+        while waiting:
+            value = waiting.pop()
+            if isinstance(value, list):
+                waiting += value
+            elif isinstance(value, dict):
+                fields = value if known.issuperset(value) else self._renamed(value, known)
+                known = table.INNER
+                kind = fields.get("type")
+                if not _EXAMINED.isdisjoint(fields):
+                    self._examine(fields, kind)
+                opaque = "input" if kind in ("tool_use", "server_tool_use") else None
+                for name, inner in fields.items():
+                    if isinstance(inner, dict | list) and name not in table.OPAQUE and name != opaque:
+                        waiting.append(inner)
+
+    def _renamed(self, fields: dict[str, Any], known: frozenset[str]) -> dict[str, Any]:
+        """Return the fields under the names of the tables, and note whether there are any others."""
+        number = len(fields)
+        if self._wire == "gemini":
+            fields = {table.to_camel_case(name): value for name, value in fields.items()}
+        others = any(fields[name] is not None for name in fields.keys() - known)
+        self.refers = self.refers or others or len(fields) < number  # a field under two names
+        return fields
+
+    def _examine(self, fields: dict[str, Any], kind: object) -> None:
+        if kind is not None and not (isinstance(kind, str) and kind in table.TYPES):
+            self.refers = True
+        if kind in table.UNPRICED_TYPES or fields.get("mode") == "pro":
+            raise UnpricedError(f"`{kind}`" if kind in table.UNPRICED_TYPES else "`mode: pro`")
+        if (data := fields.get("data")) is not None and kind != "redacted_thinking":
+            self._inline(fields.get("media_type") or fields.get("mimeType"), data)
+        if (image := fields.get("image_url")) is not None:
+            url = str(image.get("url") if isinstance(image, dict) else image)
+            self._inline(url[5:] if url.startswith("data:") else None, url)
+        if self._wire == "openai-responses" and "id" in fields and kind in _BY_ID:
+            self.refers = self.refers or not (fields.get("encrypted_content") or fields.get("role"))
+        if tools := fields.get("tools"):
+            self.tokens += _TOOLS_TOKENS
+            self._tools(tools if isinstance(tools, list) else [tools])
+
+    def _inline(self, kind: object, data: object) -> None:
+        """Count an image by its size in pixels, text by its bytes, and anything else, such as a PDF, as a reference."""
+        if str(kind).startswith("image/"):
+            self.tokens += table.IMAGE_TOKENS[self._wire] - len(str(data))
+        elif not str(kind).startswith("text/"):
+            self.refers = True
+
+    def _tools(self, tools: list[Any]) -> None:
+        waiting = list(tools)
+        while waiting:
+            tool = mapping(waiting.pop())
+            for name in (
+                map(table.to_camel_case, tool) if self._wire == "gemini" else (str(tool.get("type", "custom")),)
+            ):
+                name = _VERSION.sub("", name)
+                is_local = mapping(tool.get("environment")).get("type", "local") == "local"
+                if name not in table.CLIENT_TOOLS | table.SERVER_TOOLS or not is_local:
+                    raise UnpricedError(f"the tool `{name[:80]}`")
+                if name in table.SERVER_TOOLS and tool.get("execution") != "client":
+                    uses = _count(tool.get("max_uses"))
+                    self.rounds += ROUNDS if uses is None else max(1, uses)
+            waiting += inner if isinstance(inner := tool.get("tools"), list) else []

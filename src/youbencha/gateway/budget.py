@@ -78,6 +78,10 @@ class _Amount(NamedTuple):
             return CapReached("tokens", caps.tokens, self.tokens)
         return None
 
+    def exceeds(self, caps: Caps) -> bool:
+        over_usd = caps.usd is not None and self.usd > caps.usd
+        return over_usd or (caps.tokens is not None and self.tokens > caps.tokens)
+
 
 _NOTHING = Spend(Decimal(0), 0)
 
@@ -169,7 +173,7 @@ class Account:
     ) -> None:
         self.name, self.caps, self.per_call, self.parent = name, caps, per_call, parent
         self.exceeded = False
-        """A request of this account was refused because of its own cap or a parent's."""
+        """A request of this account went beyond its own cap or a parent's, or was refused because of it."""
         self._spent = self._unseen = self._reserved = _Amount()
         # One queue for the whole tree of accounts: because of a parent's caps, its children wait for each other.
         self._waiting: list[_Waiter] = parent._waiting if parent else []
@@ -268,6 +272,8 @@ class Account:
             account._reserved = account._reserved.minus(_known(worst))
             account._spent = account._spent.plus(_known(spend))
             account._unseen = account._unseen.plus(unseen)
+            if account._used().exceeds(account.caps) or _known(spend).plus(unseen).exceeds(account.per_call):
+                self._mark_exceeded(account)
         self._serve_waiting()
 
     def _serve_waiting(self) -> None:

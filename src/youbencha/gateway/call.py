@@ -131,10 +131,9 @@ class PendingCall:
         if metered.tokens == Tokens() or self.route is None:
             return None
         provider = self.route.provider
-        costs = (
-            prices.cost_of(provider, name, metered.tokens, cache_creation_1h=metered.cache_creation_1h)
-            for name in self._names(model)
-        )
+        tokens, hour, extras = metered.tokens, metered.cache_creation_1h, metered.extras
+        names = self._names(model)
+        costs = (prices.cost_of(provider, name, tokens, cache_creation_1h=hour, extras=extras) for name in names)
         return next((cost for cost in costs if cost is not None), None)
 
     def _unseen(self, prices: Prices, metered: Metered, model: str | None) -> Spend:
@@ -146,7 +145,7 @@ class PendingCall:
             return Spend(Decimal(0), 0)
         seen = metered.tokens
         hidden = self.asked._replace(
-            size=self.asked.size if seen.input is None else 0,
+            size=self.asked.size if seen.input is None or self.asked.rounds else 0,
             max_output=max(0, worst_output(self.asked) - (seen.output or 0)),
         )
         provider = self.route.provider

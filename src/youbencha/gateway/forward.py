@@ -21,6 +21,7 @@ from youbencha.gateway.api import Action, Provider, lower_names
 from youbencha.gateway.call import PendingCall
 from youbencha.gateway.keys import PROVIDER_IS_BUSY
 from youbencha.gateway.litellm.translate import provider_error, provider_headers, unmetered_option
+from youbencha.gateway.mask import KeyMask
 from youbencha.gateway.refusals import Refusal
 from youbencha.gateway.relay import Chunks, relay
 from youbencha.gateway.request import (
@@ -54,7 +55,7 @@ class Forwarder:
         if upstream is None:
             raise Refusal("no_upstream", f"the gateway has no key for {route.provider}")
         is_checked = upstream.is_litellm and route.action is not Action.MODELS
-        if is_checked and (option := unmetered_option(incoming.body, call.asked.model)):
+        if is_checked and (option := unmetered_option(route.wire, incoming.body, call.asked.model)):
             message = f"not passed on to LiteLLM, because what it does cannot be metered: {option}"
             raise Refusal("not_metered", message)
         circuit = self.circuits[route.provider, call.labels.key]
@@ -62,14 +63,15 @@ class Forwarder:
             raise Refusal("circuit_open", f"{route.provider} failed too often in a row; not asked for {wait:.0f} s")
         answer, hide_usage = await self._send(incoming, call, upstream, circuit)
         incoming.forget_body()
+        mask = KeyMask((upstream.key, *upstream.secrets))
+        headers = [(name, mask.text(value)) for name, value in answer.headers.items()]
+        if upstream.is_litellm:
+            headers = list(provider_headers(headers).items())
         async with answer:
             if upstream.is_litellm and answer.status >= 400:
-                return await _relay_litellm_error(call, answer, circuit, chunks)
+                return await _relay_litellm_error(call, answer, dict(headers), circuit, mask, chunks)
             _note_status(call, answer.status, answer.headers, circuit)
-            headers = list(answer.headers.items())
-            if upstream.is_litellm:
-                headers = list(provider_headers(headers).items())
-            return await relay(request, call, route.wire, answer, headers, chunks, hide_usage=hide_usage)
+            return await relay(request, call, route.wire, answer, headers, mask, chunks, hide_usage=hide_usage)
 
     async def _send(
         self, incoming: ClientRequest, call: PendingCall, upstream: Upstream, circuit: Circuit
@@ -83,7 +85,7 @@ class Forwarder:
                 request.method,
                 url_for(upstream, route, request),
                 data=payload(raw),
-                headers=headers_for(incoming, upstream, readable=hide_usage or upstream.is_litellm),
+                headers=headers_for(incoming, upstream),
                 allow_redirects=False,
                 proxy=proxy_for(upstream.url),
             )
@@ -100,12 +102,16 @@ class Forwarder:
 
 
 async def _relay_litellm_error(
-    call: PendingCall, answer: aiohttp.ClientResponse, circuit: Circuit, chunks: Chunks | None
+    call: PendingCall,
+    answer: aiohttp.ClientResponse,
+    headers: Mapping[str, str],
+    circuit: Circuit,
+    mask: KeyMask,
+    chunks: Chunks | None,
 ) -> web.Response:
     """Send the provider's original error, as far as LiteLLM preserves it. It is small, and never a stream."""
-    headers = provider_headers(answer.headers.items())
     try:
-        restored = provider_error(answer.status, await answer.read())
+        restored = provider_error(answer.status, mask.all(await answer.read()))
     except (aiohttp.ClientError, OSError) as error:
         circuit.failed(time.monotonic())
         raise Refusal("upstream_unreachable", "LiteLLM was gone in the middle of an answer") from error

@@ -26,7 +26,7 @@ from youbencha.gateway.api import GatewayAccess, Provider
 from youbencha.gateway.budget import NO_CAPS, Account, Caps
 from youbencha.gateway.call import Call, Labels
 from youbencha.gateway.http import url_of
-from youbencha.gateway.keys import VirtualKey, VirtualKeys
+from youbencha.gateway.keys import KeyScope, VirtualKey, VirtualKeys
 from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.prices import Prices
 
@@ -95,6 +95,7 @@ class Gateway:
         places: Places | None = None,
         on_call: Callable[[Call], None] | None = None,
         peers: frozenset[str] | None = None,
+        scope: KeyScope | None = None,
     ) -> GatewayAccess:
         """Issue a new key, with its own session if there is a cassette.
 
@@ -106,6 +107,7 @@ class Gateway:
             account=account,
             on_call=on_call,
             peers=peers,
+            scope=scope,
             ledger=ledger or self.ledger,
             cassette=None if self.cassette is None else self.cassette.session(places),
         )

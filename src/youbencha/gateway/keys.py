@@ -7,8 +7,10 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
+from youbencha.gateway.api import Provider
 from youbencha.gateway.budget import Account
 from youbencha.gateway.call import Call, Labels
 from youbencha.gateway.ledger import Ledger
@@ -78,7 +80,7 @@ class KeyTotals:
         """Keep the message of a refusal, which `Call` does not have."""
         if reason in ("budget_exceeded", "call_over_cap"):
             self.refusal = self.refusal or message
-        elif reason == "price_unknown":
+        elif reason in ("price_unknown", "not_metered"):
             self.no_price = self.no_price or message
 
     def ended(self, call: Call, now: float) -> None:
@@ -110,7 +112,10 @@ MAX_BODY_BYTES = 256 * 1024 * 1024
 times at once, is a sixth of it."""
 
 MAX_CONNECTIONS = 512
-"""At one socket of a sandbox. Each uses a file descriptor of the harness."""
+"""At one socket of a sandbox, and without a valid key. Each uses a file descriptor of the harness."""
+
+KEY_WITHIN_S = 30.0
+"""Within which a connection must have sent a valid key."""
 
 
 class BodyMemoryError(Exception):
@@ -137,6 +142,18 @@ PREFIX = "sk-yb-"
 """Identifies a key found in a log as a virtual one, which is useless."""
 
 
+class KeyScope(NamedTuple):
+    """What a key may be used for."""
+
+    provider: Provider
+    models: tuple[str, ...] = ()
+    """Patterns of the models' names; empty for all of the provider."""
+
+    def allows(self, provider: Provider, model: str | None) -> bool:
+        named = not self.models or model is None or any(fnmatchcase(model.lower(), each) for each in self.models)
+        return provider == self.provider and named
+
+
 @dataclass(kw_only=True, eq=False)
 class VirtualKey:
     """A virtual key with its permissions and totals."""
@@ -147,6 +164,7 @@ class VirtualKey:
     """Called with every call when it has ended."""
     peers: frozenset[str] | None = None
     """The client addresses or Unix sockets that it is valid for; None for all."""
+    scope: KeyScope | None = None
     totals: KeyTotals = field(default_factory=KeyTotals)
     memory: BodyMemory = field(default_factory=BodyMemory)
     ledger: Ledger

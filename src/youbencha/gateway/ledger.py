@@ -23,6 +23,8 @@ from youbencha.text import iso_time
 from youbencha.workspace.lock import try_lock
 from youbencha.workspace.trees import remove_tree
 
+LEDGER_FILE = "gateway-ledger.jsonl"
+"""In the artifacts of a run."""
 KILLED = "harness_killed"
 _OLD_CALL_OVER_CAP = "call_too_dear"
 """In ledgers of version 0.1."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple, Protocol
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
 
 from youbencha.gateway.api import WireName
-from youbencha.gateway.encoding import Decoder, encoding_of
 from youbencha.gateway.sse import SseParser
 from youbencha.json_lines import count, loads_lossy, mapping, records
 from youbencha.usage import Tokens
@@ -38,29 +38,15 @@ class Metered(NamedTuple):
     """The part of `cache_creation` that is kept for an hour, and costs more."""
     error: str | None = None
     """The type of an error in the middle of the answer."""
+    extras: Mapping[str, int] = MappingProxyType({})
+    """Tokens that are not text, and the provider's searches, by the names in `price_list.EXTRAS`."""
 
 
-class Meter(Protocol):
-    """Reads an answer while it is relayed. Its methods never raise."""
-
-    def feed(self, chunk: bytes) -> None: ...
-
-    def result(self) -> Metered:
-        """Return what is known so far. May be called at any time, and repeatedly."""
-
-
-def meter_for(wire: WireName, *, content_type: str, content_encoding: str = "") -> Meter:
-    """Return the meter for an answer with these headers."""
+def meter_for(wire: WireName, content_type: str) -> Meter:
+    """Return the meter for an answer of this type, which must not be compressed."""
     new_reader = _READERS[wire]
     is_stream = content_type.strip().lower().startswith("text/event-stream")
-    meter: Meter = StreamMeter(new_reader()) if is_stream else BodyMeter(new_reader)
-    match encoding_of(content_encoding):
-        case None:
-            return UnreadableMeter()
-        case "identity":
-            return meter
-        case encoding:
-            return DecodingMeter(meter, Decoder(encoding))
+    return StreamMeter(new_reader()) if is_stream else BodyMeter(new_reader)
 
 
 class StreamMeter:
@@ -106,29 +92,8 @@ class BodyMeter:
         return self._result
 
 
-class DecodingMeter:
-    """Meters a compressed answer."""
-
-    def __init__(self, meter: Meter, decoder: Decoder) -> None:
-        self._meter = meter
-        self._decoder = decoder
-
-    def feed(self, chunk: bytes) -> None:
-        for piece in self._decoder.feed(chunk):
-            self._meter.feed(piece)
-
-    def result(self) -> Metered:
-        return self._meter.result()
-
-
-class UnreadableMeter:
-    """For an answer in an unsupported encoding: everything is unknown."""
-
-    def feed(self, chunk: bytes) -> None:
-        pass
-
-    def result(self) -> Metered:
-        return Metered()
+Meter = StreamMeter | BodyMeter
+"""Reads an answer while it is relayed. `result` may be called at any time, and repeatedly."""
 
 
 class UsageReader(ABC):
@@ -142,6 +107,7 @@ class UsageReader(ABC):
         self.error: str | None = None
         self.ended = False
         """The answer has its final event."""
+        self.extras: dict[str, int] = {}
 
     @abstractmethod
     def event(self, name: bytes, data: bytes) -> None:
@@ -165,7 +131,13 @@ class UsageReader(ABC):
             complete=self.ended and None not in (tokens.input, tokens.output),
             cache_creation_1h=self.cache_creation_1h(),
             error=self.error,
+            extras=self.extras,
         )
+
+    def _extra(self, name: str, number: int | None) -> None:
+        """Note a running total. What is 0 is left out."""
+        if number:
+            self.extras[name] = max(number, self.extras.get(name, 0))
 
 
 _MESSAGE_EVENTS = {b"message_start", b"message_delta", b"message_stop", b"error", b""}
@@ -227,6 +199,8 @@ class AnthropicUsage(UsageReader):
         for name in ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"):
             self._keep(name, usage.get(name))
         self._keep("1h", mapping(usage.get("cache_creation")).get("ephemeral_1h_input_tokens"))
+        if tools := mapping(usage.get("server_tool_use")):
+            self._extra("web_searches", _count(tools.get("web_search_requests")))
 
     def _keep(self, name: str, value: Any) -> None:
         if (number := _count(value)) is not None:
@@ -259,6 +233,8 @@ class ChatUsage(UsageReader):
         if usage := mapping(answer.get("usage")):
             # Some servers send running totals with each chunk: the last is valid.
             self._tokens = _openai_tokens(usage, input_name="prompt_tokens", output_name="completion_tokens")
+            for way, name in (("input", "prompt"), ("output", "completion")):
+                self._extra(f"{way}_audio", _count(mapping(usage.get(f"{name}_tokens_details")).get("audio_tokens")))
         if error := answer.get("error"):
             self.error = _error_word(error, "code", "type")
 
@@ -301,6 +277,13 @@ class ResponsesUsage(UsageReader):
         self.model = _model_name(response.get("model")) or self.model
         if usage := mapping(response.get("usage")):
             self._tokens = _openai_tokens(usage, input_name="input_tokens", output_name="output_tokens")
+            items = [
+                (each.get("type"), mapping(each.get("action")).get("type")) for each in records(response.get("output"))
+            ]
+            # Opening a page that was found is a call, too, but has no fee.
+            kinds = [kind for kind, action in items if action not in ("open_page", "find_in_page")]
+            self._extra("web_searches", kinds.count("web_search_call"))
+            self._extra("storage_searches", kinds.count("file_search_call"))
         if error := response.get("error"):
             self.error = _error_word(error, "code", "type")
 
@@ -375,10 +358,19 @@ class GeminiUsage(UsageReader):
     def _chunk(self, chunk: Mapping[str, Any]) -> None:
         if (model := chunk.get("modelVersion")) != self.model:
             self.model = _model_name(model) or self.model
-        for name, value in mapping(chunk.get("usageMetadata")).items():
+        usage = mapping(chunk.get("usageMetadata"))
+        for name, value in usage.items():
             if name in _GEMINI_COUNTS and (number := _count(value)) is not None:
                 self._counts[name] = number
+        for way, name in (("input", "promptTokensDetails"), ("output", "candidatesTokensDetails")):
+            for each in records(usage.get(name)):
+                if each.get("modality") in ("AUDIO", "IMAGE", "VIDEO"):
+                    self._extra(f"{way}_{each['modality'].lower()}", _count(each.get("tokenCount")))
         if candidates := records(chunk.get("candidates")):
+            found = [mapping(each.get("groundingMetadata")).get("webSearchQueries") for each in candidates]
+            searches = sum(len(queries) for queries in found if isinstance(queries, list))
+            # Before Gemini 3, any number of searches in a request has one fee.
+            self._extra("web_searches", min(searches, 1) if (self.model or "").startswith("gemini-2") else searches)
             self.ended = all(candidate.get("finishReason") for candidate in candidates)
             self._has_content = self._has_content or any(candidate.get("content") for candidate in candidates)
         elif mapping(chunk.get("promptFeedback")).get("blockReason"):

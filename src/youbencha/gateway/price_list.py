@@ -28,7 +28,7 @@ from youbencha.user_dirs import default_cache_dir
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
 
-_FORMAT = 1
+_FORMAT = 2
 """The version of the table's format. Increase it when `_make_table` changes."""
 _LIST_OF: Mapping[Provider, str] = {"anthropic": "anthropic", "openai": "openai", "gemini": "google"}
 _VERSION = re.compile(
@@ -59,6 +59,17 @@ class ListedPrices(NamedTuple):
     cache_read: tuple[Tier, ...]
     cache_write: tuple[Tier, ...]
     cache_write_1h: tuple[Tier, ...]
+    extras: Mapping[str, Decimal]
+    """By the names in `EXTRAS`, as far as they are listed."""
+
+
+TOKEN_KINDS = ListedPrices._fields[:-1]
+EXTRAS: Mapping[str, str] = {
+    **{f"{way}_{kind}": "mtok" for way in ("input", "output") for kind in ("audio", "image", "video")},
+    "web_searches": "kcount",
+    "storage_searches": "kcount",
+}
+"""Tokens that are not text, and searches by the provider: genai-prices' names, and the unit of their price."""
 
 
 class _Model(NamedTuple):
@@ -217,8 +228,8 @@ def _parsed_model(row: Mapping[str, Any]) -> _Model:
 
 
 def _parsed_prices(row: Mapping[str, Any]) -> ListedPrices:
-    kinds = (row[kind] for kind in ListedPrices._fields)
-    return ListedPrices(*(tuple(Tier(int(above), Decimal(usd)) for above, usd in tiers) for tiers in kinds))
+    tiers = {kind: tuple(Tier(int(above), Decimal(usd)) for above, usd in row[kind]) for kind in TOKEN_KINDS}
+    return ListedPrices(**tiers, extras={name: Decimal(usd) for name, usd in row["extras"].items()})
 
 
 def _make_table() -> dict[str, Any]:
@@ -250,7 +261,9 @@ def _price_rows(model: ModelInfo) -> list[dict[str, Any]]:
 
 
 def _price_row(start: str, prices: ModelPrice) -> dict[str, Any]:
-    return {"from": start} | {kind: _tier_rows(getattr(prices, f"{kind}_mtok")) for kind in ListedPrices._fields}
+    rows = {kind: _tier_rows(getattr(prices, f"{kind}_mtok")) for kind in TOKEN_KINDS}
+    extras = {name: _tier_rows(getattr(prices, f"{name}_{unit}")) for name, unit in EXTRAS.items()}
+    return {"from": start, **rows, "extras": {name: tiers[-1][1] for name, tiers in extras.items() if tiers}}
 
 
 def _tier_rows(price: Decimal | TieredPrices | None) -> list[tuple[int, str]]:

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from youbencha.spec.gateway import ModelPrice
 
 _MILLION = 1_000_000
+_MOST_PER_SEARCH = Decimal("0.035")
+"""The highest fee of a listed model."""
+_WAYS = ("input_", "output_")
+Extras = Mapping[str, int]
+NONE: Extras = MappingProxyType({})
 _PREFIXES: Mapping[str, Provider] = {**PROVIDER_OF_PREFIX, "models": "gemini"}
 """Prefixes of model names in LiteLLM and at Google. Other hosts (`bedrock/…`) have different prices."""
 
@@ -50,20 +55,27 @@ class Prices:
         return f"genai-prices {installed_version()}{own}"
 
     def cost_of(
-        self, provider: Provider, model: str | None, tokens: Tokens, *, cache_creation_1h: int = 0
+        self,
+        provider: Provider,
+        model: str | None,
+        tokens: Tokens,
+        *,
+        cache_creation_1h: int = 0,
+        extras: Extras = NONE,
     ) -> Decimal | None:
-        """Return the cost in dollars of the known tokens. None if no token or no price is known.
+        """Return the cost in dollars of what is known. None if no token or no price is known.
 
-        `cache_creation_1h` is the number of `tokens.cache_creation` that are kept for an hour.
+        `cache_creation_1h` is the number of `tokens.cache_creation` that are kept for an hour. `extras` are as in
+        `Metered`; the tokens among them are also in `tokens`.
         """
         counts = _counts(tokens, cache_creation_1h)
         rate = self._rate(provider, model) if counts else None
-        return rate.cost(counts) if rate and counts else None
+        return rate.cost(counts, extras) if rate and counts else None
 
     def worst_case(self, provider: Provider, model: str | None, asked: RequestSize) -> Decimal | None:
-        """Return the maximum cost: one token per byte, all of them written to the cache, and the longest answer."""
+        """Return the maximum cost: all tokens of the most expensive kind, the longest answer, and every search."""
         rate = self._rate(provider, model)
-        return rate.worst(asked.size, worst_output(asked)) if rate else None
+        return rate.worst(asked) if rate else None
 
     def _rate(self, provider: Provider, model: str | None) -> _Rate | None:
         if not model:
@@ -109,13 +121,11 @@ def _counts(tokens: Tokens, cache_creation_1h: int) -> _Counts | None:
 class _Rate(Protocol):
     """The prices of one model."""
 
-    def cost(self, counts: _Counts) -> Decimal | None:
-        """Return the cost; None if a used kind of token has no price."""
+    def cost(self, counts: _Counts, extras: Extras) -> Decimal | None:
+        """Return the cost; None if something that was used has no price."""
         ...
 
-    def worst(self, size: int, output: int) -> Decimal | None:
-        """Return the cost of `size` tokens of the most expensive kind of input, and `output` tokens of output."""
-        ...
+    def worst(self, asked: RequestSize) -> Decimal | None: ...
 
 
 class _ListedRate(NamedTuple):
@@ -123,8 +133,8 @@ class _ListedRate(NamedTuple):
 
     prices: ListedPrices
 
-    def cost(self, counts: _Counts) -> Decimal | None:
-        """A kind of input without a separate price costs the same as plain input, as in genai-prices."""
+    def cost(self, counts: _Counts, extras: Extras) -> Decimal | None:
+        """A kind of token without a separate price costs the same as plain input or output, as in genai-prices."""
         size, prices = counts.all_input, self.prices
         for_input = _price_at(prices.input, size)
         for_output = _price_at(prices.output, size)
@@ -134,14 +144,26 @@ class _ListedRate(NamedTuple):
         for_write = _price_at(prices.cache_write, size, for_input)
         for_hour = _price_at(prices.cache_write_1h, size, for_write)
         each = zip(counts, (for_input, for_output, for_read, for_write, for_hour), strict=True)
-        return sum((count * price for count, price in each if price is not None), Decimal(0)) / _MILLION
+        cost = sum((count * price for count, price in each if price is not None), Decimal(0)) / _MILLION
+        for name, count in extras.items():
+            price = prices.extras.get(name)
+            if name.endswith("_searches"):
+                if price is None:
+                    return None
+                cost += count * price / 1000
+            elif price is not None:  # the tokens are in the sum already, as plain ones
+                cost += count * (price - ((for_input if name.startswith("input") else for_output) or 0)) / _MILLION
+        return cost
 
-    def worst(self, size: int, output: int) -> Decimal | None:
-        prices = self.prices
+    def worst(self, asked: RequestSize) -> Decimal | None:
+        prices, size = self.prices, asked.size
         if not prices.input or not prices.output:
             return None
-        most_for_input = _most((*prices.input, *prices.cache_write, *prices.cache_write_1h), size)
-        return (size * most_for_input + output * _most(prices.output, size)) / _MILLION
+        others = prices.extras.items()
+        read, written = ([Tier(-1, usd) for name, usd in others if name.startswith(way)] for way in _WAYS)
+        for_input = size * _most((*prices.input, *prices.cache_write, *prices.cache_write_1h, *read), size)
+        for_output = worst_output(asked) * _most((*prices.output, *written), size)
+        return (for_input + for_output) / _MILLION + asked.rounds * _MOST_PER_SEARCH
 
 
 def _price_at(tiers: tuple[Tier, ...], size: int, otherwise: Decimal | None = None) -> Decimal | None:
@@ -162,17 +184,19 @@ class _OwnRate(NamedTuple):
     cache_read: Decimal | None
     cache_write: Decimal | None
 
-    def cost(self, counts: _Counts) -> Decimal | None:
+    def cost(self, counts: _Counts, extras: Extras) -> Decimal | None:
         written = counts.cache_write + counts.cache_write_1h
-        if (counts.cache_read and self.cache_read is None) or (written and self.cache_write is None):
+        searched = any(name.endswith("_searches") for name in extras)
+        if searched or (counts.cache_read and self.cache_read is None) or (written and self.cache_write is None):
             return None
         uncached = counts.input * self.input + counts.output * self.output
         cached = counts.cache_read * (self.cache_read or 0) + written * (self.cache_write or 0)
         return (uncached + cached) / _MILLION
 
-    def worst(self, size: int, output: int) -> Decimal:
+    def worst(self, asked: RequestSize) -> Decimal:
         most = max(price for price in (self.input, self.cache_read, self.cache_write) if price is not None)
-        return (size * most + output * self.output) / _MILLION
+        tokens = (asked.size * most + worst_output(asked) * self.output) / _MILLION
+        return tokens + asked.rounds * _MOST_PER_SEARCH
 
 
 class _OwnPrices:

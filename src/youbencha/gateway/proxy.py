@@ -16,7 +16,7 @@ from aiohttp import web
 
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.api import Route, lower_names
-from youbencha.gateway.bounds import CONTEXT_TOKENS, has_unbounded_input, measure_request, worst_tokens
+from youbencha.gateway.bounds import UnpricedError, examined, measure_request, worst_tokens
 from youbencha.gateway.budget import BudgetRefusal, WorstCase
 from youbencha.gateway.call import Call, Labels, PendingCall
 from youbencha.gateway.forward import Forwarder
@@ -53,6 +53,7 @@ class Proxy:
         ledger: Ledger,
         prices: Prices,
         on_call: Callable[[Call], None],
+        on_valid_key: Callable[[web.Request], None],
     ) -> None:
         """`ledger` is for requests without a valid key; each key has its own."""
         self.in_flight = 0
@@ -61,6 +62,7 @@ class Proxy:
         self._ledger = ledger
         self._prices = prices
         self._on_call = on_call
+        self._on_valid_key = on_valid_key
         self._ids = itertools.count(1)
         self._prefix = f"{int(time.time() * 1000):x}"
 
@@ -78,6 +80,7 @@ class Proxy:
         task = asyncio.current_task()
         assert task is not None
         key.busy.add(task)
+        self._on_valid_key(request)
         key.totals.arrived(time.monotonic())
         self.in_flight += 1
         try:
@@ -125,6 +128,8 @@ class Proxy:
         incoming = await read_request(request, headers, route, key.memory)
         try:
             call.asked = measure_request(route.wire, route.path, incoming.body, len(incoming.raw))
+            if key.scope is not None and not key.scope.allows(route.provider, call.asked.model):
+                raise Refusal("not_allowed", f"this key is not for {call.asked.model or 'models'} of {route.provider}")
             key.ledger.begun(call.as_partial())
             if call.billed:
                 await self._prices.load()  # here, because the end of a call, where it is priced, must not wait
@@ -137,8 +142,11 @@ class Proxy:
 
     async def _reserve(self, key: VirtualKey, call: PendingCall, incoming: ClientRequest) -> None:
         """Reserve the worst case of a call in its account, or refuse it."""
-        if key.account.is_capped and has_unbounded_input(incoming.body):
-            call.asked = call.asked._replace(size=call.asked.size + CONTEXT_TOKENS)
+        if key.account.is_capped:
+            try:
+                call.asked = examined(incoming.route.wire, incoming.body, call.asked)
+            except UnpricedError as error:
+                raise Refusal("not_metered", f"there is a budget, and the price of {error} is not known") from error
         asked, usd = call.asked, None
         if key.account.needs_price:
             usd = self._prices.worst_case(incoming.route.provider, asked.model, asked)

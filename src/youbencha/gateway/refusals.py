@@ -14,6 +14,7 @@ Reason = Literal[
     "key_unknown",
     "key_expired",
     "key_foreign",
+    "not_allowed",
     "not_found",
     "too_large",
     "unreadable",
@@ -42,6 +43,7 @@ STATUS: Mapping[Reason, int] = {
     "key_unknown": 401,
     "key_expired": 401,
     "key_foreign": 401,
+    "not_allowed": 403,
     "not_found": 404,
     "too_large": 413,
     "unreadable": 400,
@@ -63,13 +65,14 @@ _SPENT_STATUS: Mapping[WireName, int] = {"openai-responses": 400}
 _ANTHROPIC = {
     401: "authentication_error",
     402: "billing_error",
+    403: "permission_error",
     404: "not_found_error",
     413: "request_too_large",
     502: "api_error",
     503: "api_error",
 }
 _OPENAI_CODE = {401: "invalid_api_key", 402: "insufficient_quota", 404: "not_found", 413: "request_too_large"}
-_GEMINI = {401: "UNAUTHENTICATED", 402: "FAILED_PRECONDITION", 404: "NOT_FOUND", 502: "UNAVAILABLE", 503: "UNAVAILABLE"}
+_GEMINI = {401: "UNAUTHENTICATED", 402: "FAILED_PRECONDITION", 403: "PERMISSION_DENIED", 404: "NOT_FOUND"}
 
 _TEMPORARY: frozenset[Reason] = frozenset({"upstream_unreachable"})
 """A single lost connection must not end a trial; after more, the circuit opens."""
@@ -99,7 +102,8 @@ def _error(wire: WireName | None, status: int, reason: Reason, message: str) -> 
             kind = "server_error" if status >= 500 else known or "invalid_request_error"
             return {"error": {"message": text, "type": kind, "param": None, "code": known or reason}}
         case "gemini":
-            return {"error": {"code": status, "message": text, "status": _GEMINI.get(status, "INVALID_ARGUMENT")}}
+            word = "UNAVAILABLE" if status >= 500 else _GEMINI.get(status, "INVALID_ARGUMENT")
+            return {"error": {"code": status, "message": text, "status": word}}
         case _:
             kind = _ANTHROPIC.get(status, "invalid_request_error")
             return {"type": "error", "error": {"type": kind, "message": text}}

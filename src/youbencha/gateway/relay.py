@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -12,8 +12,10 @@ from multidict import CIMultiDict
 
 from youbencha.gateway.api import WireName
 from youbencha.gateway.call import PendingCall
+from youbencha.gateway.encoding import Decoder, encoding_of
 from youbencha.gateway.http import abort
-from youbencha.gateway.metering import Meter, meter_for
+from youbencha.gateway.mask import KeyMask
+from youbencha.gateway.metering import meter_for
 from youbencha.gateway.request import Headers, returned_headers
 from youbencha.gateway.usage_chunk import UsageChunkFilter
 
@@ -34,6 +36,7 @@ async def relay(
     wire: WireName,
     answer: aiohttp.ClientResponse,
     headers: Headers,
+    mask: KeyMask,
     chunks: Chunks | None,
     *,
     hide_usage: bool,
@@ -44,19 +47,23 @@ async def relay(
     request.
     """
     call.status = answer.status
-    call.meter = meter = _meter(wire, answer.headers)
+    call.meter = meter = meter_for(wire, answer.headers.get("Content-Type", ""))
     usage_filter = _filter(hide_usage, answer.headers)
     call.headers = passed = CIMultiDict(returned_headers(headers))
+    encoding = encoding_of(passed.get("Content-Encoding", ""))
+    decoder = None if encoding is None or encoding == "identity" else Decoder(encoding)
+    if decoder is not None:
+        del passed["Content-Encoding"]
     if answer.status == 401:  # CLIs would retry a rejected key for minutes
         passed["x-should-retry"] = "false"
     response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=passed)
-    if usage_filter is None and answer.content_length is not None:
+    if usage_filter is None and decoder is None and answer.content_length is not None:
         response.content_length = answer.content_length
     gone: str | None = None
     received = 0
     try:
         await _begin(response, request)
-        async for chunk in answer.content.iter_any():
+        async for chunk in _masked(answer, decoder, mask):
             if call.first_byte_ms is None:
                 call.first_byte_ms = call.elapsed_ms()
             meter.feed(chunk)
@@ -80,6 +87,14 @@ async def relay(
     return response
 
 
+async def _masked(answer: aiohttp.ClientResponse, decoder: Decoder | None, mask: KeyMask) -> AsyncIterator[bytes]:
+    """Yield the answer without keys. `decoder` is for a server that compresses without having been asked to."""
+    async for chunk in answer.content.iter_any():
+        for piece in (chunk,) if decoder is None else decoder.feed(chunk):
+            yield mask.feed(piece)
+    yield mask.feed(b"")
+
+
 async def replay(
     request: web.Request, call: PendingCall, wire: WireName, answer: ReplayedAnswer, *, hide_usage: bool
 ) -> web.StreamResponse:
@@ -89,7 +104,7 @@ async def replay(
     call.error = answer.failed or ("provider_refused" if answer.status >= 400 else None)
     call.upstream_status = answer.status if answer.failed else None
     response = web.StreamResponse(status=answer.status, headers=answer.headers)
-    call.meter = _meter(wire, response.headers)
+    call.meter = meter_for(wire, response.headers.get("Content-Type", ""))
     usage_filter = _filter(hide_usage, response.headers)
     try:
         await _begin(response, request)
@@ -109,17 +124,10 @@ async def replay(
     return response
 
 
-def _meter(wire: WireName, headers: Mapping[str, str]) -> Meter:
-    """Return the meter for these headers, whose names may have any case."""
-    encoding = headers.get("Content-Encoding", "")
-    return meter_for(wire, content_type=headers.get("Content-Type", ""), content_encoding=encoding)
-
-
 def _filter(hide_usage: bool, headers: Mapping[str, str]) -> UsageChunkFilter | None:
-    """Return a filter if one is needed and possible: errors are not streams, and some servers always compress."""
+    """Return a filter if one is needed: errors are not streams."""
     is_stream = headers.get("Content-Type", "").lower().startswith("text/event-stream")
-    is_plain = headers.get("Content-Encoding", "identity").lower() == "identity"
-    return UsageChunkFilter() if hide_usage and is_stream and is_plain else None
+    return UsageChunkFilter() if hide_usage and is_stream else None
 
 
 async def _begin(response: web.StreamResponse, request: web.Request) -> None:

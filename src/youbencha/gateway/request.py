@@ -139,8 +139,6 @@ _NOT_RETURNED = _HOP_BY_HOP | {"set-cookie", "alt-svc", "strict-transport-securi
 _LITELLM_HEADERS = "x-litellm-"
 """Instructions for LiteLLM, which may be the upstream, such as how often to retry. They would bypass metering."""
 
-_METERED_ENCODINGS = ("gzip", "deflate")
-
 
 def body_to_send(incoming: ClientRequest, call: PendingCall) -> tuple[bytes, bool]:
     """Return the body, and whether it now requests a usage that the client does not expect."""
@@ -155,14 +153,13 @@ def payload(raw: bytes) -> bytes | io.BytesIO | None:
     return io.BytesIO(raw) if len(raw) > TOO_LARGE_BYTES_BODY else raw or None
 
 
-def headers_for(incoming: ClientRequest, upstream: Upstream, *, readable: bool) -> CIMultiDict[str]:
-    """Return the headers for the provider. `readable`: the answer will be changed, so it must not be compressed."""
+def headers_for(incoming: ClientRequest, upstream: Upstream) -> CIMultiDict[str]:
+    """Return the headers for the provider. The answer must not be compressed: a key in it could not be masked."""
     sent = _headers_to_send(list(incoming.request.headers.items()))
     if upstream.is_litellm and incoming.raw:  # it also accepts a form, in which it could read another request
         sent = [(name, value) for name, value in sent if name.lower() != "content-type"]
         sent.append(("Content-Type", "application/json"))
-    accepted = "identity" if readable else accepted_encoding(incoming.headers.get("accept-encoding", ""))
-    return CIMultiDict([*sent, ("Accept-Encoding", accepted), *upstream.credentials().items()])
+    return CIMultiDict([*sent, ("Accept-Encoding", "identity"), *upstream.credentials().items()])
 
 
 def url_for(upstream: Upstream, route: Route, request: web.Request) -> URL:
@@ -186,12 +183,6 @@ def _headers_to_send(headers: Headers) -> Headers:
         for name, value in headers
         if name.lower() not in dropped and not name.lower().startswith(_LITELLM_HEADERS) and PREFIX not in value
     ]
-
-
-def accepted_encoding(accepted: str) -> str:
-    """The encodings that the client accepts and the gateway can meter; the answer's bytes are not changed."""
-    words = {part.partition(";")[0].strip().lower() for part in accepted.split(",")}
-    return ", ".join(name for name in _METERED_ENCODINGS if name in words) or "identity"
 
 
 def returned_headers(headers: Headers) -> Headers:

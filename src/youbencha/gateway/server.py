@@ -15,12 +15,13 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
 
 from youbencha import __version__
 from youbencha.gateway.api import Provider
 from youbencha.gateway.call import Call
 from youbencha.gateway.forward import Circuit, Forwarder, load_certificates, new_client
-from youbencha.gateway.keys import MAX_CONNECTIONS
+from youbencha.gateway.keys import KEY_WITHIN_S, MAX_CONNECTIONS
 from youbencha.gateway.proxy import Proxy
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class GatewayServer:
         self._metrics = Metrics() if gateway.with_metrics else None
         self._stack = AsyncExitStack()
         self._servers: dict[socket.socket, asyncio.Server] = {}
+        self._unproven: dict[RequestHandler, asyncio.TimerHandle] = {}
+        """Connections without a valid key so far, the oldest first."""
 
     async def start(self) -> None:
         gateway = self._gateway
@@ -48,6 +51,7 @@ class GatewayServer:
                 ledger=gateway.ledger,
                 prices=gateway.prices,
                 on_call=self._ended,
+                on_valid_key=lambda request: self._keep(request.protocol),
             )
             self._runner = _runner(self._handle)
             await self._runner.setup()
@@ -59,16 +63,29 @@ class GatewayServer:
         accept = self._runner.server
         assert accept is not None
         loop = asyncio.get_running_loop()
-        if sys.platform != "win32" and listener.family == socket.AF_UNIX:
-            # In a sandbox, whose processes could open any number of connections.
-            def limited() -> asyncio.BaseProtocol:
-                return accept() if len(accept.connections) < MAX_CONNECTIONS else _TooManyConnections()
+        is_unix = sys.platform != "win32" and listener.family == socket.AF_UNIX
 
-            server = await loop.create_unix_server(limited, sock=listener, start_serving=False)
-        else:
-            server = await loop.create_server(accept, sock=listener, start_serving=False)
+        def limited() -> asyncio.BaseProtocol:
+            if is_unix and len(accept.connections) >= MAX_CONNECTIONS:  # a sandbox's processes could open any number
+                return _TooManyConnections()
+            connection = accept()
+            self._unproven[connection] = loop.call_later(KEY_WITHIN_S, self._close, connection)
+            if len(self._unproven) > MAX_CONNECTIONS:
+                self._close(next(iter(self._unproven)))
+            return connection
+
+        create = loop.create_unix_server if is_unix else loop.create_server
+        server = await create(limited, sock=listener, start_serving=False)
         self._servers[listener] = server  # before the first wait, where a cancellation may come
         await server.start_serving()
+
+    def _keep(self, connection: RequestHandler) -> None:
+        if (timer := self._unproven.pop(connection, None)) is not None:
+            timer.cancel()
+
+    def _close(self, connection: RequestHandler) -> None:
+        self._keep(connection)
+        connection.force_close()
 
     def stop(self, listener: socket.socket) -> None:
         """Accept no more connections there. Does nothing if the listener is not served."""
@@ -118,6 +135,7 @@ def _runner(handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> 
         handler_cancellation=True,  # cancel a handler when its client disconnects
         shutdown_timeout=1.0,
         auto_decompress=False,  # done after the key is checked
+        lingering_time=1.0,  # for the body of a request with an invalid key, which is not read
     )
 
 

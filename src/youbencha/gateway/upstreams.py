@@ -26,6 +26,8 @@ class Upstream(NamedTuple):
     """The URL already has a version or a path (`…/v1beta/openai`): then the appended path has no `/v1`."""
     is_litellm: bool = False
     """The upstream is LiteLLM, which wraps the errors of providers."""
+    secrets: tuple[str, ...] = ()
+    """Keys of the providers behind it."""
 
     def url_of(self, path: str) -> str:
         return self.url + (path.removeprefix("/v1") if self.versioned else path)
@@ -92,11 +94,13 @@ def _upstream(provider: Provider, spec: UpstreamSpec, env: Mapping[str, str]) ->
     return Upstream(provider, bare, *given, versioned=provider == "openai" and _has_own_path(url, bare))
 
 
-def same_for_all(url: str, key: str, *, is_litellm: bool = False) -> dict[Provider, Upstream]:
+def same_for_all(
+    url: str, key: str, *, is_litellm: bool = False, secrets: tuple[str, ...] = ()
+) -> dict[Provider, Upstream]:
     """Return the same upstream for every API, such as LiteLLM, with each API's own header."""
     bare = without_version(url)
     return {
-        provider: Upstream(provider, bare, key, defaults.keys[0][1], is_litellm=is_litellm)
+        provider: Upstream(provider, bare, key, defaults.keys[0][1], is_litellm=is_litellm, secrets=secrets)
         for provider, defaults in _DEFAULTS.items()
     }
 

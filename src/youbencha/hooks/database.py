@@ -17,7 +17,7 @@ from youbencha.files import replace_file
 from youbencha.hooks.context import HookContext, HookOutcome
 from youbencha.log.model import Usage
 from youbencha.log.results import ResultsBundle
-from youbencha.spec import DatabaseConfig
+from youbencha.spec.testcase import DatabaseConfig
 from youbencha.text import iso_time
 from youbencha.workspace.lock import try_lock
 

@@ -14,7 +14,7 @@ from typing import Any
 from youbencha.errors import YouBenchaError
 from youbencha.hooks.context import HookContext, HookFailed, HookOutcome
 from youbencha.process import Command, Limits, ProcessResult, find_executable, run
-from youbencha.spec import ScriptConfig
+from youbencha.spec.testcase import ScriptConfig
 
 _TAIL_CHARACTERS = 2000
 _NAME_CHARACTERS = 80

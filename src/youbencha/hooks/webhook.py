@@ -24,7 +24,7 @@ from youbencha.hooks.context import HookContext, HookFailed, HookOutcome
 from youbencha.hooks.database import as_json_bytes
 from youbencha.log.results import ArtifactManifest, ResultsBundle
 from youbencha.process import Redactor
-from youbencha.spec import WebhookConfig
+from youbencha.spec.testcase import WebhookConfig
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession

@@ -99,9 +99,9 @@ class BudgetReport(Record):
     """What interrupted calls may have cost beyond what was measured. Counts against the cap."""
     unsure_tokens: Count = 0
     exceeded: bool = False
-    """Whether the gateway refused a request because of this budget."""
+    """Whether more was spent than a cap allows, or the gateway refused a request because of one."""
     reason: str | None = None
-    """Which cap was exceeded, and how much was spent."""
+    """Why a request was refused: which cap is spent, and by how much. Null if none was."""
 
 
 class CassetteReport(Record):

@@ -114,6 +114,8 @@ class SessionFacts(NamedTuple):
     """The last call that failed for good, if the model did not answer after it."""
     refused: bool = False
     retries: tuple[RetriedCalls, ...] = ()
+    unanswered: RequestRetried | None = None
+    """The last call that failed and was to be retried, if the model has not answered since."""
     rate_limit: RateLimitSeen | None = None
     switches: tuple[ModelSwitched, ...] = ()
     denied_tools: Mapping[str, int] = _EMPTY
@@ -176,6 +178,7 @@ class SessionRecorder:
         self._failure: CallFailed | None = None
         self._refused = False
         self._retries: Counter[tuple[int | None, str | None]] = Counter()
+        self._unanswered: RequestRetried | None = None
         self._rate_limit: RateLimitSeen | None = None
         self._switches: dict[tuple[str | None, ...], ModelSwitched] = {}
         self._tools: dict[str, str] = {}
@@ -206,6 +209,10 @@ class SessionRecorder:
     def record(self, event: Event) -> None:
         if reader := self._readers.get(type(event)):
             reader(event)
+
+    def answered(self) -> None:
+        """Note an answer of the model that no event reports."""
+        self._unanswered = None
 
     def is_repeated(self, event: Event) -> bool:
         """Whether an event was reported before: every result of Claude Code 2.1.325 lists denied calls again."""
@@ -240,6 +247,7 @@ class SessionRecorder:
             failure=self._failure,
             refused=self._refused,
             retries=tuple(RetriedCalls(*cause, times) for cause, times in self._retries.items()),
+            unanswered=self._unanswered,
             rate_limit=self._rate_limit,
             switches=tuple(self._switches.values()),
             denied_tools=dict(self._denied),
@@ -255,9 +263,10 @@ class SessionRecorder:
         self._key_source = event.key_source or self._key_source
 
     def _on_text(self, event: AssistantText) -> None:
-        self._failure = None  # the model answered after all
+        self._failure = self._unanswered = None  # the model answered after all
 
     def _on_call(self, event: CallMetered) -> None:
+        self._unanswered = None
         # A subagent may run on another model; the run is named after the main conversation's.
         if event.model and event.parent is None:
             self._answer_model = event.model
@@ -275,6 +284,7 @@ class SessionRecorder:
 
     def _on_retry(self, event: RequestRetried) -> None:
         self._retries[event.status, event.reason] += 1
+        self._unanswered = event
 
     def _on_rate_limit(self, event: RateLimitSeen) -> None:
         self._rate_limit = event
@@ -289,7 +299,7 @@ class SessionRecorder:
         self._failed_mcp[event.name] = None
 
     def _on_tool(self, event: ToolCalled) -> None:
-        self._failure = None
+        self._failure = self._unanswered = None
         if event.call_id is None:
             self._tools_without_id[event.name] += 1
         else:

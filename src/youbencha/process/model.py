@@ -114,6 +114,8 @@ class Exit(NamedTuple):
     """Which limit of its sandbox ended it or made it fail."""
     guard_lost: bool = False
     """The process that supervised it was killed (an agent can do that). No process of the tree is left even so."""
+    host_failure: str | None = None
+    """What failed around it and may have ended it or lost its output: a full disk, a container that was removed."""
     cpu_s: float | None = None
     peak_rss_bytes: int | None = None
     """Of the largest single process in the tree. Linux includes the time before the program was loaded, so the value is
@@ -130,6 +132,7 @@ class Exit(NamedTuple):
 class ProcessResult(NamedTuple):
     exit: Exit
     output: str
+    """To be written and shown: secrets are masked."""
     truncated: bool
     total_bytes: int
     """What the program wrote, kept or not."""
@@ -144,6 +147,8 @@ class ProcessResult(NamedTuple):
     """By the monotonic clock."""
     log_error: str | None = None
     """Why the log file is incomplete, if it is (a full disk, say)."""
+    printed: str = ""
+    """To be parsed: the output with its secrets, as `output` would be without any."""
 
 
 class Started(NamedTuple):

@@ -1,4 +1,4 @@
-"""The output of a program: merged, bounded, redacted, split into lines, and logged as it arrives."""
+"""The output of a program: split into lines as it is printed; merged, bounded, redacted and logged to be shown."""
 
 from __future__ import annotations
 
@@ -152,28 +152,28 @@ class Capture:
         self._redacted = (redactor.stream(), redactor.stream())
         self._merger = LineMerger()
         self._text = BoundedText(limit, log)
+        self._printed = BoundedText(limit, None)
+        self._printed_merger = LineMerger()
         self._lines = LineSplitter(on_line, longest_line) if on_line else None
         self.total_bytes = 0
 
     def feed(self, stream: Stream, data: bytes) -> None:
         self.total_bytes += len(data)
-        if self._text.truncated and not (self._lines and stream is Stream.OUT):
-            return  # not used
-        self._pass_on(stream, self._redacted[stream].feed(data))
+        if self._lines and stream is Stream.OUT:
+            self._lines.feed(data)
+        if not self._printed.truncated:
+            self._printed.feed(self._printed_merger.feed(stream, data))
+        if not self._text.truncated:
+            self._text.feed(self._merger.feed(stream, self._redacted[stream].feed(data)))
 
     def finish(self) -> None:
         for stream in Stream:
-            self._pass_on(stream, self._redacted[stream].finish())
-        self._text.feed(self._merger.finish())
-        self._text.finish()
+            self._text.feed(self._merger.feed(stream, self._redacted[stream].finish()))
+        for text, merger in ((self._text, self._merger), (self._printed, self._printed_merger)):
+            text.feed(merger.finish())
+            text.finish()
         if self._lines:
             self._lines.finish()
-
-    def _pass_on(self, stream: Stream, data: bytes) -> None:
-        if stream is Stream.OUT and self._lines:
-            self._lines.feed(data)
-        if not self._text.truncated:
-            self._text.feed(self._merger.feed(stream, data))
 
     @property
     def truncated(self) -> bool:
@@ -185,3 +185,6 @@ class Capture:
 
     def text(self) -> str:
         return self._text.text()
+
+    def printed(self) -> str:
+        return self._printed.text()

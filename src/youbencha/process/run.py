@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
@@ -12,12 +13,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 from youbencha.errors import YouBenchaError
+from youbencha.process.disks import full_disk
 from youbencha.process.model import Command, Exit, Input, Limits, OutputSource, ProcessResult, Running, Started, System
 from youbencha.process.output import Capture, LineSink
 from youbencha.process.redact import Redactor
 
 _POLL_S = (0.002, 0.025)
 """How long to wait for more output: right after some came, and at most while none comes."""
+_DISK_EVERY_S = 0.1
 _KILL_MARGINS_S = (0.25, 0.15)
 """How long to wait beyond the grace time for the system to end the tree, and then for the last resort."""
 
@@ -38,13 +41,17 @@ async def run(
     stop: asyncio.Event | None = None,
     also: Sequence[OutputSource] = (),
     system: System | None = None,
+    writes_to: Sequence[Path] | None = None,
 ) -> ProcessResult:
     """Run a program; return when it and all its descendants are gone.
 
-    `on_line` gets each line of standard output as it arrives, secrets masked; `stop` ends the program early. `also` is
-    read as if the program had written it. If this call is cancelled, the program is ended first.
+    `on_line` gets each line of standard output as it arrives, to be parsed: its secrets are not masked. `stop` ends the
+    program early. `also` is read as if the program had written it. If this call is cancelled, the program is ended
+    first. `writes_to`: by default, the program's directory, home and temporary directory.
     """
     limits = limits or Limits()
+    if writes_to is None:
+        writes_to = [command.cwd, *(Path(command.env[name]) for name in ("HOME", "TMPDIR") if command.env.get(name))]
     with _open_log(log_file) as log:
         capture = Capture(
             redactor=redactor or Redactor(),
@@ -60,7 +67,7 @@ async def run(
             with contextlib.closing(running):
                 if on_start and running.pid is not None:
                     on_start(Started(running.pid, command.argv[0]))
-                ending = await _Supervision(running, capture, limits, stop, also).finish()
+                ending = await _Supervision(running, capture, limits, stop, also, writes_to).finish()
                 skipped = sum(source.skipped_bytes for source in running.sources)
         took_s = time.monotonic() - started
         if ending.exit.by_itself:  # without the time spent waiting for processes that it left running
@@ -68,6 +75,7 @@ async def run(
         return ProcessResult(
             exit=ending.exit,
             output=capture.text(),
+            printed=capture.printed(),
             truncated=capture.truncated,
             total_bytes=capture.total_bytes + skipped,
             skipped_bytes=skipped,
@@ -130,26 +138,33 @@ class _Supervision:
         limits: Limits,
         stop: asyncio.Event | None,
         also: Sequence[OutputSource],
+        writes_to: Sequence[Path],
     ) -> None:
         self._running = running
         self._sources = (*running.sources, *also)
         self._capture = capture
         self._limits = limits
         self._stop = stop
+        self._disks = (Path(tempfile.gettempdir()), *writes_to)
         self._started = time.monotonic()
         self.timed_out = False
         self.stopped = False
+        self._full_disk: Path | None = None
         self.exit = Exit(code=None, signal=None, lifetime_s=0.0)
 
     async def finish(self) -> _Supervision:
         reading = asyncio.create_task(self._read_until_cancelled())
+        watching = asyncio.create_task(self._watch_disks())
         try:
             self.exit = await self._await_exit(reading)
         finally:
+            watching.cancel()
             reading.cancel()
             await asyncio.wait({reading})
             if reading.cancelled():
                 self._read_rest()
+        if (full := self._full_disk or full_disk(self._disks)) and not self.exit.breach:
+            self.exit = self.exit._replace(host_failure=f"the disk with {full} was full")
         return self
 
     async def _await_exit(self, reading: asyncio.Task[None]) -> Exit:
@@ -197,6 +212,11 @@ class _Supervision:
             else:
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, _POLL_S[1])
+
+    async def _watch_disks(self) -> None:
+        while self._full_disk is None:
+            self._full_disk = full_disk(self._disks)
+            await asyncio.sleep(_DISK_EVERY_S)
 
     def _read_once(self) -> bool:
         got_something = False

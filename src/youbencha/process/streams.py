@@ -21,6 +21,7 @@ from youbencha.process.model import Input, Limits
 from youbencha.process.output import Stream
 
 FreeRange = Callable[[int, int, int], bool]
+_BLOCK = 512
 _READ_BYTES = 1024 * 1024
 _KEEP_AT_END = 8 * 1024 * 1024
 _FREE_EVERY = 4 * 1024 * 1024
@@ -87,6 +88,15 @@ class Spool:
         self._freed = 0
         self._delivered = 0
         self.skipped_bytes = 0
+
+    def fileno(self) -> int:
+        return self._reader
+
+    @property
+    def excess_bytes(self) -> int:
+        """Disk space that the program reserved in the file without writing; a file system may reserve some, too."""
+        about = os.fstat(self._reader)
+        return max(0, about.st_blocks * _BLOCK - max(0, about.st_size - self._freed) - self._ceiling)
 
     def close_writer(self) -> None:
         if self.writer >= 0:

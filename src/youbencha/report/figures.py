@@ -149,7 +149,12 @@ def _sandbox(sandbox: SandboxReport) -> str | None:
 def gateway_figures(gateway: GatewayReport) -> list[Figure]:
     """The gateway's figures, without zeros."""
     counts = [plural(gateway.requests, "request")]
-    counts += [f"{count(number)} {name}" for name, number in _gateway_counts(gateway).items() if number]
+    numbers = {
+        "failed": gateway.failed - gateway.refused,
+        "rate-limited": gateway.rate_limited,
+        "refused": gateway.refused,
+    }
+    counts += [f"{count(number)} {name}" for name, number in numbers.items() if number]
     return _known(
         ("Gateway", f"{gateway.type}: {', '.join(counts)}"),
         ("Provider wait", duration(gateway.provider_wait_ms) if gateway.provider_wait_ms else None),
@@ -164,14 +169,6 @@ def _paid(gateway: GatewayReport) -> str:
     return UNKNOWN if gateway.paid_usd is None else f"{usd(gateway.paid_usd)}: replayed answers are free"
 
 
-def _gateway_counts(gateway: GatewayReport) -> dict[str, int]:
-    return {
-        "failed": gateway.failed - gateway.refused,
-        "rate-limited": gateway.rate_limited,
-        "refused": gateway.refused,
-    }
-
-
 def _budget(budget: BudgetReport) -> str:
     caps = [usd(budget.cap_usd)] if budget.cap_usd is not None else []
     caps += [f"{count(budget.cap_tokens)} tokens"] if budget.cap_tokens is not None else []
@@ -180,12 +177,10 @@ def _budget(budget: BudgetReport) -> str:
 
 
 def _budget_state(budget: BudgetReport) -> str:
-    if budget.exceeded:
-        return "EXCEEDED"
-    over_usd = budget.cap_usd is not None and budget.spent_usd > budget.cap_usd
-    over_tokens = budget.cap_tokens is not None and budget.spent_tokens > budget.cap_tokens
+    if not budget.exceeded:
+        return "kept"
     # A call may be sent while anything is left, so the last one can cost more than that without being refused.
-    return "overrun by the last call" if over_usd or over_tokens else "kept"
+    return "EXCEEDED" if budget.reason else "overrun by the last call"
 
 
 def _difference(gateway: GatewayReport) -> str | None:

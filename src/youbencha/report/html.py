@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar
@@ -41,6 +41,7 @@ LONGEST_TEXT = 6000
 _FOLDED_FROM = 1200
 _FOLDED_LINES = 16
 Entry = TypeVar("Entry")
+Logged = TypeVar("Logged")
 _LARGEST_DIFF = 4 * 1024 * 1024
 _LARGEST_LOG = 64 * 1024 * 1024
 
@@ -204,6 +205,7 @@ def _opened(files: Sequence[FilePatch]) -> frozenset[int]:
 class Portion(Generic[Entry]):
     """The beginning and the end of a list that is too long."""
 
+    total: int
     first: tuple[Entry, ...]
     left_out: int
     last: tuple[Entry, ...]
@@ -231,31 +233,19 @@ class ToolEntry:
 
 @dataclass(frozen=True)
 class Timeline:
-    message_entries: Portion[MessageEntry]
-    call_entries: Portion[ToolEntry]
-    messages: int
-    calls: int
+    messages: Portion[MessageEntry]
+    calls: Portion[ToolEntry]
 
 
 def timeline(log: YouBenchaLog) -> Timeline:
-    return Timeline(
-        message_entries=_portion([*map(_message_entry, _edges(log.messages))], len(log.messages)),
-        call_entries=_portion([*map(_tool_entry, _edges(log.tool_calls))], len(log.tool_calls)),
-        messages=len(log.messages),
-        calls=len(log.tool_calls),
-    )
+    return Timeline(_portion(log.messages, _message_entry), _portion(log.tool_calls, _tool_entry))
 
 
-def _edges(entries: Sequence[Entry]) -> Sequence[Entry]:
-    half = MOST_ENTRIES // 2
-    return entries if len(entries) <= MOST_ENTRIES else (*entries[:half], *entries[-half:])
-
-
-def _portion(shown: list[Entry], total: int) -> Portion[Entry]:
-    if len(shown) == total:
-        return Portion(tuple(shown), 0, ())
-    half = len(shown) // 2
-    return Portion(tuple(shown[:half]), total - len(shown), tuple(shown[half:]))
+def _portion(records: Sequence[Logged], entry: Callable[[Logged], Entry]) -> Portion[Entry]:
+    total, half = len(records), MOST_ENTRIES // 2
+    if total <= MOST_ENTRIES:
+        return Portion(total, tuple(map(entry, records)), 0, ())
+    return Portion(total, tuple(map(entry, records[:half])), total - 2 * half, tuple(map(entry, records[-half:])))
 
 
 def _message_entry(message: Message) -> MessageEntry:

@@ -109,12 +109,7 @@ def _properties(bundle: ResultsBundle) -> dict[str, str]:
         "model": agent.model if agent else None,
         "turns": agent.turns if agent else None,
         "tool_calls": agent.tool_calls if agent else None,
-        "input_tokens": usage.input_tokens if usage else None,
-        "output_tokens": usage.output_tokens if usage else None,
-        "cache_read_tokens": usage.cache_read_tokens if usage else None,
-        "cache_creation_tokens": usage.cache_creation_tokens if usage else None,
-        "cost_usd": usage.cost_usd if usage else None,
-        "cost_source": usage.cost_source if usage else None,
+        **(usage.model_dump(exclude={"total_tokens", "partial"}) if usage else {}),
     }
     return {name: str(value) for name, value in values.items() if value is not None}
 

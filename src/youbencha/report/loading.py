@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import RESULTS_FILE, read_regular
+from youbencha.files import RESULTS_FILE, read_regular, read_untrusted
+from youbencha.json_lines import amount, count, loads_lossy, mapping
 from youbencha.text import UNKNOWN
 from youbencha.workspace.run_dir import ARTIFACTS, run_started_at
 
@@ -30,6 +31,8 @@ _HALF_A_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 _EPOCH = "1970-01-01T00:00:00.000Z"
 _STATUSES = ("success", "failed", "timeout")
 _ROLES = ("user", "assistant", "system")
+_TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens")
+_MOST_TOKENS = 10**12
 
 
 def find_results(path: Path) -> Path:
@@ -60,7 +63,30 @@ def load_results(path: Path) -> ResultsBundle:
     document = _document(file)
     if "identity" not in document:
         document = upgrade_results(document, run_id=_run_name(file))
-    return _bundle(document, file)
+    bundle = _bundle(document, file)
+    return bundle if bundle.execution.complete else _with_ledger(bundle, file.parent)
+
+
+def _with_ledger(bundle: ResultsBundle, artifacts: Path) -> ResultsBundle:
+    """Add what the ledger knows to the results of a run that is not finished, such as one that was killed."""
+    from youbencha.gateway.ledger import LEDGER_FILE
+    from youbencha.log.model import usage_of
+    from youbencha.usage import Tokens, add_all
+
+    agent = bundle.agent
+    try:
+        lines = read_untrusted(artifacts, LEDGER_FILE, LARGEST_RESULTS).splitlines()
+    except OSError:
+        return bundle
+    if agent is None or agent.usage is not None:
+        return bundle
+    calls = [call for line in lines if (call := mapping(loads_lossy(line))).get("key") == agent.type]
+    tokens = [Tokens(*(count(call.get(name), _MOST_TOKENS) for name in _TOKENS)) for call in calls]
+    costs = [amount(call.get("cost_usd")) for call, used in zip(calls, tokens, strict=True) if used != Tokens()]
+    known = [cost for cost in costs if cost is not None]
+    spent = sum(known) if len(known) == len(costs) else None
+    usage = usage_of(add_all(tokens), spent, partial=True, cost_source="gateway")
+    return bundle.model_copy(update={"agent": agent.model_copy(update={"usage": usage})}) if costs else bundle
 
 
 class RunLocation(NamedTuple):
@@ -144,25 +170,9 @@ def _bundle(document: dict[str, Any], file: Path) -> ResultsBundle:
     from youbencha.log.results import ResultsBundle
 
     try:
-        return ResultsBundle.model_validate(document)
-    except ValidationError as error:
-        problems = error
-    # Ignore keys of a newer version, which could not be shown.
-    for problem in problems.errors(include_url=False):
-        if problem["type"] == "extra_forbidden":
-            _remove(document, problem["loc"])
-    try:
-        return ResultsBundle.model_validate(document)
+        return ResultsBundle.model_validate(document, extra="ignore")  # keys of a newer version could not be shown
     except ValidationError as error:
         raise _invalid(file, _described(error)) from error
-
-
-def _remove(document: Any, location: tuple[int | str, ...]) -> None:
-    for step in location[:-1]:
-        is_named = isinstance(document, dict) and isinstance(step, int)  # assertions, which are validated as a list
-        document = [*document.values()][int(step)] if is_named else document[step]
-    if isinstance(document, dict):
-        document.pop(location[-1], None)
 
 
 def _described(error: ValidationError) -> str:

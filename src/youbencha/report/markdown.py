@@ -224,8 +224,7 @@ def _error(error: EvaluationError) -> Iterator[str]:
     if error.hint:
         yield paragraph(error.hint)
     if error.stack_trace:
-        trace = block(error.stack_trace)
-        yield f"<details>\n<summary>Stack trace</summary>\n\n{trace}\n\n</details>"
+        yield _folded("Stack trace", block(error.stack_trace))
 
 
 def escaped(text: str, limit: int = 300) -> str:

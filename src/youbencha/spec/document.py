@@ -82,10 +82,6 @@ class Document(NamedTuple):
         ordered = sorted(problems, key=lambda p: (str(p.file or ""), p.line or far, p.column or far))
         return ConfigError(self.code, self.what, ordered)
 
-    def with_data(self, data: Any) -> Document:
-        """The same positions with other data: variables substituted, for example."""
-        return self._replace(data=data)
-
     def validate(self, model: type[Model], *, context: Mapping[str, Any] | None = None) -> Model | list[Problem]:
         """The model, or all problems."""
         if self.data is None:

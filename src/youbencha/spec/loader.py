@@ -141,7 +141,7 @@ def _load(
 ) -> Loaded[Case]:
     document, problems, literal = _substituted(document, variables)
     if agent is not None:
-        document = document.with_data(agent.merged_over(document.data))
+        document = document._replace(data=agent.merged_over(document.data))
     case = document.validate(model)
     loaded = _checked(case, document, Path(path).absolute().parent, variables, check, problems)
     return loaded._replace(unknown_variables=tuple(literal))
@@ -189,7 +189,7 @@ def _substituted(document: Document, variables: Mapping[str, Any]) -> tuple[Docu
         problem = document.problem(path, message, did_you_mean(name, variables) or hint)
         (literal if in_free_text else undefined).append(problem)
 
-    return document.with_data(substitute_tree(document.data, variables, on_undefined)), undefined, literal
+    return document._replace(data=substitute_tree(document.data, variables, on_undefined)), undefined, literal
 
 
 def _unchecked_parts(
@@ -202,11 +202,12 @@ def _unchecked_parts(
         path: tuple[Step, ...] = ("evaluators", index)
         name, config, file = _name_config_file(entry)
         if isinstance(file, str) and name is None:
+            target = directory / Path(file.strip()).expanduser()
             try:
-                evaluators.append(_read_evaluator(directory / Path(file.strip()).expanduser(), variables))
-            except _EvaluatorFileError as error:
+                evaluators.append(_read_evaluator(target, variables))
+            except ConfigError as error:
                 missing = document.problem((*path, "file"), f"{file}: {error.problems[0].message}")
-                problems += [missing] if error.missing else error.problems
+                problems += error.problems if target.is_file() else [missing]
         elif isinstance(name, str) and isinstance(config, Mapping):
             evaluators.append(LocatedEvaluator(name.strip(), config, directory, document, path))
     return UncheckedParts(document, directory, agent if isinstance(agent, Mapping) else None, tuple(evaluators))
@@ -219,22 +220,12 @@ def _name_config_file(entry: Any) -> tuple[Any, Any, Any]:
     return entry, {}, None
 
 
-class _EvaluatorFileError(Exception):
-    def __init__(self, problems: Sequence[Problem], *, missing: bool = False) -> None:
-        super().__init__(problems)
-        self.problems = problems
-        self.missing = missing
-
-
 def _read_evaluator(file: Path, variables: Mapping[str, Any]) -> LocatedEvaluator:
-    try:
-        read = read_document(file, code="EVALUATOR_INVALID", what="The evaluator file")
-    except ConfigError as error:
-        raise _EvaluatorFileError(error.problems, missing=not file.is_file()) from None
+    read = read_document(file, code="EVALUATOR_INVALID", what="The evaluator file")
     document, undefined, _ = _substituted(read, variables)
     model = document.validate(EvaluatorFile)
     if isinstance(model, list) or undefined:
-        raise _EvaluatorFileError([*undefined, *(model if isinstance(model, list) else [])])
+        raise ConfigError(document.code, document.what, [*undefined, *(model if isinstance(model, list) else [])])
     return LocatedEvaluator(model.name, model.config, file.parent, document, ())
 
 

@@ -249,47 +249,24 @@ def _keys_of(name: str, info: FieldInfo) -> list[str]:
     return [alias] if isinstance(alias, str) else [name]
 
 
-_EXPECTED_KINDS: Mapping[str, str] = {
-    "string_type": "text",
-    "string_sub_type": "text",
-    "bytes_type": "text",
-    "int_type": "a whole number",
-    "int_parsing": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "float_parsing": "a number",
-    "decimal_type": "a number",
-    "decimal_parsing": "a number",
-    "finite_number": "a finite number",
-    "bool_type": "true or false",
-    "bool_parsing": "true or false",
-    "list_type": "a list",
-    "tuple_type": "a list",
-    "set_type": "a list",
-    "frozen_set_type": "a list",
-    "iterable_type": "a list",
-    "dict_type": "a mapping",
-    "mapping_type": "a mapping",
-    "model_type": "a mapping",
-    "model_attributes_type": "a mapping",
-    "dataclass_type": "a mapping",
-    "none_required": "empty",
-    "path_type": "a path",
-    "url_type": "a URL",
-    "url_parsing": "a URL",
-    "url_scheme": "a URL of another kind",
-    "date_type": "a date",
-    "date_parsing": "a date",
-    "date_from_datetime_parsing": "a date",
-    "datetime_type": "a date and time",
-    "datetime_parsing": "a date and time",
-    "datetime_from_date_parsing": "a date and time",
-    "time_delta_type": "a duration",
-    "time_delta_parsing": "a duration",
-    "literal_error": "{expected}",
-    "enum": "{expected}",
+_EXPECTED_KINDS: Mapping[str, tuple[str, ...]] = {
+    "text": ("string_type", "string_sub_type", "bytes_type"),
+    "a whole number": ("int_type", "int_parsing", "int_from_float"),
+    "a number": ("float_type", "float_parsing", "decimal_type", "decimal_parsing"),
+    "a finite number": ("finite_number",),
+    "true or false": ("bool_type", "bool_parsing"),
+    "a list": ("list_type", "tuple_type", "set_type", "frozen_set_type", "iterable_type"),
+    "a mapping": ("dict_type", "mapping_type", "model_type", "model_attributes_type", "dataclass_type"),
+    "empty": ("none_required",),
+    "a path": ("path_type",),
+    "a URL": ("url_type", "url_parsing"),
+    "a URL of another kind": ("url_scheme",),
+    "a date": ("date_type", "date_parsing", "date_from_datetime_parsing"),
+    "a date and time": ("datetime_type", "datetime_parsing", "datetime_from_date_parsing"),
+    "a duration": ("time_delta_type", "time_delta_parsing"),
+    "{expected}": ("literal_error", "enum"),
 }
-"""What a value must be."""
+"""What a value must be, and pydantic's errors if it is not."""
 
 _SENTENCES: Mapping[str, str] = {
     "missing": "is required",
@@ -338,7 +315,7 @@ _MANY_KEYS = 10
 
 def _expected_kind(error: Mapping[str, Any]) -> str | None:
     """What the value must be, if it is of the wrong kind."""
-    wanted = _EXPECTED_KINDS.get(error["type"])
+    wanted = next((kind for kind, errors in _EXPECTED_KINDS.items() if error["type"] in errors), None)
     return wanted.format_map(_context_of(error)) if wanted else None
 
 

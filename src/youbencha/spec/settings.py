@@ -20,6 +20,7 @@ from youbencha.spec.base import Line, Milliseconds, StrictModel, VariableName
 from youbencha.spec.document import read_document
 from youbencha.spec.gateway import Gateway, GatewaySpec
 from youbencha.spec.sandbox import Sandbox, SandboxSpec
+from youbencha.user_dirs import project_directories
 
 NAMES = (
     ".youbencharc",
@@ -132,7 +133,7 @@ def load_settings(cwd: Path | str, home: Path | str) -> LoadedSettings:
     origin: dict[str, Path] = {}
     for file, values in written.items():
         merged = _merged(merged, values)
-        origin |= dict.fromkeys(flat(values), file)
+        origin |= {key: file for key, _ in leaves(values)}
     return LoadedSettings(Settings.model_validate(merged), cwd, home, found.files, origin, found.warnings)
 
 
@@ -154,25 +155,19 @@ def settings_file_in(directory: Path, warnings: list[str] | None = None) -> Path
     return directory / present[0] if present else None
 
 
-def flat(values: Mapping[str, Any], before: str = "") -> Iterator[str]:
-    """The dotted keys of all values that are not mappings."""
+def leaves(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """The values that are not mappings, with their dotted keys."""
     for key, value in values.items():
         if isinstance(value, Mapping):
-            yield from flat(value, f"{before}{key}.")
+            yield from leaves(value, f"{before}{key}.")
         else:
-            yield f"{before}{key}"
+            yield f"{before}{key}", value
 
 
 def _project_directories(cwd: Path, home: Path) -> list[Path]:
-    """The current directory and those above it, up to the repository's root or below the home directory."""
-    above: list[Path] = []
-    for directory in (cwd, *cwd.parents):
-        if directory == home:
-            break
-        above.append(directory)
-        if (directory / ".git").exists():
-            return above
-    return above[:1]
+    """The current directory and those above it in its repository, none of which is the home directory or above it."""
+    found = project_directories(cwd)
+    return [each for each in found[:1] if each != home] if home in found else found
 
 
 def _is_trusted(file: Path, cwd: Path, warnings: list[str]) -> bool:
@@ -228,23 +223,15 @@ def write_settings(file: Path, text: str) -> None:
         raise YouBenchaError("SETTINGS_NOT_WRITABLE", error.message, hint=hint) from error
 
 
-def template() -> str:
-    """The settings file that `yb config init` writes: every setting with its default, commented out.
-
-    A value set in a project's file would hide the one in the user's.
-    """
-    return _TEMPLATE
-
-
 def json_template() -> str:
-    """The same in JSON, which has no comments: the defaults are set."""
+    """`TEMPLATE` in JSON, which has no comments: the defaults are set."""
     defaults = Settings()
     shown = defaults.model_dump(exclude_none=True, exclude={"gateway", "sandbox"})
     kinds = {"gateway": {"type": defaults.gateway.type}, "sandbox": {"type": defaults.sandbox.type}}
     return json.dumps({**shown, **kinds}, indent=2) + "\n"
 
 
-_TEMPLATE = """\
+TEMPLATE = """\
 # Settings of youBencha. Remove the `# ` before a key to set it, or use `yb config set KEY VALUE`.
 # A project's settings override those in your home directory; a test case's own override both.
 # Relative paths start at this file.
@@ -288,4 +275,8 @@ _TEMPLATE = """\
 # Where agents run: local or docker. Which image, with how much memory and more: docs/sandboxes.md.
 # sandbox:
 #   type: local
+"""
+"""The settings file that `yb config init` writes: every setting with its default, commented out.
+
+A value set in a project's file would hide the one in the user's.
 """

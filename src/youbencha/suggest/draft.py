@@ -13,6 +13,7 @@ from typing import Any
 
 from youbencha.spec.variables import REFERENCE
 from youbencha.suggest.facts import Facts
+from youbencha.text import first_line, shortened
 
 DEFAULT_AGENT = "claude-code"
 
@@ -43,7 +44,7 @@ def draft(facts: Facts, wanted: UserAnswers) -> dict[str, Any]:
     """Return a complete test case: limits around what was measured, the project's tests, a judge."""
     return {
         "name": _name(facts.directory),
-        "description": _description(wanted.prompt),
+        "description": shortened(first_line(wanted.prompt), 120),
         **_fixed(facts, wanted),
         "evaluators": [*_limits(facts), *_expected(facts), *_tests(facts), _judge(wanted)],
     }
@@ -123,11 +124,6 @@ def _judge(wanted: UserAnswers) -> dict[str, Any]:
 def _name(directory: Path) -> str:
     slug = re.sub(r"[^a-z0-9]+", "-", directory.resolve().name.lower()).strip("-")
     return slug or "suggested"
-
-
-def _description(prompt: str) -> str:
-    first = next((line.strip() for line in prompt.splitlines() if line.strip()), "")
-    return first if len(first) <= 120 else first[:119] + "…"
 
 
 def as_yaml(case: Mapping[str, Any], file: str) -> str:

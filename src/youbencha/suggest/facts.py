@@ -17,7 +17,6 @@ from youbencha.workspace.source import public_url
 
 _MAIN_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 _PATCH_BYTES = 20_000
-_LARGEST_COUNTED = 1_000_000
 _HOW = ("--no-ext-diff", "--no-textconv", "--no-renames", "-z")
 _ADDRESS = re.compile(r"[\w.+@-]{2,}:")  # https://…, git@host:…, but no C:\\…
 _KINDS: Mapping[str, ChangeKind] = {"A": "added", "D": "deleted", "T": "type_changed"}
@@ -43,16 +42,16 @@ class RepositoryInfo:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     directory: Path
-    home: RepositoryInfo | None
-    baseline: str | None
-    """The commit that the agent started from."""
-    baseline_is_published: bool
-    """Whether a branch of the remote contains it."""
-    changes: tuple[FileChange, ...]
-    patch: str
-    """Truncated."""
     tests: str | None
     """The command that runs the project's own tests."""
+    home: RepositoryInfo | None = None
+    baseline: str | None = None
+    """The commit that the agent started from."""
+    baseline_is_published: bool = False
+    """Whether a branch of the remote contains it."""
+    changes: tuple[FileChange, ...] = ()
+    patch: str = ""
+    """Truncated."""
 
     @property
     def top(self) -> Path:
@@ -91,15 +90,7 @@ async def _likely_baseline(git: ReadOnlyGit, head: str, branch: str | None) -> s
 async def collect_facts(directory: Path, home: RepositoryInfo | None, baseline: str | None) -> Facts:
     """Collect all facts. `baseline` is the branch, tag or commit that the agent started from."""
     if home is None or baseline is None:
-        return Facts(
-            directory=directory,
-            home=None,
-            baseline=None,
-            baseline_is_published=False,
-            changes=(),
-            patch="",
-            tests=find_tests(directory),
-        )
+        return Facts(directory=directory, tests=find_tests(directory))
     git = await ReadOnlyGit.open(home.top)
     arguments = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{baseline}^{{commit}}")
     commit = (await git.ask(*arguments) or "").strip()
@@ -143,7 +134,7 @@ def _number(text: str) -> int | None:
 def _lines(top: Path, path: str) -> int | None:
     """Count the lines; None for a file that is binary, a link or too large."""
     try:
-        content = read_untrusted(top, path, _LARGEST_COUNTED)
+        content = read_untrusted(top, path, _LARGEST)
     except OSError:
         return None
     return None if b"\0" in content else len(content.splitlines())

@@ -19,7 +19,8 @@ from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.evaluators import all_evaluators
 from youbencha.evaluators.judge.materials import copy_for_judge
 from youbencha.events import EventSink, ProgressNote
-from youbencha.spec import TestCase, load_test_case
+from youbencha.spec.loader import load_test_case
+from youbencha.spec.testcase import TestCase
 from youbencha.suggest.draft import UserAnswers, as_yaml, draft, merged
 from youbencha.suggest.facts import Facts
 from youbencha.trial.checks import check_parts

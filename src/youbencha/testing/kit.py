@@ -6,7 +6,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecutionResult, UsesGateway
+from youbencha.errors import YouBenchaError
 from youbencha.gateway.api import GatewayAccess
 from youbencha.testing.agent import MARKER, Agent, NotApplicable, Prepared, Situation
 
@@ -99,11 +100,13 @@ class Kit:
     async def cut_off(self) -> AgentExecutionResult:
         """Run an agent that hangs into its timeout. If it has printed nothing by then, try a longer one."""
         timeout = self.short_ms
-        result = await self.execute(Situation.HANGS, timeout=timeout)
-        while MARKER not in result.output and timeout < LONG_MS:
-            timeout = min(3 * timeout, LONG_MS)
-            result = await self.execute(Situation.HANGS, timeout=timeout)
-        return result
+        while timeout < LONG_MS:
+            with suppress(YouBenchaError):  # it has not even reported its version
+                result = await self.execute(Situation.HANGS, timeout=timeout)
+                if MARKER in result.output:
+                    return result
+            timeout *= 3
+        return await self.execute(Situation.HANGS, timeout=LONG_MS)
 
     async def _execute(
         self, situation: Situation, prompt: str, timeout: int, env: dict[str, str]

@@ -46,8 +46,8 @@ async def run_agent(context: TrialContext) -> YouBenchaLog:
         stop=context.gateway.stop if context.gateway else None,
     )
     with context.phase("agent", plan.case.agent.type):
-        directory.hand_over()
         try:
+            directory.hand_over()
             result = await context.adapter.execute(execution)
         except YouBenchaError:
             directory.remove()
@@ -63,7 +63,11 @@ async def run_agent(context: TrialContext) -> YouBenchaLog:
 
 async def end_agent(context: TrialContext) -> None:
     """Freeze the sandbox, end the agent's key, and reclaim the run directory. May be called again."""
-    await context.sandbox.freeze()
+    try:
+        await context.sandbox.freeze()
+    except YouBenchaError as error:  # no process is left in it, because its `run` has returned
+        context.record.failure = f"The sandbox could not be closed: {error.message}"
+        context.warn(error.code, context.record.failure)
     gateway = context.gateway
     if gateway is None or context.record.gateway is not None:
         reclaim(context)

@@ -10,7 +10,8 @@ from youbencha.adapters import ChecksConfig, get_adapter
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators import get_evaluator
 from youbencha.evaluators.base import ReadsEnvironment
-from youbencha.spec import EvalConfig, Loaded, LocatedEvaluator, TestCase, UncheckedParts
+from youbencha.spec.loader import Loaded, LocatedEvaluator, UncheckedParts
+from youbencha.spec.testcase import EvalConfig, TestCase
 
 _AGENT_KEYS = ("agent_name", "version")
 """Keys next to `config` that the adapter gets as part of its configuration."""

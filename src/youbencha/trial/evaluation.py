@@ -21,7 +21,8 @@ from youbencha.files import DIFF_FILE
 from youbencha.log.model import as_json
 from youbencha.log.results import EvaluationError, EvaluationResult, TestCaseInfo
 from youbencha.process import Redactor
-from youbencha.spec import EvalConfig, Loaded, NamedEvaluator, load_eval_config
+from youbencha.spec.loader import Loaded, NamedEvaluator, load_eval_config
+from youbencha.spec.testcase import EvalConfig
 from youbencha.text import iso_time
 from youbencha.trial.checks import check_parts
 from youbencha.trial.context import Host

@@ -13,8 +13,9 @@ from youbencha.evaluators import get_evaluator
 from youbencha.evaluators.base import UsesModel
 from youbencha.gateway.api import Provider
 from youbencha.gateway.upstreams import Upstream, find_upstreams, key_names, read_secrets
-from youbencha.spec import Loaded, TestCase
 from youbencha.spec.gateway import CassetteSpec, GatewaySpec, GatewayType
+from youbencha.spec.loader import Loaded
+from youbencha.spec.testcase import TestCase
 
 
 class GatewayOptions(NamedTuple):
@@ -33,6 +34,8 @@ class GatewayPlan:
     spec: GatewaySpec
     upstreams: Mapping[Provider, Upstream]
     """Empty for a replay, which sends nothing upstream. The agent's own comes first."""
+    provider: Provider | None = None
+    """Of the API that the agent uses, if it is known."""
     model: str | None = None
     """The agent's, if it is known."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -88,6 +91,7 @@ def plan_gateway(
         type="litellm" if spec.type == "litellm" and not replays else "builtin",
         spec=spec,
         upstreams=_own_first(upstreams, provider),
+        provider=provider,
         model=model,
         secrets={**secrets, **{f"{name}_KEY": upstream.key for name, upstream in upstreams.items()}},
         cassette_dir=_cassette_dir(spec, options, config_dir),

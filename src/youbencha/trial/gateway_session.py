@@ -18,8 +18,8 @@ from youbencha.gateway.call import Call, Labels
 from youbencha.gateway.cassette.cassette import Cassette
 from youbencha.gateway.cassette.placeholders import Places
 from youbencha.gateway.gateway import Gateway
-from youbencha.gateway.keys import VirtualKey
-from youbencha.gateway.ledger import Ledger
+from youbencha.gateway.keys import KeyScope, VirtualKey
+from youbencha.gateway.ledger import LEDGER_FILE, Ledger
 from youbencha.gateway.price_list import PriceList
 from youbencha.gateway.prices import Prices
 from youbencha.gateway.upstreams import Upstream, same_for_all
@@ -35,9 +35,7 @@ from youbencha.trial.gateway_report import report_of, usage_in
 from youbencha.trial.results import LITELLM_LOG
 from youbencha.workspace import RunDirectory
 
-LEDGER_FILE = "gateway-ledger.jsonl"
-
-_FINAL = frozenset({"budget_exceeded", "call_over_cap", "price_unknown", "not_recorded"})
+_FINAL = frozenset({"budget_exceeded", "call_over_cap", "price_unknown", "not_metered", "not_recorded"})
 """Refusals that a retry cannot change."""
 
 _MAX_FINAL_REFUSALS = 3
@@ -109,6 +107,17 @@ def caps_of_agent(spec: GatewaySpec) -> Caps:
     )
 
 
+def _scope_of(plan: GatewayPlan) -> KeyScope | None:
+    """What the agent's key is for: the provider of its API; through LiteLLM, that provider's models and its own."""
+    if plan.provider is None or plan.type != "litellm":
+        return KeyScope(plan.provider) if plan.provider else None
+    from youbencha.gateway.litellm.config import patterns_of
+
+    own = (plan.model or "").lower()
+    names = (name for name, _ in patterns_of(plan.provider))
+    return KeyScope(plan.provider, (*names, own, own.partition("/")[2]))
+
+
 def _places_in(directory: RunDirectory, sandbox: Sandbox, harness_env: Mapping[str, str]) -> Places:
     """Directories that a cassette replaces with placeholders, as the agent sees them."""
     env = sandbox.environment(harness_env)
@@ -140,7 +149,7 @@ async def _open_litellm(
     if spec.url is not None:
         key = plan.secrets.get(spec.key_env) or env.get(spec.key_env, "")
         await check_litellm(spec.url, key)
-        return same_for_all(spec.url, key, is_litellm=True)
+        return same_for_all(spec.url, key, is_litellm=True, secrets=tuple(plan.secrets.values()))
     on_event(ProgressNote(text="starting LiteLLM"))
     running = LiteLLM(
         _litellm_program(spec.executable, env),
@@ -152,7 +161,7 @@ async def _open_litellm(
         log_file=log_file,
     )
     await stack.enter_async_context(running)
-    return same_for_all(running.url, running.master_key, is_litellm=True)
+    return same_for_all(running.url, running.master_key, is_litellm=True, secrets=tuple(plan.secrets.values()))
 
 
 def _litellm_program(configured: str | None, env: Mapping[str, str]) -> Path:
@@ -215,6 +224,7 @@ class TrialGateway:
             places=_places_in(self._directory, sandbox, self._env),
             on_call=self._agent_called,
             peers=None if forwarded is None else frozenset({str(forwarded.socket)}),
+            scope=_scope_of(self._plan),
         )
         self.access = await self.expose_in(sandbox, issued)
 
@@ -303,6 +313,7 @@ class TrialGateway:
         caps: Caps = NO_CAPS,
         on_call: Callable[[Call], None] | None = None,
         peers: frozenset[str] | None = None,
+        scope: KeyScope | None = None,
     ) -> GatewayAccess:
         access = self._gateway.issue(
             Labels(key=name, agent=name, run=self._directory.path.name),
@@ -312,6 +323,7 @@ class TrialGateway:
             places=places,
             on_call=on_call,
             peers=peers,
+            scope=scope,
         )
         self._issued.append(access)
         return access

@@ -40,6 +40,7 @@ OUTCOMES: Mapping[FailureCause, OutcomeName] = {
     "API_ERROR": "provider_error",
     "GAVE_UP": "unsolved",
     "CLI_NOT_FOUND": "infra_error",
+    "HOST_FAILED": "infra_error",
     "CRASHED": "agent_error",
     "EXIT_CODE": "agent_error",
     "EXECUTION_ERROR": "agent_error",
@@ -98,7 +99,7 @@ def _known_by_gateway(status: Status, gateway: GatewayReport | None) -> tuple[Ou
         return None
     if gateway.cassette is not None and gateway.cassette.unmatched:
         return "infra_error", f"the recording has no answer to {gateway.cassette.unmatched} of the agent's requests"
-    if gateway.budget is not None and gateway.budget.exceeded:
+    if gateway.budget is not None and gateway.refused:
         return "limit", gateway.budget.reason or "the budget was exceeded"
     if gateway.unpriced:  # the gateway refused a request because it could not enforce a cap
         return "infra_error", gateway.unpriced

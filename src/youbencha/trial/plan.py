@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.adapters import AgentAdapter, UsesGateway, get_adapter, needs_model
 from youbencha.errors import Problem, YouBenchaError
-from youbencha.spec import Loaded, NamedEvaluator, TestCase, check_test_case, load_test_case
+from youbencha.spec.loader import Loaded, NamedEvaluator, check_test_case, load_test_case
 from youbencha.spec.sandbox import SandboxSpec
-from youbencha.spec.testcase import AgentOverride
+from youbencha.spec.testcase import AgentOverride, TestCase
 from youbencha.spec.variables import REFERENCE
 from youbencha.text import plural
 from youbencha.trial.checks import adapter_config, check_parts

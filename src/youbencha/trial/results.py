@@ -10,13 +10,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
-
-from pydantic import BaseModel
+from typing import NamedTuple
 
 from youbencha import __version__
 from youbencha.events import EventSink, PhaseStarted, ProgressNote
 from youbencha.files import DIFF_FILE, LOG_FILE, REPORT_FILE, RESULTS_FILE, write_atomically
+from youbencha.log.masking import without_secrets
 from youbencha.log.model import ErrorRecord, Usage, YouBenchaLog, as_json
 from youbencha.log.results import (
     AgentRun,
@@ -33,7 +32,7 @@ from youbencha.log.results import (
     TestCaseInfo,
 )
 from youbencha.process import Redactor
-from youbencha.spec import PostHook
+from youbencha.spec.testcase import PostHook
 from youbencha.text import iso_time
 from youbencha.trial.outcome import outcome_of, summary_of
 from youbencha.usage import SIDECAR
@@ -41,16 +40,8 @@ from youbencha.workspace import RunDirectory
 
 LITELLM_LOG = "litellm.log"
 
-_STRUCTURAL_KEYS = frozenset({
-    "version", "type", "status", "overall_status", "role", "kind", "code", "cost_source", "timestamp", "started_at",
-    "completed_at", "config_hash", "commit", "task_commit", "base_commit", "current_commit", "agent_sha256",
-    "youbencha_version", "python_version", "evaluator", "hook",
-})  # fmt: skip
-
 _DENIED = "_TOOL_DENIED"
 """The end of the code of every adapter's warning about denied tools, which has their counts by name."""
-
-Model = TypeVar("Model", bound=BaseModel)
 
 
 @dataclass(kw_only=True)
@@ -101,7 +92,7 @@ class ResultFiles:
         self._redactor = redactor
 
     def save_log(self, log: YouBenchaLog) -> None:
-        self._record.log = without_secrets(log, self._redactor)
+        self._record.log = without_secrets(log, self._redactor.text)
         self._save(LOG_FILE, as_json(self._record.log))
 
     def save_metrics(self) -> None:
@@ -110,7 +101,7 @@ class ResultFiles:
 
     def save_results(self, *, complete: bool, interrupted: bool = False) -> ResultsBundle:
         bundle = bundle_of(self._record, now=time.time(), complete=complete, interrupted=interrupted)
-        bundle = without_secrets(bundle, self._redactor)  # also for hooks and standard output
+        bundle = without_secrets(bundle, self._redactor.text)  # also for hooks and standard output
         self._save(RESULTS_FILE, as_json(bundle))
         return bundle
 
@@ -178,7 +169,9 @@ def bundle_of(record: RunRecord, *, now: float, complete: bool, interrupted: boo
             results,
             expected=record.expected_evaluators,
             agent=status,
-            complete=complete and not interrupted and (log is not None or record.agent_type is None),
+            complete=complete
+            and not (interrupted or record.failure)
+            and (log is not None or record.agent_type is None),
         ),
         outcome=outcome,
         identity=_identity(record),
@@ -199,7 +192,7 @@ def _was_denied(record: RunRecord) -> bool:
     if gateway is None:
         return False
     unmatched = gateway.cassette is not None and gateway.cassette.unmatched > 0
-    return unmatched or gateway.unpriced is not None or bool(_budget_exceeded(record))
+    return unmatched or gateway.unpriced is not None or gateway.refused > 0
 
 
 def _execution(record: RunRecord, now: float, *, complete: bool, interrupted: bool) -> RunExecution:
@@ -303,27 +296,6 @@ def _manifest(record: RunRecord, results: Sequence[EvaluationResult]) -> Artifac
 def _gateway_files(gateway: GatewayReport) -> tuple[str, ...]:
     mismatches = gateway.cassette.mismatches if gateway.cassette else ()
     return (gateway.ledger, *mismatches, *((LITELLM_LOG,) if gateway.type == "litellm" else ()))
-
-
-def without_secrets(record: Model, redactor: Redactor) -> Model:
-    """Mask every secret in the record: in names of files and models, and in messages.
-
-    Structural values stay: a password that happens to be `passed` must not make the results unreadable.
-    """
-    text = as_json(record)
-    if redactor.text(text) == text:  # nearly always
-        return record
-    return type(record).model_validate(_masked(record.model_dump(), redactor))
-
-
-def _masked(value: Any, redactor: Redactor, key: str = "") -> Any:
-    if isinstance(value, str):
-        return value if key in _STRUCTURAL_KEYS else redactor.text(value)
-    if isinstance(value, dict):
-        return {name: _masked(item, redactor, str(name)) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_masked(item, redactor, key) for item in value]
-    return value
 
 
 def sidecar_of(record: RunRecord) -> str:

@@ -283,7 +283,7 @@ async def ask_remote(
     )
     if result.exit.code != 0:
         raise _error(remote, result, timeout_s)
-    return result.output
+    return result.printed
 
 
 async def _environment(remote: RemoteUrl) -> dict[str, str]:
@@ -313,7 +313,7 @@ def _error(remote: RemoteUrl, result: ProcessResult, timeout_s: float) -> YouBen
     if _is_local_failure(output):
         return GitFailed("fetch", output)
     for failure in () if result.timed_out else FAILURES:
-        if re.search(failure.pattern, output, re.IGNORECASE):
+        if re.search(failure.pattern, result.printed, re.IGNORECASE):
             message, hint = failure.message.format(url=url), failure.hint.format(url=url)
             return YouBenchaError(failure.code, message, hint=hint, context={"reason": output})
     reason = f"no answer within {timeout_s:.0f} s" if result.timed_out else _reason_in(output)

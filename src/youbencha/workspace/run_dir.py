@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
+from shutil import disk_usage
 from types import TracebackType
 from typing import Self
 
@@ -38,6 +39,7 @@ _IGNORE_ALL = "# Created by youBencha: git ignores everything in this directory.
 _RUNS = "runs"
 _PRIVATE_NAME = re.compile(r"(.+)-[0-9a-f]{16}", re.DOTALL)
 _OWNER_ONLY = 0o700
+_RESERVED_BYTES, _RESERVED_FILES = 64 * 1024**2, 24
 State = frozenset[tuple[object, ...]]
 
 _RANDOM_BYTES = 6
@@ -60,7 +62,7 @@ class RunDirectory:
         self.private = private
         """For the harness only. It is outside `path`, and is removed when the run is closed."""
         self._scratch: list[Path] = []
-        self._held, self._watched = ExitStack(), ExitStack()
+        self._held, self._watched, self._reserved = ExitStack(), ExitStack(), ExitStack()
         self._made: dict[Path, Identity | None] = {}
         self._kept: frozenset[str] = frozenset()
         self._private_state: State | None = None
@@ -111,7 +113,9 @@ class RunDirectory:
         return made
 
     def hand_over(self) -> None:
-        """Remember the state of the run right before the agent starts, for `reclaim`."""
+        """Remember the state of the run right before the agent starts, and set aside room for its results."""
+        with writing_to(self.path):
+            self._reserved.enter_context(room_set_aside(self.path, self.private))
         self._kept = frozenset(os.listdir(self.artifacts))  # noqa: PTH208 - only the names are wanted
         self._private_state = state_of(self.private)
 
@@ -123,6 +127,7 @@ class RunDirectory:
         descriptions of what was repaired: usually nothing.
         """
         found: list[str] = []
+        self._reserved.close()
         with writing_to(self.path):
             if not self.path.parent.is_dir():
                 remove_tree(self.path.parent)
@@ -151,6 +156,7 @@ class RunDirectory:
 
     def close(self) -> None:
         """Remove the private directories and unlock the run."""
+        self._reserved.close()
         with suppress(YouBenchaError):  # what cannot be removed from the cache does not affect the run
             for directory in (self.private, *self._scratch):
                 remove_tree(directory)
@@ -206,6 +212,23 @@ class RunDirectory:
         if "scratch" in vars(self):
             remove_tree(self.scratch)
             self.scratch.mkdir(mode=0o700)
+
+
+@contextmanager
+def room_set_aside(*directories: Path) -> Iterator[None]:
+    """Take what results need on the directories' disks, so that an agent cannot. Raises OSError if one is full.
+
+    The files have no names, so that an agent cannot find them, and nothing is left if the harness is killed.
+    """
+    import tempfile
+
+    with ExitStack() as held:
+        for directory in {each.stat().st_dev: each for each in directories}.values():
+            files = [held.enter_context(tempfile.TemporaryFile(dir=directory)) for _ in range(_RESERVED_FILES)]
+            if hasattr(os, "posix_fallocate"):
+                size = min(_RESERVED_BYTES, disk_usage(directory).free // 8)
+                os.posix_fallocate(files[0].fileno(), 0, max(1, size))
+        yield
 
 
 @contextmanager

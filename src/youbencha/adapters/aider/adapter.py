@@ -156,7 +156,7 @@ class AiderAdapter(CliAdapter[AiderConfig]):
         # These repeat the conversation, so secrets are masked.
         own_logs = (files.chat, files.conversation, files.analytics, files.calls)
         keep_logs(invocation.scratch, own_logs, invocation.context.artifacts_dir / AIDER.logs, redactor)
-        return read_session(files, done, redactor)
+        return read_session(files, done)
 
     def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider | None:
         return api_of(model, env)

@@ -19,7 +19,7 @@ from youbencha.events import SessionResult
 from youbencha.json_lines import Record, clean_text, mapping, text
 from youbencha.log.model import Message, ToolCall
 from youbencha.log.session import RetriedCalls
-from youbencha.process import ProcessResult, Redactor
+from youbencha.process import ProcessResult
 from youbencha.usage import SessionUsage, Tokens, add_all
 
 _DONE = "Completed --message-file"
@@ -114,11 +114,11 @@ EDIT = "edit"
 """The tool name in the log for Aider's edits. It has no tools that the model could call."""
 
 
-def read_session(files: Files, done: ProcessResult, redactor: Redactor) -> SessionRecord:
+def read_session(files: Files, done: ProcessResult) -> SessionRecord:
     """Return the session with the model's messages, without those of Aider itself."""
     analytics, calls = read_analytics(files.analytics), read_calls(files.calls)
-    answers = [redactor.text(clean_text(answer)) for answer in model_answers(read_text(files.conversation))]
-    own = read_messages(clean_text(done.output), answers)
+    answers = [clean_text(answer) for answer in model_answers(read_text(files.conversation))]
+    own = read_messages(clean_text(done.printed), answers)
     if analytics.launched and not files.guarded.exists():
         own = own._replace(limit=NOT_GUARDED)
     cut_off = done.timed_out or done.stopped or not analytics.finished

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from youbencha.adapters.base import AgentExecutionContext
+from youbencha.adapters.claude_code.background import SessionEnd
 from youbencha.adapters.claude_code.command import (
     CREDENTIALS,
     ClaudeInvocation,
@@ -33,6 +34,7 @@ from youbencha.adapters.cli_agent.invocation import removed_afterwards, scratch_
 from youbencha.adapters.cli_agent.verdict import RunEnding, VerdictRules
 from youbencha.control.stream_json import ClaudeStreamReader
 from youbencha.gateway.api import GatewayAccess
+from youbencha.json_lines import Record, loads, mapping
 from youbencha.log.session import SessionRecord
 from youbencha.process import Command, Input, Limits, ProcessResult, run
 
@@ -42,7 +44,9 @@ if TYPE_CHECKING:
 
 _INHERITED = frozenset({
     "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR",
-    "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLOUD_ML_REGION", "ANTHROPIC_VERTEX_PROJECT_ID",
+    "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY", "ANTHROPIC_FOUNDRY_API_KEY",
+    "ANTHROPIC_FOUNDRY_AUTH_TOKEN", "ANTHROPIC_FOUNDRY_BASE_URL", "ANTHROPIC_FOUNDRY_RESOURCE",
+    "CLOUD_ML_REGION", "ANTHROPIC_VERTEX_PROJECT_ID",
     "AWS_REGION", "AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
     "AWS_BEARER_TOKEN_BEDROCK", "GOOGLE_APPLICATION_CREDENTIALS", "CLAUDE_CODE_GIT_BASH_PATH", "IS_SANDBOX",
 })  # fmt: skip
@@ -68,7 +72,6 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
         causes=OWN_CAUSES,
         success_subtypes=frozenset({"success"}),
         plain_errors="after_failed_exit",
-        reports_usage_live=True,
         compares_models=True,
     )
 
@@ -92,7 +95,15 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
         if platform == "darwin":
             return True
         base = config_dir(env)
-        return base is not None and ((base / ".credentials.json").is_file() or _has_key_helper(base / "settings.json"))
+        if base is None:
+            return False
+        settings = _read(base / "settings.json")
+        state = _read((base if env.get("CLAUDE_CONFIG_DIR") else base.parent) / ".claude.json")
+        return (
+            (base / ".credentials.json").is_file()
+            or bool(settings.get("apiKeyHelper") or state.get("primaryApiKey"))
+            or credentials_given(mapping(settings.get("env")))
+        )
 
     def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider:
         """Always Anthropic's API, also for a test case that uses Bedrock or Vertex, which the gateway replaces."""
@@ -137,17 +148,20 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
             return await drive(self, invocation, log_file)
         context, redactor, command = invocation.context, self.redactor(invocation), self.command(invocation)
         watch = watch_of(invocation, command, redactor, context.stop)
+        timeout_s = invocation.time_left_s
+        over = watch.session_end = SessionEnd(watch.stop.set, timeout_s)
         async with debug_log_watched(watch, invocation, command, log_file), call_when_set(context.stop, watch.stop.set):
             process = await context.sandbox.run(
                 command,
-                limits=Limits(timeout_s=context.timeout_s),
+                limits=Limits(timeout_s=timeout_s),
                 redactor=redactor,
                 log_file=log_file,
-                on_line=watch.line if self.stream_expected(invocation.config) else None,
+                on_line=watch.line if self.stream_expected(invocation.config) else over.answered,
                 on_start=watch.started,
                 stop=watch.stop,
             )
         watch.finish()
+        process = over.settled(process)
         watch.ended(process)
         return self.ending(
             invocation,
@@ -190,8 +204,8 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
         )
 
 
-def _has_key_helper(settings: Path) -> bool:
+def _read(path: Path) -> Record:
     try:
-        return b'"apiKeyHelper"' in settings.read_bytes()
-    except OSError:
-        return False
+        return mapping(loads(path.read_bytes()))
+    except (OSError, ValueError):
+        return {}

@@ -146,7 +146,7 @@ def _prompt_arguments(invocation: ClaudeInvocation) -> list[str]:
 
 Transport = Literal["websocket", "stdio", "print"]
 
-_ASKS_BEFORE = frozenset({"default", "ask", "manual"})
+_ASKS_BEFORE = frozenset({"default", "manual"})
 """Modes in which the CLI would ask the user: with a tool policy, the policy answers."""
 
 
@@ -176,7 +176,7 @@ def choose_transport(config: ClaudeCodeConfig, version: CliVersion, *, is_bounda
 
 def policy_decides(config: ClaudeCodeConfig) -> bool:
     """Whether a tool that the policy allows is allowed; otherwise the CLI's own mode decides."""
-    mode = config.permission_mode
+    mode = config.mode
     return mode in (None, "bypassPermissions") or (config.tool_policy is not None and mode in _ASKS_BEFORE)
 
 
@@ -205,7 +205,7 @@ def prints_debug_log(command: Command, version: CliVersion) -> bool:
 
 
 def _permission_flags(invocation: ClaudeInvocation, *, is_root: bool) -> list[str]:
-    mode = invocation.config.permission_mode
+    mode = invocation.config.mode
     # The CLI accepts no other value.
     if is_root and _bypasses(invocation.config) and invocation.env.get("IS_SANDBOX") != "1":
         raise CLAUDE.error(
@@ -216,11 +216,11 @@ def _permission_flags(invocation: ClaudeInvocation, *, is_root: bool) -> list[st
         )
     if mode is None:
         return ["--dangerously-skip-permissions"]
-    return ["--permission-mode", "default" if mode == "ask" else mode]
+    return ["--permission-mode", mode]
 
 
 def _bypasses(config: ClaudeCodeConfig) -> bool:
-    return config.permission_mode in (None, "bypassPermissions")
+    return config.mode in (None, "bypassPermissions")
 
 
 def _optional_flags(config: ClaudeCodeConfig, agent_definition: str | None) -> list[str]:
@@ -236,7 +236,7 @@ def _optional_flags(config: ClaudeCodeConfig, agent_definition: str | None) -> l
         "--max-turns": None if config.max_turns is None else str(config.max_turns),
         "--effort": config.effort,
         "--mcp-config": config.mcp_config,
-        "--setting-sources": _joined(config.setting_sources),
+        "--setting-sources": None if config.setting_sources is None else ",".join(config.setting_sources),
     }
     flags = [part for flag, value in values.items() if value is not None for part in (flag, value)]
     return [*flags, "--strict-mcp-config"] if config.mcp_config is not None else flags
@@ -267,6 +267,7 @@ def _check_version(config: ClaudeCodeConfig, version: CliVersion, *, is_root: bo
         ("mcp_config", config.mcp_config is not None, Feature.STRICT_MCP_CONFIG),
         ("setting_sources", config.setting_sources is not None, Feature.SETTING_SOURCES),
         ("prompt_delivery", config.prompt_delivery == "file", Feature.ADD_DIR),
+        ("allowed_tools", config.allowed_tools is not None and config.mode is not None, Feature.PERMISSION_MODE),
         ("permission_mode", config.permission_mode is not None, Feature.PERMISSION_MODE),
         ("permission_mode", is_root and _bypasses(config), Feature.BYPASS_AS_ROOT),
     )
@@ -280,8 +281,8 @@ def _check_version(config: ClaudeCodeConfig, version: CliVersion, *, is_root: bo
         if is_used and not supports(version, feature)
     ]
     modes = permission_modes(version)
-    mode = config.permission_mode
-    if mode not in (None, "ask", *modes):
+    mode = config.mode
+    if mode not in (None, *modes):
         problems.append(
             Problem("permission_mode", f"Claude Code {version} has no mode {mode!r}", f"it has {', '.join(modes)}")
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -39,10 +39,11 @@ _GIVEN_CREDENTIALS = (
     "CLAUDE_CODE_OAUTH_TOKEN",
     "CLAUDE_CODE_USE_BEDROCK",
     "CLAUDE_CODE_USE_VERTEX",
+    "CLAUDE_CODE_USE_FOUNDRY",
 )
 
 
-def credentials_given(env: Mapping[str, str]) -> bool:
+def credentials_given(env: Mapping[str, Any]) -> bool:
     """Whether the environment has credentials, so that no stored login is used."""
     return any(env.get(name) for name in _GIVEN_CREDENTIALS)
 
@@ -112,9 +113,11 @@ class ClaudeCodeConfig(AgentConfig):
     permission_mode: (
         Literal["auto", "plan", "ask", "default", "acceptEdits", "bypassPermissions", "dontAsk", "manual"] | None
     ) = None
-    """Unset: every tool is allowed, because there is no user to ask. `ask` is the CLI's `default`."""
+    """Unset: every tool is allowed, because there is no user to ask; with `allowed_tools`, only those. `ask` is the
+    CLI's `default`."""
     allowed_tools: tuple[ToolRule, ...] | None = Field(default=None, strict=False)
-    """Tools that need no approval. To remove tools, use `disallowed_tools`."""
+    """Tools that need no approval. Other tools that need one are denied, unless the permission mode or a settings
+    file allows them; tools that only read the workspace need none."""
     disallowed_tools: tuple[ToolRule, ...] | None = Field(default=None, strict=False)
     max_tokens: Annotated[int, Field(gt=0, le=200_000)] | None = None
     """For each answer of the model (CLAUDE_CODE_MAX_OUTPUT_TOKENS; the CLI has no flag for it)."""
@@ -142,8 +145,14 @@ class ClaudeCodeConfig(AgentConfig):
     slash_commands: bool = False
     """Let a prompt such as `/review` run a command of the CLI. Otherwise it is rejected: the model would not see it."""
     setting_sources: tuple[Literal["user", "project", "local"], ...] | None = Field(default=None, strict=False)
-    """Whose settings the CLI loads. Without `project` and `local`, a repository's hooks, MCP servers, environment and
-    CLAUDE.md are ignored."""
+    """Whose settings the CLI loads; empty: nobody's. Without `project` and `local`, a repository's hooks, MCP servers,
+    environment and CLAUDE.md are ignored."""
+
+    @property
+    def mode(self) -> str | None:
+        """The CLI's permission mode; None: every tool is allowed."""
+        only_allowed = self.permission_mode is None and self.allowed_tools is not None
+        return "default" if only_allowed or self.permission_mode == "ask" else self.permission_mode
 
     @property
     def print_only(self) -> str | None:
@@ -156,6 +165,9 @@ class ClaudeCodeConfig(AgentConfig):
 
         if self.tool_policy is not None and self.transport == "print":
             raise ProblemAt("transport", "print cannot enforce a tool_policy", hint="leave out one of the two")
+        if self.tool_policy is not None and self.permission_mode is None and self.allowed_tools is not None:
+            hint = "write them into tool_policy.allow"
+            raise ProblemAt("allowed_tools", "cannot be combined with a tool_policy, which decides", hint=hint)
         reason = "tool_policy" if self.tool_policy is not None else "transport"
         if self.print_only and (self.tool_policy is not None or self.transport in ("stdio", "websocket")):
             value = _PRINT_ONLY[self.print_only]

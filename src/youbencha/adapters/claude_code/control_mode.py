@@ -91,6 +91,7 @@ class ControlSession:
 
     def __init__(self, invocation: ClaudeInvocation, redactor: Redactor) -> None:
         context = self._context = invocation.context
+        self._limit_s = invocation.time_left_s
         self._redactor = redactor
         config = invocation.config
         rules = config.tool_policy
@@ -130,21 +131,21 @@ class ControlSession:
         if self.interrupting.is_set():
             return done._replace(timed_out=self._deadline_passed, stopped=not self._deadline_passed)
         over = self._driver.over
-        if not done.stopped or over is None or self._driver.machine.result is None:
+        if not (done.stopped or done.timed_out) or over is None or self._driver.machine.result is None:
             return done
         left = done.exit._replace(code=0 if over.ok else 1, signal=None, signal_number=None)
-        return done._replace(stopped=False, exit=left)
+        return done._replace(stopped=False, timed_out=False, exit=left)
 
     @property
     def timeout_s(self) -> float | None:
         """The deadline of the process, if the interrupt does not end it."""
-        limit = self._context.timeout_s
+        limit = self._limit_s
         return None if limit is None else limit + INTERRUPT_S + _BACKSTOP_S
 
     @contextlib.contextmanager
     def deadline(self) -> Iterator[None]:
         """Interrupt the agent at its deadline."""
-        limit = self._context.timeout_s
+        limit = self._limit_s
         if limit is None:
             yield
             return
@@ -161,8 +162,9 @@ class ControlSession:
             yield
 
     def _on_deadline(self) -> None:
-        self._deadline_passed = self._driver.over is None
+        is_running = self._driver.over is None
         self._driver.interrupt("the deadline has passed")
+        self._deadline_passed = is_running and self.interrupting.is_set()
 
     def _transport(self, invocation: ClaudeInvocation) -> StdioTransport | WebSocketTransport:
         version = cli_version(invocation.cli)

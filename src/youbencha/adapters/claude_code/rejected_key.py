@@ -1,9 +1,9 @@
-"""Notice that the model's API rejected the key, and stop the run: the CLI would retry for three minutes.
+"""Notice failed calls to the model, and stop the run if the key was rejected: the CLI would retry for three minutes.
 
-From 2.1.77 on, the output has an event for each failed request. Older versions, and all versions in text mode, try a
-wrong key ten times without output; their debug log has the first answer after at most a second. (2.1.19 does not log
-it, and is not stopped early.) Before 1.0.122 the debug log is printed between the lines of the output; in text mode it
-would be part of the answer, so those are not stopped early either.
+From 2.1.77 on, the output has an event for each failed request. Older versions, and all versions in text mode, try
+ten times without output; their debug log has the first answer after at most a second. (2.1.19 does not log it.) Before
+1.0.122 the debug log is printed between the lines of the output; in text mode it would be part of the answer, so there
+is none.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
+from youbencha.adapters.claude_code.background import SessionEnd
 from youbencha.adapters.claude_code.command import ClaudeInvocation, cli_version, prints_debug_log, session_id_of
 from youbencha.adapters.claude_code.config import CLAUDE, credentials_given
 from youbencha.adapters.claude_code.own_files import config_dir, host_environment
@@ -23,9 +24,11 @@ from youbencha.adapters.cli_agent.stream import OutputReader
 from youbencha.control.stream_json import ClaudeStreamReader
 from youbencha.events import Event, EventSink, RequestRetried
 from youbencha.files import open_untrusted
+from youbencha.json_lines import Record
+from youbencha.log.session import CallMetered
 from youbencha.process import Command, Redactor
 
-_UNAUTHORIZED = 401
+_ANSWERED, _UNAUTHORIZED = 200, 401
 
 
 class KeyWatch(OutputReader):
@@ -47,18 +50,37 @@ class KeyWatch(OutputReader):
         super().__init__(CLAUDE, ClaudeStreamReader(), on_event=on_event, redactor=redactor, stopping=stopping)
         self._rejections_allowed = 1 if key_may_recover else 0
         self.debug_log_printed = debug_log_printed
+        self._answered = False
         self.key_rejected = False
         self.stop = asyncio.Event()
+        self.session_end: SessionEnd | None = None
+        """In print mode; the control protocol notices the end itself."""
+
+    def read(self, record: Record) -> None:
+        super().read(record)
+        if self.session_end is not None:
+            self.session_end.note(record)
 
     def on_other_line(self, text: str) -> None:
         if not self.debug_log_printed:
             super().on_other_line(text)
 
     def on_event(self, event: Event) -> None:
-        if isinstance(event, RequestRetried) and event.status == _UNAUTHORIZED:
+        if isinstance(event, CallMetered):
+            self._answered = True  # the key is valid; the calls of another model may still be rejected
+        elif isinstance(event, RequestRetried) and event.status == _UNAUTHORIZED:
             self.on_rejected_key()
 
+    def on_logged_call(self, status: int | None) -> None:
+        """Note a call in the debug log. For a rejected key, there is `on_rejected_key`."""
+        if status == _ANSWERED:
+            self.recorder.answered()
+        elif status != _UNAUTHORIZED:
+            self._handle(RequestRetried(attempt=None, status=status, reason=None, delay_ms=None))
+
     def on_rejected_key(self) -> None:
+        if self._answered:
+            return
         if self._rejections_allowed:
             self._rejections_allowed -= 1
             return
@@ -94,6 +116,7 @@ async def debug_log_watched(
         watch_debug_log(
             lambda: given_id or watch.recorder.session_id,
             watch.on_rejected_key,
+            watch.on_logged_call,
             env=env,
             cwd=cwd,
             printed=log_file if prints_debug_log(command, cli_version(invocation.cli)) else None,
@@ -103,8 +126,7 @@ async def debug_log_watched(
         yield
     finally:
         watching.cancel()
-        with contextlib.suppress(asyncio.CancelledError, OSError):  # without the log, the run only takes longer
-            await watching
+        await asyncio.gather(watching, return_exceptions=True)  # without the log, the run only takes longer
 
 
 @contextlib.asynccontextmanager
@@ -126,40 +148,64 @@ async def _wait_and_call(event: asyncio.Event, act: Callable[[], object]) -> Non
 
 
 _LOOK_EVERY_S = 0.25
+_ANSWER_WITHIN_S = 5.0
+"""2.0.62 calls a small model before the main one: its rejection is not final."""
 _LONGEST_READ = 1024 * 1024
 
 _LONGEST_START = 256
 """How much of the start of a line is needed to recognise it."""
 
-_REJECTED = re.compile(
-    rb"^(?:\d{4}-\d\d-\d\dT[\d:.]+Z )?\[ERROR\] "
-    rb"(?:(?P<kind>Error streaming|API error)"
-    rb"(?:, falling back to non-streaming mode:| \(attempt \d+/\d+\): 401)) 401 \{",
+_CALL = re.compile(
+    rb"^(?:\d{4}-\d\d-\d\dT[\d:.]+Z )?(?:\[ERROR\] "
+    rb"(?P<kind>Error streaming|API error)"
+    rb"(?:, falling back to non-streaming mode:| \(attempt \d+/\d+\): (?:\d{3}|undefined)) "
+    rb"(?:(?P<status>\d{3}) \{|Connection error)"
+    rb"|\[DEBUG\] (?P<answer>Stream started)"
+    rb"|\[DEBUG\] executePreToolHooks called for tool|\[INFO\] \[Stall\] tool_dispatch_start )",
     re.MULTILINE,
 )
+"""A call that failed, the start of an answer, which may be that of a side request, or a tool that an answer calls."""
 
 
 async def watch_debug_log(
     session_id: Callable[[], str | None],
     on_rejected: Callable[[], None],
+    on_call: Callable[[int | None], object] = lambda _: None,
     *,
     env: Mapping[str, str],
     cwd: Path,
     printed: Path | None = None,
 ) -> None:
-    """Call `on_rejected` each time the key is rejected, until cancelled. `printed`: a file with the printed log."""
+    """Call `on_rejected` for each rejection of the key, unless a call is answered within some seconds.
+
+    `on_call` gets the HTTP status of each failed call (None without an answer), and 200 for a tool that is called.
+    `printed` is a file with the printed log.
+    """
     root, name = (printed.parent, printed.name) if printed else _shared_log(env, cwd)
     shared = await asyncio.to_thread(_Tail, root, name, from_end=True)
     own: _Tail | None = None
     base = config_dir(env)
+    answered, rejections, waited_s = False, 0, 0.0
     while True:
         await asyncio.sleep(_LOOK_EVERY_S)
         session = session_id()
         if own is None and session and base:
             own = _Tail(base, f"debug/{session}.txt")
-        for tail in filter(None, (shared, own)):
-            for _ in range(await asyncio.to_thread(tail.rejections)):
+        tails = [tail for tail in (shared, own) if tail]
+        calls = [call for tail in tails for call in await asyncio.to_thread(tail.calls)]
+        for call in calls:
+            if not call["answer"]:
+                on_call(int(call["status"] or 0) or None if call["kind"] else _ANSWERED)
+        # The key is valid if any call is answered; those of another model may still be rejected.
+        answered = answered or any(call["kind"] is None for call in calls)
+        kinds = Counter(call["kind"] for call in calls if call["status"] == b"401")
+        # One attempt may be logged twice, once as a failed stream and once with its number.
+        rejections = 0 if answered else rejections + max(kinds.values(), default=0)
+        waited_s += _LOOK_EVERY_S if rejections else 0.0
+        if waited_s >= _ANSWER_WITHIN_S:
+            for _ in range(rejections):
                 on_rejected()
+            rejections = 0
 
 
 class _Tail:
@@ -173,8 +219,8 @@ class _Tail:
             with contextlib.suppress(OSError), open_untrusted(root, name) as file:
                 self._offset = file.seek(0, os.SEEK_END)
 
-    def rejections(self) -> int:
-        """How many attempts were rejected since the last call."""
+    def calls(self) -> list[re.Match[bytes]]:
+        """The calls to the model that were logged since the last time."""
         try:
             with open_untrusted(self._root, self._name) as file:
                 if file.seek(0, os.SEEK_END) < self._offset:
@@ -182,15 +228,13 @@ class _Tail:
                 file.seek(self._offset)
                 new = file.read(_LONGEST_READ) or b""
         except OSError:  # does not exist yet, or is not a regular file
-            return 0
+            return []
         self._offset += len(new)
         text = self._unfinished + new
         whole = text.rfind(b"\n") + 1
         # An unfinished line is kept until the rest arrives; the start of a long one is enough.
         self._unfinished = text[whole:][:_LONGEST_START]
-        kinds = Counter(match["kind"] for match in _REJECTED.finditer(text[:whole]))
-        # One attempt may be logged twice, once as a failed stream and once with its number.
-        return max(kinds.values(), default=0)
+        return list(_CALL.finditer(text[:whole]))
 
 
 def _shared_log(env: Mapping[str, str], cwd: Path) -> tuple[Path, str]:

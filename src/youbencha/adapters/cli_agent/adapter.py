@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,12 +20,13 @@ from youbencha.adapters.cli_agent.config import AgentConfig, parse_config, promp
 from youbencha.adapters.cli_agent.environment import base_environment, secrets_of
 from youbencha.adapters.cli_agent.invocation import Invocation, check_context, new_log_file, scratch_directory
 from youbencha.adapters.cli_agent.kind import AgentKind, error_record
-from youbencha.adapters.cli_agent.locate import AgentCli, CliFinder
+from youbencha.adapters.cli_agent.locate import AgentCli, CliFinder, reinstall_hint
 from youbencha.adapters.cli_agent.stream import OutputReader
 from youbencha.adapters.cli_agent.verdict import RunEnding, VerdictRules, judge
 from youbencha.adapters.cli_agent.warnings import process_warnings, session_warnings
 from youbencha.errors import ConfigError, Problem
 from youbencha.gateway.api import GatewayAccess
+from youbencha.log.masking import without_secrets
 from youbencha.log.model import ErrorRecord, YouBenchaLog
 from youbencha.log.session import SessionRecord
 from youbencha.process import Command, Limits, ProcessResult, Redactor
@@ -163,6 +165,7 @@ class CliAdapter(ABC, Generic[C]):
     async def execute(self, context: AgentExecutionContext) -> AgentExecutionResult:
         """Run the CLI to its end or its deadline."""
         check_context(self.kind, context)
+        ends_at = time.monotonic() + context.timeout_s if context.timeout_s else None
         config = self.configure(context)
         env = self.environment(
             context.env, sandbox=context.sandbox, gateway=context.gateway, model=self.model_for_gateway(config)
@@ -171,8 +174,13 @@ class CliAdapter(ABC, Generic[C]):
         with self.scratch(context) as scratch:
             # A container's environment is for programs in there; the CLI is searched on the host.
             host_env = env if context.sandbox.kind == "local" else self.environment({})
-            cli = await self.locate(config, host_env, context)
-            invocation = Invocation(context, config, cli, prompt, scratch, env)
+            try:
+                async with asyncio.timeout(context.timeout_s):
+                    cli = await self.locate(config, host_env, context)
+            except TimeoutError:
+                message = f"{self.kind.title} did not report its version within the timeout of {context.timeout_s:g} s."
+                raise self.kind.error(codes.VERSION_UNKNOWN, message, reinstall_hint(self.kind)) from None
+            invocation = Invocation(context, config, cli, prompt, scratch, env, ends_at)
             log_file = new_log_file(context.artifacts_dir, self.kind.logs)
             ending = await self.drive(invocation, log_file)
             session = await asyncio.to_thread(self.complete, invocation, ending.session, ending.process)
@@ -242,7 +250,7 @@ class CliAdapter(ABC, Generic[C]):
         output = OutputReader(self.kind, reader, on_event=context.on_event, redactor=redactor, stopping=context.stop)
         process = await context.sandbox.run(
             self.command(invocation),
-            limits=Limits(timeout_s=context.timeout_s),
+            limits=Limits(timeout_s=invocation.time_left_s),
             redactor=redactor,
             log_file=log_file,
             on_line=output.line if reader else None,
@@ -263,6 +271,7 @@ class CliAdapter(ABC, Generic[C]):
             timeout_ms=invocation.context.timeout,
             stream_expected=self.stream_expected(invocation.config),
             success_exit_codes=self.success_exit_codes(invocation.config),
+            mask=self.redactor(invocation).text,
             **how,
         )
 
@@ -270,6 +279,7 @@ class CliAdapter(ABC, Generic[C]):
         process, cli = ending.process, invocation.cli
         at = iso_time(process.ended_at)
         verdict = judge(self.kind, ending, self.rules, at=at)
+        mask = self.redactor(invocation).text
         return AgentExecutionResult(
             exit_code=_TIMEOUT_EXIT_CODE if process.timed_out else process.exit.shell_code,
             status=verdict.status,
@@ -277,17 +287,20 @@ class CliAdapter(ABC, Generic[C]):
             started_at=iso_time(process.started_at),
             completed_at=at,
             duration_ms=ending.duration_ms,
-            errors=verdict.errors,
-            warnings=(
-                *session_warnings(self.kind, ending.facts, at, compares_models=self.rules.compares_models),
-                *process_warnings(self.kind, process, cli.path, at, errors=verdict.errors),
-                *self._ignored_agent(invocation, at),
+            errors=tuple(without_secrets(error, mask) for error in verdict.errors),
+            warnings=tuple(
+                without_secrets(warning, mask)
+                for warning in (
+                    *session_warnings(self.kind, ending.facts, at, compares_models=self.rules.compares_models),
+                    *process_warnings(self.kind, process, cli.path, at, errors=verdict.errors),
+                    *self._ignored_agent(invocation, at),
+                )
             ),
             agent_version=cli.version or None,
             log_file=log_file,
             session=ending.session,
             details={
-                "prompt": self.redactor(invocation).text(invocation.prompt),
+                "prompt": mask(invocation.prompt),
                 **self.details(invocation),
                 "truncated": process.truncated,
                 "executable": str(cli.path),

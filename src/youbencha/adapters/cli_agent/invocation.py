@@ -33,6 +33,12 @@ class Invocation(NamedTuple, Generic[C]):
     """An empty directory outside the workspace, for files of this run such as the prompt; removed afterwards."""
     env: Mapping[str, str]
     """The agent's environment. Behind a gateway, it does not have all of `context.env`."""
+    ends_at: float | None = None
+    """The deadline, by the monotonic clock; None: the whole timeout is left."""
+
+    @property
+    def time_left_s(self) -> float | None:
+        return self.context.timeout_s if self.ends_at is None else max(0.0, self.ends_at - time.monotonic())
 
     @property
     def workspace(self) -> Path:

@@ -120,7 +120,7 @@ class CliFinder:
             answer = await ask_version((str(path),), cwd=path.parent, env=env)
         except ProcessStartError as error:
             message = f"{self._kind.title} at {path} does not start: {error.message}"
-            raise self.not_found(message, _reinstall_hint(self._kind)) from error
+            raise self.not_found(message, reinstall_hint(self._kind)) from error
         if answer.version is None:
             raise unknown_version(self._kind, path, f"{answer.said or 'nothing'!r} ({answer.ending})")
         return answer.version
@@ -147,10 +147,10 @@ def of_toolbox(installed: InstalledAgent) -> AgentCli:
 
 def unknown_version(kind: AgentKind, path: Path, answer: str) -> YouBenchaError:
     message = f"{path} --version answered {answer}, which is not a version."
-    return kind.error(codes.VERSION_UNKNOWN, message, _reinstall_hint(kind))
+    return kind.error(codes.VERSION_UNKNOWN, message, reinstall_hint(kind))
 
 
-def _reinstall_hint(kind: AgentKind) -> str:
+def reinstall_hint(kind: AgentKind) -> str:
     return f"Run it by hand to see the reason; `yb agents install {kind.name}` installs one that works."
 
 

@@ -14,6 +14,7 @@ from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.kind import AgentKind, malformed, truncated
 from youbencha.json_lines import clean_text, strip_ansi
+from youbencha.log.masking import without_secrets
 from youbencha.log.model import AgentInfo, ErrorRecord, Message, ModelInfo, YouBenchaLog, usage_of
 from youbencha.log.session import SessionFacts, SessionRecord
 from youbencha.process import TRUNCATION_MARK, Redactor
@@ -56,7 +57,7 @@ def normalize(
     facts, usage = session.facts, session.facts.usage
     configured = context.model or context.config.get("model")
     prompt = result.details.get("prompt") or context.config.get("prompt")
-    return YouBenchaLog(
+    log = YouBenchaLog(
         agent_info=AgentInfo(
             name=kind.name,
             version=facts.agent_version or result.agent_version or "unknown",
@@ -67,7 +68,7 @@ def normalize(
             provider=str(result.details.get("provider") or kind.provider),
         ),
         execution=result.execution(),
-        messages=tuple(_with_prompt(session.messages, prompt, redactor)),
+        messages=tuple(_with_prompt(session.messages, prompt)),
         tool_calls=session.tool_calls,
         usage=usage and usage_of(usage.tokens, usage.cost_usd, partial=usage.partial),
         turns=facts.turns,
@@ -76,6 +77,7 @@ def normalize(
         warnings=_warnings(kind, result, facts, cut=cut_at is not None),
         environment={"api_key_source": facts.key_source} if facts.key_source else {},
     )
+    return without_secrets(log, redactor.text)
 
 
 def _read_stream(
@@ -133,12 +135,11 @@ def truncation(output: str) -> int | None:
     return found if found >= 0 and not output.rstrip().endswith("}") else None
 
 
-def _with_prompt(messages: tuple[Message, ...], prompt: object, redactor: Redactor) -> tuple[Message, ...]:
+def _with_prompt(messages: tuple[Message, ...], prompt: object) -> tuple[Message, ...]:
     """Put the prompt before the conversation."""
     if not isinstance(prompt, str) or not prompt:
         return messages
-    # Unlike the output, the prompt is not masked yet.
-    prompt = redactor.text(clean_text(prompt))
+    prompt = clean_text(prompt)
     # Some CLIs repeat it in their output.
     repeated = messages and messages[0].role == "user" and messages[0].content == prompt
     return messages if repeated else (Message(role="user", content=prompt), *messages)

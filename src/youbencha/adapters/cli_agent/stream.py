@@ -26,6 +26,7 @@ from youbencha.events import (
     WarningRaised,
 )
 from youbencha.json_lines import Record, decode_event, dumps, quoted, strip_ansi
+from youbencha.log.masking import without_secrets_in_event
 from youbencha.log.model import Message, Role, ToolCall
 from youbencha.log.session import CallMetered, SessionFacts, SessionRecord, SessionRecorder, StreamReader
 from youbencha.process import OUTPUT_LIMIT_BYTES, ProcessResult, Redactor, Started
@@ -123,7 +124,7 @@ class OutputReader:
         self._malformed += 1
         if self._malformed > MALFORMED_WARNINGS:
             return
-        message = f"Skipped a line that is not an event of {self._kind.title}: {quoted(text)}"
+        message = f"Skipped a line that is not an event of {self._kind.title}: {quoted(self._redactor.text(text))}"
         self._malformed_example = self._malformed_example or message
         self._emit(WarningRaised(code=self._kind.code(codes.MALFORMED_LINE), message=message))
 
@@ -131,9 +132,9 @@ class OutputReader:
         if self.recorder.is_repeated(event):
             return
         self.recorder.record(event)
-        for masked in self._masked(event):
-            self._transcript.add(masked)
-            self._emit(masked)
+        self._transcript.add(event)
+        for shown in self._with_drafts(event):
+            self._emit(shown)
         if isinstance(event, SessionResult) and not (self._stopping and self._stopping.is_set()):
             self.finished_before_stop = True
         # Not for the recorder, which would use it as the agent's own total.
@@ -141,8 +142,8 @@ class OutputReader:
             self._emit(usage)
         self.on_event(event)
 
-    def _masked(self, event: Event) -> Iterable[Event]:
-        """Mask secrets that are split over two pieces of an unfinished text. Each line is masked already."""
+    def _with_drafts(self, event: Event) -> Iterable[Event]:
+        """Keep the pieces of unfinished texts, and hold back what may be the start of a secret."""
         if isinstance(event, AssistantTextDelta):
             draft = self._drafts.get(event.parent)
             if draft is None:
@@ -151,8 +152,7 @@ class OutputReader:
         if not self._drafts:
             return (event,)
         if isinstance(event, AssistantText) and (draft := self._drafts.pop(event.parent, None)):
-            # A reader may have joined the pieces.
-            return (*draft.rest(event.parent), replace(event, text=self._redactor.text(event.text)))
+            return (*draft.rest(event.parent), event)
         if isinstance(event, ToolCalled):
             self._drafts.pop(event.parent, None)
         elif isinstance(event, SessionResult | RequestRetried):  # unfinished texts have ended, or start again
@@ -161,7 +161,7 @@ class OutputReader:
 
     def _emit(self, event: Event) -> None:
         if self._sink is not None:
-            self._sink(event)
+            self._sink(without_secrets_in_event(event, self._redactor.text))
 
 
 class _Draft:
@@ -169,7 +169,6 @@ class _Draft:
 
     def __init__(self, redactor: Redactor, *, live: bool) -> None:
         """`live`: its pieces are shown when they arrive."""
-        self._redactor = redactor
         self._stream = redactor.stream() if live else None
         self._pieces: list[str] = []
 
@@ -186,7 +185,7 @@ class _Draft:
         return (AssistantTextDelta(text=masked.decode("utf-8", "surrogatepass"), parent=parent),) if masked else ()
 
     def text(self) -> str:
-        return self._redactor.text("".join(self._pieces))
+        return "".join(self._pieces)
 
 
 class Transcript:

@@ -6,6 +6,7 @@ stream of events, its last result decides together with the exit code; for plain
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
@@ -50,8 +51,6 @@ class VerdictRules(NamedTuple):
     plain_errors: Literal["without_events", "after_failed_exit"] = "without_events"
     """When plain text is searched for a cause: if events were expected and there are none, whatever the exit code, or
     if the exit code is a failure, even if plain text is its answer."""
-    reports_usage_live: bool = False
-    """It reports the tokens of each call: a session without tokens had no answer."""
     compares_models: bool = False
     """It names its model at the start: if answers name another one, that is a fallback."""
 
@@ -73,6 +72,8 @@ class RunEnding(NamedTuple):
     """The harness ended it because the API rejected the key."""
     unresponsive: str | None = None
     """Why the harness ended it as unresponsive."""
+    mask: Callable[[str], str] = str
+    """Masks secrets in what is quoted, before it is cut."""
 
     @property
     def facts(self) -> SessionFacts:
@@ -130,6 +131,8 @@ def judge(kind: AgentKind, ending: RunEnding, rules: VerdictRules, *, at: str) -
 
 
 def _status(ending: RunEnding, rules: VerdictRules) -> Status:
+    if ending.process.exit.host_failure:
+        return "failed"
     if ending.process.timed_out:
         return "timeout"
     if ending.key_rejected or not (ending.finished_before_stop if ending.process.stopped else ending.good_exit):
@@ -158,7 +161,8 @@ class _Explanation:
     def reason(self) -> ErrorRecord:
         """Return the first explanation that applies."""
         return (
-            self._timeout()
+            self._host_failed()
+            or self._timeout()
             or self._rejected_key()
             or self._unresponsive()
             or self._stopped()
@@ -171,18 +175,21 @@ class _Explanation:
         )
 
     def unanswered(self) -> tuple[ErrorRecord, ...]:
-        """Explain a timeout during which every call to the model failed: it measures the provider, not the agent."""
-        facts = self._ending.facts
-        answered = facts.usage is not None and facts.usage.tokens.input is not None
-        if not self._rules.reports_usage_live or not facts.retries or answered:
+        """Explain a timeout while calls to the model kept failing: it measures the provider, not the agent."""
+        last = self._ending.facts.unanswered
+        if last is None:
             return ()
-        last = facts.retries[-1]
         evidence = FailureEvidence(text="", kind=last.reason, status=last.status)
         record = self._by_cause(find_cause(evidence, self._rules.causes) or UNKNOWN_FAILURE, evidence)
-        calls = plural(sum(retry.times for retry in facts.retries), "call")
-        message = f"Until its time was up, no call to the model was answered ({calls} failed). {record.message}"
+        message = f"Calls to the model failed until the time was up. {record.message}"
         context = {**(record.context or {}), "unanswered": True}
         return (record.model_copy(update={"message": message, "context": context}),)
+
+    def _host_failed(self) -> ErrorRecord | None:
+        if (reason := self._ending.process.exit.host_failure) is None:
+            return None
+        message = f"Something around the agent failed while it ran: {reason}."
+        return self._record(codes.HOST_FAILED, message, "Neither the agent nor its limits did this: run it again.")
 
     def _timeout(self) -> ErrorRecord | None:
         ending = self._ending
@@ -269,11 +276,11 @@ class _Explanation:
         is_error = not ending.good_exit if self._rules.plain_errors == "after_failed_exit" else ending.stream_expected
         if ending.facts.stream_seen or not is_error:
             return None
-        evidence = FailureEvidence(text="\n".join(self._last_lines()))
-        cause = find_cause(evidence, self._rules.causes)
+        process = ending.process
+        cause = find_cause(FailureEvidence(text="\n".join(_last_lines(process.printed))), self._rules.causes)
         if cause is None or (cause.code in _FAILED_CALL and ending.facts.turns):
             return None  # unknown, or the words of a model: its records have its calls, and none failed
-        return self._by_cause(cause, evidence)
+        return self._by_cause(cause, FailureEvidence(text="\n".join(_last_lines(process.output))))
 
     def _no_result(self) -> ErrorRecord | None:
         if not self._ending.good_exit:
@@ -318,7 +325,7 @@ class _Explanation:
         return self._ending.facts.failure is not None or (result is not None and result.subtype == "success")
 
     def _by_cause(self, cause: Cause, evidence: FailureEvidence) -> ErrorRecord:
-        quote, message = _quote(evidence.text), cause.message.format(agent=self._kind.title)
+        quote, message = _quote(self._ending.mask(evidence.text)), cause.message.format(agent=self._kind.title)
         context: dict[str, Any] = {
             "kind": cause.kind,
             "status": evidence.http_status(),
@@ -337,13 +344,14 @@ class _Explanation:
         return error_record(self._kind.code(code), message, self._at, hint, **context)
 
     def _tail(self) -> str:
-        lines = [_quote(line) for line in self._last_lines()]
+        lines = [_quote(line) for line in _last_lines(self._ending.process.output)]
         return f" Its last {plural(len(lines), 'line')}:\n" + "\n".join(lines) if lines else ""
 
-    def _last_lines(self) -> list[str]:
-        lines = (line.strip() for line in clean_text(self._ending.process.output[-_TAIL_CHARACTERS:]).split("\n"))
-        # Events are not readable; what is between them is stderr.
-        return [line for line in lines if line and not line.startswith('{"')][-_TAIL_LINES:]
+
+def _last_lines(output: str) -> list[str]:
+    lines = (line.strip() for line in clean_text(output[-_TAIL_CHARACTERS:]).split("\n"))
+    # Events are not readable; what is between them is stderr.
+    return [line for line in lines if line and not line.startswith('{"')][-_TAIL_LINES:]
 
 
 def _quote(text: str) -> str:

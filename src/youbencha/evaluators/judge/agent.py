@@ -15,8 +15,8 @@ from youbencha.adapters.base import AgentAdapter, ChecksConfig, UsesGateway
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators.judge.config import OWN_KEYS, JudgeConfig, read_config, read_guidance
 from youbencha.evaluators.judge.materials import SUFFIX
-from youbencha.spec import AgentSpec
 from youbencha.spec.problems import unknown_key
+from youbencha.spec.testcase import AgentSpec
 from youbencha.text import did_you_mean
 from youbencha.user_dirs import project_directories
 

@@ -42,6 +42,7 @@ from youbencha.evaluators.judge.answer import JudgeAnswer, find_answer
 from youbencha.evaluators.judge.config import Assertion
 from youbencha.evaluators.judge.materials import Brief, Materials, judge_prompt, prepare_materials, task_of
 from youbencha.files import LOG_FILE
+from youbencha.log.masking import masked
 from youbencha.log.model import YouBenchaLog
 from youbencha.log.results import Artifact, EvaluationResult
 from youbencha.sandbox.local import HOST, open_local_sandbox
@@ -50,7 +51,7 @@ from youbencha.workspace.trees import remove_tree
 
 if TYPE_CHECKING:
     from youbencha.adapters.base import AgentAdapter
-    from youbencha.spec import AgentSpec
+    from youbencha.spec.testcase import AgentSpec
 
 
 VERDICT = "verdict.json"
@@ -151,7 +152,8 @@ def _result(
     results = verdict.scored(task.assertions, answers)
     judge = _judge_info(task.judge_agent, votes[0].log)
     path = context.artifacts_dir / VERDICT
-    record = verdict.record(results, answers, judge)
+    mask = context.redactor.with_env(task.env).text
+    record = masked(verdict.record(results, answers, judge), mask)
     path.write_text(json.dumps(record, indent=2, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
     metrics = {**verdict.metrics(results, answers), "judge": judge}
     if asked_again := len(done) - len(votes):
@@ -160,7 +162,7 @@ def _result(
         context,
         started,
         "passed" if all(each.holds for each in results) else "failed",
-        verdict.message(results, answers),
+        mask(verdict.message(results, answers)),
         metrics=metrics,
         assertions=verdict.assertion_results(results),
         artifacts=[artifact(context, "verdict", path, "all votes, and the verdict"), *_artifacts(context, done)],
@@ -286,6 +288,8 @@ async def _attempt(context: EvaluationContext, task: JudgeTask, name: str, unusa
             result = await _execute(judge_agent, judging)
         log = judge_agent.adapter.normalize_log(result, judging)
         (artifacts / LOG_FILE).write_text(log.model_dump_json(indent=2), encoding="utf-8")
+        if result.session and result.session.messages:  # its answer is read from what it said, with its secrets
+            log = log.model_copy(update={"messages": result.session.messages})
         return Attempt(name=name, log=log, artifacts=artifacts, log_file=result.log_file)
     finally:
         with suppress(YouBenchaError):

@@ -121,11 +121,11 @@ _PYTEST = r"(?:pytest-of-[\w.-]+[/\\])?"
 
 FILE_NAME = r"[^/\s\"'`<>|:;,()\[\]{}\\*?$]+"
 
-_NUMBER = r"\d+(?:[.,]\d+)*"
+_NUMBER = r"\d+(?:,\d{3}){0,4}(?:\.\d+)?"
 _UNIT = rf"(?:ms|[µu]s|ns|s|secs?|seconds?|milliseconds?|minutes?){_END}"
 
 _LABEL = (
-    r"(?i:[a-z_]*(?:duration|elapsed|latency|time)(?:[_-]?(?:in[_-]?)?(?:[mun]s|_s|secs?|seconds|millis))?"
+    r"(?i:[a-z_]{0,30}(?:duration|elapsed|latency|time)(?:[_-]?(?:in[_-]?)?(?:[mun]s|_s|secs?|seconds|millis))?"
     r"|(?:real|user|sys)(?= +\d+\.\d))"
 )
 """The name of a measured time. `timeout` is none."""
@@ -185,7 +185,7 @@ TOOL_LETTER_FIRST: Mapping[str, str] = {
     "system": r"(?:OS Version: [^\n]+|(?:Linux|Darwin) \d+\.\d+\.\d+[-\w.]*)",
     "port_named": r"(?:(?:localhost|host\.docker\.internal):|[Pp]orts?\\?[\"']?[ =:]{1,3}(?=\d{5}))"
     r"(?P<in_port_named>\d{2,5})(?!\d)",
-    "number_labelled": rf"{_LABEL}\\?[\"']?(?: ?[:=>])? *\\?[\"']?"
+    "number_labelled": rf"(?=[\w-]{{3,45}}[^\w\n]{{1,20}}\d){_LABEL}\\?[\"']?(?: ?[:=>])? *\\?[\"']?"
     rf"(?P<in_number_labelled>{_NUMBER})(?!\w|[.,:/-]\d| ?{_UNIT})",
 }
 

@@ -86,7 +86,7 @@ def configuration(backends: Sequence[Backend], models: Sequence[str] = ()) -> di
     `models` are those that will be requested, as far as known: LiteLLM delays OpenAI's responses to the end for a model
     that is neither in its own list nor in this one.
     """
-    rows = [_model(name, target, backend) for backend in backends for name, target in _patterns(backend.provider)]
+    rows = [_model(name, target, backend) for backend in backends for name, target in patterns_of(backend.provider)]
     if backends:
         rows.append(_model("*", f"{backends[0].provider}/*", backends[0]))
         rows += [_named(name, backends) for name in models]
@@ -99,10 +99,10 @@ def _named(name: str, backends: Sequence[Backend]) -> dict[str, Any]:
 
 
 def _is_of(name: str, provider: Provider) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern, _ in _patterns(provider))
+    return any(fnmatchcase(name, pattern) for pattern, _ in patterns_of(provider))
 
 
-def _patterns(provider: Provider) -> list[tuple[str, str]]:
+def patterns_of(provider: Provider) -> list[tuple[str, str]]:
     """Names that agents use, and LiteLLM's names for them: `claude-*` and `anthropic/*`."""
     plain = [(name, f"{provider}/{name}") for name in _KINDS[provider].models]
     return [*plain, (f"{provider}/*", f"{provider}/*")]

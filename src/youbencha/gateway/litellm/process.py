@@ -107,7 +107,7 @@ class LiteLLM:
                     ended = await self._try(_free_port(self._host), plan, client)
                     if ended is None:
                         return
-                    if not _PORT_TAKEN.search(ended.output):
+                    if not _PORT_TAKEN.search(ended.printed):
                         raise _not_ready(f"LiteLLM ended before it was ready ({_ending(ended)})", ended)
                     if self._log_file is not None:
                         self._log_file.unlink()

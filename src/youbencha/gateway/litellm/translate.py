@@ -13,6 +13,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from youbencha.gateway.api import WireName
+from youbencha.gateway.fields import TOP_LEVEL, to_camel_case
+from youbencha.json_lines import mapping, records
+
 _OF_PROVIDER = "llm_provider-"
 _OF_LITELLM = (_OF_PROVIDER, "x-litellm-")
 _CLIENTS_USE = re.compile(r"retry-after(-ms)?|x-should-retry|(anthropic|x)-ratelimit-.*|(x-)?request-id", re.IGNORECASE)
@@ -71,20 +75,16 @@ def _wrapped_error(message: str) -> dict[str, Any] | None:
 QUERY = frozenset({"alt", "beta"})
 """What agents send. Anything else could only be meant for LiteLLM."""
 
-_OPTIONS = frozenset({
-    "fallbacks", "context_window_fallbacks", "content_policy_fallbacks", "num_retries", "max_retries", "retry_policy",
-    "model_list", "user_config", "router_settings_override", "custom_llm_provider", "api_base", "base_url", "api_key",
-    "api_version",
-})  # fmt: skip
 
-_OPTION_PREFIXES = ("mock_", "litellm_")
+def unmetered_option(wire: WireName, body: object, model: str | None) -> str | None:
+    """Return a description of what cannot be metered in a request; None if there is nothing.
 
-
-def unmetered_option(body: object, model: str | None) -> str | None:
-    """Return a description of what cannot be metered in a request; None if there is nothing."""
+    LiteLLM has instructions for itself among the fields of a request (`api_base`, `fallbacks`, `extra_body`, …), and in
+    `metadata`; it runs MCP tools itself, and asks each of several models. So only an API's own fields are passed on.
+    """
     if not isinstance(body, Mapping):
         return "a body that is not a JSON object"
-    for key in body:
-        if key in _OPTIONS or str(key).startswith(_OPTION_PREFIXES):
-            return f"`{key}`"
-    return "several models" if model and "," in model else None  # LiteLLM asks each of them
+    fields = [name for name in body if name not in TOP_LEVEL[wire] and to_camel_case(name) not in TOP_LEVEL[wire]]
+    fields += [f"metadata.{name}" for name in mapping(body.get("metadata")) if name != "user_id"]
+    fields += [f"tools: {kind}" for tool in records(body.get("tools")) if (kind := str(tool.get("type"))[:3]) == "mcp"]
+    return f"`{fields[0][:80]}`" if fields else "several models" if model and "," in model else None

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.sandbox.docker.channel import SocketDir
-from youbencha.sandbox.docker.engine import Engine, EngineInfo
+from youbencha.sandbox.docker.engine import Engine, EngineError, EngineInfo
 from youbencha.sandbox.docker.image import Image, volume_holder
 from youbencha.sandbox.docker.mounts import CHANNEL, INIT, PORTS, WORKSPACE, Mount, Mounts
 from youbencha.spec.sandbox import SandboxSpec
@@ -174,9 +174,10 @@ class Container:
         """Return when more than this was written to the image's files. Polled rarely, because counting is expensive."""
         while True:
             await asyncio.sleep(_SIZE_EVERY_S)
-            answer = await self._engine.inspect(self.name, size=True)
-            if int((answer or {}).get("SizeRw") or 0) > limit:
-                return
+            with contextlib.suppress(EngineError):  # it may come back; if not, the run ends as a failure of the host
+                answer = await self._engine.inspect(self.name, size=True)
+                if int((answer or {}).get("SizeRw") or 0) > limit:
+                    return
 
     def remove_soon(self) -> None:
         """Begin to remove it, without waiting. May be called again."""

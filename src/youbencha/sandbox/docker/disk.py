@@ -9,24 +9,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
+import stat
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+
+from youbencha.process.disks import FreeSpace, free_space
+from youbencha.process.streams import Spool
 
 _CHECK_EVERY_S = 0.5
 _MUCH_BYTES = 256 * 1024**2
-_MUCH_FILES = 50_000
 _BLOCK = 512
-_INODE = 256
 
+_BYTES_PER_FILE = 16 * 1024
+"""What a file counts at least: a file system of ext4 has one inode for so many bytes."""
 
-FileId = tuple[int, int]
-
-
-class _Free(NamedTuple):
-    bytes: int
-    files: int
+_IN_FLIGHT = re.compile(rb"^scm_fds:\s*[1-9]", re.MULTILINE)
+_MAPPED = re.compile(rb"^([0-9a-f]+-[0-9a-f]+) [^/\n]*(?!/dev/|/memfd:|/SYSV)/.* \(deleted\)$", re.MULTILINE)
+"""A mapped file that was removed, but not in memory."""
 
 
 class DiskWatch:
@@ -39,52 +40,67 @@ class DiskWatch:
         self._much = min(_MUCH_BYTES, limit // 4)
         self._since_ns = _clock_of(own)
         self._at_start = self._at_last_count = self._free()
+        self._counted = 0
 
-    async def until_exceeded(self, pid: int | None, ours: frozenset[FileId] = frozenset()) -> None:
+    async def until_exceeded(self, pid: int | None, outputs: Sequence[Spool] = ()) -> None:
         """Return when more than the limit was written.
 
-        `pid`: the container's first process. `ours`: files of the harness that it has open.
+        `pid`: the container's first process. `outputs`: files of the harness that it writes to.
         """
         while True:
             await asyncio.sleep(_CHECK_EVERY_S)
             free = self._free()
-            if self._lost_much(free):
-                if await asyncio.to_thread(self.written, pid, ours) > self._limit:
-                    return
+            self._at_last_count = [max(pair) for pair in zip(self._at_last_count, free, strict=True)]
+            if self._lost_much(free) or self._counted + _excess(outputs) > self._limit:
+                self._counted = await asyncio.to_thread(self.written, pid, outputs)
                 self._at_last_count = free
+            if self._counted + _excess(outputs) > self._limit:
+                return
 
-    def written(self, pid: int | None = None, ours: frozenset[FileId] = frozenset()) -> int:
-        """The disk space of files created or changed since the start; each counts once, links are not followed."""
-        seen = set(ours)
+    def is_exceeded(self) -> bool:
+        """Whether more than the limit was written, when no process is left."""
+        return self._lost_much(self._free()) and self.written() > self._limit
+
+    def written(self, pid: int | None = None, outputs: Sequence[Spool] = ()) -> int:
+        """The disk space of files created or changed since the start, without `outputs`.
+
+        Each counts once; links are not followed.
+        """
+        seen = {_id(os.fstat(output.fileno())) for output in outputs}
         total = 0
         walk = _Walk()
-        for about in (*walk.below(self._directories), *_unlinked_files(pid)):
-            if about.st_ctime_ns > self._since_ns and (file := file_id(about)) not in seen:
+        for about in (*walk.below(self._directories), *walk.unlinked(pid)):
+            if about.st_ctime_ns > self._since_ns and (file := _id(about)) not in seen:
                 seen.add(file)
-                total += about.st_blocks * _BLOCK + _INODE
+                total += max(about.st_blocks * _BLOCK, _BYTES_PER_FILE)
         return max(total, self._lost_since_start()) if walk.is_incomplete else total
 
-    def _lost_much(self, free: list[_Free]) -> bool:
-        return any(
-            before.bytes - now.bytes > self._much or before.files - now.files > _MUCH_FILES
-            for before, now in zip(self._at_last_count, free, strict=True)
-        )
+    def _lost_much(self, free: list[FreeSpace]) -> bool:
+        return any(_lost(before, now) > self._much for before, now in zip(self._at_last_count, free, strict=True))
 
     def _lost_since_start(self) -> int:
         """How much the free space has shrunk, for an agent that hides its files."""
-        return max(before.bytes - now.bytes for before, now in zip(self._at_start, self._free(), strict=True))
+        return max(_lost(before, now) for before, now in zip(self._at_start, self._free(), strict=True))
 
-    def _free(self) -> list[_Free]:
-        systems = [os.statvfs(directory) for directory in self._directories]
-        return [_Free(system.f_bavail * system.f_frsize, system.f_favail) for system in systems]
+    def _free(self) -> list[FreeSpace]:
+        return [free_space(directory) for directory in self._directories]
+
+
+def _lost(before: FreeSpace, now: FreeSpace) -> int:
+    """Disk space or files, whichever counts more."""
+    return max(before.bytes - now.bytes, (before.files - now.files) * _BYTES_PER_FILE)
+
+
+def _excess(outputs: Sequence[Spool]) -> int:
+    return sum(output.excess_bytes for output in outputs)
 
 
 class _Walk:
-    """Walks trees that an agent may change meanwhile."""
+    """Finds files of an agent, which may change them meanwhile."""
 
     def __init__(self) -> None:
         self.is_incomplete = False
-        """A directory is not readable, or too deep for any path."""
+        """A directory is not readable or too deep for any path, or files are held where they cannot be found."""
 
     def below(self, directories: Iterable[Path]) -> Iterator[os.stat_result]:
         waiting = [os.fsencode(directory) for directory in directories]
@@ -100,8 +116,36 @@ class _Walk:
             except OSError:
                 self.is_incomplete = True
 
+    def unlinked(self, first: int | None) -> Iterator[os.stat_result]:
+        """Unlinked files that a process of the container still uses: they still take disk space."""
+        for pid in _container_processes(first) if first is not None else ():
+            try:
+                yield from self._held_by(pid)
+            except (FileNotFoundError, ProcessLookupError):  # it has ended
+                continue
+            except OSError:
+                self.is_incomplete = True
 
-def file_id(about: os.stat_result) -> FileId:
+    def _held_by(self, pid: int) -> Iterator[os.stat_result]:
+        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - each may have descriptors of its own
+            directory = f"/proc/{pid}/task/{thread}"
+            for name in os.listdir(f"{directory}/fd"):  # noqa: PTH208
+                with contextlib.suppress(FileNotFoundError):
+                    about = os.stat(f"{directory}/fd/{name}")  # noqa: PTH116
+                    if stat.S_ISSOCK(about.st_mode):  # files on their way through a socket belong to no process
+                        self.is_incomplete |= bool(_IN_FLIGHT.search(_read(f"{directory}/fdinfo/{name}")))
+                    elif about.st_nlink == 0 and about.st_blocks:
+                        yield about
+        for mapped in _MAPPED.finditer(_read(f"/proc/{pid}/maps")):
+            with contextlib.suppress(FileNotFoundError):
+                yield os.stat(f"/proc/{pid}/map_files/{mapped[1].decode()}")  # noqa: PTH116 - root only
+
+
+def _read(path: str) -> bytes:
+    return Path(path).read_bytes()
+
+
+def _id(about: os.stat_result) -> tuple[int, int]:
     return about.st_dev, about.st_ino
 
 
@@ -111,26 +155,11 @@ def _clock_of(directory: Path) -> int:
         return os.fstat(file.fileno()).st_ctime_ns
 
 
-def _unlinked_files(first: int | None) -> Iterator[os.stat_result]:
-    """Unlinked files that a process of the container still has open: they still use disk space."""
-    for pid in _container_processes(first) if first is not None else ():
-        with contextlib.suppress(OSError):
-            for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208
-                with contextlib.suppress(OSError):
-                    about = os.stat(f"/proc/{pid}/fd/{name}")  # noqa: PTH116
-                    if about.st_nlink == 0 and about.st_blocks:
-                        yield about
-
-
 def _container_processes(first: int) -> Iterator[int]:
-    """Every process in the same control group."""
+    """Every other process in the same control group. The first one is ours, and can be inspected by root only."""
     with contextlib.suppress(OSError):
-        ours = _cgroup(first)
+        ours = _read(f"/proc/{first}/cgroup")
         for name in os.listdir("/proc"):  # noqa: PTH208
             with contextlib.suppress(OSError):
-                if name.isdecimal() and _cgroup(int(name)) == ours:
+                if name.isdecimal() and int(name) != first and _read(f"/proc/{name}/cgroup") == ours:
                     yield int(name)
-
-
-def _cgroup(pid: int) -> bytes:
-    return Path(f"/proc/{pid}/cgroup").read_bytes()

@@ -14,16 +14,18 @@ from youbencha.errors import YouBenchaError
 from youbencha.process import Command, Exit, LimitHit, Limits, OutputSource
 from youbencha.process.model import signal_name
 from youbencha.process.program import start_error, unusable_text
-from youbencha.process.streams import open_spools, open_stdin
+from youbencha.process.streams import Spool, open_spools, open_stdin
 from youbencha.sandbox.base import GATEWAY_PORT
 from youbencha.sandbox.docker.channel import ExitReport, InitChannel, StartFailure, StartOrder
 from youbencha.sandbox.docker.container import Container, ContainerContext
-from youbencha.sandbox.docker.disk import FileId, file_id
+from youbencha.sandbox.docker.engine import EngineError
 
 if TYPE_CHECKING:
     from youbencha.spec.sandbox import SandboxSpec
 
 _CHECK_EVERY_S = 0.5
+_STOPPED = "its container was stopped"
+_KILLED = "its container was killed or removed, or the container engine stopped"
 _PROGRAM_STEPS = {"exec", "cwd"}
 """Steps of the init program that fail because of the command."""
 _LOADERS = {"ld-linux": "glibc", "ld-musl": "musl"}
@@ -57,13 +59,11 @@ class ContainerRunning:
         container: Container,
         channel: InitChannel,
         spec: SandboxSpec,
-        sources: tuple[OutputSource, ...],
-        output_files: frozenset[FileId],
+        spools: tuple[Spool, ...],
     ) -> None:
         self.pid = channel.pid
-        self.sources = sources
-        self.output_files = output_files
-        """Files of the harness that the program has open."""
+        self.sources: tuple[OutputSource, ...] = spools
+        self.spools = spools
         self._container = container
         self._channel = channel
         self._spec = spec
@@ -119,22 +119,25 @@ class ContainerRunning:
             by_itself=ended.by_itself,
             leftovers=ended.leftovers,
             breach=self._breached_disk or (limit if breached else None),
+            host_failure=None if ended.by_itself or self._asked or self._disk_full else _STOPPED,
             cpu_s=ended.cpu_s,
             peak_rss_bytes=ended.peak_rss_bytes,
         )
 
     async def _lost(self) -> Exit:
         """The result without a report: process 1 itself was killed, by the engine or for lack of memory."""
-        state = None if self._asked else await self._container.state_when_stopped()
+        state = None
+        with contextlib.suppress(EngineError):  # it may have stopped, too
+            state = None if self._asked else await self._container.state_when_stopped()
+            await self._container.removed()
         out_of_memory = bool((state or {}).get("OOMKilled"))
-        await self._container.removed()
         return Exit(
             code=None,
             signal="SIGKILL",
             signal_number=int(signal.SIGKILL),
             lifetime_s=time.monotonic() - self._started,
             breach=self._breached_disk or (self._memory if out_of_memory else None),
-            guard_lost=not (self._asked or self._disk_full or out_of_memory),
+            host_failure=None if self._asked or self._disk_full or out_of_memory else _KILLED,
         )
 
     @property
@@ -143,7 +146,7 @@ class ContainerRunning:
 
     @property
     def _breached_disk(self) -> LimitHit | None:
-        return LimitHit("disk", _format_size(self._spec.disk)) if self._disk_full else None
+        return disk_limit(self._spec) if self._disk_full else None
 
     def _limit_of(self, ended: ExitReport) -> LimitHit | None:
         if ended.oom_kills > 0:
@@ -184,13 +187,12 @@ class ContainerSystem:
                     on_failure.callback(spool.close)
                 fds = (stdin.fileno(), *(spool.writer for spool in spools))
                 await self._start(channel, order, fds)
-            output_files = frozenset(file_id(os.fstat(spool.writer)) for spool in spools)
             for spool in spools:
                 spool.close_writer()
             if failure := await self._started(channel):
                 raise explain(failure, command)
             on_failure.pop_all()
-        running = ContainerRunning(self._container, channel, self._context.spec, spools, output_files)
+        running = ContainerRunning(self._container, channel, self._context.spec, spools)
         self.has_started.set_result(running)
         return running
 
@@ -281,6 +283,10 @@ def died_at_once(state: dict[str, Any] | None) -> YouBenchaError:
         f"The container ended before a program could be started in it: {reason}",
         hint="The image must be for this host's architecture. More memory may help: `sandbox: {memory: 1g}`.",
     )
+
+
+def disk_limit(spec: SandboxSpec) -> LimitHit:
+    return LimitHit("disk", _format_size(spec.disk))
 
 
 def _format_size(size: int) -> str:

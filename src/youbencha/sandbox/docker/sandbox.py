@@ -19,7 +19,7 @@ from youbencha.sandbox.docker import ownership
 from youbencha.sandbox.docker.channel import SocketDir, init_program
 from youbencha.sandbox.docker.container import Container, ContainerContext
 from youbencha.sandbox.docker.disk import DiskWatch
-from youbencha.sandbox.docker.engine import connect
+from youbencha.sandbox.docker.engine import EngineError, connect
 from youbencha.sandbox.docker.image import (
     USER_NAME,
     Image,
@@ -28,7 +28,7 @@ from youbencha.sandbox.docker.image import (
     make_volume_holder,
     read_volumes,
 )
-from youbencha.sandbox.docker.launch import ContainerSystem
+from youbencha.sandbox.docker.launch import ContainerSystem, disk_limit
 from youbencha.sandbox.docker.mounts import HARNESS, HOME, TMP, WORKSPACE, Mounts
 from youbencha.sandbox.local import write_git_identity
 from youbencha.spec.sandbox import DEFAULT_IMAGE
@@ -72,7 +72,8 @@ async def open_docker_sandbox(
                     await _finish(make_volume_holder(engine, image.id, name, labels))
                 yield sandbox
             finally:
-                await _finish(sandbox.freeze())
+                with contextlib.suppress(YouBenchaError):  # what is left ends with this process, and is removed later
+                    await _finish(sandbox.freeze())
 
 
 def _make_mounts(workspace: Path, scratch: Path, image: Image) -> Mounts:
@@ -151,12 +152,15 @@ class DockerSandbox:
         disk = DiskWatch(self.context.mounts.writable(), self.context.spec.disk, own=self.context.scratch)
         watching = asyncio.create_task(self._watch_disk(disk, system, container))
         try:
-            result = await run(command, system=system, **options)
+            result = await run(command, system=system, writes_to=self.context.mounts.writable(), **options)
         finally:
             watching.cancel()
-            await container.removed()
+            with contextlib.suppress(EngineError):  # `freeze` tries again
+                await container.removed()
         if watching.done() and not watching.cancelled():
             watching.result()  # a failed watch must not go unnoticed
+        if result.exit.breach is None and await asyncio.to_thread(disk.is_exceeded):
+            result = result._replace(exit=result.exit._replace(breach=disk_limit(self.context.spec), host_failure=None))
         if limit_touched := system.has_started.result().limit_touched:
             message = f"A program in the container reached its limit of {limit_touched}; the agent went on."
             self._on_event(WarningRaised(code="SANDBOX_LIMIT_TOUCHED", message=message))
@@ -193,7 +197,7 @@ class DockerSandbox:
 
     async def _watch_disk(self, disk: DiskWatch, system: ContainerSystem, container: Container) -> None:
         running = await system.has_started
-        watches = {asyncio.create_task(disk.until_exceeded(running.pid, running.output_files))}
+        watches = {asyncio.create_task(disk.until_exceeded(running.pid, running.spools))}
         if self.context.spec.writable:
             watches.add(asyncio.create_task(container.until_larger_than(self.context.spec.disk)))
         try:
