@@ -70,20 +70,16 @@ def _write(config: DatabaseConfig, path: Path, bundle: ResultsBundle) -> None:
 
 
 def _to_json_file(config: DatabaseConfig, path: Path, bundle: ResultsBundle, exported_at: str) -> None:
-    whole = as_plain_data(bundle)
+    whole = bundle.model_dump(mode="json")
     data = whole if config.include_full_bundle else without_details(whole)
     line = as_json_bytes({**data, "exported_at": exported_at})
     (append_line if config.append else replace_with_line)(path, line)
 
 
 def _to_sqlite(config: DatabaseConfig, path: Path, bundle: ResultsBundle, exported_at: str) -> None:
-    whole = as_json_bytes(as_plain_data(bundle)).decode() if config.include_full_bundle else None
+    whole = as_json_bytes(bundle.model_dump(mode="json")).decode() if config.include_full_bundle else None
     row = {**summary_of(bundle, exported_at), "bundle": whole}
     write_row(path, config.table, row, replace_all=not config.append)
-
-
-def as_plain_data(bundle: ResultsBundle) -> dict[str, Any]:
-    return bundle.model_dump(mode="json")
 
 
 def without_details(bundle: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from youbencha import __version__
 from youbencha.errors import YouBenchaError
 from youbencha.files import open_untrusted
 from youbencha.hooks.context import HookContext, HookFailed, HookOutcome
-from youbencha.hooks.database import as_json_bytes, as_plain_data
+from youbencha.hooks.database import as_json_bytes
 from youbencha.log.results import ArtifactManifest, ResultsBundle
 from youbencha.process import Redactor
 from youbencha.spec.testcase import WebhookConfig
@@ -113,7 +113,7 @@ def _request(config: WebhookConfig, context: HookContext, bundle: ResultsBundle)
 
 
 def _payload(config: WebhookConfig, bundle: ResultsBundle, artifacts_dir: Path, redactor: Redactor) -> dict[str, Any]:
-    payload = as_plain_data(bundle)
+    payload = bundle.model_dump(mode="json")
     if config.include_artifacts:
         texts = read_artifacts(bundle.artifacts, artifacts_dir)
         masked = {path: redactor.text(text) for path, text in texts.contents.items()}  # a patch may contain a key
