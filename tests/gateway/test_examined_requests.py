@@ -18,7 +18,7 @@ from youbencha.gateway.budget import Caps
 from youbencha.gateway.call import Labels
 from youbencha.gateway.fields import IMAGE_TOKENS
 from youbencha.gateway.prices import Prices
-from youbencha.spec import ModelPrice
+from youbencha.spec.gateway import ModelPrice
 
 PNG = base64.b64encode(b"\x89PNG" + bytes(5000)).decode()
 HTTPS = "https://example.org/a"
