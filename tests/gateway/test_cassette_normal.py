@@ -56,6 +56,10 @@ SAME_ANYWHERE = [
     ("/tmp/1794796370173-copilot-tool-output-30390-x.txt", "/tmp/1794796375292-copilot-tool-output-4-x.txt"),
     ("tool-output/tool_1e232db9b0013tFBgAJyBUFYxl", "tool-output/tool_1e232fe230014HDKiWjA3ll9ww"),
     (".youbencha-workspace/run-2026-11-16-023149-0ad713/", ".youbencha-workspace/run-2027-01-01-000000-ffffff/"),
+    (
+        ".youbencha-workspace/run-2026-11-16-023149-0ad7130ad713/",
+        ".youbencha-workspace/run-2027-01-01-000000-ffffffffffff/",
+    ),
     ("x-anthropic-billing-header: cc_version=2.1; cch=00a1b;\nyou", "x-anthropic-billing-header: cch=ff;\nyou"),
     ("background with ID: 9b45c4\n", "background with ID: 1bcdef\n"),
 ]

@@ -132,7 +132,7 @@ _LABEL = (
 
 # In any text.
 
-DIGIT_FIRST: Mapping[str, str] = {"id_run": rf"\d{{4}}-\d\d-\d\d-\d{{6}}-[0-9a-f]{{6}}{_END}"}
+DIGIT_FIRST: Mapping[str, str] = {"id_run": rf"\d{{4}}-\d\d-\d\d-\d{{6}}-(?:[0-9a-f]{{6}}){{1,2}}{_END}"}
 
 _IDS: Mapping[str, str] = {
     "billing": r"x-anthropic-billing-header:[^\n]*",
