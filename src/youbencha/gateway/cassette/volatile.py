@@ -132,7 +132,7 @@ _LABEL = (
 
 # In any text.
 
-DIGIT_FIRST: Mapping[str, str] = {"id_run": rf"\d{{4}}-\d\d-\d\d-\d{{6}}-(?:[0-9a-f]{{6}}){{1,2}}{_END}"}
+DIGIT_FIRST: Mapping[str, str] = {"id_run": rf"\d{{4}}-\d\d-\d\d-\d{{6}}-[0-9a-f]{{6}}{_END}"}
 
 _IDS: Mapping[str, str] = {
     "billing": r"x-anthropic-billing-header:[^\n]*",
@@ -144,6 +144,7 @@ _IDS: Mapping[str, str] = {
 
 LETTER_FIRST: Mapping[str, str] = {
     **_IDS,
+    "id_run_name": rf"run-\d{{4}}-\d\d-\d\d-\d{{6}}-[0-9a-f]{{12}}{_END}",
     "id_prefixed": rf"(?:{_ID_PREFIX})[_-](?=[A-Za-z0-9_-]*?{MIXED}{{12}})[A-Za-z0-9_-]{{12,}}",
     "system": r"OS Version: [^\n]+",
 }
