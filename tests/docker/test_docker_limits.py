@@ -171,3 +171,12 @@ def test_hidden_files_count_by_the_lost_disk_space(tmp_path: Path) -> None:
     os.close(file)
     os.close(here)
     assert watch.written() > 32 * MIB
+
+
+def test_what_no_look_has_found_counts_at_the_end(tmp_path: Path) -> None:
+    """An agent can move its files while they are counted, but not when no process is left."""
+    with small_disk(tmp_path / "disk", size=256 * MIB) as disk:
+        watch = DiskWatch([disk], 10 * MIB, own=disk)
+        (disk / "big").write_bytes(bytes(20 * MIB))
+        watch._at_last_count = watch._free()
+        assert watch.is_exceeded()

@@ -522,3 +522,14 @@ def test_another_model_name_is_a_plain_file_name(tmp_path: Path) -> None:
     )
     keep_text(Cassette(tmp_path, "record").session(places(THERE)), asked, "hi")
     assert files(tmp_path)[0].startswith("a-b-c-free-000-")
+
+
+def test_a_huge_id_cannot_be_repeated_without_end(tmp_path: Path) -> None:
+    """The first answer makes the agent send a huge id, which the second repeats."""
+    huge = "see " + "0a" * 500_000
+    asked = asking(messages("do it", huge, "go on"))
+    keep_text(Cassette(tmp_path, "record").session(), asked, "{{id-1}}")
+    (file,) = (tmp_path / "exchanges").iterdir()
+    file.write_text(file.read_text().replace("{{=id-1}}", "{{id-1}}" * 1000))
+    with pytest.raises(YouBenchaError, match="placeholders become too large"):
+        Cassette(tmp_path, "replay").session().find(asked)

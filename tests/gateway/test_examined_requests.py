@@ -57,6 +57,7 @@ ELSEWHERE: list[tuple[WireName, dict[str, Any]]] = [
     ("anthropic-messages", says(source("document", type="base64", media_type="application/pdf", data="JVBERi0="))),
     ("anthropic-messages", says(source("document", type="base64", data="JVBERi0="))),
     ("anthropic-messages", says(IN_RESULT)),
+    ("anthropic-messages", says({"type": "text", "media_type": "image/png", "data": [1e15] * 50_000})),  # str is longer
     ("anthropic-messages", says({"type": "container_upload", "file_id": "f"})),
     ("anthropic-messages", {"container": "c"}),
     ("anthropic-messages", {"mcp_servers": [{"type": "url", "url": HTTPS, "name": "m"}]}),
@@ -140,6 +141,7 @@ SERVER_TOOLS: list[tuple[WireName, dict[str, Any], int]] = [
     ("anthropic-messages", {"tools": [{"type": "web_search_20260318", "name": "w", "max_uses": -1}]}, ROUNDS),
     ("openai-responses", {"tools": [{"type": "web_search", "external_web_access": True}]}, ROUNDS),
     ("openai-responses", {"tools": [{"type": "web_search"}], "max_tool_calls": 3}, 3),
+    ("openai-chat", {"tools": [{"type": "web_search"}], "max_tool_calls": 0}, ROUNDS),  # has no such field
     ("openai-responses", {"tools": [{"type": "file_search", "vector_store_ids": ["v"]}]}, ROUNDS),
     ("openai-responses", {"tools": [{"type": "mcp", "server_url": HTTPS}]}, ROUNDS),
     ("openai-responses", {"tools": [{"type": "web_search_preview_2025_03_11"}, {"type": "mcp"}]}, 2 * ROUNDS),

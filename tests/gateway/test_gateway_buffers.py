@@ -53,6 +53,8 @@ async def test_connections_on_a_socket_are_bounded(tmp_path: Path) -> None:
                 assert await soon(reader.read()) == b""
             refused += 1
         assert refused == 5
+        await bench.gateway.listen_on(tmp_path / "other.sock")
+        await soon(_served_again(tmp_path / "other.sock"))  # another sandbox's
         for _, writer in held:
             writer.close()
         await soon(_served_again(forwarded))

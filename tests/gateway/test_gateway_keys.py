@@ -278,6 +278,13 @@ async def test_a_key_is_valid_for_the_models_of_its_trial(model: str, status: in
     assert call.error == (None if status == 200 else "not_allowed")
 
 
+@pytest.mark.parametrize("model", ["gpt-5-pro\n", " " * 300 + "gpt-5-pro", ["gpt-5-pro"], None])
+async def test_a_request_without_a_valid_name_is_for_no_model(model: object, tmp_path: Path) -> None:
+    async with scripted_gateway(HELLO, tmp_path) as (bench, _):
+        access = bench.gateway.issue(Labels("trial"), scope=LITELLM_SCOPE)
+        assert (await bench.ask(key=access.key, model=model)).status == 403
+
+
 # -- who has no key
 
 

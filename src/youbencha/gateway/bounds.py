@@ -150,7 +150,7 @@ def examined(wire: WireName, body: object, asked: RequestSize) -> RequestSize:
             raise UnpricedError(f"`{name}: {str(value)[:40]}`")
     found = _Examination(wire)
     found.run(body)
-    most = _count(body.get("max_tool_calls"))
+    most = _count(body.get("max_tool_calls")) if wire == "openai-responses" else None
     rounds = found.rounds if most is None else min(found.rounds, most)
     contexts = rounds + 1 if found.rounds else int(found.refers)
     return asked._replace(size=asked.size + found.tokens + contexts * CONTEXT_TOKENS, rounds=rounds)
@@ -210,8 +210,8 @@ class _Examination:
 
     def _inline(self, kind: object, data: object) -> None:
         """Count an image by its size in pixels, text by its bytes, and anything else, such as a PDF, as a reference."""
-        if str(kind).startswith("image/"):
-            self.tokens += table.IMAGE_TOKENS[self._wire] - len(str(data))
+        if str(kind).startswith("image/") and isinstance(data, str):
+            self.tokens += table.IMAGE_TOKENS[self._wire] - len(data)
         elif not str(kind).startswith("text/"):
             self.refers = True
 

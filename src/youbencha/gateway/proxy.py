@@ -128,7 +128,8 @@ class Proxy:
         incoming = await read_request(request, headers, route, key.memory)
         try:
             call.asked = measure_request(route.wire, route.path, incoming.body, len(incoming.raw))
-            if key.scope is not None and not key.scope.allows(route.provider, call.asked.model):
+            model = call.asked.model or ("(none)" if call.billed else None)  # a list of models needs none
+            if key.scope is not None and not key.scope.allows(route.provider, model):
                 raise Refusal("not_allowed", f"this key is not for {call.asked.model or 'models'} of {route.provider}")
             key.ledger.begun(call.as_partial())
             if call.billed:

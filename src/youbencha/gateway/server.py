@@ -64,9 +64,11 @@ class GatewayServer:
         assert accept is not None
         loop = asyncio.get_running_loop()
         is_unix = sys.platform != "win32" and listener.family == socket.AF_UNIX
+        address = listener.getsockname()
 
         def limited() -> asyncio.BaseProtocol:
-            if is_unix and len(accept.connections) >= MAX_CONNECTIONS:  # a sandbox's processes could open any number
+            here = (each for each in accept.connections if is_unix and _address_of(each) == address)
+            if sum(1 for _ in here) >= MAX_CONNECTIONS:  # a sandbox's processes could open any number
                 return _TooManyConnections()
             connection = accept()
             self._unproven[connection] = loop.call_later(KEY_WITHIN_S, self._close, connection)
@@ -137,6 +139,10 @@ def _runner(handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> 
         auto_decompress=False,  # done after the key is checked
         lingering_time=1.0,  # for the body of a request with an invalid key, which is not read
     )
+
+
+def _address_of(connection: RequestHandler) -> object:
+    return connection.transport.get_extra_info("sockname") if connection.transport is not None else None
 
 
 class _TooManyConnections(asyncio.Protocol):

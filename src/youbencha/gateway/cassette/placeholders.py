@@ -94,6 +94,7 @@ def _texts(path: Path) -> dict[str, str]:
 
 _PLACEHOLDER = r"\{\{(?P<literal>=*)(?P<name>[A-Za-z][\w-]*(?::[a-z-]+)?)\}\}"
 _FILLED = re.compile(_PLACEHOLDER)
+_MOST_FILLED = 64 * 1024 * 1024
 
 _ID = re.compile(r"(?=.*[A-Za-z])(?=.*[0-9])[\w.-]{6,}\Z", re.S)
 """Ids that are long and unusual enough: the same text in an answer can only be the id in the request."""
@@ -151,13 +152,20 @@ class _Finder:
 
 
 def fill(texts: Mapping[str, str]) -> Callable[[str, bool], str]:
-    """Return a function that fills the placeholders of a text; its second argument is whether the text is JSON."""
+    """Return a function that fills the placeholders of a text; its second argument is whether the text is JSON.
+
+    It raises ValueError if they become too much: a stranger's cassette may repeat an id that is itself huge.
+    """
+    left = _MOST_FILLED
 
     def filled(text: str, is_json: bool) -> str:
         def fill(match: re.Match[str]) -> str:
+            nonlocal left
             if match["literal"]:
                 return "{{" + match["literal"][1:] + match["name"] + "}}"
             known = texts.get(match["name"])
+            if (left := left - len(known or "")) < 0:
+                raise ValueError("its placeholders become too large")
             return match.group() if known is None else in_json(known) if is_json else known
 
         return _FILLED.sub(fill, text) if "{{" in text else text

@@ -13,6 +13,7 @@ import re
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 from youbencha.process.disks import FreeSpace, free_space
@@ -59,7 +60,7 @@ class DiskWatch:
 
     def is_exceeded(self) -> bool:
         """Whether more than the limit was written, when no process is left."""
-        return self._lost_much(self._free()) and self.written() > self._limit
+        return self._lost_since_start() > self._much and self.written() > self._limit
 
     def written(self, pid: int | None = None, outputs: Sequence[Spool] = ()) -> int:
         """The disk space of files created or changed since the start, without `outputs`.
@@ -69,7 +70,7 @@ class DiskWatch:
         seen = {_id(os.fstat(output.fileno())) for output in outputs}
         total = 0
         walk = _Walk()
-        for about in (*walk.below(self._directories), *walk.unlinked(pid)):
+        for about in chain(walk.below(self._directories), walk.unlinked(pid)):
             if about.st_ctime_ns > self._since_ns and (file := _id(about)) not in seen:
                 seen.add(file)
                 total += max(about.st_blocks * _BLOCK, _BYTES_PER_FILE)
