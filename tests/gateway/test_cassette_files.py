@@ -392,9 +392,9 @@ HOSTILE_PARTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "parent": (_part("../../secret"), "not the name of a part"),
     "absolute": (_part("/etc/passwd"), "not the name of a part"),
     "list": (_part(["a"]), "not the name of a part"),
-    "missing": (_part("b" * 12), "is missing or broken"),
+    "missing": (_part("b" * 12), "is missing, broken or too large"),
     "link": (lambda parts: (parts / f"{'c' * 12}.json").symlink_to(parts.parent.parent / "secret.json"), "is missing"),
-    "pipe": (lambda parts: os.mkfifo(parts / f"{'c' * 12}.json"), "is missing or broken"),
+    "pipe": (lambda parts: os.mkfifo(parts / f"{'c' * 12}.json"), "is missing, broken"),
     "loop": (_loop, "nested too deeply"),
     "ten times ten times": (_laughs, "too many parts"),
     "lines": (lambda parts: {"messages": [{"$lines": {"a": 1}}]}, "$lines"),
@@ -407,7 +407,7 @@ def test_parts_stay_inside(
     tmp_path: Path, body: Callable[[Path], Any], shown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are only used to show how a request differs."""
-    monkeypatch.setattr("youbencha.gateway.cassette.store.MAX_BYTES", 2_000_000)
+    monkeypatch.setattr("youbencha.gateway.cassette.store._COMPARED_BYTES", 2_000_000)
     (tmp_path / "secret.json").write_text('"TOP SECRET"')
     directory = tmp_path / "cassette"
     record(directory, "one")
@@ -416,11 +416,26 @@ def test_parts_stay_inside(
     value["request"]["body"] = body(directory / "parts") or {"messages": [{"$part": "c" * 12}]}
     file.write_text(json.dumps(value))
     session = Cassette(directory, "replay").session(places())
-    (recording,) = (session._cassette.store.read(file) for file in session._cassette.store.files())
-    whole_body = json.dumps(session._cassette.store.whole_body(recording))
+    store = session._cassette.store
+    ((_, body),) = store.whole_bodies(map(store.read, store.files()))
+    whole_body = json.dumps(body)
     assert shown in whole_body or shown == "$lines"
     assert "TOP SECRET" not in whole_body
     assert "TOP SECRET" not in session.mismatch(asking(messages("two"))).text
+
+
+def test_the_parts_of_all_compared_requests_are_bounded_together(tmp_path: Path) -> None:
+    for number in range(3):
+        record(tmp_path, f"number {number}")
+    (tmp_path / "parts").mkdir(exist_ok=True)
+    (tmp_path / "parts" / f"{'c' * 12}.json").write_text("[]")
+    for file in (tmp_path / "exchanges").iterdir():
+        value = json.loads(file.read_text())
+        value["request"]["body"]["messages"] = [{"$part": "c" * 12}] * 25_000
+        file.write_text(json.dumps(value))
+    store = Cassette(tmp_path, "replay").session(places())._cassette.store
+    ((_, body),) = store.whole_bodies(map(store.read, store.files()))
+    assert body["messages"].count("(too many parts)") > 20_000
 
 
 def test_what_is_too_large_to_be_read_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -451,7 +466,7 @@ def test_a_missing_part_does_not_prevent_a_replay(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "parts")
     assert answer(tmp_path, "long " * 400).startswith("to long")
     session = Cassette(tmp_path, "replay").session(places())
-    assert "is missing or broken" in session.mismatch(asking(messages("other"))).text
+    assert "is missing, broken or too large" in session.mismatch(asking(messages("other"))).text
 
 
 @pytest.mark.parametrize("make", [False, True], ids=["missing", "empty"])

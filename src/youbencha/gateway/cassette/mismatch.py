@@ -67,8 +67,7 @@ def _messages_in(recording: Recording) -> int:
 
 
 def _nearest(body: Any, recorded: list[Recording], store: CassetteStore) -> tuple[Recording, Any]:
-    bodies = [(each, store.whole_body(each)) for each in recorded]
-    rated = [(_likeness(body, other), each, other) for each, other in bodies]
+    rated = [(_likeness(body, other), each, other) for each, other in store.whole_bodies(recorded)]
     best = max(likeness for likeness, _, _ in rated)
     _, recording, other = max(
         ((_wording(body, other), each, other) for likeness, each, other in rated if likeness == best),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from hashlib import sha256
 from pathlib import Path
@@ -36,7 +36,10 @@ _SHOWN = 5
 MAX_FILES = 10_000
 MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_BYTES = 256 * 1024 * 1024
-"""Of all exchanges; also of all parts of a request, each counted as often as it is referred to."""
+"""Of all exchanges."""
+
+_COMPARED_BYTES = 16 * 1024 * 1024
+"""Of all parts that are read to find the nearest request, each counted as often as it is referred to."""
 
 _REFERENCE_BYTES = 10_000
 """What a reference to a part costs at least, because each of them takes time."""
@@ -138,29 +141,37 @@ class CassetteStore:
         wire, body, trials = asked.wire, asked.body, value["takes"]
         return Recording(file, found.fingerprint, asked.method, asked.path, wire, body, trials, found.day, is_old)
 
-    def whole_body(self, recording: Recording) -> Any:
-        """Return the request's body. A missing part becomes a note, because the body is only used for diffs."""
-        left = MAX_BYTES
+    def whole_bodies(self, recordings: Iterable[Recording]) -> Iterator[tuple[Recording, Any]]:
+        """Yield recordings with the bodies of their requests, at least one, and no more than can be compared quickly.
+
+        A missing part becomes a note, because the bodies are only used for diffs.
+        """
+        left = _COMPARED_BYTES
 
         def part(name: object) -> Any:
             nonlocal left
             if not isinstance(name, str) or not _PART_NAME.fullmatch(name):
                 return "(not the name of a part)"
+            if left <= 0:
+                return "(too many parts)"
             try:
-                value, size = self._read("parts", f"{name}.json") if left > 0 else ("(too many parts)", 0)
+                value, size = self._read("parts", f"{name}.json", left)
             except (OSError, ValueError):
-                return f"(parts/{name}.json is missing or broken)"
+                return f"(parts/{name}.json is missing, broken or too large)"
             left -= max(size, _REFERENCE_BYTES)
             return value
 
-        return join_body(recording.body, part)
+        for recording in recordings:
+            yield recording, join_body(recording.body, part)
+            if left <= 0:
+                return
 
-    def _read(self, directory: str, name: str) -> tuple[Any, int]:
+    def _read(self, directory: str, name: str, limit: int = MAX_FILE_BYTES) -> tuple[Any, int]:
         """Read a file of the cassette, which a stranger may have made. Raises OSError, or ValueError for its content.
 
         Also returns its size.
         """
-        data = read_untrusted(self.directory, f"{directory}/{name}", MAX_FILE_BYTES)
+        data = read_untrusted(self.directory, f"{directory}/{name}", min(limit, MAX_FILE_BYTES))
         value = loads(data)
         level = [value]
         for _ in range(_MAX_DEPTH):
