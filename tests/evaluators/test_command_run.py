@@ -65,6 +65,7 @@ FAKE = "print('{}: No module named {}'); raise SystemExit(1)"
             {"command": f"cd . && {PYTHON} -m no_such_module.sub", "shell": True},
             "-m no_such_module: it is not installed",
         ),
+        ({"command": ["sh", "-c", f"{PYTHON} -m no_such_module"]}, "run [^']*-m no_such_module: it is not installed"),
         ({"command": "no-such-program --version", "shell": True}, "no-such-program: it is not installed"),
         (
             {"command": "cd . && X=1 no-such-program 2>&1 | cat; exit 127", "shell": True},
@@ -84,6 +85,9 @@ async def test_what_cannot_start_is_no_verdict(over: OverRun, config: dict[str, 
     [
         {"command": [PYTHON, "-c", FAKE.format(PYTHON, "pytest")]},
         {"command": f"{PYTHON} -m says_so"},
+        {"command": ["sh", "-c", f"{PYTHON} -m unittest -q"]},
+        {"command": f"(true;{PYTHON} -m unittest)", "shell": True},
+        {"command": f"X={PYTHON}; $X -m unittest || ${{X%python*}}python3 -m unittest", "shell": True},
         {"command": "exit 127", "shell": True},
         {"command": "echo 'no-such-program: not found; no-such-program'; exit 127", "shell": True},
         {"command": "sh ./ends-with-127.sh", "shell": True},
@@ -100,6 +104,7 @@ async def test_whatever_the_agents_code_prints_and_however_it_ends_is_its_own_re
     over: OverRun, config: dict[str, Any]
 ) -> None:
     (over.tree / "says_so.py").write_text(FAKE.format(PYTHON, "says_so"))
+    (over.tree / "test_it.py").write_text("import unittest_nothing")
     (over.tree / "ends-with-127.sh").write_text("no-such-program")
     result = await over.evaluate("command", config, changes=over.changes(deleted("deleted_package/check.py")))
     assert result.metrics["exit_code"] in (1, 127)

@@ -88,7 +88,7 @@ def test_an_older_run_is_not_reported_instead_of_the_newest(tmp_path: Path) -> N
     error = refused(tmp_path)
     assert error.code == "RESULTS_NOT_FOUND"
     assert str(newest) in error.message
-    assert error.hint == f"The newest run with results is {older}: give its path to report it."
+    assert error.hint == f"The newest run with results is {older}: report it with `--from`."
     assert load_results(older) == sample.bundle()
 
 

@@ -74,6 +74,9 @@ def test_hint_for_a_failed_agent() -> None:
     named = {**failed, "message": sample.document()["outcome"]["reason"], "hint": "Wait."}
     both = {**agent, "errors": [failed, named]}
     assert render_terminal(sample.bundle(agent=both, evaluators=[]))[2] == ("", "→ Wait.")
+    unanswered = {**failed, "hint": "Use another key.", "context": {"unanswered": True}}
+    late = {**both, "errors": [failed, unanswered]}
+    assert render_terminal(sample.bundle(agent=late, evaluators=[]))[2] == ("", "→ Use another key.")
     done = render_terminal(sample.bundle(agent={**agent, "status": "success"}, evaluators=[]))
     assert ("", "→ Log in.") not in done
 

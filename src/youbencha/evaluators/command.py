@@ -57,7 +57,7 @@ _FIND_MODULE = '"$1" -c "import importlib.util as u, sys; sys.exit(u.find_spec(s
 _QUOTED_OR_REDIRECTED = re.compile(r"'[^']*'|\"[^\"]*\"|\d*[<>]+&? *[^\s;&|)]+")
 _UNSURE = re.compile(r"<<|\( *\)|#")
 """A line with these may contain words that look like programs: a here-document, functions, comments."""
-_MODULE = re.compile(r"(\S*python[\d.]*) +-m +(\w+)")
+_MODULE = re.compile(r"([^\s'\"();&|=]*python[\d.]*) +-m +(\w+)")
 _PROGRAM = re.compile(r"(?:^|[;&|(\n]) *(?:\w+=\S* +)*([\w.+-]+)(?=[\s;&|)]|$)")
 """The first word of each command in a line, unless it is a path."""
 
@@ -186,7 +186,9 @@ async def _require_started(
     for question, words in asked:
         argv = _shell(question, words, at.env) if sandbox is HOST else ("sh", "-c", question, "sh", *words)
         found = await sandbox.run(at._replace(argv=argv), limits=Limits(timeout_s=30))
-        if found.exit.code not in (0, None) and words[-1] not in changed:
+        # Only Python itself says 1: another code says that this was not its path, and nothing about the module.
+        absent = found.exit.code == 1 if question is _FIND_MODULE else found.exit.code not in (0, None)
+        if absent and words[-1] not in changed:
             raise _not_found(" -m ".join(words), "it is not installed")
 
 

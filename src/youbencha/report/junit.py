@@ -59,7 +59,7 @@ def _cases(bundle: ResultsBundle) -> list[_Case]:
     any_failed = any(case.result in ("failure", "error") for case in cases)
     if execution.interrupted or not execution.complete:
         state = "interrupted" if execution.interrupted else "incomplete"
-        cases.append(_Case("run", 0, "error", state, f"The run is {state}: these are its results until then."))
+        cases.append(_Case("run", 0, "error", state, f"The run is {state}: these are its results up to then."))
     elif verdict != "passed" and not any_failed:  # CI must not show as passed what `yb run` does not
         reason = bundle.outcome.reason if bundle.outcome else f"The verdict is {verdict}."
         cases.append(_Case("run", 0, "error", "verdict", reason))

@@ -189,7 +189,7 @@ def _run_name(file: Path) -> str:
 
 
 def _not_found(message: str) -> YouBenchaError:
-    hint = "Give a results.json, the directory of a run, or the workspace that holds the runs."
+    hint = "Give `--from` a results.json, the directory of a run, or the workspace that holds the runs."
     return YouBenchaError("RESULTS_NOT_FOUND", message, hint=hint)
 
 
@@ -198,7 +198,7 @@ def _newest_has_none(newest: RunLocation, other: RunLocation | None) -> YouBench
     message = f"The newest run, {newest.path}, has no {RESULTS_FILE}: it ended too early, or is still starting."
     if other is None:
         return _not_found(message)
-    hint = f"The newest run with results is {other.path}: give its path to report it."
+    hint = f"The newest run with results is {other.path}: report it with `--from`."
     return YouBenchaError("RESULTS_NOT_FOUND", message, hint=hint)
 
 

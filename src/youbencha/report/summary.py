@@ -77,7 +77,8 @@ def _what_to_do(agent: AgentRun, outcome: Outcome | None) -> list[tuple[str, str
     """Return the hint for why the agent failed: of the error that is the outcome's reason, else of the first."""
     if agent.status == "success":
         return []
-    errors = sorted(agent.errors, key=lambda error: outcome is None or error.message != outcome.reason)
+    reason = outcome.reason if outcome else None
+    errors = sorted(agent.errors, key=lambda e: (e.message != reason, not (e.context or {}).get("unanswered")))
     return [("", f"→ {error.hint}") for error in errors if error.hint][:1]
 
 

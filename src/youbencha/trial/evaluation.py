@@ -129,7 +129,7 @@ async def _bounded(context: EvaluationContext) -> EvaluationResult:
     except TimeoutError as error:
         if not limit.expired():
             raise
-        hint = None if built_in else "Set `timeout` in its `config`."
+        hint = None if built_in else "Give it more time: `timeout` in its `config`, in milliseconds."
         message = f"The evaluator did not end within {limit_s:g} s."
         raise YouBenchaError("EVALUATOR_TIMEOUT", message, hint=hint) from error
 

@@ -120,7 +120,7 @@ async def _run_pre_execution(context: TrialContext) -> None:
         raise YouBenchaError(
             "PRE_EXECUTION_FAILED",
             f"A pre-execution hook failed, so the agent was not run: {results[-1].message}{output}",
-            hint=f"See its output in {directory.artifacts / 'hooks'}.",
+            hint=f"Its output is in {logs}." if (logs := directory.artifacts / "hooks").is_dir() else None,
         )
 
 
