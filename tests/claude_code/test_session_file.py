@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from youbencha.adapters.claude_code.own_files import with_session_file
-from youbencha.log.session import SessionFacts
+from youbencha.log.session import SessionFacts, SessionRecord
 from youbencha.usage import SessionUsage, Tokens
 
 ID = "9de3ddb1-7c81-4804-9edf-c3e22697644e"
@@ -27,12 +27,16 @@ def record(config: Path, *records: object, name: str = ID) -> None:
     (place / f"{name}.jsonl").write_text("\n".join(lines))
 
 
+def completed(facts: SessionFacts, session_id: str | None, config: Path | None) -> SessionFacts:
+    return with_session_file(SessionRecord(facts), session_id, config).facts
+
+
 def test_each_call_counts_once(tmp_path: Path) -> None:
     synthetic = said("c", 99, model="<synthetic>")
     record(
         tmp_path, {"type": "user"}, said("a", 20), said("a", 20), said("b", 3), synthetic, '{"type": "assistant", "me'
     )
-    facts = with_session_file(SessionFacts(), ID, tmp_path)
+    facts = completed(SessionFacts(), ID, tmp_path)
     assert (facts.model, facts.turns) == ("claude-x", 2)
     assert facts.usage is not None
     assert facts.usage.tokens[:3] == (200, 23, 14)
@@ -43,7 +47,7 @@ def test_each_call_counts_once(tmp_path: Path) -> None:
 def test_numbers_that_are_not_final_stay_unknown(tmp_path: Path) -> None:
     """2.1.30 writes what a call begins with: one output token."""
     record(tmp_path, said("a", 1, stop=None), said("b", 1, stop=None))
-    facts = with_session_file(SessionFacts(), ID, tmp_path)
+    facts = completed(SessionFacts(), ID, tmp_path)
     assert facts.usage == (Tokens(200, None, 14), None, True)
 
 
@@ -53,31 +57,31 @@ def test_a_failed_call_is_reported_only_if_it_was_the_last(tmp_path: Path) -> No
     answer = said("d", 5)
     answer["message"]["content"] = [{"type": "text", "text": "Done."}]
     record(tmp_path, said("a", 20), failed)
-    facts = with_session_file(SessionFacts(), ID, tmp_path)
+    facts = completed(SessionFacts(), ID, tmp_path)
     assert facts.failure is not None
     assert facts.failure.text == "API Error: 529"
-    assert with_session_file(SessionFacts(stream_seen=True), ID, tmp_path).failure is None
+    assert completed(SessionFacts(stream_seen=True), ID, tmp_path).failure is None
     record(tmp_path, said("a", 20), failed, answer)
-    assert with_session_file(SessionFacts(), ID, tmp_path).failure is None
+    assert completed(SessionFacts(), ID, tmp_path).failure is None
 
 
 def test_reported_totals_are_kept(tmp_path: Path) -> None:
     record(tmp_path, said("a", 20))
     reported = SessionFacts(usage=SessionUsage(Tokens(1, 1)), model="other", turns=7)
-    assert with_session_file(reported, ID, tmp_path) == reported
+    assert completed(reported, ID, tmp_path) == reported
 
 
 def test_larger_totals_of_the_stream_are_kept(tmp_path: Path) -> None:
     record(tmp_path, said("a", 20))
     further = SessionFacts(usage=SessionUsage(Tokens(300, 60), partial=True), turns=3)
-    assert with_session_file(further, ID, tmp_path) == further._replace(model="claude-x")
+    assert completed(further, ID, tmp_path) == further._replace(model="claude-x")
 
 
 @pytest.mark.parametrize("name", [None, "../../secret", "*", ""])
 def test_an_invalid_session_id_opens_no_file(tmp_path: Path, name: str | None) -> None:
     record(tmp_path, said("a", 20))
-    assert with_session_file(SessionFacts(), name, tmp_path) == SessionFacts()
-    assert with_session_file(SessionFacts(), ID, None) == SessionFacts()
+    assert completed(SessionFacts(), name, tmp_path) == SessionFacts()
+    assert completed(SessionFacts(), ID, None) == SessionFacts()
 
 
 def test_a_link_to_another_directory_is_not_followed(tmp_path: Path) -> None:
@@ -86,4 +90,16 @@ def test_a_link_to_another_directory_is_not_followed(tmp_path: Path) -> None:
     place = config / "projects" / "-some-where"
     place.mkdir(parents=True)
     (place / f"{ID}.jsonl").symlink_to(tmp_path / "elsewhere" / "projects" / "-some-where" / f"{ID}.jsonl")
-    assert with_session_file(SessionFacts(), ID, config).usage is None
+    assert completed(SessionFacts(), ID, config).usage is None
+
+
+def test_tools_are_known_without_a_stream(tmp_path: Path) -> None:
+    call = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "ls"}}
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "a.txt"}
+    answer = said("msg_1", 5)
+    answer["message"]["content"] = [call]
+    record(tmp_path, answer, {"type": "user", "message": {"role": "user", "content": [result]}})
+    (found,) = with_session_file(SessionRecord(), ID, tmp_path).tool_calls
+    assert (found.name, found.result) == ("Bash", "a.txt")
+    streamed = SessionRecord(SessionFacts(stream_seen=True))
+    assert with_session_file(streamed, ID, tmp_path).tool_calls == ()

@@ -225,7 +225,7 @@ def test_auth_error_has_a_hint():
     assert "API key" in error.message
     assert "Not logged in" in error.message
     assert "ANTHROPIC_API_KEY" in error.hint
-    assert "claude auth login" in error.hint
+    assert "yb agents path claude-code" in error.hint
 
 
 def test_rate_limit_with_its_reset_time_in_the_text():

@@ -61,10 +61,7 @@ FAKE = "print('{}: No module named {}'); raise SystemExit(1)"
     ("config", "missing"),
     [
         ({"command": f"{PYTHON} -m no_such_module -q"}, "-m no_such_module: it is not installed"),
-        (
-            {"command": f"cd . && {PYTHON} -m no_such_module.sub", "shell": True},
-            "-m no_such_module: it is not installed",
-        ),
+        ({"command": f"{PYTHON} -m no_such_module.sub", "shell": True}, "-m no_such_module: it is not installed"),
         ({"command": ["sh", "-c", f"{PYTHON} -m no_such_module"]}, "run [^']*-m no_such_module: it is not installed"),
         ({"command": "no-such-program --version", "shell": True}, "no-such-program: it is not installed"),
         (
@@ -85,6 +82,8 @@ async def test_what_cannot_start_is_no_verdict(over: OverRun, config: dict[str, 
     [
         {"command": [PYTHON, "-c", FAKE.format(PYTHON, "pytest")]},
         {"command": f"{PYTHON} -m says_so"},
+        {"command": f"cd src && {PYTHON} -m app", "shell": True},
+        {"command": f"PYTHONPATH=src {PYTHON} -m app", "shell": True},
         {"command": ["sh", "-c", f"{PYTHON} -m unittest -q"]},
         {"command": f"(true;{PYTHON} -m unittest)", "shell": True},
         {"command": f"X={PYTHON}; $X -m unittest || ${{X%python*}}python3 -m unittest", "shell": True},
@@ -104,6 +103,8 @@ async def test_whatever_the_agents_code_prints_and_however_it_ends_is_its_own_re
     over: OverRun, config: dict[str, Any]
 ) -> None:
     (over.tree / "says_so.py").write_text(FAKE.format(PYTHON, "says_so"))
+    (over.tree / "src").mkdir()
+    (over.tree / "src" / "app.py").write_text(FAKE.format(PYTHON, "app"))
     (over.tree / "test_it.py").write_text("import unittest_nothing")
     (over.tree / "ends-with-127.sh").write_text("no-such-program")
     result = await over.evaluate("command", config, changes=over.changes(deleted("deleted_package/check.py")))

@@ -56,6 +56,21 @@ async def test_a_directory_as_configuration(runs: RunBench) -> None:
     assert_refused(await runs.yb("run", "-c", str(runs.root)), runs, "is a directory")
 
 
+async def test_an_agent_that_does_not_report_its_version(runs: RunBench) -> None:
+    """The timeout of the test case holds for this, too; otherwise it would be two minutes."""
+    cli = runs.root / "claude"
+    cli.write_text("#!/bin/sh\nsleep 600 & wait\n")
+    cli.chmod(0o755)
+    agent = {
+        "type": "claude-code",
+        "config": {"prompt": "x", "executable": str(cli)},
+        "env": {"ANTHROPIC_API_KEY": "k"},
+    }
+    file = runs.write_case(agent, timeout=1500)
+    done = await runs.yb("run", "-c", str(file))
+    assert_refused(done, runs, "AGENT_NOT_READY", "did not report its version within the timeout of 1,500 ms")
+
+
 async def test_all_problems_are_reported_with_their_positions(runs: RunBench) -> None:
     file = runs.root / "case.yaml"
     file.write_text(

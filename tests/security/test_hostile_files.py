@@ -133,7 +133,7 @@ READERS = {
     "session file of Claude Code": Reader(
         f".claude/projects/p/{SESSION}.jsonl",
         json.dumps(ASSISTANT),
-        lambda top: own_files.with_session_file(EMPTY, SESSION, top / ".claude").usage,
+        lambda top: own_files.with_session_file(SessionRecord(), SESSION, top / ".claude").facts.usage,
     ),
     "session file of Codex": Reader(
         f"sessions/1/2/3/rollout-1-{SESSION}.jsonl",

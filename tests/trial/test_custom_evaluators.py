@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from trial_bench import TrialBench
 
+from youbencha.cli.list import list_all
 from youbencha.errors import ConfigError
 from youbencha.log.results import ResultsBundle
 from youbencha.trial.run import run_trial
@@ -112,6 +114,14 @@ def test_a_broken_package_is_reported_before_the_agent(
     package.install(code, point=point)
     with pytest.raises(ConfigError, match=re.escape(words)):
         trials.plan(trials.host(), trials.case("print('done')", evaluators=["own"]))
+
+
+def test_a_broken_package_does_not_hide_the_others(package: Package, capsys: pytest.CaptureFixture[str]) -> None:
+    package.install("", point="not_installed:Own")
+    list_all(as_json=True)
+    described = {each["name"]: each["description"] for each in json.loads(capsys.readouterr().out)["evaluators"]}
+    assert "cannot be loaded" in described["own"]
+    assert "git-diff" in described
 
 
 @pytest.mark.parametrize(("text", "status"), [("x = 1  # TODO", "failed"), ("x = 1", "passed")])

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from youbencha.cli.screen import width_of
+from youbencha.errors import YouBenchaError
 
 _USAGE = """In a test case:
 
@@ -33,7 +34,12 @@ def list_all(as_json: Annotated[bool, typer.Option("--json", help="For programs.
     from youbencha.adapters import adapter_descriptions
     from youbencha.evaluators import evaluator_names, get_evaluator
 
-    evaluators = {name: get_evaluator(name).description for name in evaluator_names()}
+    evaluators: dict[str, str] = {}
+    for name in evaluator_names():
+        try:
+            evaluators[name] = get_evaluator(name).description
+        except YouBenchaError as error:  # a plugin that is broken
+            evaluators[name] = f"{error.code}: {error.message}"
     agents = adapter_descriptions()
     if as_json:
         import json

@@ -57,7 +57,8 @@ _FIND_MODULE = '"$1" -c "import importlib.util as u, sys; sys.exit(u.find_spec(s
 _QUOTED_OR_REDIRECTED = re.compile(r"'[^']*'|\"[^\"]*\"|\d*[<>]+&? *[^\s;&|)]+")
 _UNSURE = re.compile(r"<<|\( *\)|#")
 """A line with these may contain words that look like programs: a here-document, functions, comments."""
-_MODULE = re.compile(r"([^\s'\"();&|=]*python[\d.]*) +-m +(\w+)")
+_MODULE = re.compile(r"\s*(?:\S*sh -c ['\"])?([^\s'\"();&|=]*python[\d.]*) +-m +(\w+)")
+"""At the start of a line: after `cd` or an assignment, Python may look for modules in other places."""
 _PROGRAM = re.compile(r"(?:^|[;&|(\n]) *(?:\w+=\S* +)*([\w.+-]+)(?=[\s;&|)]|$)")
 """The first word of each command in a line, unless it is a path."""
 
@@ -177,8 +178,9 @@ async def _require_started(
     line = str(config.command) if config.shell else shlex.join(config.words())
     if code in config.expect_exit_code or sys.platform == "win32" or (config.shell and _UNSURE.search(line)):
         return
-    named = [each for each in _MODULE.findall(line) if f"No module named {each[1]}" in output.replace("'", "")]
-    asked = [(_FIND_MODULE, each) for each in named if code == 1]
+    asked: list[tuple[str, tuple[str, ...]]] = []
+    if (module := _MODULE.match(line)) and code == 1 and f"No module named {module[2]}" in output.replace("'", ""):
+        asked.append((_FIND_MODULE, (module[1], module[2])))
     if config.shell and code in (126, 127) and all(map(os.path.isabs, at.env.get("PATH", "/").split(os.pathsep))):
         asked += [(_FIND_PROGRAM, (each,)) for each in _PROGRAM.findall(_QUOTED_OR_REDIRECTED.sub("''", line))]
     files = context.changes.files if context.changes else ()

@@ -146,6 +146,15 @@ async def _check_ready(plan: Plan, adapter: AgentAdapter) -> None:
     """Raise YouBenchaError if the agent is not installed or not logged in. Runs while the repository is fetched."""
     if plan.agent_is_in_image:
         return
+    try:
+        async with asyncio.timeout(plan.timeout_ms / 1000):
+            await _check_agent(plan, adapter)
+    except TimeoutError:
+        message = f"{plan.case.agent.type} did not report its version within the timeout of {plan.timeout_ms:,} ms."
+        raise YouBenchaError("AGENT_NOT_READY", message, hint="`yb doctor` shows which agents can run here.") from None
+
+
+async def _check_agent(plan: Plan, adapter: AgentAdapter) -> None:
     if isinstance(adapter, ChecksReadiness):
         env = dict(plan.env)
         if plan.gateway is not None and isinstance(adapter, UsesGateway):

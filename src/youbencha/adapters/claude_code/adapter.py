@@ -183,10 +183,10 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
     def complete(self, invocation: ClaudeInvocation, session: SessionRecord, done: ProcessResult) -> SessionRecord:
         """Add what only the CLI's own session file has."""
         config = config_dir(host_environment(invocation.context.sandbox, invocation.env))
-        facts = with_session_file(session.facts, session_id_of(invocation), config)
-        if (failure := facts.failure) is not None:  # unlike the output, the file is not masked
-            facts = facts._replace(failure=replace(failure, text=self.redactor(invocation).text(failure.text)))
-        return session._replace(facts=facts)
+        session = with_session_file(session, session_id_of(invocation), config)
+        if (failure := session.facts.failure) is not None:  # unlike the output, the file is not masked
+            session = session.with_facts(failure=replace(failure, text=self.redactor(invocation).text(failure.text)))
+        return session
 
     def details(self, invocation: ClaudeInvocation) -> dict[str, Any]:
         return {"transport": transport_of(invocation)}

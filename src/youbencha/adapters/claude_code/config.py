@@ -20,8 +20,8 @@ CLAUDE = AgentKind(
     command="claude",
     logs="claude-code-logs",
     provider="anthropic",  # who made the model; Bedrock and Vertex only serve it
-    how_to_authenticate="Set ANTHROPIC_API_KEY (in agent.env or your environment), or log in once: run `claude` and "
-    "type /login (newer versions: `claude auth login`).",
+    how_to_authenticate="Set ANTHROPIC_API_KEY (in agent.env or your environment), or log in once: run "
+    '`"$(yb agents path claude-code)"` and type /login.',
     hints={
         codes.MAX_TURNS: "Raise `max_turns`, or give the agent a smaller task.",
         codes.MAX_BUDGET: "Raise the budget of the run (`max_budget_usd`, or the gateway's cap).",

@@ -11,8 +11,9 @@ from typing import Any
 from youbencha.adapters.claude_code.config import CLAUDE
 from youbencha.adapters.cli_agent.agent_files import matching_records, read_definition
 from youbencha.adapters.cli_agent.config import fits_argument
+from youbencha.adapters.cli_agent.stream import Transcript
 from youbencha.control.stream_json import ClaudeStreamReader
-from youbencha.log.session import SessionFacts, SessionRecorder
+from youbencha.log.session import SessionRecord, SessionRecorder
 from youbencha.sandbox.base import Sandbox
 from youbencha.usage import SessionUsage
 
@@ -137,29 +138,33 @@ def _read_header(header: str) -> Mapping[str, Any]:
     return fields if isinstance(fields, Mapping) else {}
 
 
-# The CLI's own session file has the model, the turns, the tokens and a failed call if the output does not.
+# The CLI's own session file has the model, the turns, the tokens, the tools and a failed call if the output does not.
 #
 # Text mode prints only the answer. And if a session was ended before its totals, the stream of 2.1.x has one output
 # token for each call; in the session file they are final (seen in 1.0.128, 2.0.62 and 2.1.325, but not in 2.1.30, where
 # they stay unknown). Side models are not in it, so it is a lower bound.
 
 _ID = re.compile(r"[0-9a-f-]{8,64}")
-_WANTED = (b'"assistant"',)
+_WANTED = {"assistant": b'"assistant"', "user": b'"tool_result"'}
 
 
-def with_session_file(facts: SessionFacts, session_id: str | None, config: Path | None) -> SessionFacts:
+def with_session_file(session: SessionRecord, session_id: str | None, config: Path | None) -> SessionRecord:
     """Add what the session file has. `config` is the CLI's configuration directory."""
+    facts = session.facts
     if facts.usage is not None and not facts.usage.partial:
-        return facts
+        return session
     path = _session_file(config, session_id or facts.session_id)
     if path is None or config is None:
-        return facts
-    recorder, read = SessionRecorder(), ClaudeStreamReader().handlers()["assistant"]
-    for record in matching_records(path, config, _WANTED):
-        for event in read(record) if record.get("type") == "assistant" else ():
+        return session
+    recorder, transcript, handlers = SessionRecorder(), Transcript(), ClaudeStreamReader().handlers()
+    for record in matching_records(path, config, tuple(_WANTED.values())):
+        for event in handlers[record["type"]](record) if record.get("type") in _WANTED else ():
             recorder.record(event)
+            transcript.add(event)
     recorded = recorder.facts()
-    return facts._replace(
+    if not facts.stream_seen:
+        session = session._replace(tool_calls=tuple(transcript.tool_calls()))
+    return session.with_facts(
         model=facts.model or recorded.model,
         turns=recorded.turns if facts.turns is None else facts.turns,
         usage=_at_least(facts.usage, recorded.usage),
