@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -169,6 +169,17 @@ class Container:
                 return state
             await asyncio.sleep(_CHECK_EVERY_S)
         return None
+
+    @contextlib.asynccontextmanager
+    async def paused(self) -> AsyncIterator[None]:
+        """Stop its processes for a while, if the engine can. A container that is removed meanwhile need not go on."""
+        with contextlib.suppress(EngineError):
+            await self._engine.pause(self.name)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(EngineError):
+                await self._engine.unpause(self.name)
 
     async def until_larger_than(self, limit: int) -> None:
         """Return when more than this was written to the image's files. Polled rarely, because counting is expensive."""

@@ -12,12 +12,15 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from itertools import chain
 from pathlib import Path
 
 from youbencha.process.disks import FreeSpace, free_space
 from youbencha.process.streams import Spool
+
+Paused = Callable[[], AbstractAsyncContextManager[None]]
 
 _CHECK_EVERY_S = 0.5
 _MUCH_BYTES = 256 * 1024**2
@@ -43,17 +46,20 @@ class DiskWatch:
         self._at_start = self._at_last_count = self._free()
         self._counted = 0
 
-    async def until_exceeded(self, pid: int | None, outputs: Sequence[Spool] = ()) -> None:
+    async def until_exceeded(self, pid: int | None, outputs: Sequence[Spool], paused: Paused) -> None:
         """Return when more than the limit was written.
 
-        `pid`: the container's first process. `outputs`: files of the harness that it writes to.
+        `pid`: the container's first process. `outputs`: files of the harness that it writes to. `paused` stops its
+        processes, so that they cannot move files out of sight while these are counted. That is done only if the file
+        system has lost more than the limit.
         """
         while True:
             await asyncio.sleep(_CHECK_EVERY_S)
             free = self._free()
             self._at_last_count = [max(pair) for pair in zip(self._at_last_count, free, strict=True)]
             if self._lost_much(free) or self._counted + _excess(outputs) > self._limit:
-                self._counted = await asyncio.to_thread(self.written, pid, outputs)
+                async with paused() if self._lost_since_start() > self._limit else nullcontext():
+                    self._counted = await asyncio.to_thread(self.written, pid, outputs)
                 self._at_last_count = free
             if self._counted + _excess(outputs) > self._limit:
                 return

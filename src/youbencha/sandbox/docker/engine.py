@@ -172,6 +172,14 @@ class Engine:
         with _call("start a container"):
             await self._client.containers.container(name).start()
 
+    async def pause(self, name: str) -> None:
+        with _call("pause a container"):
+            await self._client.containers.container(name).pause()
+
+    async def unpause(self, name: str) -> None:
+        with _call("continue a container"):
+            await self._client.containers.container(name).unpause()
+
     async def wait(self, name: str) -> int:
         """Wait until a container ends; return its exit code."""
         with _call("wait for a container"):

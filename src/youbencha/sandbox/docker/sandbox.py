@@ -197,7 +197,7 @@ class DockerSandbox:
 
     async def _watch_disk(self, disk: DiskWatch, system: ContainerSystem, container: Container) -> None:
         running = await system.has_started
-        watches = {asyncio.create_task(disk.until_exceeded(running.pid, running.spools))}
+        watches = {asyncio.create_task(disk.until_exceeded(running.pid, running.spools, container.paused))}
         if self.context.spec.writable:
             watches.add(asyncio.create_task(container.until_larger_than(self.context.spec.disk)))
         try:
