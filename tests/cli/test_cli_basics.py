@@ -105,7 +105,7 @@ def test_without_arguments_it_shows_its_help(command: tuple[str, ...]) -> None:
         (["schema", "log", "more"], "unexpected extra argument"),
         (["agents", "nonsense"], "No such command 'nonsense'"),
         (["script"], "Missing argument"),
-        (["demo", "--workspace"], "requires an argument"),
+        (["demo", "--workspace-dir"], "requires an argument"),
         (["--version=x"], "--version"),
     ],
 )

@@ -59,7 +59,7 @@ async def judged(trials: TrialBench, *evaluators: object) -> ResultsBundle:
 @pytest.mark.parametrize(
     ("body", "code", "words"),
     [
-        ("return None", "EVALUATOR_FAILED", "returned NoneType instead of an EvaluationResult"),
+        ("return None", "EVALUATOR_FAILED", "returned None instead of an EvaluationResult"),
         ("return {'status': 'passed'}", "EVALUATOR_FAILED", "returned dict instead of"),
         ("sys.exit(3)", "EVALUATOR_FAILED", "raised SystemExit(3)"),
         ("raise KeyboardInterrupt", "EVALUATOR_FAILED", "raised KeyboardInterrupt()"),

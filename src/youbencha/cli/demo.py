@@ -13,7 +13,9 @@ import typer
 
 
 def demo(
-    workspace: Annotated[Path | None, typer.Option(help="Where the run is stored. Default: as for `yb run`.")] = None,
+    workspace_dir: Annotated[
+        Path | None, typer.Option(help="Where the run is stored. Default: as for `yb run`.")
+    ] = None,
 ) -> int:
     """Watch the real Claude Code CLI fix a bug, with a scripted model. Needs no API key.
 
@@ -27,7 +29,7 @@ def demo(
     from youbencha.events import ProgressNote
     from youbencha.files import DIFF_FILE
 
-    root = workspace or settings_here().workspace_dir
+    root = workspace_dir or settings_here().workspace_dir
     with (
         TemporaryDirectory(prefix="youbencha-demo-", ignore_cleanup_errors=True) as temporary,
         show_partial_results(choose_display("demo · claude-code", quiet=False)) as display,
@@ -37,7 +39,7 @@ def demo(
         finished = run_async(run_demo(prepared, root.resolve(), on_event=display))
     _show_diff((finished.directory.artifacts / DIFF_FILE).read_text(encoding="utf-8", errors="replace"))
     code = show_result(finished.bundle, finished.directory.artifacts, as_json=False, quiet=False)
-    typer.echo(_what_next(TEST_CASE, workspace))
+    typer.echo(_what_next(TEST_CASE, workspace_dir))
     return code
 
 

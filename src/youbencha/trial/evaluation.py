@@ -146,7 +146,8 @@ async def _evaluate_in_thread(evaluator: Evaluator, context: EvaluationContext) 
         answer: Any = evaluator.evaluate(context)
         answer = await answer if inspect.isawaitable(answer) else answer
         if not isinstance(answer, EvaluationResult):
-            raise TypeError(f"evaluate returned {type(answer).__name__} instead of an EvaluationResult")
+            found = "None" if answer is None else type(answer).__name__
+            raise TypeError(f"evaluate returned {found} instead of an EvaluationResult")
         return EvaluationResult.model_validate_json(as_json(answer))  # what cannot be written is an error, too
 
     def run() -> None:
