@@ -92,7 +92,7 @@ async def test_a_rejection_of_a_side_model_is_not_the_keys(claude: ClaudeBench, 
 @versions(*ALL_VERSIONS)
 async def test_neither_an_old_rejection_nor_text_about_one_ends_a_run(claude: ClaudeBench) -> None:
     """1.0.128 logs all sessions of a directory into one file, where the old 401 still stands."""
-    rejected = await claude.run(script(REJECTED))
+    rejected = await claude.run(script(REJECTED, side=REJECTION))
     assert rejected.codes() == ["CLAUDE_AUTH_FAILED"]
     line = '[ERROR] API error (attempt 1/11): 401 {"type":"error","error":{"type":"authentication_error"}}'
     (claude.workspace / "service.log").write_text(f"{line}\n2026-01-01T00:00:00.000Z {line}\n")
