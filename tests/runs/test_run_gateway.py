@@ -303,10 +303,10 @@ async def test_what_a_killed_run_has_spent(runs: RunBench, claude_cli: Installed
 
 
 STRAYS = """
-import json, os, urllib.error, urllib.request
-body = json.dumps({"model": "gpt-5", "max_tokens": 10, "messages": [{"role": "user", "content": "hi"}]})
+import json, os, sys, urllib.error, urllib.request
+body = json.dumps({"model": sys.argv[2], "max_tokens": 10, "messages": [{"role": "user", "content": "hi"}]})
 headers = {"authorization": "Bearer " + os.environ["ANTHROPIC_API_KEY"]}
-address = os.environ["ANTHROPIC_BASE_URL"] + "/v1/chat/completions"
+address = os.environ["ANTHROPIC_BASE_URL"] + sys.argv[1]
 try:
     status = urllib.request.urlopen(urllib.request.Request(address, body.encode(), headers)).status
 except urllib.error.HTTPError as error:
@@ -315,13 +315,23 @@ open("status.txt", "w").write(f"status {status}\\n")
 """
 
 
+@pytest.mark.parametrize(
+    ("path", "asked", "gateway"),
+    [
+        ("/v1/chat/completions", "gpt-5", {}),
+        ("/v1/messages", "claude-dear-1", {"models": ["claude-OPUS-*", "claude-haiku-*"]}),
+    ],
+    ids=["another provider", "a model that is not listed"],
+)
 @versions(NEWEST)
-async def test_an_agents_key_does_not_open_another_provider(runs: RunBench, claude_cli: InstalledAgent) -> None:
+async def test_an_agents_key_opens_only_its_provider_and_models(
+    runs: RunBench, claude_cli: InstalledAgent, path: str, asked: str, gateway: dict[str, Any]
+) -> None:
     program = runs.root / "strays.py"
     program.write_text(STRAYS)
-    async with ScriptedModel(script(bash(f"{sys.executable} {program}"), says("Done."))) as model:
+    async with ScriptedModel(script(bash(f"{sys.executable} {program} {path} {asked}"), says("Done."))) as model:
         openai = {"OPENAI_BASE_URL": f"{model.url}/v1", "OPENAI_API_KEY": API_KEY}
-        done = await runs.run(agent(claude_cli), env={**keys(model), **openai})
+        done = await runs.run(agent(claude_cli), env={**keys(model), **openai}, gateway=gateway)
     assert "+status 403" in done.diff
-    assert [line["error"] for line in ledger(done) if line["api"] == "openai-chat"] == ["not_allowed"]
-    assert all(request.path.startswith("/v1/messages") for request in model.requests if request.method == "POST")
+    assert [line["error"] for line in ledger(done) if line["model"] == asked] == ["not_allowed"]
+    assert asked not in {request.body.get("model") for request in model.requests if request.method == "POST"}

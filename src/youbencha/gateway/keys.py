@@ -145,13 +145,14 @@ PREFIX = "sk-yb-"
 class KeyScope(NamedTuple):
     """What a key may be used for."""
 
-    provider: Provider
+    provider: Provider | None
+    """None for every provider."""
     models: tuple[str, ...] = ()
     """Patterns of the models' names; empty for all of the provider."""
 
     def allows(self, provider: Provider, model: str | None) -> bool:
         named = not self.models or model is None or any(fnmatchcase(model.lower(), each) for each in self.models)
-        return provider == self.provider and named
+        return self.provider in (None, provider) and named
 
 
 @dataclass(kw_only=True, eq=False)

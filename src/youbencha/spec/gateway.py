@@ -71,6 +71,8 @@ class GatewaySpec(StrictModel):
     """Defaults to the environment: ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY, OPENAI_BASE_URL …"""
     secrets_file: Line | None = None
     """A file with lines of NAME=VALUE, which override the environment."""
+    models: Annotated[tuple[Line, ...], Field(strict=False, exclude_if=lambda names: not names)] = ()
+    """The models that the agent may use; `*` in a name matches any text. Empty: all of its provider."""
     budget_per_call_usd: Dollars | None = None
     budget_per_trial_usd: Dollars | None = None
     budget_per_agent_usd: Dollars | None = None

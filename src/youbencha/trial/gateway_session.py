@@ -108,7 +108,10 @@ def caps_of_agent(spec: GatewaySpec) -> Caps:
 
 
 def _scope_of(plan: GatewayPlan) -> KeyScope | None:
-    """What the agent's key is for: the provider of its API; through LiteLLM, that provider's models and its own."""
+    """What the agent's key is for: the provider of its API, and the models of the test case, if it lists some; else,
+    through LiteLLM, that provider's models and its own."""
+    if plan.spec.models:
+        return KeyScope(plan.provider, tuple(name.lower() for name in plan.spec.models))
     if plan.provider is None or plan.type != "litellm":
         return KeyScope(plan.provider) if plan.provider else None
     from youbencha.gateway.litellm.config import patterns_of
