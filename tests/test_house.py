@@ -371,7 +371,7 @@ def test_modules_that_start_programs() -> None:
     assert starting == STARTS_PROGRAMS | INSIDE_AN_AGENT
 
 
-MOST_FILES, MOST_LINES = 271, 46_300
+MOST_FILES, MOST_LINES = 271, 46_313
 
 
 def test_the_source_stays_small() -> None:

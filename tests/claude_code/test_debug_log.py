@@ -6,14 +6,13 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
 
-from youbencha.adapters.claude_code import rejected_key
-from youbencha.adapters.claude_code.rejected_key import watch_debug_log
+from youbencha.adapters.claude_code import failed_calls
+from youbencha.adapters.claude_code.failed_calls import debug_log_read
 
 BODY = '{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}'
 STAMP = "2026-11-15T20:36:57.645Z "
@@ -46,8 +45,8 @@ SOON_S, LONG_S = 0.01, 10.0
 
 @pytest.fixture(autouse=True)
 def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rejected_key, "_LOOK_EVERY_S", SOON_S)
-    monkeypatch.setattr(rejected_key, "_ANSWER_WITHIN_S", SOON_S * 4)
+    monkeypatch.setattr(failed_calls, "_LOOK_EVERY_S", SOON_S)
+    monkeypatch.setattr(failed_calls, "_ANSWER_WITHIN_S", SOON_S * 4)
 
 
 class Bench:
@@ -64,15 +63,8 @@ class Bench:
             path.parent.mkdir(parents=True)
         self.rejected = asyncio.Event()
 
-    @asynccontextmanager
-    async def watching(self) -> AsyncIterator[None]:
-        task = asyncio.create_task(watch_debug_log(lambda: self.session, self.rejected.set, env=self.env, cwd=self.cwd))
-        await asyncio.sleep(SOON_S * 2)
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.wait({task})
+    def watching(self) -> AbstractAsyncContextManager[None]:
+        return debug_log_read(lambda: self.session, self.rejected.set, env=self.env, cwd=self.cwd)
 
     async def is_rejected(self) -> bool:
         try:
@@ -223,15 +215,10 @@ async def test_each_attempt_is_reported_once(tmp_path: Path) -> None:
     """An attempt may be logged twice: as a stream that failed, and by its number."""
     bench = Bench(tmp_path)
     said: list[None] = []
-    watching = asyncio.create_task(
-        watch_debug_log(lambda: "s-1", lambda: said.append(None), env=bench.env, cwd=bench.cwd)
-    )
-    try:
+    async with debug_log_read(lambda: "s-1", lambda: said.append(None), env=bench.env, cwd=bench.cwd):
         for attempt in (1, 2, 3):
             append(bench.own, f"{STREAMING}\n{ATTEMPT}\n")
             async with asyncio.timeout(LONG_S):
                 while len(said) < attempt:
                     await asyncio.sleep(0.01)
             assert len(said) == attempt
-    finally:
-        watching.cancel()

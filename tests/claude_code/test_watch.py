@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from youbencha.adapters.claude_code.rejected_key import KeyWatch
+from youbencha.adapters.claude_code.failed_calls import KeyWatch
 from youbencha.events import AssistantText, AssistantTextDelta, Event, RequestRetried, SessionStarted
 from youbencha.process import Redactor
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pytest
 
 from systems import posix_only
-from youbencha.adapters.claude_code import own_files, rejected_key
+from youbencha.adapters.claude_code import failed_calls, own_files
 from youbencha.adapters.claude_code.command import given_settings
 from youbencha.adapters.cli_agent.agent_files import keep_logs, read_definition
 from youbencha.adapters.codex import events as codex
@@ -75,10 +75,9 @@ def debug_log(home: Path) -> bool:
                 looked_twice.set()
             return SESSION
 
-        look = rejected_key.watch_debug_log(session, lambda: None, seen.append, env={"HOME": str(home)}, cwd=home)
-        watching = asyncio.create_task(look)
-        await looked_twice.wait()
-        watching.cancel()
+        env = {"HOME": str(home)}
+        async with failed_calls.debug_log_read(session, lambda: None, seen.append, env=env, cwd=home):
+            await looked_twice.wait()
 
     asyncio.run(watch())
     return bool(seen)
@@ -225,7 +224,7 @@ FOLLOWED = (link_to_the_kernel_log, link_to_a_secret, directory_behind_a_link)
 
 @pytest.fixture
 def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(rejected_key, "_LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(failed_calls, "_LOOK_EVERY_S", 0.01)
     top = tmp_path / "top"
     (top / "real" / "objects").mkdir(parents=True)
     (top / "real" / "HEAD").touch()

@@ -25,8 +25,8 @@ from youbencha.adapters.claude_code.command import (
     with_shared_files,
 )
 from youbencha.adapters.claude_code.config import CLAUDE, ClaudeCodeConfig, credentials_given
+from youbencha.adapters.claude_code.failed_calls import call_when_set, debug_log_watched, watch_of
 from youbencha.adapters.claude_code.own_files import agent_definition, config_dir, host_environment, with_session_file
-from youbencha.adapters.claude_code.rejected_key import call_when_set, debug_log_watched, watch_of
 from youbencha.adapters.claude_code.texts import OWN_CAUSES, plain_session
 from youbencha.adapters.claude_code.versions import Feature, supports
 from youbencha.adapters.cli_agent import AgentCli, CliAdapter
@@ -169,6 +169,7 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
             watch.session(),
             key_rejected=process.stopped and watch.key_rejected,
             finished_before_stop=watch.finished_before_stop,
+            stayed=over.stayed,
         )
 
     def reader(self) -> ClaudeStreamReader:

@@ -25,6 +25,8 @@ class SessionEnd:
         self._over_at: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._ended = False
+        self.stayed = False
+        """The CLI did not end by itself after the session."""
 
     def note(self, message: Record) -> None:
         now = self._loop.time()
@@ -51,8 +53,8 @@ class SessionEnd:
         in_time = self._over_at is not None and (self._deadline is None or self._over_at < self._deadline)
         if not (self._ended and done.stopped) and not (done.timed_out and in_time):
             return done
-        leftovers = done.exit.leftovers or ("?",)
-        end = done.exit._replace(code=0, signal=None, signal_number=None, leftovers=leftovers)
+        self.stayed = True
+        end = done.exit._replace(code=0, signal=None, signal_number=None)
         return done._replace(stopped=False, timed_out=False, exit=end)
 
     def _on_timer(self) -> None:

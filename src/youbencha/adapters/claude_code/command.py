@@ -192,7 +192,7 @@ def _output_flags(config: ClaudeCodeConfig) -> list[str]:
 
 
 def _debug_flags(invocation: ClaudeInvocation, version: CliVersion) -> list[str]:
-    """Turn on the debug log if the output does not show failed requests (see `rejected_key.py`)."""
+    """Turn on the debug log if the output does not show failed requests (see `failed_calls.py`)."""
     is_text = invocation.config.output_format == "text"
     is_needed = supports(version, Feature.DEBUG_FILE) if is_text else not supports(version, Feature.RETRY_EVENTS)
     session_id = session_id_of(invocation)

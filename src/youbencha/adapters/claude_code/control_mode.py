@@ -17,7 +17,7 @@ from youbencha.adapters.claude_code.command import (
     policy_decides,
     transport_of,
 )
-from youbencha.adapters.claude_code.rejected_key import call_when_set, debug_log_watched, watch_of
+from youbencha.adapters.claude_code.failed_calls import call_when_set, debug_log_watched, watch_of
 from youbencha.adapters.claude_code.versions import Feature, supports
 from youbencha.control.driver import Driver, StdioTransport
 from youbencha.control.machine import Machine, Timeouts

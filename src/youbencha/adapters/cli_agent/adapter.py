@@ -292,7 +292,7 @@ class CliAdapter(ABC, Generic[C]):
                 without_secrets(warning, mask)
                 for warning in (
                     *session_warnings(self.kind, ending.facts, at, compares_models=self.rules.compares_models),
-                    *process_warnings(self.kind, process, cli.path, at, errors=verdict.errors),
+                    *process_warnings(self.kind, process, cli.path, at, stayed=ending.stayed, errors=verdict.errors),
                     *self._ignored_agent(invocation, at),
                 )
             ),

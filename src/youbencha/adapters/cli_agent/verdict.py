@@ -66,6 +66,8 @@ class RunEnding(NamedTuple):
     success_exit_codes: frozenset[int] = frozenset({0})
     finished_before_stop: bool = False
     """It had a result before the harness ended it."""
+    stayed: bool = False
+    """It did not end after its result, because of commands in the background."""
     interrupted: bool = False
     """The harness interrupted it; a result after that is the answer to the interrupt."""
     key_rejected: bool = False

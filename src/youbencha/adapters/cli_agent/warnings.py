@@ -27,19 +27,25 @@ def session_warnings(
         yield malformed(kind, facts.malformed_lines, facts.malformed_example, at)
 
 
+_NOT_MEASURED = "Usually a server started in the background: what runs after the agent's end is not measured."
+
+
 def process_warnings(
-    kind: AgentKind, done: ProcessResult, cli: Path, at: str, *, errors: tuple[ErrorRecord, ...] = ()
+    kind: AgentKind, done: ProcessResult, cli: Path, at: str, *, stayed: bool, errors: tuple[ErrorRecord, ...] = ()
 ) -> Iterator[ErrorRecord]:
-    """Warnings about the process. `errors` are reported already."""
+    """Warnings about the process. `stayed` is as in `RunEnding`; `errors` are reported already."""
     # Claude Code 2.0.62 starts itself again in the background to check its ripgrep, and does not wait for it.
     left = sorted(program for program in done.exit.leftovers if program != str(cli.resolve()))
-    if left:
+    if stayed:
+        message = f"{kind.title} did not end after its result, because of commands in the background, and was ended."
+        yield error_record(kind.code(codes.LEFT_PROCESSES), message, at, _NOT_MEASURED)
+    elif left:
         processes = "1 process running, which was" if len(left) == 1 else f"{len(left)} processes running, which were"
         yield error_record(
             kind.code(codes.LEFT_PROCESSES),
             f"{kind.title} ended but left {processes} ended too.",
             at,
-            "Usually a server started in the background: what runs after the agent's end is not measured.",
+            _NOT_MEASURED,
             count=len(left),
             programs=left,
         )

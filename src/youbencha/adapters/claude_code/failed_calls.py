@@ -112,21 +112,15 @@ async def debug_log_watched(
         return
     sandbox, given_id = invocation.context.sandbox, session_id_of(invocation)
     env, cwd = host_environment(sandbox, command.env), Path(sandbox.inside(command.cwd))
-    watching = asyncio.create_task(
-        watch_debug_log(
-            lambda: given_id or watch.recorder.session_id,
-            watch.on_rejected_key,
-            watch.on_logged_call,
-            env=env,
-            cwd=cwd,
-            printed=log_file if prints_debug_log(command, cli_version(invocation.cli)) else None,
-        )
-    )
-    try:
+    async with debug_log_read(
+        lambda: given_id or watch.recorder.session_id,
+        watch.on_rejected_key,
+        watch.on_logged_call,
+        env=env,
+        cwd=cwd,
+        printed=log_file if prints_debug_log(command, cli_version(invocation.cli)) else None,
+    ):
         yield
-    finally:
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)  # without the log, the run only takes longer
 
 
 @contextlib.asynccontextmanager
@@ -167,7 +161,8 @@ _CALL = re.compile(
 """A call that failed, the start of an answer, which may be that of a side request, or a tool that an answer calls."""
 
 
-async def watch_debug_log(
+@contextlib.asynccontextmanager
+async def debug_log_read(
     session_id: Callable[[], str | None],
     on_rejected: Callable[[], None],
     on_call: Callable[[int | None], object] = lambda _: None,
@@ -175,16 +170,30 @@ async def watch_debug_log(
     env: Mapping[str, str],
     cwd: Path,
     printed: Path | None = None,
-) -> None:
+) -> AsyncIterator[None]:
     """Call `on_rejected` for each rejection of the key, unless a call is answered within some seconds.
 
     `on_call` gets the HTTP status of each failed call (None without an answer), and 200 for a tool that is called.
     `printed` is a file with the printed log.
     """
     root, name = (printed.parent, printed.name) if printed else _shared_log(env, cwd)
-    shared = await asyncio.to_thread(_Tail, root, name, from_end=True)
+    shared = await asyncio.to_thread(_Tail, root, name, from_end=True)  # before the CLI writes to it
+    reading = asyncio.create_task(_read_logs(shared, config_dir(env), session_id, on_rejected, on_call))
+    try:
+        yield
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)  # without the log, the run only takes longer
+
+
+async def _read_logs(
+    shared: _Tail,
+    base: Path | None,
+    session_id: Callable[[], str | None],
+    on_rejected: Callable[[], None],
+    on_call: Callable[[int | None], object],
+) -> None:
     own: _Tail | None = None
-    base = config_dir(env)
     answered, rejections, waited_s = False, 0, 0.0
     while True:
         await asyncio.sleep(_LOOK_EVERY_S)
