@@ -30,9 +30,10 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"workspace"}),
     frozenset({"sandbox", "gateway"}),
     frozenset({"control"}),
-    frozenset({"adapters"}),
+    frozenset({"adapters", "scoring", "stats"}),
     frozenset({"evaluators", "hooks", "report", "testing"}),
     frozenset({"trial"}),
+    frozenset({"engine"}),
     frozenset({"demo", "doctor", "scaffold", "suggest"}),
     frozenset({"cli"}),
 )
@@ -371,7 +372,7 @@ def test_modules_that_start_programs() -> None:
     assert starting == STARTS_PROGRAMS | INSIDE_AN_AGENT
 
 
-MOST_FILES, MOST_LINES = 271, 46_313
+MOST_FILES, MOST_LINES = 330, 56_000
 
 
 def test_the_source_stays_small() -> None:

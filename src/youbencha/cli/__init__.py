@@ -11,6 +11,15 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Entry point of `yb` and `youbencha`."""
+    _run("app")
+
+
+def thunderdome() -> None:
+    """Entry point of `thunderdome`, which has the commands of `yb bench`."""
+    _run("arena_app")
+
+
+def _run(commands: str) -> None:
     # Before anything is imported, see `interrupts.py`. So long as no event loop runs, there is nothing to clean up.
     for number in ending_signals():
         signal.signal(number, lambda *_: os._exit(INTERRUPTED))
@@ -23,9 +32,9 @@ def main() -> None:
     from youbencha.cli import startup
 
     startup.prepare()
-    from youbencha.cli.app import run_app
+    from youbencha.cli import app
 
-    startup.exit_now(run_app(sys.argv[1:]))
+    startup.exit_now(app.run_app(sys.argv[1:], getattr(app, commands)))
 
 
 def ending_signals() -> list[signal.Signals]:

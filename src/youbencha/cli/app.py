@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import typer
 from typer.main import get_command, get_group
@@ -38,6 +38,9 @@ COMMANDS = {
         _RUN, "run:run", "Run an agent on a repository as a test case describes, and judge the result."
     ),
     "eval": CommandEntry(_RUN, "eval:evaluate", "Judge a directory: no agent runs, and the directory does not change."),
+    "bench": CommandEntry(
+        _RUN, "app:arena_app", "Compare agents: run a matrix of agents, tasks and trials, and rank them."
+    ),
     "runs": CommandEntry(
         _RUN, "runs:runs", "List the runs in the workspace, the newest first: verdict, agent, model, tokens, cost."
     ),
@@ -88,12 +91,27 @@ COMMANDS = {
 }
 """In the order in which the help shows them."""
 
+ARENA_COMMANDS = {
+    "run": CommandEntry(_RUN, "arena.run:run", "Run a matrix of orchestrators, tasks and trials."),
+    "list": CommandEntry(_RUN, "arena.list:list_all", "List the orchestrators, the tasks and the runs."),
+    "report": CommandEntry(_RUN, "arena.report:report", "Report the results of a run."),
+    "leaderboard": CommandEntry(_RUN, "arena.leaderboard:leaderboard", "Rank the orchestrators over several runs."),
+    "rescore": CommandEntry(_RUN, "arena.rescore:rescore", "Validate and score the results of a run again."),
+    "calibrate": CommandEntry(
+        _RUN, "arena.calibrate:calibrate", "Score doing nothing, the reference solution and cheating, for each task."
+    ),
+}
+"""Of `thunderdome` and `yb bench`."""
+
 
 class _LazyCommands(Mapping[str, Any]):
     """Imports a command when it is looked up."""
 
+    def __init__(self, table: Mapping[str, CommandEntry]) -> None:
+        self._table = table
+
     def __getitem__(self, name: str) -> Any:
-        module, _, attribute = COMMANDS[name].where.partition(":")
+        module, _, attribute = self._table[name].where.partition(":")
         found = getattr(import_module(f"youbencha.cli.{module}"), attribute)
         holder = Commands()
         if isinstance(found, typer.Typer):
@@ -103,29 +121,48 @@ class _LazyCommands(Mapping[str, Any]):
         return get_group(holder).commands[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(COMMANDS)
+        return iter(self._table)
 
     def __len__(self) -> int:
-        return len(COMMANDS)
+        return len(self._table)
 
 
 class _LazyGroup(HelpfulGroup):
+    table: ClassVar[Mapping[str, CommandEntry]]
+
     def __init__(self, **options: Any) -> None:
-        super().__init__(**{**options, "commands": _LazyCommands()})
+        super().__init__(**{**options, "commands": _LazyCommands(self.table)})
 
     def command_rows(self) -> dict[str, list[Row]]:
         sections: dict[str, list[Row]] = {}
-        for name, entry in COMMANDS.items():
+        for name, entry in self.table.items():
             sections.setdefault(entry.section, []).append((name, entry.summary))
         return sections
 
 
+class _YbGroup(_LazyGroup):
+    table = COMMANDS
+
+
+class _ArenaGroup(_LazyGroup):
+    table = ARENA_COMMANDS
+
+
+_APP_OPTIONS: dict[str, Any] = {
+    "pretty_exceptions_enable": False,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
 app = Commands(
-    cls=_LazyGroup,
+    cls=_YbGroup,
     name="yb",
     help="Run coding agents on real repositories; capture, meter and judge what they do.",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    **_APP_OPTIONS,
+)
+arena_app = Commands(
+    cls=_ArenaGroup,
+    name="thunderdome",
+    help="Compare agents: run a matrix of agents, tasks and trials, validate and score each result, and rank them.",
+    **_APP_OPTIONS,
 )
 
 
@@ -136,6 +173,7 @@ def _show_version(wanted: bool) -> None:
 
 
 @app.callback()
+@arena_app.callback()
 def _options(
     context: typer.Context,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something goes wrong.")] = False,
@@ -143,7 +181,7 @@ def _options(
         bool, typer.Option("--version", "-V", callback=_show_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    context.obj.debug = debug
+    context.obj.debug |= debug  # `yb --debug bench run` and `yb bench --debug run` are the same
 
 
 @dataclass
@@ -153,11 +191,11 @@ class _Call:
     debug: bool = False
 
 
-def run_app(arguments: Sequence[str]) -> int:
+def run_app(arguments: Sequence[str], commands: typer.Typer = app) -> int:
     """Run one command, and return its exit code."""
     call = _Call()
     try:
-        outcome = get_command(app)(args=list(arguments), standalone_mode=False, obj=call)
+        outcome = get_command(commands)(args=list(arguments), standalone_mode=False, obj=call)
         return outcome if isinstance(outcome, int) else 0
     except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED

@@ -20,7 +20,7 @@ from youbencha.process import Redactor
 from youbencha.sandbox.base import Sandbox
 from youbencha.spec import problems_of
 from youbencha.spec.testcase import AgentSpec
-from youbencha.workspace import Changes
+from youbencha.workspace import Changes, Repository
 
 if TYPE_CHECKING:
     from youbencha.log.model import Usage, YouBenchaLog
@@ -72,6 +72,8 @@ class EvaluationContext:
     """The directory of the file with `config`; relative paths start there."""
     changes: Changes | None
     """What the agent changed. None if there is nothing to compare with (`yb eval` outside of git)."""
+    repository: Repository | None = None
+    """What the agent started from, for a clean checkout. None in `yb eval`."""
     expected_dir: Path | None = None
     left_out: tuple[Path, ...] = ()
     """Paths in `directory` to ignore: youBencha's own (the results of `yb eval`)."""

@@ -161,6 +161,7 @@ async def _evaluate(context: TrialContext, changes: Changes | None) -> None:
             artifacts_dir=directory.artifacts,
             config_dir=plan.config_dir,
             changes=changes,
+            repository=context.repository,
             expected_dir=expected_dir,
             log=context.record.log,
             agent=plan.case.agent,

@@ -1,0 +1,1 @@
+"""Run a matrix of trials: plan, schedule, journal, retry and resume."""

@@ -1,0 +1,104 @@
+"""`meta.json`: the result of one trial of the arena. It has the original Thunderdome's keys, and more.
+
+Unknown is null; a score of 0 was measured. The files of the original have only the keys up to `budget_exceeded`.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from youbencha.log.model import Count, Record, Timestamp
+from youbencha.log.results import OutcomeName
+
+META_FILE = "meta.json"
+Score = Annotated[float, Field(ge=0, le=1)]
+ExitReason = Literal["completed", "gave_up", "timeout", "crashed", "budget_exceeded", "refused", "not_measured"]
+FlagKind = Literal["hidden_path", "solution_search", "test_edit", "network", "forged_report", "tests_missing"]
+
+
+class Scores(Record):
+    """Null: not measured."""
+
+    tests: Score | None = None
+    static_analysis: Score | None = None
+    hidden_tests: Score | None = None
+    agent_tests: Score | None = None
+    coverage: Score | None = None
+    code_metrics: Score | None = None
+    rubric: Score | None = None
+
+
+class IntegrityFlag(Record):
+    """Something that may be an attempt to cheat, and the evidence for it."""
+
+    kind: FlagKind
+    evidence: str
+
+
+class Attempt(Record):
+    """One attempt of a trial. Those before the last failed for reasons other than the agent, or were killed."""
+
+    number: Annotated[int, Field(ge=1)]
+    outcome: OutcomeName | Literal["killed", "interrupted"]
+    reason: str = ""
+    started_at: Timestamp | None = None
+    duration_s: float | None = None
+    total_tokens: Count | None = None
+    cost_usd: float | None = None
+    partial: bool = False
+    """Tokens and cost are lower bounds."""
+
+
+class TrialIdentity(Record):
+    """What exactly ran."""
+
+    agent_hash: str
+    """Of everything that the agent's work depends on: its configuration, the task, limits, the sandbox."""
+    validation_hash: str
+    """Of everything else that the scores depend on."""
+    youbencha_version: str | None = None
+    agent_type: str | None = None
+    agent_version: str | None = None
+    agent_sha256: str | None = None
+    model: str | None = None
+    image: str | None = None
+    image_id: str | None = None
+    task_commit: str | None = None
+    validation_commit: str | None = None
+    cpus: float | None = None
+    memory: Count | None = None
+    """Bytes. Null: not limited."""
+
+
+class TrialMeta(Record):
+    orchestrator: str
+    task: str
+    trial: Annotated[int, Field(ge=1)]
+    duration_s: float | None = None
+    exit_code: int | None = None
+    exit_reason: str | None = None
+    """One of `ExitReason`; the original has others, too."""
+    scores: Scores = Scores()
+    composite_score: float | None = None
+    total_tokens: Count | None = None
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    cache_read_tokens: Count | None = None
+    cache_creation_tokens: Count | None = None
+    total_cost_usd: float | None = None
+    """Of the attempt that counts."""
+    budget_exceeded: bool | None = None
+    usage_partial: bool | None = None
+    """Tokens and cost are lower bounds."""
+    outcome: OutcomeName | None = None
+    valid: bool | None = None
+    """Whether the agent was measured. If not, the trial is in no score."""
+    reason: str | None = None
+    category: str | None = None
+    all_attempts_cost_usd: float | None = None
+    """What was spent in all, on attempts that do not count, too. Null if one is unknown."""
+    attempts: tuple[Attempt, ...] = ()
+    flags: tuple[IntegrityFlag, ...] = ()
+    identity: TrialIdentity | None = None
+    started_at: Timestamp | None = None
+    completed_at: Timestamp | None = None

@@ -1,0 +1,1 @@
+"""Intervals for the means of scores. All functions are pure."""
