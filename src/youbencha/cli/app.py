@@ -161,7 +161,7 @@ app = Commands(
 arena_app = Commands(
     cls=_ArenaGroup,
     name="thunderdome",
-    help="Compare agents: run a matrix of agents, tasks and trials, validate and score each result, and rank them.",
+    help="Compare agents: run a matrix of agents, tasks and trials, and rank them.",
     **_APP_OPTIONS,
 )
 

@@ -35,7 +35,7 @@ class IntegrityFlag(Record):
     evidence: str
 
 
-class Attempt(Record):
+class AttemptInfo(Record):
     """One attempt of a trial. Those before the last failed for reasons other than the agent, or were killed."""
 
     number: Annotated[int, Field(ge=1)]
@@ -97,7 +97,7 @@ class TrialMeta(Record):
     category: str | None = None
     all_attempts_cost_usd: float | None = None
     """What was spent in all, on attempts that do not count, too. Null if one is unknown."""
-    attempts: tuple[Attempt, ...] = ()
+    attempts: tuple[AttemptInfo, ...] = ()
     flags: tuple[IntegrityFlag, ...] = ()
     identity: TrialIdentity | None = None
     started_at: Timestamp | None = None
