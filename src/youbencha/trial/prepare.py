@@ -36,17 +36,18 @@ _PLACEHOLDER_ACCESS = GatewayAccess("http://127.0.0.1:9", "sk-yb-not-yet")
 
 @asynccontextmanager
 async def open_trial(
-    plan: Plan, host: Host, *, directory: Path | str | None = None, on_event: EventSink
+    plan: Plan, host: Host, *, directory: Path | str | None = None, run_id: str | None = None, on_event: EventSink
 ) -> AsyncIterator[TrialContext]:
     """Prepare a trial, and stop at the exit what runs for it. If it cannot be prepared, nothing is left behind.
 
-    `directory` is the run directory, which must not exist; by default a new one in the plan's workspace.
+    `directory` is the run directory, which must not exist; by default a new one in the plan's workspace. `run_id`
+    must be unique; it defaults to the directory's name.
     """
     async with AsyncExitStack() as opened:
         adapter = get_adapter(plan.case.agent.type, host.env)
         ready = asyncio.create_task(_check_ready(plan, adapter))
         try:
-            context = await _prepare(plan, host, adapter, ready, directory, on_event, opened)
+            context = await _prepare(plan, host, adapter, ready, (directory, run_id), on_event, opened)
         finally:
             ready.cancel()
             await asyncio.gather(ready, return_exceptions=True)  # an error of the preparation comes first
@@ -59,7 +60,7 @@ async def _prepare(
     host: Host,
     adapter: AgentAdapter,
     ready: asyncio.Task[None],
-    path: Path | str | None,
+    place: tuple[Path | str | None, str | None],
     on_event: EventSink,
     opened: AsyncExitStack,
 ) -> TrialContext:
@@ -72,7 +73,7 @@ async def _prepare(
     expected = None
     if case.expected is not None:
         expected = await repository.resolve(case.expected, source=case.expected_source or "branch")
-    directory = _make_directory(plan, host, path)
+    directory = _make_directory(plan, host, *place)
     try:
         await host.remove_orphaned_directories(directory)
         await repository.check_out(directory.modified)
@@ -113,16 +114,16 @@ async def _open_gateway(
     return await open_trial_gateway(plan.gateway, directory, plan.case.agent.type, sandbox, on_event, opened, host)
 
 
-def _make_directory(plan: Plan, host: Host, path: Path | str | None) -> RunDirectory:
+def _make_directory(plan: Plan, host: Host, path: Path | str | None, run_id: str | None) -> RunDirectory:
     if path is not None:
-        return RunDirectory.create_at(path, cache_dir=host.cache_dir)
+        return RunDirectory.create_at(path, name=run_id, cache_dir=host.cache_dir)
     return RunDirectory.create(plan.workspace_dir, plan.case.workspace_name, cache_dir=host.cache_dir)
 
 
 def _new_record(plan: Plan, repository: Repository, directory: RunDirectory, started_at: float) -> RunRecord:
     agent = plan.case.agent
     return RunRecord(
-        run_id=directory.path.name,
+        run_id=directory.name,
         workspace_dir=directory.path,
         test_case=TestCaseInfo(
             name=plan.name,
@@ -182,7 +183,7 @@ async def _open_sandbox(
                 plan.sandbox,
                 workspace=directory.modified,
                 scratch=directory.new_scratch(),
-                run_id=directory.path.name,
+                run_id=directory.name,
                 on_event=on_event,
                 cache_dir=host.cache_dir,
             ) as sandbox,
@@ -216,7 +217,7 @@ def sandbox_for_evaluators(context: TrialContext) -> SandboxFactory | None:
                 spec.model_copy(update={"network": network}),
                 workspace=tree,
                 scratch=directory.new_scratch(),
-                run_id=directory.path.name,
+                run_id=directory.name,
                 on_event=context.on_event,
                 cache_dir=context.host.cache_dir,
             ) as sandbox:
