@@ -199,6 +199,7 @@ async def _open_sandbox(
                 run_id=directory.path.name,
                 on_event=on_event,
                 cache_dir=host.cache_dir,
+                starts=host.container_starts,
             ) as sandbox,
         ):
             yield sandbox
@@ -233,6 +234,7 @@ def sandbox_for_evaluators(context: TrialContext) -> SandboxFactory | None:
                 run_id=directory.path.name,
                 on_event=context.on_event,
                 cache_dir=context.host.cache_dir,
+                starts=context.host.container_starts,
             ) as sandbox:
                 access = None
                 if context.gateway is not None and gateway is not None:
