@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from youbencha.evaluators.base import SharedResults
 from youbencha.events import EventSink, PhaseStarted, ProgressNote, WarningRaised
 from youbencha.progress import StepProgress
 from youbencha.user_dirs import default_cache_dir
@@ -45,6 +46,8 @@ class Host:
         self.settings = settings
         self.gateway = gateway
         """Shared by all trials that need one and have no cassette; each has its own keys and ledger."""
+        self.shared = SharedResults()
+        """Of the evaluators of all trials."""
         self._cleanup = cleanup
         self._cleaned: set[tuple[Path, Path]] = set()
         self._containers_removed = False
