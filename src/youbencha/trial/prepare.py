@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from youbencha.adapters import AgentAdapter, ChecksReadiness, UsesGateway, get_adapter
 from youbencha.adapters.cli_agent.environment import fresh_home_for
 from youbencha.errors import YouBenchaError
-from youbencha.evaluators.base import EvaluatorSandbox, SandboxFactory, SandboxOptions
+from youbencha.evaluators.base import AgentSandbox, EvaluatorSandbox, SandboxFactory, SandboxOptions
 from youbencha.events import EventSink, PhaseStarted, WorkspaceReady
 from youbencha.gateway.api import GatewayAccess
 from youbencha.log.results import TestCaseInfo
@@ -198,6 +198,17 @@ async def _open_sandbox(
     from youbencha.sandbox.local import open_local_sandbox
 
     yield open_local_sandbox(scratch=directory.new_scratch())
+
+
+def agent_sandbox(context: TrialContext) -> AgentSandbox:
+    """Where the agent runs, for evaluators."""
+    sandbox, report = context.sandbox, context.sandbox.report()
+    return AgentSandbox(
+        id=report.image_id or sandbox.kind,
+        workspace=sandbox.inside(context.directory.modified),
+        has_network=not sandbox.is_boundary or context.plan.sandbox.network == "open",
+        home=getattr(sandbox, "home", None),
+    )
 
 
 def sandbox_for_evaluators(context: TrialContext) -> SandboxFactory | None:
