@@ -9,6 +9,7 @@ import asyncio
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -199,7 +200,7 @@ def _planned(
     try:
         case = _test_case(arena, host, orchestrator, task, choices)
         options = PlanOptions(resolve_env=choices.resolve_env)
-        return plan_trial(case, host, directory=arena.directory, options=options)
+        return replace(plan_trial(case, host, directory=arena.directory, options=options), config_file=arena.file)
     except ConfigError as error:
         problems += [_located(arena, orchestrator, task.spec, problem) for problem in error.problems]
     except YouBenchaError as error:
@@ -252,7 +253,7 @@ def _test_case(
         branch=task.spec.tag,
         commit=task.commit,
         agent=_agent(arena, orchestrator, task),
-        gateway=_gateway(arena, host, orchestrator, choices, sandbox),
+        gateway=_gateway(arena, host, orchestrator, task.spec, choices, sandbox),
         sandbox=sandbox,
         evaluators=tuple(_evaluators(arena, task)),
         timeout=round(task.spec.time_limit_minutes * 60_000),
@@ -301,11 +302,16 @@ def _sandbox(arena: Arena, orchestrator: OrchestratorSpec, task: TaskSpec) -> Sa
 
 
 def _gateway(
-    arena: Arena, host: Host, orchestrator: OrchestratorSpec, choices: PlanChoices, sandbox: SandboxSpec
+    arena: Arena,
+    host: Host,
+    orchestrator: OrchestratorSpec,
+    task: TaskSpec,
+    choices: PlanChoices,
+    sandbox: SandboxSpec,
 ) -> GatewaySpec:
     """The gateway with its budgets: those of the command line come before the orchestrator's and the arena's."""
-    if orchestrator.name == NULL and orchestrator.agent is None:
-        return GatewaySpec(type="none")
+    if orchestrator.name == NULL and orchestrator.agent is None and task.rubric is None:
+        return GatewaySpec(type="none")  # it needs no model, and so no key
     spec = arena.spec.gateway or (arena.spec.proxy.as_gateway() if arena.spec.proxy else GatewaySpec())
     spec = spec.merged_over(host.settings.gateway)
     for budget in (arena.spec.budgets, orchestrator.budget, choices.budget):
