@@ -18,7 +18,7 @@ from youbencha.trial.agent import end_agent, reclaim, run_agent
 from youbencha.trial.context import Host, TrialContext
 from youbencha.trial.evaluation import evaluate_all
 from youbencha.trial.plan import Plan
-from youbencha.trial.prepare import open_trial, sandbox_for_evaluators
+from youbencha.trial.prepare import agent_sandbox, open_trial, sandbox_for_evaluators
 from youbencha.trial.results import TrialResult
 from youbencha.workspace import Changes, Snapshot
 from youbencha.workspace.reclaim import strip_set_uid
@@ -176,6 +176,8 @@ async def _evaluate(context: TrialContext, changes: Changes | None) -> None:
             scratch_dir=directory.private / "scratch",
             agent_scratch_dir=directory.scratch,
             open_sandbox=sandbox_for_evaluators(context),
+            agent_sandbox=agent_sandbox(context),
+            shared=context.host.shared,
         )
 
         def on_result(index: int, result: EvaluationResult) -> None:

@@ -6,18 +6,21 @@ import asyncio
 import os
 import re
 import shutil
-from collections.abc import Awaitable, Callable, Coroutine
-from pathlib import Path
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Coroutine
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import open_untrusted
 from youbencha.progress import StepProgress
+from youbencha.text import did_you_mean
 from youbencha.user_dirs import default_cache_dir
+from youbencha.workspace import revisions
+from youbencha.workspace.diff import Entry, FileChange
 from youbencha.workspace.git import GitFailed, git
 from youbencha.workspace.git_dir import is_ref_name, make_agents_git_dir, make_git_dir, probe, scratch_git_dir
 from youbencha.workspace.run_dir import not_writable, writing_to
-from youbencha.workspace.snapshot import Snapshot
+from youbencha.workspace.snapshot import Snapshot, entries_at
 from youbencha.workspace.source import RefKind, Refs, RemoteUrl, read_source, short_name
 from youbencha.workspace.store import LocalStore, Mirror, Store
 from youbencha.workspace.trees import remove_tree
@@ -26,6 +29,8 @@ from youbencha.workspace.walk import NAME, files_in, keep_rules
 _NO_BRANCH = "main"
 _SUBMODULE = 0o160000
 _ENOUGH = 65536
+_COMMIT = re.compile(r"[0-9a-fA-F]{4,64}")
+_FEW = 10
 _REFUSED = r"(?i)invalid path|malformed"
 
 _NO_ROOM = (
@@ -62,6 +67,13 @@ async def open_repository(
     known = await store.refs()
     found = await store.bring(known.pick(name, "branch", store.public_url))
     return Repository(store, found, name or known.default_branch, progress)
+
+
+class _TreeEntry(NamedTuple):
+    is_file: bool
+    """False for a directory, a link or a submodule."""
+    object_id: str
+    size: int
 
 
 class Repository:
@@ -125,6 +137,35 @@ class Repository:
             return await self._store.commit(name)
         return await self._store.bring((await self._store.refs()).pick(name, source, self.public_url))
 
+    async def read_file(self, name: str, limit: int) -> bytes:
+        """Return the content of a file of the commit, if it is no larger than `limit`. Raises YouBenchaError."""
+        path = PurePosixPath(name)
+        entries = await self._entries_beside(path)
+        entry = entries.get(str(path))
+        if entry is None or not entry.is_file:
+            files = [each for each, about in entries.items() if about.is_file]
+            some = ", ".join(files[:_FEW]) + (", …" if len(files) > _FEW else "")
+            raise YouBenchaError(
+                "REPO_FILE_UNKNOWN",
+                f"The commit {self.commit[:12]} of {self.public_url} has no file {path}.",
+                hint=did_you_mean(str(path), files) or (f"Beside it are: {some}." if files else None),
+            )
+        if entry.size > limit:
+            message = f"{path} in the commit {self.commit[:12]} of {self.public_url} has more than {limit:,} bytes."
+            raise YouBenchaError("REPO_FILE_TOO_LARGE", message)
+        return await git(self._store.git_dir, "cat-file", "blob", entry.object_id)
+
+    async def _entries_beside(self, path: PurePosixPath) -> dict[str, _TreeEntry]:
+        """What is in the directory of a path, by its whole path."""
+        directory = () if path.parent == PurePosixPath() else ("--", f"{path.parent}/")
+        listed = await git(self._store.git_dir, "ls-tree", "-z", "-l", "--full-tree", self.commit, *directory)
+        entries: dict[str, _TreeEntry] = {}
+        for line in os.fsdecode(listed).split("\0")[:-1]:
+            about, _, name = line.partition("\t")
+            mode, _, object_id, size = about.split()
+            entries[name] = _TreeEntry(mode.startswith("100"), object_id, int(size) if size.isdecimal() else 0)
+        return entries
+
     async def write_tree(self, commit: str, directory: Path) -> None:
         """Write the files of a commit, without `.git`, in place of whatever is in `directory`."""
 
@@ -132,6 +173,39 @@ class Repository:
             await write_tree(self._store.objects, commit, directory.absolute())
 
         await self._again_if_damaged(make, commit, directory)
+
+    async def find(self, name: str) -> str:
+        """Return the full id of a branch or tag, or else of a commit, and fetch it if needed."""
+        try:
+            return await self.resolve(name)
+        except YouBenchaError as error:
+            if error.code != "REPO_BRANCH_UNKNOWN" or not _COMMIT.fullmatch(name):
+                raise
+        return await self.resolve(name, "commit")
+
+    async def files_of(self, commit: str, near: Path) -> dict[str, Entry]:
+        """All files of a commit, by their paths. `near` is a path beside which a temporary directory may be made."""
+        with scratch_git_dir(near, commit) as scratch:
+            entries = await entries_at(scratch, commit, objects=self._store.objects)
+        return {os.fsdecode(path): entry for path, entry in entries.items()}
+
+    async def write_patched(self, patch: Path, directory: Path) -> tuple[FileChange, ...]:
+        """Write the files of this commit with a patch applied, in place of whatever is in `directory`.
+
+        Returns what the patch changed. Raises `PATCH_NOT_APPLICABLE`.
+        """
+        with writing_to(directory):
+            _make_fresh(directory)
+            return await revisions.write_patched(self._store.objects, self.commit, patch, directory.absolute())
+
+    async def write_files(self, commit: str, paths: Collection[str], directory: Path) -> None:
+        """Write some files of a commit into a tree that an agent's programs may have changed."""
+        if paths:
+            await revisions.write_files(self._store.objects, commit, paths, directory.absolute())
+
+    async def difference(self, commit: str, patch_file: Path) -> tuple[FileChange, ...]:
+        """Return what another commit changes, and write the patch to `patch_file`."""
+        return await revisions.difference(self._store.objects, self.commit, commit, patch_file.absolute())
 
     def _local_branch(self) -> str:
         return self.branch if self.branch is not None and is_ref_name(self.branch) else _NO_BRANCH
