@@ -57,7 +57,7 @@ class TrialFinished(NamedTuple):
     row: TrialRow
 
 
-class Skipped(NamedTuple):
+class TrialsSkipped(NamedTuple):
     """Trials that are not started, and why."""
 
     orchestrator: str
@@ -73,15 +73,15 @@ class Stopping(NamedTuple):
     running: int
 
 
-Update = RunBegun | AttemptBegun | AttemptEvent | AttemptFailed | TrialFinished | Skipped | Stopping
+Update = RunBegun | AttemptBegun | AttemptEvent | AttemptFailed | TrialFinished | TrialsSkipped | Stopping
 UpdateSink = Callable[[Update], None]
 
 
-class RunSummary(NamedTuple):
+class MatrixSummary(NamedTuple):
     trials: int
     rows: tuple[TrialRow, ...]
     """Of all finished trials, in the order of the run."""
-    skipped: tuple[Skipped, ...] = ()
+    skipped: tuple[TrialsSkipped, ...] = ()
     stopped: str | None = None
     """Why the run ended before everything had run."""
     hint: str | None = None
