@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from systems import posix_only
-from youbencha.evaluators.junit import TestCounts, Unusable, count_in, count_tests, reports
+from youbencha.evaluators.junit import Unusable, count_in, count_tests, reports
+from youbencha.scoring.test_output import TestCounts
 from youbencha.workspace.trees import remove_tree
 
 

@@ -16,6 +16,7 @@ BUILT_IN = {
     "command": "youbencha.evaluators.command:CommandEvaluator",
     "expected-diff": "youbencha.evaluators.expected_diff:ExpectedDiff",
     "git-diff": "youbencha.evaluators.git_diff:GitDiff",
+    "validation": "youbencha.evaluators.validation:Validation",
 }
 _PLUGINS = Plugins(GROUP, BUILT_IN)
 _LABELLED_BY_HYPHEN = ("agentic-judge", "command")

@@ -6,11 +6,11 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel, ValidationError
 
@@ -45,12 +45,38 @@ class EvaluatorSandbox(NamedTuple):
     """With the address inside the sandbox."""
 
 
+class SandboxOptions(NamedTuple):
+    """How an evaluator's sandbox differs from the agent's."""
+
+    image: str | None = None
+    network: Literal["none", "open"] | None = None
+    """None: open if the agent's was, and else closed."""
+    agent_state: bool = False
+    """With the agent's home and temporary directory, and the image as the agent left it."""
+
+
 class SandboxFactory(Protocol):
     def __call__(
-        self, tree: Path, gateway: GatewayAccess | None = None
+        self, tree: Path, gateway: GatewayAccess | None = None, options: SandboxOptions = SandboxOptions()
     ) -> AbstractAsyncContextManager[EvaluatorSandbox]:
-        """Open a sandbox with `tree` as its workspace. It reaches only `gateway`, or nothing."""
+        """Open a sandbox with `tree` as its workspace. Unless its network is open, it reaches only `gateway`."""
         ...
+
+
+class SharedResults:
+    """What evaluators of all trials in a process share, each computed once: the baseline of a task."""
+
+    def __init__(self) -> None:
+        self._results: dict[Hashable, Any] = {}
+        self._locks: dict[Hashable, asyncio.Lock] = {}
+
+    async def once(self, key: Hashable, compute: Callable[[], Awaitable[Result]]) -> Result:
+        """Compute a result, or wait until another trial has. An exception is not kept: the next one tries again."""
+        async with self._locks.setdefault(key, asyncio.Lock()):
+            if key not in self._results:
+                self._results[key] = await compute()
+        found: Result = self._results[key]
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +122,9 @@ class EvaluationContext:
     temporary directory."""
     open_sandbox: SandboxFactory | None = None
     """Set if the agent ran in a container: an evaluator that runs or reads its code must then use one, too."""
+    agent_home: Path | None = None
+    """The agent's fresh home, if it ran on the host and had one."""
+    shared: SharedResults = field(default_factory=SharedResults, repr=False)
 
 
 @runtime_checkable

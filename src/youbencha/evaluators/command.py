@@ -186,7 +186,7 @@ async def _require_started(
     files = context.changes.files if context.changes else ()
     changed = {name for file in files for name in re.split(r"[/.]", file.path)}
     for question, words in asked:
-        argv = _shell(question, words, at.env) if sandbox is HOST else ("sh", "-c", question, "sh", *words)
+        argv = shell_words(question, words, at.env) if sandbox is HOST else ("sh", "-c", question, "sh", *words)
         found = await sandbox.run(at._replace(argv=argv), limits=Limits(timeout_s=30))
         # Only Python itself says 1: another code says that this was not its path, and nothing about the module.
         absent = found.exit.code == 1 if question is _FIND_MODULE else found.exit.code not in (0, None)
@@ -288,7 +288,7 @@ def arguments(config: CommandEvaluatorConfig, directory: Path, env: Mapping[str,
     """The command line, with the full path of the program."""
     if config.shell:
         assert isinstance(config.command, str)
-        return _shell(config.command, config.args, env)
+        return shell_words(config.command, config.args, env)
     program, *rest = config.words()
     if Path(program).name == program:
         return str(_on_path(program, env)), *rest
@@ -315,7 +315,8 @@ def arguments_inside(config: CommandEvaluatorConfig, directory: Path, sandbox: S
     return sandbox.inside(directory / program), *rest
 
 
-def _shell(line: str, args: tuple[str, ...], env: Mapping[str, str]) -> tuple[str, ...]:
+def shell_words(line: str, args: tuple[str, ...], env: Mapping[str, str]) -> tuple[str, ...]:
+    """The command line that runs a line in the host's shell."""
     if sys.platform == "win32":
         return str(_on_path("cmd", env)), "/d", "/s", "/c", line, *args
     return str(_on_path("sh", env)), "-c", line, "sh", *args

@@ -6,13 +6,13 @@ The parser builds no tree, and stops at a document type, so that there are no en
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from youbencha.evaluators.base import printable
 from youbencha.evaluators.globs import Glob
 from youbencha.files import read_untrusted
+from youbencha.scoring.test_output import TestCounts
 from youbencha.workspace.trees import TreeFile, files_below
 
 LARGEST_REPORT = 32 * 1024 * 1024
@@ -24,25 +24,6 @@ Stamp = tuple[int, int, int, int]
 
 class Unusable(Exception):
     """Why a report cannot be used."""
-
-
-@dataclass(slots=True)
-class TestCounts:
-    __test__ = False  # its name makes pytest collect it
-
-    tests: int = 0
-    failures: int = 0
-    errors: int = 0
-    skipped: int = 0
-
-    @property
-    def pass_rate(self) -> float | None:
-        """Of the tests that were run. None if there were none."""
-        ran = self.tests - self.skipped
-        return (ran - self.failures - self.errors) / ran if ran else None
-
-    def metrics(self) -> dict[str, Any]:
-        return {**asdict(self), "pass_rate": self.pass_rate}
 
 
 def reports(tree: Path, patterns: Iterable[str]) -> dict[TreeFile, Stamp]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from youbencha.evaluators.base import SharedResults
 from youbencha.events import EventSink, PhaseStarted, ProgressNote, WarningRaised
 from youbencha.progress import StepProgress
 from youbencha.user_dirs import default_cache_dir
@@ -46,6 +47,8 @@ class Host:
         """Shared by the trials of a run, see `sharing`. None: each trial has its own gateway and budgets."""
         self.container_starts: asyncio.Semaphore | None = None
         """Limits how many containers start at the same time."""
+        self.shared = SharedResults()
+        """Of the evaluators of all trials."""
         self._cleanup = cleanup
         self._cleaned: set[tuple[Path, Path]] = set()
         self._containers_removed = False

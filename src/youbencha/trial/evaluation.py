@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 
 _TIMEOUT_MS = 600_000
-_LIMIT_THEMSELVES = ("agentic-judge", "command")
-"""Their `timeout` is for each vote, and for the program."""
+_LIMIT_THEMSELVES = ("agentic-judge", "command", "validation")
+"""Their timeouts are for each vote, and for each program."""
 
 _GRACE_S = 5.0
 """For an evaluator to clean up, after it was cancelled."""

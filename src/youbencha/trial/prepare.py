@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from youbencha.adapters import AgentAdapter, ChecksReadiness, UsesGateway, get_adapter
 from youbencha.adapters.cli_agent.environment import fresh_home_for
 from youbencha.errors import YouBenchaError
-from youbencha.evaluators.base import EvaluatorSandbox, SandboxFactory
+from youbencha.evaluators.base import EvaluatorSandbox, SandboxFactory, SandboxOptions
 from youbencha.events import EventSink, PhaseStarted, WorkspaceReady
 from youbencha.gateway.api import GatewayAccess
 from youbencha.log.results import TestCaseInfo
@@ -221,15 +221,21 @@ def sandbox_for_evaluators(context: TrialContext) -> SandboxFactory | None:
         return None
 
     @asynccontextmanager
-    async def opened(tree: Path, gateway: GatewayAccess | None = None) -> AsyncIterator[EvaluatorSandbox]:
-        from youbencha.sandbox.docker.sandbox import open_docker_sandbox
+    async def opened(
+        tree: Path,
+        gateway: GatewayAccess | None = None,
+        options: SandboxOptions = SandboxOptions(),  # noqa: B008 - immutable
+    ) -> AsyncIterator[EvaluatorSandbox]:
+        from youbencha.sandbox.docker.sandbox import DockerSandbox, open_docker_sandbox
 
-        network: Network = "open" if spec.network == "open" else "gateway" if gateway else "none"
+        agents = context.sandbox
+        assert isinstance(agents, DockerSandbox)
+        network: Network = options.network or ("open" if spec.network == "open" else "gateway" if gateway else "none")
         try:
             async with open_docker_sandbox(
-                spec.model_copy(update={"network": network}),
+                spec.model_copy(update={"network": network, "image": options.image or spec.image}),
                 workspace=tree,
-                scratch=directory.new_scratch(),
+                scratch=agents.context.scratch if options.agent_state else directory.new_scratch(),
                 run_id=directory.path.name,
                 on_event=context.on_event,
                 cache_dir=context.host.cache_dir,

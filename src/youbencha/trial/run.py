@@ -173,6 +173,8 @@ async def _evaluate(context: TrialContext, changes: Changes | None) -> None:
             scratch_dir=directory.private / "scratch",
             agent_scratch_dir=directory.scratch,
             open_sandbox=sandbox_for_evaluators(context),
+            agent_home=getattr(context.sandbox, "home", None),
+            shared=context.host.shared,
         )
 
         def on_result(index: int, result: EvaluationResult) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 import shutil
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,12 @@ from youbencha.errors import YouBenchaError
 from youbencha.files import open_untrusted
 from youbencha.progress import StepProgress
 from youbencha.user_dirs import default_cache_dir
+from youbencha.workspace import revisions
+from youbencha.workspace.diff import Entry, FileChange
 from youbencha.workspace.git import GitFailed, git
 from youbencha.workspace.git_dir import is_ref_name, make_agents_git_dir, make_git_dir, probe, scratch_git_dir
 from youbencha.workspace.run_dir import not_writable, writing_to
-from youbencha.workspace.snapshot import Snapshot
+from youbencha.workspace.snapshot import Snapshot, entries_at
 from youbencha.workspace.source import RefKind, Refs, RemoteUrl, read_source, short_name
 from youbencha.workspace.store import LocalStore, Mirror, Store
 from youbencha.workspace.trees import remove_tree
@@ -26,6 +28,7 @@ from youbencha.workspace.walk import NAME, files_in, keep_rules
 _NO_BRANCH = "main"
 _SUBMODULE = 0o160000
 _ENOUGH = 65536
+_COMMIT = re.compile(r"[0-9a-fA-F]{4,64}")
 _REFUSED = r"(?i)invalid path|malformed"
 
 _NO_ROOM = (
@@ -132,6 +135,39 @@ class Repository:
             await write_tree(self._store.objects, commit, directory.absolute())
 
         await self._again_if_damaged(make, commit, directory)
+
+    async def find(self, name: str) -> str:
+        """Return the full id of a branch or tag, or else of a commit, and fetch it if needed."""
+        try:
+            return await self.resolve(name)
+        except YouBenchaError as error:
+            if error.code != "REPO_BRANCH_UNKNOWN" or not _COMMIT.fullmatch(name):
+                raise
+        return await self.resolve(name, "commit")
+
+    async def files_of(self, commit: str, near: Path) -> dict[str, Entry]:
+        """All files of a commit, by their paths. `near` is a path beside which a temporary directory may be made."""
+        with scratch_git_dir(near, commit) as scratch:
+            entries = await entries_at(scratch, commit, objects=self._store.objects)
+        return {os.fsdecode(path): entry for path, entry in entries.items()}
+
+    async def write_patched(self, patch: Path, directory: Path) -> tuple[FileChange, ...]:
+        """Write the files of this commit with a patch applied, in place of whatever is in `directory`.
+
+        Returns what the patch changed. Raises `PATCH_NOT_APPLICABLE`.
+        """
+        with writing_to(directory):
+            _make_fresh(directory)
+            return await revisions.write_patched(self._store.objects, self.commit, patch, directory.absolute())
+
+    async def write_files(self, commit: str, paths: Collection[str], directory: Path) -> None:
+        """Write some files of a commit into a tree that an agent's programs may have changed."""
+        if paths:
+            await revisions.write_files(self._store.objects, commit, paths, directory.absolute())
+
+    async def difference(self, commit: str, patch_file: Path) -> tuple[FileChange, ...]:
+        """Return what another commit changes, and write the patch to `patch_file`."""
+        return await revisions.difference(self._store.objects, self.commit, commit, patch_file.absolute())
 
     def _local_branch(self) -> str:
         return self.branch if self.branch is not None and is_ref_name(self.branch) else _NO_BRANCH

@@ -1,0 +1,89 @@
+"""Combine the measured parts of a trial into one score between 0 and 1.
+
+None is not measured, and left out. 0 was measured, and failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from youbencha.log.arena import Scores
+from youbencha.scoring.test_output import TestCounts
+from youbencha.spec.arena import GreenWeights, Weights
+
+
+class Part(NamedTuple):
+    """One part of a composite score."""
+
+    score: float | None
+    weight: float
+
+
+def tests_score(counts: TestCounts | None, expected: int | None) -> float | None:
+    """The share of tests that passed, of those that ran or had to run, whichever is more.
+
+    `expected` is how many tests ran for the untouched task or its reference solution; None if that is unknown. Output
+    that could not be parsed (`counts` is None) scores 0 if it could be parsed then, and is else not measured.
+    """
+    if counts is None:
+        return None if expected is None else 0.0
+    ran = max(counts.ran, expected or 0)
+    return counts.passed / ran if ran else None
+
+
+def composite(scores: Scores, weights: Weights | GreenWeights) -> float | None:
+    """The weighted mean of the parts that were measured. None if none was, or none of them has a weight."""
+    if isinstance(weights, GreenWeights):
+        return weighted_mean(_greenfield_parts(scores, weights if _any(weights) else GreenWeights()))
+    return weighted_mean(_standard_parts(scores, weights if _any(weights) else Weights()))
+
+
+def weighted_mean(parts: Iterable[Part]) -> float | None:
+    measured = [(part.score, part.weight) for part in parts if part.score is not None]
+    total = sum(weight for _, weight in measured)
+    if total == 0:
+        return None
+    return _clipped(sum(score * (weight / total) for score, weight in measured))
+
+
+def between(score: float | None, floor: float | None, ceiling: float | None) -> float | None:
+    """Where a score is between what doing nothing gets (0) and what the reference solution gets (1)."""
+    if score is None or floor is None or ceiling is None or ceiling <= floor:
+        return None
+    return _clipped((score - floor) / (ceiling - floor))
+
+
+def _standard_parts(scores: Scores, weights: Weights) -> tuple[Part, ...]:
+    return (
+        Part(scores.tests, weights.tests),
+        Part(scores.static_analysis, weights.static_analysis),
+        Part(scores.rubric, weights.rubric),
+    )
+
+
+def _greenfield_parts(scores: Scores, weights: GreenWeights) -> tuple[Part, ...]:
+    return (
+        Part(scores.hidden_tests, weights.hidden_tests),
+        Part(_covering_tests(scores), weights.agent_tests),
+        Part(scores.static_analysis, weights.build_lint),
+        Part(scores.code_metrics, weights.code_metrics),
+        Part(scores.rubric, weights.rubric),
+    )
+
+
+def _covering_tests(scores: Scores) -> float | None:
+    """The agent's own tests, times their coverage: tests that test nothing are worth nothing."""
+    if scores.agent_tests == 0:
+        return 0.0
+    if scores.agent_tests is None or scores.coverage is None:
+        return None
+    return scores.agent_tests * scores.coverage
+
+
+def _any(weights: Weights | GreenWeights) -> bool:
+    return any(weights.model_dump().values())
+
+
+def _clipped(score: float) -> float:
+    return min(1.0, max(0.0, score))
