@@ -45,6 +45,18 @@ class EvaluatorSandbox(NamedTuple):
     """With the address inside the sandbox."""
 
 
+class AgentSandbox(NamedTuple):
+    """Where the agent ran. By default, on the host."""
+
+    id: str = "local"
+    """Of the image."""
+    workspace: str = ""
+    """The path of its workspace in it."""
+    has_network: bool = True
+    home: Path | None = None
+    """Its fresh home, if it ran on the host and had one."""
+
+
 class SandboxOptions(NamedTuple):
     """How an evaluator's sandbox differs from the agent's."""
 
@@ -122,8 +134,7 @@ class EvaluationContext:
     temporary directory."""
     open_sandbox: SandboxFactory | None = None
     """Set if the agent ran in a container: an evaluator that runs or reads its code must then use one, too."""
-    agent_home: Path | None = None
-    """The agent's fresh home, if it ran on the host and had one."""
+    agent_sandbox: AgentSandbox = AgentSandbox()  # noqa: RUF009 - immutable
     shared: SharedResults = field(default_factory=SharedResults, repr=False)
 
 

@@ -250,7 +250,7 @@ class TrialGateway:
         scope: KeyScope | None = None,
     ) -> GatewayAccess:
         access = self._gateway.issue(
-            Labels(key=name, agent=name, run=self._directory.path.name),
+            Labels(key=name, agent=name, run=self._directory.name),
             caps=caps,
             per_call=caps_of(self._plan.spec, "call"),
             parent=account,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from youbencha.adapters import AgentAdapter, ChecksReadiness, UsesGateway, get_adapter
 from youbencha.adapters.cli_agent.environment import fresh_home_for
 from youbencha.errors import YouBenchaError
-from youbencha.evaluators.base import EvaluatorSandbox, SandboxFactory, SandboxOptions
+from youbencha.evaluators.base import AgentSandbox, EvaluatorSandbox, SandboxFactory, SandboxOptions
 from youbencha.events import EventSink, PhaseStarted, WorkspaceReady
 from youbencha.gateway.api import GatewayAccess
 from youbencha.log.results import TestCaseInfo
@@ -40,19 +40,21 @@ async def open_trial(
     host: Host,
     *,
     directory: Path | str | None = None,
+    run_id: str | None = None,
     agent: str | None = None,
     on_event: EventSink,
 ) -> AsyncIterator[TrialContext]:
     """Prepare a trial, and stop at the exit what runs for it. If it cannot be prepared, nothing is left behind.
 
-    `directory` is the run directory, which must not exist; by default a new one in the plan's workspace. `agent` is the
-    name of the agent whose budget pays for it, by default its type.
+    `directory` is the run directory, which must not exist; by default a new one in the plan's workspace. `run_id` must
+    be unique; it defaults to the directory's name. `agent` is the name of the agent whose budget pays for it, by
+    default its type.
     """
     async with AsyncExitStack() as opened:
         adapter = get_adapter(plan.case.agent.type, host.env)
         ready = asyncio.create_task(_check_ready(plan, adapter))
         try:
-            context = await _prepare(plan, host, adapter, ready, directory, agent, on_event, opened)
+            context = await _prepare(plan, host, adapter, ready, (directory, run_id), agent, on_event, opened)
         finally:
             ready.cancel()
             await asyncio.gather(ready, return_exceptions=True)  # an error of the preparation comes first
@@ -65,7 +67,7 @@ async def _prepare(
     host: Host,
     adapter: AgentAdapter,
     ready: asyncio.Task[None],
-    path: Path | str | None,
+    place: tuple[Path | str | None, str | None],
     agent: str | None,
     on_event: EventSink,
     opened: AsyncExitStack,
@@ -79,7 +81,7 @@ async def _prepare(
     expected = None
     if case.expected is not None:
         expected = await repository.resolve(case.expected, source=case.expected_source or "branch")
-    directory = _make_directory(plan, host, path)
+    directory = _make_directory(plan, host, *place)
     try:
         await host.remove_orphaned_directories(directory)
         await repository.check_out(directory.modified)
@@ -127,16 +129,16 @@ async def _open_gateway(
     return await open_trial_gateway(plan.gateway, directory, kind, sandbox, on_event, opened, host, agent or kind)
 
 
-def _make_directory(plan: Plan, host: Host, path: Path | str | None) -> RunDirectory:
+def _make_directory(plan: Plan, host: Host, path: Path | str | None, run_id: str | None) -> RunDirectory:
     if path is not None:
-        return RunDirectory.create_at(path, cache_dir=host.cache_dir)
+        return RunDirectory.create_at(path, name=run_id, cache_dir=host.cache_dir)
     return RunDirectory.create(plan.workspace_dir, plan.case.workspace_name, cache_dir=host.cache_dir)
 
 
 def _new_record(plan: Plan, repository: Repository, directory: RunDirectory, started_at: float) -> RunRecord:
     agent = plan.case.agent
     return RunRecord(
-        run_id=directory.path.name,
+        run_id=directory.name,
         workspace_dir=directory.path,
         test_case=TestCaseInfo(
             name=plan.name,
@@ -196,9 +198,10 @@ async def _open_sandbox(
                 plan.sandbox,
                 workspace=directory.modified,
                 scratch=directory.new_scratch(),
-                run_id=directory.path.name,
+                run_id=directory.name,
                 on_event=on_event,
                 cache_dir=host.cache_dir,
+                starts=host.container_starts,
             ) as sandbox,
         ):
             yield sandbox
@@ -212,6 +215,17 @@ async def _open_sandbox(
     from youbencha.sandbox.local import open_local_sandbox
 
     yield open_local_sandbox(scratch=directory.new_scratch())
+
+
+def agent_sandbox(context: TrialContext) -> AgentSandbox:
+    """Where the agent runs, for evaluators."""
+    sandbox, report = context.sandbox, context.sandbox.report()
+    return AgentSandbox(
+        id=report.image_id or sandbox.kind,
+        workspace=sandbox.inside(context.directory.modified),
+        has_network=not sandbox.is_boundary or context.plan.sandbox.network == "open",
+        home=getattr(sandbox, "home", None),
+    )
 
 
 def sandbox_for_evaluators(context: TrialContext) -> SandboxFactory | None:
@@ -236,9 +250,10 @@ def sandbox_for_evaluators(context: TrialContext) -> SandboxFactory | None:
                 spec.model_copy(update={"network": network, "image": options.image or spec.image}),
                 workspace=tree,
                 scratch=agents.context.scratch if options.agent_state else directory.new_scratch(),
-                run_id=directory.path.name,
+                run_id=directory.name,
                 on_event=context.on_event,
                 cache_dir=context.host.cache_dir,
+                starts=context.host.container_starts,
             ) as sandbox:
                 access = None
                 if context.gateway is not None and gateway is not None:

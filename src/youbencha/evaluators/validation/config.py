@@ -1,0 +1,39 @@
+"""The configuration of the validation evaluator."""
+
+from pydantic import Field
+
+from youbencha.evaluators.globs import GlobList
+from youbencha.spec.arena import Env, GreenWeights, ValidationSpec, Weights
+from youbencha.spec.base import Line
+
+
+class ValidationConfig(ValidationSpec):
+    """Commands are lines of a shell, and run at the top of the tree."""
+
+    image: Line | None = None
+    """Of the container, for the modes `diff` and `separate`. Defaults to the agent's."""
+    install_cmd: Line | None = None
+    build_cmd: Line | None = None
+    test_cmd: Line
+    lint_cmd: Line | None = None
+    validation_tag: Line | None = None
+    """A tag, branch or commit. Its files that differ from what the agent started from are the hidden tests."""
+    reference_tag: Line | None = None
+    """With a solution, which shows how many tests there are."""
+    greenfield: bool = False
+    """The task begins with nothing: the agent's own tests, their coverage, and the code's structure count, too."""
+    weights: Weights = Weights.model_construct()
+    green_weights: GreenWeights = GreenWeights.model_construct()
+    env: Env = Field(default_factory=dict)
+    """`${NAME}` is taken from youBencha's environment. Without it, the commands get no secrets from there."""
+    protected: GlobList = ()
+    """Further files that are restored before tests that count."""
+
+    @property
+    def timeout_s(self) -> float:
+        """Of each command."""
+        return self.timeout_minutes * 60
+
+    @property
+    def score_weights(self) -> Weights | GreenWeights:
+        return self.green_weights if self.greenfield else self.weights

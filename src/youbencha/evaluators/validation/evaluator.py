@@ -1,0 +1,127 @@
+"""The evaluator `validation`: what an agent's work is worth, measured by programs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from youbencha.errors import ConfigError, Problem, YouBenchaError
+from youbencha.evaluators.base import (
+    EvaluationContext,
+    artifact,
+    artifacts_root,
+    config_problems,
+    evaluation_result,
+    printable,
+    read_config,
+)
+from youbencha.evaluators.command_config import command_environment, missing_references
+from youbencha.evaluators.validation.config import ValidationConfig
+from youbencha.evaluators.validation.measure import Baseline, Measurement, measure_baseline, measure_work
+from youbencha.evaluators.validation.scores import deciding_score, describe, scores_of, signs
+from youbencha.evaluators.validation.task import ValidationTask
+from youbencha.log.arena import IntegrityFlag
+from youbencha.log.masking import without_secrets
+from youbencha.log.results import EvaluationResult
+from youbencha.scoring.composite import composite
+from youbencha.scoring.integrity import IntegrityContext, flags_of
+
+
+class Validation:
+    name = "validation"
+    description = (
+        "Installs, builds, lints and tests the result, with hidden tests; scores it, and finds signs of cheating."
+    )
+
+    def check_config(
+        self, config: Mapping[str, Any], config_dir: Path, *, agent_type: str | None = None
+    ) -> Sequence[Problem]:
+        return config_problems(ValidationConfig, config)
+
+    def check_environment(self, config: Mapping[str, Any], env: Mapping[str, str]) -> Sequence[Problem]:
+        return list(missing_references(config.get("env"), env))
+
+    async def evaluate(self, context: EvaluationContext) -> EvaluationResult:
+        started = time.monotonic()
+        config = read_config(ValidationConfig, context.config, context.name)
+        if missing := self.check_environment(context.config, context.harness_env):
+            raise ConfigError("EVALUATOR_CONFIG_INVALID", f"The configuration of {context.name}", missing)
+        task = await ValidationTask.open(context, config)
+        key = (
+            self.name,
+            task.repository.public_url,
+            task.repository.commit,
+            context.agent_sandbox.id,
+            config.model_dump_json(),
+        )
+        baseline = await context.shared.once(key, lambda: measure_baseline(context, task))
+        if baseline.problem is not None:
+            raise _broken(baseline.problem)
+        measured = await measure_work(context, task)
+        result = _result(context, task, measured, baseline, started)
+        redactor = context.redactor.with_env(command_environment({}, config.env, context.harness_env))
+        return without_secrets(result, redactor.text)
+
+
+def _result(
+    context: EvaluationContext, task: ValidationTask, measured: Measurement, baseline: Baseline, started: float
+) -> EvaluationResult:
+    config = task.config
+    scores = scores_of(config, measured, baseline)
+    decides = deciding_score(config, scores)
+    if decides is None:
+        raise _broken("the output of the tests cannot be understood, nor that of the untouched task's")
+    score = composite(scores, config.score_weights)
+    counts = measured.tests.counts(baseline.sources)
+    left_out = context.changes.left_out_of_patch if context.changes and config.mode == "diff" else ()
+    return evaluation_result(
+        context,
+        started,
+        "passed" if decides == 1 and measured.built is not False else "failed",
+        describe(measured, baseline, score, left_out),
+        metrics={
+            "scores": scores.model_dump(),
+            "composite_score": score,
+            "greenfield": config.greenfield,
+            "weights": config.score_weights.model_dump(),
+            "tests": counts.metrics() if counts else None,
+            "expected_tests": baseline.expected,
+            "lint_issues": measured.lint_issues,
+            "baseline_lint_issues": baseline.lint_issues,
+            "flags": [flag.model_dump() for flag in _flags(context, task, measured, baseline)],
+            "steps": {name: step.metrics() for name, step in measured.steps.items()},
+            "left_out": [printable(path) for path in left_out],
+            "validation_commit": task.validation,
+        },
+        artifacts=[
+            artifact(context, "log", path, f"What the step {path.stem} printed")
+            for path in sorted(context.artifacts_dir.glob("*.log"))
+        ],
+    )
+
+
+def _flags(
+    context: EvaluationContext, task: ValidationTask, measured: Measurement, baseline: Baseline
+) -> Iterator[IntegrityFlag]:
+    config, sandbox = task.config, context.agent_sandbox
+    about = IntegrityContext(
+        hidden_files=task.hidden,
+        solution_refs=tuple(filter(None, (config.validation_tag, config.reference_tag))),
+        harness_paths=(str(artifacts_root(context)), str(context.scratch_dir.parent)),
+        workspace=sandbox.workspace or str(context.directory),
+        has_network=sandbox.has_network,
+        greenfield=config.greenfield,
+        protected=config.protected,
+    )
+    yield from flags_of(context.log, measured.changes, about)
+    yield from signs(measured, baseline)
+
+
+def _broken(reason: str) -> YouBenchaError:
+    return YouBenchaError(
+        "VALIDATION_BROKEN",
+        f"The validation does not work: {reason}.",
+        hint="The logs are in evaluators/validation of the artifacts: fix the command, or the image that it runs in.",
+    )

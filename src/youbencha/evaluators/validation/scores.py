@@ -1,0 +1,107 @@
+"""Turn the measurements of a validation into scores, signs of cheating, and a sentence. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from youbencha.evaluators.validation.config import ValidationConfig
+from youbencha.evaluators.validation.measure import Baseline, Measurement
+from youbencha.log.arena import IntegrityFlag, Scores
+from youbencha.scoring.code_metrics import code_metrics_score
+from youbencha.scoring.composite import composite, tests_score
+from youbencha.scoring.lint import lint_score
+from youbencha.scoring.test_output import TestCounts
+from youbencha.spec.arena import GreenWeights, Weights
+from youbencha.text import plural
+
+_MOST_NAMED = 5
+
+
+class FinalScore(NamedTuple):
+    scores: Scores
+    composite_score: float | None
+
+
+def with_rubric(metrics: Mapping[str, Any], rubric: float | None) -> FinalScore:
+    """Add the judges' score to the metrics of a validation."""
+    scores = Scores.model_validate({**metrics["scores"], "rubric": rubric})
+    weights = (GreenWeights if metrics["greenfield"] else Weights).model_validate(metrics["weights"])
+    return FinalScore(scores, composite(scores, weights))
+
+
+def scores_of(config: ValidationConfig, measured: Measurement, baseline: Baseline) -> Scores:
+    """The scores; null is what was not measured."""
+    counted = tests_score(measured.tests.counts(baseline.sources), baseline.expected)
+    static_analysis = _static_analysis(config, measured, baseline)
+    if measured.agent_tests is None:
+        return Scores(tests=counted, static_analysis=static_analysis)
+    if counted is None and not measured.steps[measured.counting_step].succeeded:
+        counted = 0.0  # the untouched project is empty: its output says nothing about what can be understood
+    return Scores(
+        hidden_tests=counted if config.validation_tag else None,
+        agent_tests=tests_score(measured.agent_tests.counts(), None) or 0.0,  # no tests score as failed ones do
+        coverage=measured.coverage,
+        static_analysis=static_analysis,
+        code_metrics=code_metrics_score(measured.sources) if measured.changes else None,
+    )
+
+
+def deciding_score(config: ValidationConfig, scores: Scores) -> float | None:
+    """The score that decides whether the task is solved. None: it could not be measured."""
+    if not config.greenfield:
+        return scores.tests
+    return scores.hidden_tests if config.validation_tag else scores.agent_tests
+
+
+def _static_analysis(config: ValidationConfig, measured: Measurement, baseline: Baseline) -> float | None:
+    """Whether it builds, and what the linter finds that it did not find before. Nothing changed, nothing analysed."""
+    if not measured.changes:
+        return None
+    if measured.built is False:
+        return 0.0
+    if config.lint_cmd is None:
+        return 1.0 if measured.built else None
+    before = baseline.lint_issues
+    if before is None and config.greenfield and measured.lint_issues is not None:
+        before = 0  # there was nothing to lint
+    return lint_score(measured.lint_issues, before)
+
+
+def signs(measured: Measurement, baseline: Baseline) -> Iterator[IntegrityFlag]:
+    """Signs of cheating in the test run that counts."""
+    for path in measured.tests.foreign_reports(baseline.sources)[:_MOST_NAMED]:
+        evidence = f"{path} was written during the tests, but not for the untouched task; it was ignored"
+        yield IntegrityFlag(kind="forged_report", evidence=evidence)
+    counts = measured.tests.counts(baseline.sources)
+    if baseline.expected is None or not measured.changes:
+        return
+    ran = counts.ran if counts else 0
+    if ran < baseline.expected:
+        code = measured.steps[measured.counting_step].exit_code
+        evidence = f"{ran} of {plural(baseline.expected, 'test')} ran, with exit code {code}"
+        yield IntegrityFlag(kind="tests_missing", evidence=evidence)
+
+
+def describe(measured: Measurement, baseline: Baseline, score: float | None, left_out: tuple[str, ...]) -> str:
+    """One sentence about the tests, and what else went wrong."""
+    parts = [_tests(measured.tests.counts(baseline.sources), baseline.expected)]
+    for name in ("install", "build"):
+        step = measured.steps.get(name)
+        if step is not None and not step.succeeded:
+            parts.append(f"{name} failed: {step.failure}")
+    step = measured.steps[measured.counting_step]
+    if step.timed_out:
+        parts.append(f"the tests timed out after {step.duration_ms / 1000:.0f} s")
+    if left_out:
+        parts.append(f"left out, because the patch lacks them: {', '.join(left_out[:_MOST_NAMED])}")
+    if score is not None:
+        parts.append(f"score {score:.2f}")
+    return f"{'; '.join(parts)}."
+
+
+def _tests(counts: TestCounts | None, expected: int | None) -> str:
+    if counts is None:
+        return "the output of the tests could not be understood"
+    of = max(counts.ran, expected or 0)
+    return f"{counts.passed:,} of {plural(of, 'test')} passed"

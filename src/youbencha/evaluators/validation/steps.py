@@ -1,0 +1,171 @@
+"""Run the commands of a validation in a sandbox, and read the test reports that they write."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from youbencha.errors import YouBenchaError
+from youbencha.evaluators.base import EvaluationContext, in_thread
+from youbencha.evaluators.command import shell_words
+from youbencha.evaluators.command_config import command_environment
+from youbencha.evaluators.junit import LARGEST_REPORT, MOST_REPORTS, Stamp, Unusable, count_in, reports
+from youbencha.evaluators.validation.config import ValidationConfig
+from youbencha.files import read_untrusted
+from youbencha.process import Command, Limits, Redactor
+from youbencha.sandbox.base import Sandbox
+from youbencha.scoring.coverage import coverage_score, parse_coverage
+from youbencha.scoring.test_output import ParsedTests, TestCounts, parse_test_output
+from youbencha.workspace.trees import TreeFile
+
+_XML = ("**/*.xml",)
+_COVERAGE = (
+    *(
+        "**/coverage-summary.json",
+        "**/coverage.json",
+        "**/coverage.xml",
+        "**/cobertura.xml",
+        "**/cobertura-coverage.xml",
+    ),
+    *("**/lcov.info", "**/coverage.out", "**/cover.out"),
+)
+_PYTEST_REPORT = "pytest.xml"
+_LARGEST_COVERAGE = 32 * 1024 * 1024
+
+
+class StepResult(NamedTuple):
+    exit_code: int | None
+    """None if a signal ended it."""
+    timed_out: bool
+    duration_ms: int
+    printed: str
+    ended_by: str | None
+    """A limit of the sandbox, or a signal."""
+
+    @property
+    def succeeded(self) -> bool:
+        return self.exit_code == 0 and not self.timed_out
+
+    @property
+    def failure(self) -> str:
+        if self.timed_out:
+            return f"it timed out after {self.duration_ms / 1000:.0f} s"
+        return f"its exit code is {self.exit_code}" if self.ended_by is None else f"it was ended by {self.ended_by}"
+
+    def metrics(self) -> dict[str, Any]:
+        return {"exit_code": self.exit_code, "duration_ms": self.duration_ms, "timed_out": self.timed_out}
+
+
+class RunReports(NamedTuple):
+    """What a test command reported, from three sources. The first of them that it has counts."""
+
+    pytest: TestCounts | None
+    """The report that pytest wrote at our request."""
+    junit: Mapping[str, TestCounts]
+    """JUnit reports that the command wrote into the tree, by their paths."""
+    printed: ParsedTests | None
+
+    @property
+    def sources(self) -> frozenset[str]:
+        """Names of the source that counts."""
+        if self.pytest is not None:
+            return frozenset({"pytest"})
+        if self.junit:
+            return frozenset(map(_junit_source, self.junit))
+        return frozenset({self.printed.format}) if self.printed else frozenset()
+
+    def counts(self, accepted: frozenset[str] = frozenset()) -> TestCounts | None:
+        """The number of tests, of accepted sources only. If none is known, any is."""
+        if self.pytest is not None and (not accepted or "pytest" in accepted):
+            return self.pytest
+        files = [counts for path, counts in self.junit.items() if not accepted or _junit_source(path) in accepted]
+        if files:
+            return TestCounts(*(sum(getattr(each, name) for each in files) for name in TestCounts.__slots__))
+        if self.printed is not None and (not accepted or self.printed.format in accepted):
+            return self.printed.counts
+        return None
+
+    def foreign_reports(self, accepted: frozenset[str]) -> list[str]:
+        """Reports in the tree that a run of the untouched task does not write."""
+        return [path for path in self.junit if accepted and _junit_source(path) not in accepted]
+
+
+def _junit_source(path: str) -> str:
+    return f"junit:{path}"
+
+
+class StepRunner:
+    """Runs the commands of a validation, one after the other, in one tree and one sandbox."""
+
+    def __init__(
+        self, context: EvaluationContext, config: ValidationConfig, tree: Path, sandbox: Sandbox, label: str
+    ) -> None:
+        """`label` distinguishes the log files: empty for the agent's work."""
+        self._context, self._config, self._tree, self._sandbox, self._label = context, config, tree, sandbox, label
+        harness = context.harness_env
+        self._env = command_environment(sandbox.environment(harness), config.env, harness)
+        self._redactor: Redactor = context.redactor.with_env(command_environment({}, config.env, harness))
+        self._reports = Path(context.scratch_dir, f"reports-{os.urandom(8).hex()}")
+        self._reports.mkdir()
+        sandbox.share(self._reports, writable=True)
+        self.steps: dict[str, StepResult] = {}
+
+    async def run(self, name: str, line: str, env: Mapping[str, str] | None = None) -> StepResult:
+        """Run a line of the user's in a shell, until its deadline."""
+        env = {**self._env, **(env or {})}
+        argv = shell_words(line, (), env) if self._sandbox.kind == "local" else ("sh", "-c", line)
+        result = await self._sandbox.run(
+            Command(argv=argv, cwd=self._tree.resolve(), env=env),
+            limits=Limits(timeout_s=self._config.timeout_s),
+            redactor=self._redactor,
+            log_file=self._context.artifacts_dir / f"{self._label}{name}.log",
+        )
+        if failure := result.exit.host_failure:
+            raise YouBenchaError("VALIDATION_HOST_FAILED", f"Something around `{line}` failed while it ran: {failure}.")
+        ended_by = f"its limit of {result.exit.breach}" if result.exit.breach else result.exit.signal
+        duration_ms = round(result.duration_s * 1000)
+        self.steps[name] = StepResult(result.exit.code, result.timed_out, duration_ms, result.printed, ended_by)
+        return self.steps[name]
+
+    async def run_tests(self, name: str) -> RunReports:
+        """Run the tests. Reports that were there before do not count."""
+        before = await in_thread(lambda _: reports(self._tree, _XML))
+        options = self._config.env.get("PYTEST_ADDOPTS", "")
+        ours = f"--junit-xml={self._sandbox.inside(self._reports)}/{name}-{_PYTEST_REPORT}"
+        step = await self.run(name, self._config.test_cmd, {"PYTEST_ADDOPTS": f"{options} {ours}".strip()})
+        return await in_thread(lambda _: self._read_reports(name, before, step.printed))
+
+    def _read_reports(self, name: str, before: Mapping[TreeFile, Stamp], printed: str) -> RunReports:
+        written = sorted(file for file, stamp in reports(self._tree, _XML).items() if before.get(file) != stamp)
+        in_tree = {file.path: counts for file in written[:MOST_REPORTS] if (counts := _counted(file.tree, file.path))}
+        ours = _counted(self._reports, f"{name}-{_PYTEST_REPORT}")
+        return RunReports(ours, in_tree, parse_test_output(printed))
+
+    async def run_tests_with_coverage(self, name: str) -> tuple[RunReports, float | None]:
+        """Run the tests; the coverage is the lowest of the reports that they wrote, None without any."""
+        before = await in_thread(lambda _: reports(self._tree, _COVERAGE))
+        found = await self.run_tests(name)
+        return found, await in_thread(lambda _: min(self._coverage(before), default=None))
+
+    def _coverage(self, before: Mapping[TreeFile, Stamp]) -> Iterator[float]:
+        for file, stamp in reports(self._tree, _COVERAGE).items():
+            if before.get(file) == stamp:
+                continue
+            try:
+                score = coverage_score(parse_coverage(read_untrusted(file.tree, file.path, _LARGEST_COVERAGE)))
+            except OSError:
+                continue
+            if score is not None:
+                yield score
+
+
+def _counted(root: Path, name: str) -> TestCounts | None:
+    """The tests in a JUnit report; None if it is another file, or unusable."""
+    counts = TestCounts()
+    try:
+        count_in(read_untrusted(root, name, LARGEST_REPORT), counts)
+    except (OSError, Unusable):
+        return None
+    return counts
