@@ -99,7 +99,7 @@ class ValidationTask:
                 remove_tree(path)
 
     def _is_agents_test(self, path: str) -> bool:
-        """Whether an added file is a test. The tools of a greenfield task are the agent's choice, and so is their setup."""
+        """Whether an added file is a test. In a greenfield task, the agent chooses the tools and configures them."""
         return is_test_file(path) or (is_test_configuration(path) and not self.config.greenfield)
 
     def _is_given(self, name: str) -> bool:
