@@ -14,8 +14,10 @@ class Coverage(NamedTuple):
 
 
 def parse_coverage(report: bytes) -> Coverage | None:
-    """The totals of a report: istanbul's `coverage-summary.json`, JSON of coverage.py, Cobertura XML, lcov, or a profile of
-    Go. The format is recognised by the content. None if it is none of them, or covers no code."""
+    """The totals of a report: istanbul's summary, JSON of coverage.py, Cobertura XML, lcov, or a profile of Go.
+
+    The format is recognised by the content. None if it is none of them, or no code is covered by it.
+    """
     raise NotImplementedError
 
 
