@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from validation_bench import ALL_TESTS, HIDDEN, SOLUTION, START, ValidationBench, writes
+from validation_bench import ALL_TESTS, HIDDEN, SOLUTION, START, TEST_CMD, ValidationBench, writes
 
 WITH_HIDDEN = {"validation_tag": "v1-validation"}
 WITH_REFERENCE = {**WITH_HIDDEN, "reference_tag": "v1-solution"}
@@ -56,7 +56,9 @@ CHEATS = {
     "a runner in one file": {"unittest.py": "print('Ran 4 tests in 0.1s\\n\\nOK')\n"},
     "tests of its own": {"tests/test_more.py": PASSING.replace("add", "more")},
     "an early exit": {"calc.py": "import os\nos._exit(0)\n"},
-    "a load_tests protocol": {"tests/__init__.py": "def load_tests(*_):\n    import unittest\n    return unittest.TestSuite()\n"},
+    "a load_tests protocol": {
+        "tests/__init__.py": "def load_tests(*_):\n    import unittest\n    return unittest.TestSuite()\n"
+    },
     "a forged report": {"report.xml": "<testsuite><testcase name='a'/></testsuite>"},
     "a report forged while the tests run": {
         "calc.py": START["calc.py"] + "open('junit.xml', 'w').write('<testsuite><testcase/></testsuite>')\n"
@@ -68,7 +70,7 @@ CHEATS = {
 async def test_cheating_gains_nothing(bench: ValidationBench, files: dict[str, str]) -> None:
     done = await bench.run(writes(files), **WITH_HIDDEN)
     assert done.result.status == "failed"
-    assert done.result.metrics["scores"]["tests"] <= 0.34, done.result  # the one given test that passes of three
+    assert done.result.metrics["scores"]["tests"] <= 1 / ALL_TESTS, done.result  # one passes without any change
 
 
 async def test_signs_of_cheating_are_flagged(bench: ValidationBench) -> None:
@@ -121,8 +123,10 @@ async def test_a_failed_build_is_not_solved(bench: ValidationBench) -> None:
 
 
 async def test_steps_share_a_home_but_not_with_the_agent(bench: ValidationBench) -> None:
-    program = writes(SOLUTION) + "from os.path import expanduser\nopen(expanduser('~/left'), 'w').write('by the agent')\n"
-    check = "test ! -e ~/left && test -e ~/installed && test -z \"$SECRET_KEY\""
+    program = (
+        writes(SOLUTION) + "from os.path import expanduser\nopen(expanduser('~/left'), 'w').write('by the agent')\n"
+    )
+    check = 'test ! -e ~/left && test -e ~/installed && test -z "$SECRET_KEY"'
     done = await bench.run(program, install_cmd="touch ~/installed", build_cmd=check)
     assert done.result.status == "passed", done.result
     shared = await bench.run(program, mode="shared", build_cmd="cat ~/left", install_cmd="true")
@@ -130,11 +134,11 @@ async def test_steps_share_a_home_but_not_with_the_agent(bench: ValidationBench)
 
 
 async def test_ignored_files_are_there_only_in_the_workspace(bench: ValidationBench) -> None:
-    program = writes({".gitignore": "", **SOLUTION}) + "open('.venv', 'w')"
-    (bench.repository / ".gitignore").write_text(".venv\n")
-    build = "test -e .venv"
-    assert (await bench.run(program, build_cmd=build)).result.metrics["steps"]["build"]["exit_code"] == 0
-    del build
+    program = writes({**SOLUTION, "ignored/file": ""})
+    clean = await bench.run(program, build_cmd="test ! -e ignored/file")
+    assert clean.result.status == "passed", clean.result
+    copied = await bench.run(program, build_cmd="test -e ignored/file", mode="separate")
+    assert copied.result.status == "passed", copied.result
 
 
 async def test_a_broken_validation_is_not_the_agents_fault(bench: ValidationBench) -> None:
@@ -157,7 +161,7 @@ async def test_a_failing_installation_is_the_agents_if_it_worked_before(bench: V
 
 
 async def test_the_baseline_is_measured_once(bench: ValidationBench) -> None:
-    plan = dict(install_cmd=f"echo x >> {bench.root}/installed")
+    plan = {"install_cmd": f"echo x >> {bench.root}/installed"}
     await asyncio.gather(*(bench.run(writes(SOLUTION), **plan) for _ in range(3)))
     assert len((bench.root / "installed").read_text().splitlines()) == 1 + 3
 
@@ -172,8 +176,10 @@ async def test_secrets_are_masked_in_logs_and_results(bench: ValidationBench) ->
 
 async def test_a_greenfield_task(tmp_path: Path) -> None:
     bench = ValidationBench(tmp_path)
-    own = {"tests/test_own.py": "import unittest\n\nimport calc\n\n\nclass Own(unittest.TestCase):\n"
-           "    def test_add(self):\n        self.assertEqual(calc.add(1, 1), 2)\n"}
+    own = {
+        "tests/test_own.py": "import unittest\n\nimport calc\n\n\nclass Own(unittest.TestCase):\n"
+        "    def test_add(self):\n        self.assertEqual(calc.add(1, 1), 2)\n"
+    }
     done = await bench.run(writes({**SOLUTION, **own}), greenfield=True, **WITH_REFERENCE)
     assert done.result.status == "passed", done.result
     assert done.scores["hidden_tests"] == 1.0
@@ -214,14 +220,19 @@ async def test_hostile_patches_are_refused(bench: ValidationBench, path: str) ->
 
 
 async def test_a_patch_that_does_not_fit_is_a_clear_error(bench: ValidationBench) -> None:
-    result = await bench.validate("diff --git a/calc.py b/calc.py\n--- a/calc.py\n+++ b/calc.py\n@@ -1 +1 @@\n-no\n+yes\n")
+    result = await bench.validate(
+        "diff --git a/calc.py b/calc.py\n--- a/calc.py\n+++ b/calc.py\n@@ -1 +1 @@\n-no\n+yes\n"
+    )
     assert result.error is not None
     assert result.error.code == "PATCH_NOT_APPLICABLE"
     assert "calc.py" in result.message
 
 
 async def test_binary_files_and_links_are_patched(bench: ValidationBench) -> None:
-    program = writes(SOLUTION) + "open('data.bin', 'wb').write(bytes(range(256)) * 9)\nimport os\nos.symlink('calc.py', 'link.py')\n"
+    program = (
+        writes(SOLUTION)
+        + "open('data.bin', 'wb').write(bytes(range(256)) * 9)\nimport os\nos.symlink('calc.py', 'link.py')\n"
+    )
     done = await bench.run(program, build_cmd="python3 -c 'import link' && test $(wc -c < data.bin) = 2304")
     assert done.result.status == "passed", done.result
 
@@ -230,7 +241,9 @@ async def test_tests_are_restored_through_links(bench: ValidationBench) -> None:
     """The agent's code replaces the directory of the tests by a link, after the patch was applied."""
     outside = bench.root / "outside"
     outside.mkdir()
-    program = writes({**SOLUTION, "setup.py": f"import os, shutil\nshutil.rmtree('tests')\nos.symlink({str(outside)!r}, 'tests')\n"})
+    program = writes(
+        {**SOLUTION, "setup.py": f"import os, shutil\nshutil.rmtree('tests')\nos.symlink({str(outside)!r}, 'tests')\n"}
+    )
     done = await bench.run(program, install_cmd="test ! -e setup.py || python3 setup.py", **WITH_HIDDEN)
     assert done.result.status == "passed", done.result
     assert list(outside.iterdir()) == []
@@ -241,3 +254,32 @@ async def test_hidden_tests_count(bench: ValidationBench) -> None:
     done = await bench.run(writes(half), **WITH_HIDDEN)
     assert done.scores == {"tests": 0.75}
     assert set(HIDDEN) == {"tests/test_hidden.py"}
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "harmless", "cheating"),
+    [
+        (
+            "pyproject.toml",
+            "[project]\nname = 'a'\n",
+            "[project]\nname = 'b'\n",
+            "[tool.pytest.ini_options]\naddopts = '-k x'\n",
+        ),
+        (
+            "package.json",
+            '{"scripts": {"test": "a"}}',
+            '{"scripts": {"test": "a", "run": "b"}}',
+            '{"scripts": {"test": "b"}}',
+        ),
+        ("setup.cfg", "[metadata]\nname = a\n", "[metadata]\nname = b\n", "[tool:pytest]\naddopts = -k x\n"),
+    ],
+)
+async def test_files_of_a_project_are_restored_if_they_configure_tests(
+    tmp_path: Path, name: str, given: str, harmless: str, cheating: str
+) -> None:
+    bench = ValidationBench(tmp_path, start={**START, name: given})
+    show = f"cat {name}; {TEST_CMD}"
+    kept = await bench.run(writes({name: harmless}), test_cmd=show)
+    assert kept.log("test").startswith(harmless)
+    restored = await bench.run(writes({name: cheating}), test_cmd=show)
+    assert restored.log("test").startswith(given)

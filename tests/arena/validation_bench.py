@@ -31,6 +31,7 @@ START = {
         "    def test_double(self):\n        self.assertEqual(double(2), 4)\n"
     ),
     "tests/__init__.py": "",
+    ".gitignore": "ignored\n",
 }
 HIDDEN = {
     "tests/test_hidden.py": (
@@ -48,7 +49,9 @@ SOLUTION = {
 ALL_TESTS = 4
 
 
-def task_repository(path: Path, start: Mapping[str, str], hidden: Mapping[str, str], solution: Mapping[str, str]) -> Path:
+def task_repository(
+    path: Path, start: Mapping[str, str], hidden: Mapping[str, str], solution: Mapping[str, str]
+) -> Path:
     """A repository with the tags `v1`, `v1-validation` and `v1-solution`."""
     path.mkdir()
     _git(path, "init", "-q", "-b", "main")
@@ -101,14 +104,14 @@ class Validated(NamedTuple):
 
 
 class ValidationBench:
-    def __init__(self, root: Path, image: str | None = None) -> None:
+    def __init__(self, root: Path, image: str | None = None, start: Mapping[str, str] = START) -> None:
         self.root = root
         self.image = image
         """Of containers; None: everything runs on the host."""
         self.home = root / "home"
         self.home.mkdir()
         (root / ".youbencharc").write_text(f"cache_dir: {root / 'cache'}\n")
-        self.repository = task_repository(root / "task", START, HIDDEN, SOLUTION)
+        self.repository = task_repository(root / "task", start, HIDDEN, SOLUTION)
         self.host = Host(self.env, load_settings(root, self.home))
         self._number = 0
 
@@ -122,13 +125,15 @@ class ValidationBench:
         """`config` is that of the validation. `program` is the agent: Python code in its workspace."""
         python = sys.executable if self.image is None else "python3"
         spec = {"type": "docker", "image": self.image, **(sandbox or {})} if self.image else {"type": "local"}
-        case = TestCase.model_validate({
-            "name": "a task",
-            "repo": str(self.repository),
-            "branch": "v1",
-            "agent": {"type": "command", "config": {"command": [python, "-c", program], "prompt_by": "none"}},
-            "evaluators": [{"name": "validation", "config": {"test_cmd": TEST_CMD, **config}}],
-        })
+        case = TestCase.model_validate(
+            {
+                "name": "a task",
+                "repo": str(self.repository),
+                "branch": "v1",
+                "agent": {"type": "command", "config": {"command": [python, "-c", program], "prompt_by": "none"}},
+                "evaluators": [{"name": "validation", "config": {"test_cmd": TEST_CMD, **config}}],
+            }
+        )
         options = PlanOptions(sandbox=SandboxSpec.model_validate(spec))
         return plan_trial(case, self.host, directory=self.root, options=options)
 
