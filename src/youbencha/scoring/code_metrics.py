@@ -80,16 +80,16 @@ def code_metrics_score(files: Iterable[SourceFile]) -> float:
     files = tuple(files)
     source = [file.lines for file in files if is_source_file(file.path)]
     tests = sum(_is_test_code(file.path) for file in files)
-    return round(
-        _points(_BY_SOURCE_FILES, len(source))
-        + _points(_BY_TEST_FILES, tests)
-        + (next((step.points for step in _BY_LARGEST if max(source) <= step.limit), 0.0) if source else 0.0),
-        9,
-    )
+    points = _from(_BY_SOURCE_FILES, len(source)) + _from(_BY_TEST_FILES, tests)
+    return round(points + (_up_to(_BY_LARGEST, max(source)) if source else 0.0), 9)
 
 
-def _points(steps: Sequence[_Step], number: int) -> float:
+def _from(steps: Sequence[_Step], number: int) -> float:
     return next((step.points for step in steps if number >= step.limit), 0.0)
+
+
+def _up_to(steps: Sequence[_Step], number: int) -> float:
+    return next((step.points for step in steps if number <= step.limit), 0.0)
 
 
 def is_source_file(path: str) -> bool:
@@ -102,7 +102,7 @@ def is_test_file(path: str) -> bool:
     *directories, name = path.split("/")
     return (
         not _TEST_DIRECTORIES.isdisjoint(directories)
-        or (directories[:1] and directories[0] in _TEST_DIRECTORIES_AT_TOP)
+        or not _TEST_DIRECTORIES_AT_TOP.isdisjoint(directories[:1])
         or _TEST_NAME.fullmatch(name) is not None
     )
 
@@ -130,6 +130,5 @@ def _is_code(path: str) -> bool:
 
 
 def _is_test_code(path: str) -> bool:
-    return (
-        _is_code(path) and is_test_file(path) and not is_test_configuration(path) and not path.endswith("__init__.py")
-    )
+    is_test = is_test_file(path) and not is_test_configuration(path) and not path.endswith("__init__.py")
+    return is_test and _is_code(path)

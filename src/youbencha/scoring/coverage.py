@@ -68,8 +68,10 @@ def _in_json(report: bytes) -> Coverage | None:
 
 
 def _tally(values: Mapping[str, Any], covered: str, total: str) -> _Tally | None:
-    numbers = values.get(covered), values.get(total)
-    return _Tally(*numbers) if isinstance(numbers[0], int) and isinstance(numbers[1], int) else None
+    match values.get(covered), values.get(total):
+        case int(part), int(whole):
+            return _Tally(part, whole)
+    return None
 
 
 def _in_cobertura(report: bytes) -> Coverage | None:

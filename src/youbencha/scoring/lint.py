@@ -34,11 +34,13 @@ _TOTAL = re.compile(
 
 
 def count_issues(text: str, exit_code: int | None) -> int | None:
-    """How many issues are reported. None if that cannot be told: the command failed, and lists none.
+    """How many issues are reported. None if that cannot be told: the command failed and lists none, or did not end.
 
     Some linters list every issue, some also print how many there are, and a command may run several: the larger number
     counts.
     """
+    if exit_code is None:
+        return None
     text = _ESCAPE.sub("", text.replace("\r\n", "\n"))
     listed = sum(1 for _ in _ISSUE.finditer(text))
     stated = sum(int(number) for found in _TOTAL.findall(text) for number in found if number)
