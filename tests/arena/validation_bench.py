@@ -155,4 +155,4 @@ class ValidationBench:
 
     def _directory(self) -> Path:
         self._number += 1
-        return self.root / "runs" / f"run-{self._number}"
+        return self.root / "runs" / f"run-{self._number}-{os.urandom(4).hex()}"
