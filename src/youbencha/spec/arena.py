@@ -1,26 +1,35 @@
 """The arena's configuration (`thunderdome.yaml`): orchestrators, tasks, and how their trials run and are validated."""
 
+import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AliasChoices, Field, model_validator
+from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
-from youbencha.spec.base import INT_AS_FLOAT, Line, ShortForm, StrictModel, VariableName
-from youbencha.spec.gateway import Dollars, Gateway, TokenCount
+from youbencha.spec.base import INT_AS_FLOAT, Line, StrictModel, VariableName
+from youbencha.spec.gateway import Dollars, Gateway, GatewaySpec, GatewayType, TokenCount
 from youbencha.spec.problems import ProblemAt
 from youbencha.spec.sandbox import Cpus, Sandbox, Size
 
 ValidationMode = Literal["diff", "shared", "separate"]
 Minutes = Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False), INT_AS_FLOAT]
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False), INT_AS_FLOAT]
-Name = Annotated[str, Field(max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._@+-]*$")]
+NAME_PATTERN = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._@+-]*$")
+LONGEST_NAME = 100
+Name = Annotated[str, Field(max_length=LONGEST_NAME, pattern=NAME_PATTERN.pattern)]
 """Also the name of a directory in the results."""
 
+NULL = "null"
 Env = dict[VariableName, str]
 """`${NAME}` is taken from `secrets.env_file`, then from the environment."""
 
 
+def key_of_repo(repo: str) -> str:
+    """The last part of an address, without `.git`: the default for a task's id."""
+    return re.split(r"[/:]", repo.rstrip("/"))[-1].removesuffix(".git")
+
+
 class BudgetSpec(StrictModel):
-    """The most that may be spent. A number alone is dollars per trial."""
+    """The most that may be spent."""
 
     per_call_usd: Dollars | None = None
     per_trial_usd: Dollars | None = None
@@ -32,6 +41,33 @@ class BudgetSpec(StrictModel):
     tokens_per_trial: TokenCount | None = None
     tokens_per_agent: TokenCount | None = None
     tokens_total: TokenCount | None = None
+
+    def merged_over(self, gateway: GatewaySpec) -> GatewaySpec:
+        """A gateway with what is set here in place of its own limits."""
+        given = {_LIMITS[name]: getattr(self, name) for name in self.model_fields_set}
+        return gateway.model_copy(update=given)
+
+
+_LIMITS = {
+    "per_call_usd": "budget_per_call_usd",
+    "per_trial_usd": "budget_per_trial_usd",
+    "per_agent_usd": "budget_per_agent_usd",
+    "total_usd": "budget_total_usd",
+    "tokens_per_call": "tokens_per_call",
+    "tokens_per_trial": "tokens_per_trial",
+    "tokens_per_agent": "tokens_per_agent",
+    "tokens_total": "tokens_total",
+}
+"""The names of the same limits in a gateway."""
+
+
+def _per_trial(value: object) -> object:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return {"per_trial_usd": value} if is_number else value
+
+
+Budget = Annotated[BudgetSpec, BeforeValidator(_per_trial, json_schema_input_type=float | BudgetSpec)]
+"""A number is dollars per trial."""
 
 
 class OrchestratorSpec(StrictModel):
@@ -47,19 +83,31 @@ class OrchestratorSpec(StrictModel):
     env: Env = Field(default_factory=dict)
     version: Line | None = None
     """Of the agent's CLI, from the toolbox."""
-    model: Line | None = None
+    model: Annotated[Line, Field(pattern=r"^[^-\s]\S*$")] | None = None
     config: dict[str, Any] = Field(default_factory=dict)
     """Further options of the agent's adapter."""
-    budget: Dollars | BudgetSpec | None = None
-    """A number is dollars per trial. Overrides `budgets`."""
+    budget: Budget | None = None
+    """Overrides `budgets`."""
 
     @model_validator(mode="after")
-    def _one_of_two(self) -> Self:
+    def _belongs_together(self) -> Self:
         if self.adapter is not None:
             for name in ("agent", "config", "version"):
                 if name in self.model_fields_set:
                     raise ProblemAt(name, "cannot be combined with `adapter`", hint="remove one of the two")
+        for name in ("prompt", "prompt_file"):
+            if name in self.config:
+                raise ProblemAt("config", f"must not contain `{name}`: the task has the prompt")
+        if self.budget and self.budget.model_fields_set & {"total_usd", "tokens_total"}:
+            raise ProblemAt("budget", "cannot limit the whole run", hint="do that in `budgets`, or use per_agent_usd")
+        if self.does_nothing and (unused := self.model_fields_set & {"model", "version", "config", "budget"}):
+            raise ProblemAt(min(unused), "has no effect on `null`, which does nothing", hint="add an `agent`")
         return self
+
+    @property
+    def does_nothing(self) -> bool:
+        """An orchestrator `null` without a script or an agent, which shows what a task scores if nothing is done."""
+        return self.name == NULL and self.adapter is None and self.agent is None
 
 
 class Weights(StrictModel):
@@ -95,7 +143,9 @@ class ValidationSpec(StrictModel):
 class RubricSpec(StrictModel):
     """A panel of judges that scores the result."""
 
-    criteria: Annotated[dict[Line, Any] | tuple[Any, ...], Field(strict=False, min_length=1)]
+    criteria: (
+        Annotated[dict[Line, Any], Field(min_length=1)] | Annotated[tuple[Any, ...], Field(strict=False, min_length=1)]
+    )
     """The assertions of an agentic-judge: texts, or a mapping of names to texts."""
     agent: Line | None = None
     """The judge's agent. Defaults to the orchestrator's."""
@@ -117,7 +167,8 @@ class TaskSpec(StrictModel):
 
     id: Name | None = None
     """Defaults to the last part of `repo`."""
-    name: Line | None = None
+    name: Annotated[Line, Field(max_length=200)] | None = None
+    """For people; also in the results."""
     repo: Line
     """An https, ssh or file URL, or a path relative to this file."""
     tag: Line
@@ -155,7 +206,11 @@ class TaskSpec(StrictModel):
     @property
     def key(self) -> str:
         """Identifies the task in results and options."""
-        return self.id or self.repo.rstrip("/").rpartition("/")[2].removesuffix(".git")
+        return self.id or key_of_repo(self.repo)
+
+    @property
+    def suite(self) -> str | None:
+        return self.category.partition("/")[0] if self.category else None
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -163,6 +218,12 @@ class TaskSpec(StrictModel):
             raise ProblemAt("weights", "is for tasks that are not greenfield", hint="use `green_weights`")
         if not self.greenfield and "green_weights" in self.model_fields_set:
             raise ProblemAt("green_weights", "is only valid with `greenfield: true`", hint="use `weights`")
+        if self.prompt is not None and "prompt_file" in self.model_fields_set:
+            raise ProblemAt("prompt_file", "cannot be combined with `prompt`", hint="remove one of the two")
+        weights = self.green_weights if self.greenfield else self.weights
+        if weights.rubric and self.rubric is None:
+            key = "green_weights" if self.greenfield else "weights"
+            raise ProblemAt(key, "gives a weight to `rubric`, which the task does not have")
         if self.greenfield and self.validation_tag is None and self.green_weights.hidden_tests:
             raise ProblemAt("greenfield", "requires `validation_tag`, which has the hidden tests")
         return self
@@ -173,6 +234,26 @@ class NetworkSpec(StrictModel):
 
     allowlist: Annotated[tuple[Line, ...], Field(strict=False)] = ()
     """Hosts; `*.example.org` includes subdomains."""
+
+
+class ProxySpec(StrictModel):
+    """The gateway, as the original Thunderdome configures it."""
+
+    gateway: GatewayType = "auto"
+    budget_per_trial_usd: Dollars | None = None
+    log_dir: Any = None
+    """Not supported."""
+
+    @model_validator(mode="after")
+    def _no_log_dir(self) -> Self:
+        if "log_dir" in self.model_fields_set:
+            hint = "remove it: each attempt has its own ledger, artifacts/gateway-ledger.jsonl"
+            raise ProblemAt("log_dir", "is not supported", hint=hint)
+        return self
+
+    def as_gateway(self) -> GatewaySpec:
+        given: dict[str, Any] = {"type": self.gateway, "budget_per_trial_usd": self.budget_per_trial_usd}
+        return GatewaySpec(**{name: value for name, value in given.items() if value is not None})
 
 
 class SecretsSpec(StrictModel):
@@ -209,13 +290,20 @@ class ArenaSpec(StrictModel):
     container_starts: Annotated[int, Field(ge=1, le=256)] = 4
     """Containers that start at the same time; any number may run."""
     gateway: Gateway | None = None
-    proxy: dict[str, Any] | None = None
-    """The gateway in the original's form: gateway, log_dir, budget_per_trial_usd."""
+    proxy: ProxySpec | None = None
     budgets: BudgetSpec = BudgetSpec.model_construct()
-    network: Annotated[NetworkSpec, ShortForm("allowlist", {})] | None = None
+    network: NetworkSpec = NetworkSpec.model_construct()
     sandbox: Sandbox | None = None
     """Defaults to `docker`."""
     validation: ValidationSpec = ValidationSpec.model_construct()
     retries: RetrySpec = RetrySpec.model_construct()
     secrets: SecretsSpec = SecretsSpec.model_construct()
     results: ArenaResultsSpec = ArenaResultsSpec.model_construct()
+
+    @model_validator(mode="after")
+    def _belongs_together(self) -> Self:
+        if self.proxy is not None and self.gateway is not None:
+            raise ProblemAt("proxy", "cannot be combined with `gateway`", hint="remove one of the two")
+        if self.network.allowlist and self.sandbox is not None and self.sandbox.network != "gateway":
+            raise ProblemAt("network", "cannot be combined with the sandbox's `network`", hint="remove one of the two")
+        return self

@@ -43,6 +43,8 @@ class SandboxSpec(StrictModel):
     """Any Linux image with glibc; pulled if the engine does not have it."""
     network: Network = "gateway"
     """`gateway`: only the gateway. `none`: not even that. `open`: whatever the engine's default network reaches."""
+    allowlist: Annotated[tuple[Line, ...], Field(strict=False, exclude_if=lambda hosts: not hosts)] = ()
+    """Hosts that are reached besides the gateway; `*.example.org` includes subdomains."""
     cpus: Cpus | None = None
     memory: Size = 4 * 1024**3
     pids: Annotated[int, Field(ge=16, le=1_000_000)] = 2048
@@ -63,9 +65,11 @@ class SandboxSpec(StrictModel):
 
     @model_validator(mode="after")
     def _belongs_together(self) -> Self:
-        containers_only = {"image", "network", "cpus", "memory", "pids", "disk", "writable", "agent"}
+        containers_only = {"image", "network", "allowlist", "cpus", "memory", "pids", "disk", "writable", "agent"}
         if self.type == "local" and (given := sorted(self.model_fields_set & containers_only)):
             raise ProblemAt(given[0], "is only valid with `type: docker`")
+        if self.allowlist and self.network != "gateway":
+            raise ProblemAt("allowlist", "is only valid with `network: gateway`")
         if self.type == "docker" and "home" in self.model_fields_set:
             raise ProblemAt("home", "is only valid with `type: local`: in a container the home is always fresh")
         return self

@@ -7,12 +7,13 @@ import os
 import re
 import shutil
 from collections.abc import Awaitable, Callable, Collection, Coroutine
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import open_untrusted
 from youbencha.progress import StepProgress
+from youbencha.text import did_you_mean
 from youbencha.user_dirs import default_cache_dir
 from youbencha.workspace import revisions
 from youbencha.workspace.diff import Entry, FileChange
@@ -29,6 +30,7 @@ _NO_BRANCH = "main"
 _SUBMODULE = 0o160000
 _ENOUGH = 65536
 _COMMIT = re.compile(r"[0-9a-fA-F]{4,64}")
+_FEW = 10
 _REFUSED = r"(?i)invalid path|malformed"
 
 _NO_ROOM = (
@@ -65,6 +67,13 @@ async def open_repository(
     known = await store.refs()
     found = await store.bring(known.pick(name, "branch", store.public_url))
     return Repository(store, found, name or known.default_branch, progress)
+
+
+class _TreeEntry(NamedTuple):
+    is_file: bool
+    """False for a directory, a link or a submodule."""
+    object_id: str
+    size: int
 
 
 class Repository:
@@ -127,6 +136,35 @@ class Repository:
         if source == "commit":
             return await self._store.commit(name)
         return await self._store.bring((await self._store.refs()).pick(name, source, self.public_url))
+
+    async def read_file(self, name: str, limit: int) -> bytes:
+        """Return the content of a file of the commit, if it is no larger than `limit`. Raises YouBenchaError."""
+        path = PurePosixPath(name)
+        entries = await self._entries_beside(path)
+        entry = entries.get(str(path))
+        if entry is None or not entry.is_file:
+            files = [each for each, about in entries.items() if about.is_file]
+            some = ", ".join(files[:_FEW]) + (", …" if len(files) > _FEW else "")
+            raise YouBenchaError(
+                "REPO_FILE_UNKNOWN",
+                f"The commit {self.commit[:12]} of {self.public_url} has no file {path}.",
+                hint=did_you_mean(str(path), files) or (f"Beside it are: {some}." if files else None),
+            )
+        if entry.size > limit:
+            message = f"{path} in the commit {self.commit[:12]} of {self.public_url} has more than {limit:,} bytes."
+            raise YouBenchaError("REPO_FILE_TOO_LARGE", message)
+        return await git(self._store.git_dir, "cat-file", "blob", entry.object_id)
+
+    async def _entries_beside(self, path: PurePosixPath) -> dict[str, _TreeEntry]:
+        """What is in the directory of a path, by its whole path."""
+        directory = () if path.parent == PurePosixPath() else ("--", f"{path.parent}/")
+        listed = await git(self._store.git_dir, "ls-tree", "-z", "-l", "--full-tree", self.commit, *directory)
+        entries: dict[str, _TreeEntry] = {}
+        for line in os.fsdecode(listed).split("\0")[:-1]:
+            about, _, name = line.partition("\t")
+            mode, _, object_id, size = about.split()
+            entries[name] = _TreeEntry(mode.startswith("100"), object_id, int(size) if size.isdecimal() else 0)
+        return entries
 
     async def write_tree(self, commit: str, directory: Path) -> None:
         """Write the files of a commit, without `.git`, in place of whatever is in `directory`."""

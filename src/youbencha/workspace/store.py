@@ -44,8 +44,8 @@ class LocalStore:
     def __init__(self, path: Path) -> None:
         self.public_url = str(path)
         try:
-            self._git_dir = find_git_dir(path) or _not_found(path)
-            self.objects = common_dir(self._git_dir) / "objects"
+            self.git_dir = find_git_dir(path) or _not_found(path)
+            self.objects = common_dir(self.git_dir) / "objects"
             """For git to read from."""
         except OSError as error:
             reason = f"{path} cannot be read: {error.strerror or error}"
@@ -55,14 +55,14 @@ class LocalStore:
     async def refs(self) -> Refs:
         """Return the branches and tags. They are read once, so that a run sees one state of the repository."""
         if self.known_refs is None:
-            output = await git(self._git_dir, "for-each-ref", f"--format={LOCAL_FORMAT}", *LOCAL_PREFIXES)
+            output = await git(self.git_dir, "for-each-ref", f"--format={LOCAL_FORMAT}", *LOCAL_PREFIXES)
             refs = from_local(output)
-            self.known_refs = refs if refs.head else refs._replace(head=await commit_at(self._git_dir, "HEAD"))
+            self.known_refs = refs if refs.head else refs._replace(head=await commit_at(self.git_dir, "HEAD"))
         return self.known_refs
 
     async def commit(self, written: str) -> str:
         """Return the full id of a commit, given in full or as a prefix."""
-        found = await commit_beginning(self._git_dir, written, self.public_url)
+        found = await commit_beginning(self.git_dir, written, self.public_url)
         if found is None:
             raise unknown_commit(written, self.public_url)
         return found
@@ -135,7 +135,7 @@ class Mirror:
         self.public_url = remote.public_url
         self._remote = remote
         self._home = cache_dir.absolute() / "mirrors" / _directory_name(remote)
-        self._git_dir = self._home / "mirror.git"
+        self.git_dir = self._home / "mirror.git"
         self._progress = progress
         self.known_refs: Refs | None = None
         self._known: _Identity | None = None
@@ -143,7 +143,7 @@ class Mirror:
 
     @property
     def objects(self) -> Path:
-        return self._git_dir / "objects"
+        return self.git_dir / "objects"
 
     async def refs(self) -> Refs:
         """Return the branches and tags. They are read once, so that a run sees one state of the repository."""
@@ -161,7 +161,7 @@ class Mirror:
             found = await self._have(written)
         if found is None:
             raise unknown_commit(written, self.public_url)
-        self._known = _identity(self._git_dir)
+        self._known = _identity(self.git_dir)
         return found
 
     async def bring(self, object_id: str) -> str:
@@ -170,18 +170,18 @@ class Mirror:
     async def renew(self) -> bool:
         """Fetch again, unless another process has done so since the mirror was read."""
         async with self._locked():
-            if _identity(self._git_dir) == self._known:
+            if _identity(self.git_dir) == self._known:
                 self._progress(f"the mirror of {self.public_url} is damaged: fetching it again")
                 await self.refs()
                 await self._build()
-            self._known = _identity(self._git_dir)
+            self._known = _identity(self.git_dir)
         return True
 
     async def _have(self, written: str) -> str | None:
-        if not self._git_dir.exists():
+        if not self.git_dir.exists():
             return None
         try:
-            return await commit_beginning(self._git_dir, written, self.public_url)
+            return await commit_beginning(self.git_dir, written, self.public_url)
         except GitFailed:  # damaged
             return None
 
@@ -191,16 +191,16 @@ class Mirror:
                 return
             if not self._usable() or not await self._fetched():
                 await self._build()
-            elif wanted in (await self.refs()).ids.values() and not await has_object(self._git_dir, wanted):
+            elif wanted in (await self.refs()).ids.values() and not await has_object(self.git_dir, wanted):
                 await self._build()  # git reports that it exists, but it does not
-            if is_full_id(wanted) and not await has_object(self._git_dir, wanted):
+            if is_full_id(wanted) and not await has_object(self.git_dir, wanted):
                 # On no branch; most servers still provide it by its full id.
-                await self._fetch(self._git_dir, f"+{wanted}:refs/youbencha/{wanted}", prune=False)
+                await self._fetch(self.git_dir, f"+{wanted}:refs/youbencha/{wanted}", prune=False)
 
     async def _fetched(self) -> bool:
         """Fetch into the mirror. Return False if it is damaged."""
         try:
-            await self._fetch(self._git_dir, *_REFSPECS)
+            await self._fetch(self.git_dir, *_REFSPECS)
         except GitFailed:
             return False
         return True
@@ -208,7 +208,7 @@ class Mirror:
     def _usable(self) -> bool:
         """Whether there is a mirror with the same kind of hash as the repository."""
         try:
-            config = (self._git_dir / "config").read_text()
+            config = (self.git_dir / "config").read_text()
         except OSError:
             return False
         return ("sha256" in config) == (self._object_id_length() == 64)
@@ -223,9 +223,9 @@ class Mirror:
             make_git_dir(partial, "0" * self._object_id_length(), attributes=None)
             self._progress(f"fetching {self.public_url} into the cache")
             await self._fetch(partial, *_REFSPECS)
-            if self._git_dir.exists():
-                self._git_dir.rename(self._home / f"{_PARTIAL}{os.urandom(4).hex()}")
-            partial.rename(self._git_dir)
+            if self.git_dir.exists():
+                self.git_dir.rename(self._home / f"{_PARTIAL}{os.urandom(4).hex()}")
+            partial.rename(self.git_dir)
         except GitFailed as failed:
             raise _not_writable(self._home, failed.reason) from failed
         finally:
@@ -242,11 +242,11 @@ class Mirror:
         """Remove what killed processes left. The caller must hold the lock."""
         for path in self._home.glob(f"{_PARTIAL}*"):
             remove_tree(path)
-        if (self._git_dir / _UNDER_WAY).exists():
+        if (self.git_dir / _UNDER_WAY).exists():
             for pattern in ("*.lock", "refs/**/*.lock", "objects/pack/tmp_*"):
-                for path in self._git_dir.glob(pattern):
+                for path in self.git_dir.glob(pattern):
                     path.unlink(missing_ok=True)
-            (self._git_dir / _UNDER_WAY).unlink(missing_ok=True)
+            (self.git_dir / _UNDER_WAY).unlink(missing_ok=True)
 
     @asynccontextmanager
     async def _locked(self) -> AsyncIterator[None]:

@@ -1,0 +1,359 @@
+"""Turn an arena into a matrix of plans: one test case for each orchestrator and task.
+
+Everything is checked, every tag is resolved and every task is read before anything runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from youbencha.adapters import get_adapter
+from youbencha.adapters.base import UsesGateway
+from youbencha.engine.identity import agent_hash, validation_hash
+from youbencha.engine.matrix import Cell, Matrix
+from youbencha.engine.selection import Selection, select
+from youbencha.errors import ConfigError, Problem, YouBenchaError
+from youbencha.gateway.upstreams import read_secrets
+from youbencha.progress import StepProgress
+from youbencha.spec.arena import NULL, BudgetSpec, OrchestratorSpec, TaskSpec
+from youbencha.spec.arena_loader import Arena, load_arena_file
+from youbencha.spec.gateway import GatewaySpec
+from youbencha.spec.sandbox import SandboxSpec
+from youbencha.spec.testcase import AgentSpec, EvaluatorEntry, TestCase
+from youbencha.spec.variables import names_in
+from youbencha.trial.context import Host
+from youbencha.trial.plan import Plan, PlanOptions, plan_trial
+from youbencha.workspace import Repository
+
+VALIDATION = "validation"
+RUBRIC = "agentic-judge:rubric"
+_LONGEST_TASK = 1_000_000
+_TASK_BYTES = 4 * _LONGEST_TASK
+_COMMIT = re.compile(r"[0-9a-fA-F]{4,64}")
+_PLACEHOLDER = "The task."
+"""Its text, until it is read."""
+
+
+class PlanChoices(NamedTuple):
+    """Options of the command line, which override the arena."""
+
+    trials: int | None = None
+    budget: BudgetSpec | None = None
+    resolve_env: bool = True
+    """False if the plans will not be run: then variables and keys need not be set."""
+
+
+class FoundTask(NamedTuple):
+    """A task as it is in its repository."""
+
+    spec: TaskSpec
+    text: str = _PLACEHOLDER
+    commit: str | None = None
+    validation_commit: str | None = None
+    reference_commit: str | None = None
+
+
+def load_arena(file: Path | str, host: Host, *, resolve_env: bool = True) -> Arena:
+    """Read and check an arena. With `resolve_env`, its secrets become variables of the host, for references, the
+    gateway and redaction."""
+    arena = load_arena_file(file)
+    if resolve_env and arena.spec.secrets.env_file is not None:
+        path = arena.directory / Path(arena.spec.secrets.env_file).expanduser()
+        try:
+            host.env = {**host.env, **read_secrets(path)}
+        except YouBenchaError as error:
+            hint = error.hint if path.exists() else "the path is relative to the arena's file"
+            raise arena.document.error(
+                [arena.document.problem(("secrets", "env_file"), error.message, hint)]
+            ) from error
+    check_arena(arena, host)
+    return arena
+
+
+def check_arena(arena: Arena, host: Host) -> None:
+    """Check every orchestrator and task, without repositories. Raises one ConfigError."""
+    spec, choices = arena.spec, PlanChoices(resolve_env=False)
+    pairs = [(each, spec.tasks[0]) for each in spec.orchestrators] + [(spec.orchestrators[0], e) for e in spec.tasks]
+    problems: list[Problem] = []
+    for orchestrator, task in pairs:
+        _planned(arena, host, orchestrator, FoundTask(task), choices, problems)
+    if problems:
+        raise arena.document.error(_distinct(problems))
+
+
+async def plan_arena(
+    arena: Arena,
+    host: Host,
+    selection: Selection = Selection(),  # noqa: B008 - immutable
+    choices: PlanChoices = PlanChoices(),  # noqa: B008 - immutable
+    progress: StepProgress = lambda _step, _detail="", /: None,
+) -> Matrix:
+    """Plan the selected orchestrators and tasks. Problems of the same kind are one error."""
+    chosen = select(arena.spec, selection)
+    if choices.resolve_env:
+        _check_variables(arena, host.env, [*chosen.orchestrators, *chosen.tasks])
+    tasks = await _find_tasks(arena, host, chosen.tasks, progress)
+    problems: list[Problem] = []
+    cells: list[Cell] = []
+    for task in tasks:
+        for orchestrator in chosen.orchestrators:
+            plan = _planned(arena, host, orchestrator, task, choices, problems)
+            if plan is not None:
+                cells.append(_cell(arena, orchestrator, task, plan))
+    if problems:
+        raise arena.document.error(_distinct(problems))
+    return Matrix(cells=tuple(cells), trials=choices.trials or arena.spec.trials)
+
+
+def _cell(arena: Arena, orchestrator: OrchestratorSpec, task: FoundTask, plan: Plan) -> Cell:
+    script = arena.directory / orchestrator.adapter if orchestrator.adapter else None
+    return Cell(
+        orchestrator=orchestrator.name,
+        task=task.spec.key,
+        plan=plan,
+        task_text=task.text,
+        agent_hash=agent_hash(plan, script),
+        validation_hash=validation_hash(plan),
+        category=task.spec.category,
+    )
+
+
+def _check_variables(arena: Arena, env: Mapping[str, str], entries: Sequence[OrchestratorSpec | TaskSpec]) -> None:
+    problems = []
+    for entry in entries:
+        for name, text in entry.env.items():
+            for variable in names_in(text):
+                if variable not in env:
+                    message = f"${{{variable}}} is set neither in `secrets.env_file` nor in the environment"
+                    path = (*_path_of(arena, entry), "env", name)
+                    problems.append(arena.document.problem(path, message, f"export {variable} first"))
+    if problems:
+        raise arena.document.error(problems)
+
+
+async def _find_tasks(arena: Arena, host: Host, tasks: Sequence[TaskSpec], progress: StepProgress) -> list[FoundTask]:
+    """Resolve the tags of all tasks and read their descriptions."""
+    problems: list[Problem] = []
+    found = await asyncio.gather(*(_find_task(arena, host, task, progress, problems) for task in tasks))
+    if problems:
+        raise ConfigError("TASK_UNUSABLE", "The tasks", arena.document.error(problems).problems, verb="have")
+    return [task for task in found if task is not None]
+
+
+async def _find_task(
+    arena: Arena, host: Host, task: TaskSpec, progress: StepProgress, problems: list[Problem]
+) -> FoundTask | None:
+    key = "tag"
+    try:
+        repository = await _open(arena, host, task, progress)
+        commits: dict[str, str | None] = {}
+        for key in ("validation_tag", "reference_tag"):
+            tag = getattr(task, key)
+            commits[key] = await repository.find(tag) if tag else None
+        key = "prompt_file"
+        text = task.prompt or _text_of(await repository.read_file(task.prompt_file, _TASK_BYTES), task.prompt_file)
+    except YouBenchaError as error:
+        message = f"task {task.key}, tag {task.tag}: {error.message}"
+        problems.append(arena.document.problem((*_path_of(arena, task), key), message, error.hint))
+        return None
+    return FoundTask(task, text, repository.commit, commits["validation_tag"], commits["reference_tag"])
+
+
+async def _open(arena: Arena, host: Host, task: TaskSpec, progress: StepProgress) -> Repository:
+    """Open a repository at a branch or tag of that name, or else at a commit."""
+    opened = partial(host.open_repository, task.repo, base=arena.directory, progress=progress)
+    try:
+        return await opened(branch=task.tag, commit=None)
+    except YouBenchaError as error:
+        if error.code != "REPO_BRANCH_UNKNOWN" or not _COMMIT.fullmatch(task.tag):
+            raise
+    return await opened(branch=None, commit=task.tag)
+
+
+def _text_of(content: bytes, name: str) -> str:
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise YouBenchaError("TASK_UNUSABLE", f"{name} is not UTF-8 at byte {error.start}.") from error
+    if not text.strip() or len(text) > _LONGEST_TASK:
+        fault = "contains only white space" if not text.strip() else f"is longer than {_LONGEST_TASK:,} characters"
+        raise YouBenchaError("TASK_UNUSABLE", f"{name} {fault}.")
+    return text
+
+
+def _planned(
+    arena: Arena,
+    host: Host,
+    orchestrator: OrchestratorSpec,
+    task: FoundTask,
+    choices: PlanChoices,
+    problems: list[Problem],
+) -> Plan | None:
+    """The plan of a trial; None if there are problems, which are added to the list with their positions."""
+    try:
+        case = _test_case(arena, host, orchestrator, task, choices)
+        options = PlanOptions(resolve_env=choices.resolve_env)
+        return replace(plan_trial(case, host, directory=arena.directory, options=options), config_file=arena.file)
+    except ConfigError as error:
+        problems += [_located(arena, orchestrator, task.spec, problem) for problem in error.problems]
+    except YouBenchaError as error:
+        problems.append(arena.document.problem(_path_of(arena, orchestrator), error.message, error.hint))
+    return None
+
+
+def _located(arena: Arena, orchestrator: OrchestratorSpec, task: TaskSpec, problem: Problem) -> Problem:
+    """A problem of a test case, at the place of the arena that it comes from."""
+    if problem.line is not None:
+        return problem
+    steps = [int(step) if step.isdecimal() else step for step in problem.path.split(".")]
+    match steps:
+        case ["agent", "type"]:
+            path = (*_path_of(arena, orchestrator), "agent" if orchestrator.agent else "name")
+        case ["agent", *rest]:
+            path = (*_path_of(arena, orchestrator), *rest)
+        case ["evaluators", 0, "config", *rest]:
+            path = (*_path_of(arena, task), *rest)
+        case ["evaluators", _, "config", *rest]:
+            path = (*_path_of(arena, task), "rubric", *(_OF_JUDGE.get(step, step) for step in rest))
+        case rest:
+            path = tuple(rest)
+    return arena.document.problem(path, problem.message, problem.hint, kind=problem.kind)
+
+
+_OF_JUDGE: Mapping[str | int, str] = {"assertions": "criteria", "type": "agent"}
+"""What a rubric calls the keys of an agentic-judge."""
+
+
+def _path_of(arena: Arena, entry: OrchestratorSpec | TaskSpec) -> tuple[str | int, ...]:
+    if isinstance(entry, TaskSpec):
+        return "tasks", arena.spec.tasks.index(entry)
+    return "orchestrators", arena.spec.orchestrators.index(entry)
+
+
+def _distinct(problems: Sequence[Problem]) -> list[Problem]:
+    """Each problem once, although every cell of its row or column has it."""
+    return list({(problem.path, problem.message): problem for problem in problems}.values())
+
+
+def _test_case(
+    arena: Arena, host: Host, orchestrator: OrchestratorSpec, task: FoundTask, choices: PlanChoices
+) -> TestCase:
+    sandbox = _sandbox(arena, orchestrator, task.spec)
+    return TestCase(
+        name=task.spec.key,
+        description=task.spec.name or "",
+        repo=task.spec.repo,
+        branch=task.spec.tag,
+        commit=task.commit,
+        agent=_agent(arena, orchestrator, task),
+        gateway=_gateway(arena, host, orchestrator, task.spec, choices, sandbox),
+        sandbox=sandbox,
+        evaluators=tuple(_evaluators(arena, task)),
+        timeout=round(task.spec.time_limit_minutes * 60_000),
+    )
+
+
+def _agent(arena: Arena, orchestrator: OrchestratorSpec, task: FoundTask) -> AgentSpec:
+    config: dict[str, Any] = {**orchestrator.config, "prompt": task.text}
+    kind = orchestrator.agent or orchestrator.name
+    if orchestrator.does_nothing:
+        kind, config = "command", {**config, "command": ["true"], "prompt_by": "none"}
+    elif orchestrator.adapter is not None:
+        script = _script(arena, orchestrator, orchestrator.adapter)
+        kind, config = "command", {**config, "command": ["bash", f"{{config_dir}}/{script}"], "prompt_by": "file"}
+    return AgentSpec(
+        type=kind,
+        model=orchestrator.model,
+        version=orchestrator.version,
+        config=config,
+        env={**task.spec.env, **orchestrator.env},
+    )
+
+
+def _script(arena: Arena, orchestrator: OrchestratorSpec, written: str) -> str:
+    """The path of an adapter script, relative to the arena."""
+    path = arena.directory / Path(written).expanduser()
+    relative = Path(os.path.relpath(path, arena.directory)).as_posix()
+    fault = hint = None
+    if not path.is_file():
+        fault = f"there is no file {path}"
+    elif relative.startswith("../") or re.search(r"\s", relative):
+        fault, hint = "must be below the arena's directory, without white space in its path", "move it"
+    if fault:
+        raise arena.document.error([arena.document.problem((*_path_of(arena, orchestrator), "adapter"), fault, hint)])
+    return relative
+
+
+def _sandbox(arena: Arena, orchestrator: OrchestratorSpec, task: TaskSpec) -> SandboxSpec:
+    given: dict[str, Any] = {
+        **task.resources.model_dump(),
+        "image": orchestrator.image,
+        "allowlist": arena.spec.network.allowlist or None,
+    }
+    sandbox = arena.spec.sandbox or SandboxSpec(type="docker")
+    return sandbox.model_copy(update={name: value for name, value in given.items() if value is not None})
+
+
+def _gateway(
+    arena: Arena,
+    host: Host,
+    orchestrator: OrchestratorSpec,
+    task: TaskSpec,
+    choices: PlanChoices,
+    sandbox: SandboxSpec,
+) -> GatewaySpec:
+    """The gateway with its budgets: those of the command line come before the orchestrator's and the arena's."""
+    if orchestrator.name == NULL and orchestrator.agent is None and task.rubric is None:
+        return GatewaySpec(type="none")  # it needs no model, and so no key
+    spec = arena.spec.gateway or (arena.spec.proxy.as_gateway() if arena.spec.proxy else GatewaySpec())
+    spec = spec.merged_over(host.settings.gateway)
+    for budget in (arena.spec.budgets, orchestrator.budget, choices.budget):
+        spec = budget.merged_over(spec) if budget else spec
+    kind = "command" if orchestrator.adapter else orchestrator.agent or orchestrator.name
+    adapter = get_adapter(kind, host.env)
+    behind_gateway = sandbox.type == "docker" and sandbox.network == "gateway"
+    if (
+        spec.type == "auto"
+        and behind_gateway
+        and isinstance(adapter, UsesGateway)
+        and adapter.credentials_in(orchestrator.env)
+    ):
+        # Such a container reaches only the gateway: the key is for the gateway, and the agent gets a virtual one.
+        return spec.model_copy(update={"type": "builtin"})
+    return spec
+
+
+def _evaluators(arena: Arena, task: FoundTask) -> Iterator[EvaluatorEntry]:
+    spec = task.spec
+    rules = arena.spec.validation
+    if spec.validation is not None:
+        given = {name: getattr(spec.validation, name) for name in spec.validation.model_fields_set}
+        rules = rules.model_copy(update=given)
+    weights = "green_weights" if spec.greenfield else "weights"
+    config = {
+        **rules.model_dump(mode="json"),
+        **spec.model_dump(mode="json", include={"install_cmd", "build_cmd", "test_cmd", "lint_cmd", "greenfield"}),
+        "image": spec.validation_image,
+        "validation_tag": task.validation_commit,
+        "reference_tag": task.reference_commit,
+        "env": dict(spec.env),
+        "protected": list(spec.protected),
+        weights: getattr(spec, weights).model_dump(mode="json"),
+    }
+    yield EvaluatorEntry(name=VALIDATION, config={name: value for name, value in config.items() if value is not None})
+    if spec.rubric is not None:
+        judge = {
+            "type": spec.rubric.agent,
+            "model": spec.rubric.model,
+            "votes": spec.rubric.votes,
+            "assertions": spec.rubric.model_dump(mode="json")["criteria"],
+            "judge_failed_runs": True,  # the rubric is a part of the score, which such runs have, too
+        }
+        yield EvaluatorEntry(name=RUBRIC, config={name: value for name, value in judge.items() if value is not None})

@@ -1,0 +1,206 @@
+"""Describe a matrix before it runs: what runs in which order, and the most that it can cost and take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import islice
+from typing import Any, NamedTuple
+
+from youbencha.engine.matrix import Cell, Matrix, TrialKey
+from youbencha.spec.arena import NULL
+from youbencha.spec.gateway import GatewaySpec, Scope
+from youbencha.text import count, duration, plural, table, usd
+from youbencha.workspace import public_url
+
+_FIRST = 6
+_WIDTH = 160
+_ORCHESTRATOR = ("ORCHESTRATOR", "AGENT", "VERSION", "MODEL", "SANDBOX", "PER TRIAL")
+_TASK = ("TASK", "CATEGORY", "TAG", "COMMIT", "TIME LIMIT")
+
+
+class WorstCase(NamedTuple):
+    """The most that a run can cost; None, with a reason, if nothing limits it."""
+
+    usd: Decimal | None
+    with_retries_usd: Decimal | None = None
+    """If every attempt but the last fails for reasons other than the agent."""
+    reason: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanDescription:
+    matrix: Matrix
+    parallel: int
+    attempts: int
+
+    @property
+    def trials(self) -> int:
+        return len(self.matrix.cells) * self.matrix.trials
+
+    @property
+    def worst_case(self) -> WorstCase:
+        return worst_case(self.matrix, self.attempts)
+
+    @property
+    def longest_s(self) -> float:
+        """For the agents alone: the time limits, as if the longest trial were the last to start."""
+        limits = [cell.plan.timeout_ms / 1000 for cell in self.matrix.cells]
+        longest = max(limits)
+        return (sum(limits) * self.matrix.trials - longest) / self.parallel + longest
+
+    def as_data(self) -> dict[str, Any]:
+        """The description as JSON data. What is not limited is null."""
+        worst = self.worst_case
+        return {
+            "orchestrators": [_orchestrator(cell) for cell in _first_of(self.matrix.cells, "orchestrator")],
+            "tasks": [_task(cell) for cell in _first_of(self.matrix.cells, "task")],
+            "trials_each": self.matrix.trials,
+            "trials": self.trials,
+            "parallel": self.parallel,
+            "attempts": self.attempts,
+            "order": [key._asdict() for key in self._first_trials()],
+            "cells": [
+                {
+                    "orchestrator": cell.orchestrator,
+                    "task": cell.task,
+                    "per_trial_usd": _number(trial_cap(cell)),
+                    "agent_hash": cell.agent_hash,
+                    "validation_hash": cell.validation_hash,
+                }
+                for cell in self.matrix.cells
+            ],
+            "worst_case_usd": _number(worst.usd),
+            "worst_case_with_retries_usd": _number(worst.with_retries_usd),
+            "worst_case_reason": worst.reason,
+            "longest_s": round(self.longest_s, 3),
+        }
+
+    def as_text(self) -> str:
+        return "\n".join(self._lines())
+
+    def _first_trials(self) -> list[TrialKey]:
+        return [key for key, _ in islice(self.matrix.order(), _FIRST)]
+
+    def _lines(self) -> Iterator[str]:
+        agents, tasks = _first_of(self.matrix.cells, "orchestrator"), _first_of(self.matrix.cells, "task")
+        yield table(_ORCHESTRATOR, map(_orchestrator_row, agents), width=_WIDTH, right=("PER TRIAL",))
+        yield ""
+        yield table(_TASK, map(_task_row, tasks), width=_WIDTH, right=("TIME LIMIT",))
+        yield ""
+        pairs = f"{plural(len(agents), 'orchestrator')} x {plural(len(tasks), 'task')} x {count(self.matrix.trials)}"
+        yield f"trials        {count(self.trials)} ({pairs}), {count(self.parallel)} at a time"
+        first = self._first_trials()
+        more = ", …" if len(first) < self.trials else ""
+        yield f"order         {', '.join(f'{key.orchestrator}/{key.task}/{key.number}' for key in first)}{more}"
+        yield f"longest time  {duration(self.longest_s * 1000)} for the agents, without validation and retries"
+        yield f"worst case    {_cost_in_words(self.worst_case, self.attempts)}"
+
+
+def describe_plan(matrix: Matrix, *, parallel: int = 1, attempts: int = 1) -> PlanDescription:
+    return PlanDescription(matrix=matrix, parallel=parallel, attempts=attempts)
+
+
+def worst_case(matrix: Matrix, attempts: int = 1) -> WorstCase:
+    """Add up the caps of all trials, of each orchestrator at most its own, and of all at most the total."""
+    total = min((cap for cell in matrix.cells if (cap := _cap(cell, "total")) is not None), default=None)
+    if total is None and (judged := next((cell for cell in matrix.cells if len(cell.plan.evaluators) > 1), None)):
+        return WorstCase(None, reason=f"nothing limits the judge of {judged.task}: set budgets.total_usd")
+    amounts: list[Decimal] = []
+    for times in (matrix.trials, matrix.trials * attempts):
+        amount = Decimal(0)
+        for cells in _by_orchestrator(matrix.cells):
+            spent = _most_of_one(cells, times)
+            if spent is None and total is None:
+                name = cells[0].orchestrator
+                return WorstCase(None, reason=f"nothing limits {name}: set budgets.per_trial_usd or budgets.total_usd")
+            amount += total if spent is None and total is not None else spent or Decimal(0)
+        amounts.append(amount if total is None else min(amount, total))
+    return WorstCase(amounts[0], amounts[1])
+
+
+def trial_cap(cell: Cell) -> Decimal | None:
+    """The most that one trial's agent can spend; None if nothing limits it."""
+    if cell.plan.case.gateway is not None and cell.plan.case.gateway.type == "none":
+        return Decimal(0) if cell.orchestrator == NULL else None
+    caps = (_cap(cell, "trial"), _cap(cell, "agent"), _cap(cell, "total"))
+    return min((cap for cap in caps if cap is not None), default=None)
+
+
+def _most_of_one(cells: list[Cell], times: int) -> Decimal | None:
+    """The most that the trials of one orchestrator can spend."""
+    caps = [trial_cap(cell) for cell in cells]
+    own = min((cap for cell in cells if (cap := _cap(cell, "agent")) is not None), default=None)
+    if any(cap is None for cap in caps):
+        return own
+    amount = sum((cap for cap in caps if cap is not None), Decimal(0)) * times
+    return amount if own is None else min(amount, own)
+
+
+def _cap(cell: Cell, scope: Scope) -> Decimal | None:
+    dollars, _ = (cell.plan.case.gateway or GatewaySpec()).caps[scope]
+    return None if dollars is None else Decimal(str(dollars))
+
+
+def _by_orchestrator(cells: Iterable[Cell]) -> list[list[Cell]]:
+    found: dict[str, list[Cell]] = {}
+    for cell in cells:
+        found.setdefault(cell.orchestrator, []).append(cell)
+    return list(found.values())
+
+
+def _first_of(cells: Iterable[Cell], field: str) -> list[Cell]:
+    first: dict[str, Cell] = {}
+    for cell in cells:
+        first.setdefault(getattr(cell, field), cell)
+    return list(first.values())
+
+
+def _orchestrator(cell: Cell) -> dict[str, Any]:
+    plan = cell.plan
+    return {
+        "name": cell.orchestrator,
+        "agent": plan.case.agent.type,
+        "version": plan.case.agent.version,
+        "model": plan.model,
+        "sandbox": plan.sandbox.type,
+        "image": plan.sandbox.image,
+        "per_trial_usd": _number(trial_cap(cell)),
+    }
+
+
+def _task(cell: Cell) -> dict[str, Any]:
+    case = cell.plan.case
+    return {
+        "id": cell.task,
+        "category": cell.category,
+        "repo": public_url(case.repo),
+        "tag": case.branch,
+        "commit": case.commit,
+        "time_limit_s": cell.plan.timeout_ms / 1000,
+    }
+
+
+def _orchestrator_row(cell: Cell) -> tuple[str, ...]:
+    data = _orchestrator(cell)
+    sandbox = data["image"] or data["sandbox"]
+    cap = "no limit" if data["per_trial_usd"] is None else usd(data["per_trial_usd"])
+    return (data["name"], data["agent"], data["version"] or "-", data["model"] or "-", sandbox, cap)
+
+
+def _task_row(cell: Cell) -> tuple[str, ...]:
+    data = _task(cell)
+    limit = duration(data["time_limit_s"] * 1000)
+    return (data["id"], data["category"] or "-", data["tag"] or "-", (data["commit"] or "-")[:12], limit)
+
+
+def _cost_in_words(worst: WorstCase, attempts: int) -> str:
+    if worst.usd is None or worst.with_retries_usd is None:
+        return f"unlimited: {worst.reason}"
+    retries = f"; {usd(float(worst.with_retries_usd))} if each is tried {attempts} times" if attempts > 1 else ""
+    return f"{usd(float(worst.usd))}{retries}"
+
+
+def _number(amount: Decimal | None) -> float | None:
+    return None if amount is None else float(amount)

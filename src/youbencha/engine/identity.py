@@ -1,0 +1,52 @@
+"""Hashes that tell whether two trials are comparable. No value of a secret is in them: variables stay references.
+
+The version of the harness is not part of them: a newer one may take over the trials of an older one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from youbencha.trial.plan import Plan
+
+_NOT_OF_ONE_TRIAL = {
+    "secrets_file",
+    "budget_per_agent_usd",
+    "tokens_per_agent",
+    "budget_total_usd",
+    "tokens_total",
+}
+"""Options of a gateway that do not change what a single trial does. A run whose total budget is spent can therefore be
+resumed with a larger one."""
+
+
+def agent_hash(plan: Plan, script: Path | None = None) -> str:
+    """Hash everything that the agent's work depends on. `script` is its adapter script."""
+    case = plan.case
+    gateway = (
+        case.gateway.model_dump(mode="json", exclude=_NOT_OF_ONE_TRIAL, exclude_none=True) if case.gateway else None
+    )
+    return _hash(
+        {
+            "agent": case.agent.model_dump(mode="json", exclude_none=True),
+            "script": hashlib.sha256(script.read_bytes()).hexdigest() if script else None,
+            "model": plan.model,
+            "commit": case.commit,
+            "timeout_ms": plan.timeout_ms,
+            "sandbox": plan.sandbox.model_dump(mode="json", exclude_none=True),
+            "gateway": gateway,
+        }
+    )
+
+
+def validation_hash(plan: Plan) -> str:
+    """Hash everything else that the scores depend on: the evaluators, with commits in place of tags."""
+    return _hash([[evaluator.name, dict(evaluator.config)] for evaluator in plan.evaluators])
+
+
+def _hash(content: Any) -> str:
+    return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)).hexdigest()

@@ -1,0 +1,117 @@
+"""Select orchestrators and tasks of an arena. A filter that matches nothing is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple, TypeVar
+
+from youbencha.errors import YouBenchaError
+from youbencha.spec.arena import ArenaSpec, OrchestratorSpec, TaskSpec
+from youbencha.text import did_you_mean
+
+Entry = TypeVar("Entry")
+_FEW = 10
+
+
+class Selection(NamedTuple):
+    """What to select; nothing given means everything."""
+
+    orchestrators: tuple[str, ...] = ()
+    """Names; `*` matches any text."""
+    tasks: tuple[str, ...] = ()
+    """Each an id, a name, a repository, or the end of one."""
+    categories: tuple[str, ...] = ()
+    """Each a category, or all of a suite: `greenfield/*`."""
+
+
+class Selected(NamedTuple):
+    orchestrators: list[OrchestratorSpec]
+    """In the order of the arena, as are the tasks."""
+    tasks: list[TaskSpec]
+
+
+def select(arena: ArenaSpec, selection: Selection) -> Selected:
+    """Select what is to run. Tasks must match a task filter and a category filter, if both are given."""
+    names = [each.name for each in arena.orchestrators]
+    orchestrators = _matching(
+        arena.orchestrators,
+        selection.orchestrators,
+        lambda wanted: [each for each in arena.orchestrators if fnmatchcase(each.name, wanted)],
+        lambda wanted: _unknown("orchestrator", wanted, names),
+    )
+    by_name = _matching(
+        arena.tasks,
+        selection.tasks,
+        lambda wanted: _tasks_called(arena.tasks, wanted),
+        lambda wanted: _unknown("task", wanted, [each.key for each in arena.tasks]),
+    )
+    by_category = _matching(
+        arena.tasks,
+        selection.categories,
+        lambda wanted: [each for each in arena.tasks if _is_in(each, wanted)],
+        lambda wanted: _unknown("category", wanted, _categories(arena.tasks)),
+    )
+    tasks = [each for each in by_name if each in by_category]
+    if not tasks:
+        raise YouBenchaError(
+            "NOTHING_SELECTED",
+            f"No task is in {' or '.join(selection.categories)} and is {' or '.join(selection.tasks)}.",
+            hint="A task must match --task and --category, if both are given.",
+        )
+    return Selected(orchestrators, tasks)
+
+
+def _matching(
+    entries: Sequence[Entry],
+    filters: Iterable[str],
+    find: Callable[[str], Sequence[Entry]],
+    unknown: Callable[[str], YouBenchaError],
+) -> list[Entry]:
+    """The entries that one of the filters matches; all if there is none."""
+    filters = list(filters)
+    found: list[Entry] = []
+    for wanted in filters:
+        matching = find(wanted)
+        if not matching:
+            raise unknown(wanted)
+        found += matching
+    return [entry for entry in entries if entry in found] if filters else list(entries)
+
+
+def _tasks_called(tasks: Sequence[TaskSpec], wanted: str) -> list[TaskSpec]:
+    """The tasks with that id; else with that name, that repository, or a repository that ends with it."""
+    bare = _bare(wanted)
+    ways: tuple[Callable[[TaskSpec], bool], ...] = (
+        lambda task: task.key == wanted,
+        lambda task: task.name == wanted,
+        lambda task: bool(bare) and _bare(task.repo) == bare,
+        lambda task: bool(bare) and _bare(task.repo).endswith(f"/{bare}"),
+        lambda task: bool(bare) and _bare(task.repo).endswith(bare),
+    )
+    return next((found for matches in ways if (found := [task for task in tasks if matches(task)])), [])
+
+
+def _bare(repo: str) -> str:
+    return repo.rstrip("/").removesuffix(".git")
+
+
+def _is_in(task: TaskSpec, wanted: str) -> bool:
+    if wanted.endswith("/*"):
+        return task.category is not None and task.category.startswith(wanted[:-1])
+    return task.category == wanted
+
+
+def _categories(tasks: Iterable[TaskSpec]) -> list[str]:
+    given = sorted({task.category for task in tasks if task.category})
+    return [*given, *sorted({f"{each.partition('/')[0]}/*" for each in given if "/" in each})]
+
+
+def _unknown(kind: str, wanted: str, known: Sequence[str]) -> YouBenchaError:
+    some = ", ".join(known[:_FEW]) + (", …" if len(known) > _FEW else "")
+    have = f"The arena has: {some}." if known else "No task of the arena has a category."
+    return YouBenchaError(
+        "NOTHING_SELECTED",
+        f"--{kind} {wanted}: the arena has no such {kind}.",
+        hint=" ".join(filter(None, (did_you_mean(wanted, known), have))),
+    )
