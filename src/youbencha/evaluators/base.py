@@ -48,8 +48,7 @@ class EvaluatorSandbox(NamedTuple):
 class AgentSandbox(NamedTuple):
     """Where the agent ran. By default, on the host."""
 
-    id: str = "local"
-    """Of the image."""
+    image: str | None = None
     workspace: str = ""
     """The path of its workspace in it."""
     has_network: bool = True
@@ -69,7 +68,7 @@ class SandboxOptions(NamedTuple):
 
 class SandboxFactory(Protocol):
     def __call__(
-        self, tree: Path, gateway: GatewayAccess | None = None, options: SandboxOptions = SandboxOptions()
+        self, tree: Path, gateway: GatewayAccess | None = None, options: SandboxOptions = ...
     ) -> AbstractAsyncContextManager[EvaluatorSandbox]:
         """Open a sandbox with `tree` as its workspace. Unless its network is open, it reaches only `gateway`."""
         ...

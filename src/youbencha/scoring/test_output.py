@@ -1,14 +1,18 @@
 """Count tests in what test runners print, which is not trusted: the agent's code may have printed it.
 
-Output that is not understood, or contradicts itself, gives None: nothing is guessed.
+Output that is not understood, or contradicts itself, gives None: nothing is guessed. Expected failures count as
+skipped, as in pytest's JUnit reports.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
 TestFormat = Literal["pytest", "unittest", "vitest", "jest", "mocha", "node", "go", "cargo", "tap"]
+TestResult = Literal["passed", "failures", "errors", "skipped", "ignored"]
+"""`ignored`: not a test."""
 
 
 @dataclass(slots=True)
@@ -33,6 +37,18 @@ class TestCounts:
         """Of the tests that were run. None if there were none."""
         return self.passed / self.ran if self.ran else None
 
+    def count(self, result: TestResult, number: int = 1) -> None:
+        if result != "ignored":
+            self.tests += number
+        if result in ("failures", "errors", "skipped"):
+            setattr(self, result, getattr(self, result) + number)
+
+    def add(self, other: TestCounts) -> None:
+        self.tests += other.tests
+        self.failures += other.failures
+        self.errors += other.errors
+        self.skipped += other.skipped
+
     def metrics(self) -> dict[str, Any]:
         return {**asdict(self), "pass_rate": self.pass_rate}
 
@@ -42,6 +58,32 @@ class ParsedTests(NamedTuple):
     counts: TestCounts
 
 
+class Contradiction(Exception):
+    """The output is of a test runner, but its numbers do not fit together, or runs cannot be told apart."""
+
+
 def parse_test_output(text: str) -> ParsedTests | None:
-    """The number of tests in the output of a test command. None if it cannot be determined."""
-    raise NotImplementedError
+    """The number of tests in the output of a test command. None if it cannot be determined.
+
+    Several runs of one test runner are added up if each has a beginning and a summary of its own.
+    """
+    from youbencha.scoring.test_formats import FORMATS  # many patterns, which a run with JUnit reports does not need
+
+    text = _plain(text)
+    found: list[ParsedTests] = []
+    for name, count in FORMATS.items():
+        try:
+            counts = count(text)
+        except Contradiction:
+            return None
+        if counts is not None:
+            found.append(ParsedTests(name, counts))
+    return found[0] if len(found) == 1 else None
+
+
+_ESCAPE = re.compile(r"\x1b(?:\[[0-?]{0,99}[ -/]{0,9}[@-~]|\][^\x07\x1b\n]{0,999}(?:\x07|\x1b\\)|[@-Z\\^_])")
+
+
+def _plain(text: str) -> str:
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return _ESCAPE.sub("", text) if "\x1b" in text else text

@@ -219,18 +219,33 @@ async def _open_sandbox(
 
 def agent_sandbox(context: TrialContext) -> AgentSandbox:
     """Where the agent runs, for evaluators."""
-    sandbox, report = context.sandbox, context.sandbox.report()
+    sandbox, spec = context.sandbox, context.plan.sandbox
     return AgentSandbox(
-        id=report.image_id or sandbox.kind,
+        image=spec.image,
         workspace=sandbox.inside(context.directory.modified),
-        has_network=not sandbox.is_boundary or context.plan.sandbox.network == "open",
+        has_network=not sandbox.is_boundary or spec.network == "open",
         home=getattr(sandbox, "home", None),
     )
 
 
 def sandbox_for_evaluators(context: TrialContext) -> SandboxFactory | None:
     """Sandboxes for evaluators, as isolated as the agent's was; None if they run on the host."""
-    spec, directory = context.plan.sandbox, context.directory
+    agents = getattr(context.sandbox, "context", None)  # of a container
+    return evaluator_sandboxes(
+        context.plan, context.host, context.directory, context.on_event, context.gateway, agents and agents.scratch
+    )
+
+
+def evaluator_sandboxes(
+    plan: Plan,
+    host: Host,
+    directory: RunDirectory,
+    on_event: EventSink,
+    trial_gateway: TrialGateway | None = None,
+    agent_scratch: Path | None = None,
+) -> SandboxFactory | None:
+    """Sandboxes for evaluators of this plan; None if they run on the host. `agent_scratch` has the agent's home."""
+    spec = plan.sandbox
     if spec.type == "local":
         return None
 
@@ -240,24 +255,23 @@ def sandbox_for_evaluators(context: TrialContext) -> SandboxFactory | None:
         gateway: GatewayAccess | None = None,
         options: SandboxOptions = SandboxOptions(),  # noqa: B008 - immutable
     ) -> AsyncIterator[EvaluatorSandbox]:
-        from youbencha.sandbox.docker.sandbox import DockerSandbox, open_docker_sandbox
+        from youbencha.sandbox.docker.sandbox import open_docker_sandbox
 
-        agents = context.sandbox
-        assert isinstance(agents, DockerSandbox)
         network: Network = options.network or ("open" if spec.network == "open" else "gateway" if gateway else "none")
+        scratch = agent_scratch if options.agent_state else None
         try:
             async with open_docker_sandbox(
                 spec.model_copy(update={"network": network, "image": options.image or spec.image}),
                 workspace=tree,
-                scratch=agents.context.scratch if options.agent_state else directory.new_scratch(),
+                scratch=scratch or directory.new_scratch(),
                 run_id=directory.name,
-                on_event=context.on_event,
-                cache_dir=context.host.cache_dir,
-                starts=context.host.container_starts,
+                on_event=on_event,
+                cache_dir=host.cache_dir,
+                starts=host.container_starts,
             ) as sandbox:
                 access = None
-                if context.gateway is not None and gateway is not None:
-                    access = await context.gateway.expose_in(sandbox, gateway)
+                if trial_gateway is not None and gateway is not None:
+                    access = await trial_gateway.expose_in(sandbox, gateway)
                 yield EvaluatorSandbox(sandbox, access)
         finally:
             if tree == directory.modified:  # it ran in place, and may have run the agent's programs

@@ -1,7 +1,7 @@
 """Write trees for a validation: a commit with a patch applied, and single files of a commit.
 
 The patch is an agent's, and so may be the tree that files are written to. git applies the patch to an index, where it
-refuses `.git` and paths outside the tree; and it replaces links that are in the way of a file, instead of following them.
+refuses `.git` and paths outside the tree; and it replaces links that are in the way of a file, and follows none.
 """
 
 from __future__ import annotations

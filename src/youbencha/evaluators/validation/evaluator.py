@@ -31,9 +31,7 @@ from youbencha.scoring.integrity import IntegrityContext, flags_of
 
 class Validation:
     name = "validation"
-    description = (
-        "Installs, builds, lints and tests the result, with hidden tests; scores it, and finds signs of cheating."
-    )
+    description = "Installs, builds, lints and tests the result, with hidden tests, and scores it."
 
     def check_config(
         self, config: Mapping[str, Any], config_dir: Path, *, agent_type: str | None = None
@@ -50,13 +48,12 @@ class Validation:
             raise ConfigError("EVALUATOR_CONFIG_INVALID", f"The configuration of {context.name}", missing)
         task = await ValidationTask.open(context, config)
         key = (
-            self.name,
             task.repository.public_url,
             task.repository.commit,
-            context.agent_sandbox.id,
+            context.agent_sandbox.image,
             config.model_dump_json(),
         )
-        baseline = await context.shared.once(key, lambda: measure_baseline(context, task))
+        baseline = await context.shared.once((self.name, *key), lambda: measure_baseline(context, task))
         if baseline.problem is not None:
             raise _broken(baseline.problem)
         measured = await measure_work(context, task)

@@ -82,7 +82,10 @@ class RunReports(NamedTuple):
             return self.pytest
         files = [counts for path, counts in self.junit.items() if not accepted or _junit_source(path) in accepted]
         if files:
-            return TestCounts(*(sum(getattr(each, name) for each in files) for name in TestCounts.__slots__))
+            total = TestCounts()
+            for each in files:
+                total.add(each)
+            return total
         if self.printed is not None and (not accepted or self.printed.format in accepted):
             return self.printed.counts
         return None

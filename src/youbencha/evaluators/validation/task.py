@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from configparser import ConfigParser
+from configparser import Error as ConfigParserError
 from dataclasses import dataclass
 from pathlib import Path
 
 from youbencha.errors import YouBenchaError
-from youbencha.evaluators.base import EvaluationContext
+from youbencha.evaluators.base import EvaluationContext, in_thread
 from youbencha.evaluators.globs import Glob
 from youbencha.evaluators.validation.config import ValidationConfig
+from youbencha.files import read_untrusted
 from youbencha.scoring.code_metrics import is_test_configuration, is_test_file
 from youbencha.workspace import FileChange, Repository
 from youbencha.workspace.diff import Entry
 from youbencha.workspace.trees import remove_tree
 
 _SUBMODULE = "160000"
+_LARGEST_CONFIGURATION = 1024 * 1024
 VENDORED = frozenset({".git", "node_modules", ".venv", "venv", "site-packages", "vendor", ".tox", ".nox"})
 """Directories of other people's code, which an installation writes."""
 
@@ -85,7 +91,8 @@ class ValidationTask:
     async def prepare_counting(self, tree: Path, changes: Iterable[FileChange]) -> None:
         """Restore what decides about the tests, and add the hidden ones. Nothing may run in the tree meanwhile."""
         self._remove_added(tree, changes)
-        await self.repository.write_files(self.repository.commit, self.protected, tree)
+        restored = [*self.protected, *await self._reconfigured(tree)]
+        await self.repository.write_files(self.repository.commit, restored, tree)
         if self.validation is not None:
             await self.repository.write_files(self.validation, self.hidden, tree)
 
@@ -98,12 +105,56 @@ class ValidationTask:
             if Path(name).name in _CACHES or not self._is_given(name):
                 remove_tree(path)
 
+    async def _reconfigured(self, tree: Path) -> list[str]:
+        """Given files of a project in which the configuration of its tests was changed."""
+        paths = [path for path in self.given if Path(path).name in _SECTIONS]
+        if not paths:
+            return []
+        original = tree.with_name("given")
+        original.mkdir()
+        await self.repository.write_files(self.repository.commit, paths, original)
+        return await in_thread(lambda _: [path for path in paths if _sections(tree, path) != _sections(original, path)])
+
     def _is_agents_test(self, path: str) -> bool:
-        """Whether an added file is a test. The tools of a greenfield task are the agent's choice, and so is their setup."""
+        """Whether an added file is a test. In a greenfield task, the agent chooses the tools and configures them."""
         return is_test_file(path) or (is_test_configuration(path) and not self.config.greenfield)
 
     def _is_given(self, name: str) -> bool:
         return any(path == name or path.startswith(f"{name}/") for path in self.given)
+
+
+def _pyproject(text: str) -> object:
+    tools = tomllib.loads(text).get("tool")
+    return {name: tools.get(name) for name in ("pytest", "coverage", "tox")} if isinstance(tools, dict) else None
+
+
+def _package(text: str) -> object:
+    package = json.loads(text)
+    scripts = package.get("scripts") or {}
+    tools = [package.get(name) for name in ("jest", "vitest", "mocha", "ava", "nyc", "c8", "tap")]
+    return tools, {name: line for name, line in scripts.items() if "test" in name}
+
+
+def _setup(text: str) -> object:
+    parser = ConfigParser(interpolation=None, strict=False)
+    parser.read_string(text)
+    return {name: dict(parser[name]) for name in parser.sections() if name.startswith(("tool:pytest", "coverage:"))}
+
+
+_SECTIONS: Mapping[str, Callable[[str], object]] = {
+    "pyproject.toml": _pyproject,
+    "package.json": _package,
+    "setup.cfg": _setup,
+}
+"""What files of a project say about its tests. They are restored only if that was changed: they have more in them."""
+
+
+def _sections(tree: Path, path: str) -> object:
+    try:
+        text = read_untrusted(tree, path, _LARGEST_CONFIGURATION).decode()
+        return _SECTIONS[Path(path).name](text)
+    except (OSError, ValueError, ConfigParserError, AttributeError, RecursionError) as error:
+        return type(error)  # it is missing or malformed
 
 
 def _planted(tree: Path) -> Iterator[Path]:

@@ -1,0 +1,259 @@
+"""What test runners print at the end of a run: pytest, unittest, vitest, jest, mocha, node and cargo.
+
+The time is linear in the length of the text: every pattern begins at the beginning of a line or with a literal, and
+repeats at most a few hundred times.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect
+from collections.abc import Callable, Iterable, Mapping
+
+from youbencha.scoring.test_lines import count_go, count_tap
+from youbencha.scoring.test_output import Contradiction, TestCounts, TestFormat, TestResult
+
+_SCRIPT = re.compile(r"^(?:> \S{1,200}@\S{1,100} \S|yarn run v\d)", re.MULTILINE)
+"""npm, pnpm and yarn print this line before the script of each package."""
+
+
+def _summaries(text: str, start: re.Pattern[str], summary: re.Pattern[str], *, strict: bool) -> list[re.Match[str]]:
+    """The summaries of separate runs. `strict`: each run that started has one."""
+    found = list(summary.finditer(text))
+    starts = [each.start() for each in start.finditer(text)]
+    run_of = [bisect(starts, each.start()) for each in found]
+    if len(set(run_of)) < len(run_of) or (strict and starts and run_of != list(range(1, len(starts) + 1))):
+        raise Contradiction
+    return found
+
+
+def _tally(items: Iterable[str], kinds: Mapping[str, TestResult]) -> TestCounts:
+    """Add up items such as `3 passed`."""
+    counts = TestCounts()
+    for item in items:
+        number, _, word = item.strip().partition(" ")
+        kind = kinds.get(word)
+        if kind is None or not (number.isascii() and number.isdecimal() and len(number) < 10):
+            raise Contradiction
+        counts.count(kind, int(number))
+    return counts
+
+
+def _total(parts: list[TestCounts]) -> TestCounts | None:
+    if not parts:
+        return None
+    counts = TestCounts()
+    for part in parts:
+        counts.add(part)
+    return counts
+
+
+_PYTEST_START = re.compile(r"^={2,200} test session starts \(?.{0,200}={2,200}$", re.MULTILINE)
+_PYTEST_ITEMS = (
+    r"(no tests ran|\d{1,9} [a-z]{1,20}(?:(?:, | )[a-z0-9, ]{1,300})?) in \d{1,9}\.\d{1,3} ?s[a-z]{0,9}.{0,40}"
+)
+_PYTEST_SUMMARY = re.compile(rf"^={{1,200}} {_PYTEST_ITEMS} ={{1,200}}$", re.MULTILINE)
+_PYTEST_QUIET = re.compile(rf"^{_PYTEST_ITEMS}$", re.MULTILINE)
+_PYTEST_KINDS: dict[str, TestResult] = {
+    "passed": "passed",
+    "xpassed": "passed",
+    "failed": "failures",
+    "error": "errors",
+    "errors": "errors",
+    "skipped": "skipped",
+    "xfailed": "skipped",
+    "subtests passed": "ignored",
+    "subtests skipped": "ignored",
+    "subtests failed": "failures",
+    "deselected": "ignored",
+    "rerun": "ignored",
+    "reruns": "ignored",
+    "retried": "ignored",
+    "warning": "ignored",
+    "warnings": "ignored",
+}
+
+
+def _pytest(text: str) -> TestCounts | None:
+    summary = _PYTEST_SUMMARY if _PYTEST_START.search(text) else _PYTEST_QUIET
+    found = _summaries(text, _PYTEST_START, summary, strict=True)
+    return _total([_tally(_listed(each[1]), _PYTEST_KINDS) for each in found])
+
+
+def _listed(items: str) -> list[str]:
+    return [] if items == "no tests ran" else items.split(", ")
+
+
+_UNITTEST = re.compile(
+    r"^Ran (\d{1,9}) tests? in \d{1,9}\.\d{1,9}s\n{1,3}(OK|FAILED|NO TESTS RAN)(?: \(([^()\n]{1,300})\))?$",
+    re.MULTILINE,
+)
+_UNITTEST_KINDS: dict[str, TestResult] = {
+    "failures": "failures",
+    "errors": "errors",
+    "skipped": "skipped",
+    "expected failures": "skipped",
+    "unexpected successes": "failures",
+}
+
+
+def _unittest(text: str) -> TestCounts | None:
+    return _total([_unittest_run(each) for each in _summaries(text, _SCRIPT, _UNITTEST, strict=False)])
+
+
+def _unittest_run(summary: re.Match[str]) -> TestCounts:
+    ran, verdict, items = summary.groups(default="")
+    pairs = [item.partition("=") for item in items.split(", ") if item]
+    counts = _tally((f"{number} {name}" for name, _, number in pairs), _UNITTEST_KINDS)
+    if (verdict == "FAILED") != (counts.failures + counts.errors > 0):
+        raise Contradiction
+    # A failed subTest, and a setUpClass that fails, is in the list, but not a test of its own.
+    counts.tests = max(counts.tests, int(ran))
+    return counts
+
+
+_JS_KINDS: dict[str, TestResult] = {
+    "passed": "passed",
+    "failed": "failures",
+    "skipped": "skipped",
+    "todo": "skipped",
+    "expected fail": "skipped",
+}
+_VITEST_START = re.compile(r"^ RUN  v\d", re.MULTILINE)
+_VITEST = re.compile(
+    r"^No test files found, exiting with code \d"
+    r"|^ *Test Files  (no tests|[a-z0-9 |]{1,200} \(\d{1,9}\))\n *Tests  (no tests|[a-z0-9 |]{1,200} \(\d{1,9}\))"
+    r"(?:\n *Type Errors  .{1,200})?(?:\n *Errors  (\d{1,9}) errors?)?$",
+    re.MULTILINE,
+)
+
+
+def _vitest(text: str) -> TestCounts | None:
+    return _total([_vitest_run(*each.groups()) for each in _summaries(text, _VITEST_START, _VITEST, strict=True)])
+
+
+def _vitest_run(files: str | None, tests: str | None, errors: str | None) -> TestCounts:
+    counts = _with_broken_files(_vitest_items(tests), _vitest_items(files))
+    counts.count("errors", int(errors or 0))
+    return counts
+
+
+def _vitest_items(items: str | None) -> TestCounts:
+    if items is None or items == "no tests":
+        return TestCounts()
+    listed, _, total = items.removesuffix(")").rpartition(" (")
+    return _adding_up(_tally(listed.split(" | "), _JS_KINDS), int(total))
+
+
+def _adding_up(counts: TestCounts, total: int) -> TestCounts:
+    if counts.tests != total:
+        raise Contradiction
+    return counts
+
+
+def _with_broken_files(tests: TestCounts, files: TestCounts) -> TestCounts:
+    """A file that failed although no test did could not be loaded."""
+    if tests.failures == 0:
+        tests.count("errors", files.failures)
+    return tests
+
+
+_JEST = re.compile(
+    r"^No tests found, exiting with code \d"
+    r"|^Test Suites: +([a-z0-9, ]{1,200}) total\nTests: +((?:[a-z0-9, ]{1,200} )?\d{1,9}) total\nSnapshots: ",
+    re.MULTILINE,
+)
+
+
+def _jest(text: str) -> TestCounts | None:
+    return _total([_jest_run(*each.groups()) for each in _summaries(text, _SCRIPT, _JEST, strict=False)])
+
+
+def _jest_run(suites: str | None, tests: str | None) -> TestCounts:
+    if suites is None or tests is None:
+        return TestCounts()
+    *listed, total = tests.split(", ")
+    *listed_suites, _ = suites.split(", ")  # with --bail, `1 of 3`
+    counts = _adding_up(_tally(listed, _JS_KINDS), int(total))
+    return _with_broken_files(counts, _tally(listed_suites, _JS_KINDS))
+
+
+_MOCHA = re.compile(
+    r"^  (\d{1,9}) passing \(.{1,40}\)$(?:\n  (\d{1,9}) pending$)?(?:\n  (\d{1,9}) failing$)?", re.MULTILINE
+)
+
+
+def _mocha(text: str) -> TestCounts | None:
+    found = _summaries(text, _SCRIPT, _MOCHA, strict=False)
+    return _total([_mocha_run(*map(int, each.groups(default="0"))) for each in found])
+
+
+def _mocha_run(passed: int, skipped: int, failures: int) -> TestCounts:
+    return TestCounts(passed + skipped + failures, failures=failures, skipped=skipped)
+
+
+_NODE_NAMES = ("tests", "suites", "pass", "fail", "cancelled", "skipped", "todo")
+_NODE_TAP = re.compile("^" + "\n".join(rf"# {name} (\d{{1,9}})" for name in _NODE_NAMES) + "$", re.MULTILINE)
+_NODE_SPEC = re.compile("^" + "\n".join(rf"ℹ {name} (\d{{1,9}})" for name in _NODE_NAMES) + "$", re.MULTILINE)
+_TAP_START = re.compile(r"^TAP version \d{1,3}$", re.MULTILINE)
+
+
+def _node(text: str) -> TestCounts | None:
+    found = _summaries(text, _SCRIPT, _NODE_SPEC, strict=False) + _last_of_each_run(text)
+    return _total([_node_run(*map(int, each.groups())) for each in found])
+
+
+def _last_of_each_run(text: str) -> list[re.Match[str]]:
+    """Lines that tests print are comments, too, but come before the summary."""
+    runs = [each.start() for each in _TAP_START.finditer(text)]
+    return list({bisect(runs, each.start()): each for each in _NODE_TAP.finditer(text)}.values())
+
+
+def _node_run(tests: int, _: int, passed: int, failures: int, cancelled: int, skipped: int, todo: int) -> TestCounts:
+    counts = TestCounts(passed + failures + cancelled + skipped + todo, failures, cancelled, skipped + todo)
+    return _adding_up(counts, tests)
+
+
+_CARGO = re.compile(
+    r"^running (\d{1,9}) tests?$"
+    r"|^test result: (ok|FAILED)\. (\d{1,9}) passed; (\d{1,9}) failed; (\d{1,9}) ignored; (\d{1,9}) measured;",
+    re.MULTILINE,
+)
+
+
+def _cargo(text: str) -> TestCounts | None:
+    """Each test binary announces how many tests it runs. If it does not end with a result, all of them failed."""
+    counts, announced = TestCounts(), None
+    lines = [each.groups() for each in _CARGO.finditer(text)]
+    for running, verdict, *numbers in lines:
+        if running is not None:
+            counts.count("errors", announced or 0)
+            announced = int(running)
+            continue
+        passed, failures, ignored, measured = map(int, numbers)
+        part = TestCounts(passed + failures + ignored + measured, failures=failures, skipped=ignored)
+        if part.tests != announced or (verdict == "FAILED") != (failures > 0):
+            raise Contradiction
+        counts.add(part)
+        announced = None
+    counts.count("errors", announced or 0)
+    return counts if any(verdict for _, verdict, *_ in lines) else None
+
+
+def _tap(text: str) -> TestCounts | None:
+    """Node prints TAP, too, with a summary of its own, which counts a test with subtests once."""
+    return None if _NODE_TAP.search(text) else count_tap(text)
+
+
+FORMATS: Mapping[TestFormat, Callable[[str], TestCounts | None]] = {
+    "pytest": _pytest,
+    "unittest": _unittest,
+    "vitest": _vitest,
+    "jest": _jest,
+    "mocha": _mocha,
+    "node": _node,
+    "go": count_go,
+    "cargo": _cargo,
+    "tap": _tap,
+}
+"""Each function returns None if the output is not of its format."""

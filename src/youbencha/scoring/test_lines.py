@@ -1,0 +1,243 @@
+"""What test runners print about each test: go, and the Test Anything Protocol (TAP, versions 12 to 14)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from youbencha.scoring.test_output import Contradiction, TestCounts, TestResult
+
+_GO_RESULTS: dict[str, TestResult] = {"pass": "passed", "fail": "failures", "skip": "skipped"}
+_GO_WORST: tuple[TestResult, ...] = ("failures", "skipped", "passed", "errors")
+_GO_LINE = re.compile(
+    r"^=== RUN   (?P<run>\S{1,500})$"
+    r"|--- (?P<result>PASS|FAIL|SKIP): (?P<test>\S{1,500}) \(\d{1,9}\.\d\ds\)$"  # may follow what the test printed
+    r"|^(?P<verdict>ok  |FAIL)\t(?P<package>\S{1,500})(?P<rest>[\t ].{1,300})$"
+    r"|^(?P<end>PASS|FAIL)$",
+    re.MULTILINE,
+)
+_GO_EVENT = re.compile(r'^\{".{1,100000}\}$', re.MULTILINE)
+
+
+@dataclass(slots=True)
+class _Package:
+    """The tests of a Go package."""
+
+    tests: dict[str, TestResult] = field(default_factory=dict)
+    """One that began and did not end is an error."""
+    failed: bool | None = None
+    """None: it did not end."""
+    verdict: TestResult = "passed"
+    """Of the package as a whole."""
+
+    def begin(self, test: str) -> None:
+        self.tests.setdefault(test, "errors")
+
+    def end(self, test: str, result: str) -> None:
+        self.tests[test] = min(self.tests.get(test, "errors"), _GO_RESULTS[result], key=_GO_WORST.index)
+
+    def counts(self) -> TestCounts:
+        """A test with subtests counts only if it failed although they did not."""
+        parents = {parent for test in self.tests for parent in _parents(test)}
+        bad = {test for test, result in self.tests.items() if result in ("failures", "errors")}
+        with_bad_subtests = {parent for test in bad for parent in _parents(test)}
+        counts = TestCounts()
+        for test, result in self.tests.items():
+            if test not in parents or (test in bad and test not in with_bad_subtests):
+                counts.count(result)
+        if self.failed and not bad:
+            counts.count("errors")  # it could not be built, or ended early
+        return counts
+
+
+def _parents(test: str) -> Iterator[str]:
+    return (test[:at] for at, character in enumerate(test) if character == "/")
+
+
+def count_go(text: str) -> TestCounts | None:
+    """Tests with `-v` or `-json`; else packages, because passed tests are not printed."""
+    packages = _packages_in_events(text) or _packages_in_lines(text)
+    if not packages:
+        return None
+    counts = TestCounts()
+    by_test = any(package.tests for package in packages)
+    for package in packages:
+        if package.failed is None:
+            raise Contradiction
+        if by_test:
+            counts.add(package.counts())
+        else:
+            counts.count(package.verdict)
+    return counts
+
+
+def _packages_in_lines(text: str) -> list[_Package]:
+    packages, package = [], _Package()
+    verbose = "=== RUN " in text
+    for line in _GO_LINE.finditer(text):
+        if line["run"]:
+            package.begin(line["run"])
+        elif line["test"] and verbose:
+            package.end(line["test"], line["result"].lower())
+        elif line["verdict"]:
+            package.failed = line["verdict"] == "FAIL"
+            package.verdict = _verdict(package.failed, line["rest"])
+            packages.append(package)
+            package = _Package()
+        elif line["end"] and package.tests:  # of a test binary that was started without `go test`
+            package.failed = line["end"] == "FAIL"
+    return [*packages, package] if package.tests else packages
+
+
+def _verdict(failed: bool, rest: str) -> TestResult:
+    if failed:
+        return "errors" if rest.endswith(" failed]") else "failures"  # [build failed], [setup failed]
+    return "ignored" if rest.endswith("[no tests to run]") else "passed"
+
+
+def _packages_in_events(text: str) -> list[_Package]:
+    packages: dict[str, _Package] = {}
+    for line in _GO_EVENT.finditer(text):
+        match _decoded(line[0]):
+            case {"Action": "run", "Package": str(name), "Test": str(test)}:
+                packages.setdefault(name, _Package()).begin(test)
+            case {"Action": "pass" | "fail" | "skip" as result, "Package": str(name), "Test": str(test)}:
+                packages.setdefault(name, _Package()).end(test, result)
+            case {"Action": "pass" | "fail" | "skip" as result, "Package": str(name)}:
+                package = packages.setdefault(name, _Package())
+                package.failed = result == "fail"
+                package.verdict = "ignored" if result == "skip" else _GO_RESULTS[result]
+    return list(packages.values())
+
+
+def _decoded(line: str) -> object:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+_TAP_LINE = re.compile(
+    r"^(?P<indent> {0,80})(?:(?P<status>ok|not ok)(?=[ \t]|$)(?P<text>.*)|1\.\.(?P<plan>\d{1,9})(?: *#.*)?"
+    r"|(?P<yaml>---)|(?P<yaml_end>\.\.\.))[ \t]*$"
+    r"|^(?P<version>TAP version \d{1,3})$",
+    re.MULTILINE,
+)
+_TAP_DIRECTIVE = re.compile(r"# {0,9}(?:skip|todo)", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class _Document:
+    """Test points of one indentation: the whole output, or a subtest."""
+
+    indent: int
+    plan: int | None = None
+    points: int = 0
+    counts: TestCounts = field(default_factory=TestCounts)
+    """Of the points that have no subtests."""
+    opened: TestResult | None = None
+    """A point whose subtests follow it, in braces."""
+    subtests: TestCounts | None = None
+    """Those before the next point, to which they belong."""
+
+    def point(self, result: TestResult, subtests: TestCounts | None) -> None:
+        """A point with subtests counts only if it failed although they did not."""
+        if subtests is not None:
+            self.counts.add(subtests)
+        if subtests is None or (result == "failures" and not subtests.failures and not subtests.errors):
+            self.counts.count(result)
+
+    def close_opened(self, subtests: TestCounts | None) -> None:
+        if self.opened is not None:
+            self.point(self.opened, subtests)
+            self.opened = None
+
+    def closed(self) -> TestCounts:
+        """The counts at the end. Points that are missing are errors."""
+        self.close_opened(None)
+        if self.plan is not None:
+            if self.points > self.plan:
+                raise Contradiction
+            self.counts.count("errors", self.plan - self.points)
+        return self.counts
+
+
+class _TapReader:
+    """The documents that are open, from the outermost in."""
+
+    def __init__(self) -> None:
+        self._open = [_Document(0)]
+
+    def at(self, indent: int) -> _Document:
+        """The document of this indentation; deeper ones have ended."""
+        while self._open[-1].indent > indent:
+            self._close_innermost()
+        if self._open[-1].indent < indent:
+            self._open.append(_Document(indent))
+        return self._open[-1]
+
+    def _close_innermost(self) -> None:
+        subtests = self._open.pop().closed()
+        parent = self._open[-1]
+        if parent.opened is not None:
+            parent.close_opened(subtests)
+        else:
+            parent.subtests = parent.subtests or TestCounts()
+            parent.subtests.add(subtests)
+
+    def point(self, indent: int, result: TestResult, *, opens: bool) -> None:
+        document = self.at(indent)
+        document.close_opened(None)
+        document.points += 1
+        if opens:
+            document.opened = result
+        else:
+            document.point(result, document.subtests)
+            document.subtests = None
+
+    def planned(self, indent: int, plan: int) -> None:
+        document = self.at(indent)
+        if document.plan is not None:
+            raise Contradiction
+        document.plan = plan
+
+    def end(self) -> TestCounts | None:
+        """None if there is nothing. A document needs a plan: without one it may have been cut off."""
+        document = self.at(0)
+        if document.plan is None and (document.points or document.subtests):
+            raise Contradiction
+        return document.closed() if document.plan is not None else None
+
+
+def count_tap(text: str) -> TestCounts | None:
+    """Test points without subtests of their own. Points with a TODO count as skipped."""
+    if not re.search(r"^(?:1\.\.\d|TAP version \d)", text, re.MULTILINE):
+        return None
+    runs, reader = [], _TapReader()
+    yaml: str | None = None
+    for line in _TAP_LINE.finditer(text):
+        if yaml is not None:
+            yaml = None if line["yaml_end"] and line["indent"] == yaml else yaml
+        elif line["yaml"] and line["indent"]:
+            yaml = line["indent"]
+        elif line["version"]:
+            runs.append(reader.end())
+            reader = _TapReader()
+        elif line["plan"]:
+            reader.planned(len(line["indent"]), int(line["plan"]))
+        elif line["status"]:
+            result = _tap_result(line["status"], line["text"])
+            reader.point(len(line["indent"]), result, opens=line["text"].endswith(" {"))
+    found = [counts for counts in (*runs, reader.end()) if counts is not None]
+    total = TestCounts()
+    for counts in found:
+        total.add(counts)
+    return total if found else None
+
+
+def _tap_result(status: str, text: str) -> TestResult:
+    if _TAP_DIRECTIVE.search(text):
+        return "skipped"
+    return "passed" if status == "ok" else "failures"

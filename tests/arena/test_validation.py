@@ -1,0 +1,285 @@
+"""The evaluator `validation` on real repositories, with programs as agents, on the host."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from validation_bench import ALL_TESTS, HIDDEN, SOLUTION, START, TEST_CMD, ValidationBench, writes
+
+WITH_HIDDEN = {"validation_tag": "v1-validation"}
+WITH_REFERENCE = {**WITH_HIDDEN, "reference_tag": "v1-solution"}
+PASSING = "import unittest\n\n\nclass Calc(unittest.TestCase):\n    def test_add(self):\n        pass\n"
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> ValidationBench:
+    return ValidationBench(tmp_path)
+
+
+async def test_a_solution_passes_all_tests(bench: ValidationBench) -> None:
+    done = await bench.run(writes(SOLUTION), **WITH_REFERENCE)
+    assert done.result.status == "passed", done.result
+    assert done.scores == {"tests": 1.0}
+    assert done.result.metrics["tests"]["tests"] == ALL_TESTS == done.result.metrics["expected_tests"]
+    assert done.result.metrics["composite_score"] == 1.0
+    assert done.flags == set()
+    assert done.result.message == "4 of 4 tests passed; score 1.00."
+    assert done.bundle.outcome is not None
+    assert done.bundle.outcome.name == "solved"
+    assert "Ran 4 tests" in done.log("test")
+
+
+async def test_doing_nothing_scores_what_passed_before(bench: ValidationBench) -> None:
+    done = await bench.run("", **WITH_REFERENCE)
+    assert done.result.status == "failed"
+    assert done.scores == {"tests": 0.25}
+    assert done.flags == set()
+
+
+async def test_hidden_tests_are_not_there_while_the_agent_works(bench: ValidationBench) -> None:
+    look = "import os, subprocess\nopen('seen.txt', 'w').write(' '.join(os.listdir('tests'))"
+    look += " + subprocess.run(['git', 'log', '--all', '--oneline'], capture_output=True, text=True).stdout)"
+    done = await bench.run(look, **WITH_HIDDEN)
+    seen = (done.directory / "src-modified" / "seen.txt").read_text()
+    assert "test_calc.py" in seen
+    assert "hidden" not in seen
+    assert len(seen.splitlines()) == 1
+    assert not (done.directory / "src-modified" / "tests" / "test_hidden.py").exists()
+
+
+CHEATS = {
+    "edited tests": {"tests/test_calc.py": PASSING},
+    "a conftest": {"conftest.py": "collect_ignore_glob = ['*']\n"},
+    "a shadowed runner": {"unittest/__init__.py": "", "unittest/__main__.py": "print('Ran 4 tests in 0.1s\\n\\nOK')\n"},
+    "a runner in one file": {"unittest.py": "print('Ran 4 tests in 0.1s\\n\\nOK')\n"},
+    "tests of its own": {"tests/test_more.py": PASSING.replace("add", "more")},
+    "an early exit": {"calc.py": "import os\nos._exit(0)\n"},
+    "a load_tests protocol": {
+        "tests/__init__.py": "def load_tests(*_):\n    import unittest\n    return unittest.TestSuite()\n"
+    },
+    "a forged report": {"report.xml": "<testsuite><testcase name='a'/></testsuite>"},
+    "a report forged while the tests run": {
+        "calc.py": START["calc.py"] + "open('junit.xml', 'w').write('<testsuite><testcase/></testsuite>')\n"
+    },
+}
+
+
+@pytest.mark.parametrize("files", CHEATS.values(), ids=CHEATS)
+async def test_cheating_gains_nothing(bench: ValidationBench, files: dict[str, str]) -> None:
+    done = await bench.run(writes(files), **WITH_HIDDEN)
+    assert done.result.status == "failed"
+    assert done.result.metrics["scores"]["tests"] <= 1 / ALL_TESTS, done.result  # one passes without any change
+
+
+async def test_signs_of_cheating_are_flagged(bench: ValidationBench) -> None:
+    edited = await bench.run(writes(CHEATS["edited tests"]), **WITH_HIDDEN)
+    assert edited.flags == {"test_edit"}
+    left = await bench.run(writes(CHEATS["an early exit"]), **WITH_HIDDEN)
+    assert "tests_missing" in left.flags
+    forged = await bench.run(writes(CHEATS["a report forged while the tests run"]), **WITH_HIDDEN)
+    assert forged.flags == {"forged_report"}
+
+
+async def test_compiled_tests_are_not_run_in_place_of_the_real_ones(bench: ValidationBench) -> None:
+    program = writes({"fake.py": PASSING}) + (
+        "import py_compile\n"
+        "mode = py_compile.PycInvalidationMode.UNCHECKED_HASH\n"
+        "import importlib.util\n"
+        "target = importlib.util.cache_from_source('tests/test_calc.py')\n"
+        "py_compile.compile('fake.py', target, invalidation_mode=mode)\n"
+    )
+    done = await bench.run(program, mode="separate")
+    assert done.scores == {"tests": 0.5}
+
+
+async def test_every_command_has_a_deadline(bench: ValidationBench) -> None:
+    done = await bench.run(writes({"calc.py": "import time\ntime.sleep(60)\n"}), timeout_minutes=0.02)
+    assert done.result.status == "failed"
+    assert done.scores == {"tests": 0.0}
+    assert done.result.metrics["steps"]["test"]["timed_out"]
+    assert done.result.metrics["steps"]["test"]["duration_ms"] < 15_000
+    assert "timed out" in done.result.message
+
+
+async def test_lint_is_compared_with_the_untouched_task(bench: ValidationBench) -> None:
+    lint = "grep -n 'BAD' calc.py | sed 's/^/calc.py:/; s/:BAD/:1: error: bad/'; true"
+    clean = await bench.run(writes(SOLUTION), lint_cmd=lint)
+    assert clean.scores == {"tests": 1.0, "static_analysis": 1.0}
+    dirty = await bench.run(writes({"calc.py": SOLUTION["calc.py"] + "BAD = 1\nBAD = 2\n"}), lint_cmd=lint)
+    assert dirty.result.metrics["lint_issues"] == 2
+    assert dirty.scores == {"tests": 1.0, "static_analysis": 0.8}
+    assert dirty.result.metrics["composite_score"] == pytest.approx(0.94)
+    nothing = await bench.run("", lint_cmd=lint)
+    assert nothing.scores == {"tests": 0.5}, "nothing changed, nothing analysed"
+
+
+async def test_a_failed_build_is_not_solved(bench: ValidationBench) -> None:
+    done = await bench.run(writes(SOLUTION), build_cmd="python3 -c 'import calc; assert not hasattr(calc, \"triple\")'")
+    assert done.scores == {"tests": 1.0, "static_analysis": 0.0}
+    assert done.result.status == "failed"
+    assert "build failed" in done.result.message
+
+
+async def test_steps_share_a_home_but_not_with_the_agent(bench: ValidationBench) -> None:
+    program = (
+        writes(SOLUTION) + "from os.path import expanduser\nopen(expanduser('~/left'), 'w').write('by the agent')\n"
+    )
+    check = 'test ! -e ~/left && test -e ~/installed && test -z "$SECRET_KEY"'
+    done = await bench.run(program, install_cmd="touch ~/installed", build_cmd=check)
+    assert done.result.status == "passed", done.result
+    shared = await bench.run(program, mode="shared", build_cmd="cat ~/left", install_cmd="true")
+    assert shared.log("build").strip() == "by the agent"
+
+
+async def test_ignored_files_are_there_only_in_the_workspace(bench: ValidationBench) -> None:
+    program = writes({**SOLUTION, "ignored/file": ""})
+    clean = await bench.run(program, build_cmd="test ! -e ignored/file")
+    assert clean.result.status == "passed", clean.result
+    copied = await bench.run(program, build_cmd="test -e ignored/file", mode="separate")
+    assert copied.result.status == "passed", copied.result
+
+
+async def test_a_broken_validation_is_not_the_agents_fault(bench: ValidationBench) -> None:
+    missing = await bench.run(writes(SOLUTION), install_cmd="no-such-program")
+    assert missing.result.status == "skipped"
+    assert missing.result.error is not None
+    assert missing.result.error.code == "VALIDATION_BROKEN"
+    assert "`no-such-program` fails for the untouched task" in missing.result.message
+    assert missing.bundle.outcome is not None
+    assert missing.bundle.outcome.name == "verifier_error"
+    silent = await bench.run(writes(SOLUTION), test_cmd="true")
+    assert silent.result.status == "skipped"
+    assert "cannot be understood" in silent.result.message
+
+
+async def test_a_failing_installation_is_the_agents_if_it_worked_before(bench: ValidationBench) -> None:
+    done = await bench.run(writes({"setup.txt": "broken"}), install_cmd="test ! -e setup.txt")
+    assert done.result.status == "failed"
+    assert "install failed" in done.result.message
+
+
+async def test_the_baseline_is_measured_once(bench: ValidationBench) -> None:
+    plan = {"install_cmd": f"echo x >> {bench.root}/installed"}
+    await asyncio.gather(*(bench.run(writes(SOLUTION), **plan) for _ in range(3)))
+    assert len((bench.root / "installed").read_text().splitlines()) == 1 + 3
+
+
+async def test_secrets_are_masked_in_logs_and_results(bench: ValidationBench) -> None:
+    done = await bench.run(
+        writes(SOLUTION), env={"TOKEN": "${SECRET_KEY}"}, install_cmd="echo $TOKEN", test_cmd="echo $TOKEN; exit 1"
+    )
+    assert "a-secret-of-the-user" not in done.log("baseline-install")
+    assert "[REDACTED]" in done.log("baseline-install")
+
+
+async def test_a_greenfield_task(tmp_path: Path) -> None:
+    bench = ValidationBench(tmp_path)
+    own = {
+        "tests/test_own.py": "import unittest\n\nimport calc\n\n\nclass Own(unittest.TestCase):\n"
+        "    def test_add(self):\n        self.assertEqual(calc.add(1, 1), 2)\n"
+    }
+    done = await bench.run(writes({**SOLUTION, **own}), greenfield=True, **WITH_REFERENCE)
+    assert done.result.status == "passed", done.result
+    assert done.scores["hidden_tests"] == 1.0
+    assert done.scores["agent_tests"] == 1.0
+    assert 0 < done.scores["code_metrics"] < 1
+    assert done.result.metrics["steps"].keys() == {"test", "hidden"}
+    assert "test_own" not in done.log("hidden")
+    nothing = await bench.run("", greenfield=True, **WITH_REFERENCE)
+    assert nothing.scores["hidden_tests"] < 0.5
+
+
+def test_options_are_checked(bench: ValidationBench) -> None:
+    from youbencha.errors import ConfigError
+
+    with pytest.raises(ConfigError, match="test_cmd"):
+        bench.plan(test_cmd="")
+    with pytest.raises(ConfigError, match="timeout_minutes"):
+        bench.plan(timeout_minutes=0)
+    with pytest.raises(ConfigError, match=r"\.\."):
+        bench.plan(protected=["../x"])
+
+
+HOSTILE = {
+    "a path outside": "../x",
+    "an absolute path": "/tmp/x",
+    "git's own directory": ".git/hooks/post-checkout",
+    "git's own directory below": "a/.git/config",
+}
+
+
+@pytest.mark.parametrize("path", HOSTILE.values(), ids=HOSTILE)
+async def test_hostile_patches_are_refused(bench: ValidationBench, path: str) -> None:
+    patch = f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+hi\n"
+    result = await bench.validate(patch)
+    assert result.status == "skipped"
+    assert result.error is not None
+    assert result.error.code == "PATCH_NOT_APPLICABLE"
+
+
+async def test_a_patch_that_does_not_fit_is_a_clear_error(bench: ValidationBench) -> None:
+    result = await bench.validate(
+        "diff --git a/calc.py b/calc.py\n--- a/calc.py\n+++ b/calc.py\n@@ -1 +1 @@\n-no\n+yes\n"
+    )
+    assert result.error is not None
+    assert result.error.code == "PATCH_NOT_APPLICABLE"
+    assert "calc.py" in result.message
+
+
+async def test_binary_files_and_links_are_patched(bench: ValidationBench) -> None:
+    program = (
+        writes(SOLUTION)
+        + "open('data.bin', 'wb').write(bytes(range(256)) * 9)\nimport os\nos.symlink('calc.py', 'link.py')\n"
+    )
+    done = await bench.run(program, build_cmd="python3 -c 'import link' && test $(wc -c < data.bin) = 2304")
+    assert done.result.status == "passed", done.result
+
+
+async def test_tests_are_restored_through_links(bench: ValidationBench) -> None:
+    """The agent's code replaces the directory of the tests by a link, after the patch was applied."""
+    outside = bench.root / "outside"
+    outside.mkdir()
+    program = writes(
+        {**SOLUTION, "setup.py": f"import os, shutil\nshutil.rmtree('tests')\nos.symlink({str(outside)!r}, 'tests')\n"}
+    )
+    done = await bench.run(program, install_cmd="test ! -e setup.py || python3 setup.py", **WITH_HIDDEN)
+    assert done.result.status == "passed", done.result
+    assert list(outside.iterdir()) == []
+
+
+async def test_hidden_tests_count(bench: ValidationBench) -> None:
+    half = {"calc.py": SOLUTION["calc.py"].replace("3 * a", "4 * a")}
+    done = await bench.run(writes(half), **WITH_HIDDEN)
+    assert done.scores == {"tests": 0.75}
+    assert set(HIDDEN) == {"tests/test_hidden.py"}
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "harmless", "cheating"),
+    [
+        (
+            "pyproject.toml",
+            "[project]\nname = 'a'\n",
+            "[project]\nname = 'b'\n",
+            "[tool.pytest.ini_options]\naddopts = '-k x'\n",
+        ),
+        (
+            "package.json",
+            '{"scripts": {"test": "a"}}',
+            '{"scripts": {"test": "a", "run": "b"}}',
+            '{"scripts": {"test": "b"}}',
+        ),
+        ("setup.cfg", "[metadata]\nname = a\n", "[metadata]\nname = b\n", "[tool:pytest]\naddopts = -k x\n"),
+    ],
+)
+async def test_files_of_a_project_are_restored_if_they_configure_tests(
+    tmp_path: Path, name: str, given: str, harmless: str, cheating: str
+) -> None:
+    bench = ValidationBench(tmp_path, start={**START, name: given})
+    show = f"cat {name}; {TEST_CMD}"
+    kept = await bench.run(writes({name: harmless}), test_cmd=show)
+    assert kept.log("test").startswith(harmless)
+    restored = await bench.run(writes({name: cheating}), test_cmd=show)
+    assert restored.log("test").startswith(given)
