@@ -114,8 +114,8 @@ def journal(run: ArenaRun) -> list[Mapping[str, Any]]:
     return [json.loads(line) for line in (run.path / "journal.jsonl").read_text().splitlines()]
 
 
-def events(run: ArenaRun, name: str) -> list[Mapping[str, Any]]:
-    return [line for line in journal(run) if line["event"] == name]
+def events(run: ArenaRun, *names: str) -> list[Mapping[str, Any]]:
+    return [line for line in journal(run) if line["event"] in names]
 
 
 async def appear(*paths: Path) -> None:

@@ -25,6 +25,7 @@ from youbencha.trial.context import Host
 from youbencha.trial.run import run_trial
 from youbencha.workspace.run_dir import ARTIFACTS
 
+VALIDATION_BROKEN = "VALIDATION_BROKEN"
 _NOT_FAILED = ("killed", "interrupted")
 """Such an attempt is repeated, and does not count as one of those allowed."""
 
@@ -85,11 +86,10 @@ async def run_attempt(
         raise
     except Exception as error:  # noqa: BLE001 (whatever it is, the other trials continue)
         return FinishedAttempt(_of_error(job, number, error, started_at), None, consequence_of(error), error)
-    outcome = result.bundle.outcome
+    outcome, broken = result.bundle.outcome, _broken_validation(result.bundle)
     assert outcome is not None
-    return FinishedAttempt(
-        _info(job, number, result.bundle), result.bundle, Consequence.RETRY if outcome.retry else None
-    )
+    consequence = Consequence.SKIP if broken else Consequence.RETRY if outcome.retry else None
+    return FinishedAttempt(_info(job, number, result.bundle), result.bundle, consequence, broken)
 
 
 def earlier_attempts(job: TrialJob, noted: Iterable[Mapping[str, Any]]) -> ResultsBundle | None:
@@ -119,6 +119,14 @@ def _of_error(job: TrialJob, number: int, error: Exception, started_at: float) -
     message = error.message if isinstance(error, YouBenchaError) else f"{type(error).__name__}: {error}"
     found = _from_files(job, number) or _without_files(number, "infra_error", "", started_at)
     return found.model_copy(update={"outcome": "infra_error", "reason": one_line(message)})
+
+
+def _broken_validation(bundle: ResultsBundle) -> YouBenchaError | None:
+    """Why no result on this task can be validated, however often it is tried."""
+    for error in (result.error for result in bundle.evaluators if result.error):
+        if error.code == VALIDATION_BROKEN:
+            return YouBenchaError(VALIDATION_BROKEN, error.message, hint=error.hint)
+    return None
 
 
 def _by_shared_budget(bundle: ResultsBundle, orchestrator: str) -> bool:

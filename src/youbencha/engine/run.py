@@ -210,6 +210,8 @@ class _Scheduler:
             case Consequence.RETRY:
                 await self._retry(job, attempt)
             case Consequence.SKIP:
+                if attempt.bundle is not None:  # the agent's work is done, and can be validated later
+                    await self._finish(job, attempt.bundle)
                 self._skip(job, attempt)
             case Consequence.STOP:
                 self._on_update(AttemptFailed(key, attempt.info, None))
@@ -264,8 +266,10 @@ class _Scheduler:
 
     def _skip(self, job: TrialJob, attempt: FinishedAttempt) -> None:
         """Start no further trials of this orchestrator on this task: they would fail for the same reason."""
-        self._on_update(AttemptFailed(job.key, attempt.info, None))
-        reason = attempt.info.reason + (f" {hint}" if (hint := _hint_of(attempt)) else "")
+        if attempt.bundle is None:
+            self._on_update(AttemptFailed(job.key, attempt.info, None))
+        assert attempt.error is not None
+        reason = " ".join(filter(None, (_message_of(attempt.error), _hint_of(attempt))))
         self._skip_all(TrialsSkipped(job.key.orchestrator, job.key.task, reason))
 
     def _skip_all(self, skipped: TrialsSkipped) -> None:
@@ -304,6 +308,10 @@ class _Scheduler:
             drained=self._control.draining,
             spent_usd=self._spent,
         )
+
+
+def _message_of(error: Exception) -> str:
+    return error.message if isinstance(error, YouBenchaError) else str(error)
 
 
 def _hint_of(attempt: FinishedAttempt) -> str | None:
