@@ -81,7 +81,7 @@ def _commands_in(script: str, depth: int) -> Iterator[SimpleCommand]:
                 yield command
                 if command.program in _SHELLS and command.code is not None:
                     yield from _commands_in(command.code, depth + 1)
-            for found in _SUBSTITUTION.finditer("\n".join(words)):
+            for found in _SUBSTITUTION.finditer(" ".join(words)):
                 yield from _commands_in(found[1] or found[2], depth + 1)
 
 
@@ -137,18 +137,21 @@ def _command(words: list[str], written: tuple[str, ...], document: str | None) -
     if not words:
         return SimpleCommand("", (), written) if written else None
     program = words[0].rpartition("/")[2]
-    program = ((version := _VERSION.fullmatch(program)) and version[1]) or program
+    if version := _VERSION.fullmatch(program):
+        program = version[1]
     arguments = words[1:]
-    if (
-        program == "python"
-        and "-m" in arguments
-        and all(each[:1] == "-" for each in arguments[: arguments.index("-m")])
-    ):
-        return _command(arguments[arguments.index("-m") + 1 :], written, document)
+    if program == "python" and (module := _module(arguments)):
+        return _command(module, written, document)
     if program in _RUNNERS and arguments[:1] in (["run"], ["pip"]):
         return _command(arguments[1:] if arguments[0] == "run" else arguments, written, document)
     code = _code(arguments) or document if program in _SHELLS | _INTERPRETERS else None
     return SimpleCommand(program, tuple(arguments), written, code)
+
+
+def _module(arguments: list[str]) -> list[str]:
+    """The words after `-m`, if only options are before it."""
+    options = len(list(takewhile(lambda word: word.startswith("-") and word != "-m", arguments)))
+    return arguments[options + 1 :] if arguments[options : options + 1] == ["-m"] else []
 
 
 def _unwrapped(words: list[str]) -> list[str]:
