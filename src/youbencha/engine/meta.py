@@ -11,6 +11,7 @@ from youbencha.evaluators.validation.scores import FinalScore, with_rubric
 from youbencha.log.arena import AttemptInfo, ExitReason, IntegrityFlag, Scores, TrialIdentity, TrialMeta
 from youbencha.log.model import FailureCause, Usage
 from youbencha.log.results import AgentRun, EvaluationResult, OutcomeName, ResultsBundle
+from youbencha.text import one_line
 from youbencha.usage import Tokens
 
 _EXIT_REASONS: Mapping[OutcomeName, ExitReason] = {
@@ -59,7 +60,7 @@ def meta_of(key: TrialKey, cell: Cell, bundle: ResultsBundle, attempts: Sequence
         usage_partial=usage.partial if agent and agent.usage else None,
         outcome=outcome.name,
         valid=outcome.valid,
-        reason=outcome.reason,
+        reason=_reason(bundle),
         category=cell.category,
         all_attempts_cost_usd=cost_of_all(attempts),
         attempts=tuple(attempts),
@@ -101,13 +102,21 @@ def attempt_of(number: int, bundle: ResultsBundle) -> AttemptInfo:
     return AttemptInfo(
         number=number,
         outcome=outcome.name if outcome else "interrupted" if execution.interrupted else "killed",
-        reason=outcome.reason if outcome else "",
+        reason=_reason(bundle),
         started_at=execution.started_at,
         duration_s=execution.duration_ms / 1000,
         total_tokens=total_tokens(usage) if usage else None,
         cost_usd=_cost_with_evaluators(bundle),
         partial=outcome is None or bool(usage and usage.partial),
     )
+
+
+def _reason(bundle: ResultsBundle) -> str:
+    """Why the outcome is what it is; if an evaluator could not judge, also why not."""
+    if bundle.outcome is None:
+        return ""
+    details = [result.message for result in bundle.evaluators if result.status == "skipped"]
+    return one_line(": ".join((bundle.outcome.reason, *([] if bundle.outcome.valid else details[:1]))))
 
 
 def total_tokens(usage: Usage) -> int | None:
