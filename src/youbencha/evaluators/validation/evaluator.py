@@ -71,7 +71,7 @@ def _result(
     if decides is None:
         raise _broken("the output of the tests cannot be understood, nor that of the untouched task's")
     score = composite(scores, config.score_weights)
-    counts = measured.tests.counts(baseline.sources)
+    counts = baseline.believed(measured.tests)
     left_out = context.changes.left_out_of_patch if context.changes and config.mode == "diff" else ()
     return evaluation_result(
         context,
@@ -81,6 +81,7 @@ def _result(
         metrics={
             "scores": scores.model_dump(),
             "composite_score": score,
+            "tests_score": decides,
             "greenfield": config.greenfield,
             "weights": config.score_weights.model_dump(),
             "tests": counts.metrics() if counts else None,
