@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from docker_engine import Engine, engine, image
 from validation_bench import ALL_TESTS, SOLUTION, ValidationBench, writes
+
+from docker_engine import Engine, engine, image
 
 __all__ = ["engine", "image"]
 WITH_HIDDEN = {"validation_tag": "v1-validation", "reference_tag": "v1-solution"}
