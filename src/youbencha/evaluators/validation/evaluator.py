@@ -105,13 +105,13 @@ def _flags(
 ) -> Iterator[IntegrityFlag]:
     config, sandbox = task.config, context.agent_sandbox
     about = IntegrityContext(
-        hidden_files=task.hidden,
+        hidden_files=frozenset(task.hidden) - task.given.keys(),
         solution_refs=tuple(filter(None, (config.validation_tag, config.reference_tag))),
         harness_paths=(str(artifacts_root(context)), str(context.scratch_dir.parent)),
         workspace=sandbox.workspace or str(context.directory),
         has_network=sandbox.has_network,
         greenfield=config.greenfield,
-        protected=config.protected,
+        protected=frozenset(task.protected),
     )
     yield from flags_of(context.log, measured.changes, about)
     yield from signs(measured, baseline)
