@@ -204,7 +204,11 @@ def _planned(
     except ConfigError as error:
         problems += [_located(arena, orchestrator, task.spec, problem) for problem in error.problems]
     except YouBenchaError as error:
-        problems.append(arena.document.problem(_path_of(arena, orchestrator), error.message, error.hint))
+        path, hint = _path_of(arena, orchestrator), error.hint
+        if error.code == "AGENT_UNKNOWN":
+            path = (*path, "agent" if orchestrator.agent else "name")
+            hint = hint if orchestrator.agent else f"add an `adapter` or an `agent`; {hint}"
+        problems.append(arena.document.problem(path, error.message, hint))
     return None
 
 
@@ -214,8 +218,6 @@ def _located(arena: Arena, orchestrator: OrchestratorSpec, task: TaskSpec, probl
         return problem
     steps = [int(step) if step.isdecimal() else step for step in problem.path.split(".")]
     match steps:
-        case ["agent", "type"]:
-            path = (*_path_of(arena, orchestrator), "agent" if orchestrator.agent else "name")
         case ["agent", *rest]:
             path = (*_path_of(arena, orchestrator), *rest)
         case ["evaluators", 0, "config", *rest]:

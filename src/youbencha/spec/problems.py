@@ -295,6 +295,9 @@ _SENTENCES: Mapping[str, str] = {
 _PATTERNS: Mapping[str, str] = {
     r"^[^-\s]\S*$": "must be a name without spaces that does not begin with a dash",
     r"^[0-9a-fA-F]{4,64}$": "must be 4 to 64 hexadecimal digits",
+    r"^[A-Za-z0-9][A-Za-z0-9._@+-]*$": (
+        "must be letters, digits, `.`, `_`, `@`, `+` and `-`, the first a letter or digit"
+    ),
     r"^[A-Za-z0-9][A-Za-z0-9._-]*$": "must be letters, digits, `.`, `_` and `-`, the first a letter or digit",
 }
 """What a pattern requires, in words."""

@@ -1,0 +1,1 @@
+"""The project's own task suite, and an arena for it with scripted models."""

@@ -1,0 +1,5 @@
+import sys
+
+from timetracker.cli import main
+
+sys.exit(main())

@@ -1,0 +1,1 @@
+"""A time tracker for the command line."""

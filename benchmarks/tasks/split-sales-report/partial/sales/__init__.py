@@ -1,0 +1,1 @@
+"""Sales per region."""
