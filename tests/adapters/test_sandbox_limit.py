@@ -26,6 +26,7 @@ __all__ = ["engine", "image"]
 pytestmark = posix_only("the small CLIs are shell scripts")
 
 DISK = LimitHit("disk", "200 MiB")
+MEMORY = LimitHit("memory", "4 GiB")
 BY_SIGNAL = "kill -TERM $$"
 
 
@@ -70,13 +71,8 @@ AGENTS = [(CommandAdapter, "COMMAND"), (CodexAdapter, "CODEX"), (ClaudeCodeAdapt
     [
         (DISK, BY_SIGNAL, "was ended because it exceeded a limit of the sandbox: disk (200 MiB).", "sandbox.disk"),
         (DISK, "exit 0", "exceeded a limit of the sandbox: disk (200 MiB).", "sandbox.disk"),
-        (LimitHit("memory", "4 GiB"), "kill -KILL $$", "was ended because it exceeded a limit", "sandbox.memory"),
-        (
-            LimitHit("memory", "4 GiB"),
-            "exit 2",
-            "failed because something that it ran exceeded a limit",
-            "sandbox.memory",
-        ),
+        (MEMORY, "kill -KILL $$", "was ended because it ran out of memory (4 GiB).", "sandbox.memory"),
+        (MEMORY, "exit 2", "failed because something that it ran ran out of memory (4 GiB).", "sandbox.memory"),
         (LimitHit("processes", "32"), "exit 1", "exceeded a limit of the sandbox: processes (32).", "sandbox.pids"),
     ],
 )
@@ -85,7 +81,8 @@ async def test_a_sandbox_limit_is_the_reason(
 ) -> None:
     result = await ended(tmp_path, adapter, rest, breach=breach)
     assert result.status == "failed"
-    assert [error.code for error in result.errors] == [f"{prefix}_SANDBOX_LIMIT"]
+    cause = "OUT_OF_MEMORY" if breach == MEMORY else "SANDBOX_LIMIT"
+    assert [(error.code, error.cause) for error in result.errors] == [(f"{prefix}_{cause}", cause)]
     assert how in result.errors[0].message
     assert f"`{option}`" in (result.errors[0].hint or "")
     assert result.warnings == ()  # reported once
@@ -122,35 +119,67 @@ FAILED_CALL = {
 
 
 @pytest.mark.parametrize(("adapter", "prefix"), AGENTS[1:])
-@pytest.mark.parametrize(("rest", "code"), [("exit 1", "RATE_LIMIT"), (BY_SIGNAL, "SANDBOX_LIMIT")])
+@pytest.mark.parametrize(("rest", "code"), [("exit 1", "RATE_LIMIT"), (BY_SIGNAL, "OUT_OF_MEMORY")])
 async def test_a_tool_that_was_killed_long_before_is_not_to_blame(
     adapter: type[AgentAdapter], prefix: str, rest: str, code: str, tmp_path: Path
 ) -> None:
     """The provider failed, and the agent ended by itself: then the limit is a warning."""
     printed = "".join(json.dumps(record) + "\n" for record in FAILED_CALL[adapter])
-    result = await ended(tmp_path, adapter, rest, breach=LimitHit("memory", "4 GiB"), printed=printed)
+    result = await ended(tmp_path, adapter, rest, breach=MEMORY, printed=printed)
     assert [error.code for error in result.errors] == [f"{prefix}_{code}"]
     codes = [warning.code for warning in result.warnings]
-    assert (f"{prefix}_SANDBOX_LIMIT" in codes) is (code == "RATE_LIMIT")
+    assert (f"{prefix}_OUT_OF_MEMORY" in codes) is (code == "RATE_LIMIT")
 
 
-async def test_a_real_disk(tmp_path: Path, engine: Engine, image: str) -> None:
+@pytest.mark.parametrize(
+    ("sandbox", "program", "code", "how"),
+    [
+        (
+            {"disk": 48 * 1024**2},
+            "i=0; while head -c 8000000 /dev/zero > f$i; do i=$((i+1)); done",
+            "COMMAND_SANDBOX_LIMIT",
+            "was ended because it exceeded a limit of the sandbox: disk (48 MiB).",
+        ),
+        (
+            {"memory": 64 * 1024**2},
+            "exec python3 -c 'x = bytearray(500_000_000)'",
+            "COMMAND_OUT_OF_MEMORY",
+            "was ended because it ran out of memory (64 MiB).",
+        ),
+        (
+            {"memory": 64 * 1024**2},
+            "python3 -c 'x = bytearray(500_000_000)' || exit 3",
+            "COMMAND_OUT_OF_MEMORY",
+            "failed because something that it ran ran out of memory (64 MiB).",
+        ),
+        (
+            {"pids": 16},
+            "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18; do sleep 1000 & done; exit 1",
+            "COMMAND_SANDBOX_LIMIT",
+            "exceeded a limit of the sandbox: processes (16).",
+        ),
+    ],
+    ids=["disk", "memory", "memory of a tool", "processes"],
+)
+async def test_real_limits(
+    tmp_path: Path, engine: Engine, image: str, sandbox: dict[str, Any], program: str, code: str, how: str
+) -> None:
     tree = tmp_path / "tree"
     tree.mkdir()
-    spec = SandboxSpec(type="docker", image=image, disk=48 * 1024**2)
-    fill = "i=0; while head -c 8000000 /dev/zero > f$i; do i=$((i+1)); done"
+    spec = SandboxSpec(type="docker", image=image, **sandbox)
     run_id = f"test-{os.urandom(6).hex()}"
     async with open_docker_sandbox(
         spec, workspace=tree, scratch=tmp_path / "scratch", run_id=run_id, on_event=lambda event: None
-    ) as sandbox:
+    ) as opened:
         context = AgentExecutionContext(
             workspace_dir=tree,
             repo_dir=tree,
             artifacts_dir=tmp_path / "artifacts",
-            config={"command": ["sh", "-c", fill]},
+            config={"command": ["sh", "-c", program]},
             timeout=120_000,
-            sandbox=sandbox,
+            sandbox=opened,
         )
         result = await CommandAdapter(env={"PATH": os.environ["PATH"]}).execute(context)
-    assert [error.code for error in result.errors] == ["COMMAND_SANDBOX_LIMIT"]
-    assert "was ended because it exceeded a limit of the sandbox: disk (48 MiB)." in result.errors[0].message
+    assert [error.code for error in result.errors] == [code]
+    assert how in result.errors[0].message
+    assert outcome_of(result.status, result.errors, ()).name == "limit"

@@ -36,13 +36,14 @@ class Box:
         return SandboxSpec(type="docker", image=self.image, **given)
 
     @asynccontextmanager
-    async def open(self, **given: Any) -> AsyncIterator[DockerSandbox]:
+    async def open(self, *, starts: asyncio.Semaphore | None = None, **given: Any) -> AsyncIterator[DockerSandbox]:
         async with open_docker_sandbox(
             self.spec(**given),
             workspace=self.workspace,
             scratch=self.scratch,
             run_id=self.run_id,
             on_event=self.events.append,
+            starts=starts,
         ) as sandbox:
             yield sandbox
 

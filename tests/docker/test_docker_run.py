@@ -407,6 +407,45 @@ async def test_concurrent_commands_and_none_after_the_freeze(box: Box) -> None:
             await sandbox.run(box.command("true"))
 
 
+async def test_starts_are_limited_apart_from_running_containers(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    starting, most = 0, 0
+
+    async def counted(container: Container, settings: dict[str, Any], start: Any = Container._start) -> None:
+        nonlocal starting, most
+        starting += 1
+        most = max(most, starting)
+        await start(container, settings)
+        starting -= 1
+
+    monkeypatch.setattr(Container, "_start", counted)
+    starts = asyncio.Semaphore(2)
+    wait = "touch started-$0; until [ -e go ]; do sleep 0.05; done"
+
+    async def all_started() -> bool:
+        return len(list(box.workspace.glob("started-*"))) == 5
+
+    async with box.open(starts=starts) as sandbox:
+        tasks = [
+            asyncio.create_task(sandbox.run(box.command("sh", "-c", wait, str(number)), limits=Limits(PATIENCE_S)))
+            for number in range(5)
+        ]
+        await until(all_started)
+        (box.workspace / "go").touch()
+        assert [done.exit.code for done in await asyncio.gather(*tasks)] == [0] * 5
+        assert most == 2
+        with pytest.raises(YouBenchaError):
+            await sandbox.run(box.command("no-such-program"))
+        for _ in range(2):
+            assert not starts.locked()
+            await starts.acquire()
+        waiting = asyncio.create_task(sandbox.run(box.command("true")))
+        await asyncio.sleep(0.05)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert await box.containers() == []
+
+
 async def test_path_translation(box: Box, tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     (tools / "bin").mkdir(parents=True)
@@ -472,7 +511,7 @@ def test_no_link_is_followed_when_a_mount_point_is_made(tmp_path: Path) -> None:
 
 
 async def test_sandbox_identity_in_the_results(box: Box) -> None:
-    async with box.open() as sandbox:
+    async with box.open(cpus=0.5, memory="1g") as sandbox:
         assert (sandbox.kind, sandbox.is_boundary, sandbox.brings_agent) == ("docker", True, False)
         assert sandbox.identity.image == box.image
         assert sandbox.identity.image_id.startswith("sha256:")
@@ -481,6 +520,7 @@ async def test_sandbox_identity_in_the_results(box: Box) -> None:
         sandbox.identity = sandbox.identity._replace(image_digest="sha256:of-a-registry")
         report = sandbox.report()
     assert (report.type, report.network, report.fresh_home) == ("docker", box.spec().network, True)
+    assert (report.cpus, report.memory) == (0.5, 1024**3)
     assert (report.image, report.engine) == (sandbox.identity.image, sandbox.identity.engine)
     assert (report.image_id, report.image_digest) == (sandbox.identity.image_id, "sha256:of-a-registry")
 

@@ -16,7 +16,6 @@ from youbencha.gateway.ledger import read_ledger
 from youbencha.gateway.script import Script, ScriptedModel
 from youbencha.log.results import ResultsBundle
 from youbencha.trial.context import Host
-from youbencha.trial.gateway_session import open_gateway
 from youbencha.trial.results import TrialResult
 from youbencha.trial.run import run_trial
 
@@ -99,12 +98,8 @@ async def open_host(trials: TrialBench, kind: str, stack: AsyncExitStack) -> Hos
     host = trials.host(env)
     if kind == "a gateway each":
         return host
-    plan = trials.plan(host, trials.case("", repo=trials.root, gateway="builtin")).gateway
-    assert plan is not None
-    opening = open_gateway(plan, log_dir=trials.root, on_event=lambda _: None, host=host)
-    gateway = await stack.enter_async_context(opening)
-    await gateway.ready()
-    return trials.host(env, gateway=gateway)
+    await stack.enter_async_context(host.sharing([], log_dir=trials.root))
+    return host
 
 
 @pytest.mark.parametrize("kind", ["no gateway", "a gateway each", "one gateway"])

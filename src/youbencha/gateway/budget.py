@@ -181,12 +181,12 @@ class Account:
     @property
     def is_capped(self) -> bool:
         """Whether there is any cap, its own or a parent's."""
-        return any(cap is not None for each in self._with_parents() for cap in (*each.caps, *each.per_call))
+        return any(cap is not None for each in self.with_parents() for cap in (*each.caps, *each.per_call))
 
     @property
     def needs_price(self) -> bool:
         """Whether there is a cap in dollars, its own or a parent's."""
-        return any(each.caps.usd is not None or each.per_call.usd is not None for each in self._with_parents())
+        return any(each.caps.usd is not None or each.per_call.usd is not None for each in self.with_parents())
 
     @property
     def spent_usd(self) -> Decimal:
@@ -214,6 +214,16 @@ class Account:
     def reserved_tokens(self) -> int:
         return self._reserved.tokens
 
+    @property
+    def exhausted(self) -> CapReached | None:
+        """The cap that is used up, its own or a parent's: no further call may start."""
+        return next(filter(None, (each._used().reaches(each.caps) for each in self.with_parents())), None)
+
+    def charge(self, spend: Spend) -> None:
+        """Count what was spent in another process, before a run was resumed."""
+        for account in self.with_parents():
+            account._spent = account._spent.plus(_known(spend))
+
     async def reserve(self, worst: WorstCase, *, model: str | None = None) -> Reservation:
         """Reserve the worst case of a call, or raise a `BudgetRefusal`; `model` is for its message.
 
@@ -230,7 +240,8 @@ class Account:
             _cancel(waiter)
             raise
 
-    def _with_parents(self) -> Iterator[Account]:
+    def with_parents(self) -> Iterator[Account]:
+        """Yield this account, its parent, and so on."""
         account: Account | None = self
         while account:
             yield account
@@ -238,7 +249,7 @@ class Account:
 
     def _check_call(self, worst: WorstCase, model: str | None) -> None:
         """Refuse a call that could never start, however long it waits."""
-        for account in self._with_parents():
+        for account in self.with_parents():
             if worst.usd is None and (account.caps.usd is not None or account.per_call.usd is not None):
                 raise PriceUnknown(account.name, model)
             if reached := worst.over(account.per_call):
@@ -247,28 +258,28 @@ class Account:
 
     def _may_start(self) -> bool:
         """Whether a call may start now. Raises `BudgetSpent` if no further call may."""
-        for account in self._with_parents():
+        for account in self.with_parents():
             if reached := account._used().reaches(account.caps):
                 self._mark_exceeded(account)
                 raise BudgetSpent(account.name, *reached)
-        return not any(each._used().plus(each._reserved).reaches(each.caps) for each in self._with_parents())
+        return not any(each._used().plus(each._reserved).reaches(each.caps) for each in self.with_parents())
 
     def _used(self) -> _Amount:
         return self._spent.plus(self._unseen)
 
     def _mark_exceeded(self, refusing: Account) -> None:
-        for account in self._with_parents():
+        for account in self.with_parents():
             account.exceeded = True
             if account is refusing:
                 return
 
     def _take(self, worst: WorstCase) -> Reservation:
-        for account in self._with_parents():
+        for account in self.with_parents():
             account._reserved = account._reserved.plus(_known(worst))
         return Reservation(self, worst)
 
     def _give_back(self, worst: WorstCase, spend: Spend, unseen: _Amount) -> None:
-        for account in self._with_parents():
+        for account in self.with_parents():
             account._reserved = account._reserved.minus(_known(worst))
             account._spent = account._spent.plus(_known(spend))
             account._unseen = account._unseen.plus(unseen)

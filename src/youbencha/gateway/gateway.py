@@ -117,6 +117,10 @@ class Gateway:
         """Revoke a key, and cut off its requests in progress. Return the key with its totals."""
         return self.keys.end(key)
 
+    def forget(self, key: str) -> None:
+        """Forget a revoked key, whose ledger is about to be closed. From now on, it is an unknown one."""
+        self.keys.forget(key)
+
     async def settled(self, key: VirtualKey) -> None:
         """Wait until the requests that a revoked key had in progress are in the ledger."""
         while key.busy:
@@ -158,11 +162,15 @@ class Gateway:
         """Why the server could not be started, if so."""
         return self._failure
 
-    def on_failure(self, callback: Callable[[], None]) -> None:
-        """Call back if the server cannot be started, so that a trial need not wait for answers."""
+    def on_failure(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call back if the server cannot be started, so that a trial need not wait for answers.
+
+        Returns a function that ends this.
+        """
         if self._failure is not None:
             callback()
         self._failure_callbacks.append(callback)
+        return lambda: self._failure_callbacks.remove(callback)
 
     async def __aenter__(self) -> Self:
         host, port = self._address

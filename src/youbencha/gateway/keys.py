@@ -188,7 +188,7 @@ class InvalidKey(NamedTuple):
 
 
 class VirtualKeys:
-    """All keys that a gateway has issued. Revoked ones are kept, so that their use can be reported."""
+    """All keys that a gateway has issued. Revoked ones are kept until `forget`, so that their use can be reported."""
 
     def __init__(self) -> None:
         self.refused = 0
@@ -227,6 +227,9 @@ class VirtualKeys:
         for task in tuple(ended.busy):
             task.cancel()
         return ended
+
+    def forget(self, key: str) -> None:
+        self._ended.pop(key, None)
 
     def end_all(self) -> None:
         for key in tuple(self._valid):

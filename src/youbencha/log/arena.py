@@ -1,9 +1,9 @@
-"""`meta.json`: the result of one trial of the arena. It has the original Thunderdome's keys, and more.
+"""`meta.json`, the result of one trial of the arena, with the original Thunderdome's keys and more; `run.json`, a run.
 
 Unknown is null; a score of 0 was measured. The files of the original have only the keys up to `budget_exceeded`.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -11,6 +11,8 @@ from youbencha.log.model import Count, Record, Timestamp
 from youbencha.log.results import OutcomeName
 
 META_FILE = "meta.json"
+RUN_FILE = "run.json"
+RUN_FORMAT = 1
 Score = Annotated[float, Field(ge=0, le=1)]
 ExitReason = Literal["completed", "gave_up", "timeout", "crashed", "budget_exceeded", "refused", "not_measured"]
 FlagKind = Literal["hidden_path", "solution_search", "test_edit", "network", "forged_report", "tests_missing"]
@@ -100,5 +102,35 @@ class TrialMeta(Record):
     attempts: tuple[AttemptInfo, ...] = ()
     flags: tuple[IntegrityFlag, ...] = ()
     identity: TrialIdentity | None = None
+    reused_from: str | None = None
+    """The run that this result was taken over from."""
     started_at: Timestamp | None = None
     completed_at: Timestamp | None = None
+
+
+class CellInfo(Record):
+    """One orchestrator on one task."""
+
+    orchestrator: str
+    task: str
+    category: str | None = None
+    agent_hash: str
+    validation_hash: str
+
+
+class RunInfo(Record):
+    """What a run consists of. Written before anything runs."""
+
+    format: int = RUN_FORMAT
+    youbencha_version: str
+    created_at: Timestamp
+    config_file: str | None = None
+    config_hash: str | None = None
+    """SHA-256 of the configuration file."""
+    selection: dict[str, Any] = Field(default_factory=dict)
+    """The options that chose orchestrators and tasks."""
+    trials: Annotated[int, Field(ge=1)]
+    """Of each orchestrator on each task."""
+    cells: tuple[CellInfo, ...]
+    options: dict[str, Any] = Field(default_factory=dict)
+    """How the trials run, which does not affect their results."""

@@ -160,6 +160,10 @@ class SandboxReport(Record):
     """The digest in the registry; null for an image that was built locally."""
     engine: str | None = None
     network: str | None = None
+    cpus: float | None = None
+    """The limit. Null: not limited, as `memory`."""
+    memory: Count | None = None
+    """Bytes."""
     fresh_home: bool | None = None
     """Whether the agent had a new home directory, without the user's settings."""
 

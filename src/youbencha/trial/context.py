@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,11 +17,12 @@ from youbencha.user_dirs import default_cache_dir
 
 if TYPE_CHECKING:
     from youbencha.adapters import AgentAdapter
-    from youbencha.gateway.gateway import Gateway
     from youbencha.process import Redactor
     from youbencha.sandbox.base import Sandbox
     from youbencha.spec.settings import LoadedSettings
+    from youbencha.trial.budgets import Budgets
     from youbencha.trial.gateway_session import TrialGateway
+    from youbencha.trial.gateways import SharedGateways
     from youbencha.trial.plan import Plan
     from youbencha.trial.results import ResultFiles, RunRecord
     from youbencha.workspace import Repository, RunDirectory, Snapshot
@@ -34,9 +35,7 @@ class Host:
     Branches and tags of a repository are read once, so that all trials of a host start from the same commit.
     """
 
-    def __init__(
-        self, env: Mapping[str, str], settings: LoadedSettings, *, gateway: Gateway | None = None, cleanup: bool = True
-    ) -> None:
+    def __init__(self, env: Mapping[str, str], settings: LoadedSettings, *, cleanup: bool = True) -> None:
         self.env = env
         """Agents, evaluators and hooks take their variables from it, and secrets in it are masked.
 
@@ -44,8 +43,10 @@ class Host:
         directory that holds the toolbox.
         """
         self.settings = settings
-        self.gateway = gateway
-        """Shared by all trials that need one and have no cassette; each has its own keys and ledger."""
+        self.gateways: SharedGateways | None = None
+        """Shared by the trials of a run, see `sharing`. None: each trial has its own gateway and budgets."""
+        self.container_starts: asyncio.Semaphore | None = None
+        """Limits how many containers start at the same time."""
         self.shared = SharedResults()
         """Of the evaluators of all trials."""
         self._cleanup = cleanup
@@ -53,6 +54,27 @@ class Host:
         self._containers_removed = False
         self._refs: dict[Path | RemoteUrl, Refs] = {}
         self._opening: dict[Path | RemoteUrl, asyncio.Lock] = {}
+
+    @contextlib.asynccontextmanager
+    async def sharing(
+        self, plans: Iterable[tuple[str, Plan]], *, log_dir: Path, container_starts: int | None = None
+    ) -> AsyncIterator[Budgets]:
+        """Let trials share gateways and budgets during the block: those of all plans, each with its agent's name.
+
+        Each trial has its own keys and ledger. One with a cassette also has its own gateway. LiteLLM's logs are written
+        to `log_dir`. At most `container_starts` containers start at the same time; None: any number.
+        """
+        from youbencha.trial.budgets import Budgets
+        from youbencha.trial.gateways import SharedGateways
+
+        budgets = Budgets((agent, plan.gateway) for agent, plan in plans if plan.gateway is not None)
+        self.gateways = SharedGateways(budgets, log_dir)
+        self.container_starts = asyncio.Semaphore(container_starts) if container_starts else None
+        try:
+            yield budgets
+        finally:
+            shared, self.gateways, self.container_starts = self.gateways, None, None
+            await shared.aclose()
 
     @property
     def cache_dir(self) -> Path:

@@ -275,7 +275,7 @@ async def evaluate_directory(plan: EvalPlan, host: Host, *, on_event: EventSink)
 def _new_record(plan: EvalPlan, run: RunDirectory) -> RunRecord:
     case = plan.loaded.case
     return RunRecord(
-        run_id=run.path.name,
+        run_id=run.name,
         workspace_dir=run.path,
         test_case=TestCaseInfo(
             name=plan.loaded.name,

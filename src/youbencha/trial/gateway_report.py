@@ -88,8 +88,7 @@ def _less(one: int | None, other: int | None) -> int | None:
 
 def _budget(key: VirtualKey) -> BudgetReport | None:
     account = key.account
-    parent = account.parent
-    capped = [each for each in (account, parent) if each is not None and _is_capped(each)]
+    capped = [each for each in account.with_parents() if _is_capped(each)]
     if not capped:
         return None
     usd = min((each.caps.usd for each in capped if each.caps.usd is not None), default=None)

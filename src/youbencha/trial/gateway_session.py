@@ -7,31 +7,27 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 
-from youbencha.events import EventSink, ModelCalled, ProgressNote
+from youbencha.events import EventSink, ModelCalled
 from youbencha.files import write_atomically
-from youbencha.gateway.api import GatewayAccess, Provider
-from youbencha.gateway.budget import NO_CAPS, Caps
+from youbencha.gateway.api import GatewayAccess
+from youbencha.gateway.budget import NO_CAPS, Account, Caps
 from youbencha.gateway.call import Call, Labels
-from youbencha.gateway.cassette.cassette import Cassette
 from youbencha.gateway.cassette.placeholders import Places
 from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.keys import KeyScope, VirtualKey
 from youbencha.gateway.ledger import LEDGER_FILE, Ledger
-from youbencha.gateway.price_list import PriceList
-from youbencha.gateway.prices import Prices
-from youbencha.gateway.upstreams import Upstream, same_for_all
 from youbencha.log.model import Usage
 from youbencha.log.results import GatewayReport
 from youbencha.process import Redactor
 from youbencha.sandbox.base import GATEWAY_PORT, Sandbox
 from youbencha.sandbox.local import HOST
-from youbencha.spec.gateway import GatewaySpec, Scope
+from youbencha.trial.budgets import Budgets, caps_of
 from youbencha.trial.context import Host
 from youbencha.trial.gateway_plan import GatewayPlan
 from youbencha.trial.gateway_report import report_of, usage_in
+from youbencha.trial.gateways import open_gateway
 from youbencha.trial.results import LITELLM_LOG
 from youbencha.workspace import RunDirectory
 
@@ -45,28 +41,6 @@ _MAX_MISMATCH_FILES = 10
 """The first shows the cause; the others are usually consequences."""
 
 
-@asynccontextmanager
-async def open_gateway(
-    plan: GatewayPlan, *, log_dir: Path, ledger: Ledger | None = None, on_event: EventSink, host: Host
-) -> AsyncIterator[Gateway]:
-    """Open a gateway for one trial or many, with LiteLLM behind it if planned.
-
-    `ledger` is for requests that belong to no trial, such as those with an unknown key.
-    """
-    async with AsyncExitStack() as stack:
-        upstreams = plan.upstreams
-        if plan.type == "litellm":
-            upstreams = await _open_litellm(plan, log_dir / LITELLM_LOG, on_event, stack, host.env)
-        gateway = Gateway(
-            upstreams=upstreams,
-            prices=Prices(plan.spec.prices, price_list=PriceList(host.cache_dir)),
-            ledger=ledger,
-            cassette=_cassette(plan, host.env),
-            caps=caps_of(plan.spec, "total"),
-        )
-        yield await stack.enter_async_context(gateway)
-
-
 async def open_trial_gateway(
     plan: GatewayPlan,
     directory: RunDirectory,
@@ -75,36 +49,26 @@ async def open_trial_gateway(
     on_event: EventSink,
     opened: AsyncExitStack,
     host: Host,
+    budget: str,
 ) -> TrialGateway:
     """Open a trial's gateway until its `close`, or until `opened` is closed.
 
-    It is the host's, if the host has one and the trial has no cassette.
+    It is a shared one, if the host's trials share theirs and this one has no cassette. `budget` names the agent whose
+    budget pays for it.
     """
     running = AsyncExitStack()
     opened.push_async_callback(running.aclose)
     artifacts = directory.artifacts
     ledger = running.enter_context(Ledger(artifacts / LEDGER_FILE, keep_copy=True))
-    gateway = host.gateway if plan.spec.cassette is None else None
-    if gateway is None:
-        new = open_gateway(plan, log_dir=artifacts, ledger=ledger, on_event=on_event, host=host)
+    if host.gateways is not None and plan.spec.cassette is None:
+        gateway = await host.gateways.gateway(plan, host, on_event)
+    else:
+        new = open_gateway(plan, host, litellm_log=artifacts / LITELLM_LOG, ledger=ledger, on_event=on_event)
         gateway = await running.enter_async_context(new)
-    trial = TrialGateway(gateway, plan, directory, ledger, running, on_event, host.env)
-    await trial.issue_key(agent, sandbox)
+    budgets = host.gateways.budgets if host.gateways else Budgets([(budget, plan)])
+    trial = TrialGateway(gateway, plan, directory, ledger, running, on_event, host.env, budgets.total)
+    await trial.issue_key(agent, sandbox, budgets.agent(budget))
     return trial
-
-
-def caps_of(spec: GatewaySpec, scope: Scope) -> Caps:
-    usd, tokens = spec.caps[scope]
-    return Caps(None if usd is None else Decimal(str(usd)), tokens)
-
-
-def caps_of_agent(spec: GatewaySpec) -> Caps:
-    """The lower of the caps for a trial and for an agent: here, an agent has one trial."""
-    both = (caps_of(spec, "trial"), caps_of(spec, "agent"))
-    return Caps(
-        min((caps.usd for caps in both if caps.usd is not None), default=None),
-        min((caps.tokens for caps in both if caps.tokens is not None), default=None),
-    )
 
 
 def _scope_of(plan: GatewayPlan) -> KeyScope | None:
@@ -135,47 +99,6 @@ def _places_in(directory: RunDirectory, sandbox: Sandbox, harness_env: Mapping[s
     return Places(tuple(paths.items()))
 
 
-def _cassette(plan: GatewayPlan, env: Mapping[str, str]) -> Cassette | None:
-    spec = plan.spec.cassette
-    if spec is None or plan.cassette_dir is None:
-        return None
-    redactor = Redactor.for_env(env, plan.secrets)
-    return Cassette(plan.cassette_dir, spec.mode, redactor=redactor, timing=spec.timing)
-
-
-async def _open_litellm(
-    plan: GatewayPlan, log_file: Path, on_event: EventSink, stack: AsyncExitStack, env: Mapping[str, str]
-) -> dict[Provider, Upstream]:
-    from youbencha.gateway.litellm.process import LiteLLM, check_litellm
-
-    spec = plan.spec.litellm
-    if spec.url is not None:
-        key = plan.secrets.get(spec.key_env) or env.get(spec.key_env, "")
-        await check_litellm(spec.url, key)
-        return same_for_all(spec.url, key, is_litellm=True, secrets=tuple(plan.secrets.values()))
-    on_event(ProgressNote(text="starting LiteLLM"))
-    running = LiteLLM(
-        _litellm_program(spec.executable, env),
-        tuple(plan.upstreams.values()),
-        env={**env, **plan.secrets},
-        models=[plan.model] if plan.model else [],
-        config_file=plan.litellm_config,
-        startup_timeout_s=spec.startup_timeout_s,
-        log_file=log_file,
-    )
-    await stack.enter_async_context(running)
-    return same_for_all(running.url, running.master_key, is_litellm=True, secrets=tuple(plan.secrets.values()))
-
-
-def _litellm_program(configured: str | None, env: Mapping[str, str]) -> Path:
-    from youbencha.gateway.litellm.process import find_litellm
-    from youbencha.sandbox.toolbox.toolbox import Toolbox
-    from youbencha.user_dirs import default_root
-
-    installed = Toolbox(default_root(env)).find("litellm", None)
-    return find_litellm(configured, env, installed.executable if installed else None)
-
-
 @dataclass
 class EvaluatorAccess:
     """An evaluator's key, and what it used once it is done."""
@@ -199,8 +122,12 @@ class TrialGateway:
         running: AsyncExitStack,
         on_event: EventSink,
         env: Mapping[str, str],
+        total: Account,
     ) -> None:
-        """`running` closes what belongs to the trial: its ledger, and the gateway if it is not shared."""
+        """`running` closes what belongs to the trial: its ledger, and the gateway if it is not shared.
+
+        `total` is the account of the run, which pays for evaluators.
+        """
         self.stop = asyncio.Event()
         """Set when the agent cannot continue: its requests are refused for good, or the gateway has failed."""
         self._gateway = gateway
@@ -210,20 +137,23 @@ class TrialGateway:
         self._running = running
         self._on_event = on_event
         self._env = env
+        self._total = total
         self._redactor = Redactor.for_env(env, plan.secrets)
         self._refusals = 0
         self._issued: list[GatewayAccess] = []
         self._key: VirtualKey | None = None
+        self._evaluators_exceeded = False
         self._mismatches: tuple[str, ...] = ()
-        gateway.on_failure(self.stop.set)
+        running.callback(gateway.on_failure(self.stop.set))
         running.push_async_callback(self._end_keys)
 
-    async def issue_key(self, agent: str, sandbox: Sandbox) -> None:
-        """Issue the agent's key, which is valid in its sandbox only."""
+    async def issue_key(self, agent: str, sandbox: Sandbox, account: Account) -> None:
+        """Issue the agent's key, which is valid in its sandbox only, and paid by `account`."""
         forwarded = sandbox.forward_port(GATEWAY_PORT)
         issued = self._issue(
             agent,
-            caps=caps_of_agent(self._plan.spec),
+            account,
+            caps=caps_of(self._plan.spec, "trial"),
             places=_places_in(self._directory, sandbox, self._env),
             on_call=self._agent_called,
             peers=None if forwarded is None else frozenset({str(forwarded.socket)}),
@@ -282,7 +212,7 @@ class TrialGateway:
     @asynccontextmanager
     async def key_for(self, name: str) -> AsyncIterator[EvaluatorAccess]:
         """Issue a key for an evaluator. Its usage is not the agent's, but counts against the total budget."""
-        access = EvaluatorAccess(self._issue(name, places=_places_in(self._directory, HOST, self._env)))
+        access = EvaluatorAccess(self._issue(name, self._total, places=_places_in(self._directory, HOST, self._env)))
         try:
             yield access
         finally:
@@ -290,15 +220,15 @@ class TrialGateway:
             await self._gateway.settled(key)
             if key.totals.total.requests:
                 access.usage = usage_in(key.totals.total)
+            self._evaluators_exceeded |= key.account.exceeded and self._total.exceeded
             self._write_mismatches(key, self._directory.artifacts / "evaluators" / name)
 
     async def close(self) -> list[tuple[str, str]]:
         """Close what belongs to this trial only, and restore its ledger if it was changed. Returns warnings."""
         spent_by_agent = self._key is not None and self._key.account.exceeded
-        spent_by_evaluators = self._gateway.total.exceeded and not spent_by_agent
         await self._running.aclose()
         warnings = []
-        if spent_by_evaluators:
+        if self._evaluators_exceeded and not spent_by_agent:
             warnings.append(("BUDGET_EXCEEDED", "the evaluators exceeded the run's total budget"))
         if self._ledger.failure is not None:
             message = f"the gateway's ledger is incomplete: {self._ledger.failure}"
@@ -311,6 +241,7 @@ class TrialGateway:
     def _issue(
         self,
         name: str,
+        account: Account,
         *,
         places: Places,
         caps: Caps = NO_CAPS,
@@ -319,9 +250,10 @@ class TrialGateway:
         scope: KeyScope | None = None,
     ) -> GatewayAccess:
         access = self._gateway.issue(
-            Labels(key=name, agent=name, run=self._directory.path.name),
+            Labels(key=name, agent=name, run=self._directory.name),
             caps=caps,
             per_call=caps_of(self._plan.spec, "call"),
+            parent=account,
             ledger=self._ledger,
             places=places,
             on_call=on_call,
@@ -332,10 +264,11 @@ class TrialGateway:
         return access
 
     async def _end_keys(self) -> None:
-        """End the keys that are still valid, as after an interrupt."""
+        """End the keys that are still valid, as after an interrupt, and forget all: the gateway may go on."""
         for access in self._issued:
             if (key := self._gateway.end(access.key)) is not None:
                 await self._gateway.settled(key)
+            self._gateway.forget(access.key)
 
     def _end(self, access: GatewayAccess) -> VirtualKey:
         """End a key. Its requests are cut off; they are counted when they have settled."""

@@ -34,6 +34,7 @@ OUTCOMES: Mapping[FailureCause, OutcomeName] = {
     "MAX_BUDGET": "limit",
     "STOPPED": "limit",
     "SANDBOX_LIMIT": "limit",
+    "OUT_OF_MEMORY": "limit",
     "REFUSED": "refused",
     "AUTH_FAILED": "provider_error",
     "RATE_LIMIT": "provider_error",

@@ -36,17 +36,25 @@ _PLACEHOLDER_ACCESS = GatewayAccess("http://127.0.0.1:9", "sk-yb-not-yet")
 
 @asynccontextmanager
 async def open_trial(
-    plan: Plan, host: Host, *, directory: Path | str | None = None, on_event: EventSink
+    plan: Plan,
+    host: Host,
+    *,
+    directory: Path | str | None = None,
+    run_id: str | None = None,
+    agent: str | None = None,
+    on_event: EventSink,
 ) -> AsyncIterator[TrialContext]:
     """Prepare a trial, and stop at the exit what runs for it. If it cannot be prepared, nothing is left behind.
 
-    `directory` is the run directory, which must not exist; by default a new one in the plan's workspace.
+    `directory` is the run directory, which must not exist; by default a new one in the plan's workspace. `run_id` must
+    be unique; it defaults to the directory's name. `agent` is the name of the agent whose budget pays for it, by
+    default its type.
     """
     async with AsyncExitStack() as opened:
         adapter = get_adapter(plan.case.agent.type, host.env)
         ready = asyncio.create_task(_check_ready(plan, adapter))
         try:
-            context = await _prepare(plan, host, adapter, ready, directory, on_event, opened)
+            context = await _prepare(plan, host, adapter, ready, (directory, run_id), agent, on_event, opened)
         finally:
             ready.cancel()
             await asyncio.gather(ready, return_exceptions=True)  # an error of the preparation comes first
@@ -59,7 +67,8 @@ async def _prepare(
     host: Host,
     adapter: AgentAdapter,
     ready: asyncio.Task[None],
-    path: Path | str | None,
+    place: tuple[Path | str | None, str | None],
+    agent: str | None,
     on_event: EventSink,
     opened: AsyncExitStack,
 ) -> TrialContext:
@@ -72,13 +81,13 @@ async def _prepare(
     expected = None
     if case.expected is not None:
         expected = await repository.resolve(case.expected, source=case.expected_source or "branch")
-    directory = _make_directory(plan, host, path)
+    directory = _make_directory(plan, host, *place)
     try:
         await host.remove_orphaned_directories(directory)
         await repository.check_out(directory.modified)
         await ready
         sandbox = await opened.enter_async_context(_open_sandbox(plan, host, adapter, directory, on_event))
-        gateway = await _open_gateway(plan, host, directory, sandbox, on_event, opened)
+        gateway = await _open_gateway(plan, host, directory, sandbox, agent, on_event, opened)
     except BaseException:
         directory.remove()
         raise
@@ -104,25 +113,32 @@ async def _prepare(
 
 
 async def _open_gateway(
-    plan: Plan, host: Host, directory: RunDirectory, sandbox: Sandbox, on_event: EventSink, opened: AsyncExitStack
+    plan: Plan,
+    host: Host,
+    directory: RunDirectory,
+    sandbox: Sandbox,
+    agent: str | None,
+    on_event: EventSink,
+    opened: AsyncExitStack,
 ) -> TrialGateway | None:
     if plan.gateway is None:
         return None
     from youbencha.trial.gateway_session import open_trial_gateway
 
-    return await open_trial_gateway(plan.gateway, directory, plan.case.agent.type, sandbox, on_event, opened, host)
+    kind = plan.case.agent.type
+    return await open_trial_gateway(plan.gateway, directory, kind, sandbox, on_event, opened, host, agent or kind)
 
 
-def _make_directory(plan: Plan, host: Host, path: Path | str | None) -> RunDirectory:
+def _make_directory(plan: Plan, host: Host, path: Path | str | None, run_id: str | None) -> RunDirectory:
     if path is not None:
-        return RunDirectory.create_at(path, cache_dir=host.cache_dir)
+        return RunDirectory.create_at(path, name=run_id, cache_dir=host.cache_dir)
     return RunDirectory.create(plan.workspace_dir, plan.case.workspace_name, cache_dir=host.cache_dir)
 
 
 def _new_record(plan: Plan, repository: Repository, directory: RunDirectory, started_at: float) -> RunRecord:
     agent = plan.case.agent
     return RunRecord(
-        run_id=directory.path.name,
+        run_id=directory.name,
         workspace_dir=directory.path,
         test_case=TestCaseInfo(
             name=plan.name,
@@ -182,9 +198,10 @@ async def _open_sandbox(
                 plan.sandbox,
                 workspace=directory.modified,
                 scratch=directory.new_scratch(),
-                run_id=directory.path.name,
+                run_id=directory.name,
                 on_event=on_event,
                 cache_dir=host.cache_dir,
+                starts=host.container_starts,
             ) as sandbox,
         ):
             yield sandbox
@@ -233,9 +250,10 @@ def sandbox_for_evaluators(context: TrialContext) -> SandboxFactory | None:
                 spec.model_copy(update={"network": network, "image": options.image or spec.image}),
                 workspace=tree,
                 scratch=agents.context.scratch if options.agent_state else directory.new_scratch(),
-                run_id=directory.path.name,
+                run_id=directory.name,
                 on_event=context.on_event,
                 cache_dir=context.host.cache_dir,
+                starts=context.host.container_starts,
             ) as sandbox:
                 access = None
                 if context.gateway is not None and gateway is not None:

@@ -289,13 +289,14 @@ def _manifest(record: RunRecord, results: Sequence[EvaluationResult]) -> Artifac
         diff=DIFF_FILE if DIFF_FILE in files else None,
         reports=(REPORT_FILE,) if REPORT_FILE in files else (),
         evaluator_artifacts=tuple(produced),
-        gateway=_gateway_files(record.gateway) if record.gateway else (),
+        gateway=_gateway_files(record.gateway, record.workspace_dir / "artifacts") if record.gateway else (),
     )
 
 
-def _gateway_files(gateway: GatewayReport) -> tuple[str, ...]:
+def _gateway_files(gateway: GatewayReport, artifacts: Path) -> tuple[str, ...]:
     mismatches = gateway.cassette.mismatches if gateway.cassette else ()
-    return (gateway.ledger, *mismatches, *((LITELLM_LOG,) if gateway.type == "litellm" else ()))
+    own_litellm = gateway.type == "litellm" and (artifacts / LITELLM_LOG).is_file()  # it may be shared, or external
+    return (gateway.ledger, *mismatches, *((LITELLM_LOG,) if own_litellm else ()))
 
 
 def sidecar_of(record: RunRecord) -> str:

@@ -32,17 +32,22 @@ async def run_trial(
     host: Host,
     *,
     directory: Path | str | None = None,
+    run_id: str | None = None,
+    agent: str | None = None,
     on_event: EventSink = lambda _: None,
     delete_workspace: bool = False,
 ) -> TrialResult:
     """Run a plan. If the agent cannot be started, raise and leave nothing behind; any other failure is a result.
 
-    `directory` is the run directory, which must not exist; by default a new one in the plan's workspace. A cancellation
-    leaves valid results of what was finished, marked as interrupted.
+    `directory` is the run directory, which must not exist; by default a new one in the plan's workspace. `run_id` must
+    be unique; it defaults to the directory's name. `agent` is the name of the agent whose budget pays for it, by
+    default its type (see `Host.sharing`). A cancellation leaves valid results of what was finished, marked as
+    interrupted.
     """
     loading = asyncio.create_task(load_ahead())
     try:
-        async with open_trial(plan, host, directory=directory, on_event=on_event) as context:
+        opening = open_trial(plan, host, directory=directory, run_id=run_id, agent=agent, on_event=on_event)
+        async with opening as context:
             try:
                 return await _run(context, delete_workspace=delete_workspace)
             except asyncio.CancelledError:

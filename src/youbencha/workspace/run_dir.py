@@ -52,8 +52,10 @@ _RUN_NAME = re.compile(r".+-(2\d{3}-\d{2}-\d{2}-\d{6})-(?:[0-9a-f]{6}){1,2}")
 class RunDirectory:
     """The directory of one run. It is locked until it is closed, so that `yb prune` does not remove it."""
 
-    def __init__(self, path: Path, private: Path) -> None:
+    def __init__(self, path: Path, private: Path, name: str | None = None) -> None:
         self.path = path
+        self.name = name or path.name
+        """Identifies the run. The names of its private directories begin with it."""
         self.modified = path / "src-modified"
         """Where the agent works."""
         self.expected = path / "src-expected"
@@ -79,19 +81,22 @@ class RunDirectory:
             return cls._create(_new_directory(root, name or "run"), cache_dir)
 
     @classmethod
-    def create_at(cls, path: Path | str, *, cache_dir: Path | None = None) -> Self:
-        """Make the directory `path`, which must not exist; otherwise as `create`."""
+    def create_at(cls, path: Path | str, *, name: str | None = None, cache_dir: Path | None = None) -> Self:
+        """Make the directory `path`, which must not exist; otherwise as `create`.
+
+        `name` must be unique; it defaults to the directory's.
+        """
         path = Path(path).absolute()
         with writing_to(path):
             _make_root(path.parent)
             path.mkdir(mode=_OWNER_ONLY)
-            return cls._create(path, cache_dir)
+            return cls._create(path, cache_dir, name)
 
     @classmethod
-    def _create(cls, path: Path, cache_dir: Path | None) -> Self:
+    def _create(cls, path: Path, cache_dir: Path | None, name: str | None = None) -> Self:
         with ExitStack() as undo:
             undo.callback(remove_tree, path)
-            run = cls(path, make_private(path.name, cache_dir))
+            run = cls(path, make_private(name or path.name, cache_dir), name)
             undo.callback(run.close)
             if not run._hold():
                 raise not_writable(path, "another process took its lock")
@@ -108,7 +113,7 @@ class RunDirectory:
 
     def new_scratch(self) -> Path:
         """Make a directory for what the agent needs outside its tree, such as a home, until the run is closed."""
-        made = _made(self.private.parent / _private_name(self.path.name))  # found by its name if the run dies
+        made = _made(self.private.parent / _private_name(self.name))  # found by its name if the run dies
         self._scratch.append(made)
         return made
 
@@ -280,9 +285,19 @@ def make_private(run: str, cache_dir: Path | None) -> Path:
         parent.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
         return _made(parent / name)
     except (OSError, RuntimeError):  # RuntimeError: this user has no home directory
-        import tempfile
+        return _made(_temporary() / name)
 
-        return _made(Path(tempfile.gettempdir()).absolute() / name)
+
+def _temporary() -> Path:
+    import tempfile
+
+    return Path(tempfile.gettempdir()).absolute()
+
+
+def private_of(name: str, cache_dir: Path) -> list[Path]:
+    """The private directories of all runs whose names begin with `name`."""
+    parents = (cache_dir.absolute() / _RUNS, _temporary())
+    return [path for parent in parents for run, path in private_in(str(parent)) if run.startswith(name)]
 
 
 def _private_name(run: str) -> str:

@@ -242,10 +242,14 @@ class _Explanation:
         if ending.breach is None or (ending.facts.failure is not None and ending.ended_by is None):
             return None
         how = "was ended because it" if ending.ended_by else "failed because something that it ran"
+        kind, limit = ending.breach
+        what = (
+            f"ran out of memory ({limit})" if kind == "memory" else f"exceeded a limit of the sandbox: {ending.breach}"
+        )
         return self._record(
-            codes.SANDBOX_LIMIT,
-            f"{self._kind.title} {how} exceeded a limit of the sandbox: {ending.breach}.{self._tail()}",
-            f"Raise `{_OPTION_OF_LIMIT[ending.breach.kind]}`, or give the agent a smaller task.",
+            codes.OF_LIMIT[kind],
+            f"{self._kind.title} {how} {what}.{self._tail()}",
+            f"Raise `{_OPTION_OF_LIMIT[kind]}`, or give the agent a smaller task.",
             limit=str(ending.breach),
             signal=ending.ended_by,
             exit_code=ending.exit_code,

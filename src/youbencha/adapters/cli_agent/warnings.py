@@ -49,14 +49,12 @@ def process_warnings(
             count=len(left),
             programs=left,
         )
-    if done.exit.breach and not any(error.code == kind.code(codes.SANDBOX_LIMIT) for error in errors):
-        yield error_record(
-            kind.code(codes.SANDBOX_LIMIT),
-            f"{kind.title} exceeded a limit of the sandbox: {done.exit.breach}.",
-            at,
-            "This may be why something is unfinished. Raise the limit under `sandbox`, or give a smaller task.",
-            limit=str(done.exit.breach),
-        )
+    if breach := done.exit.breach:
+        code = kind.code(codes.OF_LIMIT[breach.kind])
+        message = f"{kind.title} exceeded a limit of the sandbox: {breach}."
+        hint = "This may be why something is unfinished. Raise the limit under `sandbox`, or give a smaller task."
+        if not any(error.code == code for error in errors):
+            yield error_record(code, message, at, hint, limit=str(breach))
     if done.exit.guard_lost:
         yield error_record(
             kind.code(codes.GUARD_LOST),

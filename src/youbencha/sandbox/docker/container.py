@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,6 +40,8 @@ class ContainerContext(NamedTuple):
     socket_dir: SocketDir
     scratch: Path
     labels: Mapping[str, str]
+    starts: asyncio.Semaphore | None = None
+    """Limits how many containers of all sandboxes start at the same time."""
 
     def settings(self, channel: Path) -> dict[str, Any]:
         """The settings of a container whose init program connects to this socket."""
@@ -130,17 +132,24 @@ def _limits(spec: SandboxSpec, info: EngineInfo) -> dict[str, Any]:
         limits |= {"Memory": spec.memory, "MemorySwap": spec.memory}  # the same number, so no swap
     if info.pids_limit:
         limits["PidsLimit"] = spec.pids
-    if info.cpu_limit and spec.cpus is not None:
-        limits["NanoCpus"] = round(min(spec.cpus, info.cpus or spec.cpus) * 1e9)  # more than there are is an error
+    if (cpus := cpu_limit(spec, info)) is not None:
+        limits["NanoCpus"] = round(cpus * 1e9)
     return limits
+
+
+def cpu_limit(spec: SandboxSpec, info: EngineInfo) -> float | None:
+    """The limit that applies, which may not be more than there are."""
+    return min(spec.cpus, info.cpus or spec.cpus) if info.cpu_limit and spec.cpus is not None else None
 
 
 class Container:
     """A container with a name that we choose, so that it can be removed even if the engine never answered."""
 
-    def __init__(self, engine: Engine, name: str) -> None:
+    def __init__(self, engine: Engine, name: str, on_started: Callable[[], None] = lambda: None) -> None:
+        """`on_started` is called when the engine has started it, or failed to."""
         self.name = name
         self._engine = engine
+        self._on_started = on_started
         self._starting: asyncio.Task[None] | None = None
         self._removal: asyncio.Task[None] | None = None
 
@@ -150,8 +159,11 @@ class Container:
         await asyncio.shield(self._starting)
 
     async def _start(self, settings: dict[str, Any]) -> None:
-        await self._engine.create(self.name, settings)
-        await self._engine.start(self.name)
+        try:
+            await self._engine.create(self.name, settings)
+            await self._engine.start(self.name)
+        finally:
+            self._on_started()
 
     async def state(self) -> dict[str, Any] | None:
         """The state reported by the engine; None if the container does not exist."""

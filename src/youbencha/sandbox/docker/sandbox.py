@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
@@ -17,7 +17,7 @@ from youbencha.progress import notes_to
 from youbencha.sandbox.base import ForwardedPort
 from youbencha.sandbox.docker import ownership
 from youbencha.sandbox.docker.channel import SocketDir, init_program
-from youbencha.sandbox.docker.container import Container, ContainerContext
+from youbencha.sandbox.docker.container import Container, ContainerContext, cpu_limit
 from youbencha.sandbox.docker.disk import DiskWatch
 from youbencha.sandbox.docker.engine import EngineError, connect
 from youbencha.sandbox.docker.image import (
@@ -49,10 +49,12 @@ async def open_docker_sandbox(
     run_id: str,
     on_event: EventSink,
     cache_dir: Path | None = None,
+    starts: asyncio.Semaphore | None = None,
 ) -> AsyncIterator[DockerSandbox]:
     """Open a sandbox for `workspace`; its home and temporary directory are in `scratch`.
 
-    What all sandboxes share is kept in `cache_dir`. At the end, its containers and sockets are removed.
+    What all sandboxes share is kept in `cache_dir`. `starts` limits how many containers start at the same time. At the
+    end, its containers and sockets are removed.
     """
     cache_dir = cache_dir or default_cache_dir()
     async with connect() as engine:
@@ -65,7 +67,9 @@ async def open_docker_sandbox(
             name = f"youbencha-{uuid.uuid4().hex[:12]}"
             labels = ownership.labels(run_id, name, socket_dir.path)
             account = await account_mounts(engine, image.id, engine.info.user, labels, cache_dir=cache_dir)
-            context = ContainerContext(name, spec, engine, image, init, account, mounts, socket_dir, scratch, labels)
+            context = ContainerContext(
+                name, spec, engine, image, init, account, mounts, socket_dir, scratch, labels, starts
+            )
             sandbox = DockerSandbox(context, on_event)
             try:
                 if image.volumes:
@@ -123,8 +127,15 @@ class DockerSandbox:
     def report(self) -> SandboxReport:
         from youbencha.log.results import SandboxReport
 
-        network = self.context.spec.network
-        return SandboxReport(type=self.kind, network=network, fresh_home=True, **self.identity._asdict())
+        spec, info = self.context.spec, self.context.engine.info
+        return SandboxReport(
+            type=self.kind,
+            network=spec.network,
+            fresh_home=True,
+            cpus=cpu_limit(spec, info),
+            memory=spec.memory if info.memory_limit else None,
+            **self.identity._asdict(),
+        )
 
     def environment(self, harness: Mapping[str, str]) -> dict[str, str]:
         """Language and time zone of the harness, and the sandbox's home. PATH is the image's."""
@@ -145,9 +156,15 @@ class DockerSandbox:
         return self.context.socket_dir.forward_port(port)
 
     async def run(self, command: Command, **options: Unpack[RunOptions]) -> ProcessResult:
+        with contextlib.ExitStack() as starting:
+            if (starts := self.context.starts) is not None:
+                await starts.acquire()
+                starting.callback(starts.release)
+            return await self._run(self._new_container(starting.close), command, **options)
+
+    async def _run(self, container: Container, command: Command, **options: Unpack[RunOptions]) -> ProcessResult:
         from youbencha.process import run
 
-        container = self._new_container()
         system = ContainerSystem(self.context, container, self.context.socket_dir.new_channel())
         disk = DiskWatch(self.context.mounts.writable(), self.context.spec.disk, own=self.context.scratch)
         watching = asyncio.create_task(self._watch_disk(disk, system, container))
@@ -187,11 +204,12 @@ class DockerSandbox:
             hint=f"Remove it by hand: docker rm -f $(docker ps -aq --filter label={label})",
         )
 
-    def _new_container(self) -> Container:
+    def _new_container(self, on_started: Callable[[], None]) -> Container:
         if self._frozen:
             raise RuntimeError("nothing runs in a frozen sandbox")
         self.context.mounts.make_mount_points()
-        container = Container(self.context.engine, f"{self.context.sandbox}-{len(self._containers) + 1}")
+        name = f"{self.context.sandbox}-{len(self._containers) + 1}"
+        container = Container(self.context.engine, name, on_started)
         self._containers.append(container)
         return container
 

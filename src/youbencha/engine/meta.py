@@ -1,0 +1,196 @@
+"""Make `meta.json` of a trial from the results of its attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from youbencha import __version__
+from youbencha.engine.matrix import Cell, TrialKey
+from youbencha.log.arena import AttemptInfo, ExitReason, IntegrityFlag, Scores, TrialIdentity, TrialMeta
+from youbencha.log.model import FailureCause, Usage
+from youbencha.log.results import AgentRun, EvaluationResult, OutcomeName, ResultsBundle
+from youbencha.usage import Tokens
+
+VALIDATION, RUBRIC = "validation", "agentic-judge:rubric"
+"""Evaluators of the arena."""
+
+_EXIT_REASONS: Mapping[OutcomeName, ExitReason] = {
+    "solved": "completed",
+    "unsolved": "completed",
+    "limit": "crashed",
+    "refused": "refused",
+    "agent_error": "crashed",
+    "provider_error": "not_measured",
+    "infra_error": "not_measured",
+    "verifier_error": "not_measured",
+}
+
+_EXIT_REASONS_OF_CAUSES: Mapping[FailureCause, ExitReason] = {
+    "MAX_BUDGET": "budget_exceeded",
+    "MAX_TURNS": "gave_up",
+    "STOPPED": "gave_up",
+    "GAVE_UP": "gave_up",
+}
+"""Of valid trials; they come before those of the outcome."""
+
+
+def meta_of(key: TrialKey, cell: Cell, bundle: ResultsBundle, attempts: Sequence[AttemptInfo]) -> TrialMeta:
+    """The result of a trial. `bundle` is that of the attempt that counts, the last one."""
+    assert bundle.outcome is not None
+    agent, outcome = bundle.agent, bundle.outcome
+    usage = agent.usage if agent and agent.usage else Usage()
+    validation = _find(bundle.evaluators, VALIDATION)
+    scores = _scores(validation, _find(bundle.evaluators, RUBRIC))
+    return TrialMeta(
+        orchestrator=key.orchestrator,
+        task=key.task,
+        trial=key.number,
+        duration_s=agent.duration_ms / 1000 if agent and agent.duration_ms is not None else None,
+        exit_code=agent.exit_code if agent else None,
+        exit_reason=_exit_reason(bundle),
+        scores=scores,
+        composite_score=_composite(bundle, validation, scores) if outcome.valid else None,
+        total_tokens=total_tokens(usage),
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cache_read_tokens=usage.cache_read_tokens,
+        cache_creation_tokens=usage.cache_creation_tokens,
+        total_cost_usd=usage.cost_usd,
+        budget_exceeded=agent.budget_exceeded if agent else None,
+        usage_partial=usage.partial if agent and agent.usage else None,
+        outcome=outcome.name,
+        valid=outcome.valid,
+        reason=outcome.reason,
+        category=cell.category,
+        all_attempts_cost_usd=cost_of_all(attempts),
+        attempts=tuple(attempts),
+        flags=_flags(validation),
+        identity=_identity(cell, bundle, agent, validation),
+        started_at=bundle.execution.started_at,
+        completed_at=bundle.execution.completed_at,
+    )
+
+
+def meta_without_results(key: TrialKey, cell: Cell, attempts: Sequence[AttemptInfo]) -> TrialMeta:
+    """The result of a trial of which no attempt could be started."""
+    last = attempts[-1]
+    return TrialMeta(
+        orchestrator=key.orchestrator,
+        task=key.task,
+        trial=key.number,
+        exit_reason="not_measured",
+        outcome="infra_error",
+        valid=False,
+        reason=last.reason,
+        category=cell.category,
+        all_attempts_cost_usd=cost_of_all(attempts),
+        attempts=tuple(attempts),
+        identity=TrialIdentity(
+            agent_hash=cell.agent_hash,
+            validation_hash=cell.validation_hash,
+            youbencha_version=__version__,
+            agent_type=cell.plan.case.agent.type,
+        ),
+        started_at=last.started_at,
+    )
+
+
+def attempt_of(number: int, bundle: ResultsBundle) -> AttemptInfo:
+    """One attempt from its results, which may be partial."""
+    execution, usage = bundle.execution, bundle.agent.usage if bundle.agent else None
+    outcome = bundle.outcome
+    return AttemptInfo(
+        number=number,
+        outcome=outcome.name if outcome else "interrupted" if execution.interrupted else "killed",
+        reason=outcome.reason if outcome else "",
+        started_at=execution.started_at,
+        duration_s=execution.duration_ms / 1000,
+        total_tokens=total_tokens(usage) if usage else None,
+        cost_usd=_cost_with_evaluators(bundle),
+        partial=outcome is None or bool(usage and usage.partial),
+    )
+
+
+def total_tokens(usage: Usage) -> int | None:
+    """The sum of all four kinds, as in the original; None if none is known."""
+    tokens = Tokens(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_creation_tokens)
+    known = [number for number in tokens if number is not None]
+    return sum(known) if known else None
+
+
+def cost_of_all(attempts: Sequence[AttemptInfo]) -> float | None:
+    costs = [attempt.cost_usd for attempt in attempts]
+    return sum(cost for cost in costs if cost is not None) if costs and None not in costs else None
+
+
+def _cost_with_evaluators(bundle: ResultsBundle) -> float | None:
+    """What an attempt cost, with its judges. An agent without a known cost makes it unknown."""
+    costs = [bundle.agent.usage.cost_usd if bundle.agent and bundle.agent.usage else None]
+    costs += [result.usage.cost_usd for result in bundle.evaluators if result.usage is not None]
+    return sum(cost for cost in costs if cost is not None) if None not in costs else None
+
+
+def _find(results: Sequence[EvaluationResult], name: str) -> EvaluationResult | None:
+    return next((result for result in results if result.evaluator == name), None)
+
+
+def _exit_reason(bundle: ResultsBundle) -> ExitReason:
+    assert bundle.outcome is not None
+    agent = bundle.agent
+    if bundle.outcome.valid and agent is not None:
+        if agent.budget_exceeded and bundle.outcome.name == "limit":
+            return "budget_exceeded"
+        if agent.status == "timeout":
+            return "timeout"
+        for error in agent.errors:
+            if error.cause is not None and error.cause in _EXIT_REASONS_OF_CAUSES:
+                return _EXIT_REASONS_OF_CAUSES[error.cause]
+    return _EXIT_REASONS[bundle.outcome.name]
+
+
+def _scores(validation: EvaluationResult | None, rubric: EvaluationResult | None) -> Scores:
+    found: dict[str, Any] = dict(validation.metrics.get("scores") or {}) if validation else {}
+    if rubric is not None and rubric.status != "skipped":
+        found["rubric"] = rubric.metrics.get("overall_score")
+    return Scores.model_validate(found)
+
+
+def _composite(bundle: ResultsBundle, validation: EvaluationResult | None, scores: Scores) -> float | None:
+    if validation is None:  # a test case: solved or not
+        assert bundle.outcome is not None
+        return 1.0 if bundle.outcome.name == "solved" else 0.0
+    score = validation.metrics.get("composite_score")
+    return float(score) if score is not None else None
+
+
+def _flags(validation: EvaluationResult | None) -> tuple[IntegrityFlag, ...]:
+    written = validation.metrics.get("flags") or () if validation else ()
+    try:
+        return tuple(IntegrityFlag.model_validate(flag) for flag in written)
+    except ValidationError:
+        return ()
+
+
+def _identity(
+    cell: Cell, bundle: ResultsBundle, agent: AgentRun | None, validation: EvaluationResult | None
+) -> TrialIdentity:
+    identity, sandbox, plan = bundle.identity, agent.sandbox if agent else None, cell.plan
+    in_container = plan.sandbox.type == "docker"
+    return TrialIdentity(
+        agent_hash=cell.agent_hash,
+        validation_hash=cell.validation_hash,
+        youbencha_version=identity.youbencha_version,
+        agent_type=identity.agent_type,
+        agent_version=identity.agent_version,
+        agent_sha256=identity.agent_sha256,
+        model=identity.model,
+        image=sandbox.image if sandbox else None,
+        image_id=sandbox.image_id if sandbox else None,
+        task_commit=identity.task_commit,
+        validation_commit=validation.metrics.get("validation_commit") if validation else None,
+        cpus=plan.sandbox.cpus if in_container else None,
+        memory=plan.sandbox.memory if in_container else None,
+    )

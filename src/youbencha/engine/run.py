@@ -1,0 +1,306 @@
+"""Run a matrix of trials: in parallel, with retries, journaled, and resumable after a kill at any instant.
+
+A trial is finished when its `meta.json` is on the disk. So running a matrix again in the same directory continues it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter, defaultdict, deque
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+
+from youbencha.engine.attempts import Attempt, Job, run_attempt
+from youbencha.engine.failures import STOP_IF_REPEATED, Consequence
+from youbencha.engine.journal import Journal, read_journal
+from youbencha.engine.leftovers import remove_leftovers
+from youbencha.engine.matrix import Matrix, TrialKey
+from youbencha.engine.meta import meta_of, meta_without_results
+from youbencha.engine.results import Run
+from youbencha.engine.resume import State, load_state
+from youbencha.engine.updates import (
+    AttemptBegun,
+    AttemptEvent,
+    AttemptFailed,
+    RunBegun,
+    RunSummary,
+    Skipped,
+    Stopping,
+    TrialFinished,
+    TrialRow,
+    UpdateSink,
+    row_of,
+)
+from youbencha.errors import YouBenchaError
+from youbencha.log.results import ResultsBundle
+from youbencha.spec.arena import RetrySpec
+from youbencha.text import usd
+from youbencha.trial.context import Host
+
+RESUME_HINT = "`--resume` continues the run; nothing that was finished is lost."
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How the trials of a matrix run. Nothing here changes their results."""
+
+    parallel: int = 1
+    per_provider: Mapping[str, int] = field(default_factory=dict)
+    """The most trials at the same time of a provider's models."""
+    container_starts: int | None = None
+    retries: RetrySpec = field(default_factory=RetrySpec)
+    total_usd: float | None = None
+    """No trial is started once this is spent."""
+    per_agent_usd: Mapping[str, float] = field(default_factory=dict)
+    """The same for an orchestrator."""
+    keep_workspaces: bool = False
+
+
+class RunControl:
+    """Asks a running matrix to start no further trials. To abort it, cancel its task."""
+
+    def __init__(self) -> None:
+        self.draining = False
+        self.changed = asyncio.Event()
+
+    def drain(self) -> None:
+        self.draining = True
+        self.changed.set()
+
+
+async def run_matrix(
+    matrix: Matrix,
+    host: Host,
+    run: Run,
+    options: RunOptions,
+    on_update: UpdateSink = lambda _: None,
+    *,
+    control: RunControl | None = None,
+    rng: random.Random | None = None,
+) -> RunSummary:
+    """Run all trials that are not finished in this run's directory.
+
+    Raises `RUN_IN_USE` if another process works on it. A cancellation saves what running trials have so far; they are
+    not finished.
+    """
+    with run.locked():
+        contents = await asyncio.to_thread(read_journal, run.path)
+        async with AsyncExitStack() as opened:
+            if contents.records:
+                await opened.enter_async_context(
+                    remove_leftovers(matrix, host, run, keep_workspaces=options.keep_workspaces)
+                )
+            journal = await opened.enter_async_context(Journal(run.path, size=contents.size))
+            state = await asyncio.to_thread(load_state, matrix, run, contents)
+            scheduler = _Scheduler(host, options, on_update, journal, state, control or RunControl(), rng)
+            return await scheduler.run()
+
+
+class _Scheduler:
+    def __init__(
+        self,
+        host: Host,
+        options: RunOptions,
+        on_update: UpdateSink,
+        journal: Journal,
+        state: State,
+        control: RunControl,
+        rng: random.Random | None,
+    ) -> None:
+        self._host = host
+        self._options = options
+        self._on_update = on_update
+        self._journal = journal
+        self._state = state
+        self._control = control
+        self._random = rng or random.Random()  # noqa: S311 - only spreads retries
+        self._queues: dict[str | None, deque[Job]] = {}
+        for job in state.jobs:
+            self._queues.setdefault(job.provider, deque()).append(job)
+        self._rows: dict[TrialKey, TrialRow] = dict(state.finished)
+        self._running: Counter[str | None] = Counter()
+        self._waiting: dict[TrialKey, asyncio.TimerHandle] = {}
+        self._spent = defaultdict[str, float](float, state.spent)
+        self._skipped: dict[tuple[str, str | None], Skipped] = {}
+        self._stopped: str | None = None
+        self._hint: str | None = None
+
+    async def run(self) -> RunSummary:
+        state = self._state
+        trials = len(state.jobs) + len(state.finished)
+        self._journal.add("run_resumed" if state.resumed else "run_started", trials=trials, finished=len(self._rows))
+        self._on_update(RunBegun(trials, len(self._rows), state.warnings))
+        try:
+            async with asyncio.TaskGroup() as group:
+                await self._schedule(group)
+        except asyncio.CancelledError:
+            self._journal.add("run_aborted", finished=len(self._rows))
+            raise
+        finally:
+            for timer in self._waiting.values():
+                timer.cancel()
+        summary = self._summary(trials)
+        self._journal.add("run_finished" if summary.complete else "run_stopped", finished=len(self._rows))
+        return summary
+
+    async def _schedule(self, group: asyncio.TaskGroup) -> None:
+        changed = self._control.changed
+        while True:
+            changed.clear()
+            self._check_budgets()
+            if self._control.draining and self._stopped is None:
+                self._stop("interrupted", RESUME_HINT)
+            while (job := self._next()) is not None:
+                self._running[job.provider] += 1
+                group.create_task(self._run_job(job))
+            if not self._running.total() and (self._stopped or not self._waiting):
+                return
+            await changed.wait()
+
+    def _next(self) -> Job | None:
+        """Take the first job that may start now."""
+        if self._stopped is not None or self._running.total() >= self._options.parallel:
+            return None
+        free = [provider for provider, queue in self._queues.items() if queue and self._has_room(provider)]
+        if not free:
+            return None
+        return self._queues[min(free, key=lambda provider: self._queues[provider][0].position)].popleft()
+
+    def _has_room(self, provider: str | None) -> bool:
+        most = self._options.per_provider.get(provider) if provider else None
+        return most is None or self._running[provider] < most
+
+    async def _run_job(self, job: Job) -> None:
+        """Run one attempt, and decide what follows."""
+        try:
+            if not self._is_skipped(job):
+                await self._attempt(job)
+        except YouBenchaError as error:  # the journal or the results cannot be written
+            self._stop(error.message, error.hint)
+        finally:
+            self._running[job.provider] -= 1
+            self._control.changed.set()
+
+    async def _attempt(self, job: Job) -> None:
+        number, key = job.next_number(), job.key
+        self._journal.add("attempt_started", **key._asdict(), attempt=number)
+        self._on_update(AttemptBegun(key, number))
+        try:
+            attempt = await run_attempt(
+                job,
+                self._host,
+                number,
+                on_event=lambda event: self._on_update(AttemptEvent(key, event)),
+                keep_workspace=self._options.keep_workspaces,
+            )
+        except asyncio.CancelledError:
+            self._note(job)
+            raise
+        job.attempts.append(attempt.info)
+        self._note(job)
+        match attempt.consequence:
+            case None:
+                await self._finish(job, attempt.bundle)
+            case Consequence.RETRY:
+                await self._retry(job, attempt)
+            case Consequence.SKIP:
+                self._skip(job, attempt)
+            case Consequence.STOP:
+                self._on_update(AttemptFailed(key, attempt.info, None))
+                self._stop(attempt.info.reason, _hint_of(attempt))
+
+    def _note(self, job: Job) -> None:
+        """Note an attempt that has ended, and what it cost."""
+        info = job.attempts[-1]
+        self._spent[job.key.orchestrator] += info.cost_usd or 0
+        self._journal.add("attempt_finished", **job.key._asdict(), attempt=info.model_dump(mode="json"))
+
+    async def _finish(self, job: Job, bundle: ResultsBundle | None) -> None:
+        key, cell = job.key, job.cell
+        last = job.attempts[-1].number if bundle else None
+        meta = meta_of(key, cell, bundle, job.attempts) if bundle else meta_without_results(key, cell, job.attempts)
+        # Not interrupted: the attempt is over, and running it again would cost as much again.
+        await asyncio.shield(asyncio.to_thread(job.directory.save, meta, task_text=cell.task_text, attempt=last))
+        row = row_of(key, meta)
+        self._rows[key] = row
+        self._journal.add(
+            "trial_finished",
+            **key._asdict(),
+            outcome=row.outcome,
+            valid=row.valid,
+            composite_score=row.composite_score,
+            cost_usd=row.cost_usd,
+            attempts=row.attempts,
+        )
+        self._on_update(TrialFinished(row))
+
+    async def _retry(self, job: Job, attempt: Attempt) -> None:
+        if job.failed < self._options.retries.attempts:
+            delay = self._delay(job.failed)
+            self._on_update(AttemptFailed(job.key, attempt.info, delay))
+            self._waiting[job.key] = asyncio.get_running_loop().call_later(delay, self._requeue, job)
+            return
+        self._on_update(AttemptFailed(job.key, attempt.info, None))
+        if isinstance(attempt.error, YouBenchaError) and attempt.error.code in STOP_IF_REPEATED:
+            self._stop(attempt.info.reason, _hint_of(attempt))
+        else:
+            await self._finish(job, attempt.bundle)
+
+    def _delay(self, failed: int) -> float:
+        """Exponential backoff with full jitter, on top of the first delay."""
+        backoff: float = self._options.retries.backoff_s * 2 ** (failed - 1)
+        return backoff + self._random.uniform(0, backoff)
+
+    def _requeue(self, job: Job) -> None:
+        del self._waiting[job.key]
+        self._queues[job.provider].appendleft(job)
+        self._control.changed.set()
+
+    def _skip(self, job: Job, attempt: Attempt) -> None:
+        """Start no further trials of this orchestrator on this task: they would fail for the same reason."""
+        self._on_update(AttemptFailed(job.key, attempt.info, None))
+        reason = attempt.info.reason + (f" {hint}" if (hint := _hint_of(attempt)) else "")
+        self._skip_all(Skipped(job.key.orchestrator, job.key.task, reason))
+
+    def _skip_all(self, skipped: Skipped) -> None:
+        if (place := skipped[:2]) not in self._skipped:
+            self._skipped[place] = skipped
+            self._journal.add("skipped", **skipped._asdict())
+            self._on_update(skipped)
+
+    def _is_skipped(self, job: Job) -> bool:
+        return bool({(job.key.orchestrator, job.key.task), (job.key.orchestrator, None)} & self._skipped.keys())
+
+    def _check_budgets(self) -> None:
+        spent, total = sum(self._spent.values()), self._options.total_usd
+        if total is not None and spent >= total and self._stopped is None and self._has_work():
+            self._stop(f"the budget of the run is spent: {usd(spent)} of {usd(total)}", f"Raise it. {RESUME_HINT}")
+        for agent, cap in self._options.per_agent_usd.items():
+            if self._spent[agent] >= cap:
+                self._skip_all(Skipped(agent, None, f"its budget is spent: {usd(self._spent[agent])} of {usd(cap)}"))
+
+    def _has_work(self) -> bool:
+        return bool(self._waiting) or any(self._queues.values())
+
+    def _stop(self, reason: str, hint: str | None) -> None:
+        if self._stopped is None:
+            self._stopped, self._hint = reason, hint
+            self._on_update(Stopping(reason, self._running.total()))
+
+    def _summary(self, trials: int) -> RunSummary:
+        complete = len(self._rows) == trials
+        return RunSummary(
+            trials=trials,
+            rows=tuple(self._rows[key] for key in self._state.order if key in self._rows),
+            skipped=tuple(self._skipped.values()),
+            stopped=None if complete else self._stopped,
+            hint=None if complete else self._hint,
+            drained=self._control.draining,
+            spent_usd=sum(self._spent.values()),
+        )
+
+
+def _hint_of(attempt: Attempt) -> str | None:
+    return attempt.error.hint if isinstance(attempt.error, YouBenchaError) else None

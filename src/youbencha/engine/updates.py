@@ -1,0 +1,114 @@
+"""What a run of a matrix reports while it works, and at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from youbencha.engine.matrix import TrialKey
+from youbencha.events import Event
+from youbencha.log.arena import AttemptInfo, TrialMeta
+from youbencha.log.results import OutcomeName
+
+
+class TrialRow(NamedTuple):
+    """What is kept of a finished trial."""
+
+    key: TrialKey
+    outcome: OutcomeName | None
+    valid: bool | None
+    composite_score: float | None
+    cost_usd: float | None
+    """Of all attempts."""
+    total_tokens: int | None
+    duration_s: float | None
+    reason: str | None
+    attempts: int
+    reused_from: str | None = None
+
+
+class RunBegun(NamedTuple):
+    trials: int
+    finished: int
+    """Before; they are not repeated."""
+    warnings: tuple[str, ...] = ()
+
+
+class AttemptBegun(NamedTuple):
+    key: TrialKey
+    number: int
+
+
+class AttemptEvent(NamedTuple):
+    """An event of a running attempt."""
+
+    key: TrialKey
+    event: Event
+
+
+class AttemptFailed(NamedTuple):
+    key: TrialKey
+    info: AttemptInfo
+    retry_in_s: float | None
+    """None: not again."""
+
+
+class TrialFinished(NamedTuple):
+    row: TrialRow
+
+
+class Skipped(NamedTuple):
+    """Trials that are not started, and why."""
+
+    orchestrator: str
+    task: str | None
+    """None: of all tasks."""
+    reason: str
+
+
+class Stopping(NamedTuple):
+    """No further trial is started."""
+
+    reason: str
+    running: int
+
+
+Update = RunBegun | AttemptBegun | AttemptEvent | AttemptFailed | TrialFinished | Skipped | Stopping
+UpdateSink = Callable[[Update], None]
+
+
+class RunSummary(NamedTuple):
+    trials: int
+    rows: tuple[TrialRow, ...]
+    """Of all finished trials, in the order of the run."""
+    skipped: tuple[Skipped, ...] = ()
+    stopped: str | None = None
+    """Why the run ended before everything had run."""
+    hint: str | None = None
+    drained: bool = False
+    """Ended by Ctrl-C."""
+    spent_usd: float | None = None
+    """On all attempts of this run. None if nothing is known."""
+
+    @property
+    def complete(self) -> bool:
+        return len(self.rows) == self.trials
+
+    @property
+    def not_valid(self) -> int:
+        return sum(not row.valid for row in self.rows)
+
+
+def row_of(key: TrialKey, meta: TrialMeta) -> TrialRow:
+    return TrialRow(
+        key=key,
+        outcome=meta.outcome,
+        valid=meta.valid,
+        composite_score=meta.composite_score,
+        cost_usd=meta.all_attempts_cost_usd,
+        total_tokens=meta.total_tokens,
+        duration_s=meta.duration_s,
+        reason=meta.reason,
+        attempts=len(meta.attempts),
+        reused_from=meta.reused_from,
+    )

@@ -1,0 +1,49 @@
+"""Budgets that trials share: that of each agent, and that of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from youbencha.gateway.budget import NO_CAPS, Account, Caps
+
+if TYPE_CHECKING:
+    from youbencha.spec.gateway import GatewaySpec, Scope
+    from youbencha.trial.gateway_plan import GatewayPlan
+
+
+class Budgets:
+    """What the trials of a run spend together. Where their plans differ, the lowest cap counts.
+
+    An agent is known by a name that the caller chooses: one type of agent may take part in several configurations.
+    """
+
+    def __init__(self, plans: Iterable[tuple[str, GatewayPlan]]) -> None:
+        """Each plan with the name of its agent."""
+        specs: dict[str, list[GatewaySpec]] = {}
+        for name, plan in plans:
+            specs.setdefault(name, []).append(plan.spec)
+        self.total = Account("run", _lowest((each for some in specs.values() for each in some), "total"))
+        """All agents and evaluators."""
+        self._agents = {name: self._account(name, _lowest(some, "agent")) for name, some in specs.items()}
+
+    def agent(self, name: str) -> Account:
+        """All trials of an agent. What it spends also counts in the total."""
+        return self._agents.setdefault(name, self._account(name, NO_CAPS))
+
+    def _account(self, agent: str, caps: Caps) -> Account:
+        return Account(f"all trials of {agent}", caps, parent=self.total)
+
+
+def caps_of(spec: GatewaySpec, scope: Scope) -> Caps:
+    usd, tokens = spec.caps[scope]
+    return Caps(None if usd is None else Decimal(str(usd)), tokens)
+
+
+def _lowest(specs: Iterable[GatewaySpec], scope: Scope) -> Caps:
+    caps = [caps_of(spec, scope) for spec in specs]
+    return Caps(
+        min((each.usd for each in caps if each.usd is not None), default=None),
+        min((each.tokens for each in caps if each.tokens is not None), default=None),
+    )

@@ -1,0 +1,122 @@
+"""Open gateways: for one trial, or for all trials of a run that can share one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from youbencha.events import EventSink, ProgressNote
+from youbencha.gateway.api import Provider
+from youbencha.gateway.cassette.cassette import Cassette
+from youbencha.gateway.gateway import Gateway
+from youbencha.gateway.ledger import Ledger
+from youbencha.gateway.price_list import PriceList
+from youbencha.gateway.prices import Prices
+from youbencha.gateway.upstreams import Upstream, same_for_all
+from youbencha.process import Redactor
+from youbencha.trial.budgets import Budgets
+from youbencha.trial.gateway_plan import GatewayPlan
+
+if TYPE_CHECKING:
+    from youbencha.trial.context import Host
+
+
+class SharedGateways:
+    """The gateways and budgets of a run. LiteLLM is started once for all trials with the same plan."""
+
+    def __init__(self, budgets: Budgets, log_dir: Path) -> None:
+        """LiteLLM's logs are written to `log_dir`."""
+        self.budgets = budgets
+        self._log_dir = log_dir
+        self._opened = AsyncExitStack()
+        self._opening = asyncio.Lock()
+        self._gateways: list[tuple[object, Gateway]] = []
+
+    async def gateway(self, plan: GatewayPlan, host: Host, on_event: EventSink) -> Gateway:
+        """The gateway for a plan without a cassette, which is opened if it is the first of its kind."""
+        kind = _kind(plan)
+        async with self._opening:
+            for known, gateway in self._gateways:
+                if known == kind:
+                    return gateway
+            litellm_log = self._log_dir / f"litellm-{len(self._gateways) + 1}.log"
+            opening = open_gateway(plan, host, litellm_log=litellm_log, on_event=on_event)
+            gateway = await self._opened.enter_async_context(opening)
+            self._gateways.append((kind, gateway))
+            return gateway
+
+    async def aclose(self) -> None:
+        await self._opened.aclose()
+
+
+def _kind(plan: GatewayPlan) -> object:
+    """What plans must have in common to share a gateway. LiteLLM's configuration depends on provider and model, too."""
+    shared = (plan.spec.prices, dict(plan.upstreams))
+    if plan.type == "builtin":
+        return shared
+    return (*shared, plan.provider, plan.model, plan.secrets, plan.spec.litellm, plan.litellm_config)
+
+
+@asynccontextmanager
+async def open_gateway(
+    plan: GatewayPlan, host: Host, *, litellm_log: Path, ledger: Ledger | None = None, on_event: EventSink
+) -> AsyncIterator[Gateway]:
+    """Open a gateway for one trial or many, with LiteLLM behind it if planned.
+
+    `ledger` is for requests that belong to no trial, such as those with an unknown key.
+    """
+    async with AsyncExitStack() as stack:
+        upstreams = plan.upstreams
+        if plan.type == "litellm":
+            upstreams = await _open_litellm(plan, litellm_log, on_event, stack, host.env)
+        gateway = Gateway(
+            upstreams=upstreams,
+            prices=Prices(plan.spec.prices, price_list=PriceList(host.cache_dir)),
+            ledger=ledger,
+            cassette=_cassette(plan, host.env),
+        )
+        yield await stack.enter_async_context(gateway)
+
+
+def _cassette(plan: GatewayPlan, env: Mapping[str, str]) -> Cassette | None:
+    spec = plan.spec.cassette
+    if spec is None or plan.cassette_dir is None:
+        return None
+    redactor = Redactor.for_env(env, plan.secrets)
+    return Cassette(plan.cassette_dir, spec.mode, redactor=redactor, timing=spec.timing)
+
+
+async def _open_litellm(
+    plan: GatewayPlan, log_file: Path, on_event: EventSink, stack: AsyncExitStack, env: Mapping[str, str]
+) -> dict[Provider, Upstream]:
+    from youbencha.gateway.litellm.process import LiteLLM, check_litellm
+
+    spec = plan.spec.litellm
+    if spec.url is not None:
+        key = plan.secrets.get(spec.key_env) or env.get(spec.key_env, "")
+        await check_litellm(spec.url, key)
+        return same_for_all(spec.url, key, is_litellm=True, secrets=tuple(plan.secrets.values()))
+    on_event(ProgressNote(text="starting LiteLLM"))
+    running = LiteLLM(
+        _litellm_program(spec.executable, env),
+        tuple(plan.upstreams.values()),
+        env={**env, **plan.secrets},
+        models=[plan.model] if plan.model else [],
+        config_file=plan.litellm_config,
+        startup_timeout_s=spec.startup_timeout_s,
+        log_file=log_file,
+    )
+    await stack.enter_async_context(running)
+    return same_for_all(running.url, running.master_key, is_litellm=True, secrets=tuple(plan.secrets.values()))
+
+
+def _litellm_program(configured: str | None, env: Mapping[str, str]) -> Path:
+    from youbencha.gateway.litellm.process import find_litellm
+    from youbencha.sandbox.toolbox.toolbox import Toolbox
+    from youbencha.user_dirs import default_root
+
+    installed = Toolbox(default_root(env)).find("litellm", None)
+    return find_litellm(configured, env, installed.executable if installed else None)

@@ -1,0 +1,133 @@
+"""The journal survives a kill at any byte and a full disk; the results directory is ours, and runs do not collide."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from small_disk import MIB, fill, small_disk
+from youbencha import __version__
+from youbencha.engine.journal import JOURNAL_FILE, Journal, read_journal
+from youbencha.engine.results import Run, create_run, find_run
+from youbencha.errors import YouBenchaError
+from youbencha.log.arena import CellInfo, RunInfo
+
+INFO = RunInfo(
+    youbencha_version=__version__,
+    created_at="2026-01-01T00:00:00Z",
+    trials=1,
+    cells=(CellInfo(orchestrator="a", task="t", agent_hash="1", validation_hash="2"),),
+)
+VALUES = st.dictionaries(st.sampled_from(["reason", "task", "number"]), st.one_of(st.text(), st.integers(), st.none()))
+
+
+async def append(directory: Path, records: list[dict[str, Any]], *, size: int = 0) -> None:
+    async with Journal(directory, size=size) as journal:
+        for record in records:
+            journal.add("step", **record)
+
+
+@given(st.lists(VALUES, min_size=1, max_size=4), VALUES)
+def test_cut_at_any_byte_it_loses_only_the_line_that_was_cut(
+    tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, Any]], later: dict[str, Any]
+) -> None:
+    directory = tmp_path_factory.mktemp("run")
+    asyncio.run(append(directory, records))
+    file = directory / JOURNAL_FILE
+    data = file.read_bytes()
+    written = read_journal(directory).records
+    assert [{name: line[name] for name in line if name not in ("at", "event")} for line in written] == records
+    ends = [end + 1 for end, byte in enumerate(data) if byte == ord("\n")]
+    for cut in range(len(data) + 1):
+        file.write_bytes(data[:cut])
+        found = read_journal(directory)
+        whole = sum(end <= cut for end in ends)
+        assert (found.records, found.damaged) == (written[:whole], ())
+        if cut in (0, len(data) // 2, len(data) - 1):
+            asyncio.run(append(directory, [later], size=found.size))
+            again = read_journal(directory)
+            assert (again.records[:-1], again.damaged) == (written[:whole], ())
+            assert again.records[-1]["event"] == "step"
+
+
+async def test_a_full_disk_is_an_error_and_leaves_whole_lines(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", size=MIB) as disk:
+        async with Journal(disk) as journal:
+            journal.add("step", number=1)
+            await journal.flush()
+            fill(disk / "ballast")
+            for number in range(20):
+                journal.add("step", text="x" * 4096, number=number)
+            with pytest.raises(YouBenchaError, match="No space left") as caught:
+                await journal.flush()
+            assert caught.value.code == "RESULTS_NOT_WRITABLE"
+            assert "--resume" in (caught.value.hint or "")
+            with pytest.raises(YouBenchaError):
+                journal.add("step", number=2)
+        found = read_journal(disk)
+        assert found.damaged == ()
+        assert found.size == (disk / JOURNAL_FILE).stat().st_size
+        assert found.records[0]["number"] == 1
+
+
+def test_runs_that_begin_in_the_same_second_do_not_collide(tmp_path: Path) -> None:
+    runs = [create_run(tmp_path / "results", INFO) for _ in range(50)]
+    assert len({run.path for run in runs}) == 50
+    assert find_run(tmp_path / "results").name == runs[-1].name
+    assert find_run(tmp_path / "results", "latest").name == runs[-1].name
+    assert find_run(tmp_path / "results", runs[3].name).path == runs[3].path
+    assert find_run(tmp_path / "results", str(runs[3].path)).info() == INFO
+
+
+def test_a_directory_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("results of ten years")
+    with pytest.raises(YouBenchaError, match="something other than results") as caught:
+        create_run(tmp_path, INFO)
+    assert caught.value.code == "RESULTS_NOT_OURS"
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+    with pytest.raises(YouBenchaError) as caught:
+        create_run(tmp_path / "thesis.txt", INFO)
+    assert caught.value.code == "RESULTS_NOT_OURS"
+
+
+def test_an_empty_directory_and_one_of_the_original_are_used(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "original" / "runs" / "2026-01-01T00-00-00Z").mkdir(parents=True)
+    (tmp_path / "original" / "notes.txt").touch()
+    for name in ("empty", "original"):
+        assert create_run(tmp_path / name, INFO).info() == INFO
+
+
+def test_a_run_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    for which in (None, "latest", "2026"):
+        with pytest.raises(YouBenchaError) as caught:
+            find_run(tmp_path, which)
+        assert caught.value.code == "RUN_NOT_FOUND"
+    for _ in range(2):
+        create_run(tmp_path / "results", INFO)
+    with pytest.raises(YouBenchaError, match="Several runs"):
+        find_run(tmp_path / "results", "2")
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"format": 99'])
+def test_a_damaged_run_file_is_an_error(tmp_path: Path, content: bytes) -> None:
+    run = create_run(tmp_path / "results", INFO)
+    (run.path / "run.json").write_bytes(content)
+    with pytest.raises(YouBenchaError) as caught:
+        Run(run.path).info()
+    assert caught.value.code == "RUN_INVALID"
+
+
+def test_where_links_are_not_possible_latest_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("links are not possible here")
+
+    monkeypatch.setattr(Path, "symlink_to", refuse)
+    run = create_run(tmp_path, INFO)
+    assert (tmp_path / "latest").is_file()
+    assert find_run(tmp_path).path == run.path

@@ -1,0 +1,238 @@
+"""A matrix is run as planned, journaled, retried by policy, and can be run again."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+
+import pytest
+from engine_bench import EngineBench, appear, events, metas
+
+from youbencha.engine.matrix import Matrix
+from youbencha.engine.results import find_run
+from youbencha.engine.resume import check_unchanged
+from youbencha.engine.run import RunControl, RunOptions, run_matrix
+from youbencha.engine.updates import AttemptFailed, Skipped, Stopping, Update
+from youbencha.errors import YouBenchaError
+from youbencha.spec.arena import RetrySpec
+
+QUICK = RetrySpec(attempts=3, backoff_s=0.01)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> EngineBench:
+    return EngineBench(tmp_path)
+
+
+async def test_every_trial_is_run_once_and_its_files_are_there(bench: EngineBench) -> None:
+    host = bench.host()
+    matrix = bench.matrix(host, trials=2)
+    run = bench.new_run(matrix)
+    summary = await run_matrix(matrix, host, run, RunOptions(parallel=4))
+    assert summary.complete
+    assert summary.not_valid == 0
+    assert summary.trials == 8
+    found = metas(run)
+    assert len(found) == 8
+    meta = found["agent-1/task-1/trial-2"]
+    assert (meta.outcome, meta.exit_reason, meta.composite_score, meta.trial) == ("solved", "completed", 1.0, 2)
+    trial = run.path / "trials/agent-1/task-1/trial-2"
+    assert "+done" in (trial / "diff.patch").read_text()
+    assert (trial / "task.md").read_text() == "A task.\n"
+    assert (trial / "attempts/1/artifacts/results.json").is_file()
+    assert len(events(run, "run_started")) == 1
+    assert len(events(run, "trial_finished")) == 8
+    assert find_run(bench.results).path.resolve() == run.path.resolve()
+    bench.assert_nothing_is_left()
+
+
+async def test_a_finished_run_repeats_nothing(bench: EngineBench) -> None:
+    host = bench.host()
+    matrix = bench.matrix(host)
+    run = bench.new_run(matrix)
+    first = await run_matrix(matrix, host, run, RunOptions(parallel=2))
+    again = await run_matrix(matrix, host, run, RunOptions(parallel=2))
+    assert again == first
+    assert len(events(run, "attempt_started")) == 4
+
+
+async def test_no_more_trials_run_at_once_than_allowed(bench: EngineBench) -> None:
+    host = bench.host()
+    now, seen = bench.root / "now", bench.root / "seen"
+    now.mkdir()
+    seen.mkdir()
+    counting = f"touch {now}/$$; sleep 0.05; ls {now} | wc -l > {seen}/$$; rm {now}/$$"
+    matrix = bench.matrix(host, trials=2, script=counting)
+    await run_matrix(matrix, host, bench.new_run(matrix), RunOptions(parallel=3))
+    counts = [int(file.read_text()) for file in seen.iterdir()]
+    assert len(counts) == 8
+    assert 2 <= max(counts) <= 3
+
+
+async def test_what_the_agent_did_wrong_is_not_tried_again(bench: EngineBench) -> None:
+    host = bench.host()
+    matrix = bench.matrix(host, 1, 1, script="exit 3")
+    run = bench.new_run(matrix)
+    summary = await run_matrix(matrix, host, run, RunOptions(retries=QUICK))
+    (meta,) = metas(run).values()
+    assert (meta.outcome, meta.exit_reason, meta.exit_code, len(meta.attempts)) == ("agent_error", "crashed", 3, 1)
+    assert meta.composite_score == 0.0
+    assert summary.not_valid == 0
+
+
+async def test_a_failure_of_the_harness_is_tried_again_and_every_attempt_is_kept(bench: EngineBench) -> None:
+    """The hook fails twice: the agent is not run, which is not the agent's fault."""
+    host = bench.host()
+    flaky = bench.root / "flaky.sh"
+    flaky.write_text(f"#!/bin/sh\necho x >> {bench.root}/tries\ntest $(wc -l < {bench.root}/tries) -ge 3\n")
+    flaky.chmod(0o755)
+    hook = [{"name": "script", "config": {"command": str(flaky)}}]
+    matrix = Matrix(cells=(bench.cell(host, "agent", "task", pre_execution=hook),), trials=1)
+    run = bench.new_run(matrix)
+    updates: list[Update] = []
+    options = RunOptions(retries=QUICK)
+    summary = await run_matrix(matrix, host, run, options, updates.append, rng=random.Random(1))
+    assert summary.complete
+    assert summary.not_valid == 0
+    (meta,) = metas(run).values()
+    assert [attempt.outcome for attempt in meta.attempts] == ["infra_error", "infra_error", "solved"]
+    assert "pre-execution hook failed" in meta.attempts[0].reason
+    delays = [update.retry_in_s for update in updates if isinstance(update, AttemptFailed)]
+    assert [0.01 <= (delays[0] or 0) <= 0.02, 0.02 <= (delays[1] or 0) <= 0.04] == [True, True]
+
+
+async def test_attempts_are_limited_and_the_result_is_not_valid(bench: EngineBench) -> None:
+    host = bench.host()
+    hook = [{"name": "script", "config": {"command": "false"}}]
+    cells = (bench.cell(host, "broken", "task", pre_execution=hook), bench.cell(host, "sound", "task"))
+    matrix = Matrix(cells=cells, trials=1)
+    run = bench.new_run(matrix)
+    summary = await run_matrix(matrix, host, run, RunOptions(retries=QUICK))
+    assert summary.complete
+    assert summary.not_valid == 1
+    found = metas(run)
+    broken = found["broken/task/trial-1"]
+    assert (broken.outcome, broken.valid, broken.exit_reason) == ("infra_error", False, "not_measured")
+    assert broken.composite_score is None
+    assert len(broken.attempts) == 3
+    assert found["sound/task/trial-1"].valid
+
+
+async def test_waiting_for_a_retry_takes_no_slot(bench: EngineBench) -> None:
+    host = bench.host()
+    hook = [{"name": "script", "config": {"command": "false"}}]
+    cells = (bench.cell(host, "broken", "task", pre_execution=hook), bench.cell(host, "sound", "task"))
+    matrix, control = Matrix(cells=cells, trials=1), RunControl()
+    run = bench.new_run(matrix)
+    options = RunOptions(parallel=1, retries=RetrySpec(attempts=2, backoff_s=3000))
+    async with asyncio.timeout(60):
+        running = asyncio.create_task(run_matrix(matrix, host, run, options, control=control))
+        await appear(run.path / "trials/sound/task/trial-1/meta.json")
+        control.drain()
+        summary = await running
+    assert not summary.complete
+    assert summary.drained
+    assert list(metas(run)) == ["sound/task/trial-1"]
+
+
+async def test_a_trial_that_cannot_start_is_not_tried_a_thousand_times(bench: EngineBench) -> None:
+    """A commit that does not exist: no retry changes that, so the rest of its trials are skipped."""
+    host = bench.host()
+    cells = (bench.cell(host, "agent", "wrong", commit="0" * 40), bench.cell(host, "agent", "right"))
+    matrix = Matrix(cells=cells, trials=5)
+    run = bench.new_run(matrix)
+    updates: list[Update] = []
+    summary = await run_matrix(matrix, host, run, RunOptions(retries=QUICK), updates.append)
+    assert not summary.complete
+    assert len(summary.rows) == 5
+    (skipped,) = summary.skipped
+    assert (skipped.orchestrator, skipped.task) == ("agent", "wrong")
+    assert "0000" in skipped.reason
+    assert len([line for line in events(run, "attempt_started") if line["task"] == "wrong"]) == 1
+    assert [update for update in updates if isinstance(update, Skipped)] == [skipped]
+
+
+async def test_a_cancelled_run_saves_what_there_is_and_is_continued(bench: EngineBench) -> None:
+    host = bench.host()
+    script = f"echo part > part.txt; touch {bench.root}/begun; test -e {bench.root}/go || sleep 300"
+    matrix = bench.matrix(host, 1, 2, script=script)
+    run = bench.new_run(matrix)
+    running = asyncio.create_task(run_matrix(matrix, host, run, RunOptions(parallel=1)))
+    await appear(bench.root / "begun")
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert metas(run) == {}
+    (bench.root / "go").touch()
+    summary = await run_matrix(matrix, host, run, RunOptions(parallel=1))
+    assert summary.complete
+    outcomes = [[each.outcome for each in meta.attempts] for meta in metas(run).values()]
+    assert sorted(outcomes) == [["interrupted", "solved"], ["solved"]]
+    interrupted = run.path / "trials/agent-1/task-1/trial-1/attempts/1/artifacts/git-diff.patch"
+    assert "+part" in interrupted.read_text()
+    bench.assert_nothing_is_left()
+
+
+async def test_two_processes_cannot_work_on_one_run(bench: EngineBench) -> None:
+    host = bench.host()
+    matrix = bench.matrix(host, 1, 1, script=f"touch {bench.root}/begun; sleep 300")
+    run = bench.new_run(matrix)
+    running = asyncio.create_task(run_matrix(matrix, host, run, RunOptions()))
+    await appear(bench.root / "begun")
+    with pytest.raises(YouBenchaError, match="works on the run") as caught:
+        await run_matrix(matrix, bench.host(), run, RunOptions())
+    assert caught.value.code == "RUN_IN_USE"
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_changed_configuration_is_named(bench: EngineBench) -> None:
+    host = bench.host()
+    before = bench.matrix(host, 1, 2)
+    run = bench.new_run(before)
+    check_unchanged(run.info(), before)
+    after = Matrix(cells=(before.cells[0], bench.cell(host, "agent-1", "task-2", "true")), trials=2)
+    with pytest.raises(YouBenchaError) as caught:
+        check_unchanged(run.info(), after)
+    assert caught.value.code == "RUN_CHANGED"
+    assert "agent-1 on task-2: the agent" in caught.value.message
+    assert "1 trial were planned" in caught.value.message
+    assert "task-1" not in caught.value.message
+
+
+async def test_a_damaged_line_of_the_journal_loses_nothing(bench: EngineBench) -> None:
+    host = bench.host()
+    matrix = bench.matrix(host, 1, 2)
+    run = bench.new_run(matrix)
+    await run_matrix(matrix, host, run, RunOptions())
+    file = run.path / "journal.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join([lines[0], b"\x00garbage\n", *lines[1:], b'{"cut']))
+    updates: list[Update] = []
+    summary = await run_matrix(matrix, host, run, RunOptions(), updates.append)
+    assert summary.complete
+    assert "line 2" in updates[0].warnings[0]  # type: ignore[union-attr]
+    assert file.read_bytes().startswith(lines[0] + b"\x00garbage\n")
+    assert b"cut" not in file.read_bytes()
+    assert len(events_after_damage(file.read_bytes())) == 2
+
+
+def events_after_damage(data: bytes) -> list[bytes]:
+    return [line for line in data.splitlines() if b"run_started" in line or b"run_resumed" in line]
+
+
+async def test_a_budget_stops_the_run_before_it_is_exceeded_by_every_trial(bench: EngineBench) -> None:
+    """The agent reports what it spent, as any program may."""
+    host = bench.host()
+    sidecar = '{"input_tokens": 10, "output_tokens": 1, "total_cost_usd": 0.5}'
+    matrix = bench.matrix(host, 1, 1, trials=10, script=f"echo '{sidecar}' > .thunderdome-metrics.json")
+    run = bench.new_run(matrix)
+    updates: list[Update] = []
+    summary = await run_matrix(matrix, host, run, RunOptions(total_usd=1.2), updates.append)
+    assert len(summary.rows) == 3
+    assert summary.spent_usd == 1.5
+    assert "budget of the run is spent: $1.50 of $1.20" in (summary.stopped or "")
+    assert any(isinstance(update, Stopping) for update in updates)
+    (last,) = [await run_matrix(matrix, host, run, RunOptions(total_usd=2.0))]
+    assert len(last.rows) == 4
