@@ -200,6 +200,18 @@ def test_null_does_nothing_and_needs_no_key(small: ArenaBench) -> None:
     assert built_in.plan.gateway is script.plan.gateway is None
 
 
+def test_a_script_without_any_key_spends_nothing(small: ArenaBench) -> None:
+    """It reaches only the gateway. A budget is kept without one; elsewhere it could not be."""
+    small.script("mine.sh")
+    arena = {**changed("orchestrators", [{"name": "mine", "adapter": "mine.sh"}]), "budgets": {"per_trial_usd": 5}}
+    assert small.cell(arena).plan.gateway is not None
+    del small.env["ANTHROPIC_API_KEY"]
+    assert small.cell(arena).plan.gateway is None
+    for wanted in ({"gateway": "builtin"}, {"sandbox": "local"}):
+        with pytest.raises(ConfigError, match="no key"):
+            small.cell({**arena, **wanted})
+
+
 def test_the_originals_orchestrators_get_virtual_keys(arenas: ArenaBench) -> None:
     """Their containers reach only the gateway, so a key in `env` is for the gateway."""
     for name in ("null.sh", "claude-code/adapter.sh", "aider/adapter.sh"):
