@@ -1,7 +1,7 @@
 """The scripted models of the arena: what each does in each task, as a script for the real agents.
 
-What they write comes from the tasks' own `solution` and `partial` directories. A model is known by its name, a task by the
-title of its description.
+What they write comes from the tasks' own `solution` and `partial` directories. A model is known by its name, a task by
+the title of its description.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _script(
         for task, skill in skills.items():
             before = read_tree(task)
             after = before if skill == "nothing" else read_tree(task, skill)
-            when = {"prompt_contains": title_of(task), "model": f"{model}*"}
+            when = {"user_contains": title_of(task), "model": f"{model}*"}
             conversations.append({"when": when, "turns": turns_of(before, after)})
     turns = [{"text": "I do not know this task.", "times": "forever"}]
     return Script.model_validate({"turns": turns, "conversations": conversations, **settings})
@@ -121,7 +121,7 @@ def _tool(name: str, **arguments: str) -> dict[str, Any]:
 
 
 def _bash(command: str) -> dict[str, Any]:
-    return _tool("Bash", command=command, description="Look")
+    return _tool("Bash", command=command)
 
 
 def _path(name: str) -> str:
