@@ -77,13 +77,13 @@ def _script(
 def _claude_turns(before: Tree, after: Tree) -> list[dict[str, Any]]:
     turns, context = [], _SYSTEM_TOKENS
     for answer in _claude_answers(before, after):
-        turns.append(_with_usage(answer, context))
+        turns.append(_with_usage(answer, cache_read_input_tokens=context, cache_creation_input_tokens=500))
         context += 500 + _size(answer)
     return turns
 
 
 def _aider_turns(before: Tree, after: Tree) -> list[dict[str, Any]]:
-    return [{**_with_usage(_aider_answer(before, after), _SYSTEM_TOKENS // 4), "times": "forever"}]
+    return [{**_with_usage(_aider_answer(before, after), cache_read_input_tokens=3_000), "times": "forever"}]
 
 
 def _claude_answers(before: Tree, after: Tree) -> Iterator[dict[str, Any]]:
@@ -138,6 +138,5 @@ def _size(answer: Mapping[str, Any]) -> int:
     return len(str(answer)) // 4
 
 
-def _with_usage(answer: dict[str, Any], context: int) -> dict[str, Any]:
-    usage = {"input_tokens": 8, "cache_creation_input_tokens": 500, "cache_read_input_tokens": context}
-    return {**answer, "usage": {**usage, "output_tokens": _size(answer)}}
+def _with_usage(answer: dict[str, Any], **cached: int) -> dict[str, Any]:
+    return {**answer, "usage": {"input_tokens": 400, "output_tokens": _size(answer), **cached}}
