@@ -1,4 +1,4 @@
-"""Render JUnit XML for CI systems: the agent and each evaluator are one test case.
+"""Render JUnit XML for CI systems: of a run, the agent and each evaluator; of a matrix, each trial is one test case.
 
 There is no single standard. This uses only what all accept: correct counts, times in seconds, at most one of failure,
 error and skipped in a test case, and no attribute that the stricter schemas do not have.
@@ -7,6 +7,7 @@ error and skipped in a test case, and no attribute that the stricter schemas do 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -16,7 +17,9 @@ from youbencha.text import one_line, visible
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
+    from youbencha.log.arena import TrialMeta
     from youbencha.log.results import AgentRun, EvaluationResult, ResultsBundle
+    from youbencha.report.arena_loading import ArenaResults
 
 Result = Literal["passed", "failure", "error", "skipped"]
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -33,23 +36,73 @@ class _Case:
     detail: str = ""
 
 
+@dataclass(frozen=True)
+class _Suite:
+    name: str
+    cases: Sequence[_Case]
+    duration_ms: int
+    started_at: str | None
+    properties: Mapping[str, str]
+
+
 def render_junit(bundle: ResultsBundle) -> str:
+    """A run is one suite, with the agent and each evaluator."""
+    name, execution = f"youbencha.{bundle.test_case.name}", bundle.execution
+    return _render([_Suite(name, _cases(bundle), execution.duration_ms, execution.started_at, _properties(bundle))])
+
+
+def render_arena_junit(results: ArenaResults) -> str:
+    """Each task is a suite, with the trials of all agents."""
+    cases: dict[str, list[_Case]] = {}
+    began: dict[str, str] = {}
+    for _, _, meta in results.trials:
+        cases.setdefault(meta.task, []).append(_trial(meta))
+        if meta.started_at is not None:
+            began[meta.task] = min(began.get(meta.task, meta.started_at), meta.started_at)
+    for each in results.unfinished:
+        name = f"{each.orchestrator} trial {each.trial}"
+        cases.setdefault(each.task, []).append(_Case(name, 0, "error", "unfinished", "The trial was not finished."))
+    return _render(
+        [
+            _Suite(f"youbencha.{task}", some, sum(case.duration_ms for case in some), began.get(task), {})
+            for task, some in sorted(cases.items())
+        ]
+    )
+
+
+def _render(suites: Sequence[_Suite]) -> str:
     from xml.etree import ElementTree
 
-    cases = _cases(bundle)
-    suite_name = f"youbencha.{bundle.test_case.name}"
-    counts = _counts(cases) | {"time": _seconds(bundle.execution.duration_ms)}
+    every = [case for suite in suites for case in suite.cases]
+    counts = _counts(every) | {"time": _seconds(sum(suite.duration_ms for suite in suites))}
     root = ElementTree.Element("testsuites", {"name": "youbencha", **counts})
     del root.attrib["skipped"]  # Jenkins' schema allows it only below
-    suite = ElementTree.SubElement(root, "testsuite", {"name": _clean(suite_name), **counts})
-    suite.set("timestamp", bundle.execution.started_at[:19])  # strict schemas allow no fractions and no zone
-    properties = ElementTree.SubElement(suite, "properties")
-    for name, value in _properties(bundle).items():
-        ElementTree.SubElement(properties, "property", {"name": name, "value": _clean(value)})
-    for case in cases:
-        _add(suite, case, class_name=suite_name)
+    for suite in suites:
+        _add_suite(root, suite)
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
+
+
+def _add_suite(root: Element, suite: _Suite) -> None:
+    from xml.etree.ElementTree import SubElement
+
+    counts = _counts(suite.cases) | {"time": _seconds(suite.duration_ms)}
+    element = SubElement(root, "testsuite", {"name": _clean(suite.name), **counts})
+    if suite.started_at is not None:
+        element.set("timestamp", suite.started_at[:19])  # strict schemas allow no fractions and no zone
+    properties = SubElement(element, "properties")
+    for name, value in suite.properties.items():
+        SubElement(properties, "property", {"name": name, "value": _clean(value)})
+    for case in suite.cases:
+        _add(element, case, class_name=suite.name)
+
+
+def _trial(meta: TrialMeta) -> _Case:
+    name, spent = f"{meta.orchestrator} trial {meta.trial}", round((meta.duration_s or 0) * 1000)
+    if meta.outcome == "solved":
+        return _Case(name, spent)
+    result: Result = "failure" if meta.valid else "error"
+    return _Case(name, spent, result, meta.outcome or "unknown", meta.reason or "The outcome is unknown.")
 
 
 def _cases(bundle: ResultsBundle) -> list[_Case]:
@@ -127,7 +180,7 @@ def _add(suite: Element, case: _Case, *, class_name: str) -> None:
         found.text = _clean(visible(case.detail or case.message)[:_LONGEST_DETAIL])
 
 
-def _counts(cases: list[_Case]) -> dict[str, str]:
+def _counts(cases: Sequence[_Case]) -> dict[str, str]:
     results = [case.result for case in cases]
     named = {"failures": "failure", "errors": "error", "skipped": "skipped"}
     return {"tests": str(len(cases)), **{key: str(results.count(result)) for key, result in named.items()}}  # type: ignore[arg-type]
