@@ -73,7 +73,12 @@ def read_untrusted(root: Path, name: str, limit: int) -> bytes:
     Raises `OSError`, with `EFBIG` if it is larger than `limit`.
     """
     with open_untrusted(root, name) as file:
-        data = file.read(limit + 1) or b""  # None: nothing is there yet, as in a log of the kernel
+        size = min(limit, os.fstat(file.fileno()).st_size)
+        data = file.read(size + 1) or b""  # None: nothing is there yet, as in a log of the kernel
+        if (
+            len(data) > size
+        ):  # it has grown, or has no size, as in /proc. A buffer for `limit` would take longer to make
+            data += file.read(limit + 1 - len(data)) or b""
     if len(data) > limit:
         raise OSError(errno.EFBIG, f"is larger than {limit:,} bytes", str(root / name))
     return data

@@ -12,7 +12,7 @@ from typing import Any
 
 from youbencha import __version__
 from youbencha.engine.matrix import Cell, Matrix
-from youbencha.engine.results import Run, create_run
+from youbencha.engine.results import ArenaRun, create_run
 from youbencha.engine.resume import cell_infos
 from youbencha.log.arena import RunInfo, TrialMeta
 from youbencha.spec.settings import load_settings
@@ -43,8 +43,8 @@ class EngineBench:
             "LANG": "C.UTF-8",
         }
 
-    def host(self) -> Host:
-        return Host(self.env, load_settings(self.root, self.home))
+    def host(self, env: Mapping[str, str] | None = None) -> Host:
+        return Host({**self.env, **(env or {})}, load_settings(self.root, self.home))
 
     def repository(self) -> Path:
         path = self.root / "repository"
@@ -85,7 +85,7 @@ class EngineBench:
         )
         return Matrix(cells=tuple(cells), trials=trials)
 
-    def new_run(self, matrix: Matrix) -> Run:
+    def new_run(self, matrix: Matrix) -> ArenaRun:
         info = RunInfo(
             youbencha_version=__version__,
             created_at="2026-01-01T00:00:00Z",
@@ -101,7 +101,7 @@ class EngineBench:
         assert list(self.results.glob("runs/*/trials/*/*/*/attempts/*/src-modified")) == []
 
 
-def metas(run: Run) -> dict[str, TrialMeta]:
+def metas(run: ArenaRun) -> dict[str, TrialMeta]:
     """By directory, relative to the run's trials."""
     root = run.path / "trials"
     return {
@@ -110,12 +110,12 @@ def metas(run: Run) -> dict[str, TrialMeta]:
     }
 
 
-def journal(run: Run) -> list[Mapping[str, Any]]:
+def journal(run: ArenaRun) -> list[Mapping[str, Any]]:
     return [json.loads(line) for line in (run.path / "journal.jsonl").read_text().splitlines()]
 
 
-def events(run: Run, name: str) -> list[Mapping[str, Any]]:
-    return [line for line in journal(run) if line["event"] == name]
+def events(run: ArenaRun, *names: str) -> list[Mapping[str, Any]]:
+    return [line for line in journal(run) if line["event"] in names]
 
 
 async def appear(*paths: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from small_disk import MIB, fill, small_disk
 from youbencha import __version__
 from youbencha.engine.journal import JOURNAL_FILE, Journal, read_journal
-from youbencha.engine.results import Run, create_run, find_run
+from youbencha.engine.results import ArenaRun, create_run, find_run
 from youbencha.errors import YouBenchaError
 from youbencha.log.arena import CellInfo, RunInfo
 
@@ -119,7 +119,7 @@ def test_a_damaged_run_file_is_an_error(tmp_path: Path, content: bytes) -> None:
     run = create_run(tmp_path / "results", INFO)
     (run.path / "run.json").write_bytes(content)
     with pytest.raises(YouBenchaError) as caught:
-        Run(run.path).info()
+        ArenaRun(run.path).info()
     assert caught.value.code == "RUN_INVALID"
 
 

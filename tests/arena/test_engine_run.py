@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from engine_bench import EngineBench, appear, events, metas
 
-from youbencha.engine.matrix import Matrix
+from youbencha.engine.matrix import Cell, Matrix
 from youbencha.engine.results import find_run
 from youbencha.engine.resume import check_unchanged
-from youbencha.engine.run import RunControl, RunOptions, run_matrix
-from youbencha.engine.updates import AttemptFailed, Skipped, Stopping, Update
+from youbencha.engine.run import MatrixControl, MatrixOptions, run_matrix
+from youbencha.engine.updates import AttemptFailed, Stopping, TrialsSkipped, Update
 from youbencha.errors import YouBenchaError
+from youbencha.gateway.script import Script, ScriptedModel
 from youbencha.spec.arena import RetrySpec
+from youbencha.trial.context import Host
 
 QUICK = RetrySpec(attempts=3, backoff_s=0.01)
 
@@ -29,7 +33,7 @@ async def test_every_trial_is_run_once_and_its_files_are_there(bench: EngineBenc
     host = bench.host()
     matrix = bench.matrix(host, trials=2)
     run = bench.new_run(matrix)
-    summary = await run_matrix(matrix, host, run, RunOptions(parallel=4))
+    summary = await run_matrix(matrix, host, run, MatrixOptions(parallel=4))
     assert summary.complete
     assert summary.not_valid == 0
     assert summary.trials == 8
@@ -51,8 +55,8 @@ async def test_a_finished_run_repeats_nothing(bench: EngineBench) -> None:
     host = bench.host()
     matrix = bench.matrix(host)
     run = bench.new_run(matrix)
-    first = await run_matrix(matrix, host, run, RunOptions(parallel=2))
-    again = await run_matrix(matrix, host, run, RunOptions(parallel=2))
+    first = await run_matrix(matrix, host, run, MatrixOptions(parallel=2))
+    again = await run_matrix(matrix, host, run, MatrixOptions(parallel=2))
     assert again == first
     assert len(events(run, "attempt_started")) == 4
 
@@ -64,7 +68,7 @@ async def test_no_more_trials_run_at_once_than_allowed(bench: EngineBench) -> No
     seen.mkdir()
     counting = f"touch {now}/$$; sleep 0.05; ls {now} | wc -l > {seen}/$$; rm {now}/$$"
     matrix = bench.matrix(host, trials=2, script=counting)
-    await run_matrix(matrix, host, bench.new_run(matrix), RunOptions(parallel=3))
+    await run_matrix(matrix, host, bench.new_run(matrix), MatrixOptions(parallel=3))
     counts = [int(file.read_text()) for file in seen.iterdir()]
     assert len(counts) == 8
     assert 2 <= max(counts) <= 3
@@ -74,7 +78,7 @@ async def test_what_the_agent_did_wrong_is_not_tried_again(bench: EngineBench) -
     host = bench.host()
     matrix = bench.matrix(host, 1, 1, script="exit 3")
     run = bench.new_run(matrix)
-    summary = await run_matrix(matrix, host, run, RunOptions(retries=QUICK))
+    summary = await run_matrix(matrix, host, run, MatrixOptions(retries=QUICK))
     (meta,) = metas(run).values()
     assert (meta.outcome, meta.exit_reason, meta.exit_code, len(meta.attempts)) == ("agent_error", "crashed", 3, 1)
     assert meta.composite_score == 0.0
@@ -91,7 +95,7 @@ async def test_a_failure_of_the_harness_is_tried_again_and_every_attempt_is_kept
     matrix = Matrix(cells=(bench.cell(host, "agent", "task", pre_execution=hook),), trials=1)
     run = bench.new_run(matrix)
     updates: list[Update] = []
-    options = RunOptions(retries=QUICK)
+    options = MatrixOptions(retries=QUICK)
     summary = await run_matrix(matrix, host, run, options, updates.append, rng=random.Random(1))
     assert summary.complete
     assert summary.not_valid == 0
@@ -108,7 +112,7 @@ async def test_attempts_are_limited_and_the_result_is_not_valid(bench: EngineBen
     cells = (bench.cell(host, "broken", "task", pre_execution=hook), bench.cell(host, "sound", "task"))
     matrix = Matrix(cells=cells, trials=1)
     run = bench.new_run(matrix)
-    summary = await run_matrix(matrix, host, run, RunOptions(retries=QUICK))
+    summary = await run_matrix(matrix, host, run, MatrixOptions(retries=QUICK))
     assert summary.complete
     assert summary.not_valid == 1
     found = metas(run)
@@ -123,9 +127,9 @@ async def test_waiting_for_a_retry_takes_no_slot(bench: EngineBench) -> None:
     host = bench.host()
     hook = [{"name": "script", "config": {"command": "false"}}]
     cells = (bench.cell(host, "broken", "task", pre_execution=hook), bench.cell(host, "sound", "task"))
-    matrix, control = Matrix(cells=cells, trials=1), RunControl()
+    matrix, control = Matrix(cells=cells, trials=1), MatrixControl()
     run = bench.new_run(matrix)
-    options = RunOptions(parallel=1, retries=RetrySpec(attempts=2, backoff_s=3000))
+    options = MatrixOptions(parallel=1, retries=RetrySpec(attempts=2, backoff_s=3000))
     async with asyncio.timeout(60):
         running = asyncio.create_task(run_matrix(matrix, host, run, options, control=control))
         await appear(run.path / "trials/sound/task/trial-1/meta.json")
@@ -143,14 +147,14 @@ async def test_a_trial_that_cannot_start_is_not_tried_a_thousand_times(bench: En
     matrix = Matrix(cells=cells, trials=5)
     run = bench.new_run(matrix)
     updates: list[Update] = []
-    summary = await run_matrix(matrix, host, run, RunOptions(retries=QUICK), updates.append)
+    summary = await run_matrix(matrix, host, run, MatrixOptions(retries=QUICK), updates.append)
     assert not summary.complete
     assert len(summary.rows) == 5
     (skipped,) = summary.skipped
     assert (skipped.orchestrator, skipped.task) == ("agent", "wrong")
     assert "0000" in skipped.reason
     assert len([line for line in events(run, "attempt_started") if line["task"] == "wrong"]) == 1
-    assert [update for update in updates if isinstance(update, Skipped)] == [skipped]
+    assert [update for update in updates if isinstance(update, TrialsSkipped)] == [skipped]
 
 
 async def test_a_cancelled_run_saves_what_there_is_and_is_continued(bench: EngineBench) -> None:
@@ -158,14 +162,14 @@ async def test_a_cancelled_run_saves_what_there_is_and_is_continued(bench: Engin
     script = f"echo part > part.txt; touch {bench.root}/begun; test -e {bench.root}/go || sleep 300"
     matrix = bench.matrix(host, 1, 2, script=script)
     run = bench.new_run(matrix)
-    running = asyncio.create_task(run_matrix(matrix, host, run, RunOptions(parallel=1)))
+    running = asyncio.create_task(run_matrix(matrix, host, run, MatrixOptions(parallel=1)))
     await appear(bench.root / "begun")
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
     assert metas(run) == {}
     (bench.root / "go").touch()
-    summary = await run_matrix(matrix, host, run, RunOptions(parallel=1))
+    summary = await run_matrix(matrix, host, run, MatrixOptions(parallel=1))
     assert summary.complete
     outcomes = [[each.outcome for each in meta.attempts] for meta in metas(run).values()]
     assert sorted(outcomes) == [["interrupted", "solved"], ["solved"]]
@@ -178,10 +182,10 @@ async def test_two_processes_cannot_work_on_one_run(bench: EngineBench) -> None:
     host = bench.host()
     matrix = bench.matrix(host, 1, 1, script=f"touch {bench.root}/begun; sleep 300")
     run = bench.new_run(matrix)
-    running = asyncio.create_task(run_matrix(matrix, host, run, RunOptions()))
+    running = asyncio.create_task(run_matrix(matrix, host, run, MatrixOptions()))
     await appear(bench.root / "begun")
     with pytest.raises(YouBenchaError, match="works on the run") as caught:
-        await run_matrix(matrix, bench.host(), run, RunOptions())
+        await run_matrix(matrix, bench.host(), run, MatrixOptions())
     assert caught.value.code == "RUN_IN_USE"
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
@@ -205,12 +209,12 @@ async def test_a_damaged_line_of_the_journal_loses_nothing(bench: EngineBench) -
     host = bench.host()
     matrix = bench.matrix(host, 1, 2)
     run = bench.new_run(matrix)
-    await run_matrix(matrix, host, run, RunOptions())
+    await run_matrix(matrix, host, run, MatrixOptions())
     file = run.path / "journal.jsonl"
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(b"".join([lines[0], b"\x00garbage\n", *lines[1:], b'{"cut']))
     updates: list[Update] = []
-    summary = await run_matrix(matrix, host, run, RunOptions(), updates.append)
+    summary = await run_matrix(matrix, host, run, MatrixOptions(), updates.append)
     assert summary.complete
     assert "line 2" in updates[0].warnings[0]  # type: ignore[union-attr]
     assert file.read_bytes().startswith(lines[0] + b"\x00garbage\n")
@@ -222,17 +226,80 @@ def events_after_damage(data: bytes) -> list[bytes]:
     return [line for line in data.splitlines() if b"run_started" in line or b"run_resumed" in line]
 
 
-async def test_a_budget_stops_the_run_before_it_is_exceeded_by_every_trial(bench: EngineBench) -> None:
-    """The agent reports what it spent, as any program may."""
-    host = bench.host()
-    sidecar = '{"input_tokens": 10, "output_tokens": 1, "total_cost_usd": 0.5}'
-    matrix = bench.matrix(host, 1, 1, trials=10, script=f"echo '{sidecar}' > .thunderdome-metrics.json")
+ASK = """
+import json, os, urllib.request
+body = {"model": "claude-opus-4-5", "max_tokens": 100, "messages": [{"role": "user", "content": "work"}]}
+headers = {"x-api-key": os.environ["ANTHROPIC_API_KEY"], "content-type": "application/json"}
+url = os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages"
+with urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers)) as answer:
+    open("answer.txt", "wb").write(answer.read())
+"""
+TOKENS = {"input_tokens": 100_000, "output_tokens": 10}
+"""Of one call: half a dollar, and a little."""
+
+
+def asking(bench: EngineBench, host: Host, name: str, times: int = 1, **gateway: float) -> Cell:
+    program = bench.root / "ask.py"
+    program.write_text(ASK)
+    return bench.cell(
+        host, name, "task", " && ".join([f"python3 {program}"] * times), gateway={"type": "builtin", **gateway}
+    )
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[ScriptedModel]:
+    turns = [{"text": "answer", "usage": TOKENS, "times": "forever"}]
+    script = {"tools_optional": True, "conversations": [{"when": {"prompt_contains": "work"}, "turns": turns}]}
+    async with ScriptedModel(Script.model_validate(script)) as running:
+        yield running
+
+
+def host_of(bench: EngineBench, model: ScriptedModel) -> Host:
+    return bench.host({"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "sk-ant-dummy-0123456789"})
+
+
+async def test_a_spent_budget_stops_the_run_not_every_trial(bench: EngineBench, model: ScriptedModel) -> None:
+    host = host_of(bench, model)
+    matrix = Matrix(cells=(asking(bench, host, "agent", budget_total_usd=1.2),), trials=10)
     run = bench.new_run(matrix)
     updates: list[Update] = []
-    summary = await run_matrix(matrix, host, run, RunOptions(total_usd=1.2), updates.append)
+    summary = await run_matrix(matrix, host, run, MatrixOptions(), updates.append)
     assert len(summary.rows) == 3
-    assert summary.spent_usd == 1.5
-    assert "budget of the run is spent: $1.50 of $1.20" in (summary.stopped or "")
+    assert summary.spent_usd == pytest.approx(1.50075)
+    assert "the budget of the run is spent: $1.50075 of $1.2" in (summary.stopped or "")
     assert any(isinstance(update, Stopping) for update in updates)
-    (last,) = [await run_matrix(matrix, host, run, RunOptions(total_usd=2.0))]
-    assert len(last.rows) == 4
+    assert len(events(run, "attempt_started")) == 3
+    again = await run_matrix(matrix, host_of(bench, model), run, MatrixOptions())  # what was spent is known
+    assert len(again.rows) == 3
+    assert again.stopped == summary.stopped
+    more = Matrix(cells=(asking(bench, host, "agent", budget_total_usd=1.8),), trials=10)
+    assert len((await run_matrix(more, host_of(bench, model), run, MatrixOptions())).rows) == 4
+
+
+async def test_an_agents_spent_budget_leaves_the_others_alone(bench: EngineBench, model: ScriptedModel) -> None:
+    host = host_of(bench, model)
+    cells = (asking(bench, host, "rich"), asking(bench, host, "poor", budget_per_agent_usd=0.7))
+    matrix = Matrix(cells=cells, trials=4)
+    run = bench.new_run(matrix)
+    summary = await run_matrix(matrix, host, run, MatrixOptions())
+    finished = Counter(row.key.orchestrator for row in summary.rows)
+    assert finished == {"rich": 4, "poor": 2}
+    (skipped,) = summary.skipped
+    assert (skipped.orchestrator, skipped.task) == ("poor", None)
+    assert "its budget is spent: $1.0005 of $0.7" in skipped.reason
+
+
+async def test_a_trial_that_a_shared_budget_cut_off_is_not_finished(bench: EngineBench, model: ScriptedModel) -> None:
+    """Each trial asks twice. The last request is refused because of what the first trial spent."""
+    host = host_of(bench, model)
+    matrix = Matrix(cells=(asking(bench, host, "agent", 2, budget_total_usd=1.2),), trials=2)
+    run = bench.new_run(matrix)
+    summary = await run_matrix(matrix, host, run, MatrixOptions())
+    assert len(summary.rows) == 1
+    assert Counter(line["attempt"]["outcome"] for line in events(run, "attempt_finished")) == {
+        "solved": 1,
+        "interrupted": 1,
+    }
+    more = Matrix(cells=(asking(bench, host, "agent", 2, budget_total_usd=3),), trials=2)
+    assert (await run_matrix(more, host_of(bench, model), run, MatrixOptions())).complete
+    assert sorted(len(meta.attempts) for meta in metas(run).values()) == [1, 2]

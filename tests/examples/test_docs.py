@@ -28,6 +28,17 @@ from youbencha.evaluators.expected_diff import ExpectedDiffConfig
 from youbencha.evaluators.git_diff import GitDiffConfig
 from youbencha.evaluators.judge.config import JudgeConfig
 from youbencha.log.results import ResultsBundle
+from youbencha.spec.arena import (
+    ArenaSpec,
+    BudgetSpec,
+    GreenWeights,
+    OrchestratorSpec,
+    ResourcesSpec,
+    RubricSpec,
+    TaskSpec,
+    ValidationSpec,
+    Weights,
+)
 from youbencha.spec.loader import load_test_case
 from youbencha.spec.settings import Settings
 from youbencha.spec.settings_edit import known_keys
@@ -104,6 +115,15 @@ def test_every_snippet_is_valid(name: str, case: dict[str, Any], tmp_path: Path)
         ("test-case", "Keys", TestCase, set()),
         ("test-case", "agent", AgentSpec, set()),
         ("test-case", "Judge a directory", EvalConfig, set()),
+        ("thunderdome-yaml", "Keys", ArenaSpec, set()),
+        ("thunderdome-yaml", "orchestrators", OrchestratorSpec, set()),
+        ("thunderdome-yaml", "tasks", TaskSpec, set()),
+        ("thunderdome-yaml", "weights", Weights, set()),
+        ("thunderdome-yaml", "weights", GreenWeights, set()),
+        ("thunderdome-yaml", "rubric", RubricSpec, set()),
+        ("thunderdome-yaml", "resources", ResourcesSpec, set()),
+        ("thunderdome-yaml", "validation", ValidationSpec, set()),
+        ("thunderdome-yaml", "budgets", BudgetSpec, set()),
         ("hooks", "script", ScriptConfig, set()),
         ("hooks", "webhook", WebhookConfig, set()),
         ("hooks", "database", DatabaseConfig, set()),

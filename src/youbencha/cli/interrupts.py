@@ -19,17 +19,24 @@ from youbencha.cli import ending_signals, startup
 Result = TypeVar("Result")
 
 
-def run_async(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run as `asyncio.run` does. A signal cancels the work, and then this raises KeyboardInterrupt."""
+def run_async(work: Coroutine[Any, Any, Result], *, drain: Callable[[], object] | None = None) -> Result:
+    """Run as `asyncio.run` does. A signal cancels the work, and then this raises KeyboardInterrupt.
+
+    The first Ctrl-C calls `drain` instead, if it is given.
+    """
     startup.loaded()
-    return asyncio.run(_interruptible(work))
+    return asyncio.run(_interruptible(work, drain))
 
 
-async def _interruptible(work: Coroutine[Any, Any, Result]) -> Result:
+async def _interruptible(work: Coroutine[Any, Any, Result], drain: Callable[[], object] | None) -> Result:
     task, received = asyncio.ensure_future(work), False
 
-    def interrupt() -> None:
-        nonlocal received
+    def interrupt(number: int) -> None:
+        nonlocal received, drain
+        if number == signal.SIGINT and drain is not None:
+            drain()
+            drain = None
+            return
         received = True
         task.cancel()
 
@@ -42,14 +49,14 @@ async def _interruptible(work: Coroutine[Any, Any, Result]) -> Result:
 
 
 @contextmanager
-def handled_by_loop(act: Callable[[], object]) -> Iterator[None]:
-    """Call `act` in the running event loop at each signal."""
+def handled_by_loop(act: Callable[[int], object]) -> Iterator[None]:
+    """Call `act` in the running event loop at each signal, with its number."""
     loop, before = asyncio.get_running_loop(), {number: signal.getsignal(number) for number in ending_signals()}
     if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
         yield
         return
     for number in before:
-        loop.add_signal_handler(number, act)
+        loop.add_signal_handler(number, act, number)
     try:
         yield
     finally:

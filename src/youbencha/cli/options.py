@@ -29,6 +29,8 @@ _AGENT, _SANDBOX, _MODEL = "The agent", "Where it runs", "The model"
 
 Config = Annotated[Path, typer.Option("--config", "-c", help="The test case (YAML or JSON).")]
 
+ArenaFile = Annotated[Path, typer.Option("--config", "-c", help="The arena (YAML or JSON).")]
+
 DeleteWorkspace = Annotated[
     bool | None,
     typer.Option("--delete-workspace/--keep-workspace", help="Remove the agent's files afterwards; the results stay."),
@@ -234,9 +236,16 @@ def add_hint(config: Path) -> Iterator[None]:
         raise
 
 
+_FIRST_FILES = {
+    "TEST_CASE_INVALID": "`yb init` writes a first test case.",
+    "ARENA_INVALID": "Name another file with --config; docs/thunderdome-yaml.md describes the format.",
+}
+"""Hints about files that do not exist, by the error's code."""
+
+
 def _advice(config: Path, error: ConfigError) -> str | None:
     if not config.exists():
-        return "`yb init` writes a first test case." if error.code == "TEST_CASE_INVALID" else None
+        return _FIRST_FILES.get(error.code)
     unknown = {problem.path for problem in error.problems if problem.kind == "unknown_key"}
     if error.code == "EVAL_CONFIG_INVALID" and unknown & {"repo", "agent"}:
         return f"This is a test case, with an agent to run: `yb run -c {config}`."

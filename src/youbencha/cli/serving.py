@@ -50,7 +50,7 @@ def serve_until_stopped(work: Callable[[asyncio.Event], Coroutine[Any, Any, None
 
 async def _with_signals(work: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
     stop = asyncio.Event()
-    with handled_by_loop(stop.set):
+    with handled_by_loop(lambda _: stop.set()):
         await work(stop)
 
 

@@ -20,16 +20,18 @@ from youbencha.log.arena import AttemptInfo
 from youbencha.log.results import ResultsBundle
 from youbencha.report.loading import load_results
 from youbencha.text import iso_time, one_line
+from youbencha.trial.budgets import RUN_ACCOUNT, agent_account
 from youbencha.trial.context import Host
 from youbencha.trial.run import run_trial
 from youbencha.workspace.run_dir import ARTIFACTS
 
+VALIDATION_BROKEN = "VALIDATION_BROKEN"
 _NOT_FAILED = ("killed", "interrupted")
 """Such an attempt is repeated, and does not count as one of those allowed."""
 
 
 @dataclass(kw_only=True)
-class Job:
+class TrialJob:
     """A trial that is not finished."""
 
     key: TrialKey
@@ -52,7 +54,7 @@ class Job:
         return max((*(attempt.number for attempt in self.attempts), *self.directory.attempts()), default=0) + 1
 
 
-class Attempt(NamedTuple):
+class FinishedAttempt(NamedTuple):
     """A finished attempt."""
 
     info: AttemptInfo
@@ -63,7 +65,9 @@ class Attempt(NamedTuple):
     error: Exception | None = None
 
 
-async def run_attempt(job: Job, host: Host, number: int, *, on_event: EventSink, keep_workspace: bool) -> Attempt:
+async def run_attempt(
+    job: TrialJob, host: Host, number: int, *, on_event: EventSink, keep_workspace: bool
+) -> FinishedAttempt:
     """Run an attempt to its end, or until it is cancelled; then it is noted in the job, too."""
     directory, started_at = job.directory.attempt(number), time.time()
     directory.parent.mkdir(parents=True, exist_ok=True)
@@ -73,6 +77,7 @@ async def run_attempt(job: Job, host: Host, number: int, *, on_event: EventSink,
             host,
             directory=directory,
             run_id=job.directory.attempt_id(number),
+            agent=job.key.orchestrator,
             on_event=on_event,
             delete_workspace=not keep_workspace,
         )
@@ -80,36 +85,67 @@ async def run_attempt(job: Job, host: Host, number: int, *, on_event: EventSink,
         job.attempts.append(_from_files(job, number) or _without_files(number, "interrupted", "", started_at))
         raise
     except Exception as error:  # noqa: BLE001 (whatever it is, the other trials continue)
-        return Attempt(_of_error(job, number, error, started_at), None, consequence_of(error), error)
-    info, outcome = attempt_of(number, result.bundle), result.bundle.outcome
+        return FinishedAttempt(_of_error(job, number, error, started_at), None, consequence_of(error), error)
+    outcome, broken = result.bundle.outcome, _broken_validation(result.bundle)
     assert outcome is not None
-    return Attempt(info, result.bundle, Consequence.RETRY if outcome.retry else None)
+    consequence = Consequence.SKIP if broken else Consequence.RETRY if outcome.retry else None
+    return FinishedAttempt(_info(job, number, result.bundle), result.bundle, consequence, broken)
 
 
-def earlier_attempts(job: Job, noted: Iterable[Mapping[str, Any]]) -> ResultsBundle | None:
+def earlier_attempts(job: TrialJob, noted: Iterable[Mapping[str, Any]]) -> ResultsBundle | None:
     """Add a job's earlier attempts from its directory and from the lines about them in the journal.
 
     Returns the results of the last one, if it was finished before the harness was killed.
     """
     known = {info.number: info for line in noted if (info := _from_journal(line))}
-    last = None
+    bundle = None
     for number in sorted({*known, *job.directory.attempts()}):
-        last = _finished(job, number)
-        info = known.get(number) or (attempt_of(number, last) if last else _from_files(job, number))
+        bundle = _results(job, number)
+        info = known.get(number) or (_info(job, number, bundle) if bundle else None)
         job.attempts.append(info or _without_files(number, "killed", "", None))
-    return last
+    if bundle is None or bundle.outcome is None or job.attempts[-1].outcome in _NOT_FAILED:
+        return None
+    return bundle
 
 
-def _of_error(job: Job, number: int, error: Exception, started_at: float) -> AttemptInfo:
+def _info(job: TrialJob, number: int, bundle: ResultsBundle) -> AttemptInfo:
+    info = attempt_of(number, bundle)
+    if _by_shared_budget(bundle, job.key.orchestrator):
+        return info.model_copy(update={"outcome": "interrupted", "partial": True})
+    return info
+
+
+def _of_error(job: TrialJob, number: int, error: Exception, started_at: float) -> AttemptInfo:
     message = error.message if isinstance(error, YouBenchaError) else f"{type(error).__name__}: {error}"
     found = _from_files(job, number) or _without_files(number, "infra_error", "", started_at)
     return found.model_copy(update={"outcome": "infra_error", "reason": one_line(message)})
 
 
-def _from_files(job: Job, number: int) -> AttemptInfo | None:
+def _broken_validation(bundle: ResultsBundle) -> YouBenchaError | None:
+    """Why no result on this task can be validated, however often it is tried."""
+    for error in (result.error for result in bundle.evaluators if result.error):
+        if error.code == VALIDATION_BROKEN:
+            return YouBenchaError(VALIDATION_BROKEN, error.message, hint=error.hint)
+    return None
+
+
+def _by_shared_budget(bundle: ResultsBundle, orchestrator: str) -> bool:
+    """Whether the agent was stopped because of what other trials had spent, which does not measure it."""
+    budget = bundle.agent.gateway.budget if bundle.agent and bundle.agent.gateway else None
+    accounts = (RUN_ACCOUNT, agent_account(orchestrator))
+    reason = (budget and budget.reason) or ""
+    return any(f" for {account}." in reason for account in accounts)
+
+
+def _from_files(job: TrialJob, number: int) -> AttemptInfo | None:
     """What an attempt left behind; None if its agent was not started."""
+    bundle = _results(job, number)
+    return _info(job, number, bundle) if bundle else None
+
+
+def _results(job: TrialJob, number: int) -> ResultsBundle | None:
     try:
-        return attempt_of(number, load_results(job.directory.attempt(number) / ARTIFACTS))
+        return load_results(job.directory.attempt(number) / ARTIFACTS)
     except YouBenchaError:
         return None
 
@@ -131,11 +167,3 @@ def _from_journal(line: Mapping[str, Any]) -> AttemptInfo | None:
         return AttemptInfo.model_validate(line.get("attempt"), extra="ignore")
     except ValidationError:
         return None
-
-
-def _finished(job: Job, number: int) -> ResultsBundle | None:
-    try:
-        bundle = load_results(job.directory.attempt(number) / ARTIFACTS)
-    except YouBenchaError:
-        return None
-    return bundle if bundle.execution.complete and bundle.outcome is not None else None

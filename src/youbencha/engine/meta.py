@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-from pydantic import ValidationError
 
 from youbencha import __version__
+from youbencha.engine.arena import RUBRIC, VALIDATION
 from youbencha.engine.matrix import Cell, TrialKey
+from youbencha.evaluators.validation.scores import FinalScore, with_rubric
 from youbencha.log.arena import AttemptInfo, ExitReason, IntegrityFlag, Scores, TrialIdentity, TrialMeta
 from youbencha.log.model import FailureCause, Usage
 from youbencha.log.results import AgentRun, EvaluationResult, OutcomeName, ResultsBundle
+from youbencha.text import one_line
 from youbencha.usage import Tokens
-
-VALIDATION, RUBRIC = "validation", "agentic-judge:rubric"
-"""Evaluators of the arena."""
 
 _EXIT_REASONS: Mapping[OutcomeName, ExitReason] = {
     "solved": "completed",
@@ -43,7 +40,7 @@ def meta_of(key: TrialKey, cell: Cell, bundle: ResultsBundle, attempts: Sequence
     agent, outcome = bundle.agent, bundle.outcome
     usage = agent.usage if agent and agent.usage else Usage()
     validation = _find(bundle.evaluators, VALIDATION)
-    scores = _scores(validation, _find(bundle.evaluators, RUBRIC))
+    score = _score(bundle, validation, _find(bundle.evaluators, RUBRIC))
     return TrialMeta(
         orchestrator=key.orchestrator,
         task=key.task,
@@ -51,8 +48,8 @@ def meta_of(key: TrialKey, cell: Cell, bundle: ResultsBundle, attempts: Sequence
         duration_s=agent.duration_ms / 1000 if agent and agent.duration_ms is not None else None,
         exit_code=agent.exit_code if agent else None,
         exit_reason=_exit_reason(bundle),
-        scores=scores,
-        composite_score=_composite(bundle, validation, scores) if outcome.valid else None,
+        scores=score.scores,
+        composite_score=score.composite_score if outcome.valid else None,
         total_tokens=total_tokens(usage),
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
@@ -63,7 +60,7 @@ def meta_of(key: TrialKey, cell: Cell, bundle: ResultsBundle, attempts: Sequence
         usage_partial=usage.partial if agent and agent.usage else None,
         outcome=outcome.name,
         valid=outcome.valid,
-        reason=outcome.reason,
+        reason=_reason(bundle),
         category=cell.category,
         all_attempts_cost_usd=cost_of_all(attempts),
         attempts=tuple(attempts),
@@ -105,13 +102,21 @@ def attempt_of(number: int, bundle: ResultsBundle) -> AttemptInfo:
     return AttemptInfo(
         number=number,
         outcome=outcome.name if outcome else "interrupted" if execution.interrupted else "killed",
-        reason=outcome.reason if outcome else "",
+        reason=_reason(bundle),
         started_at=execution.started_at,
         duration_s=execution.duration_ms / 1000,
         total_tokens=total_tokens(usage) if usage else None,
         cost_usd=_cost_with_evaluators(bundle),
         partial=outcome is None or bool(usage and usage.partial),
     )
+
+
+def _reason(bundle: ResultsBundle) -> str:
+    """Why the outcome is what it is; if an evaluator could not judge, also why not."""
+    if bundle.outcome is None:
+        return ""
+    details = [result.message for result in bundle.evaluators if result.status == "skipped"]
+    return one_line(": ".join((bundle.outcome.reason, *([] if bundle.outcome.valid else details[:1]))))
 
 
 def total_tokens(usage: Usage) -> int | None:
@@ -151,27 +156,19 @@ def _exit_reason(bundle: ResultsBundle) -> ExitReason:
     return _EXIT_REASONS[bundle.outcome.name]
 
 
-def _scores(validation: EvaluationResult | None, rubric: EvaluationResult | None) -> Scores:
-    found: dict[str, Any] = dict(validation.metrics.get("scores") or {}) if validation else {}
-    if rubric is not None and rubric.status != "skipped":
-        found["rubric"] = rubric.metrics.get("overall_score")
-    return Scores.model_validate(found)
-
-
-def _composite(bundle: ResultsBundle, validation: EvaluationResult | None, scores: Scores) -> float | None:
+def _score(bundle: ResultsBundle, validation: EvaluationResult | None, rubric: EvaluationResult | None) -> FinalScore:
     if validation is None:  # a test case: solved or not
         assert bundle.outcome is not None
-        return 1.0 if bundle.outcome.name == "solved" else 0.0
-    score = validation.metrics.get("composite_score")
-    return float(score) if score is not None else None
+        return FinalScore(Scores(), 1.0 if bundle.outcome.name == "solved" else 0.0)
+    if validation.status == "skipped":
+        return FinalScore(Scores(), None)
+    judged = rubric is not None and rubric.status != "skipped"
+    return with_rubric(validation.metrics, rubric.metrics.get("overall_score") if rubric and judged else None)
 
 
 def _flags(validation: EvaluationResult | None) -> tuple[IntegrityFlag, ...]:
     written = validation.metrics.get("flags") or () if validation else ()
-    try:
-        return tuple(IntegrityFlag.model_validate(flag) for flag in written)
-    except ValidationError:
-        return ()
+    return tuple(IntegrityFlag.model_validate(flag) for flag in written)
 
 
 def _identity(

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from youbencha.engine.journal import Journal, read_journal
 from youbencha.engine.matrix import Cell, TrialKey
-from youbencha.engine.results import LATEST, PATCH_FILE, Run, TrialDirectory, find_run
+from youbencha.engine.results import LATEST, PATCH_FILE, ArenaRun, TrialDirectory, find_run
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.validation import with_rubric
 from youbencha.log.arena import FlagKind, IntegrityFlag, TrialMeta
@@ -47,7 +47,7 @@ class _Target(NamedTuple):
 
 
 async def rescore_run(
-    run: Run,
+    run: ArenaRun,
     cells: Sequence[Cell],
     host: Host,
     wanted: Callable[[TrialKey], bool] = lambda _: True,
@@ -75,15 +75,15 @@ async def rescore_run(
     return [task.result() for task in tasks]
 
 
-def locate(results: Path, which: str | None) -> Run:
+def locate(results: Path, which: str | None) -> ArenaRun:
     """Find a run by its path or its name, by default the latest; also one of the original harness."""
     for path in (Path(which) if which else None, results / LATEST if which in (None, LATEST) else None):
         if path is not None and (path / "trials").is_dir():
-            return Run(Path(os.path.realpath(path)))
+            return ArenaRun(Path(os.path.realpath(path)))
     return find_run(results, which)
 
 
-def finished_trials(run: Run) -> Iterator[_Target]:
+def finished_trials(run: ArenaRun) -> Iterator[_Target]:
     """The trials of a run that have a result and a patch."""
     for path in sorted((run.path / "trials").glob("*/*/trial-*")):
         number = _TRIAL.fullmatch(path.name)

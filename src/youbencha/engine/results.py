@@ -27,7 +27,7 @@ _IGNORE_ALL = "# Created by youBencha: git ignores everything in this directory.
 _LARGEST = 16 * 1024 * 1024
 
 
-class Run:
+class ArenaRun:
     """The directory of one run."""
 
     def __init__(self, path: Path) -> None:
@@ -116,11 +116,11 @@ class TrialDirectory:
             raise not_writable(self.path, error) from error
 
 
-def create_run(results: Path, info: RunInfo, *, config: Path | None = None) -> Run:
+def create_run(results: Path, info: RunInfo, *, config: Path | None = None) -> ArenaRun:
     """Make the directory of a new run, with `run.json` and a copy of the configuration."""
     try:
         runs = make_results(results)
-        run = Run(_new_directory(runs))
+        run = ArenaRun(_new_directory(runs))
         if config is not None:
             _write_synced(run.path / config.name, config.read_bytes())
         _write_synced(run.path / RUN_FILE, as_json(info).encode())
@@ -132,16 +132,16 @@ def create_run(results: Path, info: RunInfo, *, config: Path | None = None) -> R
     return run
 
 
-def find_run(results: Path, which: str | None = None) -> Run:
+def find_run(results: Path, which: str | None = None) -> ArenaRun:
     """Find a run by its path, its name or the beginning of it; by default the latest."""
     if which is None or which == LATEST:
         return _latest(results)
     given = Path(which)
     if given.is_dir() and (given / RUN_FILE).exists():
-        return Run(given)
+        return ArenaRun(given)
     found = [path for path in all_runs(results) if path.name.startswith(which)]
     if len(found) == 1:
-        return Run(found[0])
+        return ArenaRun(found[0])
     if not found:
         raise YouBenchaError(
             "RUN_NOT_FOUND", f"There is no run {which} in {results}.", hint="`thunderdome list` shows the runs."
@@ -157,15 +157,15 @@ def all_runs(results: Path) -> list[Path]:
     return []
 
 
-def _latest(results: Path) -> Run:
+def _latest(results: Path) -> ArenaRun:
     link = results / LATEST
     with suppress(OSError):
         name = os.readlink(link) if link.is_symlink() else link.read_text()  # noqa: PTH115 - only the text is wanted
         path = results / name.strip()
         if (path / RUN_FILE).exists():
-            return Run(path)
+            return ArenaRun(path)
     if runs := all_runs(results):
-        return Run(runs[-1])
+        return ArenaRun(runs[-1])
     raise YouBenchaError("RUN_NOT_FOUND", f"There is no run in {results}.", hint="`thunderdome run` makes one.")
 
 

@@ -1,60 +1,78 @@
-"""Find out what is finished in the directory of a run, and what earlier attempts cost."""
+"""Continue a run: find out what is finished and what earlier attempts cost, and remove what a killed harness left.
+
+Its processes need no removal: each ends with its guard.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
+from decimal import Decimal
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from youbencha.engine.attempts import Job, earlier_attempts
+from youbencha.engine.attempts import TrialJob, earlier_attempts
 from youbencha.engine.journal import JOURNAL_FILE, JournalContents
 from youbencha.engine.matrix import Cell, Matrix, TrialKey
 from youbencha.engine.meta import meta_of
-from youbencha.engine.results import Run
+from youbencha.engine.results import ArenaRun
 from youbencha.engine.updates import TrialRow, row_of
 from youbencha.errors import YouBenchaError
-from youbencha.log.arena import CellInfo, RunInfo, TrialMeta
+from youbencha.gateway.budget import Spend
+from youbencha.log.arena import AttemptInfo, CellInfo, RunInfo, TrialMeta
 from youbencha.text import plural
+from youbencha.trial.context import Host
+from youbencha.workspace.reclaim import make_accessible
+from youbencha.workspace.run_dir import private_of, remove_sources
+from youbencha.workspace.trees import remove_tree
 
 
-class State(NamedTuple):
+class ResumeState(NamedTuple):
     order: tuple[TrialKey, ...]
     finished: Mapping[TrialKey, TrialRow]
-    jobs: tuple[Job, ...]
+    jobs: tuple[TrialJob, ...]
     """Trials that are not finished, in order."""
-    spent: Mapping[str, float]
-    """Dollars, by orchestrator."""
+    spent: Mapping[str, Spend]
+    """By orchestrator, as far as it is known."""
     resumed: bool
     warnings: tuple[str, ...]
 
 
-def load_state(matrix: Matrix, run: Run, journal: JournalContents) -> State:
+def load_state(matrix: Matrix, run: ArenaRun, journal: JournalContents) -> ResumeState:
     """Determine what is left to do. An attempt that was finished, but not noted as a trial, becomes one."""
     noted: dict[TrialKey, list[Mapping[str, Any]]] = {}
     for line in journal.records:
         if line.get("event") == "attempt_finished" and (key := _key_in(line)):
             noted.setdefault(key, []).append(line)
-    order, finished, jobs, spent = [], {}, [], dict[str, float]()
+    order, finished, jobs, attempts = [], {}, [], dict[str, list[AttemptInfo]]()
     for position, (key, cell) in enumerate(matrix.order()):
         order.append(key)
-        job = Job(key=key, cell=cell, position=position, directory=run.trial(key))
+        job = TrialJob(key=key, cell=cell, position=position, directory=run.trial(key))
         meta = _finished(job, noted.get(key, ()))
-        if meta is not None:
-            finished[key] = row_of(key, meta)
-            cost = 0.0 if meta.reused_from else sum(attempt.cost_usd or 0 for attempt in meta.attempts)
-        else:
+        if meta is None:
             jobs.append(job)
-            cost = sum(attempt.cost_usd or 0 for attempt in job.attempts)
-        spent[key.orchestrator] = spent.get(key.orchestrator, 0) + cost
-    return State(tuple(order), finished, tuple(jobs), spent, bool(journal.records), tuple(_warnings(journal)))
+        else:
+            finished[key] = row_of(key, meta)
+        if meta is None or meta.reused_from is None:
+            attempts.setdefault(key.orchestrator, []).extend(meta.attempts if meta else job.attempts)
+    spent = {orchestrator: spend_of(some) for orchestrator, some in attempts.items()}
+    return ResumeState(tuple(order), finished, tuple(jobs), spent, bool(journal.records), tuple(_warnings(journal)))
 
 
-def _finished(job: Job, noted: Any) -> TrialMeta | None:
+def spend_of(attempts: Iterable[AttemptInfo]) -> Spend:
+    some = tuple(attempts)
+    dollars = sum((Decimal(str(attempt.cost_usd or 0)) for attempt in some), Decimal(0))
+    return Spend(dollars, sum(attempt.total_tokens or 0 for attempt in some))
+
+
+def _finished(job: TrialJob, noted: Any) -> TrialMeta | None:
     """The result of a trial, if it is finished; else its earlier attempts are added to the job."""
     meta, cell = job.directory.meta(), job.cell
     if meta is not None and is_of(meta, cell):
         return meta
     bundle = earlier_attempts(job, noted)
-    if bundle is None or bundle.outcome is None or bundle.outcome.retry:
+    if bundle is None or bundle.outcome is None or bundle.outcome.retry:  # it has attempts left, or gets one more
         return None
     meta = meta_of(job.key, cell, bundle, job.attempts)
     job.directory.save(meta, task_text=cell.task_text, attempt=job.attempts[-1].number)
@@ -116,3 +134,40 @@ def _warnings(journal: JournalContents) -> list[str]:
         return []
     lines = ", ".join(map(str, journal.damaged[:5]))
     return [f"{JOURNAL_FILE} is damaged in line {lines}; no result is lost, but costs of attempts may be unknown"]
+
+
+@asynccontextmanager
+async def remove_leftovers(matrix: Matrix, host: Host, run: ArenaRun, *, keep_workspaces: bool) -> AsyncIterator[None]:
+    """Remove what is left of this run, whose lock is held; containers once more at the end.
+
+    The engine may have been about to create one when the harness was killed.
+    """
+    await _remove_containers(matrix)
+    await asyncio.to_thread(_remove_private, run, host.cache_dir)
+    if not keep_workspaces:
+        await asyncio.to_thread(_remove_workspaces, run)
+    try:
+        yield
+    finally:
+        await _remove_containers(matrix)
+
+
+async def _remove_containers(matrix: Matrix) -> None:
+    if any(cell.plan.sandbox.type == "docker" for cell in matrix.cells):
+        from youbencha.sandbox.docker.ownership import reap_containers
+
+        await reap_containers()
+
+
+def _remove_private(run: ArenaRun, cache_dir: Path) -> None:
+    for directory in private_of(f"{run.name}-", cache_dir):
+        with suppress(YouBenchaError):  # what cannot be removed from the cache does not affect the run
+            remove_tree(directory)
+
+
+def _remove_workspaces(run: ArenaRun) -> None:
+    for attempt in run.path.glob("trials/*/*/*/attempts/*"):
+        if not attempt.is_symlink() and attempt.is_dir():
+            with suppress(YouBenchaError, OSError):
+                make_accessible(attempt)
+                remove_sources(attempt)

@@ -7,43 +7,42 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
-from youbencha.engine.attempts import Attempt, Job, run_attempt
+from youbencha.engine.attempts import FinishedAttempt, TrialJob, run_attempt
 from youbencha.engine.failures import STOP_IF_REPEATED, Consequence
 from youbencha.engine.journal import Journal, read_journal
-from youbencha.engine.leftovers import remove_leftovers
 from youbencha.engine.matrix import Matrix, TrialKey
 from youbencha.engine.meta import meta_of, meta_without_results
-from youbencha.engine.results import Run
-from youbencha.engine.resume import State, load_state
+from youbencha.engine.results import ArenaRun
+from youbencha.engine.resume import ResumeState, load_state, remove_leftovers
 from youbencha.engine.updates import (
     AttemptBegun,
     AttemptEvent,
     AttemptFailed,
+    MatrixSummary,
     RunBegun,
-    RunSummary,
-    Skipped,
     Stopping,
     TrialFinished,
     TrialRow,
+    TrialsSkipped,
     UpdateSink,
     row_of,
 )
 from youbencha.errors import YouBenchaError
 from youbencha.log.results import ResultsBundle
 from youbencha.spec.arena import RetrySpec
-from youbencha.text import usd
+from youbencha.trial.budgets import Budgets
 from youbencha.trial.context import Host
 
 RESUME_HINT = "`--resume` continues the run; nothing that was finished is lost."
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions:
+class MatrixOptions:
     """How the trials of a matrix run. Nothing here changes their results."""
 
     parallel: int = 1
@@ -51,14 +50,10 @@ class RunOptions:
     """The most trials at the same time of a provider's models."""
     container_starts: int | None = None
     retries: RetrySpec = field(default_factory=RetrySpec)
-    total_usd: float | None = None
-    """No trial is started once this is spent."""
-    per_agent_usd: Mapping[str, float] = field(default_factory=dict)
-    """The same for an orchestrator."""
     keep_workspaces: bool = False
 
 
-class RunControl:
+class MatrixControl:
     """Asks a running matrix to start no further trials. To abort it, cancel its task."""
 
     def __init__(self) -> None:
@@ -73,13 +68,13 @@ class RunControl:
 async def run_matrix(
     matrix: Matrix,
     host: Host,
-    run: Run,
-    options: RunOptions,
+    run: ArenaRun,
+    options: MatrixOptions,
     on_update: UpdateSink = lambda _: None,
     *,
-    control: RunControl | None = None,
+    control: MatrixControl | None = None,
     rng: random.Random | None = None,
-) -> RunSummary:
+) -> MatrixSummary:
     """Run all trials that are not finished in this run's directory.
 
     Raises `RUN_IN_USE` if another process works on it. A cancellation saves what running trials have so far; they are
@@ -94,7 +89,12 @@ async def run_matrix(
                 )
             journal = await opened.enter_async_context(Journal(run.path, size=contents.size))
             state = await asyncio.to_thread(load_state, matrix, run, contents)
-            scheduler = _Scheduler(host, options, on_update, journal, state, control or RunControl(), rng)
+            plans = [(cell.orchestrator, cell.plan) for cell in matrix.cells]
+            sharing = host.sharing(plans, log_dir=run.path, container_starts=options.container_starts)
+            budgets = await opened.enter_async_context(sharing)
+            for agent, spend in state.spent.items():
+                budgets.agent(agent).charge(spend)
+            scheduler = _Scheduler(host, options, on_update, journal, state, budgets, control or MatrixControl(), rng)
             return await scheduler.run()
 
 
@@ -102,11 +102,12 @@ class _Scheduler:
     def __init__(
         self,
         host: Host,
-        options: RunOptions,
+        options: MatrixOptions,
         on_update: UpdateSink,
         journal: Journal,
-        state: State,
-        control: RunControl,
+        state: ResumeState,
+        budgets: Budgets,
+        control: MatrixControl,
         rng: random.Random | None,
     ) -> None:
         self._host = host
@@ -114,20 +115,21 @@ class _Scheduler:
         self._on_update = on_update
         self._journal = journal
         self._state = state
+        self._budgets = budgets
         self._control = control
         self._random = rng or random.Random()  # noqa: S311 - only spreads retries
-        self._queues: dict[str | None, deque[Job]] = {}
+        self._queues: dict[str | None, deque[TrialJob]] = {}
         for job in state.jobs:
             self._queues.setdefault(job.provider, deque()).append(job)
         self._rows: dict[TrialKey, TrialRow] = dict(state.finished)
         self._running: Counter[str | None] = Counter()
         self._waiting: dict[TrialKey, asyncio.TimerHandle] = {}
-        self._spent = defaultdict[str, float](float, state.spent)
-        self._skipped: dict[tuple[str, str | None], Skipped] = {}
+        self._spent = float(sum(spend.usd or 0 for spend in state.spent.values()))
+        self._skipped: dict[tuple[str, str | None], TrialsSkipped] = {}
         self._stopped: str | None = None
         self._hint: str | None = None
 
-    async def run(self) -> RunSummary:
+    async def run(self) -> MatrixSummary:
         state = self._state
         trials = len(state.jobs) + len(state.finished)
         self._journal.add("run_resumed" if state.resumed else "run_started", trials=trials, finished=len(self._rows))
@@ -159,7 +161,7 @@ class _Scheduler:
                 return
             await changed.wait()
 
-    def _next(self) -> Job | None:
+    def _next(self) -> TrialJob | None:
         """Take the first job that may start now."""
         if self._stopped is not None or self._running.total() >= self._options.parallel:
             return None
@@ -172,7 +174,7 @@ class _Scheduler:
         most = self._options.per_provider.get(provider) if provider else None
         return most is None or self._running[provider] < most
 
-    async def _run_job(self, job: Job) -> None:
+    async def _run_job(self, job: TrialJob) -> None:
         """Run one attempt, and decide what follows."""
         try:
             if not self._is_skipped(job):
@@ -183,7 +185,7 @@ class _Scheduler:
             self._running[job.provider] -= 1
             self._control.changed.set()
 
-    async def _attempt(self, job: Job) -> None:
+    async def _attempt(self, job: TrialJob) -> None:
         number, key = job.next_number(), job.key
         self._journal.add("attempt_started", **key._asdict(), attempt=number)
         self._on_update(AttemptBegun(key, number))
@@ -201,23 +203,27 @@ class _Scheduler:
         job.attempts.append(attempt.info)
         self._note(job)
         match attempt.consequence:
+            case _ if attempt.info.outcome == "interrupted":
+                self._on_update(AttemptFailed(key, attempt.info, None))  # by a budget that trials share
             case None:
                 await self._finish(job, attempt.bundle)
             case Consequence.RETRY:
                 await self._retry(job, attempt)
             case Consequence.SKIP:
+                if attempt.bundle is not None:  # the agent's work is done, and can be validated later
+                    await self._finish(job, attempt.bundle)
                 self._skip(job, attempt)
             case Consequence.STOP:
                 self._on_update(AttemptFailed(key, attempt.info, None))
                 self._stop(attempt.info.reason, _hint_of(attempt))
 
-    def _note(self, job: Job) -> None:
+    def _note(self, job: TrialJob) -> None:
         """Note an attempt that has ended, and what it cost."""
         info = job.attempts[-1]
-        self._spent[job.key.orchestrator] += info.cost_usd or 0
+        self._spent += info.cost_usd or 0
         self._journal.add("attempt_finished", **job.key._asdict(), attempt=info.model_dump(mode="json"))
 
-    async def _finish(self, job: Job, bundle: ResultsBundle | None) -> None:
+    async def _finish(self, job: TrialJob, bundle: ResultsBundle | None) -> None:
         key, cell = job.key, job.cell
         last = job.attempts[-1].number if bundle else None
         meta = meta_of(key, cell, bundle, job.attempts) if bundle else meta_without_results(key, cell, job.attempts)
@@ -236,7 +242,7 @@ class _Scheduler:
         )
         self._on_update(TrialFinished(row))
 
-    async def _retry(self, job: Job, attempt: Attempt) -> None:
+    async def _retry(self, job: TrialJob, attempt: FinishedAttempt) -> None:
         if job.failed < self._options.retries.attempts:
             delay = self._delay(job.failed)
             self._on_update(AttemptFailed(job.key, attempt.info, delay))
@@ -253,33 +259,35 @@ class _Scheduler:
         backoff: float = self._options.retries.backoff_s * 2 ** (failed - 1)
         return backoff + self._random.uniform(0, backoff)
 
-    def _requeue(self, job: Job) -> None:
+    def _requeue(self, job: TrialJob) -> None:
         del self._waiting[job.key]
         self._queues[job.provider].appendleft(job)
         self._control.changed.set()
 
-    def _skip(self, job: Job, attempt: Attempt) -> None:
+    def _skip(self, job: TrialJob, attempt: FinishedAttempt) -> None:
         """Start no further trials of this orchestrator on this task: they would fail for the same reason."""
-        self._on_update(AttemptFailed(job.key, attempt.info, None))
-        reason = attempt.info.reason + (f" {hint}" if (hint := _hint_of(attempt)) else "")
-        self._skip_all(Skipped(job.key.orchestrator, job.key.task, reason))
+        if attempt.bundle is None:
+            self._on_update(AttemptFailed(job.key, attempt.info, None))
+        assert attempt.error is not None
+        reason = " ".join(filter(None, (_message_of(attempt.error), _hint_of(attempt))))
+        self._skip_all(TrialsSkipped(job.key.orchestrator, job.key.task, reason))
 
-    def _skip_all(self, skipped: Skipped) -> None:
+    def _skip_all(self, skipped: TrialsSkipped) -> None:
         if (place := skipped[:2]) not in self._skipped:
             self._skipped[place] = skipped
             self._journal.add("skipped", **skipped._asdict())
             self._on_update(skipped)
 
-    def _is_skipped(self, job: Job) -> bool:
+    def _is_skipped(self, job: TrialJob) -> bool:
         return bool({(job.key.orchestrator, job.key.task), (job.key.orchestrator, None)} & self._skipped.keys())
 
     def _check_budgets(self) -> None:
-        spent, total = sum(self._spent.values()), self._options.total_usd
-        if total is not None and spent >= total and self._stopped is None and self._has_work():
-            self._stop(f"the budget of the run is spent: {usd(spent)} of {usd(total)}", f"Raise it. {RESUME_HINT}")
-        for agent, cap in self._options.per_agent_usd.items():
-            if self._spent[agent] >= cap:
-                self._skip_all(Skipped(agent, None, f"its budget is spent: {usd(self._spent[agent])} of {usd(cap)}"))
+        """Start no trial whose first request would be refused."""
+        if self._stopped is None and (reached := self._budgets.total.exhausted) and self._has_work():
+            self._stop(f"the budget of the run is spent: {reached.described()}", f"Raise it. {RESUME_HINT}")
+        for agent in {queue[0].key.orchestrator for queue in self._queues.values() if queue}:
+            if reached := self._budgets.agent(agent).exhausted:
+                self._skip_all(TrialsSkipped(agent, None, f"its budget is spent: {reached.described()}. Raise it."))
 
     def _has_work(self) -> bool:
         return bool(self._waiting) or any(self._queues.values())
@@ -289,18 +297,22 @@ class _Scheduler:
             self._stopped, self._hint = reason, hint
             self._on_update(Stopping(reason, self._running.total()))
 
-    def _summary(self, trials: int) -> RunSummary:
+    def _summary(self, trials: int) -> MatrixSummary:
         complete = len(self._rows) == trials
-        return RunSummary(
+        return MatrixSummary(
             trials=trials,
             rows=tuple(self._rows[key] for key in self._state.order if key in self._rows),
             skipped=tuple(self._skipped.values()),
             stopped=None if complete else self._stopped,
             hint=None if complete else self._hint,
             drained=self._control.draining,
-            spent_usd=sum(self._spent.values()),
+            spent_usd=self._spent,
         )
 
 
-def _hint_of(attempt: Attempt) -> str | None:
+def _message_of(error: Exception) -> str:
+    return error.message if isinstance(error, YouBenchaError) else str(error)
+
+
+def _hint_of(attempt: FinishedAttempt) -> str | None:
     return attempt.error.hint if isinstance(attempt.error, YouBenchaError) else None

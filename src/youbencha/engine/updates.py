@@ -20,6 +20,8 @@ class TrialRow(NamedTuple):
     composite_score: float | None
     cost_usd: float | None
     """Of all attempts."""
+    last_cost_usd: float | None
+    """Of the attempt that counts, with its judges."""
     total_tokens: int | None
     duration_s: float | None
     reason: str | None
@@ -57,7 +59,7 @@ class TrialFinished(NamedTuple):
     row: TrialRow
 
 
-class Skipped(NamedTuple):
+class TrialsSkipped(NamedTuple):
     """Trials that are not started, and why."""
 
     orchestrator: str
@@ -73,15 +75,15 @@ class Stopping(NamedTuple):
     running: int
 
 
-Update = RunBegun | AttemptBegun | AttemptEvent | AttemptFailed | TrialFinished | Skipped | Stopping
+Update = RunBegun | AttemptBegun | AttemptEvent | AttemptFailed | TrialFinished | TrialsSkipped | Stopping
 UpdateSink = Callable[[Update], None]
 
 
-class RunSummary(NamedTuple):
+class MatrixSummary(NamedTuple):
     trials: int
     rows: tuple[TrialRow, ...]
     """Of all finished trials, in the order of the run."""
-    skipped: tuple[Skipped, ...] = ()
+    skipped: tuple[TrialsSkipped, ...] = ()
     stopped: str | None = None
     """Why the run ended before everything had run."""
     hint: str | None = None
@@ -106,6 +108,7 @@ def row_of(key: TrialKey, meta: TrialMeta) -> TrialRow:
         valid=meta.valid,
         composite_score=meta.composite_score,
         cost_usd=meta.all_attempts_cost_usd,
+        last_cost_usd=meta.attempts[-1].cost_usd if meta.attempts else None,
         total_tokens=meta.total_tokens,
         duration_s=meta.duration_s,
         reason=meta.reason,

@@ -59,6 +59,9 @@ class CapReached(NamedTuple):
     cap: Decimal | int
     amount: Decimal | int
 
+    def described(self) -> str:
+        return f"{_formatted(self.kind, self.amount)} of {_formatted(self.kind, self.cap)}"
+
 
 class _Amount(NamedTuple):
     usd: Decimal = Decimal(0)

@@ -14,6 +14,10 @@ META_FILE = "meta.json"
 RUN_FILE = "run.json"
 RUN_FORMAT = 1
 Score = Annotated[float, Field(ge=0, le=1)]
+CompositeScore = Annotated[float, Field(ge=0, le=1 + 1e-9)]
+"""A weighted sum, which may be rounded to a little more than 1."""
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+"""Of seconds or dollars."""
 ExitReason = Literal["completed", "gave_up", "timeout", "crashed", "budget_exceeded", "refused", "not_measured"]
 FlagKind = Literal["hidden_path", "solution_search", "test_edit", "network", "forged_report", "tests_missing"]
 
@@ -44,9 +48,9 @@ class AttemptInfo(Record):
     outcome: OutcomeName | Literal["killed", "interrupted"]
     reason: str = ""
     started_at: Timestamp | None = None
-    duration_s: float | None = None
+    duration_s: Amount | None = None
     total_tokens: Count | None = None
-    cost_usd: float | None = None
+    cost_usd: Amount | None = None
     partial: bool = False
     """Tokens and cost are lower bounds."""
 
@@ -76,18 +80,18 @@ class TrialMeta(Record):
     orchestrator: str
     task: str
     trial: Annotated[int, Field(ge=1)]
-    duration_s: float | None = None
+    duration_s: Amount | None = None
     exit_code: int | None = None
     exit_reason: str | None = None
     """One of `ExitReason`; the original has others, too."""
     scores: Scores = Scores()
-    composite_score: float | None = None
+    composite_score: CompositeScore | None = None
     total_tokens: Count | None = None
     input_tokens: Count | None = None
     output_tokens: Count | None = None
     cache_read_tokens: Count | None = None
     cache_creation_tokens: Count | None = None
-    total_cost_usd: float | None = None
+    total_cost_usd: Amount | None = None
     """Of the attempt that counts."""
     budget_exceeded: bool | None = None
     usage_partial: bool | None = None
@@ -97,7 +101,7 @@ class TrialMeta(Record):
     """Whether the agent was measured. If not, the trial is in no score."""
     reason: str | None = None
     category: str | None = None
-    all_attempts_cost_usd: float | None = None
+    all_attempts_cost_usd: Amount | None = None
     """What was spent in all, on attempts that do not count, too. Null if one is unknown."""
     attempts: tuple[AttemptInfo, ...] = ()
     flags: tuple[IntegrityFlag, ...] = ()

@@ -13,6 +13,13 @@ if TYPE_CHECKING:
     from youbencha.trial.gateway_plan import GatewayPlan
 
 
+RUN_ACCOUNT = "run"
+
+
+def agent_account(agent: str) -> str:
+    return f"all trials of {agent}"
+
+
 class Budgets:
     """What the trials of a run spend together. Where their plans differ, the lowest cap counts.
 
@@ -24,7 +31,7 @@ class Budgets:
         specs: dict[str, list[GatewaySpec]] = {}
         for name, plan in plans:
             specs.setdefault(name, []).append(plan.spec)
-        self.total = Account("run", _lowest((each for some in specs.values() for each in some), "total"))
+        self.total = Account(RUN_ACCOUNT, _lowest((each for some in specs.values() for each in some), "total"))
         """All agents and evaluators."""
         self._agents = {name: self._account(name, _lowest(some, "agent")) for name, some in specs.items()}
 
@@ -33,7 +40,7 @@ class Budgets:
         return self._agents.setdefault(name, self._account(name, NO_CAPS))
 
     def _account(self, agent: str, caps: Caps) -> Account:
-        return Account(f"all trials of {agent}", caps, parent=self.total)
+        return Account(agent_account(agent), caps, parent=self.total)
 
 
 def caps_of(spec: GatewaySpec, scope: Scope) -> Caps:

@@ -18,7 +18,7 @@ from youbencha.gateway.api import GatewayAccess
 from youbencha.log.results import TestCaseInfo
 from youbencha.process import Redactor
 from youbencha.progress import notes_to
-from youbencha.sandbox.base import Sandbox
+from youbencha.sandbox.base import FORWARD_PROXY_PORT, Sandbox
 from youbencha.sandbox.local import HOST
 from youbencha.spec.sandbox import Network
 from youbencha.trial.context import Host, TrialContext
@@ -28,6 +28,7 @@ from youbencha.workspace import Repository, RunDirectory, public_url
 from youbencha.workspace.reclaim import strip_set_uid
 
 if TYPE_CHECKING:
+    from youbencha.sandbox.forward_proxy import ForwardProxy
     from youbencha.trial.gateway_session import TrialGateway
 
 _PLACEHOLDER_ACCESS = GatewayAccess("http://127.0.0.1:9", "sk-yb-not-yet")
@@ -88,6 +89,7 @@ async def _prepare(
         await ready
         sandbox = await opened.enter_async_context(_open_sandbox(plan, host, adapter, directory, on_event))
         gateway = await _open_gateway(plan, host, directory, sandbox, agent, on_event, opened)
+        proxy = await _open_proxy(plan, sandbox, opened)
     except BaseException:
         directory.remove()
         raise
@@ -105,6 +107,7 @@ async def _prepare(
         expected_commit=expected,
         sandbox=sandbox,
         gateway=gateway,
+        proxy=proxy,
         redactor=redactor,
         record=record,
         files=ResultFiles(directory.artifacts, record, redactor),
@@ -127,6 +130,17 @@ async def _open_gateway(
 
     kind = plan.case.agent.type
     return await open_trial_gateway(plan.gateway, directory, kind, sandbox, on_event, opened, host, agent or kind)
+
+
+async def _open_proxy(plan: Plan, sandbox: Sandbox, opened: AsyncExitStack) -> ForwardProxy | None:
+    """Open the way to the hosts of the allowlist, if the container has no network of its own."""
+    if not plan.sandbox.allowlist or plan.sandbox.network != "gateway":
+        return None
+    from youbencha.sandbox.forward_proxy import ForwardProxy
+
+    forwarded = sandbox.forward_port(FORWARD_PROXY_PORT)
+    assert forwarded is not None, "it is a container"
+    return await opened.enter_async_context(ForwardProxy(plan.sandbox.allowlist, forwarded))
 
 
 def _make_directory(plan: Plan, host: Host, path: Path | str | None, run_id: str | None) -> RunDirectory:

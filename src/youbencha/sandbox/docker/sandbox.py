@@ -157,6 +157,7 @@ class DockerSandbox:
         return SandboxReport(
             type=self.kind,
             network=spec.network,
+            allowlist=spec.allowlist,
             fresh_home=True,
             cpus=cpu_limit(spec, info),
             memory=spec.memory if info.memory_limit else None,

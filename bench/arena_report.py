@@ -1,0 +1,85 @@
+"""`thunderdome report` on 10,000 results, beside only reading and parsing the same files."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import orjson
+
+from bench.measure import Figure, env_as_installed, median_of, ms
+
+_AGENTS, _TASKS, _TRIALS = 10, 100, 10
+_FORMATS = ("table", "json")
+_GOAL_MS = 2_000
+_THUNDERDOME = "from youbencha.cli import thunderdome; thunderdome()"
+
+
+def measure() -> Iterator[Figure]:
+    with tempfile.TemporaryDirectory() as root:
+        run = Path(root) / "runs" / "2026-01-01T00-00-00Z-00000000"
+        files = _write(run)
+        bare = median_of(3, lambda: [orjson.loads(file.read_bytes()) for file in files])
+        env = env_as_installed()
+        for form in _FORMATS:
+            command = [sys.executable, "-c", _THUNDERDOME, "report", str(run), "--format", form]
+            call = partial(subprocess.run, command, env=env, check=True, stdout=subprocess.DEVNULL)
+            taken = median_of(3, call)
+            yield Figure(
+                f"report on {len(files):,} results, {form}",
+                ms(taken),
+                f"orjson alone {ms(bare)}",
+                f"≤ {_GOAL_MS} ms",
+                taken * 1000 <= _GOAL_MS,
+            )
+
+
+def _write(run: Path) -> list[Path]:
+    rng = random.Random(5)
+    files = []
+    for agent in range(_AGENTS):
+        for task in range(_TASKS):
+            for trial in range(1, _TRIALS + 1):
+                directory = run / "trials" / f"agent-{agent}" / f"task-{task}" / f"trial-{trial}"
+                directory.mkdir(parents=True)
+                files.append(directory / "meta.json")
+                files[-1].write_bytes(orjson.dumps(_meta(rng, f"agent-{agent}", f"task-{task}", trial)))
+    return files
+
+
+def _meta(rng: random.Random, agent: str, task: str, trial: int) -> dict[str, object]:
+    score, cost = rng.random(), rng.random()
+    tokens = rng.randrange(1_000_000)
+    moment = "2026-01-01T00:00:00.000Z"
+    attempt = {"number": 1, "outcome": "solved", "started_at": moment, "duration_s": 60.5, "cost_usd": cost}
+    return {
+        "orchestrator": agent,
+        "task": task,
+        "trial": trial,
+        "duration_s": rng.random() * 600,
+        "exit_code": 0,
+        "exit_reason": "completed",
+        "scores": {"tests": score, "static_analysis": 1.0, "hidden_tests": None, "agent_tests": None},
+        "composite_score": score,
+        "total_tokens": tokens,
+        "input_tokens": tokens // 2,
+        "output_tokens": tokens - tokens // 2,
+        "total_cost_usd": cost,
+        "budget_exceeded": False,
+        "usage_partial": False,
+        "outcome": "solved" if score > 0.5 else "unsolved",
+        "valid": True,
+        "reason": "all tests pass",
+        "category": f"suite-{len(task) % 3}/{task}",
+        "all_attempts_cost_usd": cost,
+        "attempts": [attempt],
+        "flags": [],
+        "identity": {"agent_hash": "a" * 64, "validation_hash": "b" * 64, "youbencha_version": "0.1.0", "cpus": 2.0},
+        "started_at": moment,
+        "completed_at": moment,
+    }

@@ -1,0 +1,37 @@
+"""`thunderdome leaderboard`: rank the orchestrators over several runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from youbencha.cli.arena.report import CONFIG, By, ConfigFile, Exclude, Format, Output, Results, results_dir, show
+from youbencha.report.arena_formats import ArenaFormat
+from youbencha.report.arena_tables import Grouping
+
+
+def leaderboard(
+    run: Annotated[
+        list[str] | None,
+        typer.Argument(help="Runs: directories, names, or the start of a name. Default: all in the results directory."),
+    ] = None,
+    form: Format = ArenaFormat.TABLE,
+    output: Output = None,
+    by: By = Grouping.AGENT,
+    exclude: Exclude = None,
+    results: Results = None,
+    config: ConfigFile = CONFIG,
+) -> None:
+    """Rank the orchestrators over several runs.
+
+    A trial that several runs have, because it was taken over or scored again, counts once: the newest.
+
+    Example: `thunderdome leaderboard --by suite --exclude 'run=2025-*'`
+    """
+    from youbencha.report.arena_loading import load_arena, locate_run
+    from youbencha.report.leaderboard import make_leaderboard
+
+    directory = results_dir(results, config)
+    sources = [locate_run(directory, each) for each in run] if run else [directory]
+    show(make_leaderboard(load_arena(sources), exclude or (), over_runs=True), form, by, output)

@@ -1,0 +1,102 @@
+"""Run a matrix of trials from the command line, and show its result. Shared by `thunderdome run` and `yb run`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from youbencha.cli import INTERRUPTED
+from youbencha.cli.console import NOT_PASSED
+from youbencha.cli.interrupts import run_async
+from youbencha.cli.matrix_display import MatrixDisplay, choose_matrix_display
+from youbencha.text import count, one_line, plural, usd
+
+if TYPE_CHECKING:
+    from youbencha.engine.results import ArenaRun
+    from youbencha.engine.run import MatrixControl
+    from youbencha.engine.updates import MatrixSummary
+
+Work = Callable[[MatrixDisplay, "MatrixControl"], Coroutine[Any, Any, "MatrixSummary"]]
+
+
+def run_and_show(work: Work, run: Callable[[], ArenaRun | None], *, as_json: bool, quiet: bool = False) -> int:
+    """Run a matrix, which the first Ctrl-C drains and the second aborts; print the result and return the exit code.
+
+    `run` returns the run, once there is one.
+    """
+    from youbencha.engine.run import MatrixControl
+
+    control, display = MatrixControl(), choose_matrix_display(quiet=quiet)
+    try:
+        summary = run_async(work(display, control), drain=control.drain)
+    except KeyboardInterrupt:
+        if (found := run()) is not None:
+            typer.echo(f"interrupted; {_how_to_resume(found)}", err=True)
+        raise
+    found = run()
+    assert found is not None
+    with suppress(BrokenPipeError):  # it is in the results, too
+        typer.echo(json.dumps(_document(summary, found), indent=2)) if as_json else _show(summary, found)
+    if not summary.complete:
+        _say_what_is_left(summary, found)
+    return exit_code(summary)
+
+
+def exit_code(summary: MatrixSummary) -> int:
+    """0: everything ran, and every trial is valid. 1: not everything ran, or a trial is not valid. 130: interrupted."""
+    if summary.complete:
+        return NOT_PASSED if summary.not_valid else 0
+    return INTERRUPTED if summary.drained else NOT_PASSED
+
+
+def _show(summary: MatrixSummary, run: ArenaRun) -> None:
+    from youbencha.cli.screen import width_of
+    from youbencha.report.arena_loading import load_arena
+    from youbencha.report.arena_tables import Grouping, render_table
+    from youbencha.report.leaderboard import make_leaderboard
+
+    board = make_leaderboard(load_arena([run.path]))
+    typer.echo(render_table(board, Grouping.AGENT, width_of(sys.stdout)), nl=False)
+    finished = f"{count(len(summary.rows))} of {plural(summary.trials, 'trial')} finished"
+    not_valid = f", {count(summary.not_valid)} not valid" if summary.not_valid else ""
+    spent = f", {usd(summary.spent_usd)} spent" if summary.spent_usd else ""
+    typer.echo(f"\n{finished}{not_valid}{spent}\nResults: {run.path}")
+
+
+def _say_what_is_left(summary: MatrixSummary, run: ArenaRun) -> None:
+    left = summary.trials - len(summary.rows)
+    typer.echo(f"{plural(left, 'trial')} not finished", err=True)
+    for each in summary.skipped:
+        which = f"{each.orchestrator} on {each.task}" if each.task else each.orchestrator
+        typer.echo(f"  {which}: {one_line(each.reason, 500)}", err=True)
+    if summary.stopped:
+        typer.echo(f"  {one_line(summary.stopped, 500)}{f' {summary.hint}' if summary.hint else ''}", err=True)
+    typer.echo(_how_to_resume(run), err=True)
+
+
+def _how_to_resume(run: ArenaRun) -> str:
+    return f"continue with: thunderdome run --resume {run.name}"
+
+
+def _document(summary: MatrixSummary, run: ArenaRun) -> dict[str, Any]:
+    return {
+        "run": run.name,
+        "directory": str(run.path),
+        "trials": summary.trials,
+        "finished": len(summary.rows),
+        "complete": summary.complete,
+        "not_valid": summary.not_valid,
+        "interrupted": summary.drained and not summary.complete,
+        "stopped": summary.stopped,
+        "spent_usd": summary.spent_usd,
+        "skipped": [each._asdict() for each in summary.skipped],
+        "results": [
+            {**row.key._asdict(), **{name: value for name, value in row._asdict().items() if name != "key"}}
+            for row in summary.rows
+        ],
+    }

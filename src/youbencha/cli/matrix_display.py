@@ -1,0 +1,211 @@
+"""Show the progress of a matrix of trials: a live table on a terminal, a line for each trial in a pipe, or nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self, TextIO
+
+from youbencha.cli.screen import is_plain
+from youbencha.engine.updates import (
+    AttemptBegun,
+    AttemptEvent,
+    AttemptFailed,
+    RunBegun,
+    Stopping,
+    TrialFinished,
+    TrialRow,
+    TrialsSkipped,
+    Update,
+)
+from youbencha.progress import Progress
+from youbencha.text import count, duration, one_line, plural, usd
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from youbencha.engine.matrix import TrialKey
+
+_REFRESHES_PER_SECOND = 4
+_MOST_SHOWN = 20
+_LONGEST_REASON = 160
+_MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("–", "yellow")}
+
+
+def choose_matrix_display(*, quiet: bool, stream: TextIO | None = None) -> MatrixDisplay:
+    """Choose how to show progress. It goes to standard error, so that standard output has only results."""
+    stream = stream or sys.stderr
+    if quiet or stream is None:
+        return MatrixDisplay()
+    return PlainMatrixDisplay(stream) if is_plain(stream) else LiveMatrixDisplay(stream)
+
+
+@dataclass
+class RunningTrial:
+    number: int
+    began: float
+    progress: Progress = field(default_factory=Progress)
+
+
+class MatrixDisplay:
+    """Takes the updates of a run. This one shows nothing."""
+
+    def __init__(self) -> None:
+        self.trials = self.finished = self.solved = self.not_valid = 0
+        self.spent_usd = 0.0
+        self.running: dict[TrialKey, RunningTrial] = {}
+
+    def __call__(self, update: Update) -> None:
+        match update:
+            case RunBegun(trials, finished):
+                self.trials, self.finished = trials, finished
+            case AttemptBegun(key, number):
+                self.running[key] = RunningTrial(number, time.time())
+            case AttemptEvent(key, event) if key in self.running:
+                self.running[key].progress.take(event)
+            case AttemptFailed(key, info):
+                self.running.pop(key, None)
+                self.spent_usd += info.cost_usd or 0
+            case TrialFinished(row):
+                self._count(row)
+        for line in self._lines(update):
+            self.print(*line)
+
+    def _count(self, row: TrialRow) -> None:
+        self.running.pop(row.key, None)
+        self.finished += 1
+        self.solved += row.outcome == "solved"
+        self.not_valid += not row.valid
+        self.spent_usd += row.last_cost_usd or 0
+
+    def print(self, mark: str, style: str, text: str) -> None:
+        """Print a line."""
+
+    def _lines(self, update: Update) -> list[tuple[str, str, str]]:
+        match update:
+            case RunBegun(_, finished, warnings):
+                already = [("", "", f"{plural(finished, 'trial')} already finished")] if finished else []
+                return already + [("!", "yellow", f"warning: {warning}") for warning in warnings]
+            case AttemptFailed(key, info, retry_in_s):
+                again = f"; again in {duration(retry_in_s * 1000)}" if retry_in_s is not None else ""
+                reason = one_line(info.reason, _LONGEST_REASON)
+                return [("!", "yellow", f"{key}, attempt {info.number}: {info.outcome}: {reason}{again}")]
+            case TrialFinished(row):
+                return [(*_mark(row), f"{self.finished}/{self.trials} {row.key}: {_result(row)}")]
+            case TrialsSkipped(orchestrator, task, reason):
+                which = f"{orchestrator} on {task}" if task else orchestrator
+                return [("!", "yellow", f"no further trials of {which}: {one_line(reason, 2 * _LONGEST_REASON)}")]
+            case Stopping(reason, running):
+                wait = f"; {plural(running, 'running trial')} will finish, Ctrl-C aborts" if running else ""
+                return [("!", "yellow", f"no further trials are started: {one_line(reason)}{wait}")]
+        return []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+
+def _mark(row: TrialRow) -> tuple[str, str]:
+    return _MARKS[row.outcome == "solved" if row.valid else None]
+
+
+def _result(row: TrialRow) -> str:
+    score = "" if row.composite_score is None else f"score {row.composite_score:.3f}"
+    cost = "" if row.cost_usd is None else usd(row.cost_usd)
+    took = "" if row.duration_s is None else duration(row.duration_s * 1000)
+    tries = f"{row.attempts} attempts" if row.attempts > 1 else ""
+    reason = "" if row.outcome == "solved" else one_line(row.reason or "", _LONGEST_REASON)
+    return ", ".join(part for part in (row.outcome or "unknown", score, cost, took, tries, reason) if part)
+
+
+class PlainMatrixDisplay(MatrixDisplay):
+    """Prints a line for each finished trial and each problem, with the seconds since the start."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self._stream = stream
+        self._began = time.monotonic()
+
+    def print(self, mark: str, style: str, text: str) -> None:
+        with contextlib.suppress(OSError, ValueError):  # the pipe is closed; the run continues
+            line = f"{mark} {text}" if mark else text
+            print(f"{time.monotonic() - self._began:6.1f}s {line}", file=self._stream, flush=True)
+
+
+class LiveMatrixDisplay(MatrixDisplay):
+    """Prints a line for each finished trial and each problem; below them, a table of those that are running."""
+
+    def __init__(self, stream: TextIO, *, console: Console | None = None) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        super().__init__()
+        self._began = time.time()
+        self._console = console or Console(file=stream, highlight=False)
+        self._live: Live = Live(
+            get_renderable=self.render,
+            console=self._console,
+            refresh_per_second=_REFRESHES_PER_SECOND,
+            transient=True,
+        )
+
+    def print(self, mark: str, style: str, text: str) -> None:
+        from rich.text import Text
+
+        with contextlib.suppress(OSError, ValueError):  # the terminal is closed; the run continues
+            line = Text.assemble((f"{mark} " if mark else "", style), text)
+            self._console.print(line, no_wrap=True, overflow="ellipsis")
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+        self._console.print()  # before the result
+
+    def render(self) -> RenderableType:
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        now = time.time()
+        table = Table.grid(padding=(0, 2, 0, 0))
+        for justify in ("left", "left", "right", "right", "right"):
+            table.add_column(justify=justify, no_wrap=True)
+        for key, trial in list(self.running.items())[:_MOST_SHOWN]:
+            table.add_row(*_cells(key, trial, now))
+        if len(self.running) > _MOST_SHOWN:
+            table.add_row(Text(f"and {len(self.running) - _MOST_SHOWN} more", "dim"))
+        return Group(Text(), table, self._totals(now))
+
+    def _totals(self, now: float) -> RenderableType:
+        from rich.text import Text
+
+        running = self.running.values()
+        spent = self.spent_usd + sum(trial.progress.cost_usd or 0 for trial in running)
+        parts = [
+            duration((now - self._began) * 1000),
+            f"{len(running)} running",
+            f"{self.solved} solved",
+            *([f"{self.not_valid} not valid"] if self.not_valid else []),
+            *([usd(spent)] if spent else []),
+        ]
+        return Text.assemble((f"{self.finished}/{self.trials}", "bold"), (f" · {' · '.join(parts)}", "dim"))
+
+
+def _cells(key: TrialKey, trial: RunningTrial, now: float) -> tuple[str, ...]:
+    shown = trial.progress
+    phase = shown.phases[-1].name.replace("_", " ") if shown.phases else "starting"
+    tokens = [number for number in (shown.input_tokens, shown.output_tokens) if number is not None]
+    return (
+        str(key) + (f", attempt {trial.number}" if trial.number > 1 else ""),
+        phase,
+        duration((now - trial.began) * 1000),
+        f"{count(sum(tokens))} tokens" if tokens else "",
+        usd(shown.cost_usd) if shown.cost_usd is not None else "",
+    )

@@ -1,0 +1,254 @@
+"""Find and load the results of the arena: of a run, of all runs in a results directory, or of any directory like one.
+
+Trees of the original Thunderdome are loaded, too. A file that cannot be read is listed, with the reason, and the
+others count.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from youbencha.errors import YouBenchaError
+from youbencha.files import read_regular, read_untrusted
+from youbencha.json_lines import count, loads, mapping, records, text
+from youbencha.log.arena import META_FILE, TrialMeta
+from youbencha.text import one_line, shown
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+TRIALS_DIR = "trials"
+RUNS_DIR = "runs"
+RUN_FILE = "run.json"
+CALIBRATION_FILE = "calibration.json"
+LATEST = "latest"
+
+_LARGEST_META = 4 * 1024 * 1024
+_LARGEST_RUN_FILE = 64 * 1024 * 1024
+_MOST_PLANNED = 1_000_000
+_LARGEST_LINK = 4096
+_MOST_NAMES = 5
+_TRIAL = "trial-"
+
+
+class ArenaTrial(NamedTuple):
+    """A finished trial."""
+
+    run: str
+    directory: str
+    meta: TrialMeta
+
+
+class UnfinishedTrial(NamedTuple):
+    """A trial that was planned, and has no result."""
+
+    run: str
+    orchestrator: str
+    task: str
+    trial: int
+    category: str | None
+
+
+class Unreadable(NamedTuple):
+    path: Path
+    reason: str
+
+
+class Range(NamedTuple):
+    """The scores of doing nothing, and of the reference solution. None: not measured."""
+
+    floor: float | None
+    ceiling: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArenaResults:
+    runs: tuple[Path, ...]
+    trials: tuple[ArenaTrial, ...]
+    unfinished: tuple[UnfinishedTrial, ...] = ()
+    planned_known: bool = False
+    """Whether every run says what it planned. The original's do not."""
+    unreadable: tuple[Unreadable, ...] = ()
+    calibration: Mapping[str, Range] | None = None
+    """By task."""
+
+
+def load_arena(sources: Iterable[Path]) -> ArenaResults:
+    """Load the results below these paths; each is a run, or a directory of runs."""
+    runs = list(dict.fromkeys(run for source in sources for run in find_arena_runs(source)))
+    trials: list[ArenaTrial] = []
+    unfinished: list[UnfinishedTrial] = []
+    unreadable: list[Unreadable] = []
+    planned_known = True
+    for run in runs:
+        found, broken = _load_trials(run)
+        planned, problem = _planned(run)
+        done = {(each.meta.orchestrator, each.meta.task, each.meta.trial) for each in found}
+        unfinished += (each for each in planned or () if (each.orchestrator, each.task, each.trial) not in done)
+        planned_known &= planned is not None
+        trials += found
+        unreadable += (*broken, *problem)
+    calibration, problem = _calibration(runs)
+    return ArenaResults(
+        runs=tuple(runs),
+        trials=tuple(trials),
+        unfinished=tuple(unfinished),
+        planned_known=planned_known,
+        unreadable=(*unreadable, *problem),
+        calibration=calibration,
+    )
+
+
+def locate_run(results: Path, which: str) -> Path:
+    """Return the directory of a run: it is named by its path, its name, the start of its name, or as the latest."""
+    given = Path(which)
+    latest = results / LATEST
+    if which == LATEST:
+        # Where links are not possible, it is a file with the path.
+        if latest.is_file():
+            return results / read_regular(latest, _LARGEST_LINK).decode("utf-8", "replace").strip()
+        return latest if latest.is_dir() else find_arena_runs(results)[-1]
+    if given.is_dir():
+        return given
+    found = [path for path in find_arena_runs(results) if path.name.startswith(which)]
+    if len(found) == 1:
+        return found[0]
+    names = f": {', '.join(shown(path.name) for path in found[:_MOST_NAMES])}" if found else ""
+    what = "Several runs begin" if found else "No run begins"
+    raise _not_found(f"{what} with {one_line(which)} in {shown(results)}{names}.")
+
+
+def find_arena_runs(source: Path) -> list[Path]:
+    """Return the runs at a path, the oldest first: itself, or those in it or in its `runs`."""
+    place = Path(os.path.realpath(source))  # `results/latest` is a link, and the report names the run
+    if not place.is_dir():
+        raise _not_found(f"There is no directory {shown(source)}.")
+    place = place.parent if place.name == TRIALS_DIR else place
+    if (place / TRIALS_DIR).is_dir():
+        return [place]
+    for directory in (place / RUNS_DIR, place):
+        if directory.is_dir() and (found := sorted(_runs_in(directory))):
+            return found
+    raise _not_found(f"{shown(source)} has no results of the arena.")
+
+
+def _runs_in(directory: Path) -> Iterator[Path]:
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False) and (Path(entry.path) / TRIALS_DIR).is_dir():
+                yield Path(entry.path)
+
+
+def _not_found(message: str) -> YouBenchaError:
+    hint = "Name a run (`results/runs/…`), or the directory that has the results of all runs."
+    return YouBenchaError("RESULTS_NOT_FOUND", message, hint=hint)
+
+
+def _load_trials(run: Path) -> tuple[list[ArenaTrial], list[Unreadable]]:
+    trials, unreadable = [], []
+    for task, orchestrator, trial in _trial_directories(run / TRIALS_DIR):
+        directory = f"{task}{os.sep}{trial}"  # `Path` would take a tenth of the time
+        try:
+            trials.append(ArenaTrial(run.name, directory, _read_meta(task, orchestrator, trial)))
+        except FileNotFoundError:
+            continue  # not finished
+        except _Broken as broken:
+            unreadable.append(Unreadable(Path(directory, META_FILE), broken.args[0]))
+    return trials, unreadable
+
+
+def _trial_directories(root: Path) -> Iterator[tuple[Path, str, str]]:
+    """Yield the directory of the task, the orchestrator's name and the trial's, sorted. No link is followed."""
+    for orchestrator in _directories(root):
+        for task in _directories(root / orchestrator):
+            directory = root / orchestrator / task
+            yield from ((directory, orchestrator, each) for each in _directories(directory) if each.startswith(_TRIAL))
+
+
+def _directories(path: Path) -> list[str]:
+    try:
+        with os.scandir(path) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+
+
+class _Broken(Exception):
+    """Why a file cannot be used."""
+
+
+def _read_meta(task: Path, orchestrator: str, trial: str) -> TrialMeta:
+    from pydantic import ValidationError
+
+    try:
+        meta = TrialMeta.model_validate_json(
+            read_untrusted(task, f"{trial}/{META_FILE}", _LARGEST_META), extra="ignore"
+        )
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise _Broken(error.strerror or str(error)) from error
+    except ValidationError as error:
+        raise _Broken(_first_problem(error)) from error
+    if (meta.orchestrator, f"{_TRIAL}{meta.trial}") != (orchestrator, trial):
+        raise _Broken(one_line(f"is the result of trial {meta.trial} of {meta.orchestrator}: was it copied?"))
+    return meta
+
+
+def _first_problem(error: ValidationError) -> str:
+    problems = error.errors(include_url=False, include_input=False, include_context=False)
+    where = ".".join(map(str, problems[0]["loc"]))
+    more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
+    return one_line(f"{where + ': ' if where else ''}{problems[0]['msg']}{more}")
+
+
+def _planned(run: Path) -> tuple[list[UnfinishedTrial] | None, list[Unreadable]]:
+    """Return every trial that was planned; None if the run does not say it."""
+    document, problem = _optional(run, RUN_FILE)
+    cells, trials = records(document.get("cells")), count(document.get("trials"))
+    if not cells or trials is None or len(cells) * trials > _MOST_PLANNED:
+        return None, problem
+    planned = [
+        UnfinishedTrial(run.name, orchestrator, task, number, text(cell.get("category")))
+        for number in range(1, trials + 1)
+        for cell in cells
+        if (orchestrator := text(cell.get("orchestrator"))) and (task := text(cell.get("task")))
+    ]
+    return planned, problem
+
+
+def _calibration(runs: Iterable[Path]) -> tuple[dict[str, Range] | None, list[Unreadable]]:
+    """Read the calibrations of these runs: in the results directory, and in the runs themselves, which count more."""
+    runs = list(runs)
+    places = dict.fromkeys(run.parent.parent for run in runs if run.parent.name == RUNS_DIR)
+    places |= dict.fromkeys(runs)
+    ranges: dict[str, Range] = {}
+    problems: list[Unreadable] = []
+    found = False
+    for place in places:
+        document, problem = _optional(place, CALIBRATION_FILE)
+        problems += problem
+        found |= bool(document)
+        for task, limits in mapping(document.get("tasks")).items():
+            ranges[task] = Range(*(_share(mapping(limits).get(name)) for name in Range._fields))
+    return ranges if found else None, problems
+
+
+def _share(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and 0 <= value <= 1 else None
+
+
+def _optional(directory: Path, name: str) -> tuple[Mapping[str, object], list[Unreadable]]:
+    """Read a file of JSON that need not exist."""
+    try:
+        return mapping(loads(read_untrusted(directory, name, _LARGEST_RUN_FILE))), []
+    except FileNotFoundError:
+        return {}, []
+    except OSError as error:
+        return {}, [Unreadable(directory / name, error.strerror or str(error))]
+    except ValueError as error:
+        return {}, [Unreadable(directory / name, one_line(f"is not JSON: {error}"))]

@@ -1,0 +1,148 @@
+"""Choose the trials that a report is about: rules that exclude trials, and the newest of several equal trials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import get_args
+
+from youbencha.errors import YouBenchaError
+from youbencha.log.results import OutcomeName
+from youbencha.report.arena_loading import ArenaResults, ArenaTrial, UnfinishedTrial
+from youbencha.text import did_you_mean
+
+Listed = ArenaTrial | UnfinishedTrial
+Matches = Callable[[Listed, str], bool]
+
+
+def _agent(trial: Listed, pattern: str) -> bool:
+    return fnmatchcase(_key(trial)[0], pattern)
+
+
+def _task(trial: Listed, pattern: str) -> bool:
+    return fnmatchcase(_key(trial)[1], pattern)
+
+
+def _category(trial: Listed, pattern: str) -> bool:
+    category = trial.meta.category if isinstance(trial, ArenaTrial) else trial.category
+    return category is not None and fnmatchcase(category, pattern)
+
+
+def _run(trial: Listed, pattern: str) -> bool:
+    return fnmatchcase(trial.run, pattern)
+
+
+def _trial(trial: Listed, name: str) -> bool:
+    return "/".join(map(str, _key(trial))) == name
+
+
+def _outcome(trial: Listed, name: str) -> bool:
+    return isinstance(trial, ArenaTrial) and trial.meta.outcome == name
+
+
+def _exit_reason(trial: Listed, name: str) -> bool:
+    return isinstance(trial, ArenaTrial) and trial.meta.exit_reason == name
+
+
+def _cost(trial: Listed, dollars: str) -> bool:
+    return isinstance(trial, ArenaTrial) and trial.meta.total_cost_usd == float(dollars)
+
+
+def _flagged(trial: Listed, _: str) -> bool:
+    return isinstance(trial, ArenaTrial) and bool(trial.meta.flags)
+
+
+@dataclass(frozen=True)
+class RuleKind:
+    matches: Matches
+    value: str
+    """What is written after the `=`; empty if there is nothing."""
+    check: Callable[[str], bool] = bool
+    """Whether a value can be used."""
+
+
+def _is_number(value: str) -> bool:
+    try:
+        return float(value) >= 0
+    except ValueError:
+        return False
+
+
+RULES = {
+    "agent": RuleKind(_agent, "PATTERN"),
+    "task": RuleKind(_task, "PATTERN"),
+    "category": RuleKind(_category, "PATTERN"),
+    "run": RuleKind(_run, "PATTERN"),
+    "trial": RuleKind(_trial, "AGENT/TASK/N", lambda value: value.count("/") == 2),
+    "outcome": RuleKind(_outcome, "|".join(get_args(OutcomeName)), lambda value: value in get_args(OutcomeName)),
+    "exit_reason": RuleKind(_exit_reason, "NAME"),
+    "cost": RuleKind(_cost, "DOLLARS", _is_number),
+    "flagged": RuleKind(_flagged, "", lambda value: not value),
+}
+"""What `--exclude` takes. Only what a rule says is dropped; nothing is dropped because it looks wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    rule: str
+    matched: int
+    """Trials that the rule fits, planned ones included."""
+    dropped: int
+    """Those that no rule before it had dropped."""
+
+
+def exclude(results: ArenaResults, rules: Sequence[str]) -> tuple[ArenaResults, tuple[Exclusion, ...]]:
+    """Drop the trials that a rule fits, and count them."""
+    listed: list[Listed] = [*results.trials, *results.unfinished]
+    dropped: set[int] = set()
+    exclusions = []
+    for rule, (kind, value) in [(rule, _parsed(rule)) for rule in dict.fromkeys(rules)]:
+        matched = {at for at, trial in enumerate(listed) if kind.matches(trial, value)}
+        exclusions.append(Exclusion(rule, len(matched), len(matched - dropped)))
+        dropped |= matched
+    kept = [trial for at, trial in enumerate(listed) if at not in dropped]
+    return _with(results, kept), tuple(exclusions)
+
+
+def newest_only(results: ArenaResults) -> tuple[ArenaResults, int]:
+    """Keep the newest of the trials of one agent, task and number that ran under the same conditions.
+
+    `--reuse` copies trials from run to run, and scores some of them again. Trials without an identity are all kept.
+    Returns how many were left out, too. What one run did not finish, another may have.
+    """
+    newest: dict[object, ArenaTrial] = {}
+    for trial in sorted(results.trials, key=lambda each: (each.meta.completed_at or "", each.run)):
+        identity = trial.meta.identity
+        newest[(*_key(trial), identity.agent_hash) if identity else trial.directory] = trial
+    kept = set(map(id, newest.values()))
+    trials = [trial for trial in results.trials if id(trial) in kept]
+    done = set(map(_key, trials))
+    unfinished = {_key(each): each for each in results.unfinished if _key(each) not in done}
+    return _with(results, [*trials, *unfinished.values()]), len(results.trials) - len(trials)
+
+
+def _with(results: ArenaResults, listed: Iterable[Listed]) -> ArenaResults:
+    listed = list(listed)
+    return replace(
+        results,
+        trials=tuple(each for each in listed if isinstance(each, ArenaTrial)),
+        unfinished=tuple(each for each in listed if isinstance(each, UnfinishedTrial)),
+    )
+
+
+def _key(trial: Listed) -> tuple[str, str, int]:
+    where = trial.meta if isinstance(trial, ArenaTrial) else trial
+    return where.orchestrator, where.task, where.trial
+
+
+def _parsed(rule: str) -> tuple[RuleKind, str]:
+    name, _, value = rule.partition("=")
+    kind = RULES.get(name)
+    if kind is not None and kind.check(value):
+        return kind, value
+    known = ", ".join(f"{each}={kind.value}" if kind.value else each for each, kind in RULES.items())
+    message = f"'{rule}' is not a rule for --exclude."
+    near = None if name in RULES else did_you_mean(name, RULES)
+    hint = f"{near[0].upper() + near[1:]} " if near else ""
+    raise YouBenchaError("RULE_INVALID", message, hint=f"{hint}There are: {known}")

@@ -1,0 +1,342 @@
+"""Render a leaderboard as text: a table for the terminal, Markdown, CSV and JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from youbencha.report import markdown
+from youbencha.report.arena_loading import ArenaTrial
+from youbencha.report.arena_selection import Exclusion
+from youbencha.report.leaderboard import Coverage, Leaderboard, Row, Total
+from youbencha.stats.intervals import CONFIDENCE, RESAMPLES, Interval
+from youbencha.text import count, duration, one_line, percent, plural, table, usd, visible
+
+JSON_VERSION = "1.0.0"
+NOT_KNOWN = "-"
+_LONGEST_NAME = 60
+_LONGEST_EVIDENCE = 300
+_LONGEST_CELL = 32_000
+"""Of a spreadsheet."""
+_MOST_LISTED = 20
+"""Of flags and of files that cannot be read, in a terminal and in Markdown. All are in the other formats."""
+
+
+class Grouping(StrEnum):
+    AGENT = "agent"
+    TASK = "task"
+    SUITE = "suite"
+
+
+class Column(NamedTuple):
+    title: str
+    cell: Callable[[Row], str]
+    number: bool = True
+
+
+def interval(found: Interval | None) -> str:
+    """`0.714 [0.62, 0.80]`."""
+    if found is None or found.mean is None:
+        return NOT_KNOWN
+    return f"{found.mean:.3f}" + (f" [{found.low:.2f}, {found.high:.2f}]" if found.low is not None else "")
+
+
+def rate(found: Interval) -> str:
+    return NOT_KNOWN if found.mean is None else percent(found.mean)
+
+
+def rate_interval(found: Interval) -> str:
+    """`67% [21%, 94%]`."""
+    if found.low is None or found.high is None:
+        return rate(found)
+    return f"{rate(found)} [{found.low:.0%}, {found.high:.0%}]"
+
+
+def coverage(found: Coverage) -> str:
+    """`8/9/10`: valid, finished, planned."""
+    return f"{found.valid}/{found.finished}/{'?' if found.planned is None else found.planned}"
+
+
+def money(total: Total) -> str:
+    return NOT_KNOWN if total.value is None else ("≥ " if total.partial else "") + usd(total.value)
+
+
+def tokens(total: Total) -> str:
+    return NOT_KNOWN if total.value is None else ("≥ " if total.partial else "") + count(round(total.value))
+
+
+def per(dollars: float | None, total: Total) -> str:
+    """What a trial costs: a lower bound, if the total is one."""
+    return NOT_KNOWN if dollars is None else ("≥ " if total.partial else "") + usd(dollars)
+
+
+def spent(seconds: float | None) -> str:
+    return NOT_KNOWN if seconds is None else duration(seconds * 1000)
+
+
+_AGENT = Column("AGENT", lambda row: one_line(row.agent, _LONGEST_NAME), number=False)
+_KEYS = {
+    Grouping.AGENT: (_AGENT,),
+    Grouping.TASK: (Column("TASK", lambda row: one_line(row.task or NOT_KNOWN, _LONGEST_NAME), number=False), _AGENT),
+    Grouping.SUITE: (
+        Column("SUITE", lambda row: one_line(row.suite or NOT_KNOWN, _LONGEST_NAME), number=False),
+        _AGENT,
+    ),
+}
+_OVER_TASKS = (
+    Column("SCORE [95 %]", lambda row: interval(row.score)),
+    Column("CALIBRATED", lambda row: interval(row.calibrated)),
+    Column("PASSED", lambda row: rate(row.pass_rate)),
+)
+_OVER_TRIALS = (
+    Column("SCORE", lambda row: interval(row.score)),
+    Column("CALIBRATED", lambda row: interval(row.calibrated)),
+    Column("PASSED [95 %]", lambda row: rate_interval(row.pass_rate)),
+)
+_FIGURES = (
+    Column("TRIALS", lambda row: coverage(row.trials)),
+    Column("TOKENS", lambda row: tokens(row.tokens)),
+    Column("COST", lambda row: money(row.cost_usd)),
+    Column("COST/SOLVED", lambda row: per(row.cost_per_solved_usd, row.cost_usd)),
+    Column("NOT COUNTED", lambda row: money(row.uncounted_cost_usd)),
+    Column("TIME", lambda row: spent(row.median_duration_s)),
+    Column("FLAGS", lambda row: count(row.flags)),
+)
+_FRONTIER = Column("PARETO", lambda row: "*" if row.on_frontier else "", number=False)
+_LEAST_NEEDED = ("NOT COUNTED", "TOKENS", "PARETO", "TIME", "CALIBRATED", "COST/SOLVED", "COST")
+"""What a narrow terminal does without, in this order."""
+
+
+def rows_of(board: Leaderboard, by: Grouping) -> tuple[Row, ...]:
+    return {Grouping.AGENT: board.agents, Grouping.TASK: board.tasks, Grouping.SUITE: board.suites}[by]
+
+
+def columns_of(rows: Sequence[Row], by: Grouping) -> list[Column]:
+    """Return the columns to show; those for calibration only if there is one."""
+    calibrated = any(row.calibrated is not None for row in rows)
+    scores = _OVER_TRIALS if by is Grouping.TASK else _OVER_TASKS
+    shown = [each for each in scores if each.title != "CALIBRATED" or calibrated]
+    return [*_KEYS[by], *shown, *_FIGURES, *((_FRONTIER,) if by is Grouping.AGENT else ())]
+
+
+def render_table(board: Leaderboard, by: Grouping, width: int) -> str:
+    rows = rows_of(board, by)
+    columns = columns_of(rows, by)
+    titles = [each.title for each in columns]
+    shown = table(
+        titles,
+        [[column.cell(row) for column in columns] for row in rows],
+        width=width,
+        right=[each.title for each in columns if each.number],
+        drop=[each for each in _LEAST_NEEDED if each in titles],
+    )
+    return "\n".join([shown if rows else "no trials", "", *legend(board, by), *remarks(board), *_flags(board)]) + "\n"
+
+
+def legend(board: Leaderboard, by: Grouping) -> Iterator[str]:
+    """Explain the columns, and what the interval is about."""
+    if by is Grouping.TASK:
+        yield "[95 %]: Wilson interval over the trials of the agent on the task."
+    else:
+        yield f"[95 %]: interval of the mean over tasks; resampled: tasks ({count(RESAMPLES)} times), not trials."
+        yield from sorted({f"No interval: {row.score.reason}." for row in rows_of(board, by) if row.score.reason})
+    planned = "planned" if board.coverage.planned is not None else "planned (not known)"
+    yield f"TRIALS: valid/finished/{planned}. COST: of attempts that count; NOT COUNTED: of the others."
+    if by is Grouping.AGENT:
+        yield "PARETO: no other agent has a better score for as little money."
+
+
+def remarks(board: Leaderboard) -> Iterator[str]:
+    """Say what the figures leave out, and why."""
+    yield f"{plural(len(board.runs), 'run')}: {_some([one_line(each, 100) for each in board.runs])}"
+    yield from (f"excluded by {one_line(each.rule)}: {_dropped(each)}" for each in board.exclusions)
+    if board.superseded:
+        yield f"older trials of the same identity, left out: {count(board.superseded)}"
+    yield from (f"note: {each}" for each in board.notes)
+    unreadable = [f"not readable: {one_line(str(path), 500)}: {reason}" for path, reason in board.unreadable]
+    yield from _first(unreadable, "file that is not readable")
+
+
+def _dropped(exclusion: Exclusion) -> str:
+    if not exclusion.matched:
+        return "nothing, because no trial fits the rule"
+    others = exclusion.matched - exclusion.dropped
+    return plural(exclusion.dropped, "trial") + (
+        f", and {count(others)} that a rule before it excludes" if others else ""
+    )
+
+
+def flag_lines(board: Leaderboard) -> Iterator[tuple[str, str, str]]:
+    """Yield the trial, the kind and the evidence of each integrity flag."""
+    for trial in board.trials:
+        for flag in trial.meta.flags:
+            yield trial_name(trial), flag.kind, one_line(flag.evidence, _LONGEST_EVIDENCE)
+
+
+def trial_name(trial: ArenaTrial) -> str:
+    meta = trial.meta
+    return f"{one_line(meta.orchestrator, _LONGEST_NAME)} · {one_line(meta.task, _LONGEST_NAME)} · trial {meta.trial}"
+
+
+def _flags(board: Leaderboard) -> Iterator[str]:
+    yield from _first([f"flag: {name}: {kind}: {evidence}" for name, kind, evidence in flag_lines(board)], "flag")
+
+
+def _first(lines: Sequence[str], noun: str) -> Iterator[str]:
+    yield from lines[:_MOST_LISTED]
+    if len(lines) > _MOST_LISTED:
+        yield f"and {plural(len(lines) - _MOST_LISTED, f'more {noun}')}"
+
+
+def _some(names: Sequence[str], most: int = 3) -> str:
+    return ", ".join(names) if len(names) <= most else f"{names[0]} … {names[-1]}"
+
+
+def render_markdown(board: Leaderboard, by: Grouping) -> str:
+    rows = rows_of(board, by)
+    columns = columns_of(rows, by)
+    numbers = [at for at, each in enumerate(columns) if each.number]
+    cells = [[markdown.escaped(column.cell(row)) for column in columns] for row in rows]
+    sections = [
+        "# Leaderboard" if by is Grouping.AGENT else f"# Leaderboard by {by.value}",
+        markdown.table([markdown.escaped(each.title.capitalize()) for each in columns], cells, numbers),
+        *(markdown.paragraph(each) for each in legend(board, by)),
+        "\n".join(f"- {markdown.escaped(each, 1000)}" for each in remarks(board)),
+    ]
+    flags = [tuple(map(markdown.escaped, line)) for line in flag_lines(board)]
+    if flags:
+        sections += ["## Integrity flags", markdown.table(("Trial", "Kind", "Evidence"), flags[:_MOST_LISTED])]
+    if len(flags) > _MOST_LISTED:
+        sections.append(f"… and {plural(len(flags) - _MOST_LISTED, 'more flag')}")
+    return "\n\n".join(sections) + "\n"
+
+
+def render_csv(board: Leaderboard, by: Grouping) -> str:
+    """One row for each agent, cell or suite, with unformatted numbers. Unknown is empty.
+
+    What is about all of them is repeated in each row: rules that exclude trials, and notes.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    about_all = {
+        "exclusions": "; ".join(f"{each.rule}: {each.dropped}" for each in board.exclusions),
+        "notes": " ".join(board.notes),
+    }
+    flags = _flags_by_row(board, by)
+    rows = [
+        _flat(row) | {"flag_evidence": "; ".join(flags[row.agent, row.task, row.suite])} | about_all
+        for row in rows_of(board, by)
+    ]
+    writer.writerow(CSV_COLUMNS)
+    writer.writerows([_cell(row[name]) for name in CSV_COLUMNS] for row in rows)
+    return out.getvalue()
+
+
+def _flags_by_row(board: Leaderboard, by: Grouping) -> dict[tuple[str, str | None, str | None], list[str]]:
+    found: dict[tuple[str, str | None, str | None], list[str]] = defaultdict(list)
+    for trial in board.trials:
+        meta = trial.meta
+        task = meta.task if by is Grouping.TASK else None
+        suite = None if by is Grouping.AGENT else board.suite_of_task[meta.task]
+        found[meta.orchestrator, task, suite] += [
+            f"{trial_name(trial)}: {flag.kind}: {one_line(flag.evidence, _LONGEST_EVIDENCE)}" for flag in meta.flags
+        ]
+    return found
+
+
+CSV_COLUMNS = (
+    *("agent", "task", "suite", "planned", "finished", "valid", "validity_unknown", "scored"),
+    *("score", "score_low", "score_high", "score_unit", "score_n", "calibrated", "calibrated_low", "calibrated_high"),
+    *("pass_rate", "pass_rate_low", "pass_rate_high", "pass_rate_unit", "tokens", "tokens_partial", "cost_usd"),
+    *("cost_partial", "cost_unknown_trials", "cost_per_trial_usd", "cost_per_solved_usd", "uncounted_cost_usd"),
+    *("uncounted_cost_partial", "median_duration_s", "on_frontier", "flags", "flag_evidence", "exclusions", "notes"),
+)
+
+
+def _flat(row: Row) -> dict[str, Any]:
+    calibrated = row.calibrated
+    return {
+        "agent": row.agent,
+        "task": row.task,
+        "suite": row.suite,
+        "planned": row.trials.planned,
+        "finished": row.trials.finished,
+        "valid": row.trials.valid,
+        "validity_unknown": row.trials.validity_unknown,
+        "scored": row.trials.scored,
+        "score": row.score.mean,
+        "score_low": row.score.low,
+        "score_high": row.score.high,
+        "score_unit": row.score.unit,
+        "score_n": row.score.n,
+        "calibrated": calibrated and calibrated.mean,
+        "calibrated_low": calibrated and calibrated.low,
+        "calibrated_high": calibrated and calibrated.high,
+        "pass_rate": row.pass_rate.mean,
+        "pass_rate_low": row.pass_rate.low,
+        "pass_rate_high": row.pass_rate.high,
+        "pass_rate_unit": row.pass_rate.unit,
+        "tokens": row.tokens.value,
+        "tokens_partial": row.tokens.partial,
+        "cost_usd": row.cost_usd.value,
+        "cost_partial": row.cost_usd.partial,
+        "cost_unknown_trials": row.cost_usd.unknown,
+        "cost_per_trial_usd": row.cost_per_trial_usd,
+        "cost_per_solved_usd": row.cost_per_solved_usd,
+        "uncounted_cost_usd": row.uncounted_cost_usd.value,
+        "uncounted_cost_partial": row.uncounted_cost_usd.partial,
+        "median_duration_s": row.median_duration_s,
+        "flags": row.flags,
+        "on_frontier": row.on_frontier,
+    }
+
+
+def _cell(value: Any) -> str:
+    """A text that a spreadsheet would run as a formula begins with an apostrophe."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return str(value).lower()
+        case str():
+            text = one_line(value, _LONGEST_CELL)
+            return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+    return repr(value)
+
+
+def render_json(board: Leaderboard) -> str:
+    """All that there is, by agent, by task, by suite and by trial."""
+    import orjson
+
+    document = {
+        "version": JSON_VERSION,
+        "interval": {"confidence": CONFIDENCE, "unit": "task", "resamples": RESAMPLES},
+        "runs": [visible(each) for each in board.runs],
+        "coverage": board.coverage,
+        "agents": board.agents,
+        "tasks": board.tasks,
+        "suites": board.suites,
+        "frontier": [row.agent for row in board.agents if row.on_frontier],
+        "trials": [_trial(each) for each in board.trials],
+        "unfinished": [each._asdict() | {"run": visible(each.run)} for each in board.unfinished],
+        "exclusions": board.exclusions,
+        "superseded": board.superseded,
+        "unreadable": [{"path": one_line(str(path), 4096), "reason": reason} for path, reason in board.unreadable],
+        "notes": board.notes,
+    }
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
+
+
+_OF_A_TRIAL = {
+    *("orchestrator", "task", "trial", "category", "outcome", "valid", "exit_reason", "reason", "composite_score"),
+    *("scores", "duration_s", "total_tokens", "total_cost_usd", "usage_partial", "flags"),
+}
+
+
+def _trial(trial: ArenaTrial) -> dict[str, Any]:
+    where = {"run": visible(trial.run), "directory": visible(trial.directory)}
+    return where | trial.meta.model_dump(include=_OF_A_TRIAL)

@@ -1,0 +1,323 @@
+"""Aggregate the trials of the arena: by agent, by agent and task, by agent and suite.
+
+A trial that is not valid is in no score, and always in the coverage. What is not known is null, and a sum of which a
+part is not known is a lower bound. The order of the trials makes no difference.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+
+from youbencha.log.arena import TrialMeta
+from youbencha.report.arena_loading import ArenaResults, ArenaTrial, Range, UnfinishedTrial, Unreadable
+from youbencha.report.arena_selection import Exclusion, exclude, newest_only
+from youbencha.stats.intervals import Interval, mean_interval, pass_rate_interval
+from youbencha.text import one_line, plural
+
+SOLVED = "solved"
+_MOST_NAMES = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """How many trials there are of each kind."""
+
+    planned: int | None
+    """Null: a run does not say it."""
+    finished: int
+    valid: int
+    """The agent was measured; or, for results of the original Thunderdome, it is not known whether."""
+    validity_unknown: int
+    scored: int
+    """Valid, with a score."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Total:
+    """A sum over trials."""
+
+    value: float | None
+    """Null: not known of any."""
+    partial: bool
+    """It is a lower bound."""
+    unknown: int
+    """Of how many it is not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """The figures of an agent: on all tasks, on one, or on those of a suite."""
+
+    agent: str
+    task: str | None
+    suite: str | None
+    trials: Coverage
+    score: Interval
+    calibrated: Interval | None
+    """Between the scores of doing nothing and of the reference solution. Null: the tasks are not calibrated."""
+    pass_rate: Interval
+    outcomes: Mapping[str, int]
+    tokens: Total
+    cost_usd: Total
+    """Of the attempts that count."""
+    cost_per_trial_usd: float | None
+    cost_per_solved_usd: float | None
+    """What the attempts that count cost, failed ones too, by the number of solved trials."""
+    uncounted_cost_usd: Total
+    """Of the attempts that do not count: those that were repeated, and those of trials that are not valid."""
+    median_duration_s: float | None
+    flags: int
+    on_frontier: bool = False
+    """No other agent has a better score for the same cost or less. Only for rows of agents."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leaderboard:
+    runs: tuple[str, ...]
+    coverage: Coverage
+    agents: tuple[Row, ...]
+    """The best first."""
+    tasks: tuple[Row, ...]
+    """By task, the best agent first."""
+    suites: tuple[Row, ...]
+    suite_of_task: Mapping[str, str | None]
+    trials: tuple[ArenaTrial, ...]
+    unfinished: tuple[UnfinishedTrial, ...]
+    exclusions: tuple[Exclusion, ...]
+    superseded: int
+    """Trials that were left out because there is a newer one of the same identity."""
+    unreadable: tuple[Unreadable, ...]
+    notes: tuple[str, ...] = field(default=())
+
+
+def make_leaderboard(results: ArenaResults, rules: Sequence[str] = (), *, over_runs: bool = False) -> Leaderboard:
+    """Aggregate all trials that no rule excludes; over several runs, each trial only once."""
+    results, exclusions = exclude(results, rules)
+    results, superseded = newest_only(results) if over_runs else (results, 0)
+    trials = sorted(results.trials, key=_order)
+    suites = _suites(results)
+    agents = _rows(results, lambda agent, task: (agent, None, None))
+    frontier = pareto_frontier(
+        {row.agent: (row.cost_per_trial_usd, row.score.mean) for row in agents}  # only complete pairs are compared
+    )
+    return Leaderboard(
+        runs=tuple(run.name for run in results.runs),
+        coverage=_coverage([each.meta for each in trials], len(results.unfinished) if results.planned_known else None),
+        agents=tuple(_on_frontier(row, frontier) for row in sorted(agents, key=_rank)),
+        tasks=tuple(sorted(_rows(results, lambda agent, task: (agent, task, suites[task])), key=_rank_in_task)),
+        suites=tuple(sorted(_rows(results, lambda agent, task: (agent, None, suites[task])), key=_rank_in_suite)),
+        suite_of_task=suites,
+        trials=tuple(trials),
+        unfinished=tuple(sorted(results.unfinished, key=lambda each: (each.orchestrator, each.task, each.trial))),
+        exclusions=exclusions,
+        superseded=superseded,
+        unreadable=results.unreadable,
+        notes=tuple(_notes(results)),
+    )
+
+
+def _suites(results: ArenaResults) -> dict[str, str | None]:
+    """Return the suite of each task: the part of its category before the slash, as in its newest trial."""
+    listed = [(each.task, "", each.run, each.category or "") for each in results.unfinished]
+    for run, _, meta in results.trials:
+        listed.append((meta.task, meta.completed_at or "", run, meta.category or ""))
+    return {task: category.partition("/")[0] or None for task, _, _, category in sorted(listed)}
+
+
+def pareto_frontier(points: Mapping[str, tuple[float | None, float | None]]) -> frozenset[str]:
+    """Return the names whose cost and score no other beats. Those with an unknown value are not compared."""
+    known = [(cost, -score, name) for name, (cost, score) in points.items() if cost is not None and score is not None]
+    return frozenset(
+        name
+        for cost, loss, name in known
+        if not any(c <= cost and s <= loss and (c, s) != (cost, loss) for c, s, _ in known)
+    )
+
+
+Group = tuple[str, str | None, str | None]
+
+
+def _rows(results: ArenaResults, group_of: Callable[[str, str], Group]) -> list[Row]:
+    trials: dict[Group, list[TrialMeta]] = defaultdict(list)
+    unfinished: Counter[Group] = Counter()
+    for each in results.trials:
+        trials[group_of(each.meta.orchestrator, each.meta.task)].append(each.meta)
+    for missing in results.unfinished:
+        unfinished[group_of(missing.orchestrator, missing.task)] += 1
+    return [
+        _row(group, trials.get(group, []), unfinished[group] if results.planned_known else None, results.calibration)
+        for group in {**trials, **unfinished}
+    ]
+
+
+def _row(group: Group, trials: list[TrialMeta], unfinished: int | None, calibration: Mapping[str, Range] | None) -> Row:
+    agent, task, suite = group
+    counted = [each for each in trials if each.valid is not False]
+    judged = [each for each in counted if each.outcome is not None]
+    solved = sum(each.outcome == SOLVED for each in judged)
+    cost = _total((each.total_cost_usd for each in counted), any(each.usage_partial for each in counted))
+    known = len(counted) - cost.unknown
+    return Row(
+        agent=agent,
+        task=task,
+        suite=suite,
+        trials=_coverage(trials, unfinished),
+        score=mean_interval(_by_task((each.task, _score(each)) for each in counted)),
+        calibrated=_calibrated(counted, calibration),
+        pass_rate=pass_rate_interval(solved, len(judged))
+        if task is not None
+        else mean_interval(_by_task((each.task, float(each.outcome == SOLVED)) for each in judged)),
+        outcomes=dict(sorted(Counter(each.outcome or "unknown" for each in trials).items())),
+        tokens=_total((each.total_tokens for each in counted), any(each.usage_partial for each in counted)),
+        cost_usd=cost,
+        cost_per_trial_usd=cost.value / known if cost.value is not None else None,
+        cost_per_solved_usd=cost.value / solved if cost.value is not None and solved else None,
+        uncounted_cost_usd=_uncounted_cost(trials),
+        median_duration_s=median(times)
+        if (times := [s for each in counted if (s := each.duration_s) is not None])
+        else None,
+        flags=sum(len(each.flags) for each in trials),
+    )
+
+
+def _coverage(trials: Sequence[TrialMeta], unfinished: int | None) -> Coverage:
+    valid = [each for each in trials if each.valid is not False]
+    return Coverage(
+        planned=None if unfinished is None else len(trials) + unfinished,
+        finished=len(trials),
+        valid=len(valid),
+        validity_unknown=sum(each.valid is None for each in trials),
+        scored=sum(each.composite_score is not None for each in valid),
+    )
+
+
+def _score(meta: TrialMeta) -> float | None:
+    return None if meta.composite_score is None else min(meta.composite_score, 1.0)
+
+
+def _by_task(scores: Iterable[tuple[str, float | None]]) -> dict[str, list[float]]:
+    """Sorted, so that sums do not depend on the order of the trials."""
+    by_task: dict[str, list[float]] = defaultdict(list)
+    for task, score in scores:
+        if score is not None:
+            by_task[task].append(score)
+    return {task: sorted(found) for task, found in by_task.items()}
+
+
+def _calibrated(trials: Sequence[TrialMeta], calibration: Mapping[str, Range] | None) -> Interval | None:
+    if calibration is None:
+        return None
+    unknown = Range(None, None)
+    return mean_interval(
+        _by_task((each.task, calibrated_score(_score(each), calibration.get(each.task, unknown))) for each in trials)
+    )
+
+
+def calibrated_score(score: float | None, limits: Range) -> float | None:
+    """Return where a score lies between doing nothing (0) and the reference solution (1); None if that is not known."""
+    floor, ceiling = limits
+    if score is None or floor is None or ceiling is None or ceiling <= floor:
+        return None
+    return min(1.0, max(0.0, (score - floor) / (ceiling - floor)))
+
+
+def _total(values: Iterable[float | None], partial: bool = False) -> Total:
+    listed = list(values)
+    known = sorted(each for each in listed if each is not None)
+    return Total(
+        value=sum(known) if known else None,
+        partial=bool(known) and (partial or len(known) < len(listed)),
+        unknown=len(listed) - len(known),
+    )
+
+
+def _uncounted_cost(trials: Iterable[TrialMeta]) -> Total:
+    attempts = [
+        attempt for each in trials for attempt in (each.attempts if each.valid is False else each.attempts[:-1])
+    ]
+    costs = [attempt.cost_usd for attempt in attempts]
+    costs += [each.total_cost_usd for each in trials if each.valid is False and not each.attempts]
+    return _total(costs or [0.0], any(attempt.partial for attempt in attempts))
+
+
+def _on_frontier(row: Row, frontier: frozenset[str]) -> Row:
+    return replace(row, on_frontier=row.agent in frontier)
+
+
+def _rank(row: Row) -> tuple[float, float, str]:
+    """The better score first, then the lower cost. What is not known comes last."""
+    cost = row.cost_per_trial_usd
+    return (
+        -row.score.mean if row.score.mean is not None else 1.0,
+        cost if cost is not None else float("inf"),
+        row.agent,
+    )
+
+
+def _rank_in_task(row: Row) -> tuple[str, tuple[float, float, str]]:
+    return row.task or "", _rank(row)
+
+
+def _rank_in_suite(row: Row) -> tuple[str, tuple[float, float, str]]:
+    return row.suite or "", _rank(row)
+
+
+def _order(trial: ArenaTrial) -> tuple[str, str, int, str]:
+    meta = trial.meta
+    return meta.orchestrator, meta.task, meta.trial, trial.run
+
+
+def _notes(results: ArenaResults) -> Iterable[str]:
+    """Say what a reader has to know before believing the figures."""
+    metas = [each.meta for each in results.trials]
+    if unknown := sum(each.valid is None for each in metas):
+        yield (
+            f"{plural(unknown, 'trial')} with unknown validity (results of the original Thunderdome): counted as valid."
+            " A zero in them may mean that nothing was measured."
+        )
+    if invalid := sum(each.valid is False for each in metas):
+        yield f"{plural(invalid, 'trial')} did not measure the agent: in no score."
+    if unscored := sum(each.valid is not False and each.composite_score is None for each in metas):
+        yield f"{plural(unscored, 'valid trial')} without a score: in no mean."
+    yield from _different_tasks(metas)
+    yield from _configurations(metas)
+    if results.calibration is not None:
+        tasks = {each.task for each in metas}
+        missing = [
+            each for each in tasks if calibrated_score(0.0, results.calibration.get(each, Range(None, None))) is None
+        ]
+        if missing:
+            yield f"Not calibrated, and so not in the calibrated score: {_listed(missing)}."
+
+
+def _different_tasks(metas: Iterable[TrialMeta]) -> Iterable[str]:
+    by_agent: dict[str, set[str]] = defaultdict(set)
+    for each in metas:
+        if each.valid is not False and each.composite_score is not None:
+            by_agent[each.orchestrator].add(each.task)
+    everything = set().union(*by_agent.values())
+    lacking = {agent: everything - tasks for agent, tasks in sorted(by_agent.items()) if tasks != everything}
+    for agent, tasks in list(lacking.items())[:_MOST_NAMES]:
+        yield f"{one_line(agent, 100)} has no score for {_listed(tasks)}: its mean is over fewer tasks."
+    if len(lacking) > _MOST_NAMES:
+        yield f"So it is for {plural(len(lacking) - _MOST_NAMES, 'more agent')}."
+
+
+def _configurations(metas: Iterable[TrialMeta]) -> Iterable[str]:
+    hashes: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for each in metas:
+        if each.identity is not None:
+            hashes[each.orchestrator, each.task].add(each.identity.agent_hash)
+    mixed = sorted({agent for (agent, _), found in hashes.items() if len(found) > 1})
+    if mixed:
+        yield f"Trials of different configurations are counted together: {_listed(mixed)}."
+
+
+def _listed(names: Iterable[str]) -> str:
+    """`a, b and 3 more`."""
+    ordered = sorted(names)
+    shown = ", ".join(one_line(each, 100) for each in ordered[:_MOST_NAMES])
+    return f"{shown} and {len(ordered) - _MOST_NAMES} more" if len(ordered) > _MOST_NAMES else shown

@@ -1,0 +1,108 @@
+"""`thunderdome` as a process of its own, on an arena with small agents, so that it can be killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+from engine_bench import GIT, PATIENCE_S
+
+from youbencha.engine.results import ArenaRun, find_run
+
+SCRIPT = Path(sysconfig.get_path("scripts")) / ("thunderdome.exe" if sys.platform == "win32" else "thunderdome")
+
+
+class ArenaProject:
+    """A directory with a repository of a task, and a thunderdome.yaml."""
+
+    def __init__(self, root: Path, **arena: Any) -> None:
+        self.root = root
+        self.results = root / "results"
+        self._make_repository()
+        (root / "home").mkdir()
+        self.write(**arena)
+
+    def write(self, *, agents: int = 2, tasks: int = 2, trials: int = 1, script: str = "", **more: Any) -> None:
+        """Write the arena. Every agent runs `script`, and then writes its name."""
+        orchestrators = [
+            {
+                "name": f"agent-{number}",
+                "agent": "command",
+                "config": {
+                    "command": f"{script or 'true'}; echo agent {number} > made.txt; : {self.root}",
+                    "shell": True,
+                    "prompt_by": "none",
+                },
+            }
+            for number in range(1, agents + 1)
+        ]
+        listed = [
+            {"id": f"task-{number}", "repo": "./repository", "tag": "v1", "test_cmd": "sh test.sh"}
+            for number in range(1, tasks + 1)
+        ]
+        arena = {"orchestrators": orchestrators, "tasks": listed, "trials": trials, "sandbox": "local", **more}
+        (self.root / "thunderdome.yaml").write_text(json.dumps(arena))
+
+    def _make_repository(self) -> None:
+        path = self.root / "repository"
+        path.mkdir()
+        (path / "TASK.md").write_text("Write made.txt.\n")
+        (path / "test.sh").write_text(
+            "if test -e made.txt; then echo 'ok 1 made'; else echo 'not ok 1 made'; fi; echo '1..1'\n"
+        )
+        for arguments in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-q", "-m", "start"), ("tag", "v1")):
+            subprocess.run([*GIT, *arguments], cwd=path, check=True)
+
+    @property
+    def env(self) -> dict[str, str]:
+        home = str(self.root / "home")
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if name in ("PATH", "SYSTEMROOT", "DOCKER_HOST", "COVERAGE_PROCESS_START")
+        }
+        plain = {"NO_COLOR": "1", "TERM": "dumb", "LANG": "C.UTF-8"}
+        return {**kept, **plain, "HOME": home, "XDG_CACHE_HOME": f"{home}/cache"}
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [SCRIPT, "run", *arguments],
+            cwd=self.root,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        started = self.start(*arguments)
+        out, err = started.communicate(timeout=PATIENCE_S)
+        return subprocess.CompletedProcess(started.args, started.returncode, out, err)
+
+    @property
+    def latest(self) -> ArenaRun:
+        return find_run(self.results)
+
+    def wait_until_no_process_is_left(self) -> None:
+        """Processes end with their guard, a moment after the harness was killed."""
+        deadline = time.monotonic() + PATIENCE_S
+        while running := [process for process in psutil.process_iter(["cmdline"]) if self._is_ours(process)]:
+            assert time.monotonic() < deadline, running
+            time.sleep(0.05)
+
+    def _is_ours(self, process: psutil.Process) -> bool:
+        return any(str(self.root) in word for word in process.info["cmdline"] or ())
+
+    def private_directories(self) -> list[Path]:
+        private = self.root / "home" / "cache" / "youbencha" / "runs"
+        assert private.parent.is_dir(), "the cache is elsewhere"
+        return list(private.iterdir()) if private.is_dir() else []

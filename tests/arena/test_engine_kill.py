@@ -1,0 +1,93 @@
+"""`kill -9` at any instant: `--resume` loses no finished trial, repeats none, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from arena_process import ArenaProject
+from engine_bench import events, metas
+
+from docker_engine import Engine, engine, image  # noqa: F401 (fixtures)
+from youbencha.engine.results import ArenaRun
+
+KILLS = 10
+AGENTS, TASKS, TRIALS = 2, 2, 10
+
+
+def killed(project: ArenaProject, process: subprocess.Popen[str], after_s: float) -> None:
+    """Kill the harness, unless it is finished before."""
+    try:
+        process.wait(after_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+    process.communicate()
+    project.wait_until_no_process_is_left()
+
+
+def disturbed(project: ArenaProject, seed: int, kills: int, longest_s: float) -> ArenaRun:
+    """A run that was killed at random instants, and then resumed to its end."""
+    chance = random.Random(seed)
+    print(f"seed {seed}")  # shown if the test fails
+    begun = project.start("--parallel", "4")
+    while not (project.results / "latest").exists():
+        assert begun.poll() is None, begun.communicate()
+        time.sleep(0.01)
+    killed(project, begun, chance.uniform(0, longest_s))
+    for _ in range(kills - 1):
+        killed(project, project.start("--parallel", "4", "--resume"), chance.uniform(0.2, longest_s))
+    done = project.run("--parallel", "4", "--resume")
+    assert done.returncode == 0, done.stderr
+    return project.latest
+
+
+def assert_as_undisturbed(run: ArenaRun, agents: int, tasks: int, trials: int) -> None:
+    found = metas(run)
+    expected = {
+        f"agent-{agent}/task-{task}/trial-{trial}"
+        for agent in range(1, agents + 1)
+        for task in range(1, tasks + 1)
+        for trial in range(1, trials + 1)
+    }
+    assert found.keys() == expected
+    for place, meta in found.items():
+        assert (meta.outcome, meta.valid, meta.composite_score, meta.exit_reason) == ("solved", True, 1.0, "completed")
+        assert f"+agent {place[6]}\n" in (run.path / "trials" / place / "diff.patch").read_text()
+        *before, last = meta.attempts
+        assert {attempt.outcome for attempt in before} <= {"killed", "interrupted"}
+        assert last.outcome == "solved"
+        assert [attempt.number for attempt in meta.attempts] == list(range(1, len(meta.attempts) + 1))
+
+
+def assert_nothing_was_repeated(run: ArenaRun) -> None:
+    finished = set()
+    for line in events(run, "attempt_started", "trial_finished"):
+        key = (line["orchestrator"], line["task"], line["number"])
+        assert key not in finished, f"{key} was repeated"
+        if line["event"] == "trial_finished":
+            finished.add(key)
+
+
+@pytest.mark.parametrize(
+    "seed", [random.randrange(10**6), *(pytest.param(n, marks=pytest.mark.full) for n in range(4))]
+)
+def test_a_run_that_is_killed_ten_times_ends_as_if_it_had_not_been(tmp_path: Path, seed: int) -> None:
+    project = ArenaProject(tmp_path, agents=AGENTS, tasks=TASKS, trials=TRIALS)
+    run = disturbed(project, seed, KILLS, longest_s=1.8)
+    assert_as_undisturbed(run, AGENTS, TASKS, TRIALS)
+    assert_nothing_was_repeated(run)
+    assert project.private_directories() == []
+    assert list(run.path.glob("trials/*/*/*/attempts/*/src-modified")) == []
+
+
+def test_a_run_in_containers_that_is_killed_leaves_none(tmp_path: Path, engine: Engine, image: str) -> None:  # noqa: F811
+    arena = {"sandbox": {"type": "docker", "image": image}, "gateway": "none"}
+    project = ArenaProject(tmp_path, agents=1, tasks=1, trials=4, script="sleep 1", **arena)
+    run = disturbed(project, random.randrange(10**6), kills=2, longest_s=3.5)
+    assert_as_undisturbed(run, 1, 1, 4)
+    assert_nothing_was_repeated(run)
+    labels = [each["Labels"] for each in engine.get("/containers/json", all="1")]
+    assert [each for each in labels if each.get("youbencha.run", "").startswith(run.name)] == []
