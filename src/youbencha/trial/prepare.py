@@ -216,6 +216,7 @@ async def _open_sandbox(
                 on_event=on_event,
                 cache_dir=host.cache_dir,
                 starts=host.container_starts,
+                keep_files=plan.sandbox.writable and _shares_state(plan),
             ) as sandbox,
         ):
             yield sandbox
@@ -231,6 +232,13 @@ async def _open_sandbox(
     yield open_local_sandbox(scratch=directory.new_scratch())
 
 
+def _shares_state(plan: Plan) -> bool:
+    """Whether an evaluator runs with the agent's state."""
+    return any(
+        each.name.partition(":")[0] == "validation" and each.config.get("mode") == "shared" for each in plan.evaluators
+    )
+
+
 def agent_sandbox(context: TrialContext) -> AgentSandbox:
     """Where the agent runs, for evaluators."""
     sandbox, spec = context.sandbox, context.plan.sandbox
@@ -244,9 +252,8 @@ def agent_sandbox(context: TrialContext) -> AgentSandbox:
 
 def sandbox_for_evaluators(context: TrialContext) -> SandboxFactory | None:
     """Sandboxes for evaluators, as isolated as the agent's was; None if they run on the host."""
-    agents = getattr(context.sandbox, "context", None)  # of a container
     return evaluator_sandboxes(
-        context.plan, context.host, context.directory, context.on_event, context.gateway, agents and agents.scratch
+        context.plan, context.host, context.directory, context.on_event, context.gateway, context.sandbox
     )
 
 
@@ -256,9 +263,9 @@ def evaluator_sandboxes(
     directory: RunDirectory,
     on_event: EventSink,
     trial_gateway: TrialGateway | None = None,
-    agent_scratch: Path | None = None,
+    agents: Sandbox | None = None,
 ) -> SandboxFactory | None:
-    """Sandboxes for evaluators of this plan; None if they run on the host. `agent_scratch` has the agent's home."""
+    """Sandboxes for evaluators of this plan; None if they run on the host. `agents` is the agent's own."""
     spec = plan.sandbox
     if spec.type == "local":
         return None
@@ -269,19 +276,20 @@ def evaluator_sandboxes(
         gateway: GatewayAccess | None = None,
         options: SandboxOptions = SandboxOptions(),  # noqa: B008 - immutable
     ) -> AsyncIterator[EvaluatorSandbox]:
-        from youbencha.sandbox.docker.sandbox import open_docker_sandbox
+        from youbencha.sandbox.docker.sandbox import DockerSandbox, open_docker_sandbox
 
         network: Network = options.network or ("open" if spec.network == "open" else "gateway" if gateway else "none")
-        scratch = agent_scratch if options.agent_state else None
+        state = agents if options.agent_state and isinstance(agents, DockerSandbox) else None
         try:
             async with open_docker_sandbox(
                 spec.model_copy(update={"network": network, "image": options.image or spec.image}),
                 workspace=tree,
-                scratch=scratch or directory.new_scratch(),
+                scratch=state.context.scratch if state else directory.new_scratch(),
                 run_id=directory.name,
                 on_event=on_event,
                 cache_dir=host.cache_dir,
                 starts=host.container_starts,
+                files_of=state,
             ) as sandbox:
                 access = None
                 if trial_gateway is not None and gateway is not None:

@@ -107,7 +107,7 @@ def _flags(
     about = IntegrityContext(
         hidden_files=frozenset(task.hidden) - task.given.keys(),
         solution_refs=tuple(filter(None, (config.validation_tag, config.reference_tag))),
-        harness_paths=(str(artifacts_root(context)), str(context.scratch_dir.parent)),
+        harness_paths=(str(artifacts_root(context)),) if context.open_sandbox is None else (),
         workspace=sandbox.workspace or str(context.directory),
         has_network=sandbox.has_network,
         greenfield=config.greenfield,
