@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from youbencha.report import markdown
 from youbencha.report.arena_loading import ArenaTrial
 from youbencha.report.arena_selection import Exclusion
-from youbencha.report.leaderboard import Coverage, Leaderboard, Row, Total
+from youbencha.report.leaderboard import TrialCoverage, Leaderboard, Row, Total
 from youbencha.stats.intervals import CONFIDENCE, RESAMPLES, Interval
 from youbencha.text import count, duration, one_line, percent, plural, table, usd, visible
 
@@ -56,7 +56,7 @@ def rate_interval(found: Interval) -> str:
     return f"{rate(found)} [{found.low:.0%}, {found.high:.0%}]"
 
 
-def coverage(found: Coverage) -> str:
+def coverage(found: TrialCoverage) -> str:
     """`8/9/10`: valid, finished, planned."""
     return f"{found.valid}/{found.finished}/{'?' if found.planned is None else found.planned}"
 
