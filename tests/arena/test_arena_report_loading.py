@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 import pytest
-from arena_trees import HASH, RUN, meta, original, small_results, write_run, write_trial
 
+from arena_trees import HASH, RUN, meta, original, small_results, write_run, write_trial
 from systems import ON_WINDOWS
 from youbencha.errors import YouBenchaError
 from youbencha.report.arena_loading import ArenaResults, Range, load_arena, locate_run

@@ -200,6 +200,8 @@ def _read_meta(task: Path, orchestrator: str, trial: str) -> TrialMeta:
 
 def _first_problem(error: ValidationError) -> str:
     problems = error.errors(include_url=False, include_input=False, include_context=False)
+    if problems[0]["type"] == "json_invalid":
+        return "is not JSON, or only half of it"
     where = ".".join(map(str, problems[0]["loc"]))
     more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
     return one_line(f"{where + ': ' if where else ''}{problems[0]['msg']}{more}")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from youbencha.report import markdown
 from youbencha.report.arena_loading import ArenaTrial
 from youbencha.report.arena_selection import Exclusion
-from youbencha.report.leaderboard import TrialCoverage, Leaderboard, Row, Total
+from youbencha.report.leaderboard import Leaderboard, Row, Total, TrialCoverage
 from youbencha.stats.intervals import CONFIDENCE, RESAMPLES, Interval
 from youbencha.text import count, duration, one_line, percent, plural, table, usd, visible
 
