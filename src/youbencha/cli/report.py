@@ -72,11 +72,7 @@ def _matrix_text(run: Path, form: ReportFormat, *, base: Path) -> str:
     from youbencha.report.arena_formats import ArenaFormat, render_leaderboard
     from youbencha.report.arena_loading import load_arena
     from youbencha.report.arena_tables import Grouping
-    from youbencha.report.junit import render_arena_junit
     from youbencha.report.leaderboard import make_leaderboard
 
-    results = load_arena([run])
-    if form is ReportFormat.JUNIT:
-        return render_arena_junit(results)
     kind = ArenaFormat.MARKDOWN if form is ReportFormat.MD else ArenaFormat(form.value)
-    return render_leaderboard(make_leaderboard(results), kind, Grouping.TASK, width=0, base=base)
+    return render_leaderboard(make_leaderboard(load_arena([run])), kind, Grouping.TASK, width=0, base=base)

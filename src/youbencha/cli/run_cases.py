@@ -145,11 +145,12 @@ def _found_run(request: CasesRequest, matrix: Matrix) -> ArenaRun:
 
 
 def _write_junit(run: ArenaRun, file: Path) -> None:
+    from youbencha.report.arena_formats import render_leaderboard_junit
     from youbencha.report.arena_loading import load_arena
     from youbencha.report.formats import write_text
-    from youbencha.report.junit import render_arena_junit
+    from youbencha.report.leaderboard import make_leaderboard
 
-    write_text(file, render_arena_junit(load_arena([run.path])))
+    write_text(file, render_leaderboard_junit(make_leaderboard(load_arena([run.path]))))
 
 
 def _show_plan(request: CasesRequest, *, as_json: bool) -> int:

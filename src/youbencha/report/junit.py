@@ -1,4 +1,4 @@
-"""Render JUnit XML for CI systems: of a run, the agent and each evaluator; of a matrix, each trial is one test case.
+"""Render JUnit XML for CI systems: the agent and each evaluator are one test case.
 
 There is no single standard. This uses only what all accept: correct counts, times in seconds, at most one of failure,
 error and skipped in a test case, and no attribute that the stricter schemas do not have.
@@ -7,7 +7,7 @@ error and skipped in a test case, and no attribute that the stricter schemas do 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -17,9 +17,7 @@ from youbencha.text import one_line, visible
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-    from youbencha.log.arena import TrialMeta
     from youbencha.log.results import AgentRun, EvaluationResult, ResultsBundle
-    from youbencha.report.arena_loading import ArenaResults
 
 Result = Literal["passed", "failure", "error", "skipped"]
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -27,7 +25,7 @@ _LONGEST_DETAIL = 20_000
 
 
 @dataclass(frozen=True)
-class _Case:
+class JunitCase:
     name: str
     duration_ms: int
     result: Result = "passed"
@@ -36,113 +34,84 @@ class _Case:
     detail: str = ""
 
 
-@dataclass(frozen=True)
-class _Suite:
+@dataclass(frozen=True, kw_only=True)
+class JunitSuite:
     name: str
-    cases: Sequence[_Case]
+    started_at: str
     duration_ms: int
-    started_at: str | None
-    properties: Mapping[str, str]
+    properties: Sequence[tuple[str, str]]
+    cases: Sequence[JunitCase]
 
 
 def render_junit(bundle: ResultsBundle) -> str:
-    """A run is one suite, with the agent and each evaluator."""
-    name, execution = f"youbencha.{bundle.test_case.name}", bundle.execution
-    return _render([_Suite(name, _cases(bundle), execution.duration_ms, execution.started_at, _properties(bundle))])
-
-
-def render_arena_junit(results: ArenaResults) -> str:
-    """Each task is a suite, with the trials of all agents."""
-    cases: dict[str, list[_Case]] = {}
-    began: dict[str, str] = {}
-    for _, _, meta in results.trials:
-        cases.setdefault(meta.task, []).append(_trial(meta))
-        if meta.started_at is not None:
-            began[meta.task] = min(began.get(meta.task, meta.started_at), meta.started_at)
-    for each in results.unfinished:
-        name = f"{each.orchestrator} trial {each.trial}"
-        cases.setdefault(each.task, []).append(_Case(name, 0, "error", "unfinished", "The trial was not finished."))
-    return _render(
-        [
-            _Suite(f"youbencha.{task}", some, sum(case.duration_ms for case in some), began.get(task), {})
-            for task, some in sorted(cases.items())
-        ]
+    suite = JunitSuite(
+        name=f"youbencha.{bundle.test_case.name}",
+        started_at=bundle.execution.started_at,
+        duration_ms=bundle.execution.duration_ms,
+        properties=list(_properties(bundle).items()),
+        cases=_cases(bundle),
     )
+    return junit_xml([suite])
 
 
-def _render(suites: Sequence[_Suite]) -> str:
+def junit_xml(suites: Sequence[JunitSuite]) -> str:
     from xml.etree import ElementTree
 
-    every = [case for suite in suites for case in suite.cases]
-    counts = _counts(every) | {"time": _seconds(sum(suite.duration_ms for suite in suites))}
-    root = ElementTree.Element("testsuites", {"name": "youbencha", **counts})
+    whole = _counts([case for suite in suites for case in suite.cases])
+    whole["time"] = _seconds(sum(suite.duration_ms for suite in suites))
+    root = ElementTree.Element("testsuites", {"name": "youbencha", **whole})
     del root.attrib["skipped"]  # Jenkins' schema allows it only below
     for suite in suites:
-        _add_suite(root, suite)
+        counts = _counts(suite.cases) | {"time": _seconds(suite.duration_ms)}
+        element = ElementTree.SubElement(root, "testsuite", {"name": _clean(suite.name), **counts})
+        element.set("timestamp", suite.started_at[:19])  # strict schemas allow no fractions and no zone
+        properties = ElementTree.SubElement(element, "properties")
+        for name, value in suite.properties:
+            ElementTree.SubElement(properties, "property", {"name": name, "value": _clean(value)})
+        for case in suite.cases:
+            _add(element, case, class_name=suite.name)
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 
 
-def _add_suite(root: Element, suite: _Suite) -> None:
-    from xml.etree.ElementTree import SubElement
-
-    counts = _counts(suite.cases) | {"time": _seconds(suite.duration_ms)}
-    element = SubElement(root, "testsuite", {"name": _clean(suite.name), **counts})
-    if suite.started_at is not None:
-        element.set("timestamp", suite.started_at[:19])  # strict schemas allow no fractions and no zone
-    properties = SubElement(element, "properties")
-    for name, value in suite.properties.items():
-        SubElement(properties, "property", {"name": name, "value": _clean(value)})
-    for case in suite.cases:
-        _add(element, case, class_name=suite.name)
-
-
-def _trial(meta: TrialMeta) -> _Case:
-    name, spent = f"{meta.orchestrator} trial {meta.trial}", round((meta.duration_s or 0) * 1000)
-    if meta.outcome == "solved":
-        return _Case(name, spent)
-    result: Result = "failure" if meta.valid else "error"
-    return _Case(name, spent, result, meta.outcome or "unknown", meta.reason or "The outcome is unknown.")
-
-
-def _cases(bundle: ResultsBundle) -> list[_Case]:
+def _cases(bundle: ResultsBundle) -> list[JunitCase]:
     cases = [_agent(bundle, bundle.agent)] if bundle.agent is not None else []
     cases += map(_evaluator, bundle.evaluators)
     execution, verdict = bundle.execution, bundle.summary.overall_status
     any_failed = any(case.result in ("failure", "error") for case in cases)
     if execution.interrupted or not execution.complete:
         state = "interrupted" if execution.interrupted else "incomplete"
-        cases.append(_Case("run", 0, "error", state, f"The run is {state}: these are its results up to then."))
+        cases.append(JunitCase("run", 0, "error", state, f"The run is {state}: these are its results up to then."))
     elif verdict != "passed" and not any_failed:  # CI must not show as passed what `yb run` does not
         reason = bundle.outcome.reason if bundle.outcome else f"The verdict is {verdict}."
-        cases.append(_Case("run", 0, "error", "verdict", reason))
+        cases.append(JunitCase("run", 0, "error", "verdict", reason))
     return cases
 
 
-def _agent(bundle: ResultsBundle, agent: AgentRun) -> _Case:
+def _agent(bundle: ResultsBundle, agent: AgentRun) -> JunitCase:
     name, spent = f"agent {agent.type}", agent.duration_ms or 0
     detail = "\n".join(f"{error.code or 'error'}: {error.message}" for error in agent.errors)
     if bundle.outcome is not None and not bundle.outcome.valid:
-        return _Case(name, spent, "error", bundle.outcome.name, bundle.outcome.reason, detail)
+        return JunitCase(name, spent, "error", bundle.outcome.name, bundle.outcome.reason, detail)
     if agent.status is None:
-        return _Case(name, spent, "skipped", message="The agent was not run to completion.")
+        return JunitCase(name, spent, "skipped", message="The agent was not run to completion.")
     if agent.status == "success":
-        return _Case(name, spent)
-    return _Case(name, spent, "failure", agent.status, f"The agent ended with {agent.status}.", detail)
+        return JunitCase(name, spent)
+    return JunitCase(name, spent, "failure", agent.status, f"The agent ended with {agent.status}.", detail)
 
 
-def _evaluator(result: EvaluationResult) -> _Case:
+def _evaluator(result: EvaluationResult) -> JunitCase:
     name, spent, error = result.evaluator, result.duration_ms, result.error
     said = (error.message, error.hint, error.stack_trace) if error else (result.message,)
     reasons, output = explanation(result, most=200)
     detail = "\n".join(filter(None, (*said, *reasons, *output)))
     if result.status == "passed":
-        return _Case(name, spent)
+        return JunitCase(name, spent)
     if result.status == "failed":
-        return _Case(name, spent, "failure", "assertion", result.message, detail)
+        return JunitCase(name, spent, "failure", "assertion", result.message, detail)
     if error is None:
-        return _Case(name, spent, "skipped", message=result.message)
-    return _Case(name, spent, "error", error.code or "evaluator", result.message, detail)
+        return JunitCase(name, spent, "skipped", message=result.message)
+    return JunitCase(name, spent, "error", error.code or "evaluator", result.message, detail)
 
 
 def _properties(bundle: ResultsBundle) -> dict[str, str]:
@@ -167,7 +136,7 @@ def _properties(bundle: ResultsBundle) -> dict[str, str]:
     return {name: str(value) for name, value in values.items() if value is not None}
 
 
-def _add(suite: Element, case: _Case, *, class_name: str) -> None:
+def _add(suite: Element, case: JunitCase, *, class_name: str) -> None:
     from xml.etree.ElementTree import SubElement
 
     attributes = {"classname": _clean(class_name), "name": _clean(case.name), "time": _seconds(case.duration_ms)}
@@ -180,7 +149,7 @@ def _add(suite: Element, case: _Case, *, class_name: str) -> None:
         found.text = _clean(visible(case.detail or case.message)[:_LONGEST_DETAIL])
 
 
-def _counts(cases: Sequence[_Case]) -> dict[str, str]:
+def _counts(cases: Sequence[JunitCase]) -> dict[str, str]:
     results = [case.result for case in cases]
     named = {"failures": "failure", "errors": "error", "skipped": "skipped"}
     return {"tests": str(len(cases)), **{key: str(results.count(result)) for key, result in named.items()}}  # type: ignore[arg-type]
