@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +22,7 @@ from youbencha.engine.matrix import Cell, Matrix
 from youbencha.engine.selection import Selection, select
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.spec.arena import ArenaSpec, BudgetSpec, OrchestratorSpec, TaskSpec
+from youbencha.trial.run import run_trial
 
 NO_ENV = PlanChoices(resolve_env=False)
 
@@ -107,10 +110,17 @@ OF_THE_ENGINE = {"trials", "parallel", "parallel_per_provider", "container_start
 """Keys that change no plan: the engine obeys them. `secrets` and the lists have tests of their own."""
 
 
+@pytest.fixture(scope="session")
+def repositories(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = ArenaBench(tmp_path_factory.mktemp("arena"))
+    made.repository("repos/fix")
+    made.repository("repos/other", text="Do the other.\n")
+    return made.root / "repos"
+
+
 @pytest.fixture
-def small(arenas: ArenaBench) -> ArenaBench:
-    arenas.repository("repos/fix")
-    arenas.repository("repos/other", text="Do the other.\n")
+def small(arenas: ArenaBench, repositories: Path) -> ArenaBench:
+    shutil.copytree(repositories, arenas.root / "repos")
     return arenas
 
 
@@ -190,6 +200,17 @@ def test_an_adapter_script_gets_the_task_by_file(small: ArenaBench) -> None:
     assert small.cell(arena).agent_hash != cell.agent_hash
 
 
+def test_an_adapter_script_runs_in_the_task(small: ArenaBench) -> None:
+    small.script("adapters/mine.sh", 'cp "$TASK_DESCRIPTION" "$TASK_DIR/$NAME.txt"\n')
+    arena = {**changed("tasks", 0, "env", {"NAME": "task's"}), "sandbox": "local"}
+    arena["orchestrators"] = [{"name": "mine", "adapter": "adapters/mine.sh", "env": {"NAME": "orchestrator's"}}]
+    cell = small.cell(arena)
+    assert validation_of(cell)["env"] == {"NAME": "task's"}
+    run = small.root / "run"
+    asyncio.run(run_trial(cell.plan, small.host(), directory=run))
+    assert (run / "src-modified" / "orchestrator's.txt").read_text() == "Fix it.\n"
+
+
 def test_null_does_nothing_and_needs_no_key(small: ArenaBench) -> None:
     del small.env["ANTHROPIC_API_KEY"]
     small.script("adapters/null.sh")
@@ -198,6 +219,18 @@ def test_null_does_nothing_and_needs_no_key(small: ArenaBench) -> None:
     assert built_in.plan.agent_config["command"] == ["true"]
     script = small.cell(changed("orchestrators", [{"name": "null", "adapter": "adapters/null.sh"}], arena=arena))
     assert built_in.plan.gateway is script.plan.gateway is None
+
+
+def test_a_script_without_any_key_spends_nothing(small: ArenaBench) -> None:
+    """It reaches only the gateway. A budget is kept without one; elsewhere it could not be."""
+    small.script("mine.sh")
+    arena = {**changed("orchestrators", [{"name": "mine", "adapter": "mine.sh"}]), "budgets": {"per_trial_usd": 5}}
+    assert small.cell(arena).plan.gateway is not None
+    del small.env["ANTHROPIC_API_KEY"]
+    assert small.cell(arena).plan.gateway is None
+    for wanted in ({"gateway": "builtin"}, {"sandbox": "local"}):
+        with pytest.raises(ConfigError, match="no key"):
+            small.cell({**arena, **wanted})
 
 
 def test_the_originals_orchestrators_get_virtual_keys(arenas: ArenaBench) -> None:
@@ -239,6 +272,11 @@ def test_an_undefined_variable_is_a_problem_only_of_a_run(small: ArenaBench) -> 
     assert "NO_SUCH_KEY" in problem.message
     assert len(small.matrix(arena, choices=NO_ENV).cells) == 2
     assert len(small.matrix(arena, Selection(orchestrators=("null",))).cells) == 1
+    of_task = changed("tasks", 0, "env", {"A": "${NO_SUCH_KEY}"})
+    with pytest.raises(ConfigError) as caught:
+        small.matrix(of_task)
+    assert [problem.path for problem in caught.value.problems] == ["tasks.0.env.A"]
+    assert len(small.matrix(of_task, choices=NO_ENV).cells) == 1
     secrets = {**arena, "secrets": {"env_file": "nowhere"}}
     assert len(small.matrix(secrets, choices=NO_ENV).cells) == 2
 
@@ -289,6 +327,21 @@ def test_problems_of_all_tasks_are_one_error(small: ArenaBench) -> None:
         small.matrix({**SMALL, "tasks": tasks})
     assert caught.value.code == "TASK_UNUSABLE"
     assert [problem.path for problem in caught.value.problems] == ["tasks.0.tag", "tasks.2.tag"]
+
+
+def test_a_description_may_be_in_a_directory(small: ArenaBench) -> None:
+    path = small.root / "repos/fix"
+    (path / "docs").mkdir()
+    (path / "docs" / "task.md").write_text("In a directory.\n")
+    small.git(path, "add", "-A")
+    small.git(path, "commit", "-qm", "x")
+    tagged = changed("tasks", 0, "tag", "main")
+    assert (
+        small.cell(changed("tasks", 0, "prompt_file", "./docs/task.md", arena=tagged)).task_text == "In a directory.\n"
+    )
+    for wrong in ("docs", "../fix/TASK.md", "/etc/passwd", "docs/nothing.md"):
+        with pytest.raises(ConfigError, match="has no file"):
+            small.cell(changed("tasks", 0, "prompt_file", wrong, arena=tagged))
 
 
 @pytest.mark.parametrize("content", [b"", b" \n", b"\xff\xfe"])

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from validation_bench import ALL_TESTS, SOLUTION, ValidationBench, writes
 
 from docker_engine import Engine, engine, image
+from youbencha.sandbox.docker.ownership import reap_containers
 
 __all__ = ["engine", "image"]
+PATIENCE_S = 120
 WITH_HIDDEN = {"validation_tag": "v1-validation", "reference_tag": "v1-solution"}
 REACHES = "python3 -c \"import socket; socket.create_connection(('192.0.2.1', 9), 1)\""
 
@@ -70,3 +77,49 @@ async def test_another_image_is_used(bench: ValidationBench) -> None:
     done = await bench.run(writes(SOLUTION), image="youbencha/none:missing", mode="separate")
     assert done.result.status == "skipped"
     assert "youbencha/none:missing" in done.result.message
+
+
+def images_of_state(engine: Engine, owner: int | str) -> list[str]:
+    """Images with the files of a harness's containers, by its process id."""
+    found = engine.get("/images/json", filters=json.dumps({"label": ["youbencha.state"]}))
+    return [each["Id"] for each in found if each["Labels"]["youbencha.state"].split("/")[3] == str(owner)]
+
+
+async def test_changes_to_the_image_are_part_of_the_agents_state(bench: ValidationBench, engine: Engine) -> None:
+    program = LEAVES_TRACES + "open('/opt/left', 'w').write('in the image')\n"
+    show = "cat /opt/left 2>/dev/null; true"
+    done = await bench.run(program, sandbox={"writable": True}, mode="shared", build_cmd=show)
+    assert done.result.status == "passed", done.result
+    assert done.log("build") == "in the image"
+    assert done.log("baseline-build") == ""
+    assert images_of_state(engine, os.getpid()) == []
+    assert engine.containers(f"youbencha.run={done.directory.name}") == []
+
+
+VALIDATES_LONG = """
+import asyncio, sys
+from pathlib import Path
+sys.path[:0] = {path!r}
+from validation_bench import ValidationBench
+bench = ValidationBench(Path({root!r}), {image!r})
+build = "test ! -e left || sleep 600"
+asyncio.run(bench.run("open('left', 'w')", sandbox={{"writable": True}}, mode="shared", build_cmd=build))
+"""
+
+
+async def test_nothing_is_left_of_a_killed_harness(tmp_path: Path, image: str, engine: Engine) -> None:
+    path = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
+    program = VALIDATES_LONG.format(path=path, root=str(tmp_path), image=image)
+    harness = subprocess.Popen([sys.executable, "-c", program])
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while not images_of_state(engine, harness.pid):
+                assert harness.poll() is None
+                await asyncio.sleep(0.05)
+    finally:
+        harness.kill()
+        harness.wait()
+    await reap_containers()
+    assert images_of_state(engine, harness.pid) == []
+    owned = engine.get("/containers/json", all="1", filters=json.dumps({"label": ["youbencha.owner"]}))
+    assert not [each for each in owned if each["Labels"]["youbencha.owner"].split("/")[3] == str(harness.pid)]

@@ -66,7 +66,7 @@ def test_built_in_evaluators(name: str, kind: str) -> None:
 
 
 def test_built_in_evaluators_have_descriptions() -> None:
-    assert evaluator_names() == ["agentic-judge", "command", "expected-diff", "git-diff"]
+    assert evaluator_names() == ["agentic-judge", "command", "expected-diff", "git-diff", "validation"]
     assert [each.name for each in all_evaluators()] == evaluator_names()
     assert all(each.description.endswith(".") for each in all_evaluators())
 

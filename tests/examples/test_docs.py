@@ -28,6 +28,17 @@ from youbencha.evaluators.expected_diff import ExpectedDiffConfig
 from youbencha.evaluators.git_diff import GitDiffConfig
 from youbencha.evaluators.judge.config import JudgeConfig
 from youbencha.log.results import ResultsBundle
+from youbencha.spec.arena import (
+    ArenaSpec,
+    BudgetSpec,
+    GreenWeights,
+    OrchestratorSpec,
+    ResourcesSpec,
+    RubricSpec,
+    TaskSpec,
+    ValidationSpec,
+    Weights,
+)
 from youbencha.spec.loader import load_test_case
 from youbencha.spec.settings import Settings
 from youbencha.spec.settings_edit import known_keys
@@ -104,6 +115,15 @@ def test_every_snippet_is_valid(name: str, case: dict[str, Any], tmp_path: Path)
         ("test-case", "Keys", TestCase, set()),
         ("test-case", "agent", AgentSpec, set()),
         ("test-case", "Judge a directory", EvalConfig, set()),
+        ("thunderdome-yaml", "Keys", ArenaSpec, set()),
+        ("thunderdome-yaml", "orchestrators", OrchestratorSpec, set()),
+        ("thunderdome-yaml", "tasks", TaskSpec, set()),
+        ("thunderdome-yaml", "weights", Weights, set()),
+        ("thunderdome-yaml", "weights", GreenWeights, set()),
+        ("thunderdome-yaml", "rubric", RubricSpec, set()),
+        ("thunderdome-yaml", "resources", ResourcesSpec, set()),
+        ("thunderdome-yaml", "validation", ValidationSpec, set()),
+        ("thunderdome-yaml", "budgets", BudgetSpec, set()),
         ("hooks", "script", ScriptConfig, set()),
         ("hooks", "webhook", WebhookConfig, set()),
         ("hooks", "database", DatabaseConfig, set()),
@@ -173,7 +193,7 @@ def options_in(text: str) -> set[str]:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_exactly_the_existing_options_are_in_their_commands_section(name: str) -> None:
-    common = {"--config", "--install-completion", "--show-completion"}
+    common = {"--config", "--debug", "--install-completion", "--show-completion", "--version"}
     long = {option for option in options_of(name) if option.startswith("--")}
     assert options_in(section("commands", f"yb {name}")) - common == long - common
 
@@ -268,7 +288,7 @@ def texts_in(path: Path) -> Iterator[tuple[str, bool]]:
 
 
 CALL = re.compile(r"(?<![\w/.-])yb ([a-z][a-z-]*)((?: [^\n`,;.()]*)?)")
-OTHERS = {"--filter", "--oneline", "--user", "--config"}
+OTHERS = {"--binary", "--filter", "--oneline", "--user", "--config"}
 """In hints, options of docker, git, systemctl and litellm."""
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -13,10 +15,13 @@ from typing import Any
 import pytest
 
 from yb import yb
+from youbencha.engine.arena import load_arena, plan_arena
+from youbencha.engine.dry_run import describe_plan
 from youbencha.spec import load_yaml_model
 from youbencha.spec.loader import Loaded, load_eval_config, load_test_case
-from youbencha.spec.settings import Settings
+from youbencha.spec.settings import Settings, load_settings
 from youbencha.trial.checks import check_parts
+from youbencha.trial.context import Host
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ORIGINAL = Path(__file__).parent / "original"
@@ -60,7 +65,7 @@ def run(command: str, file: Path, *, cwd: Path) -> dict[str, Any]:
 
 def test_every_example_is_tested_here() -> None:
     there = {path.name for path in EXAMPLES.glob("*.yaml")}
-    assert there == NEEDS_A_MODEL | RUNNABLE | {"eval-a-directory.yaml"}
+    assert there == NEEDS_A_MODEL | RUNNABLE | {"eval-a-directory.yaml", "thunderdome.yaml"}
 
 
 @pytest.mark.parametrize("name", sorted(NEEDS_A_MODEL | RUNNABLE | {"eval-a-directory.yaml"}))
@@ -76,6 +81,14 @@ def test_an_example_runs_unchanged(name: str, examples: Path) -> None:
     assert bundle["outcome"]["name"] == "solved"
     assert bundle["agent"]["type"] == "command"
     assert all(each["status"] == "passed" for each in bundle["evaluators"])
+
+
+def test_the_arena_is_planned_with_every_check(examples: Path) -> None:
+    host = Host({**os.environ, "ANTHROPIC_API_KEY": "sk-of-nobody"}, load_settings(examples, examples))
+    arena = load_arena(examples / "thunderdome.yaml", host)
+    matrix = asyncio.run(plan_arena(arena, host))
+    assert [cell.orchestrator for cell in matrix.cells] == ["null", "script", "claude-code", "aider"]
+    assert describe_plan(matrix).worst_case.usd == 10, "3 x (1 + 2 + 1), limited by the total"
 
 
 def test_the_agent_did_the_work_and_not_the_hook(examples: Path) -> None:

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from ruamel.yaml import YAML
 
 from youbencha.cli.schema import _MODELS, Format
+from youbencha.spec.arena import ArenaSpec
 from youbencha.spec.schema import json_schema
 from youbencha.spec.settings import Settings
 from youbencha.spec.testcase import EvalConfig, EvaluatorFile, TestCase
@@ -34,6 +35,8 @@ MINIMAL: dict[str, Any] = {"repo": ".", "agent": {"type": "command"}, "evaluator
 def model_of(path: Path) -> type[BaseModel]:
     if path.parent.name == "evaluators":
         return EvaluatorFile
+    if path.name == "thunderdome.yaml":
+        return ArenaSpec
     if "youbencharc" in path.name:
         return Settings
     return EvalConfig if path.name in ("eval-a-directory.yaml", "eval-config.yaml") else TestCase

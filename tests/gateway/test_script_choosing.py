@@ -101,6 +101,13 @@ def test_only_the_first_user_message_is_the_prompt() -> None:
     assert chosen(CONVERSATIONS, later) == [(None, 0)]
 
 
+def test_any_message_of_the_user() -> None:
+    script = "turns: [{text: main}]\nconversations: [{when: {user_contains: SUB}, turns: [{text: s1}]}]"
+    said = [{"role": "user", "content": "start"}, {"role": "assistant", "content": "SUB"}]
+    later = [*said, {"role": "user", "content": [{"type": "text", "text": "a SUB"}]}]
+    assert chosen(script, request(messages=said), request(messages=later)) == [(None, 0), (0, 0)]
+
+
 def test_session_of_a_request() -> None:
     def session_of(headers: dict[str, str], more: dict[str, Any]) -> str:
         return WIRE.read(came(headers, request(**more))).session

@@ -98,7 +98,7 @@ def test_invalid_turns(turn: str, problem: str) -> None:
         ("turns: [{text: a}]\nafter: stop", "2:8: after: must be 'error' or 'repeat-last'"),
         (
             "turns: [{text: a}]\nconversations:\n- when: {}\n  turns: [{text: b}]",
-            "3:9: conversations.0.when: needs system_contains, prompt_contains or model",
+            "3:9: conversations.0.when: needs system_contains, prompt_contains, user_contains or model",
         ),
         (
             "turns: [{text: a}]\nconversations:\n- when: {model: m}\n  turns: []",

@@ -50,7 +50,9 @@ COMMANDS = {
         _WRITE, "init:init", "Write a commented testcase.yaml, and the judge's definition for Claude Code and Copilot."
     ),
     "validate": CommandEntry(
-        _WRITE, "validate:validate", "Check a test case (or an eval configuration), and everything it refers to."
+        _WRITE,
+        "validate:validate",
+        "Check a test case (or an eval configuration, or an arena), and everything it refers to.",
     ),
     "list": CommandEntry(
         _WRITE,

@@ -27,7 +27,12 @@ if TYPE_CHECKING:
 _AGENT, _SANDBOX, _MODEL = "The agent", "Where it runs", "The model"
 """Headings in the help."""
 
-Config = Annotated[Path, typer.Option("--config", "-c", help="The test case (YAML or JSON).")]
+Configs = Annotated[
+    list[Path],
+    typer.Option("--config", "-c", help="The test case (YAML or JSON), or a directory of test cases. Can be repeated."),
+]
+
+ArenaFile = Annotated[Path, typer.Option("--config", "-c", help="The arena (YAML or JSON).")]
 
 DeleteWorkspace = Annotated[
     bool | None,
@@ -46,13 +51,24 @@ Var = Annotated[
     typer.Option(metavar="NAME=VALUE", help="Set the variable ${NAME} (NAME:=5 for a number). Can be repeated."),
 ]
 
-Agent = Annotated[
-    str | None,
-    typer.Option(metavar="TYPE[@VERSION]", help="Use this agent instead of the test case's.", rich_help_panel=_AGENT),
+Agents = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--agent",
+        metavar="TYPE[@VERSION]",
+        help="Use this agent instead of the test case's. Can be repeated.",
+        rich_help_panel=_AGENT,
+    ),
 ]
 
-Model = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Use this model instead of the test case's.", rich_help_panel=_AGENT)
+Models = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        help="Use this model instead of the test case's. Can be repeated.",
+        rich_help_panel=_AGENT,
+    ),
 ]
 
 Sandbox = Annotated[
@@ -234,9 +250,16 @@ def add_hint(config: Path) -> Iterator[None]:
         raise
 
 
+_FIRST_FILES = {
+    "TEST_CASE_INVALID": "`yb init` writes a first test case.",
+    "ARENA_INVALID": "Name another file with --config; docs/thunderdome-yaml.md describes the format.",
+}
+"""Hints about files that do not exist, by the error's code."""
+
+
 def _advice(config: Path, error: ConfigError) -> str | None:
     if not config.exists():
-        return "`yb init` writes a first test case." if error.code == "TEST_CASE_INVALID" else None
+        return _FIRST_FILES.get(error.code)
     unknown = {problem.path for problem in error.problems if problem.kind == "unknown_key"}
     if error.code == "EVAL_CONFIG_INVALID" and unknown & {"repo", "agent"}:
         return f"This is a test case, with an agent to run: `yb run -c {config}`."

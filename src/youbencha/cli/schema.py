@@ -17,7 +17,9 @@ class Format(StrEnum):
     EVAL = "eval"
     EVALUATOR = "evaluator"
     SETTINGS = "settings"
+    ARENA = "arena"
     RESULTS = "results"
+    META = "meta"
     LOG = "log"
     SCRIPT = "script"
     CLAUDE_CODE = "claude-code"
@@ -28,6 +30,8 @@ _MODELS = {
     Format.EVAL: ("youbencha.spec.testcase", "EvalConfig"),
     Format.EVALUATOR: ("youbencha.spec.testcase", "EvaluatorFile"),
     Format.SETTINGS: ("youbencha.spec.settings", "Settings"),
+    Format.ARENA: ("youbencha.spec.arena", "ArenaSpec"),
+    Format.META: ("youbencha.log.arena", "TrialMeta"),
     Format.RESULTS: ("youbencha.log.results", "ResultsBundle"),
     Format.LOG: ("youbencha.log.model", "YouBenchaLog"),
     Format.SCRIPT: ("youbencha.gateway.script", "Script"),
@@ -40,8 +44,8 @@ def schema(
         Format,
         typer.Argument(
             metavar="FORMAT",
-            help="testcase, eval, evaluator (in a separate file), settings, results, log, script, "
-            "or claude-code (its agent.config).",
+            help="testcase, eval, evaluator (in a separate file), settings, arena (thunderdome.yaml), results, "
+            "meta (meta.json), log, script, or claude-code (its agent.config).",
         ),
     ],
 ) -> None:

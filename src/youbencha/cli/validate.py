@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def validate(
-    config: Annotated[Path, typer.Option("--config", "-c", help="A test case or an eval configuration.")],
+    config: Annotated[Path, typer.Option("--config", "-c", help="A test case, an eval configuration or an arena.")],
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also show what is unusual but allowed.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
     var: options.Var = None,
 ) -> int:
-    """Check a test case (or an eval configuration), and everything it refers to. Runs nothing.
+    """Check a test case (or an eval configuration, or an arena), and everything it refers to. Runs nothing.
 
     Exit code 0: valid, perhaps with warnings · 2: invalid.
 
@@ -31,27 +32,46 @@ def validate(
     import json
 
     from youbencha.errors import ConfigError
-    from youbencha.trial.checks import advice_on, missing_here
+    from youbencha.spec.arena_loader import is_arena
 
     try:
         with options.add_hint(config):
-            loaded = _load(config, var)
+            checked = _check_arena(config) if is_arena(config) else _check(config, var, thorough=verbose)
     except ConfigError as error:
         if as_json:
             problems = [_as_data(problem) for problem in error.problems]
             typer.echo(json.dumps({"valid": False, "problems": problems, "warnings": []}, indent=2))
             return 2
         raise
-    warnings = [*missing_here(loaded), *advice_on(loaded, thorough=verbose)]
     if as_json:
-        result = {"valid": True, "problems": [], "warnings": [_as_data(warning) for warning in warnings]}
+        result = {"valid": True, "problems": [], "warnings": [_as_data(warning) for warning in checked.warnings]}
         typer.echo(json.dumps(result, indent=2))
         return 0
-    for warning in warnings:
+    for warning in checked.warnings:
         typer.echo(f"warning  {warning}", err=True)
-    evaluators = ", ".join(evaluator.name for evaluator in loaded.evaluators)
-    typer.echo(f"valid: {loaded.name} ({evaluators})")
+    typer.echo(f"valid: {checked.summary}")
     return 0
+
+
+class _Checked(NamedTuple):
+    summary: str
+    warnings: Sequence[Problem] = ()
+
+
+def _check_arena(config: Path) -> _Checked:
+    from youbencha.engine.arena import load_arena
+    from youbencha.text import plural
+
+    spec = load_arena(config, options.host_here(), resolve_env=False).spec
+    return _Checked(f"{plural(len(spec.orchestrators), 'orchestrator')}, {plural(len(spec.tasks), 'task')}")
+
+
+def _check(config: Path, var: list[str] | None, *, thorough: bool) -> _Checked:
+    from youbencha.trial.checks import advice_on, missing_here
+
+    loaded = _load(config, var)
+    evaluators = ", ".join(evaluator.name for evaluator in loaded.evaluators)
+    return _Checked(f"{loaded.name} ({evaluators})", [*missing_here(loaded), *advice_on(loaded, thorough=thorough)])
 
 
 def _load(config: Path, var: list[str] | None) -> Loaded[TestCase] | Loaded[EvalConfig]:

@@ -20,7 +20,7 @@ _ORCHESTRATOR = ("ORCHESTRATOR", "AGENT", "VERSION", "MODEL", "SANDBOX", "PER TR
 _TASK = ("TASK", "CATEGORY", "TAG", "COMMIT", "TIME LIMIT")
 
 
-class WorstCase(NamedTuple):
+class CostBound(NamedTuple):
     """The most that a run can cost; None, with a reason, if nothing limits it."""
 
     usd: Decimal | None
@@ -40,7 +40,7 @@ class PlanDescription:
         return len(self.matrix.cells) * self.matrix.trials
 
     @property
-    def worst_case(self) -> WorstCase:
+    def worst_case(self) -> CostBound:
         return worst_case(self.matrix, self.attempts)
 
     @property
@@ -102,11 +102,11 @@ def describe_plan(matrix: Matrix, *, parallel: int = 1, attempts: int = 1) -> Pl
     return PlanDescription(matrix=matrix, parallel=parallel, attempts=attempts)
 
 
-def worst_case(matrix: Matrix, attempts: int = 1) -> WorstCase:
+def worst_case(matrix: Matrix, attempts: int = 1) -> CostBound:
     """Add up the caps of all trials, of each orchestrator at most its own, and of all at most the total."""
     total = min((cap for cell in matrix.cells if (cap := _cap(cell, "total")) is not None), default=None)
     if total is None and (judged := next((cell for cell in matrix.cells if len(cell.plan.evaluators) > 1), None)):
-        return WorstCase(None, reason=f"nothing limits the judge of {judged.task}: set budgets.total_usd")
+        return CostBound(None, reason=f"nothing limits the judge of {judged.task}: set budgets.total_usd")
     amounts: list[Decimal] = []
     for times in (matrix.trials, matrix.trials * attempts):
         amount = Decimal(0)
@@ -114,10 +114,10 @@ def worst_case(matrix: Matrix, attempts: int = 1) -> WorstCase:
             spent = _most_of_one(cells, times)
             if spent is None and total is None:
                 name = cells[0].orchestrator
-                return WorstCase(None, reason=f"nothing limits {name}: set budgets.per_trial_usd or budgets.total_usd")
+                return CostBound(None, reason=f"nothing limits {name}: set budgets.per_trial_usd or budgets.total_usd")
             amount += total if spent is None and total is not None else spent or Decimal(0)
         amounts.append(amount if total is None else min(amount, total))
-    return WorstCase(amounts[0], amounts[1])
+    return CostBound(amounts[0], amounts[1])
 
 
 def trial_cap(cell: Cell) -> Decimal | None:
@@ -195,7 +195,7 @@ def _task_row(cell: Cell) -> tuple[str, ...]:
     return (data["id"], data["category"] or "-", data["tag"] or "-", (data["commit"] or "-")[:12], limit)
 
 
-def _cost_in_words(worst: WorstCase, attempts: int) -> str:
+def _cost_in_words(worst: CostBound, attempts: int) -> str:
     if worst.usd is None or worst.with_retries_usd is None:
         return f"unlimited: {worst.reason}"
     retries = f"; {usd(float(worst.with_retries_usd))} if each is tried {attempts} times" if attempts > 1 else ""

@@ -103,6 +103,13 @@ class TrialDirectory:
             _write_synced(self.path / TASK_FILE, task_text.encode())
             if attempt is not None:
                 _link(self.attempt(attempt) / ARTIFACTS / DIFF_FILE, self.path / PATCH_FILE)
+            self.replace_meta(meta)
+        except OSError as error:
+            raise not_writable(self.path, error) from error
+
+    def replace_meta(self, meta: TrialMeta) -> None:
+        """Write `meta.json` in place of the one there is."""
+        try:
             _write_synced(self.path / META_FILE, as_json(meta).encode())
             _sync_directory(self.path)
         except OSError as error:
@@ -112,7 +119,7 @@ class TrialDirectory:
 def create_run(results: Path, info: RunInfo, *, config: Path | None = None) -> ArenaRun:
     """Make the directory of a new run, with `run.json` and a copy of the configuration."""
     try:
-        runs = _make_results(results)
+        runs = make_results(results)
         run = ArenaRun(_new_directory(runs))
         if config is not None:
             _write_synced(run.path / config.name, config.read_bytes())
@@ -162,7 +169,7 @@ def _latest(results: Path) -> ArenaRun:
     raise YouBenchaError("RUN_NOT_FOUND", f"There is no run in {results}.", hint="`thunderdome run` makes one.")
 
 
-def _make_results(results: Path) -> Path:
+def make_results(results: Path) -> Path:
     """Make the results directory if needed, and return the directory of its runs."""
     runs = results / RUNS
     if not runs.is_dir():

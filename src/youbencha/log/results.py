@@ -149,6 +149,15 @@ class GatewayReport(Record):
     cassette: CassetteReport | None = None
 
 
+class DeniedHost(Record):
+    """A host that the agent tried to reach, and that is not in the allowlist."""
+
+    host: str
+    """With its port, unless that is 80 or 443."""
+    attempts: Annotated[int, Field(ge=1)]
+    first_at: Timestamp
+
+
 class SandboxReport(Record):
     """Where the agent ran."""
 
@@ -160,6 +169,10 @@ class SandboxReport(Record):
     """The digest in the registry; null for an image that was built locally."""
     engine: str | None = None
     network: str | None = None
+    allowlist: tuple[str, ...] = ()
+    """Hosts that the agent could reach besides the gateway."""
+    denied: tuple[DeniedHost, ...] | None = None
+    """Others that it tried to reach. Null: not known, because there was no allowlist."""
     cpus: float | None = None
     """The limit. Null: not limited, as `memory`."""
     memory: Count | None = None

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 GATEWAY_PORT = 4000
 """The gateway's port in a container, as in Thunderdome. The gateway must answer there before a program starts."""
 
+FORWARD_PROXY_PORT = 4001
+"""The port in a container of the proxy to hosts of an allowlist."""
+
 
 class ForwardedPort(NamedTuple):
     """A server of the harness that programs in the sandbox can reach."""

@@ -11,7 +11,7 @@ _ESCAPE = re.compile(r"\x1b\[[0-?]{0,99}[ -/]{0,9}[@-~]")
 _ISSUE = re.compile(
     r"^(?:"
     # path:1:2: message, of ruff (concise), flake8, mypy, pylint, gcc, go vet, golangci-lint, shellcheck -f gcc
-    r"(?!\s)[^\n:]{1,500}:[0-9]{1,9}(?::[0-9]{1,9})?: (?!note\b|info\b|help\b)\S"
+    r"(?!\s|[0-9]{1,20}:)[^\n:]{1,500}:[0-9]{1,9}(?::[0-9]{1,9})?: (?!note\b|info\b|help\b)\S"
     # path(1,2): error TS2322: message, of tsc; and MSBuild
     r"|(?!\s)[^\n(]{1,500}\([0-9]{1,9},[0-9]{1,9}\): (?:error|warning)\b"
     # path:1:2 - error TS2322: message, of tsc --pretty

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect
 from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from youbencha.scoring.test_lines import count_go, count_tap
 from youbencha.scoring.test_output import Contradiction, TestCounts, TestFormat, TestResult
@@ -245,15 +246,22 @@ def _tap(text: str) -> TestCounts | None:
     return None if _NODE_TAP.search(text) else count_tap(text)
 
 
-FORMATS: Mapping[TestFormat, Callable[[str], TestCounts | None]] = {
-    "pytest": _pytest,
-    "unittest": _unittest,
-    "vitest": _vitest,
-    "jest": _jest,
-    "mocha": _mocha,
-    "node": _node,
-    "go": count_go,
-    "cargo": _cargo,
-    "tap": _tap,
-}
-"""Each function returns None if the output is not of its format."""
+class Format(NamedTuple):
+    name: TestFormat
+    words: tuple[str, ...]
+    """One of them is in every output of this format."""
+    parse: Callable[[str], TestCounts | None]
+    """Returns None if the output is not of this format."""
+
+
+FORMATS = (
+    Format("pytest", (" in ",), _pytest),
+    Format("unittest", ("Ran ",), _unittest),
+    Format("vitest", ("Test Files ", "No test files ", " RUN "), _vitest),
+    Format("jest", ("Test Suites:", "No tests found"), _jest),
+    Format("mocha", (" passing (",), _mocha),
+    Format("node", (" cancelled ",), _node),
+    Format("go", ("=== RUN", "ok  \t", "FAIL\t", '"Action":'), count_go),
+    Format("cargo", ("test result: ",), _cargo),
+    Format("tap", ("1..", "TAP version"), _tap),
+)

@@ -125,7 +125,7 @@ _TAP_LINE = re.compile(
     r"|^(?P<version>TAP version \d{1,3})$",
     re.MULTILINE,
 )
-_TAP_DIRECTIVE = re.compile(r"# {0,9}(?:skip|todo)", re.IGNORECASE)
+_TAP_DIRECTIVE = re.compile(r"(?<!\\)# {0,9}(?:skip|todo)", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -139,24 +139,33 @@ class _Document:
     """Of the points that have no subtests."""
     opened: TestResult | None = None
     """A point whose subtests follow it, in braces."""
-    subtests: TestCounts | None = None
-    """Those before the next point, to which they belong."""
+    subtests: TestCounts = field(default_factory=TestCounts)
+    """Those since the last point: of the point in braces, or of the next one."""
 
-    def point(self, result: TestResult, subtests: TestCounts | None) -> None:
-        """A point with subtests counts only if it failed although they did not."""
-        if subtests is not None:
-            self.counts.add(subtests)
-        if subtests is None or (result == "failures" and not subtests.failures and not subtests.errors):
-            self.counts.count(result)
+    def point(self, result: TestResult, *, opens: bool) -> None:
+        self.close_opened()
+        self.points += 1
+        if opens:
+            self.opened = result
+        else:
+            self._add(result)
 
-    def close_opened(self, subtests: TestCounts | None) -> None:
+    def close_opened(self) -> None:
         if self.opened is not None:
-            self.point(self.opened, subtests)
+            self._add(self.opened)
             self.opened = None
+
+    def _add(self, result: TestResult) -> None:
+        """A point with subtests counts only if it failed although they did not."""
+        subtests, self.subtests = self.subtests, TestCounts()
+        self.counts.add(subtests)
+        if not subtests.tests or (result == "failures" and not subtests.failures and not subtests.errors):
+            self.counts.count(result)
 
     def closed(self) -> TestCounts:
         """The counts at the end. Points that are missing are errors."""
-        self.close_opened(None)
+        self.close_opened()
+        self.counts.add(self.subtests)
         if self.plan is not None:
             if self.points > self.plan:
                 raise Contradiction
@@ -173,29 +182,13 @@ class _TapReader:
     def at(self, indent: int) -> _Document:
         """The document of this indentation; deeper ones have ended."""
         while self._open[-1].indent > indent:
-            self._close_innermost()
+            closed = self._open.pop()
+            if self._open[-1].indent < indent:
+                self._open.append(_Document(indent))
+            self._open[-1].subtests.add(closed.closed())
         if self._open[-1].indent < indent:
             self._open.append(_Document(indent))
         return self._open[-1]
-
-    def _close_innermost(self) -> None:
-        subtests = self._open.pop().closed()
-        parent = self._open[-1]
-        if parent.opened is not None:
-            parent.close_opened(subtests)
-        else:
-            parent.subtests = parent.subtests or TestCounts()
-            parent.subtests.add(subtests)
-
-    def point(self, indent: int, result: TestResult, *, opens: bool) -> None:
-        document = self.at(indent)
-        document.close_opened(None)
-        document.points += 1
-        if opens:
-            document.opened = result
-        else:
-            document.point(result, document.subtests)
-            document.subtests = None
 
     def planned(self, indent: int, plan: int) -> None:
         document = self.at(indent)
@@ -206,7 +199,7 @@ class _TapReader:
     def end(self) -> TestCounts | None:
         """None if there is nothing. A document needs a plan: without one it may have been cut off."""
         document = self.at(0)
-        if document.plan is None and (document.points or document.subtests):
+        if document.plan is None and (document.points or document.subtests.tests):
             raise Contradiction
         return document.closed() if document.plan is not None else None
 
@@ -229,7 +222,7 @@ def count_tap(text: str) -> TestCounts | None:
             reader.planned(len(line["indent"]), int(line["plan"]))
         elif line["status"]:
             result = _tap_result(line["status"], line["text"])
-            reader.point(len(line["indent"]), result, opens=line["text"].endswith(" {"))
+            reader.at(len(line["indent"])).point(result, opens=line["text"].endswith(" {"))
     found = [counts for counts in (*runs, reader.end()) if counts is not None]
     total = TestCounts()
     for counts in found:

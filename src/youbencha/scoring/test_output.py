@@ -71,13 +71,14 @@ def parse_test_output(text: str) -> ParsedTests | None:
 
     text = _plain(text)
     found: list[ParsedTests] = []
-    for name, count in FORMATS.items():
-        try:
-            counts = count(text)
-        except Contradiction:
-            return None
-        if counts is not None:
-            found.append(ParsedTests(name, counts))
+    for each in FORMATS:
+        if any(word in text for word in each.words):
+            try:
+                counts = each.parse(text)
+            except Contradiction:
+                return None
+            if counts is not None:
+                found.append(ParsedTests(each.name, counts))
     return found[0] if len(found) == 1 else None
 
 

@@ -8,7 +8,7 @@ from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 from youbencha.spec.base import INT_AS_FLOAT, Line, StrictModel, VariableName
 from youbencha.spec.gateway import Dollars, Gateway, GatewaySpec, GatewayType, TokenCount
 from youbencha.spec.problems import ProblemAt
-from youbencha.spec.sandbox import Cpus, Sandbox, Size
+from youbencha.spec.sandbox import AllowedHost, Cpus, Sandbox, Size
 
 ValidationMode = Literal["diff", "shared", "separate"]
 Minutes = Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False), INT_AS_FLOAT]
@@ -232,8 +232,8 @@ class TaskSpec(StrictModel):
 class NetworkSpec(StrictModel):
     """What agents reach besides the gateway."""
 
-    allowlist: Annotated[tuple[Line, ...], Field(strict=False)] = ()
-    """Hosts; `*.example.org` includes subdomains."""
+    allowlist: Annotated[tuple[AllowedHost, ...], Field(strict=False)] = ()
+    """As `allowlist` of a sandbox."""
 
 
 class ProxySpec(StrictModel):

@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Literal, Self, get_args
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from youbencha.spec.base import INT_AS_FLOAT, Line, ShortForm, StrictModel
 from youbencha.spec.problems import ProblemAt
@@ -32,6 +32,19 @@ def _bytes(value: object) -> object:
 
 
 Size = Annotated[int, Field(ge=_LEAST_BYTES), BeforeValidator(_bytes, json_schema_input_type=str | int)]
+
+_HOST = r"^(?:(?:\*\.)?[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?|\[[0-9a-f:.]+\])(?::(\d{1,5}))?$"
+_PORTS = range(1, 65536)
+
+
+def _host(value: str) -> str:
+    match = re.match(_HOST, value, re.IGNORECASE)
+    if match is None or (match[1] and int(match[1]) not in _PORTS):
+        raise ValueError("must be a host such as pypi.org, *.example.org, example.org:8443 or 10.0.0.5")
+    return value
+
+
+AllowedHost = Annotated[Line, AfterValidator(_host)]
 Cpus = Annotated[float, Field(gt=0, le=1024, allow_inf_nan=False), INT_AS_FLOAT]
 
 
@@ -43,8 +56,9 @@ class SandboxSpec(StrictModel):
     """Any Linux image with glibc; pulled if the engine does not have it."""
     network: Network = "gateway"
     """`gateway`: only the gateway. `none`: not even that. `open`: whatever the engine's default network reaches."""
-    allowlist: Annotated[tuple[Line, ...], Field(strict=False, exclude_if=lambda hosts: not hosts)] = ()
-    """Hosts that are reached besides the gateway; `*.example.org` includes subdomains."""
+    allowlist: Annotated[tuple[AllowedHost, ...], Field(strict=False, exclude_if=lambda hosts: not hosts)] = ()
+    """With `network: gateway`: hosts that the agent reaches, too, through a proxy. `*.example.org` is every subdomain;
+    without a port, 80 and 443. Addresses that are not public must be listed as such."""
     cpus: Cpus | None = None
     memory: Size = 4 * 1024**3
     pids: Annotated[int, Field(ge=16, le=1_000_000)] = 2048
@@ -68,10 +82,10 @@ class SandboxSpec(StrictModel):
         containers_only = {"image", "network", "allowlist", "cpus", "memory", "pids", "disk", "writable", "agent"}
         if self.type == "local" and (given := sorted(self.model_fields_set & containers_only)):
             raise ProblemAt(given[0], "is only valid with `type: docker`")
-        if self.allowlist and self.network != "gateway":
-            raise ProblemAt("allowlist", "is only valid with `network: gateway`")
         if self.type == "docker" and "home" in self.model_fields_set:
             raise ProblemAt("home", "is only valid with `type: local`: in a container the home is always fresh")
+        if self.allowlist and self.network != "gateway":
+            raise ProblemAt("allowlist", "is only valid with `network: gateway`")
         return self
 
 

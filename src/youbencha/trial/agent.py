@@ -18,13 +18,14 @@ from youbencha.events import Event, ProcessStarted
 from youbencha.files import open_regular, write_atomically
 from youbencha.log.model import YouBenchaLog
 from youbencha.log.results import GatewayReport
+from youbencha.text import plural
 from youbencha.trial.context import TrialContext
 
+_SHOWN_HOSTS = 10
 _SMALL_BYTES = 1_000_000
+"""Below this, caching a digest costs more than reading the file."""
 _LARGEST_BYTES = 4 * 1024**3
 """An agent in the workspace can replace itself by a sparse file of terabytes."""
-
-"""Below this, caching a digest costs more than reading the file."""
 
 
 async def run_agent(context: TrialContext) -> YouBenchaLog:
@@ -36,7 +37,7 @@ async def run_agent(context: TrialContext) -> YouBenchaLog:
         artifacts_dir=directory.artifacts,
         config=plan.agent_config,
         timeout=plan.timeout_ms,
-        env=plan.env,
+        env={**context.proxy.variables, **plan.env} if context.proxy else plan.env,
         model=plan.model,
         config_dir=plan.config_dir,
         on_event=lambda event: _on_agent_event(context, event),
@@ -68,6 +69,7 @@ async def end_agent(context: TrialContext) -> None:
     except YouBenchaError as error:  # no process is left in it, because its `run` has returned
         context.record.failure = f"The sandbox could not be closed: {error.message}"
         context.warn(error.code, context.record.failure)
+    _note_denied_hosts(context)
     gateway = context.gateway
     if gateway is None or context.record.gateway is not None:
         reclaim(context)
@@ -77,6 +79,18 @@ async def end_agent(context: TrialContext) -> None:
     context.record.gateway = gateway.report()
     for code, message in gateway.findings():
         context.warn(code, message)
+
+
+def _note_denied_hosts(context: TrialContext) -> None:
+    proxy, sandbox = context.proxy, context.record.sandbox
+    if proxy is None or sandbox is None or sandbox.denied is not None:
+        return
+    denied = proxy.denied()
+    context.record.sandbox = sandbox.model_copy(update={"denied": denied})
+    if denied:
+        hosts = ", ".join(f"{each.host} ({plural(each.attempts, 'attempt')})" for each in denied[:_SHOWN_HOSTS])
+        more = f" and {len(denied) - _SHOWN_HOSTS} more" if len(denied) > _SHOWN_HOSTS else ""
+        context.warn("NETWORK_DENIED", f"the agent tried to reach hosts that are not in the allowlist: {hosts}{more}")
 
 
 def reclaim(context: TrialContext) -> None:

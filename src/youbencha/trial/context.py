@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from youbencha.adapters import AgentAdapter
     from youbencha.process import Redactor
     from youbencha.sandbox.base import Sandbox
+    from youbencha.sandbox.forward_proxy import ForwardProxy
     from youbencha.spec.settings import LoadedSettings
     from youbencha.trial.budgets import Budgets
     from youbencha.trial.gateway_session import TrialGateway
@@ -143,6 +144,8 @@ class TrialContext:
     sandbox: Sandbox
     gateway: TrialGateway | None
     """None: the agent reaches its model directly."""
+    proxy: ForwardProxy | None
+    """To the hosts of the sandbox's allowlist, if there is one."""
     redactor: Redactor
     """Knows every secret of the trial."""
     record: RunRecord

@@ -86,6 +86,8 @@ def plan_gateway(
     if not required and not useful:
         return None
     if not replays and not external_litellm and not (provider in upstreams if provider else upstreams):
+        if spec.type == "auto" and gateway_only and not needs_model(adapter):
+            return None  # a budget is kept: it reaches no model
         raise _no_key(provider)
     return GatewayPlan(
         type="litellm" if spec.type == "litellm" and not replays else "builtin",

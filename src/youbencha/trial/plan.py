@@ -68,7 +68,8 @@ def plan_trial(case: TestCase, host: Host, *, directory: Path | str, options: Pl
 
     All problems are one ConfigError.
     """
-    return plan_loaded(check_test_case(case, directory, check=partial(check_parts, env=host.env)), host, options)
+    check = partial(check_parts, env=host.env if options.resolve_env else None)
+    return plan_loaded(check_test_case(case, directory, check=check), host, options)
 
 
 def load_plan(

@@ -18,7 +18,7 @@ from youbencha.gateway.api import GatewayAccess
 from youbencha.log.results import TestCaseInfo
 from youbencha.process import Redactor
 from youbencha.progress import notes_to
-from youbencha.sandbox.base import Sandbox
+from youbencha.sandbox.base import FORWARD_PROXY_PORT, Sandbox
 from youbencha.sandbox.local import HOST
 from youbencha.spec.sandbox import Network
 from youbencha.trial.context import Host, TrialContext
@@ -28,6 +28,7 @@ from youbencha.workspace import Repository, RunDirectory, public_url
 from youbencha.workspace.reclaim import strip_set_uid
 
 if TYPE_CHECKING:
+    from youbencha.sandbox.forward_proxy import ForwardProxy
     from youbencha.trial.gateway_session import TrialGateway
 
 _PLACEHOLDER_ACCESS = GatewayAccess("http://127.0.0.1:9", "sk-yb-not-yet")
@@ -88,6 +89,7 @@ async def _prepare(
         await ready
         sandbox = await opened.enter_async_context(_open_sandbox(plan, host, adapter, directory, on_event))
         gateway = await _open_gateway(plan, host, directory, sandbox, agent, on_event, opened)
+        proxy = await _open_proxy(plan, sandbox, opened)
     except BaseException:
         directory.remove()
         raise
@@ -105,6 +107,7 @@ async def _prepare(
         expected_commit=expected,
         sandbox=sandbox,
         gateway=gateway,
+        proxy=proxy,
         redactor=redactor,
         record=record,
         files=ResultFiles(directory.artifacts, record, redactor),
@@ -127,6 +130,17 @@ async def _open_gateway(
 
     kind = plan.case.agent.type
     return await open_trial_gateway(plan.gateway, directory, kind, sandbox, on_event, opened, host, agent or kind)
+
+
+async def _open_proxy(plan: Plan, sandbox: Sandbox, opened: AsyncExitStack) -> ForwardProxy | None:
+    """Open the way to the hosts of the allowlist, if the container has no network of its own."""
+    if not plan.sandbox.allowlist or plan.sandbox.network != "gateway":
+        return None
+    from youbencha.sandbox.forward_proxy import ForwardProxy
+
+    forwarded = sandbox.forward_port(FORWARD_PROXY_PORT)
+    assert forwarded is not None, "it is a container"
+    return await opened.enter_async_context(ForwardProxy(plan.sandbox.allowlist, forwarded))
 
 
 def _make_directory(plan: Plan, host: Host, path: Path | str | None, run_id: str | None) -> RunDirectory:
@@ -202,6 +216,7 @@ async def _open_sandbox(
                 on_event=on_event,
                 cache_dir=host.cache_dir,
                 starts=host.container_starts,
+                keep_files=plan.sandbox.writable and _shares_state(plan),
             ) as sandbox,
         ):
             yield sandbox
@@ -217,6 +232,13 @@ async def _open_sandbox(
     yield open_local_sandbox(scratch=directory.new_scratch())
 
 
+def _shares_state(plan: Plan) -> bool:
+    """Whether an evaluator runs with the agent's state."""
+    return any(
+        each.name.partition(":")[0] == "validation" and each.config.get("mode") == "shared" for each in plan.evaluators
+    )
+
+
 def agent_sandbox(context: TrialContext) -> AgentSandbox:
     """Where the agent runs, for evaluators."""
     sandbox, spec = context.sandbox, context.plan.sandbox
@@ -230,9 +252,8 @@ def agent_sandbox(context: TrialContext) -> AgentSandbox:
 
 def sandbox_for_evaluators(context: TrialContext) -> SandboxFactory | None:
     """Sandboxes for evaluators, as isolated as the agent's was; None if they run on the host."""
-    agents = getattr(context.sandbox, "context", None)  # of a container
     return evaluator_sandboxes(
-        context.plan, context.host, context.directory, context.on_event, context.gateway, agents and agents.scratch
+        context.plan, context.host, context.directory, context.on_event, context.gateway, context.sandbox
     )
 
 
@@ -242,9 +263,9 @@ def evaluator_sandboxes(
     directory: RunDirectory,
     on_event: EventSink,
     trial_gateway: TrialGateway | None = None,
-    agent_scratch: Path | None = None,
+    agents: Sandbox | None = None,
 ) -> SandboxFactory | None:
-    """Sandboxes for evaluators of this plan; None if they run on the host. `agent_scratch` has the agent's home."""
+    """Sandboxes for evaluators of this plan; None if they run on the host. `agents` is the agent's own."""
     spec = plan.sandbox
     if spec.type == "local":
         return None
@@ -255,19 +276,20 @@ def evaluator_sandboxes(
         gateway: GatewayAccess | None = None,
         options: SandboxOptions = SandboxOptions(),  # noqa: B008 - immutable
     ) -> AsyncIterator[EvaluatorSandbox]:
-        from youbencha.sandbox.docker.sandbox import open_docker_sandbox
+        from youbencha.sandbox.docker.sandbox import DockerSandbox, open_docker_sandbox
 
         network: Network = options.network or ("open" if spec.network == "open" else "gateway" if gateway else "none")
-        scratch = agent_scratch if options.agent_state else None
+        state = agents if options.agent_state and isinstance(agents, DockerSandbox) else None
         try:
             async with open_docker_sandbox(
                 spec.model_copy(update={"network": network, "image": options.image or spec.image}),
                 workspace=tree,
-                scratch=scratch or directory.new_scratch(),
+                scratch=state.context.scratch if state else directory.new_scratch(),
                 run_id=directory.name,
                 on_event=on_event,
                 cache_dir=host.cache_dir,
                 starts=host.container_starts,
+                files_of=state,
             ) as sandbox:
                 access = None
                 if trial_gateway is not None and gateway is not None:

@@ -65,6 +65,7 @@ async def validate_patch(
             shared=host.shared,
         )
         [result] = await evaluate_all([evaluator], context)
+        run.delete_sources()
     return result.model_copy(update={"message": result.message + note})
 
 

@@ -157,6 +157,8 @@ class Repository:
 
     async def _entries_beside(self, path: PurePosixPath) -> dict[str, _TreeEntry]:
         """What is in the directory of a path, by its whole path."""
+        if path.is_absolute() or ".." in path.parts:
+            return {}
         directory = () if path.parent == PurePosixPath() else ("--", f"{path.parent}/")
         listed = await git(self._store.git_dir, "ls-tree", "-z", "-l", "--full-tree", self.commit, *directory)
         entries: dict[str, _TreeEntry] = {}

@@ -71,7 +71,7 @@ def _result(
     if decides is None:
         raise _broken("the output of the tests cannot be understood, nor that of the untouched task's")
     score = composite(scores, config.score_weights)
-    counts = measured.tests.counts(baseline.sources)
+    counts = baseline.believed(measured.tests)
     left_out = context.changes.left_out_of_patch if context.changes and config.mode == "diff" else ()
     return evaluation_result(
         context,
@@ -81,6 +81,7 @@ def _result(
         metrics={
             "scores": scores.model_dump(),
             "composite_score": score,
+            "tests_score": decides,
             "greenfield": config.greenfield,
             "weights": config.score_weights.model_dump(),
             "tests": counts.metrics() if counts else None,
@@ -104,13 +105,13 @@ def _flags(
 ) -> Iterator[IntegrityFlag]:
     config, sandbox = task.config, context.agent_sandbox
     about = IntegrityContext(
-        hidden_files=task.hidden,
+        hidden_files=frozenset(task.hidden) - task.given.keys(),
         solution_refs=tuple(filter(None, (config.validation_tag, config.reference_tag))),
-        harness_paths=(str(artifacts_root(context)), str(context.scratch_dir.parent)),
+        harness_paths=(str(artifacts_root(context)),) if context.open_sandbox is None else (),
         workspace=sandbox.workspace or str(context.directory),
         has_network=sandbox.has_network,
         greenfield=config.greenfield,
-        protected=config.protected,
+        protected=frozenset(task.protected),
     )
     yield from flags_of(context.log, measured.changes, about)
     yield from signs(measured, baseline)

@@ -18,6 +18,7 @@ from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import HOST, LocalSandbox, open_local_sandbox
 from youbencha.scoring.code_metrics import SourceFile, is_source_file, is_test_file
 from youbencha.scoring.lint import count_issues
+from youbencha.scoring.test_output import TestCounts
 from youbencha.workspace import FileChange
 from youbencha.workspace.trees import copy_tree, remove_tree
 
@@ -62,11 +63,21 @@ class Baseline(NamedTuple):
 
     expected: int | None
     """How many tests must run. None: unknown."""
+    most: int | None
+    """How many there are, by the reference solution. More are not believed: somebody else printed them."""
     sources: frozenset[str]
     """Where the number of tests was found. Others are not believed, if this is known."""
     lint_issues: int | None
     problem: str | None
     """Why nothing can be validated."""
+
+    def believed(self, reports: RunReports) -> TestCounts | None:
+        """The number of tests, if it can be true."""
+        counts = reports.counts(self.sources)
+        return None if counts is None or self.has_too_many(counts) else counts
+
+    def has_too_many(self, counts: TestCounts) -> bool:
+        return self.most is not None and counts.ran > self.most
 
 
 async def measure_work(context: EvaluationContext, task: ValidationTask) -> Measurement:
@@ -107,8 +118,10 @@ async def measure_baseline(context: EvaluationContext, task: ValidationTask) -> 
         await task.repository.difference(task.reference, patch)
         known.append(await measure_patch(context, task, patch, label="reference-"))
     counted = [counts for each in known if (counts := each.tests.counts())]
+    expected = max((counts.ran for counts in counted), default=None) if task.has_given_tests else None
     return Baseline(
-        expected=max((counts.ran for counts in counted), default=None) if task.has_given_tests else None,
+        expected=expected,
+        most=expected if len(counted) > 1 else None,
         sources=frozenset().union(*(each.tests.sources for each in known)),
         lint_issues=next((each.lint_issues for each in known if each.lint_issues is not None), None),
         problem=_problem(task, known[-1], is_reference=len(known) > 1),

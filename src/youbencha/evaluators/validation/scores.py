@@ -32,7 +32,7 @@ def with_rubric(metrics: Mapping[str, Any], rubric: float | None) -> FinalScore:
 
 def scores_of(config: ValidationConfig, measured: Measurement, baseline: Baseline) -> Scores:
     """The scores; null is what was not measured."""
-    counted = tests_score(measured.tests.counts(baseline.sources), baseline.expected)
+    counted = tests_score(baseline.believed(measured.tests), baseline.expected)
     static_analysis = _static_analysis(config, measured, baseline)
     if measured.agent_tests is None:
         return Scores(tests=counted, static_analysis=static_analysis)
@@ -74,6 +74,9 @@ def signs(measured: Measurement, baseline: Baseline) -> Iterator[IntegrityFlag]:
         evidence = f"{path} was written during the tests, but not for the untouched task; it was ignored"
         yield IntegrityFlag(kind="forged_report", evidence=evidence)
     counts = measured.tests.counts(baseline.sources)
+    if counts is not None and baseline.has_too_many(counts):
+        evidence = f"{plural(counts.ran, 'test')} were reported, but the reference solution has {baseline.most}"
+        yield IntegrityFlag(kind="forged_report", evidence=evidence)
     if baseline.expected is None or not measured.changes:
         return
     ran = counts.ran if counts else 0
@@ -85,7 +88,7 @@ def signs(measured: Measurement, baseline: Baseline) -> Iterator[IntegrityFlag]:
 
 def describe(measured: Measurement, baseline: Baseline, score: float | None, left_out: tuple[str, ...]) -> str:
     """One sentence about the tests, and what else went wrong."""
-    parts = [_tests(measured.tests.counts(baseline.sources), baseline.expected)]
+    parts = [_tests(baseline.believed(measured.tests), baseline.expected)]
     for name in ("install", "build"):
         step = measured.steps.get(name)
         if step is not None and not step.succeeded:

@@ -75,6 +75,7 @@ def matches(when: When, request: ScriptRequest) -> bool:
     return (
         (when.system_contains is None or when.system_contains in request.system)
         and (when.prompt_contains is None or when.prompt_contains in request.prompt)
+        and (when.user_contains is None or any(when.user_contains in text for text in request.by_user))
         and (when.model is None or fnmatchcase(request.model, when.model))
     )
 

@@ -198,12 +198,13 @@ class When(_Part):
 
     system_contains: str | None = Field(None, description="Text that the system prompt contains.", min_length=1)
     prompt_contains: str | None = Field(None, description="Text that the first user message contains.", min_length=1)
+    user_contains: str | None = Field(None, description="Text that one of the user's messages contains.", min_length=1)
     model: str | None = Field(None, description="The requested model; * matches any text.", min_length=1)
 
     @model_validator(mode="after")
     def _asks_something(self) -> Self:
         if not self.model_fields_set:
-            raise ValueError("needs system_contains, prompt_contains or model")
+            raise ValueError("needs system_contains, prompt_contains, user_contains or model")
         return self
 
 

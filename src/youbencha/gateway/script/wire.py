@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -27,6 +27,8 @@ class ScriptRequest:
     system: str
     prompt: str
     """The text of the first user message, reminders included."""
+    by_user: tuple[str, ...]
+    """All texts of the user."""
     cwd: str | None
 
 
@@ -76,11 +78,12 @@ def script_request(
     has_tools: bool,
     system: str,
     prompt: str,
-    messages: Iterable[ScriptedMessage],
+    messages: Sequence[ScriptedMessage],
 ) -> ScriptRequest:
     """Add the working directory, which is found in the same way in every API."""
     cwd = working_directory(system, prompt, *(text for message in messages for text in message.texts))
-    return ScriptRequest(session, model, stream, has_tools, system, prompt, cwd)
+    by_user = tuple(text for message in messages if message.role == "user" for text in message.texts)
+    return ScriptRequest(session, model, stream, has_tools, system, prompt, by_user, cwd)
 
 
 def first_prompt(messages: Iterable[ScriptedMessage]) -> str:

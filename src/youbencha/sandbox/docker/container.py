@@ -13,6 +13,7 @@ from youbencha.sandbox.docker.channel import SocketDir
 from youbencha.sandbox.docker.engine import Engine, EngineError, EngineInfo
 from youbencha.sandbox.docker.image import Image, volume_holder
 from youbencha.sandbox.docker.mounts import CHANNEL, INIT, PORTS, WORKSPACE, Mount, Mounts
+from youbencha.sandbox.docker.ownership import state_image, state_labels
 from youbencha.spec.sandbox import SandboxSpec
 
 _CHECK_EVERY_S = 0.1
@@ -145,11 +146,24 @@ def cpu_limit(spec: SandboxSpec, info: EngineInfo) -> float | None:
 class Container:
     """A container with a name that we choose, so that it can be removed even if the engine never answered."""
 
-    def __init__(self, engine: Engine, name: str, on_started: Callable[[], None] = lambda: None) -> None:
-        """`on_started` is called when the engine has started it, or failed to."""
+    def __init__(
+        self,
+        engine: Engine,
+        name: str,
+        on_started: Callable[[], None] = lambda: None,
+        *,
+        keep_files: bool = False,
+    ) -> None:
+        """`on_started` is called when the engine has started it, or failed to.
+
+        `keep_files` makes an image of its files when it is removed.
+        """
         self.name = name
+        self.files_image: str | None = None
+        """The image with its files, if they were kept."""
         self._engine = engine
         self._on_started = on_started
+        self._keep_files = keep_files
         self._starting: asyncio.Task[None] | None = None
         self._removal: asyncio.Task[None] | None = None
 
@@ -217,4 +231,9 @@ class Container:
         if self._starting is not None:
             with contextlib.suppress(YouBenchaError):
                 await self._starting
+        if self._keep_files:
+            image = state_image(self.name)
+            with contextlib.suppress(YouBenchaError):  # who needs it finds that there is none
+                await self._engine.commit(self.name, image, state_labels())
+                self.files_image = image
         await self._engine.remove(self.name)

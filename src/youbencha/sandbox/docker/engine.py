@@ -213,6 +213,18 @@ class Engine:
                         raise
             await asyncio.sleep(_REMOVE_AGAIN_S)
 
+    async def commit(self, name: str, image: str, labels: Mapping[str, str]) -> None:
+        """Keep the files of a container as an image."""
+        repository, _, tag = image.rpartition(":")
+        with _call("keep the files of a container"):
+            container = self._client.containers.container(name)
+            await container.commit(repository=repository, tag=tag, config={"Labels": dict(labels)}, pause=True)
+
+    async def remove_image(self, image: str) -> None:
+        """Remove an image, which need not exist."""
+        with _call("remove an image"):
+            await _none_if_not_found(self._client.images.delete(image, force=True))
+
     async def labelled(self, *labels: str) -> list[dict[str, Any]]:
         """All containers with these labels, running or not."""
         with _call("list containers"):

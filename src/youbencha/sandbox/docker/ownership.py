@@ -29,6 +29,10 @@ SANDBOX = "youbencha.sandbox"
 SOCKET_DIR = "youbencha.socket-dir"
 """Labels. Their names must not change, because they identify what an older version left."""
 
+STATE = "youbencha.state"
+"""The label of an image with the files of a container: its owner. Such images are removed at the end of a trial."""
+
+_STATE_REPOSITORY = "youbencha-state"
 SOCKET_DIR_PREFIX = "yb-sock-"
 _OLDER_SOCKET_DIR = "youbencha.lobby"
 _SOCKET_DIR_PREFIXES = (SOCKET_DIR_PREFIX, "yb-lobby-")
@@ -78,6 +82,16 @@ class Owner(NamedTuple):
 def labels(run: str, sandbox: str, socket_dir: Path) -> dict[str, str]:
     """The labels of containers that this process creates."""
     return {OURS: "1", OWNER: str(this_owner()), RUN: run, SANDBOX: sandbox, SOCKET_DIR: str(socket_dir)}
+
+
+def state_image(container: str) -> str:
+    """The name of the image with a container's files."""
+    return f"{_STATE_REPOSITORY}:{container}"
+
+
+def state_labels() -> dict[str, str]:
+    """Labels of such an image. It inherits the container's, of which the owner would hide our containers of it."""
+    return {STATE: str(this_owner()), OWNER: ""}
 
 
 def this_owner() -> Owner:
@@ -172,7 +186,18 @@ async def _reap(engine: Engine, *, dry_run: bool) -> ReapResult:
             names.append(name)
         else:
             failed.append(name)
+    if not dry_run:
+        await _remove_orphaned_images(engine)
     return ReapResult(tuple(names), tuple(failed), in_use)
+
+
+async def _remove_orphaned_images(engine: Engine) -> None:
+    for each in await engine.images(STATE):
+        if is_orphan(Owner.parse((each.get("Labels") or {}).get(STATE, ""))):
+            for name in each.get("RepoTags") or ():
+                if name.removeprefix("localhost/").startswith(f"{_STATE_REPOSITORY}:"):
+                    with contextlib.suppress(YouBenchaError):  # the next one tries again
+                        await engine.remove_image(name)
 
 
 async def _removed(engine: Engine, container: str, container_labels: Mapping[str, str]) -> bool:

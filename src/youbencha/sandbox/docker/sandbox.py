@@ -50,27 +50,36 @@ async def open_docker_sandbox(
     on_event: EventSink,
     cache_dir: Path | None = None,
     starts: asyncio.Semaphore | None = None,
+    keep_files: bool = False,
+    files_of: DockerSandbox | None = None,
 ) -> AsyncIterator[DockerSandbox]:
     """Open a sandbox for `workspace`; its home and temporary directory are in `scratch`.
 
     What all sandboxes share is kept in `cache_dir`. `starts` limits how many containers start at the same time. At the
     end, its containers and sockets are removed.
+
+    `keep_files` keeps the image's files as the last container left them, as long as the sandbox is open; `files_of` is
+    a sandbox whose files are used in place of the image's.
     """
     cache_dir = cache_dir or default_cache_dir()
     async with connect() as engine:
         for limit in engine.info.missing_limits():
             on_event(WarningRaised(code="SANDBOX_UNLIMITED", message=f"This container engine cannot limit {limit}."))
-        image = await ensure_image(engine, spec.image or DEFAULT_IMAGE, notes_to(on_event))
+        wanted = spec.image or DEFAULT_IMAGE if files_of is None else files_of.kept_image()
+        image = await ensure_image(engine, wanted, notes_to(on_event))
         init = init_program(engine.info.architecture, cache_dir=cache_dir)
         mounts = _make_mounts(workspace, scratch, image)
         with contextlib.closing(SocketDir()) as socket_dir:
             name = f"youbencha-{uuid.uuid4().hex[:12]}"
             labels = ownership.labels(run_id, name, socket_dir.path)
-            account = await account_mounts(engine, image.id, engine.info.user, labels, cache_dir=cache_dir)
+            if files_of is not None:
+                account = files_of.context.account
+            else:
+                account = await account_mounts(engine, image.id, engine.info.user, labels, cache_dir=cache_dir)
             context = ContainerContext(
                 name, spec, engine, image, init, account, mounts, socket_dir, scratch, labels, starts
             )
-            sandbox = DockerSandbox(context, on_event)
+            sandbox = DockerSandbox(context, on_event, keep_files=keep_files)
             try:
                 if image.volumes:
                     await _finish(make_volume_holder(engine, image.id, name, labels))
@@ -78,6 +87,7 @@ async def open_docker_sandbox(
             finally:
                 with contextlib.suppress(YouBenchaError):  # what is left ends with this process, and is removed later
                     await _finish(sandbox.freeze())
+                    await _finish(sandbox.forget_files())
 
 
 def _make_mounts(workspace: Path, scratch: Path, image: Image) -> Mounts:
@@ -115,7 +125,7 @@ class DockerSandbox:
     kind = "docker"
     is_boundary = True
 
-    def __init__(self, context: ContainerContext, on_event: EventSink) -> None:
+    def __init__(self, context: ContainerContext, on_event: EventSink, *, keep_files: bool = False) -> None:
         image, info = context.image, context.engine.info
         self.identity = ImageIdentity(image.name, image.id, image.digest, f"{info.name} {info.version}")
         self.brings_agent = context.spec.agent == "image"
@@ -123,6 +133,22 @@ class DockerSandbox:
         self._on_event = on_event
         self._containers: list[Container] = []
         self._frozen = False
+        self._keep_files = keep_files
+
+    def kept_image(self) -> str:
+        """The image with the files of the last container, if they were kept; else the image that it began with."""
+        if not self._keep_files or not self._containers:
+            return self.context.image.id
+        if (kept := self._containers[-1].files_image) is None:
+            raise YouBenchaError("SANDBOX_FILES_LOST", "The container engine could not keep the files of a container.")
+        return kept
+
+    async def forget_files(self, *, but: Container | None = None) -> None:
+        """Remove the files that were kept."""
+        for container in self._containers:
+            if container.files_image is not None and container is not but:
+                await self.context.engine.remove_image(container.files_image)
+                container.files_image = None
 
     def report(self) -> SandboxReport:
         from youbencha.log.results import SandboxReport
@@ -131,6 +157,7 @@ class DockerSandbox:
         return SandboxReport(
             type=self.kind,
             network=spec.network,
+            allowlist=spec.allowlist,
             fresh_home=True,
             cpus=cpu_limit(spec, info),
             memory=spec.memory if info.memory_limit else None,
@@ -174,6 +201,7 @@ class DockerSandbox:
             watching.cancel()
             with contextlib.suppress(EngineError):  # `freeze` tries again
                 await container.removed()
+                await self.forget_files(but=container)
         if watching.done() and not watching.cancelled():
             watching.result()  # a failed watch must not go unnoticed
         if result.exit.breach is None and await asyncio.to_thread(disk.is_exceeded):
@@ -209,7 +237,7 @@ class DockerSandbox:
             raise RuntimeError("nothing runs in a frozen sandbox")
         self.context.mounts.make_mount_points()
         name = f"{self.context.sandbox}-{len(self._containers) + 1}"
-        container = Container(self.context.engine, name, on_started)
+        container = Container(self.context.engine, name, on_started, keep_files=self._keep_files)
         self._containers.append(container)
         return container
 

@@ -1,0 +1,103 @@
+"""Run the task suite with real agents and scripted models, and rank them: `make arena`. Needs no key.
+
+The agents are Claude Code with two models, Aider if it is in the toolbox, and one that does nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from benchmarks.build import BUILD, HERE, build_all
+from benchmarks.models import aider_script, claude_code_script
+from youbencha.gateway.script import ScriptedModel
+from youbencha.sandbox.toolbox.toolbox import Toolbox
+
+CONFIG = HERE / "thunderdome.yaml"
+RESULTS = BUILD / "results"
+THUNDERDOME = (sys.executable, "-c", "from youbencha.cli import thunderdome; thunderdome()")
+_ENV = {
+    "IS_SANDBOX": "1",  # Claude Code works for root only so; safe here, because the model is a script
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+
+
+def scripted_arena(repositories: Path, *, aider: bool, sandbox: Mapping[str, str], **settings: Any) -> dict[str, Any]:
+    """The suite's tasks for the scripted models, in the form of thunderdome.yaml."""
+    suite = YAML(typ="safe").load(CONFIG)
+    orchestrators: list[dict[str, Any]] = [
+        {"name": "claude-opus", "agent": "claude-code", "model": "claude-opus-4-5", "env": _ENV},
+        {"name": "claude-haiku", "agent": "claude-code", "model": "claude-haiku-4-5", "env": _ENV},
+        {"name": "aider", "model": "openai/gpt-4.1", "config": {"edit_format": "diff"}, "env": _ENV},
+        {"name": "null"},
+    ]
+    return {
+        **suite,
+        "orchestrators": [each for each in orchestrators if aider or each["name"] != "aider"],
+        "tasks": [{**task, "repo": str(repositories / task["id"])} for task in suite["tasks"]],
+        "sandbox": dict(sandbox),
+        **settings,
+    }
+
+
+async def thunderdome(*arguments: str, env: Mapping[str, str]) -> int:
+    process = await asyncio.create_subprocess_exec(*THUNDERDOME, *arguments, env=env)
+    return await process.wait()
+
+
+async def run_arena(options: argparse.Namespace) -> int:
+    """Calibrate the suite, then run it, which ends with the leaderboard."""
+    toolbox = Toolbox()
+    if toolbox.find("claude-code") is None:
+        await toolbox.install("claude-code", progress=lambda step, detail="", /: print(step, detail, flush=True))
+    await build_all()
+    config = BUILD / "thunderdome.yaml"
+    sandbox = {"type": options.sandbox, **({"image": options.image} if options.image else {})}
+    arena = scripted_arena(
+        BUILD,
+        aider=toolbox.find("aider") is not None,
+        sandbox=sandbox,
+        trials=options.trials,
+        parallel=options.parallel,
+        results={"dir": str(RESULTS)},
+    )
+    with config.open("w", encoding="utf-8") as file:
+        YAML(typ="safe").dump(arena, file)
+    async with AsyncExitStack() as stack:
+        claude_model = await stack.enter_async_context(ScriptedModel(claude_code_script()))
+        aider_model = await stack.enter_async_context(ScriptedModel(aider_script()))
+        env = {**os.environ, **model_env(claude_model.url, aider_model.url)}
+        calibrated = await thunderdome("calibrate", "-c", str(config), env=env)
+        ran = await thunderdome("run", "-c", str(config), env=env)
+    return max(calibrated, ran)
+
+
+def model_env(anthropic_url: str, openai_url: str) -> dict[str, str]:
+    """Where the gateway finds the models, and keys that are none."""
+    return {
+        "ANTHROPIC_BASE_URL": anthropic_url,
+        "ANTHROPIC_API_KEY": "sk-no-key-is-needed-here",
+        "OPENAI_BASE_URL": f"{openai_url}/v1",
+        "OPENAI_API_KEY": "sk-no-key-is-needed-here",
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--sandbox", choices=("local", "docker"), default=os.environ.get("ARENA_SANDBOX", "local"))
+    parser.add_argument("--image", default=os.environ.get("ARENA_IMAGE"), help="of the containers")
+    parser.add_argument("--trials", type=int, default=int(os.environ.get("ARENA_TRIALS", "2")))
+    parser.add_argument("--parallel", type=int, default=2)
+    return asyncio.run(run_arena(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""`thunderdome calibrate`: what doing nothing, the reference solution and cheating score."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from youbencha.cli.screen import width_of
+
+if TYPE_CHECKING:
+    from youbencha.engine.calibrate import CalibrationScore, TaskCalibration
+
+
+def calibrate(
+    task: Annotated[
+        list[str] | None, typer.Option("--task", metavar="TASK", help="Only this task. Can be repeated.")
+    ] = None,
+    config: Annotated[Path, typer.Option("--config", "-c", help="The arena's configuration.")] = Path(
+        "thunderdome.yaml"
+    ),
+    parallel: Annotated[int | None, typer.Option(metavar="N", min=1, help="Validations at the same time.")] = None,
+    threshold: Annotated[
+        float, typer.Option(metavar="SHARE", min=0, max=1, help="Warn if doing nothing passes more of the tests.")
+    ] = 0.5,
+    as_json: Annotated[bool, typer.Option("--json", help="Print calibration.json.")] = False,
+) -> int:
+    """Score doing nothing, the reference solution and cheating, for each task.
+
+    Nothing of it needs an agent or a model. Writes calibration.json into the results directory, which reports use for
+    the score between doing nothing (0) and the reference solution (1).
+
+    Exit code 0: no warnings · 1: a task has warnings · 2: could not run.
+
+    Example: `thunderdome calibrate --task bench-time-tracker`
+    """
+    from youbencha.cli.interrupts import run_async
+    from youbencha.cli.options import host_here
+    from youbencha.engine.arena import PlanChoices, load_arena, plan_arena
+    from youbencha.engine.calibrate import calibrate as score_tasks
+    from youbencha.engine.calibrate import save_calibration
+    from youbencha.engine.results import make_results
+    from youbencha.engine.selection import Selection
+
+    host = host_here()
+    arena = load_arena(config, host, resolve_env=False)
+    results = arena.results_dir
+    make_results(results)
+
+    async def work() -> list[TaskCalibration]:
+        selection, choices = Selection(tasks=tuple(task or ())), PlanChoices(resolve_env=False)
+        matrix = await plan_arena(arena, host, selection, choices)
+        limit = parallel or arena.spec.parallel
+        return await score_tasks(matrix.cells, host, results / "calibration", parallel=limit, on_score=_show)
+
+    tasks = run_async(work())
+    data = save_calibration(results, tasks, threshold)
+    if as_json:
+        typer.echo(json.dumps(data, indent=2))
+    else:
+        _print_table(tasks)
+    warnings = [(each.task, warning) for each in tasks for warning in each.warnings(threshold)]
+    for name, warning in warnings:
+        typer.echo(f"warning  {name}: {warning}", err=True)
+    return 1 if warnings else 0
+
+
+def _show(task: str, name: str, score: CalibrationScore) -> None:
+    typer.echo(f"{task} · {name}: {score.problem or _share(score.tests)}", err=True)
+
+
+def _print_table(tasks: list[TaskCalibration]) -> None:
+    from youbencha.text import table
+
+    names = list(dict.fromkeys(name for task in tasks for name in task.scores))
+    rows = [
+        (task.task, *(_share(task.scores[name].tests) if name in task.scores else "-" for name in names), *_range(task))
+        for task in tasks
+    ]
+    header = ("task", *names, "floor", "ceiling")
+    typer.echo("Tests passed by doing nothing, by the reference solution, and by cheating; scores of the first two:")
+    typer.echo(table(header, rows, width=width_of(sys.stdout), right=header[1:]))
+
+
+def _range(task: TaskCalibration) -> tuple[str, str]:
+    floor, ceiling = (None if score is None else f"{score:.3f}" for score in (task.floor, task.ceiling))
+    return floor or "-", ceiling or "-"
+
+
+def _share(share: float | None) -> str:
+    return "?" if share is None else f"{share:.0%}"

@@ -1,0 +1,150 @@
+"""`thunderdome list`: list the orchestrators, tasks, suites and runs of an arena."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from youbencha.cli import options
+from youbencha.cli.screen import width_of
+from youbencha.errors import YouBenchaError
+
+if TYPE_CHECKING:
+    from youbencha.spec.arena_loader import Arena
+
+Row = dict[str, Any]
+
+
+def list_all(
+    config: options.ArenaFile = Path("thunderdome.yaml"),
+    last: Annotated[
+        int, typer.Option("--last", "-n", metavar="N", min=0, help="How many runs, the newest first.")
+    ] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """List the orchestrators, the tasks and the runs.
+
+    Example: `thunderdome list --json`
+    """
+    from youbencha.spec.arena_loader import load_arena_file
+
+    with options.add_hint(config):
+        arena = load_arena_file(config)
+    tasks = _tasks(arena)
+    found = {
+        "orchestrators": _orchestrators(arena),
+        "tasks": tasks,
+        "suites": _suites(tasks),
+        "runs": list(_runs(arena.results_dir, last)),
+    }
+    if as_json:
+        import json
+
+        typer.echo(json.dumps(found, indent=2))
+        return
+    typer.echo("\n\n".join(_tables(found)))
+    if not found["runs"]:
+        typer.echo(f"\nno runs in {arena.results_dir}")
+
+
+def _orchestrators(arena: Arena) -> list[Row]:
+    return [
+        {
+            "name": each.name,
+            "adapter": each.adapter,
+            "agent": None if each.adapter or each.does_nothing else each.agent or each.name,
+            "version": each.version,
+            "model": each.model,
+            "image": each.image,
+        }
+        for each in arena.spec.orchestrators
+    ]
+
+
+def _tasks(arena: Arena) -> list[Row]:
+    from youbencha.workspace import public_url
+
+    return [
+        {
+            "id": each.key,
+            "name": each.name,
+            "category": each.category,
+            "repo": public_url(each.repo),
+            "tag": each.tag,
+            "time_limit_minutes": each.time_limit_minutes,
+        }
+        for each in arena.spec.tasks
+    ]
+
+
+def _suites(tasks: Sequence[Row]) -> list[Row]:
+    """The suites with their tasks; a task without a category is in none."""
+    suites: dict[str, list[str]] = {}
+    for task in tasks:
+        if task["category"]:
+            suites.setdefault(task["category"].partition("/")[0], []).append(task["id"])
+    return [{"suite": name, "tasks": ids} for name, ids in suites.items()]
+
+
+def _runs(results: Path, last: int) -> Iterator[Row]:
+    """The newest runs. A run of the original Thunderdome does not say how many trials were planned."""
+    from youbencha.engine.results import RUNS, find_run
+
+    directory = results / RUNS
+    names = sorted(
+        (path.name for path in directory.iterdir() if path.is_dir()) if directory.is_dir() else (), reverse=True
+    )
+    for name in names[:last]:
+        path = directory / name
+        row: Row = {"run": name, "path": str(path), "began": None, "trials_finished": None, "trials_planned": None}
+        row["trials_finished"] = sum(1 for _ in path.glob("trials/*/*/trial-*/meta.json"))
+        try:
+            info = find_run(results, str(path)).info()
+        except YouBenchaError:
+            yield row
+            continue
+        yield {**row, "began": info.created_at, "trials_planned": len(info.cells) * info.trials}
+
+
+def _tables(found: dict[str, list[Row]]) -> Iterator[str]:
+    from youbencha.text import duration, table
+
+    width = width_of(sys.stdout)
+    agents = [
+        (row["name"], row["adapter"] or row["agent"] or "does nothing", *map(_shown, (row["model"], row["image"])))
+        for row in found["orchestrators"]
+    ]
+    yield table(("ORCHESTRATOR", "AGENT", "MODEL", "IMAGE"), agents, width=width, drop=("IMAGE", "MODEL"))
+    tasks = [
+        (
+            row["id"],
+            *map(_shown, (row["category"], row["tag"])),
+            duration(row["time_limit_minutes"] * 60_000),
+            row["repo"],
+        )
+        for row in found["tasks"]
+    ]
+    columns = ("TASK", "CATEGORY", "TAG", "TIME LIMIT", "REPOSITORY")
+    yield table(columns, tasks, width=width, right=("TIME LIMIT",), drop=("REPOSITORY", "TAG", "TIME LIMIT"))
+    if found["suites"]:
+        suites = [(row["suite"], str(len(row["tasks"])), f"--category '{row['suite']}/*'") for row in found["suites"]]
+        yield table(("SUITE", "TASKS", "OPTION"), suites, width=width, right=("TASKS",), drop=("OPTION",))
+    if found["runs"]:
+        runs = [
+            (row["run"], _shown(row["began"]), f"{row['trials_finished']:,}", _number(row["trials_planned"]))
+            for row in found["runs"]
+        ]
+        columns_of_runs = ("RUN", "BEGAN", "FINISHED", "PLANNED")
+        yield table(columns_of_runs, runs, width=width, right=("FINISHED", "PLANNED"), drop=("BEGAN",))
+
+
+def _shown(value: str | None) -> str:
+    return value or "-"
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"

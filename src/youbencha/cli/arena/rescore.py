@@ -1,0 +1,94 @@
+"""`thunderdome rescore`: validate and score the results of a run again."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from youbencha.cli.screen import width_of
+
+if TYPE_CHECKING:
+    from youbencha.engine.rescore import RescoredTrial
+
+
+def rescore(
+    run: Annotated[
+        list[str] | None,
+        typer.Argument(help="A run: its directory, its name, or the start of it. Default: the latest."),
+    ] = None,
+    task: Annotated[
+        list[str] | None, typer.Option("--task", metavar="TASK", help="Only this task. Can be repeated.")
+    ] = None,
+    orchestrator: Annotated[
+        list[str] | None,
+        typer.Option("--orchestrator", metavar="NAME", help="Only this one; `*` is any text. Can be repeated."),
+    ] = None,
+    config: Annotated[Path, typer.Option("--config", "-c", help="The arena's configuration.")] = Path(
+        "thunderdome.yaml"
+    ),
+    parallel: Annotated[int | None, typer.Option(metavar="N", min=1, help="Validations at the same time.")] = None,
+) -> int:
+    """Validate and score the results of a run again.
+
+    From each task's tag and each trial's diff.patch, without an agent or a model. Results of the original Thunderdome,
+    too.
+
+    Exit code 0: all were rescored · 1: some could not be · 2: none could be.
+
+    Example: `thunderdome rescore --task bench-time-tracker`
+    """
+    from fnmatch import fnmatchcase
+
+    from youbencha.cli.interrupts import run_async
+    from youbencha.cli.options import host_here
+    from youbencha.engine.arena import PlanChoices, load_arena, plan_arena
+    from youbencha.engine.matrix import TrialKey
+    from youbencha.engine.rescore import find_cell, locate, rescore_run
+    from youbencha.engine.selection import Selection
+
+    host = host_here()
+    arena = load_arena(config, host, resolve_env=False)
+
+    async def work() -> list[RescoredTrial]:
+        choices = PlanChoices(resolve_env=False)
+        matrix = await plan_arena(arena, host, Selection(tasks=tuple(task or ())), choices)
+
+        def wanted(key: TrialKey) -> bool:
+            named = not orchestrator or any(fnmatchcase(key.orchestrator, pattern) for pattern in orchestrator)
+            return named and (not task or find_cell(matrix.cells, key) is not None)
+
+        done: list[RescoredTrial] = []
+        for which in run or (None,):
+            found = locate(arena.results_dir, which)
+            typer.echo(f"rescoring {found.path}", err=True)
+            limit = parallel or arena.spec.parallel
+            done += await rescore_run(found, matrix.cells, host, wanted, parallel=limit, on_done=_show)
+        return done
+
+    return _summarise(run_async(work()))
+
+
+def _show(done: RescoredTrial) -> None:
+    typer.echo(f"{done.key}: {done.problem or _score(done.after)}", err=True)
+
+
+def _summarise(done: list[RescoredTrial]) -> int:
+    from youbencha.text import plural, table
+
+    changed = [each for each in done if each.problem is None and each.before != each.after]
+    failed = [each for each in done if each.problem is not None]
+    if changed:
+        rows = [(*map(str, each.key), _score(each.before), _score(each.after)) for each in changed]
+        header = ("orchestrator", "task", "trial", "before", "now")
+        typer.echo(table(header, rows, width=width_of(sys.stdout), right=header[2:]))
+    typer.echo(f"{plural(len(done) - len(failed), 'trial')} rescored, {len(changed)} changed, {len(failed)} failed")
+    if not done or len(failed) == len(done):
+        return 2
+    return 1 if failed else 0
+
+
+def _score(score: float | None) -> str:
+    return "-" if score is None else f"{score:.3f}"

@@ -1,0 +1,154 @@
+"""Score doing nothing, the reference solution and cheating, to show what the scores of a task mean."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from youbencha import __version__
+from youbencha.engine.cheats import CHEATS, Cheat
+from youbencha.engine.matrix import Cell
+from youbencha.files import read_untrusted, write_atomically
+from youbencha.log.results import EvaluationResult
+from youbencha.trial.context import Host
+from youbencha.trial.plan import Plan
+from youbencha.trial.rescore import validate_patch, validation_of
+from youbencha.workspace import Repository
+from youbencha.workspace.trees import remove_tree
+
+CALIBRATION_FILE = "calibration.json"
+NOTHING, REFERENCE = "nothing", "reference"
+THRESHOLD = 0.5
+_GAIN = 1e-6
+_LARGEST = 64 * 1024 * 1024
+
+
+class CalibrationScore(NamedTuple):
+    tests: float | None
+    """The share of tests that passed. None: not measured."""
+    composite: float | None
+    problem: str | None = None
+    """Why it could not be measured."""
+
+
+@dataclass(kw_only=True)
+class TaskCalibration:
+    task: str
+    scores: dict[str, CalibrationScore] = field(default_factory=dict)
+    """Of doing nothing, of the reference solution if there is one, and of each way to cheat."""
+
+    @property
+    def floor(self) -> float | None:
+        return self.scores[NOTHING].composite
+
+    @property
+    def ceiling(self) -> float | None:
+        return self.scores[REFERENCE].composite if REFERENCE in self.scores else None
+
+    def warnings(self, threshold: float = THRESHOLD) -> list[str]:
+        """What is wrong with the task."""
+        found = [f"{name}: {score.problem}" for name, score in self.scores.items() if score.problem]
+        nothing = self.scores[NOTHING].tests
+        if nothing is not None and nothing > threshold:
+            found.append(f"doing nothing passes {nothing:.0%} of the tests")
+        reference = self.scores.get(REFERENCE)
+        if reference is not None and reference.tests is not None and reference.tests < 1:
+            found.append(f"the reference solution passes only {reference.tests:.0%} of the tests")
+        for name, score in self.scores.items():
+            gain = (score.tests or 0) - (nothing or 0)
+            if name in CHEATS and gain > _GAIN:
+                found.append(f"{name} passes {score.tests:.0%} of the tests, {gain:.0%} more than doing nothing")
+        return found
+
+    def as_data(self, threshold: float = THRESHOLD) -> dict[str, Any]:
+        return {
+            "floor": self.floor,
+            "ceiling": self.ceiling,
+            "scores": {name: score._asdict() for name, score in self.scores.items()},
+            "warnings": self.warnings(threshold),
+        }
+
+
+def save_calibration(results: Path, tasks: Sequence[TaskCalibration], threshold: float = THRESHOLD) -> dict[str, Any]:
+    """Write `calibration.json`, and return its content. Tasks that were not calibrated now stay as they are in it."""
+    try:
+        known = json.loads(read_untrusted(results, CALIBRATION_FILE, _LARGEST))["tasks"]
+    except (OSError, ValueError, TypeError, KeyError):
+        known = {}
+    new = {task.task: task.as_data(threshold) for task in tasks}
+    data = {"youbencha_version": __version__, "threshold": threshold, "tasks": {**known, **new}}
+    write_atomically(results / CALIBRATION_FILE, json.dumps(data, indent=2).encode())
+    return data
+
+
+async def calibrate(
+    cells: Sequence[Cell],
+    host: Host,
+    logs: Path,
+    *,
+    parallel: int = 1,
+    on_score: Callable[[str, str, CalibrationScore], None] = lambda _task, _name, _score: None,
+) -> list[TaskCalibration]:
+    """Calibrate each task of these cells, with the plan of its first one. `logs` is replaced."""
+    remove_tree(logs)
+    plans: dict[str, Plan] = {}
+    for cell in cells:
+        plans.setdefault(cell.task, cell.plan)
+    limit = asyncio.Semaphore(parallel)
+    tasks = {name: TaskCalibration(task=name) for name in plans}
+
+    async def one(task: str, name: str, patch: Path | None) -> None:
+        async with limit:
+            directory = logs / task / name.replace(" ", "-")
+            result = await validate_patch(plans[task], host, patch, directory=directory)
+        score = _score(result)
+        tasks[task].scores[name] = score
+        on_score(task, name, score)
+
+    with TemporaryDirectory(prefix="youbencha-calibrate-") as temporary:
+        patches = {task: await _patches(plan, host, Path(temporary, task)) for task, plan in plans.items()}
+        async with asyncio.TaskGroup() as group:
+            for task, by_name in patches.items():
+                for name, patch in by_name.items():
+                    group.create_task(one(task, name, patch))
+    order = [NOTHING, REFERENCE, *CHEATS]
+    for each in tasks.values():
+        each.scores = {name: each.scores[name] for name in order if name in each.scores}
+    return list(tasks.values())
+
+
+def _score(result: EvaluationResult) -> CalibrationScore:
+    if result.status == "skipped":
+        return CalibrationScore(None, None, result.error.message if result.error else result.message)
+    return CalibrationScore(result.metrics["tests_score"], result.metrics["composite_score"])
+
+
+async def _patches(plan: Plan, host: Host, place: Path) -> dict[str, Path | None]:
+    """A patch for everything that is scored."""
+    case = plan.case
+    repository = await host.open_repository(
+        case.repo, base=plan.config_dir, branch=case.branch, commit=case.commit, progress=lambda *_: None
+    )
+    place.mkdir()
+    patches: dict[str, Path | None] = {NOTHING: None}
+    reference = validation_of(plan).config.get("reference_tag")
+    if isinstance(reference, str):
+        patches[REFERENCE] = place / "reference.patch"
+        await repository.difference(await repository.find(reference), place / "reference.patch")
+    for number, (name, cheat) in enumerate(CHEATS.items()):
+        patches[name] = await _cheating(repository, cheat, place / str(number))
+    return patches
+
+
+async def _cheating(repository: Repository, cheat: Cheat, place: Path) -> Path:
+    tree = place / "tree"
+    tree.mkdir(parents=True)
+    await repository.check_out(tree)
+    start = await repository.snapshot(tree, place / "start.git")
+    await asyncio.to_thread(cheat, tree)
+    return (await start.changes(place / "cheat.patch")).patch_file

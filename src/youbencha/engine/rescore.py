@@ -1,0 +1,145 @@
+"""Validate finished trials again, from their task's commit and their `diff.patch`, and rewrite `meta.json`.
+
+No agent and no model is needed. Trees of the original harness can be rescored, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from youbencha.engine.journal import Journal, read_journal
+from youbencha.engine.matrix import Cell, TrialKey
+from youbencha.engine.results import LATEST, PATCH_FILE, ArenaRun, TrialDirectory, find_run
+from youbencha.errors import YouBenchaError
+from youbencha.evaluators.validation import with_rubric
+from youbencha.log.arena import FlagKind, IntegrityFlag, TrialMeta
+from youbencha.log.results import EvaluationResult, OutcomeName
+from youbencha.trial.context import Host
+from youbencha.trial.rescore import validate_patch
+from youbencha.workspace.trees import remove_tree
+
+_TRIAL = re.compile(r"trial-([1-9]\d{0,5})")
+_LOGS = "rescore"
+_FROM_LOG: tuple[FlagKind, ...] = ("hidden_path", "solution_search", "network")
+"""Signs in what the agent did, which a validation of its patch does not see."""
+
+_BY_VALIDATION: tuple[OutcomeName | None, ...] = ("solved", "unsolved", "verifier_error", None)
+"""Outcomes that the validation decides about. Others, such as a limit, stay."""
+
+
+class RescoredTrial(NamedTuple):
+    key: TrialKey
+    before: float | None
+    after: float | None
+    problem: str | None = None
+    """Why it could not be validated: its result is as before."""
+
+
+class _Target(NamedTuple):
+    key: TrialKey
+    directory: TrialDirectory
+    meta: TrialMeta
+
+
+async def rescore_run(
+    run: ArenaRun,
+    cells: Sequence[Cell],
+    host: Host,
+    wanted: Callable[[TrialKey], bool] = lambda _: True,
+    *,
+    parallel: int = 1,
+    on_done: Callable[[RescoredTrial], None] = lambda _: None,
+) -> list[RescoredTrial]:
+    """Rescore the trials of a run that have a patch, as `cells` say."""
+    limit = asyncio.Semaphore(parallel)
+    with run.locked():
+        targets = [target for target in finished_trials(run) if wanted(target.key)]
+        async with Journal(run.path, size=read_journal(run.path).size) as journal:
+
+            async def one(target: _Target) -> RescoredTrial:
+                async with limit:
+                    done = await _rescore(target, cells, host)
+                if done.problem is None:
+                    key = target.key._asdict()
+                    journal.add("trial_rescored", **key, score_before=done.before, score=done.after)
+                on_done(done)
+                return done
+
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(one(target)) for target in targets]
+    return [task.result() for task in tasks]
+
+
+def locate(results: Path, which: str | None) -> ArenaRun:
+    """Find a run by its path or its name, by default the latest; also one of the original harness."""
+    for path in (Path(which) if which else None, results / LATEST if which in (None, LATEST) else None):
+        if path is not None and (path / "trials").is_dir():
+            return ArenaRun(Path(os.path.realpath(path)))
+    return find_run(results, which)
+
+
+def finished_trials(run: ArenaRun) -> Iterator[_Target]:
+    """The trials of a run that have a result and a patch."""
+    for path in sorted((run.path / "trials").glob("*/*/trial-*")):
+        number = _TRIAL.fullmatch(path.name)
+        if number is None or path.is_symlink() or not (path / PATCH_FILE).is_file():
+            continue
+        directory = run.trial(TrialKey(path.parent.parent.name, path.parent.name, int(number[1])))
+        meta = directory.meta()
+        if meta is not None:
+            yield _Target(TrialKey(meta.orchestrator, meta.task, meta.trial), directory, meta)
+
+
+def find_cell(cells: Sequence[Cell], key: TrialKey) -> Cell | None:
+    """The cell of a trial; else any of its task. The original harness calls a task by the last part of its address."""
+    named = [cell for cell in cells if cell.task == key.task]
+    found = named or [cell for cell in cells if _base_name(cell.plan.case.repo) == key.task]
+    return next((cell for cell in found if cell.orchestrator == key.orchestrator), next(iter(found), None))
+
+
+def _base_name(repo: str) -> str:
+    return repo.rstrip("/").rpartition("/")[2].removesuffix(".git")
+
+
+async def _rescore(target: _Target, cells: Sequence[Cell], host: Host) -> RescoredTrial:
+    before = target.meta.composite_score
+    cell = find_cell(cells, target.key)
+    if cell is None:
+        return RescoredTrial(target.key, before, None, "the configuration has no such task")
+    logs = target.directory.path / _LOGS
+    try:
+        remove_tree(logs)
+        result = await validate_patch(cell.plan, host, target.directory.path / PATCH_FILE, directory=logs)
+        if result.status == "skipped":
+            return RescoredTrial(target.key, before, None, result.error.message if result.error else result.message)
+        meta = rescored(target.meta, result, cell)
+        target.directory.replace_meta(meta)
+    except YouBenchaError as error:
+        return RescoredTrial(target.key, before, None, error.message)
+    return RescoredTrial(target.key, before, meta.composite_score)
+
+
+def rescored(meta: TrialMeta, result: EvaluationResult, cell: Cell) -> TrialMeta:
+    """The result of a trial with new scores. The judges' score and what the agent's log shows stay."""
+    final = with_rubric(result.metrics, meta.scores.rubric)
+    seen = [flag for flag in meta.flags if flag.kind in _FROM_LOG]
+    update: dict[str, object] = {
+        "scores": final.scores,
+        "composite_score": final.composite_score,
+        "flags": (*seen, *(IntegrityFlag.model_validate(flag) for flag in result.metrics["flags"])),
+    }
+    if meta.outcome in _BY_VALIDATION:
+        update["outcome"] = "solved" if result.status == "passed" else "unsolved"
+        update |= {"valid": True, "reason": result.message}
+    if meta.identity is not None:
+        validation = {
+            "validation_hash": cell.validation_hash,
+            "validation_commit": result.metrics["validation_commit"],
+        }
+        update["identity"] = meta.identity.model_copy(update=validation)
+    return meta.model_copy(update=update)

@@ -1,0 +1,70 @@
+"""`thunderdome calibrate`, on real repositories."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from validation_bench import HIDDEN, SOLUTION, START, task_repository
+
+from youbencha.cli.app import arena_app, run_app
+from youbencha.engine.cheats import CHEATS
+
+ARENA = """\
+orchestrators: [{{name: nobody, agent: command, config: {{command: ["true"]}}}}]
+sandbox: local
+parallel: 2
+tasks:
+  - {{repo: task, tag: v1, prompt: Fix it., test_cmd: python3 -m unittest discover -s tests{more}}}
+"""
+TAGS = ", validation_tag: v1-validation, reference_tag: v1-solution"
+
+
+@pytest.fixture
+def arena(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    (tmp_path / ".youbencharc").write_text(f"cache_dir: {tmp_path / 'cache'}\n")
+    task_repository(tmp_path / "task", START, HIDDEN, SOLUTION)
+    return tmp_path
+
+
+def written(arena: Path) -> dict[str, dict[str, object]]:
+    tasks = json.loads((arena / "results" / "calibration.json").read_text())["tasks"]
+    assert isinstance(tasks, dict)
+    return tasks
+
+
+def test_a_task_with_hidden_tests_and_a_reference(arena: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (arena / "thunderdome.yaml").write_text(ARENA.format(more=TAGS))
+    assert run_app(["calibrate"], arena_app) == 0, capsys.readouterr()
+    task = written(arena)["task"]
+    assert (task["floor"], task["ceiling"], task["warnings"]) == (0.25, 1.0, [])
+    assert task["scores"].keys() == {"nothing", "reference", *CHEATS}
+    shown = capsys.readouterr()
+    assert "100%" in shown.out
+    assert "task · early exit: 0%" in shown.err
+    assert (arena / "results" / "calibration" / "task" / "early-exit" / "artifacts").is_dir()
+
+
+def test_a_task_that_can_be_cheated(arena: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a reference solution, nothing tells that a printed summary is a lie."""
+    (arena / "thunderdome.yaml").write_text(ARENA.format(more=""))
+    assert run_app(["calibrate", "--threshold", "0.2", "--json"], arena_app) == 1
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["tasks"] == written(arena)
+    task = written(arena)["task"]
+    assert task["ceiling"] is None
+    assert task["warnings"] == [
+        "doing nothing passes 50% of the tests",
+        "printed summary passes 100% of the tests, 50% more than doing nothing",
+    ]
+    assert "warning  task: doing nothing passes 50% of the tests" in shown.err
+
+
+def test_a_task_that_does_not_work(arena: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (arena / "thunderdome.yaml").write_text(ARENA.format(more=", install_cmd: no-such-program"))
+    assert run_app(["calibrate"], arena_app) == 1
+    assert "`no-such-program` fails for the untouched task" in capsys.readouterr().err
