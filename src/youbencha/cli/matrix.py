@@ -36,8 +36,8 @@ def run_and_show(
 ) -> int:
     """Run a matrix, which the first Ctrl-C drains and the second aborts; print the result and return the exit code.
 
-    `run` returns the run, once there is one. The table has a row for each agent, or for each agent and task. `resume` is the command that continues it. If everything ran, `succeeded`
-    decides whether the exit code is 0.
+    `run` returns the run, once there is one. The table has a row for each agent, or for each agent and task. `resume`
+    is the command that continues it. If everything ran, `succeeded` decides whether the exit code is 0.
     """
     from youbencha.engine.run import MatrixControl
 

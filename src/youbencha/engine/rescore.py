@@ -24,7 +24,7 @@ from youbencha.trial.rescore import validate_patch
 from youbencha.workspace.trees import remove_tree
 
 _TRIAL = re.compile(r"trial-([1-9]\d{0,5})")
-_LOGS = "rescore"
+LOGS = "rescore"
 _FROM_LOG: tuple[FlagKind, ...] = ("hidden_path", "solution_search", "network")
 """Signs in what the agent did, which a validation of its patch does not see."""
 
@@ -111,7 +111,7 @@ async def _rescore(target: _Target, cells: Sequence[Cell], host: Host) -> Rescor
     cell = find_cell(cells, target.key)
     if cell is None:
         return RescoredTrial(target.key, before, None, "the configuration has no such task")
-    logs = target.directory.path / _LOGS
+    logs = target.directory.path / LOGS
     try:
         remove_tree(logs)
         result = await validate_patch(cell.plan, host, target.directory.path / PATCH_FILE, directory=logs)
