@@ -16,7 +16,7 @@ def report(
         typer.Option(
             "--from",
             metavar="PATH",
-            help="A results.json, a run, a run of many trials, or a workspace (then its newest run). Default: the "
+            help="A results.json, a run of one or many trials, or a workspace (then its newest run). Default: the "
             "newest run here.",
         ),
     ] = None,
