@@ -23,7 +23,7 @@ from youbencha.sandbox.toolbox.toolbox import Toolbox
 
 CONFIG = HERE / "thunderdome.yaml"
 RESULTS = BUILD / "results"
-_THUNDERDOME = (sys.executable, "-c", "from youbencha.cli import thunderdome; thunderdome()")
+THUNDERDOME = (sys.executable, "-c", "from youbencha.cli import thunderdome; thunderdome()")
 _ENV = {
     "IS_SANDBOX": "1",  # Claude Code works for root only so; safe here, because the model is a script
     "PYTHONDONTWRITEBYTECODE": "1",
@@ -49,7 +49,7 @@ def scripted_arena(repositories: Path, *, aider: bool, sandbox: Mapping[str, str
 
 
 async def thunderdome(*arguments: str, env: Mapping[str, str]) -> int:
-    process = await asyncio.create_subprocess_exec(*_THUNDERDOME, *arguments, env=env)
+    process = await asyncio.create_subprocess_exec(*THUNDERDOME, *arguments, env=env)
     return await process.wait()
 
 

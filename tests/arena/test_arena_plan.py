@@ -22,6 +22,7 @@ from youbencha.engine.matrix import Cell, Matrix
 from youbencha.engine.selection import Selection, select
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.spec.arena import ArenaSpec, BudgetSpec, OrchestratorSpec, TaskSpec
+from youbencha.trial.run import run_trial
 
 NO_ENV = PlanChoices(resolve_env=False)
 
@@ -197,6 +198,17 @@ def test_an_adapter_script_gets_the_task_by_file(small: ArenaBench) -> None:
     assert cell.plan.agent_config["prompt"] == cell.task_text == "Fix it.\n"
     small.script("adapters/mine.sh", "echo two\n")
     assert small.cell(arena).agent_hash != cell.agent_hash
+
+
+def test_an_adapter_script_runs_in_the_task(small: ArenaBench) -> None:
+    small.script("adapters/mine.sh", 'cp "$TASK_DESCRIPTION" "$TASK_DIR/$NAME.txt"\n')
+    arena = {**changed("tasks", 0, "env", {"NAME": "task's"}), "sandbox": "local"}
+    arena["orchestrators"] = [{"name": "mine", "adapter": "adapters/mine.sh", "env": {"NAME": "orchestrator's"}}]
+    cell = small.cell(arena)
+    assert validation_of(cell)["env"] == {"NAME": "task's"}
+    run = small.root / "run"
+    asyncio.run(run_trial(cell.plan, small.host(), directory=run))
+    assert (run / "src-modified" / "orchestrator's.txt").read_text() == "Fix it.\n"
 
 
 def test_null_does_nothing_and_needs_no_key(small: ArenaBench) -> None:

@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 import pytest
-from arena_trees import meta, original, small_results, write_run, write_trial
 
+from arena_trees import HASH, RUN, meta, original, small_results, write_run, write_trial
 from systems import ON_WINDOWS
 from youbencha.errors import YouBenchaError
 from youbencha.report.arena_loading import ArenaResults, Range, load_arena, locate_run
@@ -119,13 +119,14 @@ def test_a_trial_without_a_result_is_not_finished(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["{", "[]", '{"trials": "many", "cells": 3}', '{"trials": 999999999, "cells": [{}]}']
+    "content", ["{", "[]", json.dumps({**RUN, "trials": 10**12, "cells": [{"orchestrator": "a", "task": "t", **HASH}]})]
 )
 def test_a_damaged_run_file_leaves_the_plan_unknown(tmp_path: Path, content: str) -> None:
     run = write_run(tmp_path / "run", [meta("a", "t", 1)], planned=5)
     (run / "run.json").write_text(content)
     found = load_arena([run])
     assert (len(found.trials), found.planned_known, found.unfinished) == (1, False, ())
+    assert [each.path.name for each in found.unreadable] == ["run.json"]
 
 
 def test_calibration_of_the_results_and_of_the_run(tmp_path: Path) -> None:

@@ -28,8 +28,9 @@ def killed(project: ArenaProject, process: subprocess.Popen[str], after_s: float
     project.wait_until_no_process_is_left()
 
 
-def disturbed(project: ArenaProject, seed: int, kills: int, longest_s: float) -> ArenaRun:
+def disturbed(project: ArenaProject, seed: int | None, kills: int, longest_s: float) -> ArenaRun:
     """A run that was killed at random instants, and then resumed to its end."""
+    seed = random.randrange(10**6) if seed is None else seed
     chance = random.Random(seed)
     print(f"seed {seed}")  # shown if the test fails
     begun = project.start("--parallel", "4")
@@ -74,7 +75,7 @@ def assert_nothing_was_repeated(run: ArenaRun) -> None:
 @pytest.mark.parametrize(
     "seed", [random.randrange(10**6), *(pytest.param(n, marks=pytest.mark.full) for n in range(4))]
 )
-def test_a_run_that_is_killed_ten_times_ends_as_if_it_had_not_been(tmp_path: Path, seed: int) -> None:
+def test_a_run_that_is_killed_ten_times_ends_as_if_it_had_not_been(tmp_path: Path, seed: int | None) -> None:
     project = ArenaProject(tmp_path, agents=AGENTS, tasks=TASKS, trials=TRIALS)
     run = disturbed(project, seed, KILLS, longest_s=1.8)
     assert_as_undisturbed(run, AGENTS, TASKS, TRIALS)
@@ -86,7 +87,7 @@ def test_a_run_that_is_killed_ten_times_ends_as_if_it_had_not_been(tmp_path: Pat
 def test_a_run_in_containers_that_is_killed_leaves_none(tmp_path: Path, engine: Engine, image: str) -> None:  # noqa: F811
     arena = {"sandbox": {"type": "docker", "image": image}, "gateway": "none"}
     project = ArenaProject(tmp_path, agents=1, tasks=1, trials=4, script="sleep 1", **arena)
-    run = disturbed(project, random.randrange(10**6), kills=2, longest_s=3.5)
+    run = disturbed(project, None, kills=2, longest_s=3.5)
     assert_as_undisturbed(run, 1, 1, 4)
     assert_nothing_was_repeated(run)
     labels = [each["Labels"] for each in engine.get("/containers/json", all="1")]

@@ -193,7 +193,7 @@ def options_in(text: str) -> set[str]:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_exactly_the_existing_options_are_in_their_commands_section(name: str) -> None:
-    common = {"--config", "--install-completion", "--show-completion"}
+    common = {"--config", "--debug", "--install-completion", "--show-completion", "--version"}
     long = {option for option in options_of(name) if option.startswith("--")}
     assert options_in(section("commands", f"yb {name}")) - common == long - common
 
@@ -288,7 +288,7 @@ def texts_in(path: Path) -> Iterator[tuple[str, bool]]:
 
 
 CALL = re.compile(r"(?<![\w/.-])yb ([a-z][a-z-]*)((?: [^\n`,;.()]*)?)")
-OTHERS = {"--filter", "--oneline", "--user", "--config"}
+OTHERS = {"--binary", "--filter", "--oneline", "--user", "--config"}
 """In hints, options of docker, git, systemctl and litellm."""
 
 

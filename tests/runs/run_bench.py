@@ -154,7 +154,7 @@ class RunBench:
         """The oldest first."""
         if not self.workspace.is_dir():
             return []
-        found = [path for path in self.workspace.iterdir() if path.is_dir()]
+        found = [path for path in self.workspace.iterdir() if path.is_dir() and path.name != "bench"]
         return sorted(found, key=lambda path: path.stat().st_mtime_ns)
 
 

@@ -24,10 +24,20 @@ if TYPE_CHECKING:
 Work = Callable[[MatrixDisplay, "MatrixControl"], Coroutine[Any, Any, "MatrixSummary"]]
 
 
-def run_and_show(work: Work, run: Callable[[], ArenaRun | None], *, as_json: bool, quiet: bool = False) -> int:
+def run_and_show(
+    work: Work,
+    run: Callable[[], ArenaRun | None],
+    *,
+    as_json: bool,
+    quiet: bool = False,
+    by_task: bool = False,
+    resume: str = "thunderdome run",
+    succeeded: Callable[[MatrixSummary], bool] = lambda summary: not summary.not_valid,
+) -> int:
     """Run a matrix, which the first Ctrl-C drains and the second aborts; print the result and return the exit code.
 
-    `run` returns the run, once there is one.
+    `run` returns the run, once there is one. The table has a row for each agent, or for each agent and task. `resume` is the command that continues it. If everything ran, `succeeded`
+    decides whether the exit code is 0.
     """
     from youbencha.engine.run import MatrixControl
 
@@ -36,39 +46,36 @@ def run_and_show(work: Work, run: Callable[[], ArenaRun | None], *, as_json: boo
         summary = run_async(work(display, control), drain=control.drain)
     except KeyboardInterrupt:
         if (found := run()) is not None:
-            typer.echo(f"interrupted; {_how_to_resume(found)}", err=True)
+            typer.echo(f"interrupted; {_how_to_resume(resume, found)}", err=True)
         raise
     found = run()
     assert found is not None
     with suppress(BrokenPipeError):  # it is in the results, too
-        typer.echo(json.dumps(_document(summary, found), indent=2)) if as_json else _show(summary, found)
+        typer.echo(json.dumps(_document(summary, found), indent=2)) if as_json else _show(
+            summary, found, by_task=by_task
+        )
     if not summary.complete:
-        _say_what_is_left(summary, found)
-    return exit_code(summary)
+        _say_what_is_left(summary)
+        typer.echo(_how_to_resume(resume, found), err=True)
+        return INTERRUPTED if summary.drained else NOT_PASSED
+    return 0 if succeeded(summary) else NOT_PASSED
 
 
-def exit_code(summary: MatrixSummary) -> int:
-    """0: everything ran, and every trial is valid. 1: not everything ran, or a trial is not valid. 130: interrupted."""
-    if summary.complete:
-        return NOT_PASSED if summary.not_valid else 0
-    return INTERRUPTED if summary.drained else NOT_PASSED
-
-
-def _show(summary: MatrixSummary, run: ArenaRun) -> None:
+def _show(summary: MatrixSummary, run: ArenaRun, *, by_task: bool) -> None:
     from youbencha.cli.screen import width_of
     from youbencha.report.arena_loading import load_arena
     from youbencha.report.arena_tables import Grouping, render_table
     from youbencha.report.leaderboard import make_leaderboard
 
     board = make_leaderboard(load_arena([run.path]))
-    typer.echo(render_table(board, Grouping.AGENT, width_of(sys.stdout)), nl=False)
+    typer.echo(render_table(board, Grouping.TASK if by_task else Grouping.AGENT, width_of(sys.stdout)), nl=False)
     finished = f"{count(len(summary.rows))} of {plural(summary.trials, 'trial')} finished"
     not_valid = f", {count(summary.not_valid)} not valid" if summary.not_valid else ""
     spent = f", {usd(summary.spent_usd)} spent" if summary.spent_usd else ""
     typer.echo(f"\n{finished}{not_valid}{spent}\nResults: {run.path}")
 
 
-def _say_what_is_left(summary: MatrixSummary, run: ArenaRun) -> None:
+def _say_what_is_left(summary: MatrixSummary) -> None:
     left = summary.trials - len(summary.rows)
     typer.echo(f"{plural(left, 'trial')} not finished", err=True)
     for each in summary.skipped:
@@ -76,11 +83,10 @@ def _say_what_is_left(summary: MatrixSummary, run: ArenaRun) -> None:
         typer.echo(f"  {which}: {one_line(each.reason, 500)}", err=True)
     if summary.stopped:
         typer.echo(f"  {one_line(summary.stopped, 500)}{f' {summary.hint}' if summary.hint else ''}", err=True)
-    typer.echo(_how_to_resume(run), err=True)
 
 
-def _how_to_resume(run: ArenaRun) -> str:
-    return f"continue with: thunderdome run --resume {run.name}"
+def _how_to_resume(command: str, run: ArenaRun) -> str:
+    return f"continue with: {command} --resume {run.name}"
 
 
 def _document(summary: MatrixSummary, run: ArenaRun) -> dict[str, Any]:

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 _AGENT, _SANDBOX, _MODEL = "The agent", "Where it runs", "The model"
 """Headings in the help."""
 
-Config = Annotated[Path, typer.Option("--config", "-c", help="The test case (YAML or JSON).")]
+Configs = Annotated[
+    list[Path],
+    typer.Option("--config", "-c", help="The test case (YAML or JSON), or a directory of test cases. Can be repeated."),
+]
 
 ArenaFile = Annotated[Path, typer.Option("--config", "-c", help="The arena (YAML or JSON).")]
 
@@ -48,13 +51,24 @@ Var = Annotated[
     typer.Option(metavar="NAME=VALUE", help="Set the variable ${NAME} (NAME:=5 for a number). Can be repeated."),
 ]
 
-Agent = Annotated[
-    str | None,
-    typer.Option(metavar="TYPE[@VERSION]", help="Use this agent instead of the test case's.", rich_help_panel=_AGENT),
+Agents = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--agent",
+        metavar="TYPE[@VERSION]",
+        help="Use this agent instead of the test case's. Can be repeated.",
+        rich_help_panel=_AGENT,
+    ),
 ]
 
-Model = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Use this model instead of the test case's.", rich_help_panel=_AGENT)
+Models = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        help="Use this model instead of the test case's. Can be repeated.",
+        rich_help_panel=_AGENT,
+    ),
 ]
 
 Sandbox = Annotated[

@@ -16,7 +16,8 @@ def report(
         typer.Option(
             "--from",
             metavar="PATH",
-            help="A results.json, a run, or a workspace (then its newest run). Default: the newest run here.",
+            help="A results.json, a run, a run of many trials, or a workspace (then its newest run). Default: the newest "
+            "run here.",
         ),
     ] = None,
     form: Annotated[
@@ -35,9 +36,13 @@ def report(
     """
     from youbencha.cli.options import workspaces_here
     from youbencha.report.formats import render_report, write_report
-    from youbencha.report.loading import find_results, load_results, newest_results
+    from youbencha.report.loading import find_matrix, find_results, load_results, newest_results
 
-    results_file = find_results(source) if source else newest_results(workspaces_here())
+    workspaces = [] if source else workspaces_here()
+    if (matrix := find_matrix(source, workspaces)) is not None:
+        _report_matrix(matrix, form, output, open_it=open_it)
+        return
+    results_file = find_results(source) if source else newest_results(workspaces)
     bundle = load_results(results_file)
     if output == "-":
         typer.echo(render_report(bundle, form, results_file), nl=False)
@@ -46,3 +51,28 @@ def report(
     typer.echo(written)
     if open_it:
         typer.launch(str(written))
+
+
+def _report_matrix(run: Path, form: ReportFormat, output: str | None, *, open_it: bool) -> None:
+    from youbencha.report.formats import write_text
+
+    target = Path(output) if output else run / form.file_name
+    text = _matrix_text(run, form, base=target.absolute().parent)
+    if output == "-":
+        typer.echo(text, nl=False)
+        return
+    target = target / form.file_name if target.is_dir() else target
+    write_text(target, text)
+    typer.echo(target)
+    if open_it:
+        typer.launch(str(target))
+
+
+def _matrix_text(run: Path, form: ReportFormat, *, base: Path) -> str:
+    from youbencha.report.arena_formats import ArenaFormat, render_leaderboard
+    from youbencha.report.arena_loading import load_arena
+    from youbencha.report.arena_tables import Grouping
+    from youbencha.report.leaderboard import make_leaderboard
+
+    kind = ArenaFormat.MARKDOWN if form is ReportFormat.MD else ArenaFormat(form.value)
+    return render_leaderboard(make_leaderboard(load_arena([run])), kind, Grouping.TASK, width=0, base=base)

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from youbencha.cli import options
 
 if TYPE_CHECKING:
+    from youbencha.trial.context import Host
     from youbencha.trial.plan import Plan
+
+_MANY = "Many trials"
 
 
 def run(
-    config: options.Config,
+    config: options.Configs,
     delete_workspace: options.DeleteWorkspace = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
     dry_run: options.DryRun = False,
     var: options.Var = None,
-    agent: options.Agent = None,
-    model: options.Model = None,
+    agent: options.Agents = None,
+    model: options.Models = None,
     sandbox: options.Sandbox = None,
     image: options.Image = None,
     network: options.Network = None,
@@ -31,10 +35,28 @@ def run(
     replay: options.Replay = None,
     cassette: options.Cassette = None,
     workspace_dir: options.WorkspaceDir = None,
+    trials: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Of each agent on each test case.", rich_help_panel=_MANY)
+    ] = 1,
+    parallel: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Trials at the same time.", rich_help_panel=_MANY)
+    ] = 1,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN",
+            help="Continue this run of the same trials (`latest`: the newest).",
+            rich_help_panel=_MANY,
+        ),
+    ] = None,
+    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a JUnit report, too.")] = None,
 ) -> int:
     """Run an agent on a repository as a test case describes, and judge the result.
 
-    Exit code 0: passed · 1: ran, but did not pass · 2: could not run · 130: interrupted.
+    With several test cases, agents, models or trials, all combinations run, and a table compares the agents. Ctrl-C
+    then starts no further trials; a second one aborts those that are running.
+
+    Exit code 0: passed (all of them) · 1: ran, but did not pass · 2: could not run · 130: interrupted.
 
     Example: `yb run -c testcase.yaml`
     """
@@ -42,30 +64,48 @@ def run(
 
     if not dry_run:
         get_ready()  # in the background, while the test case is read and the repository fetched
-    from youbencha.cli.console import show_partial_results, show_result
-    from youbencha.cli.display import choose_display
-    from youbencha.cli.interrupts import run_async
     from youbencha.trial.plan import PlanOptions, load_plan
-    from youbencha.trial.run import run_trial
 
     host = options.host_here()
     settings = host.settings.settings
-    with options.add_hint(config):
-        given = PlanOptions(
-            workspace_dir=workspace_dir,
-            gateway=options.gateway_options(gateway, budget, record=record, replay=replay, auto=cassette),
-            sandbox=options.sandbox_option(sandbox, image, network),
+    given = PlanOptions(
+        workspace_dir=workspace_dir,
+        gateway=options.gateway_options(gateway, budget, record=record, replay=replay, auto=cassette),
+        sandbox=options.sandbox_option(sandbox, image, network),
+    )
+    variables = options.variables_given(var)
+    choices = [options.agent_choice(each, name) for each in agent or (None,) for name in model or (None,)]
+    quiet = quiet or settings.log_level in ("warn", "error")
+    delete = not settings.keep_workspace if delete_workspace is None else delete_workspace
+    if len(config) > 1 or len(choices) > 1 or trials > 1 or resume is not None or config[0].is_dir():
+        from youbencha.cli.run_cases import CasesRequest, run_cases
+
+        request = CasesRequest(
+            config, choices, host, variables, given, trials, parallel, keep_workspaces=not delete, resume=resume
         )
-        variables, choice = options.variables_given(var), options.agent_choice(agent, model)
-        plan = load_plan(config, host, variables=variables, agent=choice, options=given)
+        return run_cases(request, dry_run=dry_run, as_json=as_json, quiet=quiet, junit=junit)
+    with options.add_hint(config[0]):
+        plan = load_plan(config[0], host, variables=variables, agent=choices[0], options=given)
     if dry_run:
         show_plan(plan, as_json=as_json)
         return 0
-    quiet = quiet or settings.log_level in ("warn", "error")
-    delete = not settings.keep_workspace if delete_workspace is None else delete_workspace
+    return _run_one(plan, host, delete_workspace=delete, as_json=as_json, quiet=quiet, junit=junit)
+
+
+def _run_one(plan: Plan, host: Host, *, delete_workspace: bool, as_json: bool, quiet: bool, junit: Path | None) -> int:
+    from youbencha.cli.console import show_partial_results, show_result
+    from youbencha.cli.display import choose_display
+    from youbencha.cli.interrupts import run_async
+    from youbencha.trial.run import run_trial
+
     title = f"{plan.name} · {plan.case.agent.type}"
     with show_partial_results(choose_display(title, quiet=quiet)) as display:
-        finished = run_async(run_trial(plan, host, on_event=display, delete_workspace=delete))
+        finished = run_async(run_trial(plan, host, on_event=display, delete_workspace=delete_workspace))
+    if junit is not None:
+        from youbencha.report.formats import write_text
+        from youbencha.report.junit import render_junit
+
+        write_text(junit, render_junit(finished.bundle))
     return show_result(finished.bundle, finished.directory.artifacts, as_json=as_json, quiet=quiet)
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import read_regular, read_untrusted
-from youbencha.json_lines import count, loads, mapping, records, text
-from youbencha.log.arena import META_FILE, TrialMeta
+from youbencha.json_lines import loads, mapping
+from youbencha.log.arena import META_FILE, RUN_FILE, RunInfo, TrialMeta
 from youbencha.text import one_line, shown
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 TRIALS_DIR = "trials"
 RUNS_DIR = "runs"
-RUN_FILE = "run.json"
 CALIBRATION_FILE = "calibration.json"
 LATEST = "latest"
 
@@ -201,6 +200,8 @@ def _read_meta(task: Path, orchestrator: str, trial: str) -> TrialMeta:
 
 def _first_problem(error: ValidationError) -> str:
     problems = error.errors(include_url=False, include_input=False, include_context=False)
+    if problems[0]["type"] == "json_invalid":
+        return "is not JSON, or only half of it"
     where = ".".join(map(str, problems[0]["loc"]))
     more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
     return one_line(f"{where + ': ' if where else ''}{problems[0]['msg']}{more}")
@@ -208,17 +209,23 @@ def _first_problem(error: ValidationError) -> str:
 
 def _planned(run: Path) -> tuple[list[UnfinishedTrial] | None, list[Unreadable]]:
     """Return every trial that was planned; None if the run does not say it."""
-    document, problem = _optional(run, RUN_FILE)
-    cells, trials = records(document.get("cells")), count(document.get("trials"))
-    if not cells or trials is None or len(cells) * trials > _MOST_PLANNED:
-        return None, problem
-    planned = [
-        UnfinishedTrial(run.name, orchestrator, task, number, text(cell.get("category")))
-        for number in range(1, trials + 1)
-        for cell in cells
-        if (orchestrator := text(cell.get("orchestrator"))) and (task := text(cell.get("task")))
-    ]
-    return planned, problem
+    from pydantic import ValidationError
+
+    try:
+        info = RunInfo.model_validate_json(read_untrusted(run, RUN_FILE, _LARGEST_RUN_FILE), extra="ignore")
+    except FileNotFoundError:
+        return None, []
+    except OSError as error:
+        return None, [Unreadable(run / RUN_FILE, error.strerror or str(error))]
+    except ValidationError as error:
+        return None, [Unreadable(run / RUN_FILE, _first_problem(error))]
+    if len(info.cells) * info.trials > _MOST_PLANNED:
+        return None, [Unreadable(run / RUN_FILE, f"has more than {_MOST_PLANNED:,} trials")]
+    return [
+        UnfinishedTrial(run.name, cell.orchestrator, cell.task, number, cell.category)
+        for number in range(1, info.trials + 1)
+        for cell in info.cells
+    ], []
 
 
 def _calibration(runs: Iterable[Path]) -> tuple[dict[str, Range] | None, list[Unreadable]]:

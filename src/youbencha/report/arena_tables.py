@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from youbencha.report import markdown
 from youbencha.report.arena_loading import ArenaTrial
 from youbencha.report.arena_selection import Exclusion
-from youbencha.report.leaderboard import Coverage, Leaderboard, Row, Total
+from youbencha.report.leaderboard import Leaderboard, Row, Total, TrialCoverage
 from youbencha.stats.intervals import CONFIDENCE, RESAMPLES, Interval
 from youbencha.text import count, duration, one_line, percent, plural, table, usd, visible
 
@@ -56,7 +56,7 @@ def rate_interval(found: Interval) -> str:
     return f"{rate(found)} [{found.low:.0%}, {found.high:.0%}]"
 
 
-def coverage(found: Coverage) -> str:
+def coverage(found: TrialCoverage) -> str:
     """`8/9/10`: valid, finished, planned."""
     return f"{found.valid}/{found.finished}/{'?' if found.planned is None else found.planned}"
 
@@ -137,20 +137,21 @@ def render_table(board: Leaderboard, by: Grouping, width: int) -> str:
     return "\n".join([shown if rows else "no trials", "", *legend(board, by), *remarks(board), *_flags(board)]) + "\n"
 
 
-def legend(board: Leaderboard, by: Grouping) -> Iterator[str]:
-    """Explain the columns, and what the interval is about."""
+def legend(board: Leaderboard, by: Grouping, title: Callable[[str], str] = str) -> Iterator[str]:
+    """Explain the columns, and what the interval is about. `title` formats their titles."""
     if by is Grouping.TASK:
         yield "[95 %]: Wilson interval over the trials of the agent on the task."
     else:
         yield f"[95 %]: interval of the mean over tasks; resampled: tasks ({count(RESAMPLES)} times), not trials."
         yield from sorted({f"No interval: {row.score.reason}." for row in rows_of(board, by) if row.score.reason})
     planned = "planned" if board.coverage.planned is not None else "planned (not known)"
-    yield f"TRIALS: valid/finished/{planned}. COST: of attempts that count; NOT COUNTED: of the others."
+    yield f"{title('TRIALS')}: valid/finished/{planned}."
+    yield f"{title('COST')}: of the attempts that count; {title('NOT COUNTED')}: of the others."
     if by is Grouping.AGENT:
-        yield "PARETO: no other agent has a better score for as little money."
+        yield f"{title('PARETO')}: no other agent has a better score for as little money."
 
 
-def remarks(board: Leaderboard) -> Iterator[str]:
+def remarks(board: Leaderboard, most_listed: int | None = _MOST_LISTED) -> Iterator[str]:
     """Say what the figures leave out, and why."""
     yield f"{plural(len(board.runs), 'run')}: {_some([one_line(each, 100) for each in board.runs])}"
     yield from (f"excluded by {one_line(each.rule)}: {_dropped(each)}" for each in board.exclusions)
@@ -158,7 +159,7 @@ def remarks(board: Leaderboard) -> Iterator[str]:
         yield f"older trials of the same identity, left out: {count(board.superseded)}"
     yield from (f"note: {each}" for each in board.notes)
     unreadable = [f"not readable: {one_line(str(path), 500)}: {reason}" for path, reason in board.unreadable]
-    yield from _first(unreadable, "file that is not readable")
+    yield from _first(unreadable, "file that is not readable", most_listed)
 
 
 def _dropped(exclusion: Exclusion) -> str:
@@ -186,10 +187,10 @@ def _flags(board: Leaderboard) -> Iterator[str]:
     yield from _first([f"flag: {name}: {kind}: {evidence}" for name, kind, evidence in flag_lines(board)], "flag")
 
 
-def _first(lines: Sequence[str], noun: str) -> Iterator[str]:
-    yield from lines[:_MOST_LISTED]
-    if len(lines) > _MOST_LISTED:
-        yield f"and {plural(len(lines) - _MOST_LISTED, f'more {noun}')}"
+def _first(lines: Sequence[str], noun: str, most: int | None = _MOST_LISTED) -> Iterator[str]:
+    yield from lines[:most]
+    if most is not None and len(lines) > most:
+        yield f"and {plural(len(lines) - most, f'more {noun}')}"
 
 
 def _some(names: Sequence[str], most: int = 3) -> str:
@@ -204,7 +205,7 @@ def render_markdown(board: Leaderboard, by: Grouping) -> str:
     sections = [
         "# Leaderboard" if by is Grouping.AGENT else f"# Leaderboard by {by.value}",
         markdown.table([markdown.escaped(each.title.capitalize()) for each in columns], cells, numbers),
-        *(markdown.paragraph(each) for each in legend(board, by)),
+        "\n".join(f"- {markdown.escaped(each)}" for each in legend(board, by, str.capitalize)),
         "\n".join(f"- {markdown.escaped(each, 1000)}" for each in remarks(board)),
     ]
     flags = [tuple(map(markdown.escaped, line)) for line in flag_lines(board)]

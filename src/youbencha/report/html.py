@@ -62,33 +62,34 @@ class PhaseBar:
 
 
 def render_html(bundle: ResultsBundle, attachments: Attachments | None = None) -> str:
+    attachments = attachments or Attachments()
+    patch = read_patch(attachments.diff) if attachments.diff else None
+    return render_page(
+        "page.html",
+        bundle=bundle,
+        attachments=attachments,
+        icon=_COLOURS[bundle.summary.overall_status],
+        tiles=_tiles(bundle),
+        phases=_phases(bundle),
+        evaluators=[(result, findings(result)) for result in bundle.evaluators],
+        unfolded=_unfolded(bundle),
+        hooks=_hooks(bundle),
+        patch=patch,
+        opened=_opened(patch.files) if patch else frozenset(),
+        timeline=timeline(attachments.log) if attachments.log else None,
+        artifacts=figures.artifacts(bundle),
+        figures=figures,
+    )
+
+
+def render_page(template: str, **values: Any) -> str:
+    """Render a template as one file: the style is in it, and the policy allows nothing else."""
     from markupsafe import Markup
 
-    attachments = attachments or Attachments()
     style = (_HERE / "style.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    patch = read_patch(attachments.diff) if attachments.diff else None
-    return (
-        _environment()
-        .get_template("page.html")
-        .render(
-            bundle=bundle,
-            attachments=attachments,
-            style=Markup(style),  # noqa: S704 - a trusted file
-            policy=_POLICY.format(digest=digest),
-            icon=_COLOURS[bundle.summary.overall_status],
-            tiles=_tiles(bundle),
-            phases=_phases(bundle),
-            evaluators=[(result, findings(result)) for result in bundle.evaluators],
-            unfolded=_unfolded(bundle),
-            hooks=_hooks(bundle),
-            patch=patch,
-            opened=_opened(patch.files) if patch else frozenset(),
-            timeline=timeline(attachments.log) if attachments.log else None,
-            artifacts=figures.artifacts(bundle),
-            figures=figures,
-        )
-    )
+    values |= {"style": Markup(style), "policy": _POLICY.format(digest=digest)}  # noqa: S704 - a trusted file
+    return _environment().get_template(template).render(values)
 
 
 def _environment() -> Environment:

@@ -7,6 +7,7 @@ error and skipped in a test case, and no attribute that the stricter schemas do 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -24,7 +25,7 @@ _LONGEST_DETAIL = 20_000
 
 
 @dataclass(frozen=True)
-class _Case:
+class JunitCase:
     name: str
     duration_ms: int
     result: Result = "passed"
@@ -33,63 +34,84 @@ class _Case:
     detail: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class JunitSuite:
+    name: str
+    started_at: str
+    duration_ms: int
+    properties: Sequence[tuple[str, str]]
+    cases: Sequence[JunitCase]
+
+
 def render_junit(bundle: ResultsBundle) -> str:
+    suite = JunitSuite(
+        name=f"youbencha.{bundle.test_case.name}",
+        started_at=bundle.execution.started_at,
+        duration_ms=bundle.execution.duration_ms,
+        properties=list(_properties(bundle).items()),
+        cases=_cases(bundle),
+    )
+    return junit_xml([suite])
+
+
+def junit_xml(suites: Sequence[JunitSuite]) -> str:
     from xml.etree import ElementTree
 
-    cases = _cases(bundle)
-    suite_name = f"youbencha.{bundle.test_case.name}"
-    counts = _counts(cases) | {"time": _seconds(bundle.execution.duration_ms)}
-    root = ElementTree.Element("testsuites", {"name": "youbencha", **counts})
+    whole = _counts([case for suite in suites for case in suite.cases])
+    whole["time"] = _seconds(sum(suite.duration_ms for suite in suites))
+    root = ElementTree.Element("testsuites", {"name": "youbencha", **whole})
     del root.attrib["skipped"]  # Jenkins' schema allows it only below
-    suite = ElementTree.SubElement(root, "testsuite", {"name": _clean(suite_name), **counts})
-    suite.set("timestamp", bundle.execution.started_at[:19])  # strict schemas allow no fractions and no zone
-    properties = ElementTree.SubElement(suite, "properties")
-    for name, value in _properties(bundle).items():
-        ElementTree.SubElement(properties, "property", {"name": name, "value": _clean(value)})
-    for case in cases:
-        _add(suite, case, class_name=suite_name)
+    for suite in suites:
+        counts = _counts(suite.cases) | {"time": _seconds(suite.duration_ms)}
+        element = ElementTree.SubElement(root, "testsuite", {"name": _clean(suite.name), **counts})
+        element.set("timestamp", suite.started_at[:19])  # strict schemas allow no fractions and no zone
+        properties = ElementTree.SubElement(element, "properties")
+        for name, value in suite.properties:
+            ElementTree.SubElement(properties, "property", {"name": name, "value": _clean(value)})
+        for case in suite.cases:
+            _add(element, case, class_name=suite.name)
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 
 
-def _cases(bundle: ResultsBundle) -> list[_Case]:
+def _cases(bundle: ResultsBundle) -> list[JunitCase]:
     cases = [_agent(bundle, bundle.agent)] if bundle.agent is not None else []
     cases += map(_evaluator, bundle.evaluators)
     execution, verdict = bundle.execution, bundle.summary.overall_status
     any_failed = any(case.result in ("failure", "error") for case in cases)
     if execution.interrupted or not execution.complete:
         state = "interrupted" if execution.interrupted else "incomplete"
-        cases.append(_Case("run", 0, "error", state, f"The run is {state}: these are its results up to then."))
+        cases.append(JunitCase("run", 0, "error", state, f"The run is {state}: these are its results up to then."))
     elif verdict != "passed" and not any_failed:  # CI must not show as passed what `yb run` does not
         reason = bundle.outcome.reason if bundle.outcome else f"The verdict is {verdict}."
-        cases.append(_Case("run", 0, "error", "verdict", reason))
+        cases.append(JunitCase("run", 0, "error", "verdict", reason))
     return cases
 
 
-def _agent(bundle: ResultsBundle, agent: AgentRun) -> _Case:
+def _agent(bundle: ResultsBundle, agent: AgentRun) -> JunitCase:
     name, spent = f"agent {agent.type}", agent.duration_ms or 0
     detail = "\n".join(f"{error.code or 'error'}: {error.message}" for error in agent.errors)
     if bundle.outcome is not None and not bundle.outcome.valid:
-        return _Case(name, spent, "error", bundle.outcome.name, bundle.outcome.reason, detail)
+        return JunitCase(name, spent, "error", bundle.outcome.name, bundle.outcome.reason, detail)
     if agent.status is None:
-        return _Case(name, spent, "skipped", message="The agent was not run to completion.")
+        return JunitCase(name, spent, "skipped", message="The agent was not run to completion.")
     if agent.status == "success":
-        return _Case(name, spent)
-    return _Case(name, spent, "failure", agent.status, f"The agent ended with {agent.status}.", detail)
+        return JunitCase(name, spent)
+    return JunitCase(name, spent, "failure", agent.status, f"The agent ended with {agent.status}.", detail)
 
 
-def _evaluator(result: EvaluationResult) -> _Case:
+def _evaluator(result: EvaluationResult) -> JunitCase:
     name, spent, error = result.evaluator, result.duration_ms, result.error
     said = (error.message, error.hint, error.stack_trace) if error else (result.message,)
     reasons, output = explanation(result, most=200)
     detail = "\n".join(filter(None, (*said, *reasons, *output)))
     if result.status == "passed":
-        return _Case(name, spent)
+        return JunitCase(name, spent)
     if result.status == "failed":
-        return _Case(name, spent, "failure", "assertion", result.message, detail)
+        return JunitCase(name, spent, "failure", "assertion", result.message, detail)
     if error is None:
-        return _Case(name, spent, "skipped", message=result.message)
-    return _Case(name, spent, "error", error.code or "evaluator", result.message, detail)
+        return JunitCase(name, spent, "skipped", message=result.message)
+    return JunitCase(name, spent, "error", error.code or "evaluator", result.message, detail)
 
 
 def _properties(bundle: ResultsBundle) -> dict[str, str]:
@@ -114,7 +136,7 @@ def _properties(bundle: ResultsBundle) -> dict[str, str]:
     return {name: str(value) for name, value in values.items() if value is not None}
 
 
-def _add(suite: Element, case: _Case, *, class_name: str) -> None:
+def _add(suite: Element, case: JunitCase, *, class_name: str) -> None:
     from xml.etree.ElementTree import SubElement
 
     attributes = {"classname": _clean(class_name), "name": _clean(case.name), "time": _seconds(case.duration_ms)}
@@ -127,7 +149,7 @@ def _add(suite: Element, case: _Case, *, class_name: str) -> None:
         found.text = _clean(visible(case.detail or case.message)[:_LONGEST_DETAIL])
 
 
-def _counts(cases: list[_Case]) -> dict[str, str]:
+def _counts(cases: Sequence[JunitCase]) -> dict[str, str]:
     results = [case.result for case in cases]
     named = {"failures": "failure", "errors": "error", "skipped": "skipped"}
     return {"tests": str(len(cases)), **{key: str(results.count(result)) for key, result in named.items()}}  # type: ignore[arg-type]

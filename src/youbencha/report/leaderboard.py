@@ -22,7 +22,7 @@ _MOST_NAMES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Coverage:
+class TrialCoverage:
     """How many trials there are of each kind."""
 
     planned: int | None
@@ -54,7 +54,7 @@ class Row:
     agent: str
     task: str | None
     suite: str | None
-    trials: Coverage
+    trials: TrialCoverage
     score: Interval
     calibrated: Interval | None
     """Between the scores of doing nothing and of the reference solution. Null: the tasks are not calibrated."""
@@ -77,7 +77,7 @@ class Row:
 @dataclass(frozen=True, kw_only=True)
 class Leaderboard:
     runs: tuple[str, ...]
-    coverage: Coverage
+    coverage: TrialCoverage
     agents: tuple[Row, ...]
     """The best first."""
     tasks: tuple[Row, ...]
@@ -183,9 +183,9 @@ def _row(group: Group, trials: list[TrialMeta], unfinished: int | None, calibrat
     )
 
 
-def _coverage(trials: Sequence[TrialMeta], unfinished: int | None) -> Coverage:
+def _coverage(trials: Sequence[TrialMeta], unfinished: int | None) -> TrialCoverage:
     valid = [each for each in trials if each.valid is not False]
-    return Coverage(
+    return TrialCoverage(
         planned=None if unfinished is None else len(trials) + unfinished,
         finished=len(trials),
         valid=len(valid),

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 LARGEST_RESULTS = 64 * 1024 * 1024
 _WORKSPACES = (".youbencha-workspace", ".youbencha-eval")
+BENCH_DIR = "bench"
+"""In a workspace: the results of matrices of trials."""
+_TRIALS, _RUNS, _RUN_FILE = "trials", "runs", "run.json"
 _MOST_PROBLEMS = 5
 _HALF_A_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 _EPOCH = "1970-01-01T00:00:00.000Z"
@@ -87,6 +90,32 @@ def _with_ledger(bundle: ResultsBundle, artifacts: Path) -> ResultsBundle:
     spent = sum(known) if len(known) == len(costs) else None
     usage = usage_of(add_all(tokens), spent, partial=True, cost_source="gateway")
     return bundle.model_copy(update={"agent": agent.model_copy(update={"usage": usage})}) if costs else bundle
+
+
+def find_matrix(path: Path | None, workspaces: Sequence[Path]) -> Path | None:
+    """The directory of a matrix of trials, if that is what a path means: itself, or the newest of its runs.
+
+    Without a path, or for a workspace, it is None if a single run began later.
+    """
+    places = workspaces if path is None else [path, *(path / name for name in _WORKSPACES)]
+    if path is not None and (path / _RUN_FILE).is_file() and (path / _TRIALS).is_dir():
+        return path
+    matrices = [run for place in places for below in (place, place / BENCH_DIR) for run in _matrices_in(below)]
+    if not matrices:
+        return None
+    newest = max(matrices, key=_begun)
+    single = max((run.began for place in places for run in runs_below(place)), default=0.0)
+    return newest if _begun(newest) >= single else None
+
+
+def _matrices_in(directory: Path) -> Iterator[Path]:
+    runs = directory / _RUNS
+    if runs.is_dir():
+        yield from (run for run in runs.iterdir() if (run / _RUN_FILE).is_file())
+
+
+def _begun(run: Path) -> float:
+    return (run / _RUN_FILE).stat().st_mtime
 
 
 class RunLocation(NamedTuple):

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+RUN = {"format": 1, "youbencha_version": "0.1.0", "created_at": "2026-01-02T03:00:00Z"}
 HASH = {"agent_hash": "a" * 64, "validation_hash": "b" * 64}
 
 
@@ -70,7 +71,7 @@ def write_run(run: Path, records: list[dict[str, Any]], *, planned: int | None =
     if planned is not None:
         cells = {(each["orchestrator"], each["task"]): each.get("category") for each in records}
         listed = [{"orchestrator": a, "task": t, "category": c, **HASH} for (a, t), c in cells.items()]
-        (run / "run.json").write_text(json.dumps({"format": 1, "trials": planned, "cells": listed}))
+        (run / "run.json").write_text(json.dumps({**RUN, "trials": planned, "cells": listed}))
     return run
 
 

@@ -1,0 +1,241 @@
+"""Every format shows flags, exclusions and coverage, and no text of an agent changes its structure."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+import os
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from arena_trees import meta, original, small_results, write_run
+from youbencha.cli.app import arena_app, run_app
+from youbencha.report.arena_formats import ArenaFormat, render_leaderboard
+from youbencha.report.arena_html import MOST_TRIALS, frontier_chart
+from youbencha.report.arena_loading import load_arena
+from youbencha.report.arena_tables import CSV_COLUMNS, Grouping, render_table
+from youbencha.report.leaderboard import Leaderboard, make_leaderboard
+
+HOSTILE = "\x1b[2J\u202e<script>alert(1)</script>\"'><img src=x onerror=x>|`*_[a](b)\n::error::x\r\n=cmd()"
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Leaderboard:
+    return make_leaderboard(load_arena([small_results(tmp_path / "results")]), ["task=unknown", "outcome=limit"])
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Leaderboard:
+    flags = [{"kind": "network", "evidence": HOSTILE}]
+    harmful = {"category": HOSTILE, "reason": HOSTILE, "exit_reason": HOSTILE, "flags": flags}
+    name = '<img src=x onerror=x>"\x1b[2J|`='
+    records = [meta(name, f"task{n}", **harmful) for n in range(2)] + [meta("other", "task0"), original("o", "task1")]
+    for record in records:
+        record["composite_score"] = 0.5
+    run = tmp_path / "run"
+    write_run(run, records)
+    (run / "trials" / "other" / "task0" / "trial-1" / "meta.json").write_text(HOSTILE)
+    return make_leaderboard(load_arena([run]), [f"task={HOSTILE}"])
+
+
+def render(board: Leaderboard, form: ArenaFormat, by: Grouping = Grouping.AGENT, base: Path = Path("/")) -> str:
+    return render_leaderboard(board, form, by, width=200, base=base)
+
+
+@pytest.mark.parametrize("form", ArenaFormat)
+def test_every_format_has_flags_with_evidence_exclusions_and_coverage(board: Leaderboard, form: ArenaFormat) -> None:
+    text = render(board, form)
+    for needed in ("/validation/test_hidden.py", "hidden", "task=unknown", "outcome=limit", "claude-code"):
+        assert needed in text.replace("\\_", "_")
+
+
+def test_the_unit_of_the_interval_is_named(board: Leaderboard) -> None:
+    assert "resampled: tasks (10,000 times), not trials" in render(board, ArenaFormat.TABLE)
+    assert "resampled: tasks" in render(board, ArenaFormat.MARKDOWN)
+    assert "resampled: tasks" in render(board, ArenaFormat.HTML)
+    assert json.loads(render(board, ArenaFormat.JSON))["agents"][0]["score"]["unit"] == "task"
+    assert next(csv.DictReader(io.StringIO(render(board, ArenaFormat.CSV))))["score_unit"] == "task"
+    assert 'name="score_unit" value="task"' in render(board, ArenaFormat.JUNIT)
+
+
+@pytest.mark.parametrize("by", Grouping)
+@pytest.mark.parametrize("form", [form for form in ArenaFormat if form is not ArenaFormat.JSON])
+def test_no_text_moves_the_cursor(hostile: Leaderboard, form: ArenaFormat, by: Grouping) -> None:
+    text = render(hostile, form, by)
+    assert not set(text) & {"\x1b", "\u202e", "\r", "\x00"}
+    assert not re.search(r"^::", text, re.MULTILINE)  # a command for GitHub
+
+
+def test_hostile_text_stays_in_its_line_of_a_table(hostile: Leaderboard) -> None:
+    lines = render(hostile, ArenaFormat.TABLE).splitlines()
+    assert len([line for line in lines if "onerror" in line and "flag:" not in line and "excluded" not in line]) == 1
+
+
+def test_hostile_text_stays_in_its_cell_of_markdown(hostile: Leaderboard) -> None:
+    text = render(hostile, ArenaFormat.MARKDOWN)
+    table = text.split("\n\n")[1].splitlines()
+    assert len({line.count("|") for line in table}) == 1
+    assert "<img" not in text
+    assert "<script" not in text
+
+
+def test_csv_is_rectangular_and_starts_no_formula(hostile: Leaderboard) -> None:
+    for by in Grouping:
+        rows = list(csv.reader(io.StringIO(render(hostile, ArenaFormat.CSV, by))))
+        assert {len(row) for row in rows} == {len(CSV_COLUMNS)}
+        assert not [cell for row in rows for cell in row if cell.startswith(("=", "+", "@"))]
+
+
+def test_json_keeps_texts_as_they_are(hostile: Leaderboard) -> None:
+    document = json.loads(render(hostile, ArenaFormat.JSON))
+    assert document["trials"][0]["flags"][0]["evidence"] == HOSTILE
+    assert len(document["unreadable"]) == 1
+
+
+def test_junit_counts_agree_and_invalid_trials_are_errors(board: Leaderboard, hostile: Leaderboard) -> None:
+    root = ElementTree.fromstring(render(board, ArenaFormat.JUNIT))
+    cases = {
+        f"{suite.get('name')} {case.get('name')}": case[0].tag if len(case) else "passed"
+        for suite in root
+        for case in suite.iter("testcase")
+    }
+    assert cases == {
+        "youbencha.aider clock trial 1": "passed",
+        "youbencha.aider clock trial 2": "error",  # it is not finished
+        "youbencha.aider parser trial 1": "failure",
+        "youbencha.aider parser trial 2": "error",
+        "youbencha.claude-code clock trial 1": "passed",
+        "youbencha.claude-code parser trial 1": "passed",
+        "youbencha.claude-code parser trial 2": "failure",
+    }
+    for suite in root:
+        tags = [case[0].tag for case in suite.iter("testcase") if len(case)]
+        assert (suite.get("failures"), suite.get("errors")) == (str(tags.count("failure")), str(tags.count("error")))
+    other = ElementTree.fromstring(render(hostile, ArenaFormat.JUNIT))
+    assert [case[0].tag for case in other.iter("testcase") if len(case)] == ["skipped"]  # the original's outcome
+
+
+class Page(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+
+def test_hostile_text_adds_no_tag_no_attribute_and_no_link_out(hostile: Leaderboard) -> None:
+    page = Page(render(hostile, ArenaFormat.HTML))
+    assert {tag for tag, _ in page.tags}.isdisjoint({"script", "img", "iframe", "form", "base"})
+    assert not [name for _, found in page.tags for name in found if name.startswith("on") or name in ("style", "src")]
+    links = [found["href"] or "" for tag, found in page.tags if tag in ("a", "link")]
+    assert all(link.startswith(("#", "./", "data:image/svg+xml,")) for link in links)
+
+
+def test_links_lead_to_the_files_of_a_trial(board: Leaderboard, tmp_path: Path) -> None:
+    (tmp_path / "pages").mkdir()
+    page = Page(render(board, ArenaFormat.HTML, base=tmp_path / "pages"))
+    files = [
+        found["href"] or "" for tag, found in page.tags if tag == "a" and not (found["href"] or "").startswith("#")
+    ]
+    assert len(files) == 2 * len(board.trials)
+    assert all((tmp_path / "pages" / file).is_file() for file in files)
+    assert {os.path.basename(file) for file in files} == {"diff.patch", "meta.json"}
+
+
+def test_a_page_of_many_trials_is_bounded(tmp_path: Path) -> None:
+    run = write_run(tmp_path, [meta("a", "t", n) for n in range(1, MOST_TRIALS + 3)])
+    text = render(make_leaderboard(load_arena([run])), ArenaFormat.HTML)
+    assert "2 more trials: in the formats json and csv" in text
+
+
+@pytest.mark.parametrize("costs", [[0.0, 0.0], [0.5], [0.001, 20.0], [0.3, 0.31, 0.32] * 15, [1e-9, 1e9]])
+def test_the_chart_stays_in_its_frame_and_labels_apart(tmp_path: Path, costs: list[float]) -> None:
+    records = [
+        meta(f"agent-{n}", task, total_cost_usd=cost, composite_score=1 / (n + 1))
+        for n, cost in enumerate(costs)
+        for task in ("t", "u")
+    ]
+    chart = frontier_chart(make_leaderboard(load_arena([write_run(tmp_path, records)])).agents)
+    assert chart is not None
+    assert chart.log_scale == (min(costs) > 0 and max(costs) / min(costs) >= 30)
+    assert 2 <= len(chart.x_ticks) <= 25
+    for tick in chart.x_ticks:
+        assert chart.left - 0.1 <= tick.at <= chart.right + 0.1
+    for point in chart.points:
+        assert chart.left <= point.x <= chart.right
+        assert chart.top <= point.high <= point.y <= point.low <= chart.bottom
+    labels = sorted(point.label_y for point in chart.points if point.label and point.anchor == "start")
+    if len({point.x for point in chart.points}) == 1:
+        assert all(b - a >= 15 for a, b in itertools.pairwise(labels))
+
+
+def test_agents_without_a_cost_are_named_under_the_chart(tmp_path: Path) -> None:
+    run = write_run(tmp_path, [meta("a", "t"), meta("unpriced", "t", total_cost_usd=None)])
+    board = make_leaderboard(load_arena([run]))
+    chart = frontier_chart(board.agents)
+    assert chart is not None
+    assert chart.left_out == ("unpriced",)
+    assert frontier_chart([row for row in board.agents if row.agent == "unpriced"]) is None
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_a_narrow_terminal_has_fewer_columns(board: Leaderboard, width: int) -> None:
+    header = render_table(board, Grouping.AGENT, width).splitlines()[0]
+    assert len(header) <= max(width, 60)
+    assert header.startswith("AGENT")
+    assert "SCORE [95 %]" in header
+
+
+def test_nothing_left_is_said(tmp_path: Path) -> None:
+    board = make_leaderboard(load_arena([small_results(tmp_path / "results")]), ["agent=*"])
+    for form in ArenaFormat:
+        assert render(board, form)
+    assert "no trials" in render(board, ArenaFormat.TABLE)
+    assert "excluded by agent=*: 8 trials" in render(board, ArenaFormat.TABLE)
+
+
+def test_output_goes_to_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_results(tmp_path / "elsewhere")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "thunderdome.yaml").write_text("results: {dir: elsewhere}\n")  # the rest may be missing
+    assert run_app(["report", "--format", "html", "--output", "page.html"], arena_app) == 0
+    assert capsys.readouterr().out == "page.html\n"
+    assert "elsewhere/runs/" in (tmp_path / "page.html").read_text()
+    assert run_app(["report", "--results", "elsewhere", "--output", "missing/page.html"], arena_app) == 2
+    assert "REPORT_NOT_WRITTEN" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["report"], "There is no directory results"),
+        (["report", "nothing"], "There is no directory results"),
+        (["leaderboard"], "There is no directory results"),
+        (["report", "--config", "missing.yaml"], "missing.yaml"),
+        (["report", "--format", "pdf"], "pdf"),
+    ],
+)
+def test_bad_input_is_one_clear_error(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run_app(arguments, arena_app) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error ")
+    assert message in error
+    assert "Traceback" not in error

@@ -1,0 +1,219 @@
+"""`thunderdome run` as a process: Ctrl-C once and twice, resume and reuse, bad input, a full disk, exit codes."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from arena_process import ArenaProject
+from engine_bench import PATIENCE_S, events, metas
+
+from small_disk import MIB, small_disk
+from youbencha.engine.results import find_run
+
+
+def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not path.exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def waiting(root: Path) -> str:
+    """An agent that says that it has begun, and waits until it may go on."""
+    return f"touch {root}/begun; until test -e {root}/go; do sleep 0.05; done"
+
+
+def test_the_first_interrupt_drains(tmp_path: Path) -> None:
+    project = ArenaProject(tmp_path, agents=1, tasks=2, script=waiting(tmp_path))
+    process = project.start("--parallel", "1")
+    wait_for(tmp_path / "begun", process)
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None
+    said = ""
+    while "no further trials are started" not in said:
+        line = process.stderr.readline()
+        assert line, said
+        said += line
+    assert "1 running trial will finish, Ctrl-C aborts" in said
+    (tmp_path / "go").touch()
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130, err
+    assert list(metas(project.latest)) == ["agent-1/task-1/trial-1"]
+    assert "1 of 2 trials finished" in out
+    assert f"--resume {project.latest.name}" in err
+    assert project.run("--resume").returncode == 0
+    assert len(metas(project.latest)) == 2
+
+
+def test_the_second_interrupt_aborts_and_saves_what_there_is(tmp_path: Path) -> None:
+    project = ArenaProject(tmp_path, agents=1, tasks=1, script="echo part > part.txt;" + waiting(tmp_path))
+    process = project.start()
+    wait_for(tmp_path / "begun", process)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.2)  # two signals at once are one
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130, err
+    assert "--resume" in err
+    project.wait_until_no_process_is_left()
+    run = project.latest
+    assert metas(run) == {}
+    assert [line["attempt"]["outcome"] for line in events(run, "attempt_finished")] == ["interrupted"]
+    patch = run.path / "trials/agent-1/task-1/trial-1/attempts/1/artifacts/git-diff.patch"
+    assert "+part" in patch.read_text()
+
+
+def test_sigterm_aborts_at_once(tmp_path: Path) -> None:
+    project = ArenaProject(tmp_path, agents=1, tasks=1, script=waiting(tmp_path))
+    process = project.start()
+    wait_for(tmp_path / "begun", process)
+    process.terminate()
+    process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130
+    project.wait_until_no_process_is_left()
+
+
+def test_two_cannot_resume_the_same_run(tmp_path: Path) -> None:
+    project = ArenaProject(tmp_path, agents=1, tasks=1, script=waiting(tmp_path))
+    process = project.start()
+    wait_for(tmp_path / "begun", process)
+    other = project.run("--resume")
+    assert other.returncode == 2
+    assert f"(process {process.pid})" in other.stderr
+    (tmp_path / "go").touch()
+    process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
+
+
+def test_the_result_as_json_and_a_line_for_each_trial(tmp_path: Path) -> None:
+    project = ArenaProject(tmp_path, agents=1, tasks=2)
+    done = project.run("--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["trials"], document["finished"], document["complete"]) == (2, 2, True)
+    assert document["directory"] == str(project.latest.path)
+    first = document["results"][0]
+    assert (first["orchestrator"], first["task"], first["number"]) == ("agent-1", "task-1", 1)
+    assert (first["outcome"], first["composite_score"]) == ("solved", 1.0)
+    assert sum("solved, score 1.000" in line for line in done.stderr.splitlines()) == 2
+
+
+def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
+    project = ArenaProject(tmp_path)
+    done = project.run("--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "2 orchestrators x 2 tasks x 1" in done.stdout
+    assert not project.results.exists()
+
+
+def test_a_changed_arena_is_not_resumed_but_reused(tmp_path: Path) -> None:
+    project = ArenaProject(tmp_path, agents=2, tasks=1)
+    assert project.run().returncode == 0
+    before = project.latest
+    arena = json.loads((tmp_path / "thunderdome.yaml").read_text())
+    arena["orchestrators"][1]["config"]["command"] += " again"
+    (tmp_path / "thunderdome.yaml").write_text(json.dumps(arena))
+    resumed = project.run("--resume")
+    assert resumed.returncode == 2
+    assert "agent-2 on task-1: the agent" in resumed.stderr
+    assert "agent-1" not in resumed.stderr
+    assert "--reuse" in resumed.stderr
+    reused = project.run("--reuse", before.name)
+    assert reused.returncode == 0, reused.stderr
+    now = project.latest
+    assert now.name != before.name
+    found = metas(now)
+    assert found["agent-1/task-1/trial-1"].reused_from == before.name
+    assert found["agent-2/task-1/trial-1"].reused_from is None
+    assert [line["orchestrator"] for line in events(now, "attempt_started")] == ["agent-2"]
+    trial = now.path / "trials/agent-1/task-1/trial-1"
+    assert "+agent 1" in (trial / "diff.patch").read_text()
+    assert (trial / "attempts/1/artifacts/results.json").is_file()
+
+
+BAD_INPUT = {
+    "unknown orchestrator": (("--orchestrator", "agent-9"), "NOTHING_SELECTED", "agent-9"),
+    "unknown task": (("--task", "task-9"), "NOTHING_SELECTED", "task-9"),
+    "no run to resume": (("--resume",), "RUN_NOT_FOUND", "thunderdome run"),
+    "no such run": (("--resume", "2001"), "RUN_NOT_FOUND", "2001"),
+    "no run to reuse": (("--reuse", "2001"), "RUN_NOT_FOUND", "2001"),
+    "a run without --resume": (("2001",), "OPTION_INVALID", "--resume 2001"),
+    "resume and select": (("--resume", "--task", "task-1"), "OPTION_INVALID", "--reuse"),
+}
+
+
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> ArenaProject:
+    return ArenaProject(tmp_path_factory.mktemp("arena"))
+
+
+@pytest.mark.parametrize("case", BAD_INPUT)
+def test_bad_input_is_one_clear_error(untouched: ArenaProject, case: str) -> None:
+    arguments, code, named = BAD_INPUT[case]
+    done = untouched.run_here(*arguments)
+    assert done.returncode == 2
+    assert f"[{code}]" in done.stderr
+    assert named in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not untouched.results.exists()
+
+
+def test_results_that_are_not_ours_are_not_touched(untouched: ArenaProject, tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").touch()
+    done = untouched.run_here("--results", str(tmp_path))
+    assert (done.returncode, "[RESULTS_NOT_OURS]" in done.stderr) == (2, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+@contextmanager
+def kept_full(ballast: Path) -> Iterator[None]:
+    """Another program takes all space of a disk, also what is freed in the meantime."""
+    stop = threading.Event()
+
+    def take() -> None:
+        while not stop.is_set():
+            with ballast.open("ab", buffering=0) as file, suppress(OSError):
+                while not stop.is_set():
+                    file.write(bytes(4096))
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+        ballast.unlink()
+
+
+def test_a_full_disk_stops_the_run_and_loses_nothing(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", size=48 * MIB) as disk:
+        results, count = disk / "results", tmp_path / "count"
+        script = f"echo x >> {count}; test $(wc -l < {count}) -ne 2 || {{ {waiting(tmp_path)}; }}"
+        project = ArenaProject(tmp_path, agents=1, tasks=1, trials=6, script=script)
+        process = project.start("--parallel", "1", "--results", str(results))
+        wait_for(tmp_path / "begun", process)
+        with kept_full(disk / "ballast"):
+            (tmp_path / "go").touch()
+            _, err = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 1, err
+        assert "No space left" in err
+        run = find_run(results)
+        assert f"--resume {run.name}" in err
+        assert len(count.read_text().splitlines()) < 6
+        finished = {place: meta.completed_at for place, meta in metas(run).items()}
+        assert "agent-1/task-1/trial-1" in finished
+        resumed = project.run("--resume", "--results", str(results), "--parallel", "1")
+        assert resumed.returncode == 0, resumed.stderr
+        assert len(metas(run)) == 6
+        assert {place: metas(run)[place].completed_at for place in finished} == finished
