@@ -156,7 +156,8 @@ class _Session:
             _announce(matrix, self.run, request, resumed=self._resume)
         with display:
             if earlier is not None:
-                await reuse_results(matrix, earlier, self.run)
+                reused = await reuse_results(matrix, request.host, earlier, self.run, parallel=request.parallel)
+                display.print("", "", f"{reused.unchanged} trials taken over, {reused.rescored} scored again")
             return await run_matrix(matrix, request.host, self.run, request.options(), display, control=control)
 
     async def _plan_again(self) -> Matrix:
