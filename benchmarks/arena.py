@@ -79,8 +79,9 @@ async def run_arena(options: argparse.Namespace) -> int:
         aider_model = await stack.enter_async_context(ScriptedModel(aider_script()))
         env = arena_env(claude_model.url, aider_model.url)
         calibrated = await thunderdome("calibrate", "-c", str(config), env=env)
-        ran = await thunderdome("run", "-c", str(config), env=env)
-    return max(calibrated, ran)
+        if calibrated > 1:  # 1: with warnings
+            return calibrated
+        return max(calibrated, await thunderdome("run", "-c", str(config), env=env))
 
 
 def arena_env(anthropic_url: str, openai_url: str) -> dict[str, str]:
