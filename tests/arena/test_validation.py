@@ -66,20 +66,15 @@ CHEATS = {
 }
 
 
-@pytest.mark.parametrize("files", CHEATS.values(), ids=CHEATS)
-async def test_cheating_gains_nothing(bench: ValidationBench, files: dict[str, str]) -> None:
-    done = await bench.run(writes(files), **WITH_HIDDEN)
-    assert done.result.status == "failed"
-    assert done.result.metrics["scores"]["tests"] <= 1 / ALL_TESTS, done.result  # one passes without any change
-
-
-async def test_signs_of_cheating_are_flagged(bench: ValidationBench) -> None:
-    edited = await bench.run(writes(CHEATS["edited tests"]), **WITH_HIDDEN)
-    assert edited.flags == {"test_edit"}
-    left = await bench.run(writes(CHEATS["an early exit"]), **WITH_HIDDEN)
-    assert "tests_missing" in left.flags
-    forged = await bench.run(writes(CHEATS["a report forged while the tests run"]), **WITH_HIDDEN)
-    assert forged.flags == {"forged_report"}
+async def test_cheating_gains_nothing(bench: ValidationBench) -> None:
+    tried = {name: await bench.run(writes(files), **WITH_HIDDEN) for name, files in CHEATS.items()}
+    scores = {name: done.result.metrics["scores"]["tests"] for name, done in tried.items()}
+    assert all(score <= 1 / ALL_TESTS for score in scores.values()), scores  # one passes without any change
+    assert {done.result.status for done in tried.values()} == {"failed"}
+    assert "tests_missing" in tried["an early exit"].flags
+    assert tried["edited tests"].flags == {"test_edit"}
+    assert "forged_report" in tried["a report forged while the tests run"].flags
+    assert tried["tests of its own"].flags == set()
 
 
 async def test_compiled_tests_are_not_run_in_place_of_the_real_ones(bench: ValidationBench) -> None:
@@ -202,21 +197,16 @@ def test_options_are_checked(bench: ValidationBench) -> None:
         bench.plan(protected=["../x"])
 
 
-HOSTILE = {
-    "a path outside": "../x",
-    "an absolute path": "/tmp/x",
-    "git's own directory": ".git/hooks/post-checkout",
-    "git's own directory below": "a/.git/config",
-}
+HOSTILE = ("../x", "/tmp/x", ".git/hooks/post-checkout", "a/.git/config", "a/../../x")
 
 
-@pytest.mark.parametrize("path", HOSTILE.values(), ids=HOSTILE)
-async def test_hostile_patches_are_refused(bench: ValidationBench, path: str) -> None:
-    patch = f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+hi\n"
-    result = await bench.validate(patch)
-    assert result.status == "skipped"
-    assert result.error is not None
-    assert result.error.code == "PATCH_NOT_APPLICABLE"
+async def test_hostile_patches_are_refused(bench: ValidationBench) -> None:
+    for path in HOSTILE:
+        names = f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n"
+        result = await bench.validate(f"{names}@@ -0,0 +1 @@\n+hi\n")
+        assert result.status == "skipped", path
+        assert result.error is not None
+        assert result.error.code == "PATCH_NOT_APPLICABLE", path
 
 
 async def test_a_patch_that_does_not_fit_is_a_clear_error(bench: ValidationBench) -> None:
@@ -256,30 +246,27 @@ async def test_hidden_tests_count(bench: ValidationBench) -> None:
     assert set(HIDDEN) == {"tests/test_hidden.py"}
 
 
-@pytest.mark.parametrize(
-    ("name", "given", "harmless", "cheating"),
-    [
-        (
-            "pyproject.toml",
-            "[project]\nname = 'a'\n",
-            "[project]\nname = 'b'\n",
-            "[tool.pytest.ini_options]\naddopts = '-k x'\n",
-        ),
-        (
-            "package.json",
-            '{"scripts": {"test": "a"}}',
-            '{"scripts": {"test": "a", "run": "b"}}',
-            '{"scripts": {"test": "b"}}',
-        ),
-        ("setup.cfg", "[metadata]\nname = a\n", "[metadata]\nname = b\n", "[tool:pytest]\naddopts = -k x\n"),
-    ],
-)
-async def test_files_of_a_project_are_restored_if_they_configure_tests(
-    tmp_path: Path, name: str, given: str, harmless: str, cheating: str
-) -> None:
-    bench = ValidationBench(tmp_path, start={**START, name: given})
-    show = f"cat {name}; {TEST_CMD}"
-    kept = await bench.run(writes({name: harmless}), test_cmd=show)
-    assert kept.log("test").startswith(harmless)
-    restored = await bench.run(writes({name: cheating}), test_cmd=show)
-    assert restored.log("test").startswith(given)
+GIVEN = {
+    "pyproject.toml": "[project]\nname = 'a'\n",
+    "package.json": '{"scripts": {"test": "a"}}\n',
+    "setup.cfg": "[metadata]\nname = a\n",
+}
+HARMLESS = {
+    "pyproject.toml": "[project]\nname = 'b'\n",
+    "package.json": '{"scripts": {"test": "a", "run": "b"}}\n',
+    "setup.cfg": "[metadata]\nname = b\n",
+}
+CHEATING = {
+    "pyproject.toml": "[tool.pytest.ini_options]\naddopts = '-k x'\n",
+    "package.json": '{"scripts": {"test": "b"}}\n',
+    "setup.cfg": "[tool:pytest]\naddopts = -k x\n",
+}
+
+
+async def test_files_of_a_project_are_restored_if_they_configure_tests(tmp_path: Path) -> None:
+    bench = ValidationBench(tmp_path, start={**START, **GIVEN})
+    show = f"cat {' '.join(GIVEN)}; {TEST_CMD}"
+    kept = await bench.run(writes(HARMLESS), test_cmd=show)
+    assert kept.log("test").startswith("".join(HARMLESS.values()))
+    restored = await bench.run(writes(CHEATING), test_cmd=show)
+    assert restored.log("test").startswith("".join(GIVEN.values()))

@@ -111,29 +111,37 @@ async def _rescore(target: _Target, cells: Sequence[Cell], host: Host) -> Rescor
     cell = find_cell(cells, target.key)
     if cell is None:
         return RescoredTrial(target.key, before, None, "the configuration has no such task")
-    logs = target.directory.path / LOGS
     try:
-        remove_tree(logs)
-        result = await validate_patch(cell.plan, host, target.directory.path / PATCH_FILE, directory=logs)
-        if result.status == "skipped":
-            return RescoredTrial(target.key, before, None, result.error.message if result.error else result.message)
-        meta = rescored(target.meta, result, cell)
-        target.directory.replace_meta(meta)
+        meta = await rescore_trial(target.directory, target.meta, cell, host)
     except YouBenchaError as error:
         return RescoredTrial(target.key, before, None, error.message)
     return RescoredTrial(target.key, before, meta.composite_score)
+
+
+async def rescore_trial(directory: TrialDirectory, meta: TrialMeta, cell: Cell, host: Host) -> TrialMeta:
+    """Validate one trial again and rewrite its `meta.json`. Raises YouBenchaError if it cannot be validated."""
+    logs = directory.path / LOGS
+    remove_tree(logs)
+    result = await validate_patch(cell.plan, host, directory.path / PATCH_FILE, directory=logs)
+    if result.status == "skipped":
+        reason = result.error.message if result.error else result.message
+        raise YouBenchaError("RESCORE_FAILED", reason, hint=f"The logs are in {logs}.")
+    meta = rescored(meta, result, cell)
+    directory.replace_meta(meta)
+    return meta
 
 
 def rescored(meta: TrialMeta, result: EvaluationResult, cell: Cell) -> TrialMeta:
     """The result of a trial with new scores. The judges' score and what the agent's log shows stay."""
     final = with_rubric(result.metrics, meta.scores.rubric)
     seen = [flag for flag in meta.flags if flag.kind in _FROM_LOG]
+    decides = meta.outcome in _BY_VALIDATION
     update: dict[str, object] = {
         "scores": final.scores,
-        "composite_score": final.composite_score,
+        "composite_score": None if meta.valid is False and not decides else final.composite_score,
         "flags": (*seen, *(IntegrityFlag.model_validate(flag) for flag in result.metrics["flags"])),
     }
-    if meta.outcome in _BY_VALIDATION:
+    if decides:
         update["outcome"] = "solved" if result.status == "passed" else "unsolved"
         update |= {"valid": True, "reason": result.message}
     if meta.identity is not None:

@@ -245,7 +245,7 @@ def agent_sandbox(context: TrialContext) -> AgentSandbox:
     return AgentSandbox(
         image=spec.image,
         workspace=sandbox.inside(context.directory.modified),
-        has_network=not sandbox.is_boundary or spec.network == "open",
+        has_network=not sandbox.is_boundary or spec.network == "open" or bool(spec.allowlist),
         home=getattr(sandbox, "home", None),
     )
 

@@ -69,5 +69,5 @@ def _not_applicable(patch: Path, commit: str, reason: str) -> YouBenchaError:
     return YouBenchaError(
         "PATCH_NOT_APPLICABLE",
         f"The patch {patch.name} cannot be applied to commit {commit[:12]}: {reason}",
-        hint="It must have been made from this commit, by `git diff --binary`; paths outside of the tree are refused.",
+        hint="It must be made by git, for this commit, with binary files; paths outside of the tree are refused.",
     )

@@ -47,13 +47,9 @@ class Validation:
         if missing := self.check_environment(context.config, context.harness_env):
             raise ConfigError("EVALUATOR_CONFIG_INVALID", f"The configuration of {context.name}", missing)
         task = await ValidationTask.open(context, config)
-        key = (
-            task.repository.public_url,
-            task.repository.commit,
-            context.agent_sandbox.image,
-            config.model_dump_json(),
-        )
-        baseline = await context.shared.once((self.name, *key), lambda: measure_baseline(context, task))
+        commands = config.model_dump_json(exclude={"mode", "weights", "green_weights"})
+        key = (self.name, task.repository.public_url, task.repository.commit, context.agent_sandbox.image, commands)
+        baseline = await context.shared.once(key, lambda: measure_baseline(context, task))
         if baseline.problem is not None:
             raise _broken(baseline.problem)
         measured = await measure_work(context, task)

@@ -27,7 +27,7 @@ _NOT_FOUND = (126, 127)
 """A shell's exit codes for a program that cannot be run."""
 
 
-class Tree(NamedTuple):
+class ValidatedTree(NamedTuple):
     """A tree to validate."""
 
     path: Path
@@ -92,7 +92,7 @@ async def measure_work(context: EvaluationContext, task: ValidationTask) -> Meas
         await in_thread(lambda check: copy_tree(context.directory, tree, check, unreadable_ok=True))
         shared = task.config.mode == "shared"
         async with _sandbox(context, task, tree, agent_state=shared) as sandbox:
-            return await _measure(context, task, Tree(tree, changes.files), sandbox, "")
+            return await _measure(context, task, ValidatedTree(tree, changes.files), sandbox, "")
 
 
 async def measure_patch(
@@ -106,7 +106,7 @@ async def measure_patch(
             patch.touch()
         changes = await task.repository.write_patched(patch, tree)
         async with _sandbox(context, task, tree) as sandbox:
-            return await _measure(context, task, Tree(tree, changes), sandbox, label)
+            return await _measure(context, task, ValidatedTree(tree, changes), sandbox, label)
 
 
 async def measure_baseline(context: EvaluationContext, task: ValidationTask) -> Baseline:
@@ -168,7 +168,7 @@ async def _sandbox(
 
 
 async def _measure(
-    context: EvaluationContext, task: ValidationTask, tree: Tree, sandbox: Sandbox, label: str
+    context: EvaluationContext, task: ValidationTask, tree: ValidatedTree, sandbox: Sandbox, label: str
 ) -> Measurement:
     config = task.config
     runner = StepRunner(context, config, tree.path, sandbox, label)
@@ -199,7 +199,7 @@ async def _measure(
     )
 
 
-def _sources(tree: Tree) -> Iterator[SourceFile]:
+def _sources(tree: ValidatedTree) -> Iterator[SourceFile]:
     """The source files and tests that the agent wrote, with their lengths."""
     for change in tree.changes:
         if change.kind != "deleted" and (is_source_file(change.path) or is_test_file(change.path)):
