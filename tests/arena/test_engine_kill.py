@@ -74,9 +74,7 @@ def assert_nothing_was_repeated(run: ArenaRun) -> None:
             finished.add(key)
 
 
-@pytest.mark.parametrize(
-    "seed", [random.randrange(10**6), *(pytest.param(n, marks=pytest.mark.full) for n in range(4))]
-)
+@pytest.mark.parametrize("seed", [None, *(pytest.param(n, marks=pytest.mark.full) for n in range(4))])
 def test_a_run_that_is_killed_ten_times_ends_as_if_it_had_not_been(tmp_path: Path, seed: int | None) -> None:
     project = ArenaProject(tmp_path, agents=AGENTS, tasks=TASKS, trials=TRIALS)
     run = disturbed(project, seed, KILLS, longest_s=1.8)
