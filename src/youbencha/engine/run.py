@@ -157,7 +157,7 @@ class _Scheduler:
         changed = self._control.changed
         while True:
             changed.clear()
-            self._check_budgets()
+            self._check_budget()
             if self._control.draining and self._stopped is None:
                 self._stop("interrupted", RESUME_HINT)
             while (job := self._next()) is not None:
@@ -286,15 +286,14 @@ class _Scheduler:
             self._on_update(skipped)
 
     def _is_skipped(self, job: TrialJob) -> bool:
-        return bool({(job.key.orchestrator, job.key.task), (job.key.orchestrator, None)} & self._skipped.keys())
+        orchestrator, task, _ = job.key
+        if not self._budgets.total.exhausted and (reached := self._budgets.agent(orchestrator).exhausted):
+            self._skip_all(TrialsSkipped(orchestrator, None, f"its budget is spent: {reached.described()}. Raise it."))
+        return bool({(orchestrator, task), (orchestrator, None)} & self._skipped.keys())
 
-    def _check_budgets(self) -> None:
-        """Start no trial whose first request would be refused."""
+    def _check_budget(self) -> None:
         if self._stopped is None and (reached := self._budgets.total.exhausted) and self._has_work():
             self._stop(f"the budget of the run is spent: {reached.described()}", f"Raise it. {RESUME_HINT}")
-        for agent in {queue[0].key.orchestrator for queue in self._queues.values() if queue}:
-            if reached := self._budgets.agent(agent).exhausted:
-                self._skip_all(TrialsSkipped(agent, None, f"its budget is spent: {reached.described()}. Raise it."))
 
     def _has_work(self) -> bool:
         return bool(self._waiting) or any(self._queues.values())
