@@ -57,4 +57,4 @@ $(VENV)/.dev: pyproject.toml
 	@touch $@ $(VENV)/.demo
 
 clean: ## Remove the environment and what demos and tests left
-	rm -rf $(VENV) .youbencha-workspace .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist htmlcov .coverage*
+	rm -rf $(VENV) benchmarks/build .youbencha-workspace .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist htmlcov .coverage*

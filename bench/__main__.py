@@ -15,7 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from bench import adapter, arena_report, deadline, evaluators, gateway, normalizing, runs, sandbox, startup
+from bench import adapter, arena, arena_report, deadline, evaluators, gateway, normalizing, runs, sandbox, startup
 from bench.measure import ComponentMissing, Figure
 
 BENCHES: dict[str, Callable[[], Iterable[Figure]]] = {
@@ -29,6 +29,7 @@ BENCHES: dict[str, Callable[[], Iterable[Figure]]] = {
     "evaluators": evaluators.measure,
     "gateway": gateway.measure,
     "sandbox": sandbox.measure,
+    "arena": arena.measure,
     "arena_report": arena_report.measure,
     "hostile": normalizing.measure_hostile,
 }

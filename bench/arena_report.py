@@ -15,7 +15,7 @@ import orjson
 from bench.measure import Figure, env_as_installed, median_of, ms
 
 _AGENTS, _TASKS, _TRIALS = 10, 100, 10
-_FORMATS = ("table", "json")
+_FORMATS = ("table", "json", "html")
 _GOAL_MS = 2_000
 _THUNDERDOME = "from youbencha.cli import thunderdome; thunderdome()"
 

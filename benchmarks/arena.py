@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -71,22 +72,28 @@ async def run_arena(options: argparse.Namespace) -> int:
     )
     with config.open("w", encoding="utf-8") as file:
         YAML(typ="safe").dump(arena, file)
+    # Ctrl-C is for thunderdome: it waits for the trials that are running, which need their models meanwhile.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, lambda: None)
     async with AsyncExitStack() as stack:
         claude_model = await stack.enter_async_context(ScriptedModel(claude_code_script()))
         aider_model = await stack.enter_async_context(ScriptedModel(aider_script()))
-        env = {**os.environ, **model_env(claude_model.url, aider_model.url)}
+        env = arena_env(claude_model.url, aider_model.url)
         calibrated = await thunderdome("calibrate", "-c", str(config), env=env)
-        ran = await thunderdome("run", "-c", str(config), env=env)
-    return max(calibrated, ran)
+        if calibrated > 1:  # 1: with warnings
+            return calibrated
+        return max(calibrated, await thunderdome("run", "-c", str(config), env=env))
 
 
-def model_env(anthropic_url: str, openai_url: str) -> dict[str, str]:
-    """Where the gateway finds the models, and keys that are none."""
+def arena_env(anthropic_url: str, openai_url: str) -> dict[str, str]:
+    """The environment of thunderdome: where the gateway finds the models, keys that are none, and this Python."""
     return {
+        **os.environ,
         "ANTHROPIC_BASE_URL": anthropic_url,
         "ANTHROPIC_API_KEY": "sk-no-key-is-needed-here",
         "OPENAI_BASE_URL": f"{openai_url}/v1",
         "OPENAI_API_KEY": "sk-no-key-is-needed-here",
+        # The tasks need Python 3.11, and run `python3`.
+        "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath))),
     }
 
 

@@ -125,3 +125,18 @@ def test_there_is_a_schema(name: str) -> None:
     schema = json.loads(yb("schema", name).stdout)
     key = "orchestrators" if name == "arena" else "composite_score"
     assert key in schema["properties"]
+
+
+def test_a_dry_run_needs_no_keys_and_writes_nothing(arenas: ArenaBench) -> None:
+    arenas.repository("repos/fix")
+    arenas.write({**changed("orchestrators", 0, "env", {"X": "${NO_SUCH_VARIABLE}"}), "secrets": {"env_file": "no"}})
+    before = sorted(arenas.root.rglob("*"))
+    done = yb(
+        "bench", "run", "--dry-run", "--trials", "4", cwd=arenas.root, HOME=str(arenas.home), ANTHROPIC_API_KEY=""
+    )
+    assert done.returncode == 0, done.stderr
+    assert "4 (1 orchestrator x 1 task x 4), 1 at a time" in done.stdout
+    assert "unlimited: nothing limits one" in done.stdout
+    assert sorted(arenas.root.rglob("*")) == before
+    done = yb("bench", "run", "--dry-run", "--budget", "7", "--json", cwd=arenas.root, HOME=str(arenas.home))
+    assert json.loads(done.stdout)["worst_case_usd"] == 7

@@ -258,6 +258,9 @@ def test_variables_come_from_the_secrets_file_then_from_the_environment(small: A
     assert cell.plan.env == {"ANTHROPIC_API_KEY": "sk-from-the-file", "B": "from the environment", "C": "${C}"}
     assert cell.plan.case.agent.env == env
     secrets.write_text("ANTHROPIC_API_KEY=another\n")
+    host = small.host()
+    load_arena(small.file, host, resolve_env=False)
+    assert host.env["ANTHROPIC_API_KEY"] == "another", "for the validation, which may need it without an agent"
     assert small.cell(arena).agent_hash == cell.agent_hash
 
 

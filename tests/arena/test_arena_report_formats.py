@@ -19,6 +19,7 @@ from youbencha.cli.app import arena_app, run_app
 from youbencha.report.arena_formats import ArenaFormat, render_leaderboard
 from youbencha.report.arena_html import MOST_TRIALS, frontier_chart
 from youbencha.report.arena_loading import load_arena
+from youbencha.report.arena_selection import RULES
 from youbencha.report.arena_tables import CSV_COLUMNS, Grouping, render_table
 from youbencha.report.leaderboard import Leaderboard, make_leaderboard
 
@@ -239,3 +240,14 @@ def test_bad_input_is_one_clear_error(
     assert error.startswith("error ")
     assert message in error
     assert "Traceback" not in error
+
+
+def test_every_key_column_and_rule_is_documented(board: Leaderboard) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "leaderboard.md").read_text()
+    document = json.loads(render(board, ArenaFormat.JSON))
+    row, trial = document["agents"][0], document["trials"][0]
+    names = {*document, *document["interval"], *document["coverage"], *row, *row["score"], *row["cost_usd"], *trial}
+    names |= {*document["exclusions"][0], *document["unfinished"][0], *document["unreadable"][0]}
+    names |= {*CSV_COLUMNS, *ArenaFormat, *Grouping}
+    assert {name for name in names if f"`{name}`" not in page} == set()
+    assert {name for name in RULES if not re.search(rf"^\| `{name}[=`]", page, re.MULTILINE)} == set()

@@ -140,6 +140,25 @@ def test_a_changed_arena_is_not_resumed_but_reused(tmp_path: Path) -> None:
     assert (trial / "attempts/1/artifacts/results.json").is_file()
 
 
+def test_with_another_validation_the_results_are_scored_again_without_an_agent(tmp_path: Path) -> None:
+    project = ArenaProject(tmp_path, agents=2, tasks=1)
+    assert project.run().returncode == 0
+    before = project.latest
+    arena = json.loads((tmp_path / "thunderdome.yaml").read_text())
+    arena["tasks"][0]["test_cmd"] = "sh test.sh | sed 's/^ok/not ok/'"
+    (tmp_path / "thunderdome.yaml").write_text(json.dumps(arena))
+    resumed = project.run_here("--resume")
+    assert "agent-1 on task-1: its validation" in resumed.stderr
+    reused = project.run("--reuse", before.name, "--parallel", "2")
+    assert reused.returncode == 0, reused.stderr
+    now = project.latest
+    assert [(meta.reused_from, meta.outcome, meta.composite_score) for meta in metas(now).values()] == [
+        (before.name, "unsolved", 0.0)
+    ] * 2
+    assert events(now, "attempt_started") == []
+    assert {meta.outcome for meta in metas(before).values()} == {"solved"}
+
+
 BAD_INPUT = {
     "unknown orchestrator": (("--orchestrator", "agent-9"), "NOTHING_SELECTED", "agent-9"),
     "unknown task": (("--task", "task-9"), "NOTHING_SELECTED", "task-9"),

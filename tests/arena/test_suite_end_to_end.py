@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.arena import THUNDERDOME, model_env, scripted_arena
+from benchmarks.arena import THUNDERDOME, arena_env, scripted_arena
 from benchmarks.build import build_all
 from benchmarks.models import AIDER, CLAUDE_CODE, Skill, aider_script, claude_code_script
 from ruamel.yaml import YAML
@@ -41,7 +40,7 @@ class SuiteBench:
         self.results = directory / "results"
         self._directory = directory
         self._sandbox = {"type": "docker", "image": image} if image else {"type": "local"}
-        self._env = {**os.environ, **({"DOCKER_HOST": engine.host} if engine else {})}
+        self._env = {"DOCKER_HOST": engine.host} if engine else {}
 
     async def prepare(self) -> None:
         await build_all(self._directory / "tasks")
@@ -55,7 +54,7 @@ class SuiteBench:
                 *THUNDERDOME,
                 *arguments,
                 cwd=self._directory,
-                env={**self._env, **model_env(claude_model.url, aider_model.url)},
+                env={**arena_env(claude_model.url, aider_model.url), **self._env},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
             )

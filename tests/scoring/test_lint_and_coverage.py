@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youbencha.scoring.coverage import Coverage, coverage_score, parse_coverage
+from youbencha.scoring.coverage import CodeCoverage, coverage_score, parse_coverage
 from youbencha.scoring.lint import count_issues
 
 DATA = Path(__file__).parents[1] / "data"
@@ -94,15 +94,15 @@ def test_linting_garbage_takes_linear_time(part: str) -> None:
 
 
 COVERAGE = {
-    "coverage-py-lines.json": Coverage(0.75, None),
-    "coverage-py-lines.xml": Coverage(0.75, None),
-    "coverage-py.json": Coverage(0.75, 0.75),
-    "coverage-py.lcov": Coverage(0.75, 0.75),
-    "coverage-py.xml": Coverage(0.75, 0.75),
-    "go-cover.out": Coverage(0.5, None),
-    "vitest-cobertura-coverage.xml": Coverage(5 / 9, 0.5),
-    "vitest-coverage-summary.json": Coverage(5 / 9, 0.5),
-    "vitest-lcov.info": Coverage(5 / 9, 0.5),
+    "coverage-py-lines.json": CodeCoverage(0.75, None),
+    "coverage-py-lines.xml": CodeCoverage(0.75, None),
+    "coverage-py.json": CodeCoverage(0.75, 0.75),
+    "coverage-py.lcov": CodeCoverage(0.75, 0.75),
+    "coverage-py.xml": CodeCoverage(0.75, 0.75),
+    "go-cover.out": CodeCoverage(0.5, None),
+    "vitest-cobertura-coverage.xml": CodeCoverage(5 / 9, 0.5),
+    "vitest-coverage-summary.json": CodeCoverage(5 / 9, 0.5),
+    "vitest-lcov.info": CodeCoverage(5 / 9, 0.5),
 }
 
 
@@ -144,17 +144,19 @@ def test_reports_that_say_nothing(report: bytes) -> None:
 
 
 def test_records_of_lcov_are_added_up() -> None:
-    assert parse_coverage(b"LF:4\nLH:1\nBRF:2\nBRH:1\nend_of_record\nLF:6\nLH:4\nend_of_record\n") == Coverage(0.5, 0.5)
+    assert parse_coverage(b"LF:4\nLH:1\nBRF:2\nBRH:1\nend_of_record\nLF:6\nLH:4\nend_of_record\n") == CodeCoverage(
+        0.5, 0.5
+    )
 
 
 def test_blocks_of_go_that_several_packages_cover() -> None:
     block = b"a.go:1.1,2.2 3"
-    assert parse_coverage(b"mode: set\n%s 0\n%s 1\nb.go:1.1,2.2 1 0\n" % (block, block)) == Coverage(0.75, None)
+    assert parse_coverage(b"mode: set\n%s 0\n%s 1\nb.go:1.1,2.2 1 0\n" % (block, block)) == CodeCoverage(0.75, None)
 
 
 def test_coverage_score() -> None:
-    assert coverage_score(Coverage(0.5, 1.0)) == 0.75
-    assert coverage_score(Coverage(0.5, None)) == 0.5
+    assert coverage_score(CodeCoverage(0.5, 1.0)) == 0.75
+    assert coverage_score(CodeCoverage(0.5, None)) == 0.5
     assert coverage_score(None) is None
 
 

@@ -182,6 +182,8 @@ def test_other_forms(text: str, expected: TestCounts) -> None:
         "5 passed in 0.10s\n3 passed in 0.10s\n",  # which is it?
         PYTEST_RUN.format("===== 9 passed in 0.01s =====", "1 failed"),  # printed by a test
         PYTEST_RUN.format("", "1 failed") + "===== 9 passed in 0.01s =====\n",
+        "===== test session starts =====\nKilled\n" + PYTEST_RUN.format("", "5 passed"),  # the first of two runs
+        " RUN  v3.0.0 /a\n\n RUN  v3.0.0 /b\n\n Test Files  1 passed (1)\n      Tests  2 passed (2)\n",
         "Ran 3 tests in 0.001s\n\nOK (failures=1)\n",
         "Ran 3 tests in 0.001s\n\nFAILED\n",
         "Ran 3 tests in 0.001s\n\nFAILED (surprises=1)\n",

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+import aiohttp
 import pytest
 from trial_bench import TrialBench
 
@@ -20,8 +21,9 @@ from youbencha.gateway.ledger import read_ledger
 from youbencha.gateway.script import Script, ScriptedModel
 from youbencha.log.results import ResultsBundle
 from youbencha.trial.budgets import Budgets
-from youbencha.trial.context import Host
+from youbencha.trial.context import Host, TrialContext
 from youbencha.trial.plan import Plan
+from youbencha.trial.prepare import open_trial
 from youbencha.trial.run import run_trial
 
 BODY = {"model": "claude-opus-4-5", "max_tokens": 60, "messages": [{"role": "user", "content": "More."}]}
@@ -213,3 +215,26 @@ def test_the_lowest_cap_counts(trials: TrialBench, host: Host) -> None:
         "two": Caps(Decimal("0.1")),
         "other": NO_CAPS,
     }
+
+
+async def test_evaluators_count_in_the_total_only(trials: TrialBench, host: Host) -> None:
+    one = plan(trials, host, tokens_total=300, tokens_per_agent=100, tokens_per_trial=100)
+    headers = {"content-type": "application/json"}
+    async with host.sharing([("one", one)], log_dir=trials.root) as budgets, aiohttp.ClientSession() as client:
+        context: TrialContext
+        async with open_trial(one, host, directory=trials.runs / "judged", agent="one", on_event=print) as context:
+            assert context.gateway is not None
+            async with context.gateway.key_for("judge") as judge:
+                statuses = []
+                for _ in range(4):
+                    asked = client.post(
+                        f"{judge.access.url}/v1/messages", json=BODY, headers={**headers, "x-api-key": judge.access.key}
+                    )
+                    async with asked as answer:
+                        statuses.append(answer.status)
+            assert statuses == [200, 200, 200, 402]
+            assert (budgets.total.spent_tokens, budgets.agent("one").spent_tokens) == (300, 0)
+            warnings = await context.gateway.close()
+        assert warnings == [("BUDGET_EXCEEDED", "the evaluators exceeded the run's total budget")]
+        bundles = await run_all(trials, host, [("one", one)])
+    assert spent(bundles[0]) == 0

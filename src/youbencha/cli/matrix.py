@@ -36,8 +36,8 @@ def run_and_show(
 ) -> int:
     """Run a matrix, which the first Ctrl-C drains and the second aborts; print the result and return the exit code.
 
-    `run` returns the run, once there is one. The table has a row for each agent, or for each agent and task. `resume` is the command that continues it. If everything ran, `succeeded`
-    decides whether the exit code is 0.
+    `run` returns the run, once there is one. With `by_task`, the table has a row for each agent and task. `resume` is
+    the command that continues the run. If everything ran, `succeeded` decides whether the exit code is 0.
     """
     from youbencha.engine.run import MatrixControl
 
@@ -51,9 +51,10 @@ def run_and_show(
     found = run()
     assert found is not None
     with suppress(BrokenPipeError):  # it is in the results, too
-        typer.echo(json.dumps(_document(summary, found), indent=2)) if as_json else _show(
-            summary, found, by_task=by_task
-        )
+        if as_json:
+            typer.echo(json.dumps(_document(summary, found), indent=2))
+        else:
+            _show(summary, found, by_task=by_task)
     if not summary.complete:
         _say_what_is_left(summary)
         typer.echo(_how_to_resume(resume, found), err=True)

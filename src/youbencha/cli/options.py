@@ -33,6 +33,8 @@ Configs = Annotated[
 ]
 
 ArenaFile = Annotated[Path, typer.Option("--config", "-c", help="The arena (YAML or JSON).")]
+ARENA_FILE = Path("thunderdome.yaml")
+"""Its default."""
 
 DeleteWorkspace = Annotated[
     bool | None,

@@ -16,8 +16,8 @@ def report(
         typer.Option(
             "--from",
             metavar="PATH",
-            help="A results.json, a run, a run of many trials, or a workspace (then its newest run). Default: the newest "
-            "run here.",
+            help="A results.json, a run of one or many trials, or a workspace (then its newest run). Default: the "
+            "newest run here.",
         ),
     ] = None,
     form: Annotated[

@@ -61,20 +61,26 @@ class FoundTask(NamedTuple):
 
 
 def load_arena(file: Path | str, host: Host, *, resolve_env: bool = True) -> Arena:
-    """Read and check an arena. With `resolve_env`, its secrets become variables of the host, for references, the
-    gateway and redaction."""
+    """Read and check an arena. Its secrets become variables of the host, for references, the gateway and redaction.
+
+    Without `resolve_env`, the file with the secrets may be missing.
+    """
     arena = load_arena_file(file)
-    if resolve_env and arena.spec.secrets.env_file is not None:
+    if arena.spec.secrets.env_file is not None:
         path = arena.directory / Path(arena.spec.secrets.env_file).expanduser()
-        try:
-            host.env = {**host.env, **read_secrets(path)}
-        except YouBenchaError as error:
-            hint = error.hint if path.exists() else "the path is relative to the arena's file"
-            raise arena.document.error(
-                [arena.document.problem(("secrets", "env_file"), error.message, hint)]
-            ) from error
+        if resolve_env or path.exists():
+            host.env = {**host.env, **_secrets(arena, path)}
     check_arena(arena, host)
     return arena
+
+
+def _secrets(arena: Arena, path: Path) -> dict[str, str]:
+    try:
+        return read_secrets(path)
+    except YouBenchaError as error:
+        hint = error.hint if path.exists() else "the path is relative to the arena's file"
+        problem = arena.document.problem(("secrets", "env_file"), error.message, hint)
+        raise arena.document.error([problem]) from error
 
 
 def check_arena(arena: Arena, host: Host) -> None:
@@ -113,7 +119,7 @@ async def plan_arena(
 
 
 def _cell(arena: Arena, orchestrator: OrchestratorSpec, task: FoundTask, plan: Plan) -> Cell:
-    script = arena.directory / orchestrator.adapter if orchestrator.adapter else None
+    script = arena.directory / Path(orchestrator.adapter).expanduser() if orchestrator.adapter else None
     return Cell(
         orchestrator=orchestrator.name,
         task=task.spec.key,

@@ -17,6 +17,7 @@ from youbencha.files import NO_FOLLOW, read_untrusted
 from youbencha.text import iso_time
 
 JOURNAL_FILE = "journal.jsonl"
+RUN_STARTED = "run_started"
 _LARGEST = 1 << 30
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | NO_FOLLOW | getattr(os, "O_BINARY", 0)
 
@@ -27,6 +28,11 @@ class JournalContents(NamedTuple):
     """Numbers of lines that cannot be read. Nothing depends on them: see `meta.json`."""
     size: int = 0
     """Bytes of all whole lines; what follows was cut off when the harness was killed."""
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether trials of the run were started before."""
+        return any(record.get("event") == RUN_STARTED for record in self.records)
 
 
 def read_journal(directory: Path) -> JournalContents:

@@ -24,7 +24,7 @@ from youbencha.trial.rescore import validate_patch
 from youbencha.workspace.trees import remove_tree
 
 _TRIAL = re.compile(r"trial-([1-9]\d{0,5})")
-_LOGS = "rescore"
+LOGS = "rescore"
 _FROM_LOG: tuple[FlagKind, ...] = ("hidden_path", "solution_search", "network")
 """Signs in what the agent did, which a validation of its patch does not see."""
 
@@ -120,7 +120,7 @@ async def _rescore(target: _Target, cells: Sequence[Cell], host: Host) -> Rescor
 
 async def rescore_trial(directory: TrialDirectory, meta: TrialMeta, cell: Cell, host: Host) -> TrialMeta:
     """Validate one trial again and rewrite its `meta.json`. Raises YouBenchaError if it cannot be validated."""
-    logs = directory.path / _LOGS
+    logs = directory.path / LOGS
     remove_tree(logs)
     result = await validate_patch(cell.plan, host, directory.path / PATCH_FILE, directory=logs)
     if result.status == "skipped":

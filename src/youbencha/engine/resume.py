@@ -57,7 +57,7 @@ def load_state(matrix: Matrix, run: ArenaRun, journal: JournalContents) -> Resum
         if meta is None or meta.reused_from is None:
             attempts.setdefault(key.orchestrator, []).extend(meta.attempts if meta else job.attempts)
     spent = {orchestrator: spend_of(some) for orchestrator, some in attempts.items()}
-    return ResumeState(tuple(order), finished, tuple(jobs), spent, bool(journal.records), tuple(_warnings(journal)))
+    return ResumeState(tuple(order), finished, tuple(jobs), spent, journal.has_begun, tuple(_warnings(journal)))
 
 
 def spend_of(attempts: Iterable[AttemptInfo]) -> Spend:

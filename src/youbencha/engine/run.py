@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from youbencha.engine.attempts import FinishedAttempt, TrialJob, run_attempt
 from youbencha.engine.failures import STOP_IF_REPEATED, Consequence
-from youbencha.engine.journal import Journal, read_journal
+from youbencha.engine.journal import RUN_STARTED, Journal, read_journal
 from youbencha.engine.matrix import Matrix, TrialKey
 from youbencha.engine.meta import meta_of, meta_without_results
 from youbencha.engine.results import ArenaRun
@@ -83,7 +83,7 @@ async def run_matrix(
     with run.locked():
         contents = await asyncio.to_thread(read_journal, run.path)
         async with AsyncExitStack() as opened:
-            if contents.records:
+            if contents.has_begun:
                 await opened.enter_async_context(
                     remove_leftovers(matrix, host, run, keep_workspaces=options.keep_workspaces)
                 )
@@ -132,7 +132,7 @@ class _Scheduler:
     async def run(self) -> MatrixSummary:
         state = self._state
         trials = len(state.jobs) + len(state.finished)
-        self._journal.add("run_resumed" if state.resumed else "run_started", trials=trials, finished=len(self._rows))
+        self._journal.add("run_resumed" if state.resumed else RUN_STARTED, trials=trials, finished=len(self._rows))
         self._on_update(RunBegun(trials, len(self._rows), state.warnings))
         try:
             async with asyncio.TaskGroup() as group:

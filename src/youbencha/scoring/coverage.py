@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 
-class Coverage(NamedTuple):
+class CodeCoverage(NamedTuple):
     """Shares between 0 and 1."""
 
     lines: float
@@ -26,7 +26,7 @@ class _Tally(NamedTuple):
         return self.covered / self.total if 0 <= self.covered <= self.total and self.total else None
 
 
-def parse_coverage(report: bytes) -> Coverage | None:
+def parse_coverage(report: bytes) -> CodeCoverage | None:
     """The totals of a report: istanbul's summary, JSON of coverage.py, Cobertura XML, lcov, or a profile of Go.
 
     The format is recognised by the content. None if it is none of these, contradicts itself, or is about no code.
@@ -40,21 +40,21 @@ def parse_coverage(report: bytes) -> Coverage | None:
     return _in_go_profile(text) if text.startswith("mode: ") else _in_lcov(text)
 
 
-def coverage_score(coverage: Coverage | None) -> float | None:
+def coverage_score(coverage: CodeCoverage | None) -> float | None:
     """The mean of lines and branches; lines alone if branches are unknown."""
     if coverage is None:
         return None
     return coverage.lines if coverage.branches is None else (coverage.lines + coverage.branches) / 2
 
 
-def _of(lines: _Tally, branches: _Tally | None) -> Coverage | None:
+def _of(lines: _Tally, branches: _Tally | None) -> CodeCoverage | None:
     share = lines.share
     if share is None or (branches is not None and branches.total and branches.share is None):
         return None
-    return Coverage(share, branches.share if branches is not None else None)
+    return CodeCoverage(share, branches.share if branches is not None else None)
 
 
-def _in_json(report: bytes) -> Coverage | None:
+def _in_json(report: bytes) -> CodeCoverage | None:
     try:
         data = json.loads(report)
     except (ValueError, RecursionError):
@@ -74,7 +74,7 @@ def _tally(values: Mapping[str, Any], covered: str, total: str) -> _Tally | None
     return None
 
 
-def _in_cobertura(report: bytes) -> Coverage | None:
+def _in_cobertura(report: bytes) -> CodeCoverage | None:
     """Read the attributes of the root. Definitions of entities are refused, and a document type is not fetched."""
     from xml.parsers import expat
 
@@ -105,14 +105,14 @@ _LCOV = re.compile(r"^(LF|LH|BRF|BRH):([0-9]{1,9})\r?$", re.MULTILINE)
 _GO_BLOCK = re.compile(r"^(\S{1,1000}:[0-9.]{1,30},[0-9.]{1,30}) ([0-9]{1,9}) ([0-9]{1,20})$", re.MULTILINE)
 
 
-def _in_lcov(text: str) -> Coverage | None:
+def _in_lcov(text: str) -> CodeCoverage | None:
     sums: Counter[str] = Counter()
     for name, number in _LCOV.findall(text):
         sums[name] += int(number)
     return _of(_Tally(sums["LH"], sums["LF"]), _Tally(sums["BRH"], sums["BRF"]))
 
 
-def _in_go_profile(text: str) -> Coverage | None:
+def _in_go_profile(text: str) -> CodeCoverage | None:
     """Go counts statements. A block is repeated if tests of several packages cover it."""
     statements: dict[str, int] = {}
     covered: dict[str, int] = {}

@@ -246,7 +246,7 @@ def _tap(text: str) -> TestCounts | None:
     return None if _NODE_TAP.search(text) else count_tap(text)
 
 
-class Format(NamedTuple):
+class OutputFormat(NamedTuple):
     name: TestFormat
     words: tuple[str, ...]
     """One of them is in every output of this format."""
@@ -255,13 +255,13 @@ class Format(NamedTuple):
 
 
 FORMATS = (
-    Format("pytest", (" in ",), _pytest),
-    Format("unittest", ("Ran ",), _unittest),
-    Format("vitest", ("Test Files ", "No test files ", " RUN "), _vitest),
-    Format("jest", ("Test Suites:", "No tests found"), _jest),
-    Format("mocha", (" passing (",), _mocha),
-    Format("node", (" cancelled ",), _node),
-    Format("go", ("=== RUN", "ok  \t", "FAIL\t", '"Action":'), count_go),
-    Format("cargo", ("test result: ",), _cargo),
-    Format("tap", ("1..", "TAP version"), _tap),
+    OutputFormat("pytest", (" in ",), _pytest),
+    OutputFormat("unittest", ("Ran ",), _unittest),
+    OutputFormat("vitest", ("Test Files ", "No test files ", " RUN "), _vitest),
+    OutputFormat("jest", ("Test Suites:", "No tests found"), _jest),
+    OutputFormat("mocha", (" passing (",), _mocha),
+    OutputFormat("node", (" cancelled ",), _node),
+    OutputFormat("go", ("=== RUN", "ok  \t", "FAIL\t", '"Action":'), count_go),
+    OutputFormat("cargo", ("test result: ",), _cargo),
+    OutputFormat("tap", ("1..", "TAP version"), _tap),
 )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from youbencha.cli import options
 from youbencha.cli.screen import width_of
 
 if TYPE_CHECKING:
@@ -19,9 +19,7 @@ def calibrate(
     task: Annotated[
         list[str] | None, typer.Option("--task", metavar="TASK", help="Only this task. Can be repeated.")
     ] = None,
-    config: Annotated[Path, typer.Option("--config", "-c", help="The arena's configuration.")] = Path(
-        "thunderdome.yaml"
-    ),
+    config: options.ArenaFile = options.ARENA_FILE,
     parallel: Annotated[int | None, typer.Option(metavar="N", min=1, help="Validations at the same time.")] = None,
     threshold: Annotated[
         float, typer.Option(metavar="SHARE", min=0, max=1, help="Warn if doing nothing passes more of the tests.")
@@ -38,14 +36,13 @@ def calibrate(
     Example: `thunderdome calibrate --task bench-time-tracker`
     """
     from youbencha.cli.interrupts import run_async
-    from youbencha.cli.options import host_here
     from youbencha.engine.arena import PlanChoices, load_arena, plan_arena
     from youbencha.engine.calibrate import calibrate as score_tasks
     from youbencha.engine.calibrate import save_calibration
     from youbencha.engine.results import make_results
     from youbencha.engine.selection import Selection
 
-    host = host_here()
+    host = options.host_here()
     arena = load_arena(config, host, resolve_env=False)
     results = arena.results_dir
     make_results(results)

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from youbencha.cli.arena.report import CONFIG, By, ConfigFile, Exclude, Format, Output, Results, results_dir, show
+from youbencha.cli import options
+from youbencha.cli.arena.report import By, Exclude, Format, Output, Results, results_dir, show
 from youbencha.report.arena_formats import ArenaFormat
 from youbencha.report.arena_tables import Grouping
 
@@ -21,7 +22,7 @@ def leaderboard(
     by: By = Grouping.AGENT,
     exclude: Exclude = None,
     results: Results = None,
-    config: ConfigFile = CONFIG,
+    config: options.ArenaFile = options.ARENA_FILE,
 ) -> None:
     """Rank the orchestrators over several runs.
 

@@ -20,7 +20,7 @@ Row = dict[str, Any]
 
 
 def list_all(
-    config: options.ArenaFile = Path("thunderdome.yaml"),
+    config: options.ArenaFile = options.ARENA_FILE,
     last: Annotated[
         int, typer.Option("--last", "-n", metavar="N", min=0, help="How many runs, the newest first.")
     ] = 20,

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from youbencha.cli import options
 from youbencha.cli.screen import width_of
 from youbencha.report.arena_formats import ArenaFormat
 from youbencha.report.arena_tables import Grouping
 
 if TYPE_CHECKING:
     from youbencha.report.leaderboard import Leaderboard
-
-CONFIG = Path("thunderdome.yaml")
 
 Format = Annotated[ArenaFormat, typer.Option("--format", "-f", help="The format.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Default: standard output.")]
@@ -35,7 +34,6 @@ Exclude = Annotated[
 Results = Annotated[
     Path | None, typer.Option("--results", metavar="DIR", help="The results directory. Default: the configuration's.")
 ]
-ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The arena's configuration.")]
 
 
 def report(
@@ -48,7 +46,7 @@ def report(
     by: By = Grouping.AGENT,
     exclude: Exclude = None,
     results: Results = None,
-    config: ConfigFile = CONFIG,
+    config: options.ArenaFile = options.ARENA_FILE,
 ) -> None:
     """Report the results of a run.
 
@@ -85,7 +83,7 @@ def results_dir(results: Path | None, config: Path) -> Path:
 
     if results is not None:
         return results
-    if config == CONFIG and not config.exists():
+    if config == options.ARENA_FILE and not config.exists():
         return Path(ArenaResultsSpec().dir)
     data = read_document(config, code="ARENA_INVALID", what="The arena").data
     named = data.get("results") if isinstance(data, Mapping) else None

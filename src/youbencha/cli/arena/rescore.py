@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from youbencha.cli import options
 from youbencha.cli.screen import width_of
 
 if TYPE_CHECKING:
@@ -26,9 +26,7 @@ def rescore(
         list[str] | None,
         typer.Option("--orchestrator", metavar="NAME", help="Only this one; `*` is any text. Can be repeated."),
     ] = None,
-    config: Annotated[Path, typer.Option("--config", "-c", help="The arena's configuration.")] = Path(
-        "thunderdome.yaml"
-    ),
+    config: options.ArenaFile = options.ARENA_FILE,
     parallel: Annotated[int | None, typer.Option(metavar="N", min=1, help="Validations at the same time.")] = None,
 ) -> int:
     """Validate and score the results of a run again.
@@ -43,13 +41,12 @@ def rescore(
     from fnmatch import fnmatchcase
 
     from youbencha.cli.interrupts import run_async
-    from youbencha.cli.options import host_here
     from youbencha.engine.arena import PlanChoices, load_arena, plan_arena
     from youbencha.engine.matrix import TrialKey
     from youbencha.engine.rescore import find_cell, locate, rescore_run
     from youbencha.engine.selection import Selection
 
-    host = host_here()
+    host = options.host_here()
     arena = load_arena(config, host, resolve_env=False)
 
     async def work() -> list[RescoredTrial]:

@@ -67,9 +67,7 @@ def run(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     quiet: options.Quiet = False,
-    config: Annotated[Path, typer.Option("--config", "-c", help="The arena's configuration.")] = Path(
-        "thunderdome.yaml"
-    ),
+    config: options.ArenaFile = options.ARENA_FILE,
     results: Annotated[Path | None, typer.Option(metavar="DIR", help="Where results are written.")] = None,
 ) -> int:
     """Run a matrix of orchestrators, tasks and trials.
@@ -91,9 +89,10 @@ def run(
     _check(which, selection, trials, reuse, resume=resume)
     host = options.host_here()
     with options.add_hint(config):
-        arena = load_arena(config, host)
+        arena = load_arena(config, host, resolve_env=not dry_run)
     directory = results or arena.results_dir
-    choices = PlanChoices(trials=trials, budget=None if budget is None else BudgetSpec(total_usd=budget))
+    limit = None if budget is None else BudgetSpec(total_usd=budget)
+    choices = PlanChoices(trials=trials, budget=limit, resolve_env=not dry_run)
     request = _Request(arena, host, directory, selection, choices, parallel or arena.spec.parallel)
     if dry_run:
         return _show_plan(request, as_json=as_json)
@@ -157,7 +156,8 @@ class _Session:
             _announce(matrix, self.run, request, resumed=self._resume)
         with display:
             if earlier is not None:
-                await reuse_results(matrix, earlier, self.run)
+                reused = await reuse_results(matrix, request.host, earlier, self.run, parallel=request.parallel)
+                display.print("", "", f"{reused.unchanged} trials taken over, {reused.rescored} scored again")
             return await run_matrix(matrix, request.host, self.run, request.options(), display, control=control)
 
     async def _plan_again(self) -> Matrix:
