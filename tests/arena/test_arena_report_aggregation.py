@@ -97,6 +97,7 @@ def test_the_frontier_of_known_points() -> None:
         "same as cheap": (0.1, 0.3),
         "dear for less": (0.5, 0.2),
         "good": (0.5, 0.8),
+        "worse for the same": (0.5, 0.7),
         "as good, but dearer": (0.6, 0.8),
         "cost unknown": (None, 1.0),
         "score unknown": (0.0, None),
