@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from arena_trees import HASH, meta, small_results, write_run
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arena_trees import HASH, meta, small_results, write_run
 from youbencha.errors import YouBenchaError
 from youbencha.log.arena import TrialMeta
 from youbencha.report.arena_loading import ArenaResults, ArenaTrial, Range, UnfinishedTrial, load_arena
