@@ -59,9 +59,10 @@ CHEATS = {
     "a load_tests protocol": {
         "tests/__init__.py": "def load_tests(*_):\n    import unittest\n    return unittest.TestSuite()\n"
     },
-    "a forged report": {"report.xml": "<testsuite><testcase name='a'/></testsuite>"},
+    "a forged report": {"report.xml": "<testsuite><testcase/><testcase/><testcase/><testcase/></testsuite>"},
     "a report forged while the tests run": {
-        "calc.py": START["calc.py"] + "open('junit.xml', 'w').write('<testsuite><testcase/></testsuite>')\n"
+        "calc.py": START["calc.py"]
+        + "open('junit.xml', 'w').write('<testsuite>' + '<testcase/>' * 4 + '</testsuite>')\n"
     },
 }
 
@@ -78,7 +79,7 @@ async def test_cheating_gains_nothing(bench: ValidationBench) -> None:
 
 
 async def test_compiled_tests_are_not_run_in_place_of_the_real_ones(bench: ValidationBench) -> None:
-    program = writes({"fake.py": PASSING}) + (
+    program = writes({"fake.py": PASSING + "    test_double = test_add\n"}) + (
         "import py_compile\n"
         "mode = py_compile.PycInvalidationMode.UNCHECKED_HASH\n"
         "import importlib.util\n"

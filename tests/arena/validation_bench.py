@@ -31,7 +31,7 @@ START = {
         "    def test_double(self):\n        self.assertEqual(double(2), 4)\n"
     ),
     "tests/__init__.py": "",
-    ".gitignore": "ignored\n",
+    ".gitignore": "ignored\n__pycache__\n",
 }
 HIDDEN = {
     "tests/test_hidden.py": (

@@ -119,7 +119,7 @@ async def plan_arena(
 
 
 def _cell(arena: Arena, orchestrator: OrchestratorSpec, task: FoundTask, plan: Plan) -> Cell:
-    script = arena.directory / orchestrator.adapter if orchestrator.adapter else None
+    script = arena.directory / Path(orchestrator.adapter).expanduser() if orchestrator.adapter else None
     return Cell(
         orchestrator=orchestrator.name,
         task=task.spec.key,

@@ -17,6 +17,7 @@ from youbencha.trial.evaluation import evaluate_all
 from youbencha.trial.plan import Plan
 from youbencha.trial.prepare import evaluator_sandboxes
 from youbencha.workspace import Changes, RunDirectory
+from youbencha.workspace.run_dir import new_run_name
 
 VALIDATION = "validation"
 
@@ -32,12 +33,18 @@ def validation_of(plan: Plan) -> NamedEvaluator:
 
 
 async def validate_patch(
-    plan: Plan, host: Host, patch: Path | None, *, directory: Path, on_event: EventSink = lambda _: None
+    plan: Plan,
+    host: Host,
+    patch: Path | None,
+    *,
+    directory: Path,
+    name: str | None = None,
+    on_event: EventSink = lambda _: None,
 ) -> EvaluationResult:
     """Validate a patch to the plan's repository. None: nothing is changed.
 
-    `directory` must not exist; afterwards it has the logs, in `artifacts`. A validation that does not work is a skipped
-    result.
+    `directory` must not exist; afterwards it has the logs, in `artifacts`. `name` identifies what is left of it if
+    the harness is killed; it must be unique. A validation that does not work is a skipped result.
     """
     case = plan.case
     repository = await host.open_repository(
@@ -45,7 +52,9 @@ async def validate_patch(
     )
     evaluator, note = _from_diff(validation_of(plan))
     async with AsyncExitStack() as opened:
-        run = opened.enter_context(RunDirectory.create_at(directory, cache_dir=host.cache_dir))
+        run = opened.enter_context(
+            RunDirectory.create_at(directory, name=name or new_run_name(VALIDATION), cache_dir=host.cache_dir)
+        )
         if plan.sandbox.type == "docker":
             await opened.enter_async_context(host.removing_orphaned_containers())
         if patch is None:
