@@ -152,6 +152,7 @@ def test_with_another_validation_the_results_are_scored_again_without_an_agent(t
     reused = project.run("--reuse", before.name, "--parallel", "2")
     assert reused.returncode == 0, reused.stderr
     now = project.latest
+    assert list(now.path.glob(".reuse-*")) == []
     assert [(meta.reused_from, meta.outcome, meta.composite_score) for meta in metas(now).values()] == [
         (before.name, "unsolved", 0.0)
     ] * 2

@@ -27,6 +27,9 @@ from youbencha.workspace.reclaim import make_accessible
 from youbencha.workspace.run_dir import private_of, remove_sources
 from youbencha.workspace.trees import remove_tree
 
+STAGING = ".reuse-"
+"""The names of trials that are not yet taken over completely begin with it."""
+
 
 class ResumeState(NamedTuple):
     order: tuple[TrialKey, ...]
@@ -143,7 +146,7 @@ async def remove_leftovers(matrix: Matrix, host: Host, run: ArenaRun, *, keep_wo
     The engine may have been about to create one when the harness was killed.
     """
     await _remove_containers(matrix)
-    await asyncio.to_thread(_remove_private, run, host.cache_dir)
+    await asyncio.to_thread(_remove_directories, run, host.cache_dir)
     if not keep_workspaces:
         await asyncio.to_thread(_remove_workspaces, run)
     try:
@@ -159,9 +162,9 @@ async def _remove_containers(matrix: Matrix) -> None:
         await reap_containers()
 
 
-def _remove_private(run: ArenaRun, cache_dir: Path) -> None:
-    for directory in private_of(f"{run.name}-", cache_dir):
-        with suppress(YouBenchaError):  # what cannot be removed from the cache does not affect the run
+def _remove_directories(run: ArenaRun, cache_dir: Path) -> None:
+    for directory in (*private_of(f"{run.name}-", cache_dir), *run.path.glob(f"{STAGING}*")):
+        with suppress(YouBenchaError):  # what cannot be removed does not affect the run
             remove_tree(directory)
 
 
