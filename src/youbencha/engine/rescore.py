@@ -122,7 +122,7 @@ async def rescore_trial(directory: TrialDirectory, meta: TrialMeta, cell: Cell, 
     """Validate one trial again and rewrite its `meta.json`. Raises YouBenchaError if it cannot be validated."""
     logs = directory.path / LOGS
     remove_tree(logs)
-    name = f"{directory.attempt_id(0)}-{_LOGS}"
+    name = f"{directory.attempt_id(0)}-{LOGS}"
     result = await validate_patch(cell.plan, host, directory.path / PATCH_FILE, directory=logs, name=name)
     if result.status == "skipped":
         reason = result.error.message if result.error else result.message
