@@ -26,6 +26,7 @@ class ArenaProject:
     def __init__(self, root: Path, **arena: Any) -> None:
         self.root = root
         self.results = root / "results"
+        self.more_env: dict[str, str] = {}
         self._make_repository()
         (root / "home").mkdir()
         self.write(**arena)
@@ -70,7 +71,7 @@ class ArenaProject:
             if name in ("PATH", "SYSTEMROOT", "DOCKER_HOST", "COVERAGE_PROCESS_START")
         }
         plain = {"NO_COLOR": "1", "TERM": "dumb", "LANG": "C.UTF-8"}
-        return {**kept, **plain, "HOME": home, "XDG_CACHE_HOME": f"{home}/cache"}
+        return {**kept, **plain, "HOME": home, "XDG_CACHE_HOME": f"{home}/cache", **self.more_env}
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(

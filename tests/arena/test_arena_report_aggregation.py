@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from arena_trees import HASH, meta, small_results, write_run
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arena_trees import HASH, meta, small_results, write_run
 from youbencha.errors import YouBenchaError
 from youbencha.log.arena import TrialMeta
 from youbencha.report.arena_loading import ArenaResults, ArenaTrial, Range, UnfinishedTrial, load_arena
@@ -97,6 +97,7 @@ def test_the_frontier_of_known_points() -> None:
         "same as cheap": (0.1, 0.3),
         "dear for less": (0.5, 0.2),
         "good": (0.5, 0.8),
+        "worse for the same": (0.5, 0.7),
         "as good, but dearer": (0.6, 0.8),
         "cost unknown": (None, 1.0),
         "score unknown": (0.0, None),

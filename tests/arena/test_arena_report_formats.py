@@ -35,7 +35,7 @@ def board(tmp_path: Path) -> Leaderboard:
 def hostile(tmp_path: Path) -> Leaderboard:
     flags = [{"kind": "network", "evidence": HOSTILE}]
     harmful = {"category": HOSTILE, "reason": HOSTILE, "exit_reason": HOSTILE, "flags": flags}
-    name = '<img src=x onerror=x>"\x1b[2J|`='
+    name = '=<img src=x onerror=x>"\x1b[2J|`='
     records = [meta(name, f"task{n}", **harmful) for n in range(2)] + [meta("other", "task0"), original("o", "task1")]
     for record in records:
         record["composite_score"] = 0.5

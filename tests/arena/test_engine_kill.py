@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import subprocess
 import time
@@ -9,16 +10,17 @@ from pathlib import Path
 
 import pytest
 from arena_process import ArenaProject
-from engine_bench import events, metas
+from engine_bench import appear, events, metas
 
 from docker_engine import Engine, engine, image  # noqa: F401 (fixtures)
 from youbencha.engine.results import ArenaRun
+from youbencha.gateway.script import Script, ScriptedModel
 
 KILLS = 10
 AGENTS, TASKS, TRIALS = 2, 2, 10
 
 
-def killed(project: ArenaProject, process: subprocess.Popen[str], after_s: float) -> None:
+def kill_harness(project: ArenaProject, process: subprocess.Popen[str], after_s: float) -> None:
     """Kill the harness, unless it is finished before."""
     try:
         process.wait(after_s)
@@ -37,9 +39,9 @@ def disturbed(project: ArenaProject, seed: int | None, kills: int, longest_s: fl
     while not (project.results / "latest").exists():
         assert begun.poll() is None, begun.communicate()
         time.sleep(0.01)
-    killed(project, begun, chance.uniform(0, longest_s))
+    kill_harness(project, begun, chance.uniform(0, longest_s))
     for _ in range(kills - 1):
-        killed(project, project.start("--parallel", "4", "--resume"), chance.uniform(0.2, longest_s))
+        kill_harness(project, project.start("--parallel", "4", "--resume"), chance.uniform(0.2, longest_s))
     done = project.run("--parallel", "4", "--resume")
     assert done.returncode == 0, done.stderr
     return project.latest
@@ -72,9 +74,7 @@ def assert_nothing_was_repeated(run: ArenaRun) -> None:
             finished.add(key)
 
 
-@pytest.mark.parametrize(
-    "seed", [random.randrange(10**6), *(pytest.param(n, marks=pytest.mark.full) for n in range(4))]
-)
+@pytest.mark.parametrize("seed", [None, *(pytest.param(n, marks=pytest.mark.full) for n in range(4))])
 def test_a_run_that_is_killed_ten_times_ends_as_if_it_had_not_been(tmp_path: Path, seed: int | None) -> None:
     project = ArenaProject(tmp_path, agents=AGENTS, tasks=TASKS, trials=TRIALS)
     run = disturbed(project, seed, KILLS, longest_s=1.8)
@@ -92,3 +92,36 @@ def test_a_run_in_containers_that_is_killed_leaves_none(tmp_path: Path, engine: 
     assert_nothing_was_repeated(run)
     labels = [each["Labels"] for each in engine.get("/containers/json", all="1")]
     assert [each for each in labels if each.get("youbencha.run", "").startswith(run.name)] == []
+
+
+ASK = """
+import json, os, pathlib, time, urllib.request
+body = {"model": "claude-opus-4-5", "max_tokens": 100, "messages": [{"role": "user", "content": "work"}]}
+headers = {"x-api-key": os.environ["ANTHROPIC_API_KEY"], "content-type": "application/json"}
+url = os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages"
+urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers)).read()
+pathlib.Path("ROOT/asked").touch()
+while not pathlib.Path("ROOT/go").exists():
+    time.sleep(0.05)
+"""
+
+
+async def test_what_a_killed_attempt_cost_is_known(tmp_path: Path) -> None:
+    turns = [{"text": "answer", "usage": {"input_tokens": 100_000, "output_tokens": 10}, "times": "forever"}]
+    script = {"tools_optional": True, "conversations": [{"when": {"prompt_contains": "work"}, "turns": turns}]}
+    (tmp_path / "ask.py").write_text(ASK.replace("ROOT", str(tmp_path)))
+    project = ArenaProject(tmp_path, agents=1, tasks=1, script=f"python3 {tmp_path}/ask.py", gateway="builtin")
+    async with ScriptedModel(Script.model_validate(script)) as model:
+        project.more_env = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "sk-ant-dummy-0123456789"}
+        process = project.start()
+        await appear(tmp_path / "asked")
+        process.kill()
+        await asyncio.to_thread(process.communicate)
+        (tmp_path / "go").touch()
+        done = await asyncio.to_thread(project.run, "--resume")
+    assert done.returncode == 0, done.stderr
+    (meta,) = metas(project.latest).values()
+    killed, last = meta.attempts
+    assert (killed.outcome, killed.cost_usd, killed.total_tokens, killed.partial) == ("killed", 0.50025, 100_010, True)
+    assert meta.all_attempts_cost_usd == pytest.approx(2 * 0.50025)
+    assert meta.total_cost_usd == last.cost_usd == 0.50025

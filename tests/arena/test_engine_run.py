@@ -6,11 +6,15 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from engine_bench import EngineBench, appear, events, metas
+from rich.console import Console
 
+from youbencha.cli.matrix_display import LiveMatrixDisplay
 from youbencha.engine.matrix import Cell, Matrix
 from youbencha.engine.results import find_run
 from youbencha.engine.resume import check_unchanged
@@ -303,3 +307,57 @@ async def test_a_trial_that_a_shared_budget_cut_off_is_not_finished(bench: Engin
     more = Matrix(cells=(asking(bench, host, "agent", 2, budget_total_usd=3),), trials=2)
     assert (await run_matrix(more, host_of(bench, model), run, MatrixOptions())).complete
     assert sorted(len(meta.attempts) for meta in metas(run).values()) == [1, 2]
+
+
+async def test_trials_of_one_provider_are_limited_apart(bench: EngineBench, model: ScriptedModel) -> None:
+    host = host_of(bench, model)
+    now, seen = bench.root / "now", bench.root / "seen"
+    now.mkdir()
+    seen.mkdir()
+
+    def counting(name: str) -> str:
+        return f"touch {now}/{name}-$$; sleep 0.05; ls {now} | grep -c {name} > {seen}/{name}-$$; rm {now}/{name}-$$"
+
+    free = bench.cell(host, "free", "task", counting("free"), gateway="none")
+    limited = bench.cell(host, "limited", "task", counting("limited"), gateway="builtin")
+    assert limited.plan.gateway is not None
+    plan = replace(limited.plan, gateway=replace(limited.plan.gateway, provider="anthropic"))
+    matrix = Matrix(cells=(replace(limited, plan=plan), free), trials=4)
+    options = MatrixOptions(parallel=4, per_provider={"anthropic": 1})
+    assert (await run_matrix(matrix, host, bench.new_run(matrix), options)).complete
+    most = {name: max(int(file.read_text()) for file in seen.glob(f"{name}-*")) for name in ("free", "limited")}
+    assert most["limited"] == 1
+    assert most["free"] > 1
+
+
+async def test_without_a_container_engine_the_run_stops(bench: EngineBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{bench.root}/nothing.sock")
+    host = bench.host()
+    cell = bench.cell(host, "agent", "task", sandbox={"type": "docker", "image": "example/image"}, gateway="none")
+    matrix = Matrix(cells=(cell,), trials=50)
+    run = bench.new_run(matrix)
+    summary = await run_matrix(matrix, host, run, MatrixOptions(retries=RetrySpec(attempts=2, backoff_s=0.01)))
+    assert summary.rows == ()
+    assert "engine" in (summary.stopped or "")
+    assert summary.hint
+    assert len(events(run, "attempt_started")) < 50
+
+
+async def test_the_live_table_shows_what_is_running(bench: EngineBench) -> None:
+    host = bench.host()
+    matrix = bench.matrix(host, 1, 2)
+    console = Console(file=StringIO(), width=120, force_terminal=True, color_system=None)
+    shown: list[str] = []
+    display = LiveMatrixDisplay(StringIO(), console=console)
+
+    def on_update(update: Update) -> None:
+        display(update)
+        with console.capture() as capture:
+            console.print(display.render())
+        shown.append(capture.get())
+
+    await run_matrix(matrix, host, bench.new_run(matrix), MatrixOptions(), on_update)
+    assert any("agent-1 · task-1 · trial 1" in text and "agent" in text and "0/2" in text for text in shown)
+    assert "2/2 · " in shown[-1]
+    assert "2 solved" in shown[-1]
+    assert "task-1" not in shown[-1]

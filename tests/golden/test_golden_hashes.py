@@ -22,8 +22,8 @@ VARIABLES = {
     "REPOSITORY": "../.repos/tiny-shop", "START": "main", "MOST_LINES:": "20", "TARGET": "test",
     "SLACK_WEBHOOK_URL": "https://example.com/hook",
 }  # fmt: skip
-NOT_CASES = {"eval-a-directory.yaml", "eval-config.yaml", "settings.youbencharc.yaml"}
-"""For `yb eval`, which has no --dry-run; and settings."""
+NOT_CASES = {"eval-a-directory.yaml", "eval-config.yaml", "settings.youbencharc.yaml", "thunderdome.yaml"}
+"""For `yb eval`, which has no --dry-run; settings; and an arena."""
 
 
 def test_config_hash(golden: Golden, bench: GoldenBench, capsys: pytest.CaptureFixture[str]) -> None:

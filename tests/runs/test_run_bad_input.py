@@ -52,8 +52,8 @@ async def test_a_configuration_of_fifty_megabytes(runs: RunBench) -> None:
     assert_refused(await runs.yb("run", "-c", str(file)), runs, "larger than 1 MiB")
 
 
-async def test_a_directory_as_configuration(runs: RunBench) -> None:
-    assert_refused(await runs.yb("run", "-c", str(runs.root)), runs, "is a directory")
+async def test_a_directory_without_test_cases(runs: RunBench) -> None:
+    assert_refused(await runs.yb("run", "-c", str(runs.root)), runs, "There is no test case in")
 
 
 async def test_an_agent_that_does_not_report_its_version(runs: RunBench) -> None:

@@ -53,8 +53,9 @@ async def test_a_second_test_case_does_not_replace_the_first(runs: RunBench) -> 
     assert "4 of 4 trials finished" in done.out
     assert "command" in done.out
     suites = ElementTree.parse(junit).getroot()
-    assert [suite.get("name") for suite in suites] == ["youbencha.The-second-b", "youbencha.a"]
-    assert [suite.get("tests") for suite in suites] == ["2", "2"]
+    assert [suite.get("name") for suite in suites] == ["youbencha.command"]
+    names = {case.get("name") for case in suites.iter("testcase")}
+    assert names == {f"{task} trial {number}" for task in ("a", "The-second-b") for number in (1, 2)}
     assert (suites.get("tests"), suites.get("failures"), suites.get("errors")) == ("4", "0", "0")
 
 
@@ -68,8 +69,8 @@ async def test_the_exit_code_is_0_only_if_all_passed(runs: RunBench) -> None:
     assert (document["complete"], document["not_valid"]) == (True, 0)
     root = ElementTree.parse(junit).getroot()
     assert [(case.get("name"), [child.tag for child in case]) for case in root.iter("testcase")] == [
-        ("command trial 1", ["failure"]),
-        ("command trial 1", []),
+        ("bad trial 1", ["failure"]),
+        ("good trial 1", []),
     ]
 
 

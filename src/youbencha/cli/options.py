@@ -29,7 +29,12 @@ _AGENT, _SANDBOX, _MODEL = "The agent", "Where it runs", "The model"
 
 Configs = Annotated[
     list[Path],
-    typer.Option("--config", "-c", help="The test case (YAML or JSON), or a directory of test cases. Can be repeated."),
+    typer.Option(
+        "--config",
+        "-c",
+        metavar="PATH",
+        help="The test case (YAML or JSON), or a directory of test cases. Can be repeated.",
+    ),
 ]
 
 ArenaFile = Annotated[Path, typer.Option("--config", "-c", help="The arena (YAML or JSON).")]

@@ -38,9 +38,12 @@ class JournalContents(NamedTuple):
 def read_journal(directory: Path) -> JournalContents:
     """Read the journal of a run; it is empty if there is none."""
     try:
-        data = read_untrusted(directory, JOURNAL_FILE, _LARGEST)
+        return parse_journal(read_untrusted(directory, JOURNAL_FILE, _LARGEST))
     except FileNotFoundError:
         return JournalContents()
+
+
+def parse_journal(data: bytes) -> JournalContents:
     size = data.rfind(b"\n") + 1
     records, damaged = [], []
     for number, line in enumerate(data[:size].split(b"\n")[:-1], 1):
@@ -53,6 +56,10 @@ def read_journal(directory: Path) -> JournalContents:
         else:
             damaged.append(number)
     return JournalContents(tuple(records), tuple(damaged), size)
+
+
+def journal_line(event: str, values: Mapping[str, object]) -> bytes:
+    return json.dumps({"at": iso_time(time.time()), "event": event, **values}).encode() + b"\n"
 
 
 class Journal:
@@ -72,8 +79,7 @@ class Journal:
         """Append a line, soon. Raises `RESULTS_NOT_WRITABLE` if an earlier one could not be written."""
         if self._failure is not None:
             raise self._failure
-        record = {"at": iso_time(time.time()), "event": event, **values}
-        self._waiting.append(json.dumps(record).encode() + b"\n")
+        self._waiting.append(journal_line(event, values))
         if self._writing is None:
             self._writing = asyncio.create_task(self._write_all())
 
