@@ -271,6 +271,7 @@ async def test_a_spent_budget_stops_the_run_not_every_trial(bench: EngineBench, 
     assert len(summary.rows) == 3
     assert summary.spent_usd == pytest.approx(1.50075)
     assert "the budget of the run is spent: $1.50075 of $1.2" in (summary.stopped or "")
+    assert summary.skipped == ()
     assert any(isinstance(update, Stopping) for update in updates)
     assert len(events(run, "attempt_started")) == 3
     again = await run_matrix(matrix, host_of(bench, model), run, MatrixOptions())  # what was spent is known

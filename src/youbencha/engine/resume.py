@@ -6,7 +6,7 @@ Its processes need no removal: each ends with its guard.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from decimal import Decimal
 from pathlib import Path
@@ -60,10 +60,10 @@ def load_state(matrix: Matrix, run: ArenaRun, journal: JournalContents) -> Resum
     return ResumeState(tuple(order), finished, tuple(jobs), spent, journal.has_begun, tuple(_warnings(journal)))
 
 
-def spend_of(attempts: Iterable[AttemptInfo]) -> Spend:
-    some = tuple(attempts)
-    dollars = sum((Decimal(str(attempt.cost_usd or 0)) for attempt in some), Decimal(0))
-    return Spend(dollars, sum(attempt.total_tokens or 0 for attempt in some))
+def spend_of(attempts: Sequence[AttemptInfo]) -> Spend:
+    """What attempts cost, as far as it is known."""
+    costs = [Decimal(str(attempt.cost_usd)) for attempt in attempts if attempt.cost_usd is not None]
+    return Spend(sum(costs, Decimal(0)) if costs else None, sum(attempt.total_tokens or 0 for attempt in attempts))
 
 
 def _finished(job: TrialJob, noted: Any) -> TrialMeta | None:

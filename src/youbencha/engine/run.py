@@ -9,7 +9,7 @@ import asyncio
 import random
 from collections import Counter, deque
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 
 from youbencha.engine.attempts import FinishedAttempt, TrialJob, run_attempt
@@ -124,7 +124,9 @@ class _Scheduler:
         self._rows: dict[TrialKey, TrialRow] = dict(state.finished)
         self._running: Counter[str | None] = Counter()
         self._waiting: dict[TrialKey, asyncio.TimerHandle] = {}
-        self._spent = float(sum(spend.usd or 0 for spend in state.spent.values()))
+        self._spent: float | None = None
+        for spend in state.spent.values():
+            self._spent = _added(self._spent, None if spend.usd is None else float(spend.usd))
         self._skipped: dict[tuple[str, str | None], TrialsSkipped] = {}
         self._stopped: str | None = None
         self._hint: str | None = None
@@ -138,20 +140,24 @@ class _Scheduler:
             async with asyncio.TaskGroup() as group:
                 await self._schedule(group)
         except asyncio.CancelledError:
-            self._journal.add("run_aborted", finished=len(self._rows))
+            self._note_end("run_aborted")
             raise
         finally:
             for timer in self._waiting.values():
                 timer.cancel()
         summary = self._summary(trials)
-        self._journal.add("run_finished" if summary.complete else "run_stopped", finished=len(self._rows))
+        self._note_end("run_finished" if summary.complete else "run_stopped")
         return summary
+
+    def _note_end(self, event: str) -> None:
+        with suppress(YouBenchaError):  # the disk may be full; no result depends on the journal
+            self._journal.add(event, finished=len(self._rows))
 
     async def _schedule(self, group: asyncio.TaskGroup) -> None:
         changed = self._control.changed
         while True:
             changed.clear()
-            self._check_budgets()
+            self._check_budget()
             if self._control.draining and self._stopped is None:
                 self._stop("interrupted", RESUME_HINT)
             while (job := self._next()) is not None:
@@ -198,7 +204,8 @@ class _Scheduler:
                 keep_workspace=self._options.keep_workspaces,
             )
         except asyncio.CancelledError:
-            self._note(job)
+            with suppress(YouBenchaError):
+                self._note(job)
             raise
         job.attempts.append(attempt.info)
         self._note(job)
@@ -220,7 +227,7 @@ class _Scheduler:
     def _note(self, job: TrialJob) -> None:
         """Note an attempt that has ended, and what it cost."""
         info = job.attempts[-1]
-        self._spent += info.cost_usd or 0
+        self._spent = _added(self._spent, info.cost_usd)
         self._journal.add("attempt_finished", **job.key._asdict(), attempt=info.model_dump(mode="json"))
 
     async def _finish(self, job: TrialJob, bundle: ResultsBundle | None) -> None:
@@ -279,15 +286,14 @@ class _Scheduler:
             self._on_update(skipped)
 
     def _is_skipped(self, job: TrialJob) -> bool:
-        return bool({(job.key.orchestrator, job.key.task), (job.key.orchestrator, None)} & self._skipped.keys())
+        orchestrator, task, _ = job.key
+        if not self._budgets.total.exhausted and (reached := self._budgets.agent(orchestrator).exhausted):
+            self._skip_all(TrialsSkipped(orchestrator, None, f"its budget is spent: {reached.described()}. Raise it."))
+        return bool({(orchestrator, task), (orchestrator, None)} & self._skipped.keys())
 
-    def _check_budgets(self) -> None:
-        """Start no trial whose first request would be refused."""
+    def _check_budget(self) -> None:
         if self._stopped is None and (reached := self._budgets.total.exhausted) and self._has_work():
             self._stop(f"the budget of the run is spent: {reached.described()}", f"Raise it. {RESUME_HINT}")
-        for agent in {queue[0].key.orchestrator for queue in self._queues.values() if queue}:
-            if reached := self._budgets.agent(agent).exhausted:
-                self._skip_all(TrialsSkipped(agent, None, f"its budget is spent: {reached.described()}. Raise it."))
 
     def _has_work(self) -> bool:
         return bool(self._waiting) or any(self._queues.values())
@@ -308,6 +314,11 @@ class _Scheduler:
             drained=self._control.draining,
             spent_usd=self._spent,
         )
+
+
+def _added(total: float | None, cost: float | None) -> float | None:
+    """Unknown is left out; if nothing is known, the total is unknown."""
+    return total if cost is None else (total or 0) + cost
 
 
 def _message_of(error: Exception) -> str:

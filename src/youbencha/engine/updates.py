@@ -90,7 +90,7 @@ class MatrixSummary(NamedTuple):
     drained: bool = False
     """Ended by Ctrl-C."""
     spent_usd: float | None = None
-    """On all attempts of this run. None if nothing is known."""
+    """On all attempts of this run, as far as it is known. None if nothing is."""
 
     @property
     def complete(self) -> bool:
