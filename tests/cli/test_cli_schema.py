@@ -14,6 +14,8 @@ from youbencha.cli.schema import Format
 
 KEYS = {
     "testcase": "repo",
+    "arena": "orchestrators",
+    "meta": "composite_score",
     "eval": "directory",
     "evaluator": "name",
     "settings": "variables",

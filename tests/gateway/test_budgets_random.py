@@ -7,7 +7,7 @@ import random
 from decimal import Decimal
 from typing import Any
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
@@ -151,7 +151,13 @@ class Family(RuleBasedStateMachine):
 
 
 TestFamily = Family.TestCase
-TestFamily.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+# Steps that end a call are left out while there is none: in an unlucky run, that is most of them.
+TestFamily.settings = settings(
+    max_examples=60,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
 
 
 def test_after_all_calls_nothing_is_reserved() -> None:

@@ -24,7 +24,6 @@ STOPPED = "STOPPED"
 UNRESPONSIVE = "UNRESPONSIVE"
 SANDBOX_LIMIT = "SANDBOX_LIMIT"  # a warning if it did not end the run; so is the next
 OUT_OF_MEMORY = "OUT_OF_MEMORY"
-OF_LIMIT = {"disk": SANDBOX_LIMIT, "processes": SANDBOX_LIMIT, "memory": OUT_OF_MEMORY}
 HOST_FAILED = "HOST_FAILED"
 OUTPUT_TRUNCATED = "OUTPUT_TRUNCATED"
 
@@ -40,3 +39,8 @@ GUARD_LOST = "GUARD_LOST"
 LOG_INCOMPLETE = "LOG_INCOMPLETE"
 OUTPUT_SKIPPED = "OUTPUT_SKIPPED"
 AGENT_IGNORED = "AGENT_IGNORED"
+
+
+def of_limit(kind: str) -> str:
+    """The suffix for a limit of the sandbox that was reached."""
+    return OUT_OF_MEMORY if kind == "memory" else SANDBOX_LIMIT

@@ -247,7 +247,7 @@ class _Explanation:
             f"ran out of memory ({limit})" if kind == "memory" else f"exceeded a limit of the sandbox: {ending.breach}"
         )
         return self._record(
-            codes.OF_LIMIT[kind],
+            codes.of_limit(kind),
             f"{self._kind.title} {how} {what}.{self._tail()}",
             f"Raise `{_OPTION_OF_LIMIT[kind]}`, or give the agent a smaller task.",
             limit=str(ending.breach),

@@ -50,7 +50,7 @@ def process_warnings(
             programs=left,
         )
     if breach := done.exit.breach:
-        code = kind.code(codes.OF_LIMIT[breach.kind])
+        code = kind.code(codes.of_limit(breach.kind))
         message = f"{kind.title} exceeded a limit of the sandbox: {breach}."
         hint = "This may be why something is unfinished. Raise the limit under `sandbox`, or give a smaller task."
         if not any(error.code == code for error in errors):
