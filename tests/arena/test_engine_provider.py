@@ -1,0 +1,49 @@
+"""A provider's failure is not the agent's: it is tried again, and every attempt is kept with its cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from engine_bench import EngineBench, events, metas
+
+from agent_clis import NEWEST
+from claude_bench import API_KEY, bash, script, versions
+from youbencha.engine.matrix import Matrix
+from youbencha.engine.run import MatrixOptions, run_matrix
+from youbencha.gateway.script import ScriptedModel
+from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.spec.arena import RetrySpec
+
+
+@versions(NEWEST)
+async def test_every_attempt_is_kept_with_its_cost(tmp_path: Path, claude_cli: InstalledAgent) -> None:
+    bench = EngineBench(tmp_path)
+    rejected = {"error": {"status": 401}, "times": "forever"}
+    async with ScriptedModel(script(bash("echo half > half.txt"), rejected)) as model:
+        host = bench.host({"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY})
+        agent = {
+            "type": "claude-code",
+            "model": "claude-opus-4-5",
+            "config": {"prompt": "Do it.", "executable": str(claude_cli.executable)},
+            "env": {"IS_SANDBOX": "1"},
+        }
+        matrix = Matrix(cells=(bench.cell(host, "claude", "task", agent=agent, gateway="builtin"),), trials=1)
+        run = bench.new_run(matrix)
+        options = MatrixOptions(retries=RetrySpec(attempts=2, backoff_s=0.01))
+        summary = await run_matrix(matrix, host, run, options)
+    (meta,) = metas(run).values()
+    assert (summary.complete, summary.not_valid) == (True, 1)
+    assert (meta.outcome, meta.valid, meta.composite_score, meta.exit_reason) == (
+        "provider_error",
+        False,
+        None,
+        "not_measured",
+    )
+    assert [(each.number, each.outcome) for each in meta.attempts] == [(1, "provider_error"), (2, "provider_error")]
+    costs = [each.cost_usd or 0 for each in meta.attempts]
+    assert min(costs) > 0
+    assert meta.all_attempts_cost_usd == pytest.approx(sum(costs))
+    assert len(events(run, "attempt_finished")) == 2
+    trial = run.path / "trials/claude/task/trial-1"
+    assert [(trial / "attempts" / number / "artifacts/results.json").is_file() for number in "12"] == [True, True]
