@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from arena_trees import HASH, meta, small_results, write_run
 from youbencha.errors import YouBenchaError
 from youbencha.log.arena import TrialMeta
-from youbencha.report.arena_loading import ArenaResults, ArenaTrial, Range, UnfinishedTrial, load_arena
-from youbencha.report.leaderboard import Leaderboard, Row, calibrated_score, make_leaderboard, pareto_frontier
+from youbencha.report.arena_loading import ArenaResults, ArenaTrial, Range, UnfinishedTrial, load_runs
+from youbencha.report.leaderboard import Leaderboard, Row, make_leaderboard, pareto_frontier
 
 
 def results_of(*records: dict[str, Any], run: str = "run", **changes: Any) -> ArenaResults:
@@ -25,7 +25,7 @@ def results_of(*records: dict[str, Any], run: str = "run", **changes: Any) -> Ar
 
 @pytest.fixture
 def board(tmp_path: Path) -> Leaderboard:
-    return make_leaderboard(load_arena([small_results(tmp_path / "results")]))
+    return make_leaderboard(load_runs([small_results(tmp_path / "results")]))
 
 
 def row_of(board: Leaderboard, agent: str, task: str | None = None) -> Row:
@@ -105,14 +105,6 @@ def test_the_frontier_of_known_points() -> None:
     assert pareto_frontier(points) == {"cheap", "same as cheap", "good"}
 
 
-def test_the_score_between_floor_and_ceiling() -> None:
-    assert calibrated_score(0.65, Range(0.3, 1.0)) == pytest.approx(0.5)
-    assert calibrated_score(0.1, Range(0.3, 1.0)) == 0
-    assert calibrated_score(1.0, Range(0.0, 0.9)) == 1
-    for limits in (Range(None, 1.0), Range(0.3, None), Range(0.5, 0.5)):
-        assert calibrated_score(0.65, limits) is None
-
-
 def test_calibrated_scores_are_beside_the_raw_ones() -> None:
     results = results_of(meta("a", "t", composite_score=0.65), meta("a", "u", composite_score=0.2))
     (row,) = make_leaderboard(replace(results, calibration={"t": Range(0.3, 1.0)})).agents
@@ -142,7 +134,7 @@ def test_the_newest_trial_of_an_identity_counts_once(tmp_path: Path) -> None:
     later = "2026-03-01T00:00:00Z"
     write_run(tmp_path / "runs" / "1", [meta("a", "t", 1), meta("a", "t", 2)], planned=3)
     write_run(tmp_path / "runs" / "2", [meta("a", "t", 1, composite_score=0.5, completed_at=later)], planned=2)
-    board = make_leaderboard(load_arena([tmp_path]), over_runs=True)
+    board = make_leaderboard(load_runs([tmp_path]), over_runs=True)
     assert [(each.run, each.meta.trial, each.meta.composite_score) for each in board.trials] == [
         ("2", 1, 0.5),
         ("1", 2, 1.0),
@@ -150,7 +142,7 @@ def test_the_newest_trial_of_an_identity_counts_once(tmp_path: Path) -> None:
     assert board.superseded == 1
     assert [each.trial for each in board.unfinished] == [3]
     assert board.coverage.planned == 3
-    assert len(make_leaderboard(load_arena([tmp_path])).trials) == 3
+    assert len(make_leaderboard(load_runs([tmp_path])).trials) == 3
 
 
 def test_trials_without_an_identity_all_count_over_several_runs() -> None:
@@ -176,7 +168,7 @@ TABLE = [
 @pytest.mark.parametrize(("rule", "dropped"), TABLE)
 def test_each_rule_drops_what_it_says(tmp_path: Path, rule: str, dropped: int) -> None:
     """Of seven trials, and one that was planned."""
-    board = make_leaderboard(load_arena([small_results(tmp_path / "results")]), [rule])
+    board = make_leaderboard(load_runs([small_results(tmp_path / "results")]), [rule])
     (exclusion,) = board.exclusions
     assert (exclusion.rule, exclusion.matched, exclusion.dropped) == (rule, dropped, dropped)
     assert board.coverage.planned == 8 - dropped

@@ -18,7 +18,7 @@ from arena_trees import meta, original, small_results, write_run
 from youbencha.cli.app import arena_app, run_app
 from youbencha.report.arena_formats import ArenaFormat, render_leaderboard
 from youbencha.report.arena_html import MOST_TRIALS, frontier_chart
-from youbencha.report.arena_loading import load_arena
+from youbencha.report.arena_loading import load_runs
 from youbencha.report.arena_selection import RULES
 from youbencha.report.arena_tables import CSV_COLUMNS, Grouping, render_table
 from youbencha.report.leaderboard import Leaderboard, make_leaderboard
@@ -28,7 +28,7 @@ HOSTILE = "\x1b[2J\u202e<script>alert(1)</script>\"'><img src=x onerror=x>|`*_[a
 
 @pytest.fixture
 def board(tmp_path: Path) -> Leaderboard:
-    return make_leaderboard(load_arena([small_results(tmp_path / "results")]), ["task=unknown", "outcome=limit"])
+    return make_leaderboard(load_runs([small_results(tmp_path / "results")]), ["task=unknown", "outcome=limit"])
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def hostile(tmp_path: Path) -> Leaderboard:
     run = tmp_path / "run"
     write_run(run, records)
     (run / "trials" / "other" / "task0" / "trial-1" / "meta.json").write_text(HOSTILE)
-    return make_leaderboard(load_arena([run]), [f"task={HOSTILE}"])
+    return make_leaderboard(load_runs([run]), [f"task={HOSTILE}"])
 
 
 def render(board: Leaderboard, form: ArenaFormat, by: Grouping = Grouping.AGENT, base: Path = Path("/")) -> str:
@@ -154,7 +154,7 @@ def test_links_lead_to_the_files_of_a_trial(board: Leaderboard, tmp_path: Path) 
 
 def test_a_page_of_many_trials_is_bounded(tmp_path: Path) -> None:
     run = write_run(tmp_path, [meta("a", "t", n) for n in range(1, MOST_TRIALS + 3)])
-    text = render(make_leaderboard(load_arena([run])), ArenaFormat.HTML)
+    text = render(make_leaderboard(load_runs([run])), ArenaFormat.HTML)
     assert "2 more trials: in the formats json and csv" in text
 
 
@@ -165,7 +165,7 @@ def test_the_chart_stays_in_its_frame_and_labels_apart(tmp_path: Path, costs: li
         for n, cost in enumerate(costs)
         for task in ("t", "u")
     ]
-    chart = frontier_chart(make_leaderboard(load_arena([write_run(tmp_path, records)])).agents)
+    chart = frontier_chart(make_leaderboard(load_runs([write_run(tmp_path, records)])).agents)
     assert chart is not None
     assert chart.log_scale == (min(costs) > 0 and max(costs) / min(costs) >= 30)
     assert 2 <= len(chart.x_ticks) <= 25
@@ -181,7 +181,7 @@ def test_the_chart_stays_in_its_frame_and_labels_apart(tmp_path: Path, costs: li
 
 def test_agents_without_a_cost_are_named_under_the_chart(tmp_path: Path) -> None:
     run = write_run(tmp_path, [meta("a", "t"), meta("unpriced", "t", total_cost_usd=None)])
-    board = make_leaderboard(load_arena([run]))
+    board = make_leaderboard(load_runs([run]))
     chart = frontier_chart(board.agents)
     assert chart is not None
     assert chart.left_out == ("unpriced",)
@@ -197,7 +197,7 @@ def test_a_narrow_terminal_has_fewer_columns(board: Leaderboard, width: int) -> 
 
 
 def test_nothing_left_is_said(tmp_path: Path) -> None:
-    board = make_leaderboard(load_arena([small_results(tmp_path / "results")]), ["agent=*"])
+    board = make_leaderboard(load_runs([small_results(tmp_path / "results")]), ["agent=*"])
     for form in ArenaFormat:
         assert render(board, form)
     assert "no trials" in render(board, ArenaFormat.TABLE)

@@ -11,7 +11,7 @@ import pytest
 from arena_trees import HASH, RUN, meta, original, small_results, write_run, write_trial
 from systems import ON_WINDOWS
 from youbencha.errors import YouBenchaError
-from youbencha.report.arena_loading import ArenaResults, Range, load_arena, locate_run
+from youbencha.report.arena_loading import ArenaResults, Range, load_runs, locate_run
 from youbencha.report.leaderboard import make_leaderboard
 
 
@@ -26,33 +26,33 @@ def names(found: ArenaResults) -> list[str]:
 
 @pytest.mark.parametrize("where", ["latest", ".", "runs", "latest/trials", "runs/2026-01-02T03-00-00Z-0000aaaa"])
 def test_every_way_to_name_the_results(results: Path, where: str) -> None:
-    found = load_arena([results / where])
+    found = load_runs([results / where])
     assert len(found.trials) == 7
     assert [run.name for run in found.runs] == ["2026-01-02T03-00-00Z-0000aaaa"]
 
 
 def test_what_was_planned_and_is_not_finished(results: Path) -> None:
-    found = load_arena([results])
+    found = load_runs([results])
     assert found.planned_known
     assert [(each.orchestrator, each.task, each.trial) for each in found.unfinished] == [("aider", "clock", 2)]
 
 
 def test_a_damaged_file_is_listed_with_the_reason(results: Path) -> None:
-    (unreadable,) = load_arena([results]).unreadable
+    (unreadable,) = load_runs([results]).unreadable
     assert unreadable.path.parts[-4:] == ("aider", "broken", "trial-1", "meta.json")
     assert "JSON" in unreadable.reason
 
 
 def test_all_runs_of_a_results_directory(results: Path) -> None:
     write_run(results / "runs" / "2026-02", [meta("claude-code", "parser", 3)])
-    assert len(load_arena([results]).trials) == 8
+    assert len(load_runs([results]).trials) == 8
 
 
 def test_a_tree_of_the_original(tmp_path: Path) -> None:
     records = [original("claude", "bench-time-tracker", n, exit_reason="whatever", unheard_of={"a": 1}) for n in (1, 2)]
     run = write_run(tmp_path / "results" / "runs" / "20250101-120000", records)
     (run / "trials" / "claude" / "bench-time-tracker" / "trial-1" / "workspace").mkdir()
-    found = load_arena([tmp_path / "results"])
+    found = load_runs([tmp_path / "results"])
     assert [each.meta.composite_score for each in found.trials] == [0.825, 0.825]
     assert not found.planned_known
     board = make_leaderboard(found)
@@ -87,7 +87,7 @@ HOSTILE = {
 def test_a_hostile_file_is_listed_and_the_others_count(tmp_path: Path, content: bytes) -> None:
     run = write_run(tmp_path / "run", [meta("a", "t", 1), meta("a", "t", 2)])
     (run / "trials" / "a" / "t" / "trial-1" / "meta.json").write_bytes(content)
-    found = load_arena([run])
+    found = load_runs([run])
     assert names(found) == ["a/t/2"]
     assert len(found.unreadable) == 1
     assert found.unreadable[0].reason.isprintable()
@@ -105,7 +105,7 @@ def test_links_and_pipes_are_not_followed(tmp_path: Path) -> None:
     (trials / "trial-1" / "meta.json").symlink_to(secret)
     os.mkfifo(trials / "trial-2" / "meta.json")
     (trials / "trial-4").symlink_to(trials / "trial-3")
-    found = load_arena([run])
+    found = load_runs([run])
     assert names(found) == ["a/t/3"]
     assert [each.path.parent.name for each in found.unreadable] == ["trial-1", "trial-2"]
 
@@ -114,7 +114,7 @@ def test_a_trial_without_a_result_is_not_finished(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", [meta("a", "t", 1)])
     (run / "trials" / "a" / "t" / "trial-2" / "attempts").mkdir(parents=True)
     (run / "trials" / "a" / "notes.txt").write_text("")
-    found = load_arena([run])
+    found = load_runs([run])
     assert (names(found), found.unreadable) == (["a/t/1"], ())
 
 
@@ -124,7 +124,7 @@ def test_a_trial_without_a_result_is_not_finished(tmp_path: Path) -> None:
 def test_a_damaged_run_file_leaves_the_plan_unknown(tmp_path: Path, content: str) -> None:
     run = write_run(tmp_path / "run", [meta("a", "t", 1)], planned=5)
     (run / "run.json").write_text(content)
-    found = load_arena([run])
+    found = load_runs([run])
     assert (len(found.trials), found.planned_known, found.unfinished) == (1, False, ())
     assert [each.path.name for each in found.unreadable] == ["run.json"]
 
@@ -134,13 +134,13 @@ def test_calibration_of_the_results_and_of_the_run(tmp_path: Path) -> None:
     write = {"tasks": {"t": {"floor": 0.3, "ceiling": 1.0}, "u": {"floor": 0.1, "ceiling": None}}}
     (tmp_path / "results" / "calibration.json").write_text(json.dumps(write))
     (run / "calibration.json").write_text(json.dumps({"tasks": {"t": {"floor": 0.5, "ceiling": 9}}}))
-    assert load_arena([tmp_path / "results"]).calibration == {"t": Range(0.5, None), "u": Range(0.1, None)}
+    assert load_runs([tmp_path / "results"]).calibration == {"t": Range(0.5, None), "u": Range(0.1, None)}
 
 
 @pytest.mark.parametrize("where", ["missing", "."])
 def test_no_results_are_an_error(tmp_path: Path, where: str) -> None:
     with pytest.raises(YouBenchaError, match="no") as raised:
-        load_arena([tmp_path / where])
+        load_runs([tmp_path / where])
     assert raised.value.code == "RESULTS_NOT_FOUND"
 
 
@@ -163,6 +163,6 @@ def test_the_latest_run_where_links_are_not_possible(results: Path) -> None:
 
 def test_a_trial_may_be_added_while_it_is_read(results: Path) -> None:
     """Nothing is kept between two loads."""
-    before = len(load_arena([results]).trials)
+    before = len(load_runs([results]).trials)
     write_trial(results / "latest", meta("aider", "clock", 2))
-    assert len(load_arena([results]).trials) == before + 1
+    assert len(load_runs([results]).trials) == before + 1

@@ -64,11 +64,11 @@ def run_and_show(
 
 def _show(summary: MatrixSummary, run: ArenaRun, *, by_task: bool) -> None:
     from youbencha.cli.screen import width_of
-    from youbencha.report.arena_loading import load_arena
+    from youbencha.report.arena_loading import load_runs
     from youbencha.report.arena_tables import Grouping, render_table
     from youbencha.report.leaderboard import make_leaderboard
 
-    board = make_leaderboard(load_arena([run.path]))
+    board = make_leaderboard(load_runs([run.path]))
     typer.echo(render_table(board, Grouping.TASK if by_task else Grouping.AGENT, width_of(sys.stdout)), nl=False)
     finished = f"{count(len(summary.rows))} of {plural(summary.trials, 'trial')} finished"
     not_valid = f", {count(summary.not_valid)} not valid" if summary.not_valid else ""

@@ -70,9 +70,9 @@ def _report_matrix(run: Path, form: ReportFormat, output: str | None, *, open_it
 
 def _matrix_text(run: Path, form: ReportFormat, *, base: Path) -> str:
     from youbencha.report.arena_formats import ArenaFormat, render_leaderboard
-    from youbencha.report.arena_loading import load_arena
+    from youbencha.report.arena_loading import load_runs
     from youbencha.report.arena_tables import Grouping
     from youbencha.report.leaderboard import make_leaderboard
 
     kind = ArenaFormat.MARKDOWN if form is ReportFormat.MD else ArenaFormat(form.value)
-    return render_leaderboard(make_leaderboard(load_arena([run])), kind, Grouping.TASK, width=0, base=base)
+    return render_leaderboard(make_leaderboard(load_runs([run])), kind, Grouping.TASK, width=0, base=base)

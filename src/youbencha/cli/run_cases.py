@@ -146,12 +146,11 @@ def _found_run(request: CasesRequest, matrix: Matrix) -> ArenaRun:
 
 def _write_junit(run: ArenaRun, file: Path) -> None:
     from youbencha.report.arena_formats import render_leaderboard_junit
-    from youbencha.report.arena_loading import TRIALS_DIR, load_arena
+    from youbencha.report.arena_loading import load_runs
     from youbencha.report.formats import write_text
     from youbencha.report.leaderboard import make_leaderboard
 
-    if (run.path / TRIALS_DIR).is_dir():  # otherwise no trial was begun
-        write_text(file, render_leaderboard_junit(make_leaderboard(load_arena([run.path]))))
+    write_text(file, render_leaderboard_junit(make_leaderboard(load_runs([run.path]))))
 
 
 def _show_plan(request: CasesRequest, *, as_json: bool) -> int:

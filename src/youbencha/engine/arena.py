@@ -20,6 +20,7 @@ from youbencha.engine.identity import agent_hash, validation_hash
 from youbencha.engine.matrix import Cell, Matrix
 from youbencha.engine.selection import Selection, select
 from youbencha.errors import ConfigError, Problem, YouBenchaError
+from youbencha.evaluators.base import VALIDATION
 from youbencha.gateway.upstreams import read_secrets
 from youbencha.progress import StepProgress
 from youbencha.spec.arena import NULL, BudgetSpec, OrchestratorSpec, TaskSpec
@@ -32,7 +33,6 @@ from youbencha.trial.context import Host
 from youbencha.trial.plan import Plan, PlanOptions, plan_trial
 from youbencha.workspace import Repository
 
-VALIDATION = "validation"
 RUBRIC = "agentic-judge:rubric"
 _LONGEST_TASK = 1_000_000
 _TASK_BYTES = 4 * _LONGEST_TASK

@@ -14,6 +14,7 @@ from youbencha import __version__
 from youbencha.engine.cheats import CHEATS, Cheat
 from youbencha.engine.matrix import Cell
 from youbencha.files import read_untrusted, write_atomically
+from youbencha.log.arena import CALIBRATION_FILE
 from youbencha.log.results import EvaluationResult
 from youbencha.trial.context import Host
 from youbencha.trial.plan import Plan
@@ -21,7 +22,6 @@ from youbencha.trial.rescore import validate_patch, validation_of
 from youbencha.workspace import Repository
 from youbencha.workspace.trees import remove_tree
 
-CALIBRATION_FILE = "calibration.json"
 NOTHING, REFERENCE = "nothing", "reference"
 THRESHOLD = 0.5
 _GAIN = 1e-6
@@ -130,10 +130,7 @@ def _score(result: EvaluationResult) -> CalibrationScore:
 
 async def _patches(plan: Plan, host: Host, place: Path) -> dict[str, Path | None]:
     """A patch for everything that is scored."""
-    case = plan.case
-    repository = await host.open_repository(
-        case.repo, base=plan.config_dir, branch=case.branch, commit=case.commit, progress=lambda *_: None
-    )
+    repository = await host.open_repository_of(plan, lambda *_: None)
     place.mkdir()
     patches: dict[str, Path | None] = {NOTHING: None}
     reference = validation_of(plan).config.get("reference_tag")

@@ -99,11 +99,8 @@ def _load_plans(
 
 
 async def _at_commit(plan: Plan, host: Host, progress: StepProgress) -> Plan:
-    case = plan.case
-    repository = await host.open_repository(
-        case.repo, base=plan.config_dir, branch=case.branch, commit=case.commit, progress=progress
-    )
-    return replace(plan, case=case.model_copy(update={"commit": repository.commit}))
+    repository = await host.open_repository_of(plan, progress)
+    return replace(plan, case=plan.case.model_copy(update={"commit": repository.commit}))
 
 
 def _cell(plan: Plan, task: str) -> Cell:

@@ -1,4 +1,4 @@
-"""Ways to cheat in tests, as changes to a task's tree: a validation must not be impressed by them.
+"""Ways to cheat in tests, as changes to a task's tree. None of them may raise a score.
 
 For Python and JavaScript; other tests are only deleted.
 """

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from youbencha import __version__
-from youbencha.engine.arena import RUBRIC, VALIDATION
+from youbencha.engine.arena import RUBRIC
 from youbencha.engine.matrix import Cell, TrialKey
-from youbencha.evaluators.validation.scores import FinalScore, with_rubric
+from youbencha.evaluators.base import VALIDATION
+from youbencha.evaluators.validation import FinalScore, with_rubric
 from youbencha.log.arena import AttemptInfo, ExitReason, IntegrityFlag, Scores, TrialIdentity, TrialMeta
 from youbencha.log.model import FailureCause, Usage
 from youbencha.log.results import AgentRun, EvaluationResult, OutcomeName, ResultsBundle
@@ -127,15 +128,20 @@ def total_tokens(usage: Usage) -> int | None:
 
 
 def cost_of_all(attempts: Sequence[AttemptInfo]) -> float | None:
-    costs = [attempt.cost_usd for attempt in attempts]
-    return sum(cost for cost in costs if cost is not None) if costs and None not in costs else None
+    """What all attempts cost. None if that of one is unknown."""
+    return _sum([attempt.cost_usd for attempt in attempts]) if attempts else None
 
 
 def _cost_with_evaluators(bundle: ResultsBundle) -> float | None:
     """What an attempt cost, with its judges. An agent without a known cost makes it unknown."""
     costs = [bundle.agent.usage.cost_usd if bundle.agent and bundle.agent.usage else None]
     costs += [result.usage.cost_usd for result in bundle.evaluators if result.usage is not None]
-    return sum(cost for cost in costs if cost is not None) if None not in costs else None
+    return _sum(costs)
+
+
+def _sum(costs: Sequence[float | None]) -> float | None:
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if len(known) == len(costs) else None
 
 
 def _find(results: Sequence[EvaluationResult], name: str) -> EvaluationResult | None:

@@ -6,19 +6,18 @@ No agent and no model is needed. Trees of the original harness can be rescored, 
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from youbencha.engine.journal import Journal, read_journal
 from youbencha.engine.matrix import Cell, TrialKey
-from youbencha.engine.results import LATEST, PATCH_FILE, ArenaRun, TrialDirectory, find_run
+from youbencha.engine.results import ArenaRun, TrialDirectory
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.validation import with_rubric
-from youbencha.log.arena import FlagKind, IntegrityFlag, TrialMeta
+from youbencha.log.arena import PATCH_FILE, TRIALS_DIR, FlagKind, IntegrityFlag, TrialMeta
 from youbencha.log.results import EvaluationResult, OutcomeName
+from youbencha.spec.arena import key_of_repo
 from youbencha.trial.context import Host
 from youbencha.trial.rescore import validate_patch
 from youbencha.workspace.trees import remove_tree
@@ -75,17 +74,9 @@ async def rescore_run(
     return [task.result() for task in tasks]
 
 
-def locate(results: Path, which: str | None) -> ArenaRun:
-    """Find a run by its path or its name, by default the latest; also one of the original harness."""
-    for path in (Path(which) if which else None, results / LATEST if which in (None, LATEST) else None):
-        if path is not None and (path / "trials").is_dir():
-            return ArenaRun(Path(os.path.realpath(path)))
-    return find_run(results, which)
-
-
 def finished_trials(run: ArenaRun) -> Iterator[_Target]:
     """The trials of a run that have a result and a patch."""
-    for path in sorted((run.path / "trials").glob("*/*/trial-*")):
+    for path in sorted((run.path / TRIALS_DIR).glob("*/*/trial-*")):
         number = _TRIAL.fullmatch(path.name)
         if number is None or path.is_symlink() or not (path / PATCH_FILE).is_file():
             continue
@@ -98,12 +89,8 @@ def finished_trials(run: ArenaRun) -> Iterator[_Target]:
 def find_cell(cells: Sequence[Cell], key: TrialKey) -> Cell | None:
     """The cell of a trial; else any of its task. The original harness calls a task by the last part of its address."""
     named = [cell for cell in cells if cell.task == key.task]
-    found = named or [cell for cell in cells if _base_name(cell.plan.case.repo) == key.task]
+    found = named or [cell for cell in cells if key_of_repo(cell.plan.case.repo) == key.task]
     return next((cell for cell in found if cell.orchestrator == key.orchestrator), next(iter(found), None))
-
-
-def _base_name(repo: str) -> str:
-    return repo.rstrip("/").rpartition("/")[2].removesuffix(".git")
 
 
 async def _rescore(target: _Target, cells: Sequence[Cell], host: Host) -> RescoredTrial:

@@ -15,16 +15,27 @@ from youbencha.engine.journal import not_writable
 from youbencha.engine.matrix import TrialKey
 from youbencha.errors import YouBenchaError
 from youbencha.files import DIFF_FILE, read_untrusted, replacing
-from youbencha.log.arena import META_FILE, RUN_FILE, RUN_FORMAT, RunInfo, TrialMeta
+from youbencha.log.arena import (
+    LATEST,
+    META_FILE,
+    PATCH_FILE,
+    RUN_FILE,
+    RUN_FORMAT,
+    RUNS_DIR,
+    TASK_FILE,
+    TRIALS_DIR,
+    RunInfo,
+    TrialMeta,
+    read_meta,
+    read_run_info,
+)
 from youbencha.log.model import as_json
+from youbencha.report.arena_loading import is_run, locate_run
 from youbencha.workspace.lock import lock_file
 from youbencha.workspace.run_dir import ARTIFACTS
 
-RUNS, LATEST = "runs", "latest"
-PATCH_FILE, TASK_FILE = "diff.patch", "task.md"
 _LOCK = ".lock"
 _IGNORE_ALL = "# Created by youBencha: git ignores everything in this directory.\n*\n"
-_LARGEST = 16 * 1024 * 1024
 
 
 class ArenaRun:
@@ -40,7 +51,7 @@ class ArenaRun:
     def info(self) -> RunInfo:
         """Read `run.json`."""
         try:
-            info = RunInfo.model_validate_json(read_untrusted(self.path, RUN_FILE, _LARGEST), extra="ignore")
+            info = read_run_info(self.path)
         except OSError as error:
             raise _not_a_run(self.path, f"{RUN_FILE} {error.strerror}") from error
         except ValidationError as error:
@@ -50,7 +61,7 @@ class ArenaRun:
         return info
 
     def trial(self, key: TrialKey) -> TrialDirectory:
-        relative = Path("trials", key.orchestrator, key.task, f"trial-{key.number}")
+        relative = Path(TRIALS_DIR, key.orchestrator, key.task, f"trial-{key.number}")
         return TrialDirectory(self.path / relative, f"{self.name}-{_digest(relative)}")
 
     @contextmanager
@@ -92,7 +103,7 @@ class TrialDirectory:
     def meta(self) -> TrialMeta | None:
         """Read `meta.json`; None if there is none, or if it is damaged."""
         try:
-            return TrialMeta.model_validate_json(read_untrusted(self.path, META_FILE, _LARGEST), extra="ignore")
+            return read_meta(self.path)
         except (OSError, ValidationError):
             return None
 
@@ -134,44 +145,15 @@ def create_run(results: Path, info: RunInfo, *, config: Path | None = None) -> A
 
 def find_run(results: Path, which: str | None = None) -> ArenaRun:
     """Find a run by its path, its name or the beginning of it; by default the latest."""
-    if which is None or which == LATEST:
-        return _latest(results)
-    given = Path(which)
-    if given.is_dir() and (given / RUN_FILE).exists():
-        return ArenaRun(given)
-    found = [path for path in all_runs(results) if path.name.startswith(which)]
-    if len(found) == 1:
-        return ArenaRun(found[0])
-    if not found:
-        raise YouBenchaError(
-            "RUN_NOT_FOUND", f"There is no run {which} in {results}.", hint="`thunderdome list` shows the runs."
-        )
-    names = ", ".join(path.name for path in found[:5])
-    raise YouBenchaError("RUN_NOT_FOUND", f"Several runs begin with {which}: {names}.", hint="Write more of the name.")
-
-
-def all_runs(results: Path) -> list[Path]:
-    """The directories of all runs, the oldest first."""
-    with suppress(OSError):
-        return sorted(path for path in (results / RUNS).iterdir() if (path / RUN_FILE).exists())
-    return []
-
-
-def _latest(results: Path) -> ArenaRun:
-    link = results / LATEST
-    with suppress(OSError):
-        name = os.readlink(link) if link.is_symlink() else link.read_text()  # noqa: PTH115 - only the text is wanted
-        path = results / name.strip()
-        if (path / RUN_FILE).exists():
-            return ArenaRun(path)
-    if runs := all_runs(results):
-        return ArenaRun(runs[-1])
-    raise YouBenchaError("RUN_NOT_FOUND", f"There is no run in {results}.", hint="`thunderdome run` makes one.")
+    path = locate_run(results, which or LATEST)
+    if not is_run(path):
+        raise _not_a_run(path, f"it has neither {RUN_FILE} nor {TRIALS_DIR}")
+    return ArenaRun(path)
 
 
 def make_results(results: Path) -> Path:
     """Make the results directory if needed, and return the directory of its runs."""
-    runs = results / RUNS
+    runs = results / RUNS_DIR
     if not runs.is_dir():
         if results.exists() and (not results.is_dir() or any(results.iterdir())):
             raise YouBenchaError(
@@ -194,7 +176,7 @@ def _new_directory(runs: Path) -> Path:
 
 def _set_latest(results: Path, name: str) -> None:
     """Replace the link atomically; write a file with the path where links are not possible."""
-    target = str(Path(RUNS, name))
+    target = str(Path(RUNS_DIR, name))
     with replacing(results / LATEST) as partial:
         try:
             partial.symlink_to(target, target_is_directory=True)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import NamedTuple
 
-from youbencha.engine.arena import RUBRIC, VALIDATION
+from youbencha.engine.arena import RUBRIC
 from youbencha.engine.journal import Journal, not_writable, read_journal
 from youbencha.engine.matrix import Cell, Matrix, TrialKey
 from youbencha.engine.rescore import LOGS, rescore_trial
-from youbencha.engine.results import PATCH_FILE, ArenaRun, TrialDirectory
+from youbencha.engine.results import ArenaRun, TrialDirectory
 from youbencha.engine.resume import STAGING, is_of
 from youbencha.errors import YouBenchaError
-from youbencha.log.arena import META_FILE, TrialMeta
+from youbencha.evaluators.base import VALIDATION
+from youbencha.log.arena import META_FILE, PATCH_FILE, TrialMeta
 from youbencha.trial.context import Host
 from youbencha.workspace.trees import copy_tree, remove_tree
 

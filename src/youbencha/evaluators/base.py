@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 Model = TypeVar("Model", bound=BaseModel)
 Result = TypeVar("Result")
 
+VALIDATION = "validation"
+"""The evaluator that scores a trial of the arena, and can validate its patch again."""
+
 Contradictions = Callable[[Model], Iterable[Problem]]
 """Problems between fields that are each valid. A validator of the model could report only the first."""
 

@@ -1,18 +1,23 @@
-"""`meta.json`, the result of one trial of the arena, with the original Thunderdome's keys and more; `run.json`, a run.
+"""The results directory of the arena: the names in it, `meta.json` (one trial) and `run.json` (one run).
 
-Unknown is null; a score of 0 was measured. The files of the original have only the keys up to `budget_exceeded`.
+Unknown is null; a score of 0 was measured. `meta.json` has the original Thunderdome's keys and more; the files of the
+original have only those up to `budget_exceeded`.
 """
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from youbencha.files import read_untrusted
 from youbencha.log.model import Count, Record, Timestamp
 from youbencha.log.results import OutcomeName
 
-META_FILE = "meta.json"
-RUN_FILE = "run.json"
+RUNS_DIR, TRIALS_DIR, LATEST = "runs", "trials", "latest"
+RUN_FILE, META_FILE, PATCH_FILE, TASK_FILE = "run.json", "meta.json", "diff.patch", "task.md"
+CALIBRATION_FILE = "calibration.json"
 RUN_FORMAT = 1
+_LARGEST = 64 * 1024 * 1024
 Score = Annotated[float, Field(ge=0, le=1)]
 CompositeScore = Annotated[float, Field(ge=0, le=1 + 1e-9)]
 """A weighted sum, which may be rounded to a little more than 1."""
@@ -138,3 +143,13 @@ class RunInfo(Record):
     cells: tuple[CellInfo, ...]
     options: dict[str, Any] = Field(default_factory=dict)
     """How the trials run, which does not affect their results."""
+
+
+def read_meta(directory: Path, name: str = META_FILE) -> TrialMeta:
+    """Read the result of a trial. Raises OSError or ValidationError."""
+    return TrialMeta.model_validate_json(read_untrusted(directory, name, _LARGEST), extra="ignore")
+
+
+def read_run_info(run: Path) -> RunInfo:
+    """Read `run.json`. Raises OSError or ValidationError."""
+    return RunInfo.model_validate_json(read_untrusted(run, RUN_FILE, _LARGEST), extra="ignore")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from youbencha import __version__
-from youbencha.log.arena import META_FILE
+from youbencha.log.arena import META_FILE, PATCH_FILE
 from youbencha.report.arena_loading import ArenaTrial
 from youbencha.report.arena_tables import (
     NOT_KNOWN,
@@ -29,7 +29,6 @@ from youbencha.report.leaderboard import SOLVED, Leaderboard, Row
 from youbencha.text import count, one_line, plural, usd
 
 MOST_TRIALS = 1000
-_PATCH_FILE = "diff.patch"
 _OPEN_ROWS = 60
 _MOST_LABELS = 30
 _ICON = "#0a58ca"
@@ -106,7 +105,7 @@ def _trial(trial: ArenaTrial, base: Path) -> _TrialRow:
     outcome = meta.outcome or meta.exit_reason or "unknown"
     look = "passed" if outcome == SOLVED else "failed" if outcome in _MEASURED else "partial"
     partial = "≥ " if meta.usage_partial else ""
-    names = [name for name in (_PATCH_FILE, META_FILE) if os.path.lexists(f"{trial.directory}/{name}")]
+    names = [name for name in (PATCH_FILE, META_FILE) if os.path.lexists(f"{trial.directory}/{name}")]
     where = os.path.relpath(trial.directory, base)
     return _TrialRow(
         agent=one_line(meta.orchestrator, 60),
@@ -184,7 +183,7 @@ _LABEL_HEIGHT = 16
 _CHARACTER = 7.0
 """About the width of a character, to keep labels apart."""
 _LOG_FROM = 30
-"""If the dearest agent costs this many times as much as the cheapest, a linear scale would hide the cheap ones."""
+"""If the most expensive agent costs this many times as much as the cheapest, a linear scale hides the cheap ones."""
 
 
 def frontier_chart(agents: Iterable[Row]) -> Chart | None:

@@ -15,19 +15,23 @@ from typing import TYPE_CHECKING, NamedTuple
 from youbencha.errors import YouBenchaError
 from youbencha.files import read_regular, read_untrusted
 from youbencha.json_lines import loads, mapping
-from youbencha.log.arena import META_FILE, RUN_FILE, RunInfo, TrialMeta
+from youbencha.log.arena import (
+    CALIBRATION_FILE,
+    LATEST,
+    META_FILE,
+    RUN_FILE,
+    RUNS_DIR,
+    TRIALS_DIR,
+    TrialMeta,
+    read_meta,
+    read_run_info,
+)
 from youbencha.text import one_line, shown
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-TRIALS_DIR = "trials"
-RUNS_DIR = "runs"
-CALIBRATION_FILE = "calibration.json"
-LATEST = "latest"
-
-_LARGEST_META = 4 * 1024 * 1024
-_LARGEST_RUN_FILE = 64 * 1024 * 1024
+_LARGEST_CALIBRATION = 64 * 1024 * 1024
 _MOST_PLANNED = 1_000_000
 _LARGEST_LINK = 4096
 _MOST_NAMES = 5
@@ -76,7 +80,7 @@ class ArenaResults:
     """By task."""
 
 
-def load_arena(sources: Iterable[Path]) -> ArenaResults:
+def load_runs(sources: Iterable[Path]) -> ArenaResults:
     """Load the results below these paths; each is a run, or a directory of runs."""
     runs = list(dict.fromkeys(run for source in sources for run in find_arena_runs(source)))
     trials: list[ArenaTrial] = []
@@ -102,23 +106,46 @@ def load_arena(sources: Iterable[Path]) -> ArenaResults:
     )
 
 
-def locate_run(results: Path, which: str) -> Path:
+def locate_run(results: Path, which: str = LATEST) -> Path:
     """Return the directory of a run: it is named by its path, its name, the start of its name, or as the latest."""
-    given = Path(which)
-    latest = results / LATEST
     if which == LATEST:
-        # Where links are not possible, it is a file with the path.
-        if latest.is_file():
-            return results / read_regular(latest, _LARGEST_LINK).decode("utf-8", "replace").strip()
-        return latest if latest.is_dir() else find_arena_runs(results)[-1]
-    if given.is_dir():
-        return given
-    found = [path for path in find_arena_runs(results) if path.name.startswith(which)]
+        return _latest(results)
+    if Path(which).is_dir():
+        return Path(which)
+    found = [path for path in all_runs(results) if path.name.startswith(which)]
     if len(found) == 1:
         return found[0]
     names = f": {', '.join(shown(path.name) for path in found[:_MOST_NAMES])}" if found else ""
     what = "Several runs begin" if found else "No run begins"
-    raise _not_found(f"{what} with {one_line(which)} in {shown(results)}{names}.")
+    hint = "Write more of the name." if found else "`thunderdome list` shows the runs."
+    message = f"{what} with {one_line(which)} in {shown(results)}{names}."
+    raise YouBenchaError("RUN_NOT_FOUND", message, hint=hint)
+
+
+def _latest(results: Path) -> Path:
+    latest = results / LATEST
+    if latest.is_file():  # with the path, where links are not possible
+        latest = results / read_regular(latest, _LARGEST_LINK).decode("utf-8", "replace").strip()
+    if is_run(latest):
+        return Path(os.path.realpath(latest))
+    if runs := all_runs(results):
+        return runs[-1]
+    message = f"There is no run in {shown(results)}."
+    raise YouBenchaError("RUN_NOT_FOUND", message, hint="`thunderdome run` makes one.")
+
+
+def is_run(path: Path) -> bool:
+    """Whether a directory is that of a run. One that has just begun has no trials, one of the original no file."""
+    return (path / RUN_FILE).is_file() or (path / TRIALS_DIR).is_dir()
+
+
+def all_runs(results: Path) -> list[Path]:
+    """Return the runs in a results directory, the oldest first."""
+    return _runs_in(results / RUNS_DIR) or _runs_in(results)
+
+
+def _runs_in(directory: Path) -> list[Path]:
+    return [path for name in _directories(directory) if is_run(path := directory / name)]
 
 
 def find_arena_runs(source: Path) -> list[Path]:
@@ -127,19 +154,10 @@ def find_arena_runs(source: Path) -> list[Path]:
     if not place.is_dir():
         raise _not_found(f"There is no directory {shown(source)}.")
     place = place.parent if place.name == TRIALS_DIR else place
-    if (place / TRIALS_DIR).is_dir():
-        return [place]
-    for directory in (place / RUNS_DIR, place):
-        if directory.is_dir() and (found := sorted(_runs_in(directory))):
-            return found
-    raise _not_found(f"{shown(source)} has no results of the arena.")
-
-
-def _runs_in(directory: Path) -> Iterator[Path]:
-    with os.scandir(directory) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False) and (Path(entry.path) / TRIALS_DIR).is_dir():
-                yield Path(entry.path)
+    found = [place] if is_run(place) else all_runs(place)
+    if not found:
+        raise _not_found(f"{shown(source)} has no results of the arena.")
+    return found
 
 
 def _not_found(message: str) -> YouBenchaError:
@@ -184,9 +202,7 @@ def _read_meta(task: Path, orchestrator: str, trial: str) -> TrialMeta:
     from pydantic import ValidationError
 
     try:
-        meta = TrialMeta.model_validate_json(
-            read_untrusted(task, f"{trial}/{META_FILE}", _LARGEST_META), extra="ignore"
-        )
+        meta = read_meta(task, f"{trial}/{META_FILE}")
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -212,7 +228,7 @@ def _planned(run: Path) -> tuple[list[UnfinishedTrial] | None, list[Unreadable]]
     from pydantic import ValidationError
 
     try:
-        info = RunInfo.model_validate_json(read_untrusted(run, RUN_FILE, _LARGEST_RUN_FILE), extra="ignore")
+        info = read_run_info(run)
     except FileNotFoundError:
         return None, []
     except OSError as error:
@@ -252,7 +268,7 @@ def _share(value: object) -> float | None:
 def _optional(directory: Path, name: str) -> tuple[Mapping[str, object], list[Unreadable]]:
     """Read a file of JSON that need not exist."""
     try:
-        return mapping(loads(read_untrusted(directory, name, _LARGEST_RUN_FILE))), []
+        return mapping(loads(read_untrusted(directory, name, _LARGEST_CALIBRATION))), []
     except FileNotFoundError:
         return {}, []
     except OSError as error:

@@ -14,6 +14,7 @@ from statistics import median
 from youbencha.log.arena import TrialMeta
 from youbencha.report.arena_loading import ArenaResults, ArenaTrial, Range, UnfinishedTrial, Unreadable
 from youbencha.report.arena_selection import Exclusion, exclude, newest_only
+from youbencha.scoring.composite import between
 from youbencha.stats.intervals import Interval, mean_interval, pass_rate_interval
 from youbencha.text import one_line, plural
 
@@ -212,16 +213,8 @@ def _calibrated(trials: Sequence[TrialMeta], calibration: Mapping[str, Range] | 
         return None
     unknown = Range(None, None)
     return mean_interval(
-        _by_task((each.task, calibrated_score(_score(each), calibration.get(each.task, unknown))) for each in trials)
+        _by_task((each.task, between(_score(each), *calibration.get(each.task, unknown))) for each in trials)
     )
-
-
-def calibrated_score(score: float | None, limits: Range) -> float | None:
-    """Return where a score lies between doing nothing (0) and the reference solution (1); None if that is not known."""
-    floor, ceiling = limits
-    if score is None or floor is None or ceiling is None or ceiling <= floor:
-        return None
-    return min(1.0, max(0.0, (score - floor) / (ceiling - floor)))
 
 
 def _total(values: Iterable[float | None], partial: bool = False) -> Total:
@@ -286,9 +279,7 @@ def _notes(results: ArenaResults) -> Iterable[str]:
     yield from _configurations(metas)
     if results.calibration is not None:
         tasks = {each.task for each in metas}
-        missing = [
-            each for each in tasks if calibrated_score(0.0, results.calibration.get(each, Range(None, None))) is None
-        ]
+        missing = [each for each in tasks if between(0.0, *results.calibration.get(each, Range(None, None))) is None]
         if missing:
             yield f"Not calibrated, and so not in the calibrated score: {_listed(missing)}."
 
@@ -303,7 +294,7 @@ def _different_tasks(metas: Iterable[TrialMeta]) -> Iterable[str]:
     for agent, tasks in list(lacking.items())[:_MOST_NAMES]:
         yield f"{one_line(agent, 100)} has no score for {_listed(tasks)}: its mean is over fewer tasks."
     if len(lacking) > _MOST_NAMES:
-        yield f"So it is for {plural(len(lacking) - _MOST_NAMES, 'more agent')}."
+        yield f"The same is true of {plural(len(lacking) - _MOST_NAMES, 'more agent')}."
 
 
 def _configurations(metas: Iterable[TrialMeta]) -> Iterable[str]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from youbencha.errors import YouBenchaError
 from youbencha.files import RESULTS_FILE, read_regular, read_untrusted
 from youbencha.json_lines import amount, count, loads_lossy, mapping
+from youbencha.log.arena import RUN_FILE, RUNS_DIR, TRIALS_DIR
 from youbencha.text import UNKNOWN
 from youbencha.workspace.run_dir import ARTIFACTS, run_started_at
 
@@ -28,7 +29,6 @@ LARGEST_RESULTS = 64 * 1024 * 1024
 _WORKSPACES = (".youbencha-workspace", ".youbencha-eval")
 BENCH_DIR = "bench"
 """In a workspace: the results of matrices of trials."""
-_TRIALS, _RUNS, _RUN_FILE = "trials", "runs", "run.json"
 _MOST_PROBLEMS = 5
 _HALF_A_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 _EPOCH = "1970-01-01T00:00:00.000Z"
@@ -98,7 +98,7 @@ def find_matrix(path: Path | None, workspaces: Sequence[Path]) -> Path | None:
     Without a path, or for a workspace, it is None if a single run began later.
     """
     places = workspaces if path is None else [path, *(path / name for name in _WORKSPACES)]
-    if path is not None and (path / _RUN_FILE).is_file() and (path / _TRIALS).is_dir():
+    if path is not None and (path / RUN_FILE).is_file() and (path / TRIALS_DIR).is_dir():
         return path
     matrices = [run for place in places for below in (place, place / BENCH_DIR) for run in _matrices_in(below)]
     if not matrices:
@@ -109,13 +109,13 @@ def find_matrix(path: Path | None, workspaces: Sequence[Path]) -> Path | None:
 
 
 def _matrices_in(directory: Path) -> Iterator[Path]:
-    runs = directory / _RUNS
+    runs = directory / RUNS_DIR
     if runs.is_dir():
-        yield from (run for run in runs.iterdir() if (run / _RUN_FILE).is_file())
+        yield from (run for run in runs.iterdir() if (run / RUN_FILE).is_file())
 
 
 def _begun(run: Path) -> float:
-    return (run / _RUN_FILE).stat().st_mtime
+    return (run / RUN_FILE).stat().st_mtime
 
 
 class RunLocation(NamedTuple):

@@ -41,12 +41,7 @@ def _tally(items: Iterable[str], kinds: Mapping[str, TestResult]) -> TestCounts:
 
 
 def _total(parts: list[TestCounts]) -> TestCounts | None:
-    if not parts:
-        return None
-    counts = TestCounts()
-    for part in parts:
-        counts.add(part)
-    return counts
+    return TestCounts.total(parts) if parts else None
 
 
 _PYTEST_START = re.compile(r"^={2,200} test session starts \(?.{0,200}={2,200}$", re.MULTILINE)

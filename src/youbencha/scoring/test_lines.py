@@ -224,10 +224,7 @@ def count_tap(text: str) -> TestCounts | None:
             result = _tap_result(line["status"], line["text"])
             reader.at(len(line["indent"])).point(result, opens=line["text"].endswith(" {"))
     found = [counts for counts in (*runs, reader.end()) if counts is not None]
-    total = TestCounts()
-    for counts in found:
-        total.add(counts)
-    return total if found else None
+    return TestCounts.total(found) if found else None
 
 
 def _tap_result(status: str, text: str) -> TestResult:

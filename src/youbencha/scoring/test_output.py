@@ -7,6 +7,7 @@ skipped, as in pytest's JUnit reports.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -48,6 +49,13 @@ class TestCounts:
         self.failures += other.failures
         self.errors += other.errors
         self.skipped += other.skipped
+
+    @classmethod
+    def total(cls, parts: Iterable[TestCounts]) -> TestCounts:
+        counts = cls()
+        for part in parts:
+            counts.add(part)
+        return counts
 
     def metrics(self) -> dict[str, Any]:
         return {**asdict(self), "pass_rate": self.pass_rate}

@@ -103,6 +103,13 @@ class Host:
                 self._refs[origin] = repository.refs
         return repository
 
+    async def open_repository_of(self, plan: Plan, progress: StepProgress) -> Repository:
+        """Open the repository that a plan's trials start from."""
+        case = plan.case
+        return await self.open_repository(
+            case.repo, base=plan.config_dir, branch=case.branch, commit=case.commit, progress=progress
+        )
+
     async def remove_orphaned_directories(self, directory: RunDirectory) -> None:
         """Remove what dead runs left next to this run's directories, once for each parent directory."""
         from youbencha.workspace.prune import remove_all_orphaned

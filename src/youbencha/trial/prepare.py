@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from youbencha.adapters import AgentAdapter, ChecksReadiness, UsesGateway, get_adapter
 from youbencha.adapters.cli_agent.environment import fresh_home_for
 from youbencha.errors import YouBenchaError
-from youbencha.evaluators.base import AgentSandbox, EvaluatorSandbox, SandboxFactory, SandboxOptions
+from youbencha.evaluators.base import VALIDATION, AgentSandbox, EvaluatorSandbox, SandboxFactory, SandboxOptions
 from youbencha.events import EventSink, PhaseStarted, WorkspaceReady
 from youbencha.gateway.api import GatewayAccess
 from youbencha.log.results import TestCaseInfo
@@ -76,9 +76,7 @@ async def _prepare(
     started_at = time.time()
     case = plan.case
     on_event(PhaseStarted(phase="checkout", detail=public_url(case.repo)))
-    repository = await host.open_repository(
-        case.repo, base=plan.config_dir, branch=case.branch, commit=case.commit, progress=notes_to(on_event)
-    )
+    repository = await host.open_repository_of(plan, notes_to(on_event))
     expected = None
     if case.expected is not None:
         expected = await repository.resolve(case.expected, source=case.expected_source or "branch")
@@ -235,7 +233,7 @@ async def _open_sandbox(
 def _shares_state(plan: Plan) -> bool:
     """Whether an evaluator runs with the agent's state."""
     return any(
-        each.name.partition(":")[0] == "validation" and each.config.get("mode") == "shared" for each in plan.evaluators
+        each.name.partition(":")[0] == VALIDATION and each.config.get("mode") == "shared" for each in plan.evaluators
     )
 
 

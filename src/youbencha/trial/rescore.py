@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from youbencha.errors import YouBenchaError
-from youbencha.evaluators.base import AgentSandbox, EvaluationContext
+from youbencha.evaluators.base import VALIDATION, AgentSandbox, EvaluationContext
 from youbencha.events import EventSink
 from youbencha.log.results import EvaluationResult
 from youbencha.process import Redactor
@@ -18,8 +18,6 @@ from youbencha.trial.plan import Plan
 from youbencha.trial.prepare import evaluator_sandboxes
 from youbencha.workspace import Changes, RunDirectory
 from youbencha.workspace.run_dir import new_run_name
-
-VALIDATION = "validation"
 
 
 def validation_of(plan: Plan) -> NamedEvaluator:
@@ -46,10 +44,7 @@ async def validate_patch(
     `directory` must not exist; afterwards it has the logs, in `artifacts`. `name` identifies what is left of it if
     the harness is killed; it must be unique. A validation that does not work is a skipped result.
     """
-    case = plan.case
-    repository = await host.open_repository(
-        case.repo, base=plan.config_dir, branch=case.branch, commit=case.commit, progress=notes_to(on_event)
-    )
+    repository = await host.open_repository_of(plan, notes_to(on_event))
     evaluator, note = _from_diff(validation_of(plan))
     async with AsyncExitStack() as opened:
         run = opened.enter_context(

@@ -30,9 +30,9 @@ def leaderboard(
 
     Example: `thunderdome leaderboard --by suite --exclude 'run=2025-*'`
     """
-    from youbencha.report.arena_loading import load_arena, locate_run
+    from youbencha.report.arena_loading import load_runs, locate_run
     from youbencha.report.leaderboard import make_leaderboard
 
     directory = results_dir(results, config)
     sources = [locate_run(directory, each) for each in run] if run else [directory]
-    show(make_leaderboard(load_arena(sources), exclude or (), over_runs=True), form, by, output)
+    show(make_leaderboard(load_runs(sources), exclude or (), over_runs=True), form, by, output)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,11 +35,10 @@ def list_all(
 
     with options.add_hint(config):
         arena = load_arena_file(config)
-    tasks = _tasks(arena)
     found = {
         "orchestrators": _orchestrators(arena),
-        "tasks": tasks,
-        "suites": _suites(tasks),
+        "tasks": _tasks(arena),
+        "suites": _suites(arena),
         "runs": list(_runs(arena.results_dir, last)),
     }
     if as_json:
@@ -81,33 +81,28 @@ def _tasks(arena: Arena) -> list[Row]:
     ]
 
 
-def _suites(tasks: Sequence[Row]) -> list[Row]:
+def _suites(arena: Arena) -> list[Row]:
     """The suites with their tasks; a task without a category is in none."""
     suites: dict[str, list[str]] = {}
-    for task in tasks:
-        if task["category"]:
-            suites.setdefault(task["category"].partition("/")[0], []).append(task["id"])
+    for task in arena.spec.tasks:
+        if task.suite:
+            suites.setdefault(task.suite, []).append(task.key)
     return [{"suite": name, "tasks": ids} for name, ids in suites.items()]
 
 
 def _runs(results: Path, last: int) -> Iterator[Row]:
     """The newest runs. A run of the original Thunderdome does not say how many trials were planned."""
-    from youbencha.engine.results import RUNS, find_run
+    from youbencha.engine.results import ArenaRun
+    from youbencha.log.arena import META_FILE, TRIALS_DIR
+    from youbencha.report.arena_loading import all_runs
 
-    directory = results / RUNS
-    names = sorted(
-        (path.name for path in directory.iterdir() if path.is_dir()) if directory.is_dir() else (), reverse=True
-    )
-    for name in names[:last]:
-        path = directory / name
-        row: Row = {"run": name, "path": str(path), "began": None, "trials_finished": None, "trials_planned": None}
-        row["trials_finished"] = sum(1 for _ in path.glob("trials/*/*/trial-*/meta.json"))
-        try:
-            info = find_run(results, str(path)).info()
-        except YouBenchaError:
-            yield row
-            continue
-        yield {**row, "began": info.created_at, "trials_planned": len(info.cells) * info.trials}
+    for path in all_runs(results)[::-1][:last]:
+        row: Row = {"run": path.name, "path": str(path), "began": None, "trials_finished": None, "trials_planned": None}
+        row["trials_finished"] = sum(1 for _ in path.glob(f"{TRIALS_DIR}/*/*/trial-*/{META_FILE}"))
+        with suppress(YouBenchaError):
+            info = ArenaRun(path).info()
+            row |= {"began": info.created_at, "trials_planned": len(info.cells) * info.trials}
+        yield row
 
 
 def _tables(found: dict[str, list[Row]]) -> Iterator[str]:

@@ -54,12 +54,13 @@ def report(
 
     Example: `thunderdome report --format html --output report.html`
     """
-    from youbencha.report.arena_loading import LATEST, load_arena, locate_run
+    from youbencha.log.arena import LATEST
+    from youbencha.report.arena_loading import load_runs, locate_run
     from youbencha.report.leaderboard import make_leaderboard
 
     directory = results_dir(results, config)
     runs = [locate_run(directory, each) for each in run or (LATEST,)]
-    show(make_leaderboard(load_arena(runs), exclude or ()), form, by, output)
+    show(make_leaderboard(load_runs(runs), exclude or ()), form, by, output)
 
 
 def show(board: Leaderboard, form: ArenaFormat, by: Grouping, output: Path | None) -> None:

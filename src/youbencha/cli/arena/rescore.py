@@ -43,7 +43,8 @@ def rescore(
     from youbencha.cli.interrupts import run_async
     from youbencha.engine.arena import PlanChoices, load_arena, plan_arena
     from youbencha.engine.matrix import TrialKey
-    from youbencha.engine.rescore import find_cell, locate, rescore_run
+    from youbencha.engine.rescore import find_cell, rescore_run
+    from youbencha.engine.results import find_run
     from youbencha.engine.selection import Selection
 
     host = options.host_here()
@@ -59,7 +60,7 @@ def rescore(
 
         done: list[RescoredTrial] = []
         for which in run or (None,):
-            found = locate(arena.results_dir, which)
+            found = find_run(arena.results_dir, which)
             typer.echo(f"rescoring {found.path}", err=True)
             limit = parallel or arena.spec.parallel
             done += await rescore_run(found, matrix.cells, host, wanted, parallel=limit, on_done=_show)

@@ -75,7 +75,7 @@ def run(
     Ctrl-C starts no further trials and waits for those that are running; a second one aborts them. Then `--resume`
     continues.
 
-    Exit code 0: everything ran, and every trial measured its agent · 1: not so · 2: nothing could be run · 130:
+    Exit code 0: everything ran, and every trial measured its agent · 1: otherwise · 2: nothing could be run · 130:
     interrupted.
 
     Example: `thunderdome run --orchestrator claude-code --task bench-time-tracker --trials 3`

@@ -9,6 +9,7 @@ from typing import Any
 
 from youbencha.errors import ConfigError, Problem, YouBenchaError
 from youbencha.evaluators.base import (
+    VALIDATION,
     EvaluationContext,
     artifact,
     artifacts_root,
@@ -30,7 +31,7 @@ from youbencha.scoring.integrity import IntegrityContext, flags_of
 
 
 class Validation:
-    name = "validation"
+    name = VALIDATION
     description = "Installs, builds, lints and tests the result, with hidden tests, and scores it."
 
     def check_config(

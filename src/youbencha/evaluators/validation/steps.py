@@ -82,10 +82,7 @@ class RunReports(NamedTuple):
             return self.pytest
         files = [counts for path, counts in self.junit.items() if not accepted or _junit_source(path) in accepted]
         if files:
-            total = TestCounts()
-            for each in files:
-                total.add(each)
-            return total
+            return TestCounts.total(files)
         if self.printed is not None and (not accepted or self.printed.format in accepted):
             return self.printed.counts
         return None
