@@ -220,8 +220,8 @@ def test_output_goes_to_a_file(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["report"], "There is no directory results"),
-        (["report", "nothing"], "There is no directory results"),
+        (["report"], "There is no run in results"),
+        (["report", "nothing"], "No run begins with nothing in results"),
         (["leaderboard"], "There is no directory results"),
         (["report", "--config", "missing.yaml"], "missing.yaml"),
         (["report", "--format", "pdf"], "pdf"),

@@ -136,6 +136,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         "green_weights: is only valid with `greenfield: true`",
     ),
     "rubric's weight": (changed("tasks", 0, "weights", {"rubric": 1}), "gives a weight to `rubric`"),
+    "image without effect": (
+        {**changed("tasks", 0, "validation_image", "node:20"), "validation": {"mode": "shared"}},
+        "tasks.0.validation_image: has no effect with the validation mode `shared`",
+    ),
     "image on the host": (
         {**changed("orchestrators", 0, "image", "node:20"), "sandbox": "local"},
         "orchestrators.0.image: is only valid with `sandbox: docker`",

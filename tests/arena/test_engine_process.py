@@ -167,6 +167,7 @@ BAD_INPUT = {
     "no such run": (("--resume", "2001"), "RUN_NOT_FOUND", "2001"),
     "no run to reuse": (("--reuse", "2001"), "RUN_NOT_FOUND", "2001"),
     "a run without --resume": (("2001",), "OPTION_INVALID", "--resume 2001"),
+    "dry run of a resumed run": (("--dry-run", "--resume"), "OPTION_INVALID", "--dry-run"),
     "resume and select": (("--resume", "--task", "task-1"), "OPTION_INVALID", "--reuse"),
 }
 

@@ -17,8 +17,9 @@ from youbencha.cli.matrix_display import MatrixDisplay, choose_matrix_display
 from youbencha.text import count, one_line, plural, usd
 
 if TYPE_CHECKING:
+    from youbencha.engine.matrix import Matrix
     from youbencha.engine.results import ArenaRun
-    from youbencha.engine.run import MatrixControl
+    from youbencha.engine.run import MatrixControl, MatrixOptions
     from youbencha.engine.updates import MatrixSummary
 
 Work = Callable[[MatrixDisplay, "MatrixControl"], Coroutine[Any, Any, "MatrixSummary"]]
@@ -60,6 +61,14 @@ def run_and_show(
         typer.echo(_how_to_resume(resume, found), err=True)
         return INTERRUPTED if summary.drained else NOT_PASSED
     return 0 if succeeded(summary) else NOT_PASSED
+
+
+def show_plan(matrix: Matrix, options: MatrixOptions, *, as_json: bool) -> None:
+    """Show what would run, and the most that it can cost."""
+    from youbencha.engine.dry_run import describe_plan
+
+    plan = describe_plan(matrix, parallel=options.parallel, attempts=options.retries.attempts)
+    typer.echo(json.dumps(plan.as_data(), indent=2) if as_json else plan.as_text())
 
 
 def _show(summary: MatrixSummary, run: ArenaRun, *, by_task: bool) -> None:

@@ -41,6 +41,14 @@ ArenaFile = Annotated[Path, typer.Option("--config", "-c", help="The arena (YAML
 ARENA_FILE = Path("thunderdome.yaml")
 """Its default."""
 
+RunNames = Annotated[
+    list[str] | None, typer.Argument(help="A run: its directory, its name, or the start of it. Default: the latest.")
+]
+OnlyTasks = Annotated[list[str] | None, typer.Option("--task", metavar="TASK", help="Only this task. Can be repeated.")]
+Validations = Annotated[
+    int | None, typer.Option("--parallel", metavar="N", min=1, help="Validations at the same time.")
+]
+
 DeleteWorkspace = Annotated[
     bool | None,
     typer.Option("--delete-workspace/--keep-workspace", help="Remove the agent's files afterwards; the results stay."),

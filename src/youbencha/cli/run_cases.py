@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import typer
-
-from youbencha.cli.matrix import run_and_show
+from youbencha.cli.interrupts import run_async
+from youbencha.cli.matrix import run_and_show, show_plan
 from youbencha.engine.cases import find_cases, plan_cases
 from youbencha.errors import YouBenchaError
 from youbencha.report.loading import BENCH_DIR
-from youbencha.text import iso_time, plural
+from youbencha.text import plural
 
 if TYPE_CHECKING:
     from youbencha.cli.matrix_display import MatrixDisplay
@@ -79,7 +76,8 @@ def run_cases(request: CasesRequest, *, dry_run: bool, as_json: bool, quiet: boo
             hint="Run the test cases one by one, or set `gateway.cassette` in each.",
         )
     if dry_run:
-        return _show_plan(request, as_json=as_json)
+        show_plan(run_async(request.plan(resolve_commits=False)), request.options(), as_json=as_json)
+        return 0
     session = _Session(request, say=not (quiet or as_json))
     try:
         return run_and_show(
@@ -119,20 +117,12 @@ class _Session:
 
 
 def _new_run(request: CasesRequest, matrix: Matrix) -> ArenaRun:
-    from youbencha import __version__
     from youbencha.engine.results import create_run
-    from youbencha.engine.resume import cell_infos
-    from youbencha.log.arena import RunInfo
+    from youbencha.engine.resume import run_info
 
-    info = RunInfo(
-        youbencha_version=__version__,
-        created_at=iso_time(time.time()),
-        selection={"config": [str(path) for path in request.given]},
-        trials=matrix.trials,
-        cells=cell_infos(matrix),
-        options={"parallel": request.parallel, "container_starts": _CONTAINER_STARTS},
-    )
-    return create_run(request.results, info)
+    selection = {"config": [str(path) for path in request.given]}
+    options = {"parallel": request.parallel, "container_starts": _CONTAINER_STARTS}
+    return create_run(request.results, run_info(matrix, selection=selection, options=options))
 
 
 def _found_run(request: CasesRequest, matrix: Matrix) -> ArenaRun:
@@ -151,13 +141,3 @@ def _write_junit(run: ArenaRun, file: Path) -> None:
     from youbencha.report.leaderboard import make_leaderboard
 
     write_text(file, render_leaderboard_junit(make_leaderboard(load_runs([run.path]))))
-
-
-def _show_plan(request: CasesRequest, *, as_json: bool) -> int:
-    from youbencha.cli.interrupts import run_async
-    from youbencha.engine.dry_run import describe_plan
-
-    matrix = run_async(request.plan(resolve_commits=False))
-    plan = describe_plan(matrix, parallel=request.parallel, attempts=request.options().retries.attempts)
-    typer.echo(json.dumps(plan.as_data(), indent=2) if as_json else plan.as_text())
-    return 0

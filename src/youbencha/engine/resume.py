@@ -6,12 +6,15 @@ Its processes need no removal: each ends with its guard.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from youbencha import __version__
 from youbencha.engine.attempts import TrialJob, earlier_attempts
 from youbencha.engine.journal import JOURNAL_FILE, JournalContents
 from youbencha.engine.matrix import Cell, Matrix, TrialKey
@@ -21,7 +24,7 @@ from youbencha.engine.updates import TrialRow, row_of
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.budget import Spend
 from youbencha.log.arena import AttemptInfo, CellInfo, RunInfo, TrialMeta
-from youbencha.text import plural
+from youbencha.text import iso_time, plural
 from youbencha.trial.context import Host
 from youbencha.workspace.reclaim import make_accessible
 from youbencha.workspace.run_dir import private_of, remove_sources
@@ -110,6 +113,22 @@ def check_unchanged(info: RunInfo, matrix: Matrix) -> None:
             f"The run cannot be resumed, because it has changed since it began:{shown}{more}",
             hint="Undo the changes; or start a new run with `--reuse`, which takes over all results that still apply.",
         )
+
+
+def run_info(
+    matrix: Matrix, *, selection: dict[str, Any], options: dict[str, Any], config_file: Path | None = None
+) -> RunInfo:
+    """Describe a new run of a matrix."""
+    return RunInfo(
+        youbencha_version=__version__,
+        created_at=iso_time(time.time()),
+        config_file=str(config_file) if config_file else None,
+        config_hash=hashlib.sha256(config_file.read_bytes()).hexdigest() if config_file else None,
+        selection=selection,
+        trials=matrix.trials,
+        cells=cell_infos(matrix),
+        options=options,
+    )
 
 
 def cell_infos(matrix: Matrix) -> tuple[CellInfo, ...]:

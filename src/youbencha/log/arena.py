@@ -17,7 +17,7 @@ RUNS_DIR, TRIALS_DIR, LATEST = "runs", "trials", "latest"
 RUN_FILE, META_FILE, PATCH_FILE, TASK_FILE = "run.json", "meta.json", "diff.patch", "task.md"
 CALIBRATION_FILE = "calibration.json"
 RUN_FORMAT = 1
-_LARGEST = 64 * 1024 * 1024
+_LARGEST_RUN_FILE, _LARGEST_META = 64 * 1024 * 1024, 4 * 1024 * 1024
 Score = Annotated[float, Field(ge=0, le=1)]
 CompositeScore = Annotated[float, Field(ge=0, le=1 + 1e-9)]
 """A weighted sum, which may be rounded to a little more than 1."""
@@ -147,9 +147,9 @@ class RunInfo(Record):
 
 def read_meta(directory: Path, name: str = META_FILE) -> TrialMeta:
     """Read the result of a trial. Raises OSError or ValidationError."""
-    return TrialMeta.model_validate_json(read_untrusted(directory, name, _LARGEST), extra="ignore")
+    return TrialMeta.model_validate_json(read_untrusted(directory, name, _LARGEST_META), extra="ignore")
 
 
 def read_run_info(run: Path) -> RunInfo:
     """Read `run.json`. Raises OSError or ValidationError."""
-    return RunInfo.model_validate_json(read_untrusted(run, RUN_FILE, _LARGEST), extra="ignore")
+    return RunInfo.model_validate_json(read_untrusted(run, RUN_FILE, _LARGEST_RUN_FILE), extra="ignore")

@@ -37,7 +37,7 @@ def load_arena_file(path: Path | str) -> Arena:
     """Read an arena and check what can be checked without adapters and repositories. All problems are one error."""
     document = read_document(path, code=CODE, what="The arena")
     spec = document.validate(ArenaSpec)
-    found = spec if isinstance(spec, list) else list(_for_containers_only(document, spec))
+    found = spec if isinstance(spec, list) else [*_for_containers_only(document, spec), *_unused_images(document, spec)]
     problems = [*found, *_problems_of_names(document)]
     if isinstance(spec, list) or problems:
         raise document.error(problems)
@@ -63,6 +63,14 @@ def _for_containers_only(document: Document, spec: ArenaSpec) -> Iterator[Proble
             paths += [(kind, index, key) for key in _OF_CONTAINERS[kind] if key in entry.model_fields_set]
     for path in paths:
         yield document.problem(path, "is only valid with `sandbox: docker`", at_key=True)
+
+
+def _unused_images(document: Document, spec: ArenaSpec) -> Iterator[Problem]:
+    for index, task in enumerate(spec.tasks):
+        own = task.validation if task.validation and "mode" in task.validation.model_fields_set else spec.validation
+        if own.mode == "shared" and task.validation_image is not None:
+            message = "has no effect with the validation mode `shared`, which uses the agent's container"
+            yield document.problem(("tasks", index, "validation_image"), message, at_key=True)
 
 
 def _problems_of_names(document: Document) -> Iterator[Problem]:

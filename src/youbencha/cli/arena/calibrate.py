@@ -16,11 +16,9 @@ if TYPE_CHECKING:
 
 
 def calibrate(
-    task: Annotated[
-        list[str] | None, typer.Option("--task", metavar="TASK", help="Only this task. Can be repeated.")
-    ] = None,
+    task: options.OnlyTasks = None,
     config: options.ArenaFile = options.ARENA_FILE,
-    parallel: Annotated[int | None, typer.Option(metavar="N", min=1, help="Validations at the same time.")] = None,
+    parallel: options.Validations = None,
     threshold: Annotated[
         float, typer.Option(metavar="SHARE", min=0, max=1, help="Warn if doing nothing passes more of the tests.")
     ] = 0.5,
@@ -83,8 +81,8 @@ def _print_table(tasks: list[TaskCalibration]) -> None:
 
 
 def _range(task: TaskCalibration) -> tuple[str, str]:
-    floor, ceiling = (None if score is None else f"{score:.3f}" for score in (task.floor, task.ceiling))
-    return floor or "-", ceiling or "-"
+    floor, ceiling = ("-" if score is None else f"{score:.3f}" for score in (task.floor, task.ceiling))
+    return floor, ceiling
 
 
 def _share(share: float | None) -> str:

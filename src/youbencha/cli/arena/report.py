@@ -37,10 +37,7 @@ Results = Annotated[
 
 
 def report(
-    run: Annotated[
-        list[str] | None,
-        typer.Argument(help="A run: its directory, its name, or the start of it. Default: the latest."),
-    ] = None,
+    run: options.RunNames = None,
     form: Format = ArenaFormat.TABLE,
     output: Output = None,
     by: By = Grouping.AGENT,

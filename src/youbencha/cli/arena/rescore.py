@@ -15,19 +15,14 @@ if TYPE_CHECKING:
 
 
 def rescore(
-    run: Annotated[
-        list[str] | None,
-        typer.Argument(help="A run: its directory, its name, or the start of it. Default: the latest."),
-    ] = None,
-    task: Annotated[
-        list[str] | None, typer.Option("--task", metavar="TASK", help="Only this task. Can be repeated.")
-    ] = None,
+    run: options.RunNames = None,
+    task: options.OnlyTasks = None,
     orchestrator: Annotated[
         list[str] | None,
         typer.Option("--orchestrator", metavar="NAME", help="Only this one; `*` is any text. Can be repeated."),
     ] = None,
     config: options.ArenaFile = options.ARENA_FILE,
-    parallel: Annotated[int | None, typer.Option(metavar="N", min=1, help="Validations at the same time.")] = None,
+    parallel: options.Validations = None,
 ) -> int:
     """Validate and score the results of a run again.
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -80,13 +78,14 @@ def run(
 
     Example: `thunderdome run --orchestrator claude-code --task bench-time-tracker --trials 3`
     """
-    from youbencha.cli.matrix import run_and_show
+    from youbencha.cli.interrupts import run_async
+    from youbencha.cli.matrix import run_and_show, show_plan
     from youbencha.engine.arena import PlanChoices, load_arena
     from youbencha.engine.selection import Selection
     from youbencha.spec.arena import BudgetSpec
 
     selection = Selection(tuple(orchestrator or ()), tuple(task or ()), tuple(category or ()))
-    _check(which, selection, trials, reuse, resume=resume)
+    _check(which, selection, trials, reuse, resume=resume, dry_run=dry_run)
     host = options.host_here()
     with options.add_hint(config):
         arena = load_arena(config, host, resolve_env=not dry_run)
@@ -95,7 +94,8 @@ def run(
     choices = PlanChoices(trials=trials, budget=limit, resolve_env=not dry_run)
     request = _Request(arena, host, directory, selection, choices, parallel or arena.spec.parallel)
     if dry_run:
-        return _show_plan(request, as_json=as_json)
+        show_plan(run_async(request.plan()), request.options(), as_json=as_json)
+        return 0
     session = _Session(request, which if resume else None, resume=resume, reuse=reuse, say=not (quiet or as_json))
     return run_and_show(session.work, lambda: session.run, as_json=as_json, quiet=quiet)
 
@@ -178,23 +178,12 @@ class _Session:
 
 
 def _new_run(request: _Request, matrix: Matrix) -> ArenaRun:
-    from youbencha import __version__
     from youbencha.engine.results import create_run
-    from youbencha.engine.resume import cell_infos
-    from youbencha.log.arena import RunInfo
-    from youbencha.text import iso_time
+    from youbencha.engine.resume import run_info
 
     file = request.arena.file
-    info = RunInfo(
-        youbencha_version=__version__,
-        created_at=iso_time(time.time()),
-        config_file=str(file),
-        config_hash=hashlib.sha256(file.read_bytes()).hexdigest(),
-        selection={name: list(getattr(request.selection, name)) for name in _SELECTING},
-        trials=matrix.trials,
-        cells=cell_infos(matrix),
-        options=_options_of(request),
-    )
+    selection = {name: list(getattr(request.selection, name)) for name in _SELECTING}
+    info = run_info(matrix, config_file=file, selection=selection, options=_options_of(request))
     return create_run(request.results, info, config=file)
 
 
@@ -220,19 +209,13 @@ def _announce(matrix: Matrix, run: ArenaRun, request: _Request, *, resumed: bool
     print(f"{verb} {plural(plan.trials, 'trial')}, {cap}; results: {run.path}", file=sys.stderr)
 
 
-def _show_plan(request: _Request, *, as_json: bool) -> int:
-    import json
-
-    from youbencha.cli.interrupts import run_async
-    from youbencha.engine.dry_run import describe_plan
-
-    matrix = run_async(request.plan())
-    plan = describe_plan(matrix, parallel=request.parallel, attempts=request.options().retries.attempts)
-    typer.echo(json.dumps(plan.as_data(), indent=2) if as_json else plan.as_text())
-    return 0
-
-
-def _check(which: str | None, selection: Selection, trials: int | None, reuse: str | None, *, resume: bool) -> None:
+def _check(
+    which: str | None, selection: Selection, trials: int | None, reuse: str | None, *, resume: bool, dry_run: bool
+) -> None:
+    if dry_run and (resume or reuse is not None):
+        raise YouBenchaError(
+            "OPTION_INVALID", "--dry-run shows the plan of a new run.", hint="Remove --resume or --reuse."
+        )
     if which is not None and not resume:
         raise YouBenchaError(
             "OPTION_INVALID", f"{which}: a run is only named with --resume", hint=f"Try --resume {which}."
