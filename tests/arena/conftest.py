@@ -11,3 +11,13 @@ from arena_bench import ArenaBench
 @pytest.fixture
 def arenas(tmp_path: Path) -> ArenaBench:
     return ArenaBench(tmp_path)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current directory: empty, with a home and a cache of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    (tmp_path / ".youbencharc").write_text(f"cache_dir: {tmp_path / 'cache'}\n")
+    return tmp_path

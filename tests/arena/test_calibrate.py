@@ -22,13 +22,9 @@ TAGS = ", validation_tag: v1-validation, reference_tag: v1-solution"
 
 
 @pytest.fixture
-def arena(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    (tmp_path / "home").mkdir()
-    (tmp_path / ".youbencharc").write_text(f"cache_dir: {tmp_path / 'cache'}\n")
-    task_repository(tmp_path / "task", START, HIDDEN, SOLUTION)
-    return tmp_path
+def arena(project: Path) -> Path:
+    task_repository(project / "task", START, HIDDEN, SOLUTION)
+    return project
 
 
 def written(arena: Path) -> dict[str, dict[str, object]]:

@@ -67,12 +67,8 @@ def meta(trial: Path) -> TrialMeta:
 
 
 @pytest.fixture
-def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Results:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    (tmp_path / "home").mkdir()
-    (tmp_path / ".youbencharc").write_text(f"cache_dir: {tmp_path / 'cache'}\n")
-    return Results(tmp_path)
+def results(project: Path) -> Results:
+    return Results(project)
 
 
 FLAGS = [{"kind": "network", "evidence": "curl"}, {"kind": "test_edit", "evidence": "an old one"}]
