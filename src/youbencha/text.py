@@ -147,6 +147,11 @@ def plural(number: int, noun: str) -> str:
     return f"{count(number)} {noun}{'' if number == 1 else 's'}"
 
 
+def first_few(names: Sequence[str], most: int = 10) -> str:
+    """`a, b, …`."""
+    return ", ".join((*names[:most], *(["…"] if len(names) > most else [])))
+
+
 def table(
     header: Sequence[str],
     rows: Iterable[Sequence[str]],

@@ -32,11 +32,11 @@ from youbencha.spec.variables import names_in
 from youbencha.trial.context import Host
 from youbencha.trial.plan import Plan, PlanOptions, plan_trial
 from youbencha.workspace import Repository
+from youbencha.workspace.repository import COMMIT_ID
 
 RUBRIC = "agentic-judge:rubric"
 _LONGEST_TASK = 1_000_000
 _TASK_BYTES = 4 * _LONGEST_TASK
-_COMMIT = re.compile(r"[0-9a-fA-F]{4,64}")
 _PLACEHOLDER = "The task."
 """Its text, until it is read."""
 
@@ -178,7 +178,7 @@ async def _open(arena: Arena, host: Host, task: TaskSpec, progress: StepProgress
     try:
         return await opened(branch=task.tag, commit=None)
     except YouBenchaError as error:
-        if error.code != "REPO_BRANCH_UNKNOWN" or not _COMMIT.fullmatch(task.tag):
+        if error.code != "REPO_BRANCH_UNKNOWN" or not COMMIT_ID.fullmatch(task.tag):
             raise
     return await opened(branch=None, commit=task.tag)
 

@@ -25,7 +25,6 @@ from youbencha.trial.context import Host
 from youbencha.trial.run import run_trial
 from youbencha.workspace.run_dir import ARTIFACTS
 
-VALIDATION_BROKEN = "VALIDATION_BROKEN"
 _NOT_FAILED = ("killed", "interrupted")
 """Such an attempt is repeated, and does not count as one of those allowed."""
 
@@ -124,8 +123,8 @@ def _of_error(job: TrialJob, number: int, error: Exception, started_at: float) -
 def _broken_validation(bundle: ResultsBundle) -> YouBenchaError | None:
     """Why no result on this task can be validated, however often it is tried."""
     for error in (result.error for result in bundle.evaluators if result.error):
-        if error.code == VALIDATION_BROKEN:
-            return YouBenchaError(VALIDATION_BROKEN, error.message, hint=error.hint)
+        if error.code == "VALIDATION_BROKEN":
+            return YouBenchaError(error.code, error.message, hint=error.hint)
     return None
 
 

@@ -8,10 +8,9 @@ from typing import NamedTuple, TypeVar
 
 from youbencha.errors import YouBenchaError
 from youbencha.spec.arena import ArenaSpec, OrchestratorSpec, TaskSpec
-from youbencha.text import did_you_mean
+from youbencha.text import did_you_mean, first_few
 
 Entry = TypeVar("Entry")
-_FEW = 10
 
 
 class Selection(NamedTuple):
@@ -108,8 +107,7 @@ def _categories(tasks: Iterable[TaskSpec]) -> list[str]:
 
 
 def _unknown(kind: str, wanted: str, known: Sequence[str]) -> YouBenchaError:
-    some = ", ".join(known[:_FEW]) + (", …" if len(known) > _FEW else "")
-    have = f"The arena has: {some}." if known else "No task of the arena has a category."
+    have = f"The arena has: {first_few(known)}." if known else "No task of the arena has a category."
     return YouBenchaError(
         "NOTHING_SELECTED",
         f"--{kind} {wanted}: the arena has no such {kind}.",

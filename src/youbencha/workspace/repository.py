@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from youbencha.errors import YouBenchaError
 from youbencha.files import open_untrusted
 from youbencha.progress import StepProgress
-from youbencha.text import did_you_mean
+from youbencha.text import did_you_mean, first_few
 from youbencha.user_dirs import default_cache_dir
 from youbencha.workspace import revisions
 from youbencha.workspace.diff import Entry, FileChange
@@ -29,8 +29,7 @@ from youbencha.workspace.walk import NAME, files_in, keep_rules
 _NO_BRANCH = "main"
 _SUBMODULE = 0o160000
 _ENOUGH = 65536
-_COMMIT = re.compile(r"[0-9a-fA-F]{4,64}")
-_FEW = 10
+COMMIT_ID = re.compile(r"[0-9a-fA-F]{4,64}")
 _REFUSED = r"(?i)invalid path|malformed"
 
 _NO_ROOM = (
@@ -144,11 +143,10 @@ class Repository:
         entry = entries.get(str(path))
         if entry is None or not entry.is_file:
             files = [each for each, about in entries.items() if about.is_file]
-            some = ", ".join(files[:_FEW]) + (", …" if len(files) > _FEW else "")
             raise YouBenchaError(
                 "REPO_FILE_UNKNOWN",
                 f"The commit {self.commit[:12]} of {self.public_url} has no file {path}.",
-                hint=did_you_mean(str(path), files) or (f"Beside it are: {some}." if files else None),
+                hint=did_you_mean(str(path), files) or (f"Beside it are: {first_few(files)}." if files else None),
             )
         if entry.size > limit:
             message = f"{path} in the commit {self.commit[:12]} of {self.public_url} has more than {limit:,} bytes."
@@ -181,7 +179,7 @@ class Repository:
         try:
             return await self.resolve(name)
         except YouBenchaError as error:
-            if error.code != "REPO_BRANCH_UNKNOWN" or not _COMMIT.fullmatch(name):
+            if error.code != "REPO_BRANCH_UNKNOWN" or not COMMIT_ID.fullmatch(name):
                 raise
         return await self.resolve(name, "commit")
 

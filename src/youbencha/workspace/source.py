@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from youbencha.errors import YouBenchaError
-from youbencha.text import did_you_mean
+from youbencha.text import did_you_mean, first_few
 from youbencha.workspace.git_dir import is_ref_name
 
 _REMOTE = frozenset({"https", "http", "ssh", "git"})
@@ -165,15 +165,15 @@ class Refs(NamedTuple):
 
     def _unknown(self, name: str, kind: str, where: str) -> str:
         names = self._names(_PREFIXES[kind])
-        some = ", ".join(names[:_FEW]) + (", …" if len(names) > _FEW else "")
         raise YouBenchaError(
             "REPO_BRANCH_UNKNOWN",
             f"The repository {where} has no {'branch or tag' if kind == 'branch' else kind} `{name}`.",
-            hint=did_you_mean(name, names) or (f"It has: {some}." if names else f"It has no {kind} at all."),
+            hint=did_you_mean(name, names)
+            or (f"It has: {first_few(names, _FEW)}." if names else f"It has no {kind} at all."),
         )
 
     def _no_head(self, where: str) -> str:
-        names = ", ".join(self._names((_HEADS,))[:_FEW])
+        names = first_few(self._names((_HEADS,)), _FEW)
         raise YouBenchaError(
             "REPO_BRANCH_UNKNOWN",
             f"The default branch of the repository {where} does not exist.",
