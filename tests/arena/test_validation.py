@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 from validation_bench import ALL_TESTS, HIDDEN, SOLUTION, START, TEST_CMD, ValidationBench, writes
 
+from youbencha.evaluators.validation.measure import Baseline, Measurement
+from youbencha.evaluators.validation.scores import describe
+from youbencha.evaluators.validation.steps import RunReports, StepResult
+
 WITH_HIDDEN = {"validation_tag": "v1-validation"}
 WITH_REFERENCE = {**WITH_HIDDEN, "reference_tag": "v1-solution"}
 PASSING = "import unittest\n\n\nclass Calc(unittest.TestCase):\n    def test_add(self):\n        pass\n"
@@ -97,6 +101,20 @@ async def test_every_command_has_a_deadline(bench: ValidationBench) -> None:
     assert done.result.metrics["steps"]["test"]["timed_out"]
     assert done.result.metrics["steps"]["test"]["duration_ms"] < 15_000
     assert "timed out" in done.result.message
+
+
+def test_what_ended_the_tests_is_in_the_message() -> None:
+    measured = Measurement(
+        changes=(),
+        steps={"test": StepResult(None, False, 10, "", "its limit of memory")},
+        tests=RunReports(None, {}, None),
+        agent_tests=None,
+        coverage=None,
+        lint_issues=None,
+        sources=(),
+    )
+    message = describe(measured, Baseline(2, None, frozenset(), None, None), 0.0, ())
+    assert "the tests were ended by its limit of memory" in message
 
 
 async def test_lint_is_compared_with_the_untouched_task(bench: ValidationBench) -> None:

@@ -96,6 +96,8 @@ def describe(measured: Measurement, baseline: Baseline, score: float | None, lef
     step = measured.steps[measured.counting_step]
     if step.timed_out:
         parts.append(f"the tests timed out after {step.duration_ms / 1000:.0f} s")
+    elif step.ended_by is not None:
+        parts.append(f"the tests were ended by {step.ended_by}")
     if left_out:
         parts.append(f"left out, because the patch lacks them: {', '.join(left_out[:_MOST_NAMED])}")
     if score is not None:
