@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -166,3 +167,10 @@ def test_a_trial_may_be_added_while_it_is_read(results: Path) -> None:
     before = len(load_runs([results]).trials)
     write_trial(results / "latest", meta("aider", "clock", 2))
     assert len(load_runs([results]).trials) == before + 1
+
+
+def test_a_run_of_which_no_trial_has_begun_is_all_unfinished(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "runs" / "2026-03", [meta("a", "t")], planned=2)
+    shutil.rmtree(run / "trials")
+    found = load_runs([locate_run(tmp_path)])
+    assert (found.trials, [each.trial for each in found.unfinished]) == ((), [1, 2])
