@@ -147,6 +147,13 @@ def plural(number: int, noun: str) -> str:
     return f"{count(number)} {noun}{'' if number == 1 else 's'}"
 
 
+def sentences(message: str, hint: str | None) -> str:
+    """Return a message, and what to do about it, as two sentences."""
+    if not hint:
+        return message
+    return f"{message}{'' if message.endswith(('.', '!', '?', ':')) else '.'} {hint}"
+
+
 def table(
     header: Sequence[str],
     rows: Iterable[Sequence[str]],

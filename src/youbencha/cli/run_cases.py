@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from youbencha.cli.matrix import run_and_show
+from youbencha.cli.matrix import check_engine, run_and_show
 from youbencha.engine.cases import find_cases, plan_cases
 from youbencha.errors import YouBenchaError
 from youbencha.report.loading import BENCH_DIR
@@ -109,6 +109,7 @@ class _Session:
 
         request = self._request
         matrix = await request.plan()
+        await check_engine(matrix)
         run = _found_run(request, matrix) if request.resume else _new_run(request, matrix)
         self.run = run
         if self._say:

@@ -107,7 +107,7 @@ def check_unchanged(info: RunInfo, matrix: Matrix) -> None:
         more = f"\n  - and {len(changes) - 10} more" if len(changes) > 10 else ""
         raise YouBenchaError(
             "RUN_CHANGED",
-            f"The run cannot be resumed, because it has changed since it began:{shown}{more}",
+            f"The run cannot be resumed, because its configuration has changed since it began:{shown}{more}",
             hint="Undo the changes; or start a new run with `--reuse`, which takes over all results that still apply.",
         )
 

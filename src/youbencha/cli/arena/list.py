@@ -135,11 +135,15 @@ def _tables(found: dict[str, list[Row]]) -> Iterator[str]:
         yield table(("SUITE", "TASKS", "OPTION"), suites, width=width, right=("TASKS",), drop=("OPTION",))
     if found["runs"]:
         runs = [
-            (row["run"], _shown(row["began"]), f"{row['trials_finished']:,}", _number(row["trials_planned"]))
+            (row["run"], _minute(row["began"]), f"{row['trials_finished']:,}", _number(row["trials_planned"]))
             for row in found["runs"]
         ]
         columns_of_runs = ("RUN", "BEGAN", "FINISHED", "PLANNED")
         yield table(columns_of_runs, runs, width=width, right=("FINISHED", "PLANNED"), drop=("BEGAN",))
+
+
+def _minute(time: str | None) -> str:
+    return _shown(time and time[:16].replace("T", " "))
 
 
 def _shown(value: str | None) -> str:
