@@ -149,6 +149,7 @@ def test_with_another_validation_the_results_are_scored_again_without_an_agent(t
     (tmp_path / "thunderdome.yaml").write_text(json.dumps(arena))
     resumed = project.run_here("--resume")
     assert "agent-1 on task-1: its validation" in resumed.stderr
+    assert f"--reuse {before.name}" in resumed.stderr
     reused = project.run("--reuse", before.name, "--parallel", "2")
     assert reused.returncode == 0, reused.stderr
     now = project.latest

@@ -137,7 +137,8 @@ def render_table(board: Leaderboard, by: Grouping, width: int) -> str:
     )
     kept = re.split(" {2,}", shown.partition("\n")[0])
     explained = legend(board, by, left_out=set(titles).difference(kept))
-    return "\n".join([shown if rows else "no trials", "", *explained, *remarks(board), *_flags(board)]) + "\n"
+    figures = [shown, "", *explained] if rows else ["no trials", ""]
+    return "\n".join([*figures, *remarks(board), *_flags(board)]) + "\n"
 
 
 def legend(

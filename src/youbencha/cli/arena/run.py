@@ -184,7 +184,8 @@ class _Session:
         choices = self._request.choices._replace(trials=info.trials)
         self._request = self._request._replace(selection=selection, choices=choices)
         matrix = await self._request.plan()
-        check_unchanged(info, matrix)
+        reuse = f"start a new run with `--reuse {found.name}`, which takes over all results that still apply"
+        check_unchanged(info, matrix, otherwise=reuse)
         self.run = found
         return matrix
 
