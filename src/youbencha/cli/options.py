@@ -41,6 +41,10 @@ ArenaFile = Annotated[Path, typer.Option("--config", "-c", help="The arena (YAML
 ARENA_FILE = Path("thunderdome.yaml")
 """Its default."""
 
+ResultsDir = Annotated[
+    Path | None, typer.Option("--results", metavar="DIR", help="The results directory. Default: the configuration's.")
+]
+
 DeleteWorkspace = Annotated[
     bool | None,
     typer.Option("--delete-workspace/--keep-workspace", help="Remove the agent's files afterwards; the results stay."),

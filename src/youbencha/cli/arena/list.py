@@ -21,6 +21,7 @@ Row = dict[str, Any]
 
 def list_all(
     config: options.ArenaFile = options.ARENA_FILE,
+    results: options.ResultsDir = None,
     last: Annotated[
         int, typer.Option("--last", "-n", metavar="N", min=0, help="How many runs, the newest first.")
     ] = 20,
@@ -34,12 +35,13 @@ def list_all(
 
     with options.add_hint(config):
         arena = load_arena_file(config)
+    directory = results or arena.results_dir
     tasks = _tasks(arena)
     found = {
         "orchestrators": _orchestrators(arena),
         "tasks": tasks,
         "suites": _suites(tasks),
-        "runs": list(_runs(arena.results_dir, last)),
+        "runs": list(_runs(directory, last)),
     }
     if as_json:
         import json
@@ -48,7 +50,7 @@ def list_all(
         return
     typer.echo("\n\n".join(_tables(found)))
     if not found["runs"]:
-        typer.echo(f"\nno runs in {arena.results_dir}")
+        typer.echo(f"\nno runs in {directory}")
 
 
 def _orchestrators(arena: Arena) -> list[Row]:
