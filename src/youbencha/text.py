@@ -152,6 +152,13 @@ def first_few(names: Sequence[str], most: int = 10) -> str:
     return ", ".join((*names[:most], *(["…"] if len(names) > most else [])))
 
 
+def sentences(message: str, hint: str | None) -> str:
+    """Return a message, and what to do about it, as two sentences."""
+    if not hint:
+        return message
+    return f"{message}{'' if message.endswith(('.', '!', '?', ':')) else '.'} {hint}"
+
+
 def table(
     header: Sequence[str],
     rows: Iterable[Sequence[str]],

@@ -73,6 +73,7 @@ def test_runs_are_listed_the_newest_first(arenas: ArenaBench) -> None:
     assert [(each["trials_finished"], each["trials_planned"]) for each in runs] == [(3, 12), (1, None)]
     assert [each["began"] for each in runs] == [info.created_at, None]
     assert len(json.loads(listed(arenas, "--json", "-n", "1").stdout)["runs"]) == 1
+    assert json.loads(listed(arenas, "--json", "--results", "elsewhere").stdout)["runs"] == []
     text = listed(arenas).stdout
     assert text.index(run.name) < text.index("2020-01-01T00-00-00")
 

@@ -490,7 +490,7 @@ def test_each_agent_is_first_equally_often(agents: int, tasks: int) -> None:
 
 
 CAPS: dict[str, tuple[dict[str, Any], float | None, float | None, str | None]] = {
-    "nothing": ({}, None, None, "nothing limits one: set budgets.per_trial_usd or budgets.total_usd"),
+    "nothing": ({}, None, None, "nothing limits one: set a budget, or use --budget"),
     "per trial": ({"per_trial_usd": 2}, 2 * 2 * 3 * 2, 2 * 2 * 3 * 2 * 3, None),
     "per agent": ({"per_agent_usd": 5}, 10, 10, None),
     "total": ({"total_usd": 7.5}, 7.5, 7.5, None),

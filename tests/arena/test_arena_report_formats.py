@@ -192,6 +192,14 @@ def test_agents_without_a_cost_are_named_under_the_chart(tmp_path: Path) -> None
 def test_a_narrow_terminal_has_fewer_columns(board: Leaderboard, width: int) -> None:
     header = render_table(board, Grouping.AGENT, width).splitlines()[0]
     assert len(header) <= max(width, 60)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_only_columns_that_are_shown_are_explained(board: Leaderboard, width: int) -> None:
+    header, *lines = render_table(board, Grouping.AGENT, width).splitlines()
+    explained = "\n".join(lines[lines.index("") :])
+    for title in ("COST", "NOT COUNTED", "PARETO"):
+        assert (f"{title}:" in explained) == (title in re.split(" {2,}", header))
     assert header.startswith("AGENT")
     assert "SCORE [95 %]" in header
 

@@ -161,6 +161,11 @@ def test_bad_input_is_one_clear_problem(name: str, arenas: ArenaBench) -> None:
     assert all(each.startswith("1:") for each in found), "without a position"
 
 
+def test_a_list_of_invalid_tasks_is_not_an_empty_one(arenas: ArenaBench) -> None:
+    (problem,) = problems_in(arenas, changed("tasks", 0, "time_limit_minutes", "soon"))
+    assert "tasks.0.time_limit_minutes: must be a number" in problem
+
+
 def test_a_missing_file_and_an_empty_one(arenas: ArenaBench, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nowhere\.yaml"):
         load_arena_file(tmp_path / "nowhere.yaml")

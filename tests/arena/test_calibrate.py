@@ -27,8 +27,8 @@ def arena(project: Path) -> Path:
     return project
 
 
-def written(arena: Path) -> dict[str, dict[str, object]]:
-    tasks = json.loads((arena / "results" / "calibration.json").read_text())["tasks"]
+def written(results: Path) -> dict[str, dict[str, object]]:
+    tasks = json.loads((results / "calibration.json").read_text())["tasks"]
     assert isinstance(tasks, dict)
     return tasks
 
@@ -36,7 +36,7 @@ def written(arena: Path) -> dict[str, dict[str, object]]:
 def test_a_task_with_hidden_tests_and_a_reference(arena: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (arena / "thunderdome.yaml").write_text(ARENA.format(more=TAGS))
     assert run_app(["calibrate"], arena_app) == 0, capsys.readouterr()
-    task = written(arena)["task"]
+    task = written(arena / "results")["task"]
     assert (task["floor"], task["ceiling"], task["warnings"]) == (0.25, 1.0, [])
     assert task["scores"].keys() == {"nothing", "reference", *CHEATS}
     shown = capsys.readouterr()
@@ -50,8 +50,8 @@ def test_a_task_that_can_be_cheated(arena: Path, capsys: pytest.CaptureFixture[s
     (arena / "thunderdome.yaml").write_text(ARENA.format(more=""))
     assert run_app(["calibrate", "--threshold", "0.2", "--json"], arena_app) == 1
     shown = capsys.readouterr()
-    assert json.loads(shown.out)["tasks"] == written(arena)
-    task = written(arena)["task"]
+    assert json.loads(shown.out)["tasks"] == written(arena / "results")
+    task = written(arena / "results")["task"]
     assert task["ceiling"] is None
     assert task["warnings"] == [
         "doing nothing passes 50% of the tests",
@@ -62,5 +62,7 @@ def test_a_task_that_can_be_cheated(arena: Path, capsys: pytest.CaptureFixture[s
 
 def test_a_task_that_does_not_work(arena: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (arena / "thunderdome.yaml").write_text(ARENA.format(more=", install_cmd: no-such-program"))
-    assert run_app(["calibrate"], arena_app) == 1
+    assert run_app(["calibrate", "--results", "elsewhere"], arena_app) == 1
     assert "`no-such-program` fails for the untouched task" in capsys.readouterr().err
+    assert written(arena / "elsewhere").keys() == {"task"}
+    assert not (arena / "results").exists()

@@ -89,7 +89,7 @@ def test_a_directory_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
         create_run(tmp_path, INFO)
     assert caught.value.code == "RESULTS_NOT_OURS"
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
-    with pytest.raises(YouBenchaError) as caught:
+    with pytest.raises(YouBenchaError, match="is not a directory") as caught:
         create_run(tmp_path / "thesis.txt", INFO)
     assert caught.value.code == "RESULTS_NOT_OURS"
 

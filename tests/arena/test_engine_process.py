@@ -149,6 +149,7 @@ def test_with_another_validation_the_results_are_scored_again_without_an_agent(t
     (tmp_path / "thunderdome.yaml").write_text(json.dumps(arena))
     resumed = project.run_here("--resume")
     assert "agent-1 on task-1: its validation" in resumed.stderr
+    assert f"--reuse {before.name}" in resumed.stderr
     reused = project.run("--reuse", before.name, "--parallel", "2")
     assert reused.returncode == 0, reused.stderr
     now = project.latest
@@ -156,8 +157,40 @@ def test_with_another_validation_the_results_are_scored_again_without_an_agent(t
     assert [(meta.reused_from, meta.outcome, meta.composite_score) for meta in metas(now).values()] == [
         (before.name, "unsolved", 0.0)
     ] * 2
+    assert {meta.reason for meta in metas(now).values()} == {"validation: 0 of 1 test passed"}
     assert events(now, "attempt_started") == []
     assert {meta.outcome for meta in metas(before).values()} == {"solved"}
+
+
+def test_an_unsolved_trial_says_which_tests_failed(tmp_path: Path) -> None:
+    project = ArenaProject(tmp_path, agents=1, tasks=1, script="exit 0")
+    done = project.run()
+    assert "unsolved, score 0.000" in done.stderr
+    assert "validation: 0 of 1 test passed" in done.stderr
+    (meta,) = metas(project.latest).values()
+    assert meta.reason == "validation: 0 of 1 test passed"
+
+
+def test_without_an_engine_nothing_begins(tmp_path: Path) -> None:
+    project = ArenaProject(tmp_path, sandbox={"type": "docker", "image": "example/image"}, gateway="none")
+    project.more_env["DOCKER_HOST"] = f"unix://{tmp_path}/nothing.sock"
+    done = project.run()
+    assert (done.returncode, "[SANDBOX_NO_ENGINE]" in done.stderr) == (2, True)
+    assert not project.results.exists()
+
+
+def test_the_command_that_continues_names_the_files(tmp_path: Path) -> None:
+    project = ArenaProject(tmp_path, agents=2, tasks=2)
+    arena = json.loads((tmp_path / "thunderdome.yaml").read_text())
+    arena["orchestrators"][0] = {"name": "codex"}
+    (tmp_path / "my arena.yaml").write_text(json.dumps({**arena, "gateway": "none"}))
+    done = project.run("-c", "my arena.yaml", "--results", "here")
+    assert done.returncode == 1
+    (run,) = (tmp_path / "here" / "runs").iterdir()
+    assert f"continue with: thunderdome run --config 'my arena.yaml' --results here --resume {run.name}" in done.stderr
+    [reason] = [line for line in done.stderr.splitlines() if line.startswith("  codex")]
+    assert reason.startswith("  codex on task-1, codex on task-2: ")
+    assert ". Install it with" in reason
 
 
 BAD_INPUT = {

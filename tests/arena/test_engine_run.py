@@ -15,11 +15,11 @@ from engine_bench import EngineBench, appear, events, metas
 from rich.console import Console
 
 from youbencha.cli.matrix_display import LiveMatrixDisplay
-from youbencha.engine.matrix import Cell, Matrix
+from youbencha.engine.matrix import Cell, Matrix, TrialKey
 from youbencha.engine.results import find_run
 from youbencha.engine.resume import check_unchanged
 from youbencha.engine.run import MatrixControl, MatrixOptions, run_matrix
-from youbencha.engine.updates import AttemptFailed, Stopping, TrialsSkipped, Update
+from youbencha.engine.updates import AttemptBegun, AttemptFailed, Stopping, TrialsSkipped, Update
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.script import Script, ScriptedModel
 from youbencha.spec.arena import RetrySpec
@@ -342,6 +342,28 @@ async def test_without_a_container_engine_the_run_stops(bench: EngineBench, monk
     assert "engine" in (summary.stopped or "")
     assert summary.hint
     assert len(events(run, "attempt_started")) < 50
+
+
+@pytest.mark.parametrize(("height", "listed"), [(5, 1), (12, 8), (60, 40)])
+def test_the_live_table_fits_the_terminal(height: int, listed: int) -> None:
+    console = Console(file=StringIO(), width=80, height=height, force_terminal=True, color_system=None)
+    display = LiveMatrixDisplay(StringIO(), console=console)
+    for number in range(1, 41):
+        display(AttemptBegun(TrialKey("agent", "task", number), 1))
+    with console.capture() as capture:
+        console.print(display.render())
+    shown = capture.get()
+    assert shown.count("agent · task") == listed
+    assert len(shown.splitlines()) < height
+    assert (f"and {40 - listed} more" in shown) == (listed < 40)
+    assert "40 running" in shown
+
+
+def test_a_narrow_terminal_shows_what_the_second_ctrl_c_does() -> None:
+    out = StringIO()
+    display = LiveMatrixDisplay(out, console=Console(file=out, width=80, force_terminal=True, color_system=None))
+    display(Stopping("interrupted", 12))
+    assert "12 running trials will finish, Ctrl-C aborts" in " ".join(out.getvalue().split())
 
 
 async def test_the_live_table_shows_what_is_running(bench: EngineBench) -> None:

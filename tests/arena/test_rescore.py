@@ -88,7 +88,7 @@ def test_trials_are_scored_again(results: Results, capsys: pytest.CaptureFixture
     assert meta(nothing).outcome == "limit"
     assert meta(unfinished).composite_score == 0.0
     shown = capsys.readouterr().out
-    assert shown.splitlines()[0].split() == ["orchestrator", "task", "trial", "before", "now"]
+    assert shown.splitlines()[0].split() == ["ORCHESTRATOR", "TASK", "TRIAL", "BEFORE", "NOW"]
     assert shown.splitlines()[-1] == "2 trials rescored, 2 changed, 0 failed"
     journal = [json.loads(line) for line in (results.run / "journal.jsonl").read_text().splitlines()]
     assert [line["event"] for line in journal] == ["trial_rescored"] * 2
@@ -123,4 +123,8 @@ def test_only_what_is_asked_for(results: Results, capsys: pytest.CaptureFixture[
     assert run_app(["rescore", "--task", "other"], arena_app) == 2
     assert "no such task" in capsys.readouterr().err
     assert run_app(["rescore", "no-such-run"], arena_app) == 2
+    assert run_app(["rescore", "--orchestrator", "three"], arena_app) == 2
+    assert "[NOTHING_SELECTED]" in capsys.readouterr().err
+    assert run_app(["rescore", "--results", "elsewhere"], arena_app) == 2
+    assert "elsewhere" in capsys.readouterr().err
     assert os.listdir(results.root / "cache" / "runs") == []

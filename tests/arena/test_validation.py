@@ -29,7 +29,7 @@ async def test_a_solution_passes_all_tests(bench: ValidationBench) -> None:
     assert done.result.metrics["tests"]["tests"] == ALL_TESTS == done.result.metrics["expected_tests"]
     assert done.result.metrics["composite_score"] == 1.0
     assert done.flags == set()
-    assert done.result.message == "4 of 4 tests passed; score 1.00."
+    assert done.result.message == "4 of 4 tests passed."
     assert done.bundle.outcome is not None
     assert done.bundle.outcome.name == "solved"
     assert "Ran 4 tests" in done.log("test")

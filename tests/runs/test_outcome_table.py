@@ -98,6 +98,15 @@ def test_outcomes_of_a_successful_agent_by_evaluator_status(
     assert outcome_of("success", [], [result(status) for status in statuses]).name == outcome
 
 
+def test_the_reason_says_what_each_evaluator_found() -> None:
+    found = [
+        EvaluationResult(evaluator=name, status="failed", message=message, timestamp=AT)
+        for name, message in {"validation": "15 of 31 tests passed.", "command:lint": "3 issues\nin a.py"}.items()
+    ]
+    reason = outcome_of("success", [], [*found, result("passed")]).reason
+    assert reason == "validation: 15 of 31 tests passed; command:lint: 3 issues in a.py"
+
+
 def test_a_failure_of_the_harness_is_not_the_agents() -> None:
     found = outcome_of("success", [], [result("skipped")], failure="the disk is full")
     assert (found.name, found.valid, found.reason) == ("infra_error", False, "the disk is full")
@@ -141,4 +150,4 @@ def test_the_cause_is_the_end_of_a_code() -> None:
 
 def test_every_cause_has_an_outcome() -> None:
     assert set(OUTCOMES) == set(get_args(FailureCause))
-    assert set(OUTCOMES) <= {value for name, value in vars(codes).items() if name.isupper()}
+    assert set(OUTCOMES) <= {value for name, value in vars(codes).items() if name.isupper() and isinstance(value, str)}

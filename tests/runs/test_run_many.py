@@ -171,7 +171,8 @@ async def test_ctrl_c_drains_and_the_rest_can_be_resumed(runs: RunBench) -> None
     Path(case).write_text(Path(case).read_text().replace("0.2", "0.3"))
     done = await runs.yb("run", "-c", case, "--trials", "3", "--resume", "latest")
     assert done.code == 2
-    assert "it has changed since it began" in done.err
+    assert "its configuration has changed since it began" in done.err
+    assert "--reuse" not in done.err, "an option of `thunderdome run` alone"
 
 
 async def test_reports(runs: RunBench) -> None:

@@ -14,7 +14,7 @@ from youbencha.cli import INTERRUPTED
 from youbencha.cli.console import NOT_PASSED
 from youbencha.cli.interrupts import run_async
 from youbencha.cli.matrix_display import MatrixDisplay, choose_matrix_display
-from youbencha.text import count, one_line, plural, usd
+from youbencha.text import count, one_line, plural, sentences, usd
 
 if TYPE_CHECKING:
     from youbencha.engine.matrix import Matrix
@@ -71,6 +71,15 @@ def show_plan(matrix: Matrix, options: MatrixOptions, *, as_json: bool) -> None:
     typer.echo(json.dumps(plan.as_data(), indent=2) if as_json else plan.as_text())
 
 
+async def check_engine(matrix: Matrix) -> None:
+    """Raise at once if there is no engine for the containers. A run that has begun would wait for one."""
+    if any(cell.plan.sandbox.type == "docker" for cell in matrix.cells):
+        from youbencha.sandbox.docker.engine import connect
+
+        async with connect():
+            return
+
+
 def _show(summary: MatrixSummary, run: ArenaRun, *, by_task: bool) -> None:
     from youbencha.cli.screen import width_of
     from youbencha.report.arena_loading import load_runs
@@ -88,11 +97,14 @@ def _show(summary: MatrixSummary, run: ArenaRun, *, by_task: bool) -> None:
 def _say_what_is_left(summary: MatrixSummary) -> None:
     left = summary.trials - len(summary.rows)
     typer.echo(f"{plural(left, 'trial')} not finished", err=True)
+    reasons: dict[str, list[str]] = {}
     for each in summary.skipped:
         which = f"{each.orchestrator} on {each.task}" if each.task else each.orchestrator
-        typer.echo(f"  {which}: {one_line(each.reason, 500)}", err=True)
+        reasons.setdefault(each.reason, []).append(which)
+    for reason, places in reasons.items():
+        typer.echo(f"  {', '.join(places)}: {one_line(reason, 500)}", err=True)
     if summary.stopped:
-        typer.echo(f"  {one_line(summary.stopped, 500)}{f' {summary.hint}' if summary.hint else ''}", err=True)
+        typer.echo(f"  {sentences(one_line(summary.stopped, 500), summary.hint)}", err=True)
 
 
 def _how_to_resume(command: str, run: ArenaRun) -> str:

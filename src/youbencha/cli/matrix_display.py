@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from youbencha.engine.matrix import TrialKey
 
 _REFRESHES_PER_SECOND = 4
-_MOST_SHOWN = 20
+_OTHER_LINES = 4
+"""Of the live table: an empty one, how many more there are, the totals, and one for what is printed above."""
 _LONGEST_REASON = 160
 _MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("–", "yellow")}
 
@@ -158,7 +159,7 @@ class LiveMatrixDisplay(MatrixDisplay):
 
         with contextlib.suppress(OSError, ValueError):  # the terminal is closed; the run continues
             line = Text.assemble((f"{mark} " if mark else "", style), text)
-            self._console.print(line, no_wrap=True, overflow="ellipsis")
+            self._console.print(line)
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -177,10 +178,11 @@ class LiveMatrixDisplay(MatrixDisplay):
         table = Table.grid(padding=(0, 2, 0, 0))
         for justify in ("left", "left", "right", "right", "right"):
             table.add_column(justify=justify, no_wrap=True)
-        for key, trial in list(self.running.items())[:_MOST_SHOWN]:
+        most = max(1, self._console.height - _OTHER_LINES)
+        for key, trial in list(self.running.items())[:most]:
             table.add_row(*_cells(key, trial, now))
-        if len(self.running) > _MOST_SHOWN:
-            table.add_row(Text(f"and {len(self.running) - _MOST_SHOWN} more", "dim"))
+        if len(self.running) > most:
+            table.add_row(Text(f"and {len(self.running) - most} more", "dim"))
         return Group(Text(), table, self._totals(now))
 
     def _totals(self, now: float) -> RenderableType:

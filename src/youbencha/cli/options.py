@@ -49,6 +49,10 @@ Validations = Annotated[
     int | None, typer.Option("--parallel", metavar="N", min=1, help="Validations at the same time.")
 ]
 
+ResultsDir = Annotated[
+    Path | None, typer.Option("--results", metavar="DIR", help="The results directory. Default: the configuration's.")
+]
+
 DeleteWorkspace = Annotated[
     bool | None,
     typer.Option("--delete-workspace/--keep-workspace", help="Remove the agent's files afterwards; the results stay."),

@@ -114,7 +114,7 @@ def worst_case(matrix: Matrix, attempts: int = 1) -> CostBound:
             spent = _most_of_one(cells, times)
             if spent is None and total is None:
                 name = cells[0].orchestrator
-                return CostBound(None, reason=f"nothing limits {name}: set budgets.per_trial_usd or budgets.total_usd")
+                return CostBound(None, reason=f"nothing limits {name}: set a budget, or use --budget")
             amount += total if spent is None and total is not None else spent or Decimal(0)
         amounts.append(amount if total is None else min(amount, total))
     return CostBound(amounts[0], amounts[1])

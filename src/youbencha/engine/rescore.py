@@ -19,6 +19,7 @@ from youbencha.log.arena import PATCH_FILE, TRIALS_DIR, FlagKind, IntegrityFlag,
 from youbencha.log.results import EvaluationResult, OutcomeName
 from youbencha.spec.arena import key_of_repo
 from youbencha.trial.context import Host
+from youbencha.trial.outcome import outcome_of
 from youbencha.trial.rescore import validate_patch
 from youbencha.workspace.trees import remove_tree
 
@@ -130,8 +131,9 @@ def rescored(meta: TrialMeta, result: EvaluationResult, cell: Cell) -> TrialMeta
         "flags": (*seen, *(IntegrityFlag.model_validate(flag) for flag in result.metrics["flags"])),
     }
     if decides:
-        update["outcome"] = "solved" if result.status == "passed" else "unsolved"
-        update |= {"valid": True, "reason": result.message}
+        outcome = outcome_of("success", (), [result])
+        reason = result.message if outcome.name == "solved" else outcome.reason
+        update |= {"outcome": outcome.name, "valid": True, "reason": reason}
     if meta.identity is not None:
         validation = {
             "validation_hash": cell.validation_hash,

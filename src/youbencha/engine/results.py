@@ -156,9 +156,10 @@ def make_results(results: Path) -> Path:
     runs = results / RUNS_DIR
     if not runs.is_dir():
         if results.exists() and (not results.is_dir() or any(results.iterdir())):
+            found = "contains something other than results of youBencha" if results.is_dir() else "is not a directory"
             raise YouBenchaError(
                 "RESULTS_NOT_OURS",
-                f"{results} already contains something other than results of youBencha.",
+                f"{results} {found}.",
                 hint="Choose another directory with `--results` or `results.dir`, or empty this one.",
             )
         runs.mkdir(parents=True, exist_ok=True)

@@ -91,8 +91,11 @@ def is_of(meta: TrialMeta, cell: Cell) -> bool:
     return found is not None and (found.agent_hash, found.validation_hash) == (cell.agent_hash, cell.validation_hash)
 
 
-def check_unchanged(info: RunInfo, matrix: Matrix) -> None:
-    """Raise `RUN_CHANGED` if the configuration would give other results than when the run began."""
+def check_unchanged(info: RunInfo, matrix: Matrix, *, otherwise: str = "start a new run") -> None:
+    """Raise `RUN_CHANGED` if the configuration would give other results than when the run began.
+
+    `otherwise` is what to do, if not to undo the changes.
+    """
     before = {(cell.orchestrator, cell.task): cell for cell in info.cells}
     now = {(cell.orchestrator, cell.task): cell for cell in cell_infos(matrix)}
     changes = [f"{' on '.join(place)} is new" for place in now.keys() - before.keys()]
@@ -110,8 +113,8 @@ def check_unchanged(info: RunInfo, matrix: Matrix) -> None:
         more = f"\n  - and {len(changes) - 10} more" if len(changes) > 10 else ""
         raise YouBenchaError(
             "RUN_CHANGED",
-            f"The run cannot be resumed, because it has changed since it began:{shown}{more}",
-            hint="Undo the changes; or start a new run with `--reuse`, which takes over all results that still apply.",
+            f"The run cannot be resumed, because its configuration has changed since it began:{shown}{more}",
+            hint=f"Undo the changes; or {otherwise}.",
         )
 
 

@@ -35,10 +35,11 @@ from youbencha.engine.updates import (
 from youbencha.errors import YouBenchaError
 from youbencha.log.results import ResultsBundle
 from youbencha.spec.arena import RetrySpec
+from youbencha.text import sentences
 from youbencha.trial.budgets import Budgets
 from youbencha.trial.context import Host
 
-RESUME_HINT = "`--resume` continues the run; nothing that was finished is lost."
+RESUME_HINT = "Nothing that was finished is lost."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,7 +277,7 @@ class _Scheduler:
         if attempt.bundle is None:
             self._on_update(AttemptFailed(job.key, attempt.info, None))
         assert attempt.error is not None
-        reason = " ".join(filter(None, (_message_of(attempt.error), _hint_of(attempt))))
+        reason = sentences(_message_of(attempt.error), _hint_of(attempt))
         self._skip_all(TrialsSkipped(job.key.orchestrator, job.key.task, reason))
 
     def _skip_all(self, skipped: TrialsSkipped) -> None:

@@ -161,7 +161,7 @@ def find_arena_runs(source: Path) -> list[Path]:
 
 
 def _not_found(message: str) -> YouBenchaError:
-    hint = "Name a run (`results/runs/…`), or the directory that has the results of all runs."
+    hint = "`thunderdome run` makes results. Name a run (`results/runs/…`), or the directory of all runs' results."
     return YouBenchaError("RESULTS_NOT_FOUND", message, hint=hint)
 
 

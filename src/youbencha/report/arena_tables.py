@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -134,11 +135,16 @@ def render_table(board: Leaderboard, by: Grouping, width: int) -> str:
         right=[each.title for each in columns if each.number],
         drop=[each for each in _LEAST_NEEDED if each in titles],
     )
-    return "\n".join([shown if rows else "no trials", "", *legend(board, by), *remarks(board), *_flags(board)]) + "\n"
+    kept = re.split(" {2,}", shown.partition("\n")[0])
+    explained = legend(board, by, left_out=set(titles).difference(kept))
+    figures = [shown, "", *explained] if rows else ["no trials", ""]
+    return "\n".join([*figures, *remarks(board), *_flags(board)]) + "\n"
 
 
-def legend(board: Leaderboard, by: Grouping, title: Callable[[str], str] = str) -> Iterator[str]:
-    """Explain the columns, and what the interval is about. `title` formats their titles."""
+def legend(
+    board: Leaderboard, by: Grouping, title: Callable[[str], str] = str, left_out: Container[str] = ()
+) -> Iterator[str]:
+    """Explain the columns, except for those left out, and what the interval is about. `title` formats their titles."""
     if by is Grouping.TASK:
         yield "[95 %]: Wilson interval over the trials of the agent on the task."
     else:
@@ -146,8 +152,10 @@ def legend(board: Leaderboard, by: Grouping, title: Callable[[str], str] = str) 
         yield from sorted({f"No interval: {row.score.reason}." for row in rows_of(board, by) if row.score.reason})
     planned = "planned" if board.coverage.planned is not None else "planned (not known)"
     yield f"{title('TRIALS')}: valid/finished/{planned}."
-    yield f"{title('COST')}: of the attempts that count; {title('NOT COUNTED')}: of the others."
-    if by is Grouping.AGENT:
+    if "COST" not in left_out:
+        others = "" if "NOT COUNTED" in left_out else f"; {title('NOT COUNTED')}: of the others"
+        yield f"{title('COST')}: of the attempts that count{others}."
+    if by is Grouping.AGENT and "PARETO" not in left_out:
         yield f"{title('PARETO')}: no other agent has a better score for as little money."
 
 

@@ -50,9 +50,15 @@ def problems_of(exc: ValidationError, model: type[BaseModel], *, locate: Locate 
     errors: list[Mapping[str, Any]] = [dict(error) for error in exc.errors(include_url=False)]
     found = [_LocatedError(order, error, _error_location(error["loc"], model)) for order, error in enumerate(errors)]
     chosen = sorted(_choose_union_members(found), key=lambda item: item.order)
+    chosen = [item for item in chosen if not _counts_only_valid_items(item.error)]
     problems = [_problem(item, locate) for item in chosen]
     far = float("inf")
     return sorted(problems, key=lambda p: (p.line or far, p.column or far))
+
+
+def _counts_only_valid_items(error: Mapping[str, Any]) -> bool:
+    """Whether a list is too short only because pydantic leaves out its invalid items, which have their own errors."""
+    return error["type"] == "too_short" and bool(len(error["input"]) >= error["ctx"]["min_length"])
 
 
 def unknown_key(key: str, valid: list[str]) -> Problem:

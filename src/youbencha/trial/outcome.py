@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from youbencha.log.model import ErrorRecord, FailureCause, Status
 from youbencha.log.results import EvaluationResult, GatewayReport, Outcome, OutcomeName, OverallStatus, Summary
+from youbencha.text import one_line
 
 
 class Policy(NamedTuple):
@@ -125,10 +126,10 @@ def _agent_failure(status: Status, errors: Sequence[ErrorRecord]) -> tuple[Outco
 
 
 def _judged(results: Sequence[EvaluationResult]) -> tuple[OutcomeName, str]:
-    failed = [result.evaluator for result in results if result.status == "failed"]
+    failed = [result for result in results if result.status == "failed"]
     skipped = [result.evaluator for result in results if result.status == "skipped"]
     if failed:
-        return "unsolved", f"not passed: {', '.join(failed)}"
+        return "unsolved", "; ".join(f"{each.evaluator}: {one_line(each.message).rstrip('.')}" for each in failed)
     if skipped:
         return "verifier_error", f"no verdict from {', '.join(skipped)}"
     return "solved", "every evaluator passed"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 def calibrate(
     task: options.OnlyTasks = None,
+    results: options.ResultsDir = None,
     config: options.ArenaFile = options.ARENA_FILE,
     parallel: options.Validations = None,
     threshold: Annotated[
@@ -42,17 +43,17 @@ def calibrate(
 
     host = options.host_here()
     arena = load_arena(config, host, resolve_env=False)
-    results = arena.results_dir
-    make_results(results)
+    directory = results or arena.results_dir
+    make_results(directory)
 
     async def work() -> list[TaskCalibration]:
         selection, choices = Selection(tasks=tuple(task or ())), PlanChoices(resolve_env=False)
         matrix = await plan_arena(arena, host, selection, choices)
         limit = parallel or arena.spec.parallel
-        return await score_tasks(matrix.cells, host, results / "calibration", parallel=limit, on_score=_show)
+        return await score_tasks(matrix.cells, host, directory / "calibration", parallel=limit, on_score=_show)
 
     tasks = run_async(work())
-    data = save_calibration(results, tasks, threshold)
+    data = save_calibration(directory, tasks, threshold)
     if as_json:
         typer.echo(json.dumps(data, indent=2))
     else:
@@ -75,7 +76,7 @@ def _print_table(tasks: list[TaskCalibration]) -> None:
         (task.task, *(_share(task.scores[name].tests) if name in task.scores else "-" for name in names), *_range(task))
         for task in tasks
     ]
-    header = ("task", *names, "floor", "ceiling")
+    header = ("TASK", *map(str.upper, names), "FLOOR", "CEILING")
     typer.echo("Tests passed by doing nothing, by the reference solution, and by cheating; scores of the first two:")
     typer.echo(table(header, rows, width=width_of(sys.stdout), right=header[1:]))
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from youbencha.cli import options
-from youbencha.cli.arena.report import By, Exclude, Format, Output, Results, results_dir, show
+from youbencha.cli.arena.report import By, Exclude, Format, Output, results_dir, show
 from youbencha.report.arena_formats import ArenaFormat
 from youbencha.report.arena_tables import Grouping
 
@@ -21,7 +21,7 @@ def leaderboard(
     output: Output = None,
     by: By = Grouping.AGENT,
     exclude: Exclude = None,
-    results: Results = None,
+    results: options.ResultsDir = None,
     config: options.ArenaFile = options.ARENA_FILE,
 ) -> None:
     """Rank the orchestrators over several runs.

@@ -22,6 +22,7 @@ Row = dict[str, Any]
 
 def list_all(
     config: options.ArenaFile = options.ARENA_FILE,
+    results: options.ResultsDir = None,
     last: Annotated[
         int, typer.Option("--last", "-n", metavar="N", min=0, help="How many runs, the newest first.")
     ] = 20,
@@ -35,11 +36,12 @@ def list_all(
 
     with options.add_hint(config):
         arena = load_arena_file(config)
+    directory = results or arena.results_dir
     found = {
         "orchestrators": _orchestrators(arena),
         "tasks": _tasks(arena),
         "suites": _suites(arena),
-        "runs": list(_runs(arena.results_dir, last)),
+        "runs": list(_runs(directory, last)),
     }
     if as_json:
         import json
@@ -48,7 +50,7 @@ def list_all(
         return
     typer.echo("\n\n".join(_tables(found)))
     if not found["runs"]:
-        typer.echo(f"\nno runs in {arena.results_dir}")
+        typer.echo(f"\nno runs in {directory}")
 
 
 def _orchestrators(arena: Arena) -> list[Row]:
@@ -130,11 +132,15 @@ def _tables(found: dict[str, list[Row]]) -> Iterator[str]:
         yield table(("SUITE", "TASKS", "OPTION"), suites, width=width, right=("TASKS",), drop=("OPTION",))
     if found["runs"]:
         runs = [
-            (row["run"], _shown(row["began"]), f"{row['trials_finished']:,}", _number(row["trials_planned"]))
+            (row["run"], _minute(row["began"]), f"{row['trials_finished']:,}", _number(row["trials_planned"]))
             for row in found["runs"]
         ]
         columns_of_runs = ("RUN", "BEGAN", "FINISHED", "PLANNED")
         yield table(columns_of_runs, runs, width=width, right=("FINISHED", "PLANNED"), drop=("BEGAN",))
+
+
+def _minute(time: str | None) -> str:
+    return _shown(time and time[:16].replace("T", " "))
 
 
 def _shown(value: str | None) -> str:

@@ -31,9 +31,6 @@ Exclude = Annotated[
         "outcome=NAME, exit_reason=NAME, cost=DOLLARS, flagged. Can be repeated.",
     ),
 ]
-Results = Annotated[
-    Path | None, typer.Option("--results", metavar="DIR", help="The results directory. Default: the configuration's.")
-]
 
 
 def report(
@@ -42,7 +39,7 @@ def report(
     output: Output = None,
     by: By = Grouping.AGENT,
     exclude: Exclude = None,
-    results: Results = None,
+    results: options.ResultsDir = None,
     config: options.ArenaFile = options.ARENA_FILE,
 ) -> None:
     """Report the results of a run.

@@ -9,6 +9,7 @@ import typer
 
 from youbencha.cli import options
 from youbencha.cli.screen import width_of
+from youbencha.errors import YouBenchaError
 
 if TYPE_CHECKING:
     from youbencha.engine.rescore import RescoredTrial
@@ -21,6 +22,7 @@ def rescore(
         list[str] | None,
         typer.Option("--orchestrator", metavar="NAME", help="Only this one; `*` is any text. Can be repeated."),
     ] = None,
+    results: options.ResultsDir = None,
     config: options.ArenaFile = options.ARENA_FILE,
     parallel: options.Validations = None,
 ) -> int:
@@ -55,10 +57,13 @@ def rescore(
 
         done: list[RescoredTrial] = []
         for which in run or (None,):
-            found = find_run(arena.results_dir, which)
+            found = find_run(results or arena.results_dir, which)
             typer.echo(f"rescoring {found.path}", err=True)
             limit = parallel or arena.spec.parallel
             done += await rescore_run(found, matrix.cells, host, wanted, parallel=limit, on_done=_show)
+        if not done:
+            hint = "`thunderdome report --by task` shows what there is."
+            raise YouBenchaError("NOTHING_SELECTED", "There is no such finished trial.", hint=hint)
         return done
 
     return _summarise(run_async(work()))
@@ -75,10 +80,10 @@ def _summarise(done: list[RescoredTrial]) -> int:
     failed = [each for each in done if each.problem is not None]
     if changed:
         rows = [(*map(str, each.key), _score(each.before), _score(each.after)) for each in changed]
-        header = ("orchestrator", "task", "trial", "before", "now")
+        header = ("ORCHESTRATOR", "TASK", "TRIAL", "BEFORE", "NOW")
         typer.echo(table(header, rows, width=width_of(sys.stdout), right=header[2:]))
     typer.echo(f"{plural(len(done) - len(failed), 'trial')} rescored, {len(changed)} changed, {len(failed)} failed")
-    if not done or len(failed) == len(done):
+    if len(failed) == len(done):
         return 2
     return 1 if failed else 0
 

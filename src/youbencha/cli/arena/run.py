@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -97,7 +98,15 @@ def run(
         show_plan(run_async(request.plan()), request.options(), as_json=as_json)
         return 0
     session = _Session(request, which if resume else None, resume=resume, reuse=reuse, say=not (quiet or as_json))
-    return run_and_show(session.work, lambda: session.run, as_json=as_json, quiet=quiet)
+    again = _command(config, results)
+    return run_and_show(session.work, lambda: session.run, as_json=as_json, quiet=quiet, resume=again)
+
+
+def _command(config: Path, results: Path | None) -> str:
+    """The command that runs this arena again, without what `--resume` knows."""
+    given = {"--config": config if config != options.ARENA_FILE else None, "--results": results}
+    words = ["thunderdome", "run", *(word for name, path in given.items() if path for word in (name, str(path)))]
+    return shlex.join(words)
 
 
 class _Request(NamedTuple):
@@ -140,6 +149,7 @@ class _Session:
         self._say = say
 
     async def work(self, display: MatrixDisplay, control: MatrixControl) -> MatrixSummary:
+        from youbencha.cli.matrix import check_engine
         from youbencha.engine.results import find_run
         from youbencha.engine.reuse import reuse_results
         from youbencha.engine.run import run_matrix
@@ -150,6 +160,8 @@ class _Session:
             matrix = await self._plan_again()
         else:
             matrix = await request.plan()
+        await check_engine(matrix)
+        if not self._resume:
             self.run = _new_run(request, matrix)
         assert self.run is not None
         if self._say:
@@ -172,7 +184,8 @@ class _Session:
         choices = self._request.choices._replace(trials=info.trials)
         self._request = self._request._replace(selection=selection, choices=choices)
         matrix = await self._request.plan()
-        check_unchanged(info, matrix)
+        reuse = f"start a new run with `--reuse {found.name}`, which takes over all results that still apply"
+        check_unchanged(info, matrix, otherwise=reuse)
         self.run = found
         return matrix
 
@@ -204,7 +217,7 @@ def _announce(matrix: Matrix, run: ArenaRun, request: _Request, *, resumed: bool
 
     plan = describe_plan(matrix, parallel=request.parallel, attempts=request.options().retries.attempts)
     worst = plan.worst_case.with_retries_usd
-    cap = f"at most {usd(float(worst))}" if worst is not None else "no limit of the cost"
+    cap = f"at most {usd(float(worst))}" if worst is not None else "no cost limit"
     verb = "resuming" if resumed else "running"
     print(f"{verb} {plural(plan.trials, 'trial')}, {cap}; results: {run.path}", file=sys.stderr)
 

@@ -74,7 +74,7 @@ def _result(
         context,
         started,
         "passed" if decides == 1 and measured.built is not False else "failed",
-        describe(measured, baseline, score, left_out),
+        describe(measured, baseline, left_out),
         metrics={
             "scores": scores.model_dump(),
             "composite_score": score,

@@ -86,7 +86,7 @@ def signs(measured: Measurement, baseline: Baseline) -> Iterator[IntegrityFlag]:
         yield IntegrityFlag(kind="tests_missing", evidence=evidence)
 
 
-def describe(measured: Measurement, baseline: Baseline, score: float | None, left_out: tuple[str, ...]) -> str:
+def describe(measured: Measurement, baseline: Baseline, left_out: tuple[str, ...]) -> str:
     """One sentence about the tests, and what else went wrong."""
     parts = [_tests(baseline.believed(measured.tests), baseline.expected)]
     for name in ("install", "build"):
@@ -100,8 +100,6 @@ def describe(measured: Measurement, baseline: Baseline, score: float | None, lef
         parts.append(f"the tests were ended by {step.ended_by}")
     if left_out:
         parts.append(f"left out, because the patch lacks them: {', '.join(left_out[:_MOST_NAMED])}")
-    if score is not None:
-        parts.append(f"score {score:.2f}")
     return f"{'; '.join(parts)}."
 
 
