@@ -78,7 +78,7 @@ def save_calibration(results: Path, tasks: Sequence[TaskCalibration], threshold:
     """Write `calibration.json`, and return its content. Tasks that were not calibrated now stay as they are in it."""
     try:
         known = json.loads(read_untrusted(results, CALIBRATION_FILE, _LARGEST))["tasks"]
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         known = {}
     new = {task.task: task.as_data(threshold) for task in tasks}
     data = {"youbencha_version": __version__, "threshold": threshold, "tasks": {**known, **new}}

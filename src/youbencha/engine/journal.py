@@ -49,7 +49,7 @@ def parse_journal(data: bytes) -> JournalContents:
     for number, line in enumerate(data[:size].split(b"\n")[:-1], 1):
         try:
             record = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             record = None
         if isinstance(record, dict):
             records.append(record)
