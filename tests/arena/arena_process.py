@@ -31,7 +31,16 @@ class ArenaProject:
         (root / "home").mkdir()
         self.write(**arena)
 
-    def write(self, *, agents: int = 2, tasks: int = 2, trials: int = 1, script: str = "", **more: Any) -> None:
+    def write(
+        self,
+        *,
+        agents: int = 2,
+        tasks: int = 2,
+        trials: int = 1,
+        script: str = "",
+        test_cmd: str = "sh test.sh",
+        **more: Any,
+    ) -> None:
         """Write the arena. Every agent runs `script`, and then writes its name."""
         orchestrators = [
             {
@@ -46,7 +55,7 @@ class ArenaProject:
             for number in range(1, agents + 1)
         ]
         listed = [
-            {"id": f"task-{number}", "repo": "./repository", "tag": "v1", "test_cmd": "sh test.sh"}
+            {"id": f"task-{number}", "repo": "./repository", "tag": "v1", "test_cmd": test_cmd}
             for number in range(1, tasks + 1)
         ]
         arena = {"orchestrators": orchestrators, "tasks": listed, "trials": trials, "sandbox": "local", **more}
@@ -73,9 +82,9 @@ class ArenaProject:
         plain = {"NO_COLOR": "1", "TERM": "dumb", "LANG": "C.UTF-8"}
         return {**kept, **plain, "HOME": home, "XDG_CACHE_HOME": f"{home}/cache", **self.more_env}
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
+    def start(self, *arguments: str, command: str = "run") -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [SCRIPT, "run", *arguments],
+            [SCRIPT, command, *arguments],
             cwd=self.root,
             env=self.env,
             stdin=subprocess.DEVNULL,

@@ -130,3 +130,9 @@ def test_where_links_are_not_possible_latest_is_a_file(tmp_path: Path, monkeypat
     run = create_run(tmp_path, INFO)
     assert (tmp_path / "latest").is_file()
     assert find_run(tmp_path).path == run.path
+
+
+def test_lines_that_are_nested_too_deeply_are_damaged() -> None:
+    contents = parse_journal(b"[" * 100_000 + b"\n" + b'{"event": "attempt_started"}\n')
+    assert contents.damaged == (1,)
+    assert contents.has_begun, "the first line may have said so"

@@ -94,6 +94,36 @@ def test_two_cannot_resume_the_same_run(tmp_path: Path) -> None:
     assert process.returncode == 0
 
 
+@pytest.mark.parametrize("command", ["calibrate", "rescore"])
+def test_what_a_killed_validation_left_is_removed_by_the_next(tmp_path: Path, command: str) -> None:
+    project = ArenaProject(tmp_path, agents=1, tasks=1)
+    assert project.run_here().returncode == 0
+    project.write(agents=1, tasks=1, test_cmd=f"{waiting(tmp_path)}; sh test.sh")
+    process = project.start(command=command)
+    wait_for(tmp_path / "begun", process)
+    second = project.start(command=command)
+    assert "IN_USE" in second.communicate(timeout=PATIENCE_S)[1]
+    process.kill()
+    process.communicate(timeout=PATIENCE_S)
+    project.wait_until_no_process_is_left()
+    assert project.private_directories()
+    (tmp_path / "go").touch()
+    again = project.start(command=command)
+    again.communicate(timeout=PATIENCE_S)
+    assert again.returncode == 0
+    assert project.private_directories() == []
+
+
+def test_a_run_without_a_budget_says_so(tmp_path: Path) -> None:
+    project = ArenaProject(tmp_path, agents=1, tasks=1, gateway="builtin")
+    project.more_env = {"ANTHROPIC_API_KEY": "a-key-that-is-not-used"}
+    done = project.run_here("--budget", "0")
+    assert done.returncode == 1, done
+    assert "0 of 1 trial finished" in done.stdout
+    assert "the budget of the run is spent" in done.stderr
+    assert "error" not in done.stderr
+
+
 def test_the_result_as_json_and_a_line_for_each_trial(tmp_path: Path) -> None:
     project = ArenaProject(tmp_path, agents=1, tasks=2)
     done = project.run("--json")

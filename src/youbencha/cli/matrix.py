@@ -86,8 +86,9 @@ def _show(summary: MatrixSummary, run: ArenaRun, *, by_task: bool) -> None:
     from youbencha.report.arena_tables import Grouping, render_table
     from youbencha.report.leaderboard import make_leaderboard
 
-    board = make_leaderboard(load_runs([run.path]))
-    typer.echo(render_table(board, Grouping.TASK if by_task else Grouping.AGENT, width_of(sys.stdout)), nl=False)
+    if summary.rows:
+        board = make_leaderboard(load_runs([run.path]))
+        typer.echo(render_table(board, Grouping.TASK if by_task else Grouping.AGENT, width_of(sys.stdout)), nl=False)
     finished = f"{count(len(summary.rows))} of {plural(summary.trials, 'trial')} finished"
     not_valid = f", {count(summary.not_valid)} not valid" if summary.not_valid else ""
     spent = f", {usd(summary.spent_usd)} spent" if summary.spent_usd else ""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any, NamedTuple
 from youbencha import __version__
 from youbencha.engine.cheats import CHEATS, Cheat
 from youbencha.engine.matrix import Cell
+from youbencha.errors import YouBenchaError
 from youbencha.files import read_untrusted, write_atomically
 from youbencha.log.arena import CALIBRATION_FILE
 from youbencha.log.results import EvaluationResult
@@ -20,6 +23,8 @@ from youbencha.trial.context import Host
 from youbencha.trial.plan import Plan
 from youbencha.trial.rescore import validate_patch, validation_of
 from youbencha.workspace import Repository
+from youbencha.workspace.lock import lock_file
+from youbencha.workspace.run_dir import remove_private
 from youbencha.workspace.trees import remove_tree
 
 NOTHING, REFERENCE = "nothing", "reference"
@@ -78,7 +83,7 @@ def save_calibration(results: Path, tasks: Sequence[TaskCalibration], threshold:
     """Write `calibration.json`, and return its content. Tasks that were not calibrated now stay as they are in it."""
     try:
         known = json.loads(read_untrusted(results, CALIBRATION_FILE, _LARGEST))["tasks"]
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         known = {}
     new = {task.task: task.as_data(threshold) for task in tasks}
     data = {"youbencha_version": __version__, "threshold": threshold, "tasks": {**known, **new}}
@@ -94,7 +99,26 @@ async def calibrate(
     parallel: int = 1,
     on_score: Callable[[str, str, CalibrationScore], None] = lambda _task, _name, _score: None,
 ) -> list[TaskCalibration]:
-    """Calibrate each task of these cells, with the plan of its first one. `logs` is replaced."""
+    """Calibrate each task of these cells, with the plan of its first one. `logs` is replaced.
+
+    Raises `CALIBRATION_IN_USE` if another process does the same.
+    """
+    with lock_file(logs.with_name(f".{logs.name}.lock")) as lock:
+        if not lock.take():
+            message = f"Another process{lock.holder()} calibrates in {logs.parent}."
+            raise YouBenchaError("CALIBRATION_IN_USE", message, hint="Wait for it to end, or end it; then try again.")
+        return await _calibrate(cells, host, logs, parallel, on_score)
+
+
+async def _calibrate(
+    cells: Sequence[Cell],
+    host: Host,
+    logs: Path,
+    parallel: int,
+    on_score: Callable[[str, str, CalibrationScore], None],
+) -> list[TaskCalibration]:
+    run = f"calibration-{hashlib.sha256(os.fsencode(logs.resolve())).hexdigest()[:12]}"
+    await asyncio.to_thread(remove_private, f"{run}-", host.cache_dir)
     remove_tree(logs)
     plans: dict[str, Plan] = {}
     for cell in cells:
@@ -105,7 +129,8 @@ async def calibrate(
     async def one(task: str, name: str, patch: Path | None) -> None:
         async with limit:
             directory = logs / task / name.replace(" ", "-")
-            result = await validate_patch(plans[task], host, patch, directory=directory)
+            unique = f"{run}-{os.urandom(6).hex()}"
+            result = await validate_patch(plans[task], host, patch, directory=directory, name=unique)
         score = _score(result)
         tasks[task].scores[name] = score
         on_score(task, name, score)

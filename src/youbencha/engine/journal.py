@@ -31,8 +31,8 @@ class JournalContents(NamedTuple):
 
     @property
     def has_begun(self) -> bool:
-        """Whether trials of the run were started before."""
-        return any(record.get("event") == RUN_STARTED for record in self.records)
+        """Whether trials of the run were started before. The line about it may be one of the damaged."""
+        return bool(self.damaged) or any(record.get("event") == RUN_STARTED for record in self.records)
 
 
 def read_journal(directory: Path) -> JournalContents:
@@ -49,7 +49,7 @@ def parse_journal(data: bytes) -> JournalContents:
     for number, line in enumerate(data[:size].split(b"\n")[:-1], 1):
         try:
             record = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             record = None
         if isinstance(record, dict):
             records.append(record)

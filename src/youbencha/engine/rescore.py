@@ -21,6 +21,7 @@ from youbencha.spec.arena import key_of_repo
 from youbencha.trial.context import Host
 from youbencha.trial.outcome import outcome_of
 from youbencha.trial.rescore import validate_patch
+from youbencha.workspace.run_dir import remove_private
 from youbencha.workspace.trees import remove_tree
 
 _TRIAL = re.compile(r"trial-([1-9]\d{0,5})")
@@ -58,6 +59,7 @@ async def rescore_run(
     """Rescore the trials of a run that have a patch, as `cells` say."""
     limit = asyncio.Semaphore(parallel)
     with run.locked():
+        await asyncio.to_thread(remove_private, f"{run.name}-", host.cache_dir)
         targets = [target for target in finished_trials(run) if wanted(target.key)]
         async with Journal(run.path, size=read_journal(run.path).size) as journal:
 

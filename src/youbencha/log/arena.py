@@ -24,7 +24,9 @@ CompositeScore = Annotated[float, Field(ge=0, le=1 + 1e-9)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 """Of seconds or dollars."""
 ExitReason = Literal["completed", "gave_up", "timeout", "crashed", "budget_exceeded", "refused", "not_measured"]
-FlagKind = Literal["hidden_path", "solution_search", "test_edit", "network", "forged_report", "tests_missing"]
+FlagKind = Literal[
+    "hidden_path", "solution_search", "test_edit", "test_runner", "network", "forged_report", "tests_missing"
+]
 
 
 class Scores(Record):

@@ -107,9 +107,11 @@ def _in_changes(
 
 
 def _is_test_edit(change: FileChange, context: IntegrityContext) -> bool:
+    if change.path in context.protected:
+        return True
     if change.kind == "added":
         return is_test_configuration(change.path) and not context.greenfield
-    return change.path in context.protected or is_test_file(change.path) or is_test_configuration(change.path)
+    return is_test_file(change.path) or is_test_configuration(change.path)
 
 
 _WRITES_REPORTS = re.compile(

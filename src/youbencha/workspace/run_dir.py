@@ -300,6 +300,13 @@ def private_of(name: str, cache_dir: Path) -> list[Path]:
     return [path for parent in parents for run, path in private_in(str(parent)) if run.startswith(name)]
 
 
+def remove_private(name: str, cache_dir: Path) -> None:
+    """Remove the private directories of all runs whose names begin with `name`: their harness was killed."""
+    for directory in private_of(name, cache_dir):
+        with suppress(YouBenchaError):  # what cannot be removed from the cache does no harm
+            remove_tree(directory)
+
+
 def _private_name(run: str) -> str:
     return f"{run}-{os.urandom(8).hex()}"
 

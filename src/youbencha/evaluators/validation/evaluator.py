@@ -23,11 +23,16 @@ from youbencha.evaluators.validation.config import ValidationConfig
 from youbencha.evaluators.validation.measure import Baseline, Measurement, measure_baseline, measure_work
 from youbencha.evaluators.validation.scores import deciding_score, describe, scores_of, signs
 from youbencha.evaluators.validation.task import ValidationTask
+from youbencha.files import open_untrusted
 from youbencha.log.arena import IntegrityFlag
 from youbencha.log.masking import without_secrets
 from youbencha.log.results import EvaluationResult
 from youbencha.scoring.composite import composite
 from youbencha.scoring.integrity import IntegrityContext, flags_of
+from youbencha.scoring.tampering import tampering
+
+_LARGEST_PATCH = 8 * 1024 * 1024
+"""In bytes. What comes after them is not searched for signs of cheating."""
 
 
 class Validation:
@@ -108,10 +113,18 @@ def _flags(
         workspace=sandbox.workspace or str(context.directory),
         has_network=sandbox.has_network,
         greenfield=config.greenfield,
-        protected=frozenset(task.protected),
+        protected=frozenset(task.protected)
+        | frozenset(change.path for change in measured.changes if Path(change.path).name in task.recipes),
     )
     yield from flags_of(context.log, measured.changes, about)
+    if context.changes is not None and (patch := context.changes.patch_file) is not None:
+        yield from tampering(_beginning(patch))
     yield from signs(measured, baseline)
+
+
+def _beginning(patch: Path) -> str:
+    with open_untrusted(patch.parent, patch.name) as file:
+        return file.read(_LARGEST_PATCH).decode(errors="replace")
 
 
 def _broken(reason: str) -> YouBenchaError:

@@ -47,6 +47,8 @@ class Measurement:
     lint_issues: int | None
     sources: tuple[SourceFile, ...]
     """The code that the agent wrote, for a greenfield task."""
+    reconfigured: tuple[str, ...] = ()
+    """Files of the project that configured the tests in another way."""
 
     @property
     def counting_step(self) -> str:
@@ -177,6 +179,7 @@ async def _measure(
             await runner.run(name, line)
     agent_tests, coverage, lint_issues = None, None, None
     sources: tuple[SourceFile, ...] = ()
+    reconfigured: tuple[str, ...] = ()
     if config.greenfield:
         sources = await in_thread(lambda _: tuple(_sources(tree)))
         agent_tests, coverage = await runner.run_tests_with_coverage("test")
@@ -184,7 +187,7 @@ async def _measure(
         lint = await runner.run("lint", config.lint_cmd)
         lint_issues = None if lint.timed_out else count_issues(lint.printed, lint.exit_code)
     if agent_tests is None or task.validation is not None:
-        await task.prepare_counting(tree.path, tree.changes)
+        reconfigured = await task.prepare_counting(tree.path, tree.changes)
         tests = await runner.run_tests("hidden" if config.greenfield else "test")
     else:
         tests = agent_tests
@@ -196,6 +199,7 @@ async def _measure(
         coverage=coverage,
         lint_issues=lint_issues,
         sources=sources,
+        reconfigured=reconfigured,
     )
 
 

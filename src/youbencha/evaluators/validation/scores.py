@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from youbencha.evaluators.base import printable
 from youbencha.evaluators.validation.config import ValidationConfig
 from youbencha.evaluators.validation.measure import Baseline, Measurement
 from youbencha.log.arena import IntegrityFlag, Scores
@@ -70,6 +71,8 @@ def _static_analysis(config: ValidationConfig, measured: Measurement, baseline: 
 
 def signs(measured: Measurement, baseline: Baseline) -> Iterator[IntegrityFlag]:
     """Signs of cheating in the test run that counts."""
+    for path in measured.reconfigured[:_MOST_NAMED]:
+        yield IntegrityFlag(kind="test_edit", evidence=f"{printable(path)} configured the tests, which was undone")
     for path in measured.tests.foreign_reports(baseline.sources)[:_MOST_NAMED]:
         evidence = f"{path} was written during the tests, but not for the untouched task; it was ignored"
         yield IntegrityFlag(kind="forged_report", evidence=evidence)

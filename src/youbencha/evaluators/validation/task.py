@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import posixpath
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from configparser import ConfigParser
 from configparser import Error as ConfigParserError
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import mkdtemp
 
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import EvaluationContext, in_thread
@@ -34,6 +37,18 @@ _HOOKS = frozenset({"conftest.py", "pytest.ini", "sitecustomize.py", "usercustom
 
 _RUNNERS = frozenset({"pytest", "_pytest", "unittest", "coverage"})
 """Python prefers a module of these names in the current directory to the real one."""
+
+_SHELL_WORD = re.compile(r"[^\s;&|()<>'\"]+")
+_SCRIPTS = ("", ".sh", ".bash", ".cmd", ".bat", ".ps1")
+"""Suffixes of scripts that run tests. Other files that a command names may be the solution."""
+
+_RECIPES = {
+    "make": ("GNUmakefile", "makefile", "Makefile"),
+    "just": ("justfile", "Justfile", ".justfile"),
+    "task": ("Taskfile.yml", "Taskfile.yaml"),
+    "rake": ("Rakefile",),
+}
+"""What a program runs is in these files."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,15 +101,33 @@ class ValidationTask:
             for path, entry in self.given.items()
             if entry.mode != _SUBMODULE
             and (is_test_file(path) or is_test_configuration(path) or any(glob.matches(path) for glob in globs))
-        ]
+        ] + [path for path in self._command_words if path in self.given and Path(path).suffix in _SCRIPTS]
 
-    async def prepare_counting(self, tree: Path, changes: Iterable[FileChange]) -> None:
-        """Restore what decides about the tests, and add the hidden ones. Nothing may run in the tree meanwhile."""
+    @property
+    def recipes(self) -> frozenset[str]:
+        """Names of files that say what the test command runs. They are not restored: a solution may change them."""
+        return frozenset(name for word in self._command_words for name in _RECIPES.get(word, ()))
+
+    @property
+    def _command_words(self) -> list[str]:
+        return sorted({posixpath.normpath(word) for word in _SHELL_WORD.findall(self.config.test_cmd)})
+
+    async def prepare_counting(self, tree: Path, changes: Iterable[FileChange]) -> tuple[str, ...]:
+        """Restore what decides about the tests, and add the hidden ones. Nothing may run in the tree meanwhile.
+
+        Returns the files of a project that configured the tests in another way.
+        """
+        tree.mkdir(exist_ok=True)
         self._remove_added(tree, changes)
-        restored = [*self.protected, *await self._reconfigured(tree)]
-        await self.repository.write_files(self.repository.commit, restored, tree)
+        reconfigured = await self._reconfigured(tree)
+        added = [path for path in reconfigured if path not in self.given]
+        for path in added:
+            _remove_below(tree, path)
+        restored = {*self.protected, *reconfigured}.difference(added)
+        await self.repository.write_files(self.repository.commit, sorted(restored), tree)
         if self.validation is not None:
             await self.repository.write_files(self.validation, self.hidden, tree)
+        return tuple(reconfigured)
 
     def _remove_added(self, tree: Path, changes: Iterable[FileChange]) -> None:
         for change in changes:
@@ -106,14 +139,21 @@ class ValidationTask:
                 remove_tree(path)
 
     async def _reconfigured(self, tree: Path) -> list[str]:
-        """Given files of a project in which the configuration of its tests was changed."""
-        paths = [path for path in self.given if Path(path).name in _SECTIONS]
-        if not paths:
-            return []
-        original = tree.with_name("given")
-        original.mkdir()
-        await self.repository.write_files(self.repository.commit, paths, original)
-        return await in_thread(lambda _: [path for path in paths if _sections(tree, path) != _sections(original, path)])
+        """Files of a project in which the configuration of its tests was changed, and new ones that have one.
+
+        In a greenfield task, the agent configures them.
+        """
+        given = [path for path in self.given if Path(path).name in _SECTIONS]
+        added = [] if self.config.greenfield else [path for path in _SECTIONS if path not in self.given]
+        original = Path(mkdtemp(prefix="given-", dir=tree.parent))
+        if given:
+            await self.repository.write_files(self.repository.commit, given, original)
+        return await in_thread(
+            lambda _: (
+                [path for path in given if _sections(tree, path) != _sections(original, path)]
+                + [path for path in added if os.path.lexists(tree / path) and _sections(tree, path)]
+            )
+        )
 
     def _is_agents_test(self, path: str) -> bool:
         """Whether an added file is a test. In a greenfield task, the agent chooses the tools and configures them."""
@@ -124,21 +164,39 @@ class ValidationTask:
 
 
 def _pyproject(text: str) -> object:
-    tools = tomllib.loads(text).get("tool")
-    return {name: tools.get(name) for name in ("pytest", "coverage", "tox")} if isinstance(tools, dict) else None
+    project = tomllib.loads(text)
+    tools, points = project.get("tool", {}), project.get("project", {}).get("entry-points", {})
+    found = {name: tools.get(name) for name in ("pytest", "coverage", "tox")}
+    return _present({**found, "pytest11": points.get("pytest11")})
 
 
 def _package(text: str) -> object:
     package = json.loads(text)
-    scripts = package.get("scripts") or {}
-    tools = [package.get(name) for name in ("jest", "vitest", "mocha", "ava", "nyc", "c8", "tap")]
-    return tools, {name: line for name, line in scripts.items() if "test" in name}
+    found = {name: package.get(name) for name in ("jest", "vitest", "mocha", "ava", "nyc", "c8", "tap")}
+    return _present({**found, "scripts": _test_scripts(package.get("scripts") or {})})
+
+
+def _test_scripts(scripts: Mapping[str, object]) -> Mapping[str, object]:
+    """Scripts that are about tests, and those that they run."""
+    names = [name for name in scripts if "test" in name]
+    for name in names:  # which grows
+        run = set(_SHELL_WORD.findall(str(scripts[name])))
+        names += [
+            each for each in scripts if each not in names and each.removeprefix("pre").removeprefix("post") in run
+        ]
+    return {name: scripts[name] for name in names}
 
 
 def _setup(text: str) -> object:
     parser = ConfigParser(interpolation=None, strict=False)
     parser.read_string(text)
-    return {name: dict(parser[name]) for name in parser.sections() if name.startswith(("tool:pytest", "coverage:"))}
+    names = [name for name in parser.sections() if name.startswith(("tool:pytest", "coverage:"))]
+    points = parser.get("options.entry_points", "pytest11", fallback=None)
+    return _present({**{name: dict(parser[name]) for name in names}, "pytest11": points})
+
+
+def _present(found: Mapping[str, object]) -> Mapping[str, object]:
+    return {name: value for name, value in found.items() if value}
 
 
 _SECTIONS: Mapping[str, Callable[[str], object]] = {
@@ -153,19 +211,34 @@ def _sections(tree: Path, path: str) -> object:
     try:
         text = read_untrusted(tree, path, _LARGEST_CONFIGURATION).decode()
         return _SECTIONS[Path(path).name](text)
+    except FileNotFoundError:
+        return {}
     except (OSError, ValueError, ConfigParserError, AttributeError, RecursionError) as error:
-        return type(error)  # it is missing or malformed
+        return type(error)  # it is malformed, or not a file
 
 
 def _planted(tree: Path) -> Iterator[Path]:
     """Caches, hooks and shadowed test runners, wherever a test run would find them. Links are not followed."""
-    for folder, directories, files in os.walk(tree):
+    waiting = [os.fspath(tree)]  # not os.walk, which is recursive: an agent can nest directories deeply
+    while waiting:
+        folder = waiting.pop()
         at_top = folder == os.fspath(tree)
-        directories[:] = [name for name in directories if name not in VENDORED]
-        for name in (*directories, *files):
+        for entry in _entries(folder):
+            name = entry.name
+            if name in VENDORED:
+                continue
             if name in _CACHES or name in _HOOKS or (at_top and name.partition(".")[0] in _RUNNERS):
-                yield Path(folder, name)
-        directories[:] = [name for name in directories if name not in _CACHES]
+                yield Path(entry.path)
+            if name not in _CACHES and entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
+
+
+def _entries(directory: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(directory) as entries:
+            return list(entries)
+    except OSError:  # it cannot be read, or its path is too long
+        return []
 
 
 def _remove_below(tree: Path, path: str) -> None:
