@@ -28,7 +28,9 @@ from youbencha.workspace.run_dir import remove_private
 from youbencha.workspace.trees import remove_tree
 
 NOTHING, REFERENCE = "nothing", "reference"
-THRESHOLD = 0.5
+THRESHOLD = 0.1
+"""Scores above it are worth a warning, if they are for doing nothing."""
+
 _GAIN = 1e-6
 _LARGEST = 64 * 1024 * 1024
 
@@ -39,6 +41,11 @@ class CalibrationScore(NamedTuple):
     composite: float | None
     problem: str | None = None
     """Why it could not be measured."""
+
+
+def _described(score: CalibrationScore) -> str:
+    passed = "" if score.tests is None else f" ({score.tests:.0%} of the tests pass)"
+    return f"{score.composite or 0:.2f}{passed}"
 
 
 @dataclass(kw_only=True)
@@ -58,16 +65,14 @@ class TaskCalibration:
     def warnings(self, threshold: float = THRESHOLD) -> list[str]:
         """What is wrong with the task."""
         found = [f"{name}: {score.problem}" for name, score in self.scores.items() if score.problem]
-        nothing = self.scores[NOTHING].tests
-        if nothing is not None and nothing > threshold:
-            found.append(f"doing nothing passes {nothing:.0%} of the tests")
-        reference = self.scores.get(REFERENCE)
-        if reference is not None and reference.tests is not None and reference.tests < 1:
-            found.append(f"the reference solution passes only {reference.tests:.0%} of the tests")
+        floor, ceiling = self.floor or 0.0, self.ceiling
+        if floor > threshold:
+            found.append(f"doing nothing scores {_described(self.scores[NOTHING])}")
+        if ceiling is not None and ceiling < 1 - _GAIN:
+            found.append(f"the reference solution scores only {_described(self.scores[REFERENCE])}")
         for name, score in self.scores.items():
-            gain = (score.tests or 0) - (nothing or 0)
-            if name in CHEATS and gain > _GAIN:
-                found.append(f"{name} passes {score.tests:.0%} of the tests, {gain:.0%} more than doing nothing")
+            if name in CHEATS and (score.composite or 0) > floor + _GAIN:
+                found.append(f"{name} scores {_described(score)}, more than doing nothing")
         return found
 
     def as_data(self, threshold: float = THRESHOLD) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from youbencha.evaluators.validation import FinalScore, with_rubric
 from youbencha.log.arena import AttemptInfo, ExitReason, IntegrityFlag, Scores, TrialIdentity, TrialMeta
 from youbencha.log.model import FailureCause, Usage
 from youbencha.log.results import AgentRun, EvaluationResult, OutcomeName, ResultsBundle
-from youbencha.text import one_line
+from youbencha.text import one_line, plural
 from youbencha.usage import Tokens
 
 _EXIT_REASONS: Mapping[OutcomeName, ExitReason] = {
@@ -31,8 +31,11 @@ _EXIT_REASONS_OF_CAUSES: Mapping[FailureCause, ExitReason] = {
     "MAX_TURNS": "gave_up",
     "STOPPED": "gave_up",
     "GAVE_UP": "gave_up",
+    "OUT_OF_MEMORY": "out_of_memory",
 }
 """Of valid trials; they come before those of the outcome."""
+
+_MOST_HOSTS = 10
 
 
 def meta_of(key: TrialKey, cell: Cell, bundle: ResultsBundle, attempts: Sequence[AttemptInfo]) -> TrialMeta:
@@ -65,7 +68,7 @@ def meta_of(key: TrialKey, cell: Cell, bundle: ResultsBundle, attempts: Sequence
         category=cell.category,
         all_attempts_cost_usd=cost_of_all(attempts),
         attempts=tuple(attempts),
-        flags=_flags(validation),
+        flags=_flags(validation, agent),
         identity=_identity(cell, bundle, agent, validation),
         started_at=bundle.execution.started_at,
         completed_at=bundle.execution.completed_at,
@@ -172,9 +175,17 @@ def _score(bundle: ResultsBundle, validation: EvaluationResult | None, rubric: E
     return with_rubric(validation.metrics, rubric.metrics.get("overall_score") if rubric and judged else None)
 
 
-def _flags(validation: EvaluationResult | None) -> tuple[IntegrityFlag, ...]:
+def _flags(validation: EvaluationResult | None, agent: AgentRun | None) -> tuple[IntegrityFlag, ...]:
+    """What the validation found, and hosts that are not on the allowlist."""
     written = validation.metrics.get("flags") or () if validation else ()
-    return tuple(IntegrityFlag.model_validate(flag) for flag in written)
+    denied = agent.sandbox.denied or () if agent and agent.sandbox else ()
+    return (
+        *(IntegrityFlag.model_validate(flag) for flag in written),
+        *(
+            IntegrityFlag(kind="network", evidence=f"{each.host} was denied ({plural(each.attempts, 'attempt')})")
+            for each in denied[:_MOST_HOSTS]
+        ),
+    )
 
 
 def _identity(

@@ -23,7 +23,9 @@ CompositeScore = Annotated[float, Field(ge=0, le=1 + 1e-9)]
 """A weighted sum, which may be rounded to a little more than 1."""
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 """Of seconds or dollars."""
-ExitReason = Literal["completed", "gave_up", "timeout", "crashed", "budget_exceeded", "refused", "not_measured"]
+ExitReason = Literal[
+    "completed", "gave_up", "timeout", "out_of_memory", "crashed", "budget_exceeded", "refused", "not_measured"
+]
 FlagKind = Literal[
     "hidden_path", "solution_search", "test_edit", "test_runner", "network", "forged_report", "tests_missing"
 ]

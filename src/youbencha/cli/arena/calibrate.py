@@ -10,6 +10,7 @@ import typer
 
 from youbencha.cli import options
 from youbencha.cli.screen import width_of
+from youbencha.engine.calibrate import THRESHOLD
 
 if TYPE_CHECKING:
     from youbencha.engine.calibrate import CalibrationScore, TaskCalibration
@@ -21,8 +22,8 @@ def calibrate(
     config: options.ArenaFile = options.ARENA_FILE,
     parallel: options.Validations = None,
     threshold: Annotated[
-        float, typer.Option(metavar="SHARE", min=0, max=1, help="Warn if doing nothing passes more of the tests.")
-    ] = 0.5,
+        float, typer.Option(metavar="SCORE", min=0, max=1, help="Warn if doing nothing scores more.")
+    ] = THRESHOLD,
     as_json: Annotated[bool, typer.Option("--json", help="Print calibration.json.")] = False,
 ) -> int:
     """Score doing nothing, the reference solution and cheating, for each task.
