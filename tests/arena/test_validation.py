@@ -176,7 +176,7 @@ def test_what_ended_the_tests_is_in_the_message() -> None:
         lint_issues=None,
         sources=(),
     )
-    message = describe(measured, Baseline(2, None, frozenset(), None, None), 0.0, ())
+    message = describe(measured, Baseline(2, None, frozenset(), None, None), ())
     assert "the tests were ended by its limit of memory" in message
 
 

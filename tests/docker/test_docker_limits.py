@@ -188,20 +188,21 @@ def test_written_bytes(tmp_path: Path) -> None:
 
 def test_hidden_files_count_by_the_lost_disk_space(tmp_path: Path) -> None:
     """Deeper than any path can name: the walk cannot see it, so the file system is believed."""
-    watch = DiskWatch([tmp_path], 10 * MIB, own=tmp_path)
-    here = os.open(tmp_path, os.O_RDONLY)
-    for _ in range(20):
-        os.mkdir("d" * 250, dir_fd=here)
-        deeper = os.open("d" * 250, os.O_RDONLY, dir_fd=here)
+    with small_disk(tmp_path / "disk", size=256 * MIB) as disk:
+        watch = DiskWatch([disk], 10 * MIB, own=disk)
+        here = os.open(disk, os.O_RDONLY)
+        for _ in range(20):
+            os.mkdir("d" * 250, dir_fd=here)
+            deeper = os.open("d" * 250, os.O_RDONLY, dir_fd=here)
+            os.close(here)
+            here = deeper
+        file = os.open("big", os.O_CREAT | os.O_WRONLY, dir_fd=here)
+        for _ in range(64):
+            os.write(file, os.urandom(MIB))
+        os.fsync(file)
+        os.close(file)
         os.close(here)
-        here = deeper
-    file = os.open("big", os.O_CREAT | os.O_WRONLY, dir_fd=here)
-    for _ in range(64):
-        os.write(file, os.urandom(MIB))
-    os.fsync(file)
-    os.close(file)
-    os.close(here)
-    assert watch.written() > 32 * MIB
+        assert watch.written() > 32 * MIB
 
 
 def test_what_no_look_has_found_counts_at_the_end(tmp_path: Path) -> None:

@@ -42,9 +42,13 @@ def terminals_of(pid: int) -> dict[str, list[str]]:
     found = {}
     for process in psutil.Process(pid).children(recursive=True):
         about = Path("/proc", str(process.pid))
-        files = [os.readlink(each) for each in (about / "fd").iterdir()]
-        number = (about / "stat").read_text().rpartition(")")[2].split()[4]
-        found[f"{process.pid} {process.name()}"] = [each for each in files if "/pts/" in each or "tty" in each] + (
+        try:
+            files = [os.readlink(each) for each in (about / "fd").iterdir()]
+            number = (about / "stat").read_text().rpartition(")")[2].split()[4]
+            name = process.name()
+        except (FileNotFoundError, ProcessLookupError, psutil.NoSuchProcess):
+            continue  # it has ended since, as each `sleep` of the agent does
+        found[f"{process.pid} {name}"] = [each for each in files if "/pts/" in each or "tty" in each] + (
             [f"controlled by {number}"] if number != "0" else []
         )
     return found
