@@ -52,6 +52,8 @@ async def test_a_second_test_case_does_not_replace_the_first(runs: RunBench) -> 
     assert "+TAX = 0.2" in (run / "trials/command/a/trial-1/diff.patch").read_text()
     assert "4 of 4 trials finished" in done.out
     assert "command" in done.out
+    listed = await runs.yb("runs")
+    assert listed.out == f"1 run of several trials; the newest: `yb report --from {run} -o -`\n"
     suites = ElementTree.parse(junit).getroot()
     assert [suite.get("name") for suite in suites] == ["youbencha.command"]
     names = {case.get("name") for case in suites.iter("testcase")}

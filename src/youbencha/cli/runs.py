@@ -10,6 +10,7 @@ import typer
 
 from youbencha.cli.screen import width_of
 from youbencha.errors import YouBenchaError
+from youbencha.text import plural
 
 
 def runs(
@@ -22,7 +23,9 @@ def runs(
     Example: `yb runs -n 5`
     """
     from youbencha.cli.options import workspaces_here
+    from youbencha.report.arena_loading import all_runs
     from youbencha.report.history import as_data, past_runs, runs_table
+    from youbencha.report.loading import BENCH_DIR
 
     if workspace_dir is not None and not workspace_dir.is_dir():
         message = f"There is no directory {workspace_dir}."
@@ -33,7 +36,11 @@ def runs(
         import json
 
         typer.echo(json.dumps([as_data(run) for run in found], indent=2))
-    elif found:
+        return
+    many = [run for root in roots for run in all_runs(root / BENCH_DIR)]
+    if found:
         typer.echo(runs_table(found, width_of(sys.stdout)))
-    else:
+    elif not many:
         typer.echo(f"no runs in {' or '.join(map(str, roots))}")
+    if many:
+        typer.echo(f"{plural(len(many), 'run')} of several trials; the newest: `yb report --from {many[-1]} -o -`")
