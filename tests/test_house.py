@@ -372,7 +372,7 @@ def test_modules_that_start_programs() -> None:
     assert starting == STARTS_PROGRAMS | INSIDE_AN_AGENT
 
 
-MOST_FILES, MOST_LINES = 332, 56_356
+MOST_FILES, MOST_LINES = 332, 56_359
 
 
 def test_the_source_stays_small() -> None:

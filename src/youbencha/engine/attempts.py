@@ -131,9 +131,7 @@ def _broken_validation(bundle: ResultsBundle) -> YouBenchaError | None:
 def _by_shared_budget(bundle: ResultsBundle, orchestrator: str) -> bool:
     """Whether the agent was stopped because of what other trials had spent, which does not measure it."""
     budget = bundle.agent.gateway.budget if bundle.agent and bundle.agent.gateway else None
-    accounts = (RUN_ACCOUNT, agent_account(orchestrator))
-    reason = (budget and budget.reason) or ""
-    return any(f" for {account}." in reason for account in accounts)
+    return budget is not None and budget.refused_by in (RUN_ACCOUNT, agent_account(orchestrator))
 
 
 def _from_files(job: TrialJob, number: int) -> AttemptInfo | None:

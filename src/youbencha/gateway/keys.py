@@ -14,7 +14,7 @@ from youbencha.gateway.api import Provider
 from youbencha.gateway.budget import Account
 from youbencha.gateway.call import Call, Labels
 from youbencha.gateway.ledger import Ledger
-from youbencha.gateway.refusals import Reason
+from youbencha.gateway.refusals import Reason, Refusal
 from youbencha.usage import Tokens, add_all
 
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ class KeyTotals:
         self.refused = 0
         self.refusal: str | None = None
         """The message of the first refusal because of a budget."""
+        self.refused_by: str | None = None
+        """The account of that budget."""
         self.circuit_refusals = 0
         self.no_price: str | None = None
         """The message of the first refusal because of an unknown price."""
@@ -76,12 +78,13 @@ class KeyTotals:
             self.provider_wait_s += max(0.0, now - self._waiting_since)
             self._waiting_since = None
 
-    def refused_because(self, reason: str, message: str) -> None:
+    def note_refusal(self, refusal: Refusal) -> None:
         """Keep the message of a refusal, which `Call` does not have."""
-        if reason in ("budget_exceeded", "call_over_cap"):
-            self.refusal = self.refusal or message
-        elif reason in ("price_unknown", "not_metered"):
-            self.no_price = self.no_price or message
+        if refusal.reason in ("budget_exceeded", "call_over_cap"):
+            if self.refusal is None:
+                self.refusal, self.refused_by = refusal.message, refusal.account
+        elif refusal.reason in ("price_unknown", "not_metered"):
+            self.no_price = self.no_price or refusal.message
 
     def ended(self, call: Call, now: float) -> None:
         self.requests += 1

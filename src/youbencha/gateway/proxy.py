@@ -86,7 +86,7 @@ class Proxy:
         try:
             return await self._serve(request, headers, key, call)
         except Refusal as refusal:
-            key.totals.refused_because(refusal.reason, refusal.message)
+            key.totals.note_refusal(refusal)
             return _refuse(call, refusal)
         except asyncio.CancelledError:
             if not self._keys.find(secret, peer):
@@ -155,7 +155,7 @@ class Proxy:
         try:
             call.reservation = await key.account.reserve(worst, model=asked.model)
         except BudgetRefusal as error:
-            raise Refusal(error.reason, error.message) from error
+            raise Refusal(error.reason, error.message, account=error.account) from error
 
     async def _with_cassette(
         self, incoming: ClientRequest, cassette: CassetteSession, key: VirtualKey, call: PendingCall

@@ -32,10 +32,12 @@ Reason = Literal[
 class Refusal(Exception):
     """The gateway refuses a request, instead of sending it to the provider."""
 
-    def __init__(self, reason: Reason, message: str) -> None:
+    def __init__(self, reason: Reason, message: str, *, account: str | None = None) -> None:
+        """`account` is that of the budget that refuses it."""
         super().__init__(message)
         self.reason: Reason = reason
         self.message = message
+        self.account = account
 
 
 STATUS: Mapping[Reason, int] = {

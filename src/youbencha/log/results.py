@@ -102,6 +102,8 @@ class BudgetReport(Record):
     """Whether more was spent than a cap allows, or the gateway refused a request because of one."""
     reason: str | None = None
     """Why a request was refused: which cap is spent, and by how much. Null if none was."""
+    refused_by: str | None = None
+    """Whose cap that is: the agent's in this trial, that of all its trials, or the run's."""
 
 
 class CassetteReport(Record):

@@ -102,6 +102,7 @@ def _budget(key: VirtualKey) -> BudgetReport | None:
         unsure_tokens=account.unseen_tokens,
         exceeded=account.exceeded,
         reason=key.totals.refusal,
+        refused_by=key.totals.refused_by,
     )
 
 

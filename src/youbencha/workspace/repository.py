@@ -189,8 +189,8 @@ class Repository:
             entries = await entries_at(scratch, commit, objects=self._store.objects)
         return {os.fsdecode(path): entry for path, entry in entries.items()}
 
-    async def write_patched(self, patch: Path, directory: Path) -> tuple[FileChange, ...]:
-        """Write the files of this commit with a patch applied, in place of whatever is in `directory`.
+    async def write_patched(self, patch: Path | None, directory: Path) -> tuple[FileChange, ...]:
+        """Write the files of this commit, with a patch applied if there is one, in place of what is in `directory`.
 
         Returns what the patch changed. Raises `PATCH_NOT_APPLICABLE`.
         """

@@ -16,7 +16,7 @@ from youbencha.workspace.git import GitFailed, git
 from youbencha.workspace.git_dir import scratch_git_dir
 
 
-async def write_patched(objects: Path, commit: str, patch: Path, directory: Path) -> tuple[FileChange, ...]:
+async def write_patched(objects: Path, commit: str, patch: Path | None, directory: Path) -> tuple[FileChange, ...]:
     """Write the files of a commit with a patch applied; return what the patch changed.
 
     `directory` must be empty. Raises `PATCH_NOT_APPLICABLE`.
@@ -24,7 +24,7 @@ async def write_patched(objects: Path, commit: str, patch: Path, directory: Path
     with scratch_git_dir(directory, commit) as scratch:
         index, answer = scratch / "index", scratch / "answer"
         await git(scratch, "read-tree", commit, index=index, objects=objects)
-        if patch.stat().st_size:
+        if patch is not None and patch.stat().st_size:
             try:
                 arguments = ("apply", "--cached", "--whitespace=nowarn", str(patch.absolute()))
                 await git(scratch, *arguments, index=index, objects=objects)

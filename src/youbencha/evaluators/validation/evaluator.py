@@ -21,7 +21,7 @@ from youbencha.evaluators.base import (
 from youbencha.evaluators.command_config import command_environment, missing_references
 from youbencha.evaluators.validation.config import ValidationConfig
 from youbencha.evaluators.validation.measure import Baseline, Measurement, measure_baseline, measure_work
-from youbencha.evaluators.validation.scores import deciding_score, describe, scores_of, signs
+from youbencha.evaluators.validation.scores import deciding_score, describe, flags_of_tests, scores_of
 from youbencha.evaluators.validation.task import ValidationTask
 from youbencha.files import open_untrusted
 from youbencha.log.arena import IntegrityFlag
@@ -117,9 +117,9 @@ def _flags(
         | frozenset(change.path for change in measured.changes if Path(change.path).name in task.recipes),
     )
     yield from flags_of(context.log, measured.changes, about)
-    if context.changes is not None and (patch := context.changes.patch_file) is not None:
-        yield from tampering(_beginning(patch))
-    yield from signs(measured, baseline)
+    if context.changes is not None:
+        yield from tampering(_beginning(context.changes.patch_file))
+    yield from flags_of_tests(measured, baseline)
 
 
 def _beginning(patch: Path) -> str:

@@ -66,7 +66,7 @@ class Baseline(NamedTuple):
     expected: int | None
     """How many tests must run. None: unknown."""
     most: int | None
-    """How many there are, by the reference solution. More are not believed: somebody else printed them."""
+    """How many there are, by the reference solution. More are not believed: another program printed them."""
     sources: frozenset[str]
     """Where the number of tests was found. Others are not believed, if this is known."""
     lint_issues: int | None
@@ -103,9 +103,6 @@ async def measure_patch(
     """Validate a clean checkout with a patch, in a fresh sandbox."""
     async with _place(context) as place:
         tree = place / "tree"
-        if patch is None:
-            patch = place / "empty.patch"
-            patch.touch()
         changes = await task.repository.write_patched(patch, tree)
         async with _sandbox(context, task, tree) as sandbox:
             return await _measure(context, task, ValidatedTree(tree, changes), sandbox, label)

@@ -69,7 +69,7 @@ def _static_analysis(config: ValidationConfig, measured: Measurement, baseline: 
     return lint_score(measured.lint_issues, before)
 
 
-def signs(measured: Measurement, baseline: Baseline) -> Iterator[IntegrityFlag]:
+def flags_of_tests(measured: Measurement, baseline: Baseline) -> Iterator[IntegrityFlag]:
     """Signs of cheating in the test run that counts."""
     for path in measured.reconfigured[:_MOST_NAMED]:
         yield IntegrityFlag(kind="test_edit", evidence=f"{printable(path)} configured the tests, which was undone")
