@@ -80,7 +80,7 @@ VARIABLE = (
     (r"sk-yb-[0-9a-f]+", "<virtual key>"),
     (r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "<uuid>"),
     (r"127\.0\.0\.1:\d+", "127.0.0.1:<port>"),
-    (r"(?<=127\.0\.0\.1:<port>/)[\w-]{32}\b", "<token>"),
+    (r"(?<=127\.0\.0\.1:<port>/)[\w-]{32}(?![\w-])", "<token>"),
     (r"\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d(?:[.-]\d+)?(?:Z|\+00:00)?", "<time>"),
     (r"<root>/home/\.cache/youbencha/\w+/[\w-]+", "<private>"),
     (r"<private>/youbencha-[\w-]+", "<scratch>"),
