@@ -33,7 +33,8 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"adapters", "scoring", "stats"}),
     frozenset({"evaluators", "hooks", "report", "testing"}),
     frozenset({"trial"}),
-    frozenset({"engine"}),
+    frozenset({"engine", "loop"}),
+    frozenset({"tui"}),
     frozenset({"demo", "doctor", "scaffold", "suggest"}),
     frozenset({"cli"}),
 )

@@ -252,3 +252,102 @@ class ProgressNote(Event):
     """Progress as text, of git or an installer."""
 
     text: str
+
+
+@event_type
+class ToolStarted(Event):
+    """The model has begun to write a tool call; its arguments follow with `ToolCalled` (partial messages only)."""
+
+    call_id: str | None
+    name: str
+    parent: str | None = None
+
+
+@event_type
+class ContextUsed(Event):
+    """The tokens that the latest call of the main conversation had in its context."""
+
+    tokens: int
+    window: int | None = None
+    """The largest number that the model can have, if it is known."""
+
+
+@event_type
+class LoopStarted(Event):
+    """A loop begins, or continues."""
+
+    loop_id: str
+    directory: str
+    backend: str
+    model: str | None
+    max_iterations: int | None
+    max_runtime_s: float | None
+    max_cost_usd: float | None
+    first_iteration: int = 1
+    """More than 1 if the loop continues."""
+
+
+@event_type
+class IterationStarted(Event):
+    """An iteration of a loop begins."""
+
+    iteration: int
+    backend: str
+    model: str | None
+    hat: str | None = None
+    attempt: int = 1
+    """More than 1 if the iterations before it failed."""
+
+
+@event_type
+class IterationEnded(Event):
+    """An iteration of a loop has ended."""
+
+    iteration: int
+    outcome: str
+    """One of `loop.model.IterationOutcome`."""
+    reason: str | None
+    duration_ms: int
+    input_tokens: int | None
+    output_tokens: int | None
+    cost_usd: float | None
+    files_changed: int | None
+    """Since the iteration before; None if it was not determined."""
+
+
+@event_type
+class TopicPublished(Event):
+    """An event of the loop itself was published, by an agent (`ralph emit`), a hat's default, or the loop."""
+
+    topic: str
+    payload: str
+    source: str
+    """`agent`, `default` or `loop`."""
+
+
+@event_type
+class LoopWaiting(Event):
+    """The loop waits before the next iteration."""
+
+    reason: str
+    until: float
+    """Seconds since the epoch."""
+    kind: str
+    """`cooldown`, `backoff`, `usage_limit` or `paused`."""
+
+
+@event_type
+class GuidanceGiven(Event):
+    """A person gave guidance for the next prompt."""
+
+    text: str
+
+
+@event_type
+class LoopEnded(Event):
+    """The loop has ended."""
+
+    outcome: str
+    """One of `loop.model.LoopOutcome`."""
+    reason: str
+    exit_code: int

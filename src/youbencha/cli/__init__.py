@@ -19,6 +19,11 @@ def thunderdome() -> None:
     _run("arena_app")
 
 
+def ralph() -> None:
+    """Entry point of `ralph`, which has the commands of `yb loop`."""
+    _run("loop_app")
+
+
 def _run(commands: str) -> None:
     # Before anything is imported, see `interrupts.py`. So long as no event loop runs, there is nothing to clean up.
     for number in ending_signals():

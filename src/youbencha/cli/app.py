@@ -22,6 +22,7 @@ _RUN = "Run and judge"
 _WRITE = "Write test cases"
 _SET_UP = "Set up and clean up"
 _MODELS = "Models"
+_AGENTS = "For agents"
 
 
 class CommandEntry(NamedTuple):
@@ -41,6 +42,7 @@ COMMANDS = {
     "bench": CommandEntry(
         _RUN, "app:arena_app", "Compare agents: run a matrix of agents, tasks and trials, and rank them."
     ),
+    "loop": CommandEntry(_RUN, "app:loop_app", "Keep going: run an agent again and again until its work is done."),
     "runs": CommandEntry(
         _RUN, "runs:runs", "List the runs in the workspace, the newest first: verdict, agent, model, tokens, cost."
     ),
@@ -105,6 +107,20 @@ ARENA_COMMANDS = {
 }
 """Of `thunderdome` and `yb bench`."""
 
+LOOP_COMMANDS = {
+    "run": CommandEntry(_RUN, "loop.run:run", "Run an agent again and again until its work is done and verified."),
+    "diff": CommandEntry(_RUN, "loop.checkpoints:diff", "Show what the loop has changed since an iteration."),
+    "restore": CommandEntry(_RUN, "loop.checkpoints:restore", "Make the files as they were after an iteration."),
+    "events": CommandEntry(_RUN, "loop.events:events", "Show the events of a loop."),
+    "replay": CommandEntry(_RUN, "loop.replay:replay", "Play a recorded session on the screen."),
+    "emit": CommandEntry(_AGENTS, "loop.emit:emit", "Publish an event. Agents call this."),
+    "tools": CommandEntry(_AGENTS, "loop.tools:app", "Manage tasks and memories. Agents call this."),
+    "init": CommandEntry(_SET_UP, "loop.init:init", "Write a ralph.yml and a PROMPT.md."),
+    "doctor": CommandEntry(_SET_UP, "loop.doctor:doctor", "Check what a loop needs, and suggest fixes."),
+    "clean": CommandEntry(_SET_UP, "loop.clean:clean", "Remove what earlier loops left."),
+}
+"""Of `ralph` and `yb loop`."""
+
 
 class _LazyCommands(Mapping[str, Any]):
     """Imports a command when it is looked up."""
@@ -150,6 +166,10 @@ class _ArenaGroup(_LazyGroup):
     table = ARENA_COMMANDS
 
 
+class _LoopGroup(_LazyGroup):
+    table = LOOP_COMMANDS
+
+
 _APP_OPTIONS: dict[str, Any] = {
     "pretty_exceptions_enable": False,
     "context_settings": {"help_option_names": ["-h", "--help"]},
@@ -166,6 +186,12 @@ arena_app = Commands(
     help="Compare agents: run a matrix of agents, tasks and trials, and rank them.",
     **_APP_OPTIONS,
 )
+loop_app = Commands(
+    cls=_LoopGroup,
+    name="ralph",
+    help="Keep going: run an agent again and again until its work is done.",
+    **_APP_OPTIONS,
+)
 
 
 def _show_version(wanted: bool) -> None:
@@ -176,6 +202,7 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 @arena_app.callback()
+@loop_app.callback()
 def _options(
     context: typer.Context,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something goes wrong.")] = False,

@@ -1,0 +1,1 @@
+"""Run an agent again and again in one directory, until its work is done and verified."""

@@ -1,0 +1,106 @@
+"""What a loop remembers: its state (`loop.json`), and one record for each iteration (`iterations.jsonl`)."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from youbencha.log.model import Count, Record, Timestamp
+
+STATE_VERSION = 1
+
+IterationOutcome = Literal["completed", "failed", "usage_limit", "limit", "stopped", "interrupted"]
+"""`completed`: the agent ended normally, whether or not the work is done. `limit`: a limit of the loop ended it.
+`stopped`: the user did. `interrupted`: the loop itself was ended, or killed."""
+
+LoopOutcome = Literal[
+    "completed", "cancelled",
+    "failed", "stale", "needs_person", "stopped",
+    "max_iterations", "max_runtime", "max_cost", "usage_limit",
+    "restart",
+    "interrupted",
+]  # fmt: skip
+
+EXIT_CODES: dict[LoopOutcome, int] = {
+    "completed": 0, "cancelled": 0,
+    "failed": 1, "stale": 1, "needs_person": 1, "stopped": 1,
+    "max_iterations": 2, "max_runtime": 2, "max_cost": 2, "usage_limit": 2,
+    "restart": 3,
+    "interrupted": 130,
+}  # fmt: skip
+
+
+class GateRecord(Record):
+    """The result of a gate."""
+
+    name: str
+    status: Literal["passed", "failed", "skipped"]
+    message: str
+
+
+class IterationRecord(Record):
+    """One iteration: one session of an agent. Written once, when it has ended."""
+
+    iteration: Annotated[int, Field(ge=1)]
+    outcome: IterationOutcome
+    reason: str | None = None
+    """Why it did not complete."""
+    hat: str | None = None
+    backend: str
+    model: str | None = None
+    started_at: Timestamp
+    duration_ms: Count | None
+    """None if the loop was killed meanwhile."""
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    cache_read_tokens: Count | None = None
+    cache_creation_tokens: Count | None = None
+    cost_usd: Annotated[float, Field(ge=0)] | None = None
+    partial: bool = False
+    """More may have been used than could be counted."""
+    files_changed: Count | None = None
+    """Compared with the iteration before."""
+    checkpoint: str | None = None
+    """The commit that holds the tree after it."""
+    claimed_done: bool = False
+    """The agent said that the work is done."""
+    gates: tuple[GateRecord, ...] = Field(default=(), strict=False)
+    topics: tuple[str, ...] = Field(default=(), strict=False)
+    """Of the events that it published."""
+    output_hash: str | None = None
+    """Of its last text, to notice repetition."""
+
+
+class LoopState(Record):
+    """The state of a loop, written before and after each iteration, so that `--continue` can go on."""
+
+    version: Literal[1] = STATE_VERSION
+    loop_id: str
+    config_file: str | None
+    started_at: Timestamp
+    objective: str
+    """The prompt that the loop began with."""
+    branch: str | None = None
+    running: Annotated[int, Field(ge=1)] | None = None
+    """The iteration that is running; after a crash, the one that was."""
+    running_since: Timestamp | None = None
+    iterations: Count = 0
+    """How many have ended; their records are in `iterations.jsonl`."""
+    elapsed_ms: Count = 0
+    """Of all processes that ran this loop, without waiting for usage limits."""
+    cost_usd: float | None = None
+    consecutive_failures: Count = 0
+    escalation: Count = 0
+    """How many steps of `escalation` were taken."""
+    events_offset: Count = 0
+    """How much of the events file was read."""
+    pending: tuple[tuple[str, str], ...] = Field(default=(), strict=False)
+    """Events (topic, payload) for the next iteration."""
+    seen_topics: tuple[str, ...] = Field(default=(), strict=False)
+    activations: dict[str, int] = Field(default_factory=dict)
+    """Of each hat."""
+    guidance: tuple[str, ...] = Field(default=(), strict=False)
+    gate_output: str | None = None
+    """What failed gates printed, for the next prompt."""
+    outcome: LoopOutcome | None = None
+    """None while it runs, and after a crash."""
+    reason: str | None = None

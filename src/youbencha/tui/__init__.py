@@ -1,0 +1,1 @@
+"""The screen: watch a loop, a trial or a matrix of trials, and control it."""
