@@ -6,7 +6,7 @@ from pydantic import Field
 
 from youbencha.log.model import Count, Record, Timestamp
 
-STATE_VERSION = 1
+STATE_VERSION: Literal[1] = 1
 
 IterationOutcome = Literal["completed", "failed", "usage_limit", "limit", "stopped", "interrupted"]
 """`completed`: the agent ended normally, whether or not the work is done. `limit`: a limit of the loop ended it.
