@@ -52,11 +52,12 @@ _RUN_NAME = re.compile(r".+-(2\d{3}-\d{2}-\d{2}-\d{6})-(?:[0-9a-f]{6}){1,2}")
 class RunDirectory:
     """The directory of one run. It is locked until it is closed, so that `yb prune` does not remove it."""
 
-    def __init__(self, path: Path, private: Path, name: str | None = None) -> None:
+    def __init__(self, path: Path, private: Path, name: str | None = None, tree: Path | None = None) -> None:
         self.path = path
         self.name = name or path.name
         """Identifies the run. The names of its private directories begin with it."""
-        self.modified = path / "src-modified"
+        self._owns_tree = tree is None
+        self.modified = tree or path / "src-modified"
         """Where the agent works."""
         self.expected = path / "src-expected"
         """The expected result, if there is one; written after the agent has ended."""
@@ -81,26 +82,31 @@ class RunDirectory:
             return cls._create(_new_directory(root, name or "run"), cache_dir)
 
     @classmethod
-    def create_at(cls, path: Path | str, *, name: str | None = None, cache_dir: Path | None = None) -> Self:
+    def create_at(
+        cls, path: Path | str, *, name: str | None = None, cache_dir: Path | None = None, tree: Path | None = None
+    ) -> Self:
         """Make the directory `path`, which must not exist; otherwise as `create`.
 
-        `name` must be unique; it defaults to the directory's.
+        `name` must be unique; it defaults to the directory's. `tree`: where the agent works, if that is elsewhere; it
+        is never created, restored or removed.
         """
         path = Path(path).absolute()
         with writing_to(path):
             _make_root(path.parent)
             path.mkdir(mode=_OWNER_ONLY)
-            return cls._create(path, cache_dir, name)
+            return cls._create(path, cache_dir, name, tree)
 
     @classmethod
-    def _create(cls, path: Path, cache_dir: Path | None, name: str | None = None) -> Self:
+    def _create(
+        cls, path: Path, cache_dir: Path | None, name: str | None = None, tree: Path | None = None
+    ) -> Self:
         with ExitStack() as undo:
             undo.callback(remove_tree, path)
-            run = cls(path, make_private(name or path.name, cache_dir), name)
+            run = cls(path, make_private(name or path.name, cache_dir), name, tree)
             undo.callback(run.close)
             if not run._hold():
                 raise not_writable(path, "another process took its lock")
-            for directory in (run.modified, run.artifacts):
+            for directory in (run.artifacts, *([] if tree else [run.modified])):
                 directory.mkdir()
             run._remember()
             undo.pop_all()
@@ -144,7 +150,8 @@ class RunDirectory:
             self.path.chmod(_OWNER_ONLY)
             self._reclaim_lock(found)
             self._watch()
-            restore_tree(self.modified, found)
+            if self._owns_tree:
+                restore_tree(self.modified, found)
             remove_planted(self.expected, found)
             clean_artifacts(self.artifacts, self._kept, found)
             self._check_private(found)
