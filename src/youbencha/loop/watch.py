@@ -171,18 +171,16 @@ class IterationWatch:
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
         """Call `check` regularly, until the iteration has ended."""
-        loop = asyncio.get_running_loop()
-
-        def check() -> None:
-            nonlocal timer
-            self.check()
-            timer = loop.call_later(_CHECK_EVERY_S, check)
-
-        timer = loop.call_later(_CHECK_EVERY_S, check)
+        checking = asyncio.create_task(self._check_regularly())
         try:
             yield
         finally:
-            timer.cancel()
+            checking.cancel()
+
+    async def _check_regularly(self) -> None:
+        while True:
+            await asyncio.sleep(_CHECK_EVERY_S)
+            self.check()
 
     def _end(self, reason: EndReason) -> None:
         """The first reason counts. After its result, the agent ends by itself, or is ended by its adapter."""
@@ -210,6 +208,7 @@ class IterationWatch:
         if event.message_id is None or self._messages.get(event.parent) == event.message_id:
             return
         self._messages[event.parent] = event.message_id
+        self._finished = False  # another turn, when a subagent in the background has ended
         self._tools = {call_id: tool for call_id, tool in self._tools.items() if tool.parent != event.parent}
 
     def _on_tool(self, event: ToolCalled) -> None:
