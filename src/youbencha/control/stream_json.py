@@ -120,7 +120,7 @@ class ClaudeStreamReader(StreamReader):
 
     def _context_window(self, result: Record) -> list[Event]:
         """The size of the main conversation again, now that its limit is known (from 2.0.x on)."""
-        names = (self._model, f"{self._model}[1m]")
+        names = (self._model or "", f"{self._model}[1m]")
         usage = json_lines.mapping(result.get("modelUsage"))
         windows = [json_lines.count(json_lines.mapping(usage.get(name)).get("contextWindow")) for name in names]
         window = next(filter(None, windows), None)
