@@ -1,6 +1,6 @@
 """What a loop remembers: its state (`loop.json`), and one record for each iteration (`iterations.jsonl`)."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -70,6 +70,15 @@ class IterationRecord(Record):
     """Of its last text and of the tasks, to notice repetition."""
 
 
+class PendingEvent(NamedTuple):
+    """An event that waits for the next iteration."""
+
+    topic: str
+    payload: str
+    hat: str | None = None
+    """The only hat that it is for; None: all that it triggers."""
+
+
 class LoopState(Record):
     """The state of a loop, written before and after each iteration, so that `--continue` can go on."""
 
@@ -101,8 +110,8 @@ class LoopState(Record):
     """Iterations in a row that printed the same and changed nothing."""
     events_offset: Count = 0
     """How much of the events file was read."""
-    pending: tuple[tuple[str, str], ...] = Field(default=(), strict=False)
-    """Events (topic, payload) for the next iteration."""
+    pending: tuple[PendingEvent, ...] = Field(default=(), strict=False)
+    """Events for the next iterations."""
     seen_topics: tuple[str, ...] = Field(default=(), strict=False)
     activations: dict[str, int] = Field(default_factory=dict)
     """Of each hat."""
