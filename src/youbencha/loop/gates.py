@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from youbencha.errors import Problem
 from youbencha.events import EvaluatorFinished, EventSink
 from youbencha.loop.model import GateRecord
 from youbencha.spec.loader import LocatedEvaluator
 from youbencha.spec.loop import GateSpec
 from youbencha.spec.loop_loader import LoopFile
+from youbencha.trial.checks import evaluator_problems
 
 if TYPE_CHECKING:
     from youbencha.log.results import EvaluationResult
@@ -38,10 +40,23 @@ class GateReport(NamedTuple):
 
 def locate_gates(file: LoopFile) -> tuple[LocatedEvaluator, ...]:
     """The gates as evaluators, with their positions."""
+    written = ("gates",) if "gates" in (file.document.root or {}) else ("backpressure", "gates")
     return tuple(
-        LocatedEvaluator(_evaluator_name(gate), _config(gate), file.directory, file.document, ("gates", index))
+        LocatedEvaluator(_evaluator_name(gate), _config(gate), file.directory, file.document, (*written, index))
         for index, gate in enumerate(file.spec.gates)
     )
+
+
+def gate_problems(file: LoopFile, env: Mapping[str, str] | None) -> list[Problem]:
+    """All problems of the gates' options. `env` is the harness's environment, if references to it are checked."""
+    found = []
+    for gate, evaluator in zip(file.spec.gates, locate_gates(file), strict=True):
+        for problem in evaluator_problems(evaluator, None, env):
+            # The shortcut has its own key beside `config`.
+            is_own = gate.command is not None and problem.path.endswith(".config.command")
+            own = evaluator.problem(problem.message, problem.hint, key=("command",)) if is_own else problem
+            found.append(own)
+    return found
 
 
 def _evaluator_name(gate: GateSpec) -> str:

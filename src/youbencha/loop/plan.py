@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from youbencha.adapters import ChecksConfig, get_adapter
 from youbencha.errors import ConfigError, Problem, YouBenchaError
 from youbencha.files import read_regular
 from youbencha.loop.backends import AUTO, BACKEND_UNKNOWN, Backend, choose_backend
-from youbencha.loop.gates import locate_gates
+from youbencha.loop.gates import gate_problems, locate_gates
 from youbencha.spec.document import Document
 from youbencha.spec.loader import NamedEvaluator
 from youbencha.spec.loop import EscalationStep, HatSpec, LoopSpec
@@ -115,6 +116,8 @@ def plan_loop(
 ) -> LoopPlan:
     """Check and plan a loop in `directory`; without a file, with the defaults."""
     directory = directory.absolute()
+    if file is not None and (problems := gate_problems(file, host.env)):
+        raise file.document.error(problems)
     spec = overrides.applied_to(file.spec if file else LoopSpec())
     config_dir = file.directory if file else directory
     objective, prompt_file = read_objective(spec, directory, overrides)
@@ -137,6 +140,20 @@ def plan_loop(
         max_concurrent=host.settings.settings.evaluators.max_concurrent,
         warnings=file.warnings if file else (),
     )
+
+
+def check_loop(file: LoopFile, host: Host) -> None:
+    """Check what `plan_loop` would, except for what depends on this computer. All problems are one ConfigError."""
+    problems = gate_problems(file, None)
+    sandbox = merged_sandbox(file.spec.sandbox, host.settings.settings.sandbox)
+    planner = _BackendPlanner(file.spec, file, host, file.directory, sandbox, LoopOverrides(), here=False)
+    for check in planner.checks():
+        try:
+            check()
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        raise file.document.error(problems)
 
 
 def read_objective(spec: LoopSpec, directory: Path, overrides: LoopOverrides) -> tuple[str, Path | None]:
@@ -193,7 +210,10 @@ class _BackendPlanner:
         config_dir: Path,
         sandbox: SandboxSpec,
         overrides: LoopOverrides,
+        *,
+        here: bool = True,
     ) -> None:
+        """`here`: the loop will run on this computer, so that CLIs and variables must exist."""
         self._spec = spec
         self._cli = spec.cli
         self._document = file.document if file else None
@@ -201,8 +221,20 @@ class _BackendPlanner:
         self._config_dir = config_dir
         self._sandbox = sandbox
         self._overrides = overrides
-        self._env = resolved_environment(spec.cli.env, host.env, self._document, ("cli", "env"))
+        self._here = here
+        self._env = resolved_environment(spec.cli.env, host.env, self._document, ("cli", "env")) if here else {}
         self._disabled = [name for name, adapter in spec.adapters.items() if not adapter.enabled]
+
+    def checks(self) -> Iterator[Callable[[], object]]:
+        """One for each backend; `auto` depends on the computer."""
+        if self._cli.backend != AUTO:
+            yield self.main
+        for name, hat in self._spec.hats.items():
+            if hat.backend:
+                yield partial(self.of_hat, name, hat)
+        for index, step in enumerate(self._spec.event_loop.escalation):
+            if step.backend:
+                yield partial(self.of_step, index, step)
 
     def main(self) -> Backend:
         chosen = self._ready(self._choose(self._cli.backend, ("cli", "backend")), ("cli",))
@@ -228,7 +260,12 @@ class _BackendPlanner:
         in_image = self._sandbox.type == "docker" and self._sandbox.agent == "image"
         try:
             return choose_backend(
-                name, self._cli, self._host.env, disabled=self._disabled, check_installed=not in_image, **options
+                name,
+                self._cli,
+                self._host.env,
+                disabled=self._disabled,
+                check_installed=self._here and not in_image,
+                **options,
             )
         except YouBenchaError as error:
             if self._document is None or error.code != BACKEND_UNKNOWN or self._overrides.backend == name:
@@ -243,6 +280,8 @@ class _BackendPlanner:
             config = {**backend.config, "prompt": "…", **({"model": backend.model} if backend.model else {})}
             if problems := adapter.check_config(config, self._config_dir):
                 raise self._error(problems, path, backend)
+        if not self._here:
+            return backend
         settings = self._host.settings
         own = self._spec.gateway
         gateway = plan_gateway(

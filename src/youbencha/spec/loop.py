@@ -96,6 +96,12 @@ class CliSpec(StrictModel):
         Seconds | None, NoEffect("Ralph uses it for interactive sessions only; see event_loop.idle_timeout_secs")
     ] = None
 
+    @model_validator(mode="after")
+    def _custom_has_a_program(self) -> Self:
+        if self.backend == "custom" and self.command is None:
+            raise ProblemAt("backend", "custom needs `command`: the program")
+        return self
+
 
 class RetrySpec(StrictModel):
     """How failed iterations are repeated."""
