@@ -116,6 +116,8 @@ class LoopState(Record):
     activations: dict[str, int] = Field(default_factory=dict)
     """Of each hat."""
     guidance: tuple[str, ...] = Field(default=(), strict=False)
+    refusal: str | None = None
+    """Why the last claim of completion was not accepted."""
     gate_output: str | None = None
     """What failed gates printed, for the next prompt."""
     outcome: LoopOutcome | None = None
