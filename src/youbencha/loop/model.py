@@ -94,6 +94,8 @@ class LoopState(Record):
     running_since: Timestamp | None = None
     iterations: Count = 0
     """How many have ended; their records are in `iterations.jsonl`."""
+    last: IterationRecord | None = None
+    """The record of the last one. It is written here first, so that one file decides whether an iteration has ended."""
     elapsed_ms: Count = 0
     """Of all processes that ran this loop, without waiting for usage limits."""
     cost_usd: float | None = None
