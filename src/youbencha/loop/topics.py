@@ -94,6 +94,17 @@ class TopicLog:
         note = MalformedLine("", "the events file became shorter: it is read from its start")
         return found._replace(malformed=(note, *found.malformed))
 
+    def read_all(self) -> tuple[list[TopicEvent], list[MalformedLine]]:
+        """Read the whole file, piece by piece."""
+        events: list[TopicEvent] = []
+        malformed: list[MalformedLine] = []
+        offset = -1
+        while offset != (new := self.read_new(max(offset, 0))).offset:
+            offset = new.offset
+            events += new.events
+            malformed += new.malformed
+        return events, malformed
+
     def size(self) -> int:
         """Return the offset of its end; 0 if there is no such file."""
         try:
