@@ -18,13 +18,13 @@ from pydantic import ValidationError
 from youbencha.errors import YouBenchaError
 from youbencha.files import NO_FOLLOW, read_untrusted, replace_file
 from youbencha.loop.model import STATE_VERSION, IterationRecord, LoopState
+from youbencha.loop.tasks import CURRENT_LOOP
+from youbencha.loop.topics import CURRENT_EVENTS, RALPH_DIRECTORY
 from youbencha.workspace.reclaim import make_accessible
 from youbencha.workspace.trees import remove_tree
 
-RALPH_DIR = ".ralph"
 STATE_FILE, JOURNAL_FILE = "loop.json", "iterations.jsonl"
 _LOOPS = "loops"
-_CURRENT_EVENTS = "current-events"
 _IGNORE_ALL = b"# Created by youBencha: git ignores everything in this directory.\n*\n"
 _LARGEST_STATE, _LARGEST_JOURNAL = 16 << 20, 1 << 30
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | NO_FOLLOW | getattr(os, "O_BINARY", 0)
@@ -45,7 +45,7 @@ class LoopDirectory:
     def __init__(self, tree: Path, loop_id: str) -> None:
         self.tree = tree
         self.loop_id = loop_id
-        self.ralph = tree / RALPH_DIR
+        self.ralph = tree / RALPH_DIRECTORY
         self.path = self.ralph / _LOOPS / loop_id
         self.recording_file = self.path / "recording.jsonl"
         self.events_file = self.ralph / f"events-{loop_id}.jsonl"
@@ -175,7 +175,8 @@ class LoopDirectory:
         self.restore()
         if not os.path.lexists(self.events_file):
             self.events_file.touch(mode=0o644)
-        replace_file(self.ralph / _CURRENT_EVENTS, f"{RALPH_DIR}/{self.events_file.name}\n".encode())
+        replace_file(self.tree / CURRENT_EVENTS, f"{RALPH_DIRECTORY}/{self.events_file.name}\n".encode())
+        replace_file(self.tree / CURRENT_LOOP, f"{self.loop_id}\n".encode())
 
 
 def new_loop_id() -> str:
@@ -186,10 +187,10 @@ def new_loop_id() -> str:
 def loop_ids(tree: Path) -> Sequence[str]:
     """The names of all loops in a directory."""
     try:
-        names = os.listdir(tree / RALPH_DIR / _LOOPS)  # noqa: PTH208 - only the names are wanted
+        names = os.listdir(tree / RALPH_DIRECTORY / _LOOPS)  # noqa: PTH208 - only the names are wanted
     except OSError:
         return ()
-    return [name for name in names if (tree / RALPH_DIR / _LOOPS / name / STATE_FILE).is_file()]
+    return [name for name in names if (tree / RALPH_DIRECTORY / _LOOPS / name / STATE_FILE).is_file()]
 
 
 def parse_state(data: bytes, path: Path, loop_id: str) -> LoopState:

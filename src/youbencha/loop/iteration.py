@@ -23,8 +23,9 @@ from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.events import AssistantText, Event, EventSink
 from youbencha.json_lines import clean_text
 from youbencha.log.model import ErrorRecord, FailureCause, Usage, usage_of
+from youbencha.loop.gates import GateReport, run_gates
+from youbencha.loop.outcome import key_name
 from youbencha.loop.watch import EndKind, IterationLimits, IterationWatch, SessionCost
-from youbencha.process import Redactor
 from youbencha.sandbox.base import Sandbox
 from youbencha.text import iso_time
 from youbencha.trial.prepare import open_agent_sandbox, open_forward_proxy
@@ -117,7 +118,7 @@ class IterationRunner:
         ending = asyncio.Event()
         try:
             if self._gateway is not None:
-                await self._gateway.issue_key(f"iteration-{number}", self._sandbox)
+                await self._gateway.issue_key(key_name(number), self._sandbox)
             context = self._context(number, prompt, directory, ending, seconds_left)
             self._watch = watch = IterationWatch(self._limits(usd_left), ending, cost=self._cost(usd_left))
             with watch.running(), _passing_on(ending, stop, self._gateway.stop if self._gateway else None):
@@ -129,6 +130,18 @@ class IterationRunner:
         if not _streamed(result) and report.text:
             self._on_event(AssistantText(text=report.text))
         return report._replace(usage=usage, started_at=started, duration_ms=round((time.time() - started) * 1000))
+
+    async def run_gates(self, artifacts_dir: Path) -> GateReport:
+        """Run the gates on the tree, with the access to the model and the kind of sandbox that the agent has."""
+        return await run_gates(
+            self._plan,
+            self._host,
+            self._run_directory,
+            artifacts_dir=artifacts_dir,
+            on_event=self._on_event,
+            gateway=self._gateway,
+            sandbox=self._sandbox,
+        )
 
     def take(self, event: Event) -> None:
         """Pass an event of the agent or of the gateway on, and let the watch see it first."""
@@ -188,8 +201,8 @@ class IterationRunner:
         error = result.errors[0] if result.errors else None
         report = IterationReport(
             outcome="completed",
-            reason=error and error.message,
-            cause=error and error.cause,
+            reason=error.message if error else None,
+            cause=error.cause if error else None,
             text=last_text(result),
             model=(result.session.facts.model if result.session else None) or self.backend.model,
         )

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from youbencha.loop.backends import Backend
     from youbencha.loop.completion import Claim
     from youbencha.loop.gates import GateReport
-    from youbencha.loop.hats import Published, Turn
+    from youbencha.loop.hats import Published, NextTurn
     from youbencha.loop.iteration import IterationReport
+    from youbencha.loop.notes import Notes
     from youbencha.spec.loop import EventLoopSpec
     from youbencha.workspace.checkpoints import Checkpoint
 
@@ -25,7 +26,7 @@ class IterationResult(NamedTuple):
     """An iteration that has ended, with everything that was found out about it."""
 
     number: int
-    turn: Turn
+    turn: NextTurn
     backend: Backend
     report: IterationReport
     published: Published
@@ -33,8 +34,8 @@ class IterationResult(NamedTuple):
     gates: GateReport | None
     """None: they did not run."""
     checkpoint: Checkpoint | None
-    tasks: str
-    """The list of tasks after it."""
+    notes: Notes
+    """What agents had written down after it."""
     request: Request | None
 
     @property
@@ -65,7 +66,7 @@ def record_of(result: IterationResult) -> IterationRecord:
         claimed_done=result.claim.by is not None,
         gates=result.gates.records if result.gates else (),
         topics=tuple(event.topic for event in result.published.accepted),
-        output_hash=hashlib.sha256(f"{report.text.strip()}\0{result.tasks}".encode("utf-8", "replace")).hexdigest(),
+        output_hash=hashlib.sha256(f"{report.text.strip()}\0{result.notes.tasks_digest}".encode("utf-8", "replace")).hexdigest(),
     )
 
 

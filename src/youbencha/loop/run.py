@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from youbencha.errors import YouBenchaError
 from youbencha.events import (
     EventSink,
     GuidanceGiven,
@@ -25,11 +27,12 @@ from youbencha.loop.completion import Claim, claim_of
 from youbencha.loop.decisions import Decision, End, GoOn, decide, limit_reached
 from youbencha.loop.directory import RESTART_REQUEST, STOP_REQUEST, LoopDirectory, LoopHistory
 from youbencha.loop.gates import GateReport
-from youbencha.loop.hats import Published, Turn, after_iteration, first_events, next_turn
-from youbencha.loop.iteration import IterationRunner, open_runner
+from youbencha.loop.hats import Published, NextTurn, after_iteration, first_events, next_turn
+from youbencha.loop.iteration import IterationReport, IterationRunner, open_runner
 from youbencha.loop.model import EXIT_CODES, LoopState
+from youbencha.loop.notes import Notes, read_notes
 from youbencha.loop.outcome import IterationResult, ended_of, record_of, state_after
-from youbencha.loop.prompt import PromptParts, build_prompt, scratchpad_of
+from youbencha.loop.prompt import PromptParts, build_prompt
 from youbencha.loop.summary import write_summary
 from youbencha.loop.topics import TopicLog
 from youbencha.process import Redactor
@@ -119,19 +122,16 @@ class _Loop:
             seconds_left=self.clock.left_s(self.spec.max_runtime_seconds),
             usd_left=_left(self.spec.max_cost_usd, self.state.cost_usd),
         )
-        published = self._read_topics(turn)
-        claim = Claim()
-        if report.outcome == "completed":
-            topics = [event.topic for event in published.accepted]
-            claim = claim_of(report.text, topics, self.plan.spec, self.state.seen_topics, hat=turn.hat)
+        published, notes = self._read_topics(turn), self._read_notes(turn)
+        claim = self._claim(report, published, notes, turn) if report.outcome == "completed" else Claim()
         gates = await self._run_gates(number, runner) if claim.done else None
         checkpoint = await self._take_checkpoint(number)
-        result = IterationResult(
-            number, turn, backend, report, published, claim, gates, checkpoint, self._tasks(), self._request()
+        request = self._request()
+        return self._commit(
+            IterationResult(number, turn, backend, report, published, claim, gates, checkpoint, notes, request)
         )
-        return self._commit(result)
 
-    def _begin(self, number: int, turn: Turn, backend: Backend) -> None:
+    def _begin(self, number: int, turn: NextTurn, backend: Backend) -> None:
         """Give the iteration its number, before it starts: after a crash, it is known that it ran."""
         guidance = (*self.state.guidance, *self.control.take_guidance())
         self._save(running=number, running_since=iso_time(time.time()), guidance=guidance)
@@ -205,8 +205,8 @@ class _Loop:
             self.redactor = Redactor.for_env(self.host.env, *secrets)
         return self.runners[id(backend)]
 
-    def _prompt_parts(self, number: int, turn: Turn) -> PromptParts:
-        state = self.state
+    def _prompt_parts(self, number: int, turn: NextTurn) -> PromptParts:
+        state, notes = self.state, self._read_notes(turn)
         return PromptParts(
             spec=self.plan.spec,
             objective=state.objective,
@@ -217,9 +217,23 @@ class _Loop:
             refusal=state.refusal,
             gate_output=state.gate_output,
             failure=state.last.reason if state.last and state.last.outcome == "failed" else None,
+            scratchpad=notes.scratchpad,
+            tasks=notes.tasks,
+            memories=notes.memories,
         )
 
-    def _read_topics(self, turn: Turn) -> Published:
+    def _read_notes(self, turn: NextTurn) -> Notes:
+        notes = read_notes(self.plan.spec, self.plan.directory, self.state.loop_id, turn.hat)
+        for problem in notes.problems:
+            self._warn("NOTES_UNREADABLE", problem)
+        return notes
+
+    def _claim(self, report: IterationReport, published: Published, notes: Notes, turn: NextTurn) -> Claim:
+        topics = [event.topic for event in published.accepted]
+        seen, open_tasks = self.state.seen_topics, notes.open_tasks
+        return claim_of(report.text, topics, self.plan.spec, seen, hat=turn.hat, open_tasks=open_tasks)
+
+    def _read_topics(self, turn: NextTurn) -> Published:
         """Read what the agent has published; what is malformed is a warning."""
         try:
             found = self.topics.read_new(self.state.events_offset)
@@ -229,7 +243,7 @@ class _Loop:
         self.state = self.state.model_copy(update={"events_offset": found.offset})
         for line in found.malformed:
             self._warn("EVENT_MALFORMED", self.redactor.text(f"{line.problem}: {line.text}"))
-        events = [_masked(event, self.redactor) for event in found.events]
+        events = [replace(event, payload=self.redactor.text(event.payload)) for event in found.events]
         published = after_iteration(self.plan.spec, turn.hat, events)
         for event in published.accepted:
             self.on_event(TopicPublished(topic=event.topic, payload=event.payload, source="agent"))
@@ -238,3 +252,93 @@ class _Loop:
         for topic in published.out_of_scope:
             self._warn("EVENT_OUT_OF_SCOPE", f"the hat {turn.hat} may not publish {topic}: it was ignored")
         return published
+
+    async def _run_gates(self, number: int, runner: IterationRunner) -> GateReport | None:
+        if not self.plan.gates:
+            return None
+        return await runner.run_gates(self.directory.path / "iterations" / str(number))
+
+    async def _take_checkpoint(self, number: int) -> Checkpoint | None:
+        if self.checkpoints is None or number % self.spec.checkpoint_interval:
+            return None
+        try:
+            return await self.checkpoints.take(number, f"ralph: after iteration {number}")
+        except YouBenchaError as error:
+            self._warn(error.code, f"there is no checkpoint of iteration {number}: {error.message}")
+            return None
+
+    def _request(self) -> Request | None:
+        return _REQUESTS.get(self.directory.take_request() or "")
+
+    def _announce(self) -> None:
+        state, spec = self.state, self.spec
+        if not state.pending:
+            pending = first_events(self.plan.spec, resumed=state.iterations > 0)
+            self.state = state.model_copy(update={"pending": pending})
+        self._save()
+        self.on_event(
+            LoopStarted(
+                loop_id=state.loop_id,
+                directory=str(self.plan.directory),
+                backend=self.plan.backend.name,
+                model=self.plan.backend.model,
+                max_iterations=spec.max_iterations,
+                max_runtime_s=spec.max_runtime_seconds,
+                max_cost_usd=spec.max_cost_usd,
+                first_iteration=state.iterations + 1,
+            )
+        )
+
+    def _finish(self, end: End) -> LoopState:
+        self._save(outcome=end.outcome, reason=self.redactor.text(end.reason))
+        write_summary(self.directory, self.state, self.records)
+        self.on_event(LoopEnded(outcome=end.outcome, reason=end.reason, exit_code=EXIT_CODES[end.outcome]))
+        return self.state
+
+    def _save(self, **updates: object) -> None:
+        self.state = self.state.model_copy(update={**updates, "elapsed_ms": self.clock.elapsed_ms})
+        self.directory.save(self.state)
+
+    def on_guidance(self, text: str) -> None:
+        self.on_event(GuidanceGiven(text=text))
+
+    def _warn(self, code: str, message: str) -> None:
+        self.on_event(WarningRaised(code=code, message=message))
+
+
+class _Clock:
+    """How long the loop has run, in all its processes, without waiting for usage limits or the user."""
+
+    def __init__(self, before_ms: int) -> None:
+        self._before_ms = before_ms
+        self._started = time.monotonic()
+        self._stopped_s = 0.0
+
+    @property
+    def elapsed_ms(self) -> int:
+        return self._before_ms + round((time.monotonic() - self._started - self._stopped_s) * 1000)
+
+    def left_s(self, most_s: float) -> float:
+        return max(0.0, most_s - self.elapsed_ms / 1000)
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        since = time.monotonic()
+        try:
+            yield
+        finally:
+            self._stopped_s += time.monotonic() - since
+
+
+async def _open_checkpoints(plan: LoopPlan, directory: LoopDirectory, state: LoopState) -> Checkpoints | None:
+    """Open the checkpoints, and take one of the tree as it is: number 0, or after the iteration that was interrupted."""
+    if not plan.spec.event_loop.checkpoint_interval:
+        return None
+    checkpoints = await Checkpoints.open(plan.directory, directory.loop_id)
+    if state.iterations == 0 or (state.last is not None and state.last.outcome == "interrupted"):
+        await checkpoints.take(state.iterations, f"ralph: before iteration {state.iterations + 1}")
+    return checkpoints
+
+
+def _left(most: float | None, spent: float | None) -> float | None:
+    return None if most is None else max(0.0, most - (spent or 0.0))
