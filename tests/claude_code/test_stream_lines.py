@@ -328,11 +328,11 @@ def test_real_stream_of_each_version(version):
     events = kinds(parse_lines(transcript(f"multi_tool-{version}").split(b"\n")))
     assert events == [
         "SessionStarted",
-        *["CallMetered", "TurnTaken", "AssistantThinking"],
+        *["CallMetered", "ContextUsed", "TurnTaken", "AssistantThinking"],
         *["CallMetered", "AssistantText"],
         *["CallMetered", "ToolCalled"] * 2,
         *["ToolReturned"] * 2,
         *["CallMetered", "TurnTaken", "ToolCalled", "ToolReturned"],
         *["CallMetered", "TurnTaken", "AssistantText"],
-        *["UsageReported", "SessionResult"],
+        *["ContextUsed", "UsageReported", "SessionResult"],
     ]

@@ -297,4 +297,5 @@ def _event_of(call: Call) -> ModelCalled:
         partial=call.partial,
         error=call.error,
         duration_ms=call.duration_ms,
+        retry_after_s=call.retry_after_s,
     )
