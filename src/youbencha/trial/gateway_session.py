@@ -317,4 +317,5 @@ def _event_of(call: Call) -> ModelCalled:
         partial=call.partial,
         error=call.error,
         duration_ms=call.duration_ms,
+        retry_after_s=call.retry_after_s,
     )
