@@ -6,6 +6,7 @@ then lines. If it has closed the pipe, nothing is printed any more.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from typing import Self, TextIO
@@ -31,7 +32,14 @@ _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "
 """How a terminal is told the styles of lines."""
 
 
-def choose_loop_display(*, as_json: bool, quiet: bool, stream: TextIO | None = None) -> LoopDisplay:
+def use_screen(*, no_tui: bool = False, as_json: bool = False, quiet: bool = False) -> bool:
+    """Whether to show the screen: it is wanted, and there is a terminal that can show it."""
+    if no_tui or as_json or quiet or os.environ.get("TERM") in (None, "", "dumb"):
+        return False
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+
+
+def choose_loop_display(*, as_json: bool = False, quiet: bool = False, stream: TextIO | None = None) -> LoopDisplay:
     """Choose how to show a loop on standard output."""
     stream = stream or sys.stdout
     if quiet or stream is None:
