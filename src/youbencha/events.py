@@ -188,6 +188,8 @@ class RateLimitSeen(Event):
     resets_at: float | None
     """When the limit ends, in seconds since the epoch, if known."""
     kind: str | None = None
+    utilization: float | None = None
+    """The share of the quota that is used (1: all of it), of the window that is used most."""
 
 
 @event_type

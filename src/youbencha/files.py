@@ -159,6 +159,85 @@ def _open_checked(root: Path, parts: tuple[str, ...]) -> int:
     return os.open(path, os.O_RDONLY | _BINARY)
 
 
+@contextmanager
+def untrusted_directory(root: Path, name: str) -> Iterator[UntrustedDirectory]:
+    """Open a directory below `root` to write into it, where an agent could have put links. Makes missing ones.
+
+    Raises `OSError`, with a `strerror` that can be appended to the directory's name in a message.
+    """
+    if ".." in Path(name).parts or Path(name).is_absolute():
+        raise OSError(errno.EINVAL, "is outside its directory", name)
+    if sys.platform == "win32" or os.open not in os.supports_dir_fd:
+        yield UntrustedDirectory(None, _made_directory(root, Path(name).parts))
+        return
+    directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for part in Path(name).parts:
+            with suppress(FileExistsError):
+                os.mkdir(part, dir_fd=directory)
+            parent = directory
+            directory = os.open(part, os.O_RDONLY | os.O_DIRECTORY | NO_FOLLOW, dir_fd=parent)
+            os.close(parent)
+        yield UntrustedDirectory(directory, Path())
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR):
+            raise OSError(errno.ELOOP, "is a link, or behind one", str(root / name)) from None
+        raise
+    finally:
+        os.close(directory)
+
+
+def _made_directory(root: Path, parts: tuple[str, ...]) -> Path:
+    for part in parts:
+        root = root / part
+        if root.is_symlink():
+            raise OSError(errno.ELOOP, "is a link", str(root))
+        root.mkdir(exist_ok=True)
+    return root
+
+
+class UntrustedDirectory:
+    """A directory in which an agent may put links, pipes or directories in place of our files at any time."""
+
+    def __init__(self, fd: int | None, path: Path) -> None:
+        self._fd = fd
+        self._path = path
+
+    def open(self, name: str, flags: int) -> int:
+        """Open a regular file, made if missing, and return its descriptor."""
+        flags |= os.O_CREAT | NO_FOLLOW | _BINARY
+        try:
+            fd = os.open(self._path / name, flags, 0o644, dir_fd=self._fd)
+        except OSError as error:
+            reason = (
+                "is a link" if error.errno in (errno.ELOOP, errno.EMLINK) else f"cannot be opened: {error.strerror}"
+            )
+            raise OSError(error.errno, reason, name) from None
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            return fd
+        os.close(fd)
+        raise OSError(errno.EINVAL, "is not a regular file", name)
+
+    def append(self, name: str, data: bytes) -> None:
+        """Append with one write. If the last line has no end, it gets one."""
+        with os.fdopen(self.open(name, os.O_RDWR | os.O_APPEND), "rb+", buffering=0) as file:
+            if file.seek(0, os.SEEK_END):
+                file.seek(-1, os.SEEK_END)
+            file.write(data if file.read(1) in (b"", b"\n") else b"\n" + data)
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Write the whole file or nothing. A link is replaced, not followed."""
+        partial = f".{name[:32]}.{os.urandom(4).hex()}"
+        try:
+            with os.fdopen(self.open(partial, os.O_WRONLY | os.O_EXCL), "wb") as file:
+                file.write(data)
+            os.replace(self._path / partial, self._path / name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(self._path / partial, dir_fd=self._fd)
+            raise
+
+
 class PathNotAllowed(Exception):
     """A path in a configuration file that does not stay below its base."""
 

@@ -1,6 +1,6 @@
 """What a loop remembers: its state (`loop.json`), and one record for each iteration (`iterations.jsonl`)."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -70,6 +70,15 @@ class IterationRecord(Record):
     """Of its last text, to notice repetition."""
 
 
+class PendingEvent(NamedTuple):
+    """An event that waits for the next iteration."""
+
+    topic: str
+    payload: str
+    hat: str | None = None
+    """The only hat that it is for; None: all that it triggers."""
+
+
 class LoopState(Record):
     """The state of a loop, written before and after each iteration, so that `--continue` can go on."""
 
@@ -85,6 +94,8 @@ class LoopState(Record):
     running_since: Timestamp | None = None
     iterations: Count = 0
     """How many have ended; their records are in `iterations.jsonl`."""
+    last: IterationRecord | None = None
+    """The record of the last one. It is written here first, so that one file decides whether an iteration has ended."""
     elapsed_ms: Count = 0
     """Of all processes that ran this loop, without waiting for usage limits."""
     cost_usd: float | None = None
@@ -93,8 +104,8 @@ class LoopState(Record):
     """How many steps of `escalation` were taken."""
     events_offset: Count = 0
     """How much of the events file was read."""
-    pending: tuple[tuple[str, str], ...] = Field(default=(), strict=False)
-    """Events (topic, payload) for the next iteration."""
+    pending: tuple[PendingEvent, ...] = Field(default=(), strict=False)
+    """Events for the next iterations."""
     seen_topics: tuple[str, ...] = Field(default=(), strict=False)
     activations: dict[str, int] = Field(default_factory=dict)
     """Of each hat."""

@@ -11,7 +11,7 @@ from youbencha.spec.sandbox import Sandbox
 
 Seconds = Annotated[float, Field(ge=0, le=31_536_000, allow_inf_nan=False), INT_AS_FLOAT]
 Percent = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False), INT_AS_FLOAT]
-Topic = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\s\0]+$")]
+Topic = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\s\x00]+$")]
 DEFAULT_PROMISE = "LOOP_COMPLETE"
 DEFAULT_GUARDRAILS = (
     "Each iteration begins with a fresh context: write down what the next one needs to know.",
