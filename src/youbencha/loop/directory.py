@@ -10,7 +10,6 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Self
 

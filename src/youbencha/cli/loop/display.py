@@ -6,12 +6,11 @@ then lines. If it has closed the pipe, nothing is printed any more.
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from typing import Self, TextIO
 
-from youbencha.cli.screen import is_plain
+from youbencha.cli.screen import can_show_screen, is_plain
 from youbencha.events import (
     AssistantText,
     AssistantTextDelta,
@@ -34,9 +33,8 @@ _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "
 
 def use_screen(*, no_tui: bool = False, as_json: bool = False, quiet: bool = False) -> bool:
     """Whether to show the screen: it is wanted, and there is a terminal that can show it."""
-    if no_tui or as_json or quiet or os.environ.get("TERM") in (None, "", "dumb"):
-        return False
-    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+    wanted = not (no_tui or as_json or quiet)
+    return wanted and can_show_screen() and sys.stdout is not None and sys.stdout.isatty()
 
 
 def choose_loop_display(*, as_json: bool = False, quiet: bool = False, stream: TextIO | None = None) -> LoopDisplay:
