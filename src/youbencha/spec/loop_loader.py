@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ from youbencha.errors import ConfigError, Problem
 from youbencha.spec.document import Document, read_document
 from youbencha.spec.loop import LoopSpec, keys_without_effect
 from youbencha.spec.problems import dotted
+from youbencha.text import did_you_mean
 
 CODE = "LOOP_INVALID"
 
@@ -129,6 +131,9 @@ class _Moving:
 
     def at_origin(self, problem: Problem) -> Problem:
         """The problem at the key that the user wrote."""
+        if problem.kind == "unknown_key" and "." not in problem.path:  # an older key may have been meant
+            near = did_you_mean(problem.path, (*LoopSpec.model_fields, *(origin[0] for origin in _MOVED)))
+            return replace(problem, hint=near)
         for place, origin in self._origins.items():
             if problem.path == place or problem.path.startswith(f"{place}."):
                 rest = tuple(_step(step) for step in problem.path[len(place) + 1 :].split(".") if step)
