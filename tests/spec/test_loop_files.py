@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 
-from youbencha.errors import ConfigError
+from youbencha.errors import ConfigError, Problem
 from youbencha.spec.loop import DEFAULT_PROMISE
 from youbencha.spec.loop_loader import LoopFile, is_loop_file, load_loop_file
 
@@ -153,7 +153,9 @@ def test_both_forms_that_differ_are_an_error_at_the_older_key(tmp_path: Path) ->
 
 
 def test_a_mistake_in_a_flat_key_is_reported_where_it_is_written(tmp_path: Path) -> None:
-    found = problems_in(tmp_path, "cli: {}\nmax_iterations: many\nbackpressure:\n  gates:\n    - {name: x, comand: y}\n")
+    found = problems_in(
+        tmp_path, "cli: {}\nmax_iterations: many\nbackpressure:\n  gates:\n    - {name: x, comand: y}\n"
+    )
     assert found == [
         ("max_iterations", 2, "must be a whole number, not text"),
         ("backpressure.gates.0.comand", 5, "unknown key"),
@@ -262,10 +264,12 @@ def test_no_key_of_ralph_is_unknown(tmp_path: Path, path: tuple[str, ...]) -> No
     file = tmp_path / "ralph.yml"
     with file.open("w") as stream:
         YAML().dump(data, stream)
+    found: Sequence[Problem] = ()
     try:
         load_loop_file(file)
     except ConfigError as error:
-        assert [problem for problem in error.problems if problem.kind == "unknown_key"] == []
+        found = error.problems
+    assert [problem for problem in found if problem.kind == "unknown_key"] == []
 
 
 @pytest.mark.parametrize(
