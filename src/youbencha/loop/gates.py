@@ -40,7 +40,7 @@ class GateReport(NamedTuple):
 
 def locate_gates(file: LoopFile) -> tuple[LocatedEvaluator, ...]:
     """The gates as evaluators, with their positions."""
-    written = ("gates",) if "gates" in (file.document.root or {}) else ("backpressure", "gates")
+    written = file.written_at(("gates",))
     return tuple(
         LocatedEvaluator(_evaluator_name(gate), _config(gate), file.directory, file.document, (*written, index))
         for index, gate in enumerate(file.spec.gates)

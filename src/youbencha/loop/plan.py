@@ -13,7 +13,6 @@ from youbencha.errors import ConfigError, Problem, YouBenchaError
 from youbencha.files import read_regular
 from youbencha.loop.backends import AUTO, BACKEND_UNKNOWN, Backend, choose_backend
 from youbencha.loop.gates import gate_problems, locate_gates
-from youbencha.spec.document import Document
 from youbencha.spec.loader import NamedEvaluator
 from youbencha.spec.loop import EscalationStep, HatSpec, LoopSpec
 from youbencha.spec.loop_loader import CODE, LoopFile, load_loop_file
@@ -216,13 +215,17 @@ class _BackendPlanner:
         """`here`: the loop will run on this computer, so that CLIs and variables must exist."""
         self._spec = spec
         self._cli = spec.cli
-        self._document = file.document if file else None
+        self._file = file
         self._host = host
         self._config_dir = config_dir
         self._sandbox = sandbox
         self._overrides = overrides
         self._here = here
-        self._env = resolved_environment(spec.cli.env, host.env, self._document, ("cli", "env")) if here else {}
+        self._env = (
+            resolved_environment(spec.cli.env, host.env, file.document if file else None, ("cli", "env"))
+            if here
+            else {}
+        )
         self._disabled = [name for name, adapter in spec.adapters.items() if not adapter.enabled]
 
     def checks(self) -> Iterator[Callable[[], object]]:
@@ -268,9 +271,10 @@ class _BackendPlanner:
                 **options,
             )
         except YouBenchaError as error:
-            if self._document is None or error.code != BACKEND_UNKNOWN or self._overrides.backend == name:
+            if self._file is None or error.code != BACKEND_UNKNOWN or self._overrides.backend == name:
                 raise
-            raise self._document.error([self._document.problem(path, error.message, error.hint)]) from None
+            document = self._file.document
+            raise document.error([document.problem(self._file.written_at(path), error.message, error.hint)]) from None
 
     def _ready(self, backend: Backend, path: KeyPath) -> Backend:
         """The backend with its environment and gateway, if its configuration is valid."""
@@ -301,9 +305,9 @@ class _BackendPlanner:
 
     def _error(self, problems: Sequence[Problem], path: KeyPath, backend: Backend) -> YouBenchaError:
         """Problems of the adapter's configuration, at the keys that they come from."""
-        if self._document is None:
+        if self._file is None:
             return ConfigError(CODE, f"The configuration of {backend.name}", problems)
-        return self._document.error([_placed(self._document, path, problem) for problem in problems])
+        return self._file.document.error([_placed(self._file, path, problem) for problem in problems])
 
 
 _SOURCES = {
@@ -314,10 +318,11 @@ _SOURCES = {
 """Where options of an adapter come from, in each part of ralph.yml."""
 
 
-def _placed(document: Document, path: KeyPath, problem: Problem) -> Problem:
+def _placed(file: LoopFile, path: KeyPath, problem: Problem) -> Problem:
     """A problem of an adapter's configuration at its key in ralph.yml."""
     sources = _SOURCES[str(path[0])]
     first, _, _ = problem.path.partition(".")
     own = (sources[first],) if first in sources else (sources[""],)
     rest = (first,) if own == ("config",) else ()
-    return document.problem((*path, *own, *rest), problem.message, problem.hint, kind=problem.kind)
+    written = file.written_at((*path, *own, *rest))
+    return file.document.problem(written, problem.message, problem.hint, kind=problem.kind)

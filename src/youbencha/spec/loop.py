@@ -273,7 +273,7 @@ class GateSpec(StrictModel):
 
     name: Line
     """Of the evaluator, if there is no `command`."""
-    command: str | tuple[str, ...] | None = None
+    command: str | Annotated[tuple[str, ...], Field(strict=False)] | None = None
     """A line for a shell, or a program with its arguments. It runs in the directory of the loop, not in a copy."""
     config: dict[str, Any] = Field(default_factory=dict)
     """As `evaluators[].config` in a test case."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from youbencha.errors import ConfigError, Problem
 from youbencha.spec.document import Document, read_document
 from youbencha.spec.loop import LoopSpec, keys_without_effect
-from youbencha.spec.problems import dotted
+from youbencha.spec.problems import KeyPath, dotted
+from youbencha.text import did_you_mean
 
 CODE = "LOOP_INVALID"
 
@@ -51,6 +53,19 @@ class LoopFile(NamedTuple):
     """Where relative paths in it start."""
     warnings: tuple[Problem, ...] = ()
     """About keys without an effect."""
+    origins: Mapping[Keys, Keys] = {}
+    """Where values were written that are at another place in the data."""
+
+    def written_at(self, path: KeyPath) -> KeyPath:
+        """Where the user wrote the value at `path`."""
+        return _written_at(path, self.origins)
+
+
+def _written_at(path: KeyPath, origins: Mapping[Keys, Keys]) -> KeyPath:
+    for place, origin in origins.items():
+        if path[: len(place)] == place:
+            return (*origin, *path[len(place) :])
+    return path
 
 
 def load_loop_file(path: Path | str) -> LoopFile:
@@ -66,7 +81,7 @@ def load_loop_file(path: Path | str) -> LoopFile:
         raise document.error(problems)
     file = Path(path).absolute()
     warnings = () if spec.suppress_warnings else tuple(_warnings(document, spec))
-    return LoopFile(spec, document, file, file.parent, warnings)
+    return LoopFile(spec, document, file, file.parent, warnings, moving.origins)
 
 
 def is_loop_file(path: Path) -> bool:
@@ -95,7 +110,7 @@ class _Moving:
 
     def __init__(self, document: Document) -> None:
         self._document = document
-        self._origins: dict[str, Keys] = {}
+        self.origins: dict[Keys, Keys] = {}
         """Of what was moved, by its new place."""
         self.problems: list[Problem] = []
 
@@ -124,16 +139,19 @@ class _Moving:
             return data
         if not all(isinstance(_get(data, place[:end]), Mapping | None) for end in range(1, len(place))):
             return data  # the model reports that its new parent is not a mapping
-        self._origins[dotted(place)] = origin
+        self.origins[place] = origin
         return _with(data, place, value)
 
     def at_origin(self, problem: Problem) -> Problem:
         """The problem at the key that the user wrote."""
-        for place, origin in self._origins.items():
-            if problem.path == place or problem.path.startswith(f"{place}."):
-                rest = tuple(_step(step) for step in problem.path[len(place) + 1 :].split(".") if step)
-                return self._document.problem((*origin, *rest), problem.message, problem.hint, kind=problem.kind)
-        return problem
+        if problem.kind == "unknown_key" and "." not in problem.path:  # an older key may have been meant
+            near = did_you_mean(problem.path, (*LoopSpec.model_fields, *(origin[0] for origin in _MOVED)))
+            return replace(problem, hint=near)
+        path = tuple(_step(step) for step in problem.path.split("."))
+        written = _written_at(path, self.origins)
+        if written == path:
+            return problem
+        return self._document.problem(written, problem.message, problem.hint, kind=problem.kind)
 
 
 def _step(text: str) -> str | int:
