@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import re
 import stat
@@ -217,6 +218,19 @@ class UntrustedDirectory:
             return fd
         os.close(fd)
         raise OSError(errno.EINVAL, "is not a regular file", name)
+
+    def names(self, most: int) -> list[str]:
+        """Return so many names of what is in it, in any order."""
+        with os.scandir(self._path if self._fd is None else self._fd) as entries:
+            return [entry.name for entry in itertools.islice(entries, most)]
+
+    def take(self, name: str, limit: int) -> bytes:
+        """Remove a regular file, and return what it held: at most so many bytes."""
+        fd = os.open(self._path / name, os.O_RDONLY | NO_FOLLOW | _BINARY, dir_fd=self._fd)
+        with os.fdopen(fd, "rb") as file:
+            data = file.read(limit) or b"" if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+        os.unlink(self._path / name, dir_fd=self._fd)
+        return data
 
     def append(self, name: str, data: bytes) -> None:
         """Append with one write. If the last line has no end, it gets one."""

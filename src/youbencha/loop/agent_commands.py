@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from youbencha.errors import YouBenchaError
 from youbencha.loop.memories import DEFAULT_BUDGET, SECTIONS, Memories, Memory, as_markdown, within_budget
-from youbencha.loop.tasks import STATUSES, Task, TaskList, TaskStatus, by_importance, current_loop, ready_tasks
+from youbencha.loop.tasks import STATUSES, Task, TaskList, TaskStatus, by_importance, ready_tasks
 from youbencha.loop.topics import MOST_PAYLOAD, TopicEvent, TopicLog, check_topic
 from youbencha.text import iso_time, one_line, table
 
@@ -39,6 +39,8 @@ class Place:
 
     project: Path
     events: TopicLog
+    loop_id: str | None = None
+    """Of the running loop, to which new tasks belong."""
     confined: bool = False
     """Called by an agent in a container: it cannot name other files."""
 
@@ -130,6 +132,7 @@ def _task_add(options: Options, place: Place) -> str:
         description=options.description,
         blocked_by=blockers,
         key=getattr(options, "key", None),
+        loop_id=place.loop_id,
     )
     return _one_task(task, options.format, f"task {task.id}: {task.title}")
 
@@ -147,7 +150,7 @@ def _task_list(options: Options, place: Place) -> str:
 
 
 def _task_ready(options: Options, place: Place) -> str:
-    loop = None if options.all else current_loop(place.project)
+    loop = None if options.all else place.loop_id
     tasks = [task for task in ready_tasks(TaskList(place.project).all()) if task.in_loop(loop)]
     return _many_tasks(tasks, options.format, "no task is ready")
 

@@ -11,13 +11,10 @@ from typing import Any, Literal, get_args
 
 from youbencha import json_lines
 from youbencha.errors import YouBenchaError
-from youbencha.files import read_untrusted
 from youbencha.loop.agent_file import change_agent_file, read_agent_file
 from youbencha.text import iso_time, one_line
 
 TASKS_FILE = "tasks.jsonl"
-CURRENT_LOOP = ".ralph/current-loop-id"
-"""Holds the id of the running loop, to which new tasks belong."""
 
 TaskStatus = Literal["open", "in_progress", "closed", "failed"]
 STATUSES: tuple[TaskStatus, ...] = get_args(TaskStatus)
@@ -80,6 +77,7 @@ class TaskList:
         description: str | None = None,
         blocked_by: Iterable[str] = (),
         key: str | None = None,
+        loop_id: str | None = None,
     ) -> Task:
         """Add a task. If one has this key already, update its title, priority and texts instead."""
         task = Task(
@@ -90,7 +88,7 @@ class TaskList:
             created=iso_time(time.time()),
             description=description and json_lines.clean_text(description)[:_MOST_DESCRIPTION],
             key=key,
-            loop_id=current_loop(self._project),
+            loop_id=loop_id,
         )
         if not task.title:
             raise YouBenchaError("TASK_WITHOUT_TITLE", "A task needs a title.", hint="Say in a few words what to do.")
@@ -136,15 +134,6 @@ def task_line(task: Task, tasks: Sequence[Task]) -> str:
     ready = {each.id for each in ready_tasks(tasks)}
     state = "in progress" if task.status == "in_progress" else "ready" if task.id in ready else "blocked"
     return f"- `{task.id}` ({state}, priority {task.priority}): {one_line(task.title, 200)}"
-
-
-def current_loop(project: Path) -> str | None:
-    """Return the id of the running loop, if there is one."""
-    try:
-        text = read_untrusted(project, CURRENT_LOOP, 1000).decode("utf-8", "replace")
-    except OSError:
-        return None
-    return one_line(text, 200) or None
 
 
 def _added(tasks: list[Task], task: Task) -> Task:

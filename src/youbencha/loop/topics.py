@@ -15,6 +15,7 @@ from youbencha.files import open_untrusted, read_untrusted, untrusted_directory
 
 RALPH_DIRECTORY = ".ralph"
 EVENTS_VARIABLE = "RALPH_EVENTS_FILE"
+LOOP_VARIABLE = "RALPH_LOOP_ID"
 ROOT_VARIABLE = "RALPH_WORKSPACE_ROOT"
 CURRENT_EVENTS = f"{RALPH_DIRECTORY}/current-events"
 """Names the events file of the running loop, relative to the project."""
