@@ -89,9 +89,7 @@ def count_iteration(state: LoopState, ended: Ended, spec: EventLoopSpec) -> dict
     return {"consecutive_failures": 0, "step_failures": 0, "escalation": 0, "usage_limits": 0, "repeats": repeats}
 
 
-def decide(
-    state: LoopState, ended: Ended, spec: EventLoopSpec, *, now: float, random: Callable[[], float]
-) -> Decision:
+def decide(state: LoopState, ended: Ended, spec: EventLoopSpec, *, now: float, random: Callable[[], float]) -> Decision:
     """Decide what follows. `state` has the counters after this iteration; `random` returns a number from 0 to 1."""
     for rule in (_finished, _asked_to_end, _limits):
         if end := rule(state, ended, spec):

@@ -18,7 +18,6 @@ from pydantic import ValidationError
 from youbencha.errors import YouBenchaError
 from youbencha.files import NO_FOLLOW, read_untrusted, replace_file
 from youbencha.loop.model import STATE_VERSION, IterationRecord, LoopState
-from youbencha.loop.tasks import CURRENT_LOOP
 from youbencha.loop.topics import CURRENT_EVENTS, RALPH_DIRECTORY
 from youbencha.workspace.reclaim import make_accessible
 from youbencha.workspace.trees import remove_tree
@@ -50,15 +49,26 @@ class LoopDirectory:
         self.recording_file = self.path / "recording.jsonl"
         self.events_file = self.ralph / f"events-{loop_id}.jsonl"
         self._journal = b""
+        """What the journal should contain."""
 
-    @classmethod
-    def create(cls, tree: Path) -> Self:
-        """Make the directory of a new loop, and its events file, which `.ralph/current-events` then names."""
-        made = cls(tree, new_loop_id())
-        with writing(made.ralph):
-            made.restore()
-            made._announce_events()
-        return made
+    def create(self) -> None:
+        """Make the directory of a new loop. Raises YouBenchaError if the user has something else in its place."""
+        if self.ralph.is_symlink() or (self.ralph.exists() and not self.ralph.is_dir()):
+            raise YouBenchaError(
+                "LOOP_NOT_WRITABLE",
+                f"{self.ralph} is not a directory.",
+                hint="The loop keeps its files there: move it away.",
+            )
+        self.open()
+
+    def open(self) -> None:
+        """Make the events file, unless it exists, and name it where agents and `ralph emit` look."""
+        with writing(self.ralph):
+            self.restore()
+            if not os.path.lexists(self.events_file):
+                self.events_file.touch(mode=0o644)
+            events = f"{RALPH_DIRECTORY}/{self.events_file.name}\n".encode()
+            replace_file(self.tree / CURRENT_EVENTS, events)
 
     @classmethod
     def newest(cls, tree: Path) -> Self:
@@ -124,18 +134,12 @@ class LoopDirectory:
             replace_file(self.path / name, data.encode("utf-8", "replace"))
 
     def load(self) -> LoopHistory:
-        """Read the state and the journal of a loop that is to go on; its events file becomes the current one.
+        """Read the state and the journal. Nothing is changed.
 
-        Raises YouBenchaError if a file is damaged, or of another version: nothing is changed then.
+        Raises YouBenchaError if a file is damaged, or of another version.
         """
         state = parse_state(self._read(STATE_FILE, _LARGEST_STATE), self.path / STATE_FILE, self.loop_id)
-        records = self._read_journal()
-        if state.last is not None and all(each.iteration != state.last.iteration for each in records):
-            self.append(state.last)  # the harness died between the state and the journal
-            records = (*records, state.last)
-        with writing(self.ralph):
-            self._announce_events()
-        return LoopHistory(state, records)
+        return LoopHistory(state, self._read_journal())
 
     def _read(self, name: str, limit: int) -> bytes:
         try:
@@ -156,9 +160,6 @@ class LoopDirectory:
             except ValidationError:
                 raise _unusable(path, f"line {number} is not a record of an iteration") from None
             records[record.iteration] = record
-        if len(whole) != len(data):
-            with writing(path):
-                replace_file(path, whole)
         self._journal = whole
         return tuple(records.values())
 
@@ -169,14 +170,6 @@ class LoopDirectory:
                 remove_tree(self.ralph / name)
                 return name
         return None
-
-    def _announce_events(self) -> None:
-        """Create the events file if it is missing, and name it where agents and `ralph emit` look."""
-        self.restore()
-        if not os.path.lexists(self.events_file):
-            self.events_file.touch(mode=0o644)
-        replace_file(self.tree / CURRENT_EVENTS, f"{RALPH_DIRECTORY}/{self.events_file.name}\n".encode())
-        replace_file(self.tree / CURRENT_LOOP, f"{self.loop_id}\n".encode())
 
 
 def new_loop_id() -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from youbencha.loop.backends import Backend
     from youbencha.loop.completion import Claim
     from youbencha.loop.gates import GateReport
-    from youbencha.loop.hats import Published, NextTurn
+    from youbencha.loop.hats import NextTurn, Published
     from youbencha.loop.iteration import IterationReport
     from youbencha.loop.notes import Notes
     from youbencha.spec.loop import EventLoopSpec
@@ -32,7 +32,7 @@ class IterationResult(NamedTuple):
     published: Published
     claim: Claim
     gates: GateReport | None
-    """None: they did not run."""
+    """None: they did not run, so that nothing is verified."""
     checkpoint: Checkpoint | None
     notes: Notes
     """What agents had written down after it."""
@@ -41,7 +41,7 @@ class IterationResult(NamedTuple):
     @property
     def is_done(self) -> bool:
         """Claimed and verified."""
-        return self.claim.done and (self.gates is None or self.gates.passed)
+        return self.claim.done and self.gates is not None and self.gates.passed
 
 
 def record_of(result: IterationResult) -> IterationRecord:
@@ -66,7 +66,9 @@ def record_of(result: IterationResult) -> IterationRecord:
         claimed_done=result.claim.by is not None,
         gates=result.gates.records if result.gates else (),
         topics=tuple(event.topic for event in result.published.accepted),
-        output_hash=hashlib.sha256(f"{report.text.strip()}\0{result.notes.tasks_digest}".encode("utf-8", "replace")).hexdigest(),
+        output_hash=hashlib.sha256(
+            f"{report.text.strip()}\0{result.notes.tasks_digest}".encode("utf-8", "replace")
+        ).hexdigest(),
     )
 
 

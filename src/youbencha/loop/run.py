@@ -27,7 +27,7 @@ from youbencha.loop.completion import Claim, claim_of
 from youbencha.loop.decisions import Decision, End, GoOn, decide, limit_reached
 from youbencha.loop.directory import RESTART_REQUEST, STOP_REQUEST, LoopDirectory, LoopHistory
 from youbencha.loop.gates import GateReport
-from youbencha.loop.hats import Published, NextTurn, after_iteration, first_events, next_turn
+from youbencha.loop.hats import NextTurn, Published, after_iteration, first_events, next_turn
 from youbencha.loop.iteration import IterationReport, IterationRunner, open_runner
 from youbencha.loop.model import EXIT_CODES, LoopState
 from youbencha.loop.notes import Notes, read_notes
@@ -65,9 +65,10 @@ async def run_loop(
     left = _left(plan.spec.event_loop.max_cost_usd, history.state.cost_usd)
     async with AsyncExitStack() as opened:
         await opened.enter_async_context(host.sharing_budgets(Budgets((), total_usd=left), log_dir=directory.path))
-        checkpoints = await _open_checkpoints(plan, directory, history.state)
+        checkpoints = await _open_checkpoints(plan, host, directory, history.state, opened)
         loop = _Loop(plan, host, control, on_event, directory, history, checkpoints, opened)
         control.on_guidance = loop.on_guidance
+        control.changes = (lambda: checkpoints.diff(0)) if checkpoints else None
         return await loop.run()
 
 
@@ -254,18 +255,30 @@ class _Loop:
         return published
 
     async def _run_gates(self, number: int, runner: IterationRunner) -> GateReport | None:
+        """Run the gates, if there are any; None if the user stops the loop meanwhile."""
         if not self.plan.gates:
-            return None
-        return await runner.run_gates(self.directory.path / "iterations" / str(number))
+            return GateReport((), "")
+        running = asyncio.create_task(runner.run_gates(self.directory.path / "iterations" / str(number)))
+        stopping = asyncio.create_task(self.control.stop_now.wait())
+        try:
+            await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            return running.result() if running.done() else None
+        finally:
+            for task in (running, stopping):
+                task.cancel()
+            await asyncio.wait({running, stopping})
 
     async def _take_checkpoint(self, number: int) -> Checkpoint | None:
         if self.checkpoints is None or number % self.spec.checkpoint_interval:
             return None
         try:
-            return await self.checkpoints.take(number, f"ralph: after iteration {number}")
+            taken = await self.checkpoints.take(number, f"ralph: after iteration {number}")
         except YouBenchaError as error:
             self._warn(error.code, f"there is no checkpoint of iteration {number}: {error.message}")
             return None
+        if taken.warning:
+            self._warn("CHECKPOINT", taken.warning)
+        return taken
 
     def _request(self) -> Request | None:
         return _REQUESTS.get(self.directory.take_request() or "")
@@ -330,11 +343,14 @@ class _Clock:
             self._stopped_s += time.monotonic() - since
 
 
-async def _open_checkpoints(plan: LoopPlan, directory: LoopDirectory, state: LoopState) -> Checkpoints | None:
-    """Open the checkpoints, and take one of the tree as it is: number 0, or after the iteration that was interrupted."""
+async def _open_checkpoints(
+    plan: LoopPlan, host: Host, directory: LoopDirectory, state: LoopState, opened: AsyncExitStack
+) -> Checkpoints | None:
+    """Open the checkpoints, and take one of the tree as it is: number 0, or that of an interrupted iteration."""
     if not plan.spec.event_loop.checkpoint_interval:
         return None
-    checkpoints = await Checkpoints.open(plan.directory, directory.loop_id)
+    checkpoints = await Checkpoints.open(plan.directory, directory.loop_id, cache_dir=host.cache_dir)
+    opened.callback(checkpoints.close)
     if state.iterations == 0 or (state.last is not None and state.last.outcome == "interrupted"):
         await checkpoints.take(state.iterations, f"ralph: before iteration {state.iterations + 1}")
     return checkpoints

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.ledger import LEDGER_FILE, read_ledger
@@ -19,29 +18,19 @@ if TYPE_CHECKING:
     from youbencha.loop.plan import LoopPlan
 
 
-class LoopStart(NamedTuple):
-    """Where a loop begins or goes on."""
-
-    directory: LoopDirectory
-    history: LoopHistory
-
-
-def begin(plan: LoopPlan, *, branch: str | None = None) -> LoopStart:
-    """Make the files of a new loop."""
-    directory = LoopDirectory.create(plan.directory)
+def new_history(plan: LoopPlan, loop_id: str) -> LoopHistory:
+    """The state of a loop that begins."""
     state = LoopState(
-        loop_id=directory.loop_id,
+        loop_id=loop_id,
         config_file=str(plan.config_file) if plan.config_file else None,
         started_at=iso_time(time.time()),
         objective=plan.objective,
-        branch=branch,
     )
-    return LoopStart(directory, LoopHistory(state, ()))
+    return LoopHistory(state, ())
 
 
-def load_newest(tree: Path) -> LoopStart:
-    """Load the newest loop in a directory, to continue it. Raises YouBenchaError if that is not possible."""
-    directory = LoopDirectory.newest(tree)
+def load_history(directory: LoopDirectory) -> LoopHistory:
+    """Load a loop, to continue it. Raises YouBenchaError if that is not possible; nothing is changed."""
     history = directory.load()
     if history.state.outcome in ("completed", "cancelled"):
         raise YouBenchaError(
@@ -49,12 +38,18 @@ def load_newest(tree: Path) -> LoopStart:
             f"The loop {directory.loop_id} has already ended: {history.state.outcome}.",
             hint="Start a new one: `ralph run` without --continue.",
         )
-    return LoopStart(directory, history)
+    return history
 
 
-def go_on(loaded: LoopStart, plan: LoopPlan) -> LoopStart:
-    """Record the iteration that ran when the loop was killed, if one did; forget earlier failures if it had ended."""
-    directory, (state, records) = loaded
+def go_on(directory: LoopDirectory, history: LoopHistory, plan: LoopPlan) -> LoopHistory:
+    """Complete the journal, and record the iteration that ran when the loop was killed, if one did.
+
+    If the loop had ended, its failures are forgotten: the user wants another attempt. Its limits hold.
+    """
+    state, records = history
+    if state.last is not None and all(each.iteration != state.last.iteration for each in records):
+        directory.append(state.last)  # the harness died between the state and the journal
+        records = (*records, state.last)
     if state.running is not None:
         record = interrupted(state, plan.backend.name, _ledger_entries(directory))
         state = state_after_crash(state, record)
@@ -64,7 +59,7 @@ def go_on(loaded: LoopStart, plan: LoopPlan) -> LoopStart:
     if state.outcome is not None:
         forgotten = ("consecutive_failures", "step_failures", "escalation", "usage_limits", "repeats")
         state = state.model_copy(update={"outcome": None, "reason": None, **dict.fromkeys(forgotten, 0)})
-    return LoopStart(directory, LoopHistory(state.model_copy(update={"objective": plan.objective}), records))
+    return LoopHistory(state.model_copy(update={"objective": plan.objective}), records)
 
 
 def _ledger_entries(directory: LoopDirectory) -> Iterator[dict[str, Any]]:

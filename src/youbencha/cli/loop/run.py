@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from youbencha.cli import INTERRUPTED, options
+from youbencha.cli import options
 
 if TYPE_CHECKING:
-    from youbencha.events import EventSink
+    from youbencha.events import Event, EventSink
+    from youbencha.loop.control import LoopControl
+    from youbencha.loop.directory import LoopDirectory, LoopHistory
     from youbencha.loop.plan import LoopOverrides, LoopPlan
-    from youbencha.loop.start import LoopStart
+    from youbencha.process import Redactor
     from youbencha.trial.context import Host
+    from youbencha.tui.screen import Screen
 
 _PROMPT, _AGENT, _LIMITS, _OUTPUT = "What to do", "The agent", "Limits", "Output"
 
@@ -75,9 +79,7 @@ def run(
             rich_help_panel=_LIMITS,
         ),
     ] = None,
-    goes_on: Annotated[
-        bool, typer.Option("--continue", help="Continue the newest loop in this directory.")
-    ] = False,
+    goes_on: Annotated[bool, typer.Option("--continue", help="Continue the newest loop in this directory.")] = False,
     worktree: Annotated[
         bool, typer.Option("--worktree", help="Work in a new git worktree, not in this directory.")
     ] = False,
@@ -115,7 +117,11 @@ def run(
 
     if not dry_run:
         get_ready()  # in the background, while the configuration is read
+    from youbencha.cli.interrupts import run_async
+    from youbencha.loop.directory import LoopDirectory, new_loop_id
+    from youbencha.loop.lock import loop_lock
     from youbencha.loop.plan import LoopOverrides
+    from youbencha.loop.start import go_on, load_history, new_history
 
     overrides = LoopOverrides(
         prompt=prompt,
@@ -131,14 +137,118 @@ def run(
         sandbox=options.sandbox_option(sandbox, None, None),
     )
     host = options.host_here()
-    from youbencha.loop.start import begin, go_on, load_newest
-
     directory = Path.cwd()
-    loaded = load_newest(directory) if goes_on else None
-    plan = _plan(config, host, directory, overrides, loaded)
-    if dry_run or verbose:
-        _show(plan, as_json=as_json)
+    if worktree:
+        directory = run_async(_new_worktree(directory))
+    found = LoopDirectory.newest(directory) if goes_on else LoopDirectory(directory, new_loop_id())
     if dry_run:
+        _show(_plan(config, host, directory, overrides, load_history(found) if goes_on else None), as_json=as_json)
         return 0
-    start = go_on(loaded, plan) if loaded else begin(plan)
-    return _run(plan, host, start, as_json=as_json, quiet=quiet, screen=not (no_tui or autonomous or as_json or quiet))
+    with loop_lock(directory, found.loop_id, host.cache_dir):
+        history = load_history(found) if goes_on else None
+        plan = _plan(config, host, directory, overrides, history)
+        if verbose:
+            _show(plan, as_json=False)
+        if history is None:
+            found.create()
+            history = new_history(plan, found.loop_id)
+        else:
+            found.open()
+            history = go_on(found, history, plan)
+        output = _Output(
+            as_json, quiet, with_screen=not (no_tui or autonomous or as_json or quiet), file=record_session
+        )
+        return _run(plan, host, found, history, output)
+
+
+class _Output(NamedTuple):
+    as_json: bool
+    quiet: bool
+    with_screen: bool
+    file: Path | None
+    """For a second recording."""
+
+
+def _plan(
+    config: Path | None, host: Host, directory: Path, overrides: LoopOverrides, history: LoopHistory | None
+) -> LoopPlan:
+    """Plan the loop. One that goes on has the file and the prompt of its start, if none are given now."""
+    from youbencha.loop.plan import find_loop_file, has_prompt, plan_loop
+
+    if history is not None and config is None and history.state.config_file:
+        config = Path(history.state.config_file)
+    file = find_loop_file(directory, config)
+    if history is not None and not has_prompt(file, directory, overrides):
+        overrides = overrides._replace(prompt=history.state.objective)
+    return plan_loop(file, host, directory, overrides)
+
+
+def _run(plan: LoopPlan, host: Host, directory: LoopDirectory, history: LoopHistory, output: _Output) -> int:
+    from youbencha.cli.interrupts import run_async
+    from youbencha.cli.loop.display import choose_loop_display
+    from youbencha.loop.control import LoopControl
+    from youbencha.loop.model import EXIT_CODES
+    from youbencha.loop.recording import Recorder
+    from youbencha.loop.run import run_loop
+    from youbencha.process import Redactor
+
+    redactor = Redactor.for_env(
+        host.env, plan.backend.env, plan.backend.gateway.secrets if plan.backend.gateway else {}
+    )
+    control = LoopControl()
+    with ExitStack() as opened:
+        sinks: list[EventSink] = []
+        for file in filter(None, (directory.recording_file, output.file)):
+            recorder = Recorder(file, redactor)
+            opened.callback(recorder.close)
+            sinks.append(recorder)
+        screen = _screen(plan, control, redactor) if output.with_screen and _on_terminal() else None
+        if screen is None:
+            sinks.append(opened.enter_context(choose_loop_display(as_json=output.as_json, quiet=output.quiet)))
+        else:
+            sinks.append(screen.sink)
+
+        def on_event(event: Event) -> None:
+            for sink in sinks:
+                sink(event)
+
+        work = run_loop(plan, host, control, on_event, directory=directory, history=history)
+        if screen is not None:
+            from youbencha.tui.screen import run_with_screen
+
+            work = run_with_screen(screen, work)
+        state = run_async(work, drain=control.stop)
+    assert state.outcome is not None
+    if output.quiet or screen is not None:
+        print(f"{state.outcome.replace('_', ' ')}: {state.reason}")
+    if not output.as_json and not output.quiet:
+        print(f"summary: {directory.path / 'summary.md'}")
+    return EXIT_CODES[state.outcome]
+
+
+def _screen(plan: LoopPlan, control: LoopControl, redactor: Redactor) -> Screen:
+    from youbencha.tui.screen import Screen
+
+    return Screen(f"ralph · {plan.directory.name}", control, mask=redactor.text)
+
+
+def _on_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+async def _new_worktree(directory: Path) -> Path:
+    from youbencha.loop.directory import new_loop_id
+    from youbencha.workspace.worktrees import add_worktree
+
+    return await add_worktree(directory, new_loop_id())
+
+
+def _show(plan: LoopPlan, *, as_json: bool) -> None:
+    from youbencha.loop.dry_run import describe
+
+    rows = describe(plan)
+    if as_json:
+        typer.echo(json.dumps(dict(rows), indent=2))
+        return
+    for label, text in rows:
+        typer.echo(f"{label:<16} {text}")
