@@ -18,7 +18,8 @@ import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Literal, NamedTuple, Self
+from weakref import finalize
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import open_untrusted, read_regular, read_untrusted
@@ -42,12 +43,19 @@ _KEPT = "before-restore-"
 _WHO = "youBencha <youbencha@localhost>"
 _SMALL, _LARGEST_CONFIG = 4096, 1 << 20
 _MOST_SHOWN = 2_000_000
+_PACKED_REFS = 64 << 20
 
 _TICK_NS = 50_000_000
 """Two changes of a file within the clock's resolution have the same time: a file that was changed just before it was
 read is read again the next time."""
 
-_DIFF = ("-r", "-p", "--stat", "--no-ext-diff", "--no-textconv", "--no-color", "--no-relative", "--find-renames")
+PatchStyle = Literal["shown", "stat", "exact"]
+_DIFF = ("diff-tree", "-r", "--no-ext-diff", "--no-textconv", "--no-color", "--no-relative")
+_STYLES: Mapping[PatchStyle, tuple[str, ...]] = {
+    "shown": ("--stat", "-p", "--find-renames"),
+    "stat": ("--stat", "--find-renames"),
+    "exact": ("-p", "--binary", "--full-index", "--no-renames"),
+}
 
 
 class Checkpoint(NamedTuple):
@@ -78,7 +86,8 @@ class Checkpoints:
         self._prefix = os.fsencode(location.prefix)
         self._git_dir_of_tree = location.git_dir
         self._common = Path(os.path.realpath(common_dir(location.git_dir)))
-        self._private, self._git_dir = private, private / "checkpoints.git"
+        self._git_dir = private / "checkpoints.git"
+        self._remove_private = finalize(self, remove_tree, private)
         hash_name = _hash_name(self._common)
         self._store = ObjectStore(self._common / "objects", hash_name)
         self._trees = TreeObjects(self._store)
@@ -122,7 +131,8 @@ class Checkpoints:
         return checkpoints
 
     def close(self) -> None:
-        remove_tree(self._private)
+        """Remove what is outside the repository."""
+        self._remove_private()
 
     async def take(self, number: int, message: str) -> Checkpoint:
         """Record the tree, ignored files excluded. If nothing has changed, it is the commit before.
@@ -132,19 +142,28 @@ class Checkpoints:
         async with self._busy:
             return await self._take(str(number), message)
 
-    async def diff(self, since: int, until: int | None = None, *, most_bytes: int = _MOST_SHOWN) -> str:
-        """The patch between two checkpoints, after a list of the files; `until` None: the tree as it is now."""
+    async def diff(self, since: int, until: int | None = None) -> str:
+        """The patch between two checkpoints, to be shown: after a list of the files, and not all of it if it is long.
+
+        `until` None: the tree as it is now.
+        """
+        patch = await self.patch(str(since), None if until is None else str(until), most_bytes=_MOST_SHOWN + 1)
+        text = patch[:_MOST_SHOWN].decode("utf-8", "replace")
+        return text if len(patch) <= _MOST_SHOWN else f"{text}\n… the rest is not shown\n"
+
+    async def patch(self, since: str, until: str | None, *, style: PatchStyle = "shown", most_bytes: int = -1) -> bytes:
+        """As `diff`; `exact` is for `git apply`, including binary files."""
         async with self._busy:
             await self._check_refs()
-            before = self._commit(str(since))
-            after = await self._record() if until is None else self._commit(str(until))
-            answer = self._git_dir / f"answer-{os.urandom(4).hex()}"
-            await self._read("diff-tree", *_DIFF, f"--output={answer}", before, after)
-        with answer.open("rb") as file:
-            patch = file.read(most_bytes + 1)
-        answer.unlink()
-        text = patch[:most_bytes].decode("utf-8", "replace")
-        return text if len(patch) <= most_bytes else f"{text}\n… the rest is not shown\n"
+            before = self._commit(since)
+            after = await self._record() if until is None else self._commit(until)
+        answer = self._git_dir / f"answer-{os.urandom(4).hex()}"  # not in memory: it may be large
+        try:
+            await self._read(*_DIFF, *_STYLES[style], f"--output={answer}", before, after)
+            with answer.open("rb") as file:
+                return file.read(most_bytes)
+        finally:
+            answer.unlink(missing_ok=True)
 
     async def uncommitted(self) -> int:
         """How many files the tree before the loop had that differ from the user's last commit."""
@@ -458,6 +477,20 @@ class Checkpoints:
 
     async def _read(self, *arguments: str, stdin: bytes | None = None) -> bytes:
         return await git(self._git_dir, *arguments, stdin=stdin, objects=self._store.objects)
+
+
+def loops_with_checkpoints(tree: Path) -> list[str]:
+    """The loops that have checkpoints in the repository of a directory, the oldest first."""
+    location = locate(Path(os.path.realpath(tree)))
+    if location is None:
+        return []
+    common, names = common_dir(location.git_dir), set()
+    with suppress(OSError):
+        names.update(os.listdir(common / REFS))  # noqa: PTH208 - only the names are wanted
+    with suppress(OSError):
+        packed = read_untrusted(common, "packed-refs", _PACKED_REFS).decode("utf-8", "replace")
+        names.update(re.findall(rf"^[0-9a-f]+ {REFS}/([^/\n]+)/", packed, re.MULTILINE))
+    return sorted(name for name in names if is_ref_name(name))
 
 
 def _hash_name(common: Path) -> str:
