@@ -155,6 +155,13 @@ def check_loop(file: LoopFile, host: Host) -> None:
         raise file.document.error(problems)
 
 
+def has_prompt(file: LoopFile | None, directory: Path, overrides: LoopOverrides) -> bool:
+    """Whether the options, the configuration or the default file say what to do."""
+    spec = (file.spec if file else LoopSpec()).event_loop
+    given = (overrides.prompt, overrides.prompt_file, spec.prompt, spec.prompt_file)
+    return any(each is not None for each in given) or (directory / DEFAULT_PROMPT_FILE).exists()
+
+
 def read_objective(spec: LoopSpec, directory: Path, overrides: LoopOverrides) -> tuple[str, Path | None]:
     """The prompt, and the file that it is from. Raises YouBenchaError if there is none, or if it is empty."""
     if overrides.prompt is not None and overrides.prompt_file is not None:
