@@ -56,7 +56,7 @@ COMMANDS = {
     "validate": CommandEntry(
         _WRITE,
         "validate:validate",
-        "Check a test case (or an eval configuration, or an arena), and everything it refers to.",
+        "Check a test case (or an eval configuration, an arena, a loop), and everything it refers to.",
     ),
     "list": CommandEntry(
         _WRITE,
