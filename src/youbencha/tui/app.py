@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 from typing import ClassVar
 
 from textual.app import App, ComposeResult
@@ -36,6 +37,7 @@ class ScreenApp(App[None]):
     """Shows the model of a `Screen`."""
 
     ENABLE_COMMAND_PALETTE = False
+    AUTO_FOCUS = None
     CSS = """
     Screen { background: $background; }
     #header { height: 2; }
@@ -94,6 +96,7 @@ class ScreenApp(App[None]):
         self._said, self._said_until = "", 0.0
         self._leaving = False
         self.asking = ""
+        self.failure: BaseException | None = None
         self.header, self.list = HeaderBar(), SessionList()
         self.transcript, self.banner_row, self.footer = TranscriptView(), Banner(), FooterBar()
         self.line, self.label = Input(id="line", select_on_focus=False), Static("", id="label", markup=False)
@@ -230,7 +233,7 @@ class ScreenApp(App[None]):
         controls, waiting = self.source.controls, self.model.waiting
         many = len(self.model.sessions) > 1
         hints = [
-            KeyHint("h l", "iterations" if self.model.loop else "trials", "session(1)", 5) if many else None,
+            KeyHint("h l", "browse", "session(1)", 4) if many else None,
             KeyHint("j k", "move", "move(1)", 6),
             KeyHint("⏎", "fold", "fold", 4),
             KeyHint("/", "search", "search", 5),
@@ -388,6 +391,11 @@ class ScreenApp(App[None]):
     def _quit(self, answer: str | None) -> None:
         self._leaving = answer is not None
         self._stop(answer)
+
+    def _fatal_error(self) -> None:
+        """Called by Textual after an unexpected error. Its own traceback has all variables, secrets included."""
+        self.failure = sys.exception()
+        self.panic()
 
     def work_ended(self) -> None:
         """The work has ended: the screen closes, or stays with the final state."""

@@ -21,25 +21,31 @@ _STATE_MARKS = {"ok": "✓", "error": "✗", "warning": "!", "unknown": "·"}
 
 
 class Figure(NamedTuple):
-    """A part of the header; the least important are left out if there is no room."""
+    """A part of the header."""
 
-    spans: tuple[Span, ...]
     rank: int
+    """The highest are left out first, if there is no room."""
+    spans: tuple[Span, ...]
+    bar: tuple[Span, ...] = ()
+    """Left out before any figure."""
 
     @property
     def cells(self) -> int:
-        return sum(cell_len(text) for text, _ in self.spans)
+        return sum(cell_len(text) for text, _ in (*self.spans, *self.bar)) + len(_GAP)
 
 
-def fitting(figures: Sequence[Figure], cells: int) -> tuple[Span, ...]:
+def fitting(figures: Sequence[Figure], cells: int) -> list[Figure]:
     """The most important figures that fit, in their order."""
     kept = list(figures)
-    while kept and sum(each.cells + len(_GAP) for each in kept) - len(_GAP) > cells:
+    if sum(each.cells for each in kept) > cells:
+        kept = [each._replace(bar=()) for each in kept]
+    while kept and sum(each.cells for each in kept) > cells:
         kept.remove(max(kept, key=lambda each: each.rank))
-    spans: list[Span] = []
-    for each in kept:
-        spans += [(_GAP, "dim"), *each.spans] if spans else each.spans
-    return tuple(spans)
+    return kept
+
+
+def joined(figures: Sequence[Figure]) -> tuple[Span, ...]:
+    return tuple(span for each in figures for span in ((_GAP, "dim"), *each.spans, *each.bar))
 
 
 class HeaderBar(RowView):
@@ -58,52 +64,58 @@ class HeaderBar(RowView):
         return self._where() if index == 0 else self._figures()
 
     def _where(self) -> ScreenRow:
-        app = self.app
-        right = fitting([*self._places(), Figure((self._mode(),), 0)], self.text_cells - 8)
-        room = self.text_cells - sum(cell_len(text) for text, _ in right) - 2
-        return ScreenRow(((fit(app.shown_title, room), "strong"),), right)
+        right = joined(fitting([*self._places(), Figure(0, (self._mode(),))], self.text_cells - 8))
+        room = self.text_cells - sum(cell_len(text) for text, _ in right)
+        return ScreenRow(((fit(self.app.shown_title, room), "strong"),), right)
 
     def _places(self) -> list[Figure]:
         app, model = self.app, self.app.model
-        totals = model.totals(app.now())
-        figures = [Figure(((clock(totals.elapsed_s), "text"),), 1)]
+        elapsed = Figure(1, ((clock(model.totals(app.now()).elapsed_s), "text"),))
         if model.loop is not None:
             number = next((each.number for each in reversed(model.sessions) if each.number), 0)
             most = f"/{model.loop.max_iterations}" if model.loop.max_iterations else ""
-            figures.insert(0, Figure((("iteration ", "dim"), (f"{number}{most}", "strong")), 2))
-        elif len(model.sessions) > 1 or app.expected:
+            return [Figure(2, (("iteration ", "dim"), (f"{number}{most}", "strong"))), elapsed]
+        if len(model.sessions) > 1 or app.expected:
             ended = sum(each.ended_at is not None for each in model.sessions)
-            most = f"/{app.expected}" if app.expected else f"/{len(model.sessions)}"
-            figures.insert(0, Figure((("trials ", "dim"), (f"{ended}{most}", "strong")), 2))
-        return figures
+            trials = f"{ended}/{app.expected or len(model.sessions)}"
+            return [Figure(2, (("trials ", "dim"), (trials, "strong"))), elapsed]
+        return [elapsed]
 
     def _mode(self) -> Span:
         app = self.app
         if app.finished:
             return " ENDED ", "alert"
-        return (" LIVE ", "live") if app.is_live() else (" REVIEW ", "review")
+        if app.is_live():
+            return " LIVE ", "live"
+        other = app.session.number if app.session is not None and app.shown < len(app.model.sessions) - 1 else None
+        return (" REVIEW " if other is None else f" REVIEW {other} "), "review"
 
     def _figures(self) -> ScreenRow:
-        app = self.app
-        totals, session = app.model.totals(app.now()), app.session
-        left: list[Figure] = []
-        if session is not None and (names := [n for n in (session.backend, session.progress.model) if n]):
-            left.append(Figure(((one_line(clean(" · ".join(names)), 60), "text"),), 3))
-        right = [
+        app, session = self.app, self.app.session
+        totals = app.model.totals(app.now())
+        figures = [
             *_tokens(totals.input_tokens, totals.output_tokens),
             *_cost(totals.cost_usd, app.model.loop.max_cost_usd if app.model.loop else None),
             *(_context(session) if session is not None else ()),
         ]
-        shown = fitting([*left, *right], self.text_cells)
-        names_cells = cell_len(shown[0][0]) if left and shown and shown[0] == left[0].spans[0] else 0
-        return ScreenRow(shown[:1], shown[2:]) if names_cells else ScreenRow((), shown)
+        names = _names(session) if session is not None else ""
+        right = joined(fitting(figures, self.text_cells - min(cell_len(names), self.text_cells // 3)))
+        room = self.text_cells - sum(cell_len(text) for text, _ in right)
+        return ScreenRow(((fit(names, room), "text"),), right)
+
+
+def _names(session: ScreenSession) -> str:
+    """Backend and model, without saying `claude` twice."""
+    backend, model = session.backend, session.progress.model
+    if backend and model:
+        model = model.removeprefix(f"{backend}-")
+    return one_line(clean(" · ".join(name for name in (backend, model) if name)), 60)
 
 
 def _tokens(given: int | None, written: int | None) -> list[Figure]:
     if given is None and written is None:
         return []
-    spans = (("↑ ", "dim"), (short_count(given), "text"), ("  ↓ ", "dim"), (short_count(written), "text"))
-    return [Figure(spans, 2)]
+    return [Figure(3, (("↑ ", "dim"), (short_count(given), "text"), ("  ↓ ", "dim"), (short_count(written), "text")))]
 
 
 def short_count(number: int | None) -> str:
@@ -119,11 +131,11 @@ def short_count(number: int | None) -> str:
 def _cost(spent: float | None, limit: float | None) -> list[Figure]:
     if spent is None and limit is None:
         return []
-    style = "text" if limit is None or spent is None else _level(spent / limit)
-    shown: list[Span] = [("?" if spent is None else usd(spent), style)]
-    if limit is not None:
-        shown += [(f" / {usd(limit)} ", "dim"), *_bar((spent or 0) / limit if limit else 1.0)]
-    return [Figure(tuple(shown), 1)]
+    shown = "?" if spent is None else usd(spent)
+    if limit is None:
+        return [Figure(1, ((shown, "text"),))]
+    share = (spent or 0) / limit if limit else 1.0
+    return [Figure(1, ((shown, _level(share)), (f" / {usd(limit)}", "dim")), _bar(share))]
 
 
 def _context(session: ScreenSession) -> list[Figure]:
@@ -131,9 +143,9 @@ def _context(session: ScreenSession) -> list[Figure]:
     if used is None:
         return []
     if not window:
-        return [Figure((("context ", "dim"), (short_count(used), "text")), 4)]
+        return [Figure(2, (("context ", "dim"), (short_count(used), "text")))]
     share = used / window
-    return [Figure((("context ", "dim"), (f"{share:.0%} ", _level(share)), *_bar(share)), 4)]
+    return [Figure(2, (("context ", "dim"), (f"{share:.0%}", _level(share))), _bar(share))]
 
 
 def _level(share: float) -> str:
@@ -143,7 +155,7 @@ def _level(share: float) -> str:
 def _bar(share: float) -> tuple[Span, Span]:
     full = min(_BAR_CELLS, max(0, round(share * _BAR_CELLS)))
     style = _level(share)
-    return ("━" * full, "accent" if style == "text" else style), ("━" * (_BAR_CELLS - full), "faint")
+    return (f" {'━' * full}", "accent" if style == "text" else style), ("━" * (_BAR_CELLS - full), "faint")
 
 
 class SessionList(RowView):

@@ -87,7 +87,7 @@ class RowView(Widget):
     @property
     def text_cells(self) -> int:
         """Columns for text: beside them are the mark of what is selected, and the scrollbar."""
-        return max(1, self.size.width - 1 - 2 * self._scrollbar)
+        return max(1, self.size.width - 2)
 
     def repaint(self) -> None:
         """Paint the visible rows again, and refresh those that look different now."""
@@ -132,10 +132,8 @@ class RowView(Widget):
         spans = row.spans if pattern is None else tuple(_highlighted(row.spans, pattern))
         middle = Strip([Segment(text, base + styles[style]) for text, style in spans])
         strip = Strip([*left, *middle.adjust_cell_length(max(0, room), base), *right])
-        strip = strip.adjust_cell_length(width - 2 * self._scrollbar, base)
-        if self._scrollbar:
-            strip = Strip([*strip, Segment(" ", base), Segment("▐" if thumb else " ", base + styles["faint"])])
-        return strip.simplify()
+        edge = Segment("▐" if thumb else " ", base + styles["faint"])
+        return Strip([*strip.adjust_cell_length(width - 1, base), edge]).simplify()
 
 
 def _highlighted(spans: tuple[Span, ...], pattern: re.Pattern[str]) -> Iterator[Span]:

@@ -150,7 +150,8 @@ def _tool(entry: ScreenEntry, cells: int, *, folded: bool, now: float) -> list[S
     spans = ((f"{mark} ", state), (name, style), ("  ", "dim"), (argument, "text" if running else "argument"))
     rows = [ScreenRow(spans, ((figures, "running" if running else "dim"),))]
     if not folded:
-        rows += _block(entry.detail, cells, "detail")
+        is_shown = argument == entry.text and entry.detail.endswith(f": {argument}") and "\n" not in entry.detail
+        rows += [] if is_shown else _block(entry.detail, cells, "detail")
         rows += _block(entry.result or "", cells, "failure" if state == "error" else "result")
         rows += _left_out(entry)
     elif state == "error" and entry.result:

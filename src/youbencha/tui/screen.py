@@ -14,7 +14,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from youbencha.events import Event
+from youbencha.events import Event, EventSink
+from youbencha.text import one_line
 from youbencha.tui.model import ScreenModel, State
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Screen:
         stay: bool = False,
         export_to: Path | None = None,
         mask: Callable[[str], str] = lambda text: text,
+        fallback: EventSink | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.title = title
@@ -63,12 +65,18 @@ class Screen:
         """The directory for exported transcripts; by default, the current one."""
         self.mask = mask
         """Masks secrets in what is exported."""
+        self.fallback = fallback
+        """Takes the events of `sink` after the screen has failed."""
+        self.failed = False
         self.clock = clock
         self.model = ScreenModel()
 
     def sink(self, event: Event) -> None:
         """Take an event of the loop, or of the only trial."""
-        self.model.take(event)
+        if self.failed and self.fallback is not None:
+            self.fallback(event)
+        else:
+            self.model.take(event)
 
     def begin(self, session_id: str, title: str) -> None:
         """A trial begins."""
@@ -117,5 +125,7 @@ async def _show(app: ScreenApp) -> None:
         app.exit()
         await asyncio.wait([display])
         raise
-    if app.return_code or display.exception():
-        print("The screen failed; the work goes on without it. Ctrl-C stops it.", file=sys.stderr)
+    if (failure := display.exception() or app.failure) is not None:
+        what = one_line(f"{type(failure).__name__}: {failure}")
+        print(f"The screen failed ({what}). The work goes on without it; Ctrl-C stops it.", file=sys.stderr)
+        app.source.failed = True

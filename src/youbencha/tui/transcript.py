@@ -40,27 +40,43 @@ class Layout:
         self._starts: list[int] = [0]
         """The first row of each entry, and the number of all rows."""
         self._head: list[ScreenRow] = []
+        self._version = -1
+        """Of the session, when this was last updated."""
+        self._spinning: list[int] = []
+        """Tool calls that are running: their rows change with the time."""
 
-    def update(self, now: float) -> int:
-        """Follow the session. Returns how many rows were left out at the top."""
-        session = self.session
+    def update(self, now: float, *, folding: bool = False) -> int:
+        """Follow the session; `folding`: entries were folded or unfolded. Returns how many rows are gone at the top."""
+        session, blocks = self.session, self._blocks
+        if session.version == self._version and not folding:
+            for index in self._spinning:
+                self._lay_out(index, now)
+            return 0
         gone = self._leave_out(session.left_out - self.first) if session.left_out > self.first else 0
-        blocks, before = self._blocks, None
-        changed = len(blocks) != len(session.entries) or bool(gone)
+        self._version, self._spinning = session.version, []
         for index, (number, entry) in enumerate(session.numbered()):
-            folded = self._is_folded(number, entry)
-            block = blocks[index] if index < len(blocks) else None
             spins = entry.state == "running" and entry.kind == "tool"
-            if block is None or block.version != entry.version or block.folded != folded or spins:
-                rows = lay_out(entry, self.cells, folded=folded, now=now)
-                rows = [BLANK, *rows] if gap_between(before, entry) else rows
-                changed |= block is None or len(block.rows) != len(rows)
-                blocks[index : index + 1] = [_Block(entry, entry.version, folded, rows)]
-            before = entry
-        if changed:
-            lengths = (len(block.rows) for block in blocks)
-            self._starts = list(accumulate(lengths, initial=len(self._head)))
+            if spins:
+                self._spinning.append(index)
+            block = blocks[index] if index < len(blocks) else None
+            if (
+                block is None
+                or block.version != entry.version
+                or spins
+                or block.folded != self._is_folded(number, entry)
+            ):
+                self._lay_out(index, now)
+        self._starts = list(accumulate((len(block.rows) for block in blocks), initial=len(self._head)))
         return gone
+
+    def _lay_out(self, index: int, now: float) -> None:
+        entries = self.session.entries
+        entry = entries[index]
+        folded = self._is_folded(self.first + index, entry)
+        rows = lay_out(entry, self.cells, folded=folded, now=now)
+        if gap_between(entries[index - 1] if index else None, entry):
+            rows.insert(0, BLANK)
+        self._blocks[index : index + 1] = [_Block(entry, entry.version, folded, rows)]
 
     def _leave_out(self, entries: int) -> int:
         rows = self._starts[min(entries, len(self._blocks))] - len(self._head)
@@ -256,21 +272,21 @@ class TranscriptView(RowView):
         if number is None or entry is None or not foldable(entry):
             return
         self._folds[layout.session.key, number] = not self._folded(number, entry)
-        layout.update(now)
+        layout.update(now, folding=True)
         self.select(number)
 
     def unfold(self, number: int, now: float) -> None:
         layout = self._layout
         if layout is not None and (entry := layout.entry(number)) and foldable(entry) and self._folded(number, entry):
             self._folds[layout.session.key, number] = False
-            layout.update(now)
+            layout.update(now, folding=True)
 
     def toggle_all(self, now: float) -> None:
         self._all_open = not self._all_open
         self._folds.clear()
         if self._layout is not None:
             at_top = self._layout.entry_at(self.top)
-            self._layout.update(now)
+            self._layout.update(now, folding=True)
             self.top = self.last_top if self.following else min(self._layout.rows_of(at_top).start, self.last_top)
         self.repaint()
 
