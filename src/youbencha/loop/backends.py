@@ -149,7 +149,7 @@ def choose_backend(
         raise _not_installed(name, kind)
     agent = own.agent if own else None
     if kind.agent_type == _COMMAND:
-        return _program(name, kind, command, given, model, agent, env)
+        return _program(name, kind, command, given, model, agent, env, _terminal(cli))
     given, model = _without_own(kind, given, model)
     config: dict[str, Any] = {"extra_args": given} if given else {}
     if command is not None:
@@ -157,6 +157,7 @@ def choose_backend(
         config["executable"] = str(found or Path(command).expanduser())
     if agent is not None:
         config["agent_name"] = agent
+    config |= _terminal(cli)
     if name == "claude":
         config |= {"pty": "always", "output_format": cli.output_format}
         config |= {"include_partial_messages": True} if cli.output_format == "stream-json" else {}
@@ -173,6 +174,10 @@ def known_backend(name: str) -> BackendKind:
     known = (*BACKENDS, CUSTOM, AUTO)
     hint = did_you_mean(name, known) or f"Known backends: {', '.join(known)}."
     raise YouBenchaError(BACKEND_UNKNOWN, f"There is no backend called {name!r}.", hint=hint)
+
+
+def _terminal(cli: CliSpec) -> dict[str, str]:
+    return {"pty": "always"} if cli.pty_mode else {}
 
 
 def is_program(name: str) -> bool:
@@ -201,7 +206,7 @@ def _custom(
     is_placed = any(_PROMPT in word or _PROMPT_FILE in word for word in args)
     words = [*args, *([*flag, how] if how and not is_placed else [])]
     prompt_by = {"arg": "argument", "stdin": "stdin", "file": "file"}[cli.prompt_mode]
-    config = {"command": command, "args": words, "prompt_by": prompt_by, **cli.config}
+    config = {"command": command, "args": words, "prompt_by": prompt_by, **_terminal(cli), **cli.config}
     return Backend(CUSTOM, Path(program).name, _COMMAND, config, model, _variables((), env))
 
 
@@ -213,12 +218,13 @@ def _program(
     model: str | None,
     agent: str | None,
     env: Mapping[str, str],
+    terminal: Mapping[str, str],
 ) -> Backend:
     chosen = [part for flag, value in ((kind.agent_flag, agent), (kind.model_flag, model)) if value and flag
               for part in (flag, value)]  # fmt: skip
     words = [*kind.args, *chosen, *args, *(kind.prompt or (_PROMPT,))]
     prompt_by = "file" if _PROMPT_FILE in kind.prompt else "argument"
-    config = {"command": [command or kind.program], "args": words, "prompt_by": prompt_by}
+    config = {"command": [command or kind.program], "args": words, "prompt_by": prompt_by, **terminal}
     return Backend(name, kind.title, _COMMAND, config, model, _variables(kind.variables, env))
 
 

@@ -208,8 +208,8 @@ class CoreSpec(StrictModel):
 
     scratchpad: Scratchpad = ScratchpadSpec.model_construct()
     """Its end is part of each prompt."""
-    specs_dir: Line = ".ralph/specs/"
-    """Named in the prompt, if it exists."""
+    specs_dir: Line | None = None
+    """Where specifications are; named in each prompt."""
     guardrails: tuple[Line, ...] = Field(default=DEFAULT_GUARDRAILS, strict=False)
     """Rules at the end of each prompt."""
     workspace_root: Annotated[Line | None, NoEffect("start the loop in that directory")] = None
@@ -296,7 +296,7 @@ class MemoriesSpec(StrictModel):
     enabled: bool = True
     inject: Literal["auto", "manual", "none"] = "auto"
     budget: Annotated[int, Field(ge=0)] = 0
-    """Tokens in the prompt; 0: the default."""
+    """Tokens in the prompt; 0: all."""
     filter: MemoryFilter = MemoryFilter.model_construct()
 
 
@@ -357,8 +357,7 @@ class LoopNamingSpec(StrictModel):
 
 
 class FeaturesSpec(StrictModel):
-    parallel: bool = True
-    """Whether another loop in the same directory goes to a worktree. False: it is an error."""
+    parallel: Annotated[bool, NoEffect("for another loop in the same directory, use `ralph run --worktree`")] = False
     auto_merge: Annotated[bool, NOT_YET] = False
     loop_naming: LoopNamingSpec = LoopNamingSpec.model_construct()
     preflight: PreflightSpec = PreflightSpec.model_construct()
