@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from youbencha.spec.base import INT_AS_FLOAT, Line, ShortForm, StrictModel
 from youbencha.spec.gateway import Dollars, Gateway
@@ -373,8 +373,42 @@ class RobotSpec(StrictModel):
     telegram: Any = None
 
 
+Keys = tuple[str, ...]
+MOVED_KEYS: Mapping[Keys, Keys] = {
+    ("agent",): ("cli", "backend"),
+    ("agent_priority",): ("cli", "agent_priority"),
+    ("prompt",): ("event_loop", "prompt"),
+    ("prompt_file",): ("event_loop", "prompt_file"),
+    ("completion_promise",): ("event_loop", "completion_promise"),
+    ("max_iterations",): ("event_loop", "max_iterations"),
+    ("max_runtime",): ("event_loop", "max_runtime_seconds"),
+    ("max_runtime_seconds",): ("event_loop", "max_runtime_seconds"),
+    ("max_cost",): ("event_loop", "max_cost_usd"),
+    ("max_cost_usd",): ("event_loop", "max_cost_usd"),
+    ("max_consecutive_failures",): ("event_loop", "max_consecutive_failures"),
+    ("checkpoint_interval",): ("event_loop", "checkpoint_interval"),
+    ("idle_timeout_secs",): ("event_loop", "idle_timeout_secs"),
+    ("retry_delay",): ("event_loop", "retry", "delay_seconds"),
+    ("starting_event",): ("event_loop", "starting_event"),
+    ("starting_hat",): ("event_loop", "starting_hat"),
+    ("project",): ("core",),
+    ("backpressure", "gates"): ("gates",),
+}
+"""Keys of older versions of Ralph, and where their values belong."""
+
+
+def _with_moved_keys(schema: dict[str, Any]) -> None:
+    """Editors accept what the loader does."""
+    for origin, place in MOVED_KEYS.items():
+        about = {"deprecated": True, "description": f"See `{'.'.join(place)}`."}
+        schema["properties"].setdefault(origin[0], about)
+    schema["patternProperties"] = {"^_": {"description": "For YAML anchors."}}
+
+
 class LoopSpec(StrictModel):
     """A whole `ralph.yml`, after flat keys of version 1 were moved to their places."""
+
+    model_config = ConfigDict(json_schema_extra=_with_moved_keys)
 
     cli: CliSpec = CliSpec.model_construct()
     event_loop: EventLoopSpec = EventLoopSpec.model_construct()
