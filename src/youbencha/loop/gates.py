@@ -67,7 +67,7 @@ def _config(gate: GateSpec) -> dict[str, Any]:
     if gate.command is None:
         return gate.config
     in_shell = {"shell": True} if isinstance(gate.command, str) else {}
-    return {"command": gate.command, "name": gate.name, "copy": False, **in_shell, **gate.config}
+    return {"command": gate.command, "copy": False, **in_shell, **gate.config}
 
 
 async def run_gates(
