@@ -180,9 +180,14 @@ def _terminal(cli: CliSpec) -> dict[str, str]:
     return {"pty": "always"} if cli.pty_mode else {}
 
 
+def adapter_of(name: str) -> str | None:
+    """The adapter's name for a backend; None if the backend is unknown."""
+    return _COMMAND if name == CUSTOM else BACKENDS[name].agent_type if name in BACKENDS else None
+
+
 def is_program(name: str) -> bool:
     """Whether this backend is a program over the `command` adapter: in a container, one of the image."""
-    return name == CUSTOM or (name in BACKENDS and BACKENDS[name].agent_type == _COMMAND)
+    return adapter_of(name) == _COMMAND
 
 
 def _custom(
