@@ -37,6 +37,10 @@ class Backend(NamedTuple):
     gateway: GatewayPlan | None = None
     """How it reaches its model. None: directly. Set by `plan_loop`."""
 
+    def __repr__(self) -> str:
+        """Without the environment, which may contain secrets."""
+        return f"Backend({self.name!r}, {self.agent_type!r}, model={self.model!r})"
+
 
 class BackendKind(NamedTuple):
     """A row of the table."""
