@@ -158,7 +158,10 @@ class Recorder:
     def _masked_line(self, line: bytes) -> bytes:
         if not self._redactor.may_hold_secret(line):
             return line
-        return json_lines.dumps(masked(json_lines.loads(line), self._redactor.text)).encode() + b"\n"
+        try:
+            return json_lines.dumps(masked(json_lines.loads(line), self._redactor.text)).encode() + b"\n"
+        except RecursionError:
+            return dropped_line(1)
 
     def _stop(self, error: OSError) -> None:
         self._writer = None

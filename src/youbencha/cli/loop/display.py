@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Self, TextIO
 
-from youbencha.cli.screen import is_plain
+from youbencha.cli.screen import can_show_screen, is_plain
 from youbencha.events import (
     AssistantText,
     AssistantTextDelta,
@@ -31,7 +31,13 @@ _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "
 """How a terminal is told the styles of lines."""
 
 
-def choose_loop_display(*, as_json: bool, quiet: bool, stream: TextIO | None = None) -> LoopDisplay:
+def use_screen(*, no_tui: bool = False, as_json: bool = False, quiet: bool = False) -> bool:
+    """Whether to show the screen: it is wanted, and there is a terminal that can show it."""
+    wanted = not (no_tui or as_json or quiet)
+    return wanted and can_show_screen() and sys.stdout is not None and sys.stdout.isatty()
+
+
+def choose_loop_display(*, as_json: bool = False, quiet: bool = False, stream: TextIO | None = None) -> LoopDisplay:
     """Choose how to show a loop on standard output."""
     stream = stream or sys.stdout
     if quiet or stream is None:

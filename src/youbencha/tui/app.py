@@ -1,0 +1,443 @@
+"""The screen as a Textual app: layout, keys and refresh.
+
+Events are folded when they come (`model.py`). A timer looks whether something has changed, and repaints only that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from typing import ClassVar
+
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.events import Resize
+from textual.widgets import Input, Static
+
+from youbencha.text import one_line
+from youbencha.tui.dialogs import DiffScreen, Help, Question
+from youbencha.tui.export import write_transcript
+from youbencha.tui.model import ScreenSession, SearchHit
+from youbencha.tui.panels import Banner, FooterBar, HeaderBar, KeyHint, SessionList, waiting_text
+from youbencha.tui.rows import Span, clean, spinner
+from youbencha.tui.screen import Screen
+from youbencha.tui.themes import DARK, PALETTES, Palette
+from youbencha.tui.transcript import TranscriptView, unseen_text
+
+REFRESHES_PER_SECOND = 15
+NARROW = 100
+"""Columns below which the list of sessions is not shown."""
+
+Spans = tuple[Span, ...]
+
+
+class ScreenApp(App[None]):
+    """Shows the model of a `Screen`."""
+
+    ENABLE_COMMAND_PALETTE = False
+    AUTO_FOCUS = None
+    CSS = """
+    Screen { background: $background; }
+    #header { height: 2; }
+    #body { height: 1fr; }
+    #sessions { width: 34; }
+    #transcript { width: 1fr; }
+    #banner, #footer { height: 1; }
+    #ask { display: none; height: 1; background: $panel; }
+    #label { width: auto; padding: 0 0 0 1; color: $primary; text-style: bold; background: $panel; }
+    #line { width: 1fr; height: 1; border: none; padding: 0; background: $panel; }
+    .narrow #sessions { display: none; }
+    .alone #sessions { display: none; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("h,left", "session(-1)"),
+        Binding("l,right", "session(1)"),
+        Binding("j,down", "move(1)"),
+        Binding("k,up", "move(-1)"),
+        Binding("pagedown,ctrl+f", "page(1)"),
+        Binding("pageup,ctrl+b", "page(-1)"),
+        Binding("g,home", "start"),
+        Binding("G,end", "end"),
+        Binding("enter,space", "fold"),
+        Binding("f", "fold_all"),
+        Binding("slash", "search"),
+        Binding("n", "hit(1)"),
+        Binding("N", "hit(-1)"),
+        Binding("p", "pause"),
+        Binding("s", "stop"),
+        Binding("ctrl+c", "stop", priority=True),
+        Binding("t", "try_now"),
+        Binding("colon", "guide"),
+        Binding("d", "diff"),
+        Binding("e", "export"),
+        Binding("T", "theme"),
+        Binding("question_mark", "help"),
+        Binding("q", "quit_screen"),
+        Binding("ctrl+q", "quit_screen", priority=True),
+        Binding("escape", "leave"),
+    ]
+
+    def __init__(self, screen: Screen) -> None:
+        super().__init__()
+        self.source, self.model = screen, screen.model
+        self.title = screen.title
+        self.shown_title = one_line(clean(screen.title), 200)
+        self.expected = screen.expected
+        self.palette: Palette = DARK
+        self.shown = 0
+        """The index of the session that is shown."""
+        self.finished = False
+        self.stopping = False
+        self._seen_events = -1
+        self._seen_second = -1
+        self._words = ""
+        self._said, self._said_until = "", 0.0
+        self._leaving = False
+        self.asking = ""
+        self.failure: BaseException | None = None
+        self.header, self.list = HeaderBar(), SessionList()
+        self.transcript, self.banner_row, self.footer = TranscriptView(), Banner(), FooterBar()
+        self.line, self.label = Input(id="line", select_on_focus=False), Static("", id="label", markup=False)
+        self.ask = Horizontal(self.label, self.line, id="ask")
+        self._factory = asyncio.get_running_loop().get_task_factory()
+
+    def now(self) -> float:
+        return self.source.clock()
+
+    # -- layout ----------------------------------------------------------------------------------------------------
+
+    def compose(self) -> ComposeResult:
+        yield self.header
+        with Horizontal(id="body"):
+            yield self.list
+            yield self.transcript
+        yield self.banner_row
+        yield self.ask
+        yield self.footer
+
+    def on_mount(self) -> None:
+        # Textual makes all tasks of the event loop start at once; the work was written for the usual order.
+        asyncio.get_running_loop().set_task_factory(self._factory)
+        for palette in PALETTES:
+            self.register_theme(palette.theme())
+        self.theme = self.palette.name
+        self.tick()
+        self.set_interval(1 / REFRESHES_PER_SECOND, self.tick)
+
+    def on_resize(self, event: Resize) -> None:
+        self.screen_stack[0].set_class(event.size.width < NARROW, "narrow")
+
+    # -- refreshing ------------------------------------------------------------------------------------------------
+
+    @property
+    def session(self) -> ScreenSession | None:
+        """The one that is shown."""
+        return self.model.sessions[self.shown] if self.shown < len(self.model.sessions) else None
+
+    def can_follow(self) -> bool:
+        """Whether more may be added to the session that is shown."""
+        session = self.session
+        return session is None or session.ended_at is None or self.shown == len(self.model.sessions) - 1
+
+    def is_live(self) -> bool:
+        return self.transcript.following and self.can_follow()
+
+    def tick(self) -> None:
+        """Repaint what has changed since the last time; spinners and clocks, too."""
+        if self.finished and (self._leaving or not self.source.stay):
+            self.exit()
+            return
+        now = self.now()
+        if self.transcript.following:
+            self._follow_sessions()
+        self.transcript.refresh_session(now)
+        if self.model.events != self._seen_events or int(now) != self._seen_second or self._said_until:
+            self._seen_events, self._seen_second = self.model.events, int(now)
+            self.repaint_panels()
+        elif any(each.ended_at is None for each in self.model.sessions[-50:]):
+            self.list.repaint()  # its spinners
+
+    def _follow_sessions(self) -> None:
+        """Once the session that is followed has ended, follow the next one that runs."""
+        sessions = self.model.sessions
+        session = self.session
+        if session is None or (session.ended_at is not None and self.shown < len(sessions) - 1):
+            running = [index for index, each in enumerate(sessions) if each.ended_at is None]
+            if sessions and (running or session is None):
+                self.show_session(running[0] if running else len(sessions) - 1, follow=True)
+        elif not self.transcript.has(session):
+            self.show_session(self.shown, follow=True)
+
+    def repaint_panels(self) -> None:
+        alone = len(self.model.sessions) <= 1 and self.model.loop is None and not self.expected
+        self.screen_stack[0].set_class(alone, "alone")
+        left, right = self.banner()
+        self.banner_row.display = bool(left or right)
+        for panel in (self.header, self.list, self.banner_row, self.footer):
+            panel.repaint()
+
+    def show_session(self, index: int, *, follow: bool = False) -> None:
+        if not 0 <= index < len(self.model.sessions):
+            return
+        self.shown = index
+        self.transcript.show(self.model.sessions[index], self.now(), follow=follow)
+        self.list.follow_selected()
+        self.repaint_panels()
+
+    def on_transcript_view_moved(self) -> None:
+        self.repaint_panels()
+
+    # -- what is said ----------------------------------------------------------------------------------------------
+
+    def say(self, text: str) -> None:
+        """Show a message for a few seconds."""
+        self._said, self._said_until = text, self.now() + _SAID_S
+        self.repaint_panels()
+
+    def banner(self) -> tuple[Spans, Spans]:
+        """What the row above the footer says: at the left what matters most, at the right that there is more."""
+        right: Spans = ()
+        if not self.is_live():
+            right = ((unseen_text(self.transcript.unseen if self.can_follow() else 0), "alert"),)
+        return self._state_text() or self._message(), right
+
+    def _state_text(self) -> Spans:
+        model, controls, now = self.model, self.source.controls, self.now()
+        if self.finished:
+            return (("ended", "strong"), ("  press q to leave", "dim"))
+        if self.stopping:
+            return (("stopping …", "warning"),)
+        if self._said_until > now:
+            return ((self._said, "text"),)
+        self._said_until = 0.0
+        if controls is not None and controls.paused:
+            when = "paused" if model.waiting else "pauses after this iteration"
+            return ((f"‖ {when}", "warning"), ("   p resume", "dim"))
+        if model.waiting is not None and model.waiting.until > now:
+            text = waiting_text(model.waiting.reason, model.waiting.until, now)
+            return ((f"{spinner(now)} ", "running"), (text, "warning"), ("   t try now", "dim"))
+        return ()
+
+    def _message(self) -> Spans:
+        if not self._words:
+            return ()
+        hits = self.model.search(self._words)
+        here = SearchHit(self.shown, self.transcript.cursor if self.transcript.cursor is not None else -1)
+        place = f"{hits.index(here) + 1}/{len(hits)}" if here in hits else str(len(hits))
+        return (("/", "key"), (clean(self._words), "text"), (f"   {place}   n next  N previous  esc end", "dim"))
+
+    def hints(self) -> list[KeyHint]:
+        """The keys that do something now."""
+        controls, waiting = self.source.controls, self.model.waiting
+        many = len(self.model.sessions) > 1
+        hints = [
+            KeyHint("h l", "browse", "session(1)", 4) if many else None,
+            KeyHint("j k", "move", "move(1)", 6),
+            KeyHint("⏎", "fold", "fold", 4),
+            KeyHint("/", "search", "search", 5),
+            KeyHint("t", "try now", "try_now", 1) if controls and waiting else None,
+            KeyHint("p", "resume" if controls.paused else "pause", "pause", 3) if controls else None,
+            KeyHint(":", "guide", "guide", 3) if controls else None,
+            KeyHint("d", "diff", "diff", 3) if self.source.diff else None,
+            KeyHint("e", "export", "export", 7),
+            KeyHint("s", "stop", "stop", 2) if not self.finished else None,
+            KeyHint("?", "help", "help", 1),
+            KeyHint("q", "quit", "quit_screen", 0),
+        ]
+        return [hint for hint in hints if hint is not None]
+
+    # -- moving ----------------------------------------------------------------------------------------------------
+
+    def action_session(self, step: int) -> None:
+        target = self.shown + step
+        last = len(self.model.sessions) - 1
+        if 0 <= target <= last:
+            self.show_session(target, follow=target == last)
+
+    def action_move(self, step: int) -> None:
+        self.transcript.move(step)
+
+    def action_page(self, step: int) -> None:
+        self.transcript.scroll_rows(step * max(1, self.transcript.size.height - 2))
+
+    def action_start(self) -> None:
+        self.transcript.go_to_start()
+
+    def action_end(self) -> None:
+        """Go to the end; of the newest session, if this one has ended."""
+        if self.can_follow():
+            self.transcript.follow()
+            self.transcript.refresh_session(self.now())
+        else:
+            self.show_session(len(self.model.sessions) - 1, follow=True)
+        self.repaint_panels()
+
+    def fold(self, number: int | None) -> None:
+        self.transcript.toggle(number, self.now())
+
+    def action_fold(self) -> None:
+        self.fold(self.transcript.cursor)
+
+    def action_fold_all(self) -> None:
+        self.transcript.toggle_all(self.now())
+
+    # -- search and guidance: a line of input ----------------------------------------------------------------------
+
+    def action_search(self) -> None:
+        self._ask("/", self._words)
+
+    def action_guide(self) -> None:
+        if self.source.controls is not None:
+            self._ask(":", "")
+
+    def _ask(self, what: str, value: str) -> None:
+        self.asking = what
+        self.label.update(_ASKING[what])
+        self.line.value = value
+        self.line.cursor_position = len(value)
+        self.ask.display = True
+        self.line.focus()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        what, value = self.asking, event.value.strip()
+        self._close_line()
+        if what == "/":
+            self._search(value)
+        elif value and self.source.controls is not None:
+            self.source.controls.guide(value)
+            self.say("this will be in the next prompt")
+
+    def _close_line(self) -> None:
+        self.ask.display = False
+        self.set_focus(None)
+
+    def action_leave(self) -> None:
+        """Close the line of input; end the search."""
+        if self.ask.display:
+            self._close_line()
+        else:
+            self._search("")
+
+    def _search(self, words: str) -> None:
+        self._words = words
+        exact = words != words.lower()
+        self.transcript.pattern = re.compile(re.escape(words), 0 if exact else re.IGNORECASE) if words else None
+        if words and not self._jump(1, here=True):
+            self.say(f"not found: {one_line(clean(words), 60)}")
+        self.transcript.repaint()
+        self.repaint_panels()
+
+    def action_hit(self, step: int) -> None:
+        if self._words:
+            self._jump(step)
+
+    def _jump(self, step: int, *, here: bool = False) -> bool:
+        """Go to the next or previous entry that was found, in any session; after the last comes the first."""
+        hits = self.model.search(self._words)
+        if not hits:
+            return False
+        cursor = self.transcript.cursor
+        place = SearchHit(self.shown, cursor if cursor is not None else -1)
+        after = [hit for hit in hits if hit > place or (here and hit == place)]
+        before = [hit for hit in hits if hit < place]
+        hit = (after or hits)[0] if step > 0 else (before or hits)[-1]
+        if hit.session != self.shown:
+            self.show_session(hit.session)
+        self.transcript.unfold(hit.entry, self.now())
+        self.transcript.select(hit.entry)
+        return True
+
+    # -- control ---------------------------------------------------------------------------------------------------
+
+    def action_pause(self) -> None:
+        controls = self.source.controls
+        if controls is None or self.finished:
+            return
+        if controls.paused:
+            controls.resume()
+            self.say("resumed")
+        else:
+            controls.pause()
+        self.repaint_panels()
+
+    def action_try_now(self) -> None:
+        if self.source.controls is not None and self.model.waiting is not None:
+            self.source.controls.try_now()
+            self.say("trying now")
+
+    def action_stop(self) -> None:
+        if self.finished:
+            self.exit()
+            return
+        what = "loop" if self.source.controls is not None else "run"
+        question = f"Still stopping. Abort the {what}?" if self.stopping else f"Stop the {what} now?"
+        self.push_screen(Question(question, {"y": "stop"}), self._stop)
+
+    def _stop(self, answer: str | None) -> None:
+        if answer is not None and not self.finished:
+            self.source.stop(again=self.stopping)
+            self.stopping = True
+            self.repaint_panels()
+
+    def action_quit_screen(self) -> None:
+        if self.finished:
+            self.exit()
+            return
+        what = "loop" if self.source.controls is not None else "run"
+        self.push_screen(Question(f"The {what} has not ended.", {"y": "stop it, and leave"}), self._quit)
+
+    def _quit(self, answer: str | None) -> None:
+        self._leaving = answer is not None
+        self._stop(answer)
+
+    def _fatal_error(self) -> None:
+        """Called by Textual after an unexpected error. Its own traceback has all variables, secrets included."""
+        self.failure = sys.exception()
+        self.panic()
+
+    def work_ended(self) -> None:
+        """The work has ended: the screen closes, or stays with the final state."""
+        self.finished = True
+
+    # -- the rest --------------------------------------------------------------------------------------------------
+
+    def action_diff(self) -> None:
+        if self.source.diff is not None:
+            self.push_screen(DiffScreen(self.source.diff))
+
+    def action_export(self) -> None:
+        file = write_transcript(self.source)
+        self.say(f"written to {file}")
+
+    def action_theme(self) -> None:
+        self.palette = PALETTES[(PALETTES.index(self.palette) + 1) % len(PALETTES)]
+        self.theme = self.palette.name
+        self.transcript.repaint()
+        self.repaint_panels()
+
+    def action_help(self) -> None:
+        self.push_screen(Help(HELP))
+
+
+_SAID_S = 5.0
+_ASKING = {"/": "search ", ":": "for the next prompt "}
+
+HELP = [
+    ("h l  ← →", "previous, next iteration or trial"),
+    ("j k  ↓ ↑", "next, previous entry; scrolls through long ones"),
+    ("PgDn PgUp", "scroll by a page"),
+    ("g  G", "go to the start; to the end, and follow it"),
+    ("Enter  space", "fold or unfold (or click)"),
+    ("f", "fold or unfold everything"),
+    ("/  n  N", "search all sessions; next, previous"),
+    ("p", "pause after this iteration; resume"),
+    ("t", "try now, while the loop waits"),
+    (":", "guidance for the next prompt"),
+    ("d", "the diff so far"),
+    ("e", "export all transcripts to a file"),
+    ("s  Ctrl-C", "stop now (asks first)"),
+    ("T", "theme: dark, light, high contrast"),
+    ("q", "quit (asks first, while something runs)"),
+]

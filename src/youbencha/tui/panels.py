@@ -1,0 +1,270 @@
+"""What surrounds the transcript: header, list of sessions, banner and footer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rich.cells import cell_len
+from textual import events
+
+from youbencha.text import one_line, usd
+from youbencha.tui.model import ScreenSession
+from youbencha.tui.row_view import RowView
+from youbencha.tui.rows import ScreenRow, Span, clean, clock, fit, spinner
+from youbencha.tui.themes import Palette
+
+_BAR_CELLS = 8
+_GAP = "   "
+_STATE_MARKS = {"ok": "✓", "error": "✗", "warning": "!", "unknown": "·"}
+
+
+class Figure(NamedTuple):
+    """A part of the header."""
+
+    rank: int
+    """The highest are left out first, if there is no room."""
+    spans: tuple[Span, ...]
+    bar: tuple[Span, ...] = ()
+    """Left out before any figure."""
+
+    @property
+    def cells(self) -> int:
+        return sum(cell_len(text) for text, _ in (*self.spans, *self.bar)) + len(_GAP)
+
+
+def fitting(figures: Sequence[Figure], cells: int) -> list[Figure]:
+    """The most important figures that fit, in their order."""
+    kept = list(figures)
+    if sum(each.cells for each in kept) > cells:
+        kept = [each._replace(bar=()) for each in kept]
+    while kept and sum(each.cells for each in kept) > cells:
+        kept.remove(max(kept, key=lambda each: each.rank))
+    return kept
+
+
+def joined(figures: Sequence[Figure]) -> tuple[Span, ...]:
+    return tuple(span for each in figures for span in ((_GAP, "dim"), *each.spans, *each.bar))
+
+
+class HeaderBar(RowView):
+    """Two rows: what runs, where it is and for how long; the model, tokens, cost and context."""
+
+    def __init__(self) -> None:
+        super().__init__(id="header", scrollbar=False)
+
+    def background(self, palette: Palette) -> str:
+        return palette.panel
+
+    def count_rows(self) -> int:
+        return 2
+
+    def row_at(self, index: int) -> ScreenRow:
+        return self._where() if index == 0 else self._figures()
+
+    def _where(self) -> ScreenRow:
+        right = joined(fitting([*self._places(), Figure(0, (self._mode(),))], self.text_cells - 8))
+        room = self.text_cells - sum(cell_len(text) for text, _ in right)
+        return ScreenRow(((fit(self.app.shown_title, room), "strong"),), right)
+
+    def _places(self) -> list[Figure]:
+        app, model = self.app, self.app.model
+        elapsed = Figure(1, ((clock(model.totals(app.now()).elapsed_s), "text"),))
+        if model.loop is not None:
+            number = next((each.number for each in reversed(model.sessions) if each.number), 0)
+            most = f"/{model.loop.max_iterations}" if model.loop.max_iterations else ""
+            return [Figure(2, (("iteration ", "dim"), (f"{number}{most}", "strong"))), elapsed]
+        if len(model.sessions) > 1 or app.expected:
+            ended = sum(each.ended_at is not None for each in model.sessions)
+            trials = f"{ended}/{app.expected or len(model.sessions)}"
+            return [Figure(2, (("trials ", "dim"), (trials, "strong"))), elapsed]
+        return [elapsed]
+
+    def _mode(self) -> Span:
+        app = self.app
+        if app.finished:
+            return " ENDED ", "alert"
+        if app.is_live():
+            return " LIVE ", "live"
+        other = app.session.number if app.session is not None and app.shown < len(app.model.sessions) - 1 else None
+        return (" REVIEW " if other is None else f" REVIEW {other} "), "review"
+
+    def _figures(self) -> ScreenRow:
+        app, session = self.app, self.app.session
+        totals = app.model.totals(app.now())
+        figures = [
+            *_tokens(totals.input_tokens, totals.output_tokens),
+            *_cost(totals.cost_usd, app.model.loop.max_cost_usd if app.model.loop else None),
+            *(_context(session) if session is not None else ()),
+        ]
+        names = _names(session) if session is not None else ""
+        right = joined(fitting(figures, self.text_cells - min(cell_len(names), self.text_cells // 3)))
+        room = self.text_cells - sum(cell_len(text) for text, _ in right)
+        return ScreenRow(((fit(names, room), "text"),), right)
+
+
+def _names(session: ScreenSession) -> str:
+    """Backend and model, without saying `claude` twice."""
+    backend, model = session.backend, session.progress.model
+    if backend and model:
+        model = model.removeprefix(f"{backend}-")
+    return one_line(clean(" · ".join(name for name in (backend, model) if name)), 60)
+
+
+def _tokens(given: int | None, written: int | None) -> list[Figure]:
+    if given is None and written is None:
+        return []
+    return [Figure(3, (("↑ ", "dim"), (short_count(given), "text"), ("  ↓ ", "dim"), (short_count(written), "text")))]
+
+
+def short_count(number: int | None) -> str:
+    """`842`, `12.3k`, `1.2M`."""
+    if number is None:
+        return "?"
+    for limit, divisor, unit in ((1_000, 1, ""), (999_950, 1_000, "k"), (999_950_000, 1_000_000, "M")):
+        if number < limit:
+            return f"{number / divisor:.1f}{unit}".replace(".0", "") if unit else str(number)
+    return f"{number / 1e9:.1f}G"
+
+
+def _cost(spent: float | None, limit: float | None) -> list[Figure]:
+    if spent is None and limit is None:
+        return []
+    shown = "?" if spent is None else usd(spent)
+    if limit is None:
+        return [Figure(1, ((shown, "text"),))]
+    share = (spent or 0) / limit if limit else 1.0
+    return [Figure(1, ((shown, _level(share)), (f" / {usd(limit)}", "dim")), _bar(share))]
+
+
+def _context(session: ScreenSession) -> list[Figure]:
+    used, window = session.context_tokens, session.context_window
+    if used is None:
+        return []
+    if not window:
+        return [Figure(2, (("context ", "dim"), (short_count(used), "text")))]
+    share = used / window
+    return [Figure(2, (("context ", "dim"), (f"{share:.0%}", _level(share))), _bar(share))]
+
+
+def _level(share: float) -> str:
+    return "error" if share >= 0.95 else "warning" if share >= 0.8 else "text"
+
+
+def _bar(share: float) -> tuple[Span, Span]:
+    full = min(_BAR_CELLS, max(0, round(share * _BAR_CELLS)))
+    style = _level(share)
+    return (f" {'━' * full}", "accent" if style == "text" else style), ("━" * (_BAR_CELLS - full), "faint")
+
+
+class SessionList(RowView):
+    """One row for each session: its mark, number or title, time and cost."""
+
+    def __init__(self) -> None:
+        super().__init__(id="sessions")
+
+    def background(self, palette: Palette) -> str:
+        return palette.panel
+
+    def count_rows(self) -> int:
+        return len(self.app.model.sessions)
+
+    def is_selected(self, index: int) -> bool:
+        return index == self.app.shown
+
+    def row_at(self, index: int) -> ScreenRow:
+        app = self.app
+        session = app.model.sessions[index]
+        now = app.now()
+        running = session.state == "running"
+        mark = spinner(now) if running else _STATE_MARKS[session.state]
+        took = clock((session.ended_at if session.ended_at is not None else now) - session.started_at)
+        cost = session.progress.cost_usd
+        right = f" {took:>5}" + (f" {usd(cost):>7}" if cost is not None and self.text_cells > 24 else "")
+        number = f"{session.number:>3} " if session.number is not None else ""
+        name = session.title or (session.status.replace("_", " ") if session.state != "ok" else "")
+        room = self.text_cells - 2 - len(number) - len(right)
+        style = "text" if running else "dim"
+        spans = ((f"{mark} ", session.state), (number, "strong" if running else "text"))
+        return ScreenRow((*spans, (fit(one_line(clean(name), 80), room), style)), ((right, "dim"),))
+
+    def on_click(self, event: events.Click) -> None:
+        if self.top + event.y < self.count_rows():
+            self.app.show_session(self.top + event.y)
+
+    def follow_selected(self) -> None:
+        self.show_rows(self.app.shown, self.app.shown)
+        self.repaint()
+
+
+class Banner(RowView):
+    """One row between the transcript and the footer: why the loop waits, what was found, or that there is more."""
+
+    def __init__(self) -> None:
+        super().__init__(id="banner", scrollbar=False)
+
+    def background(self, palette: Palette) -> str:
+        return palette.panel
+
+    def count_rows(self) -> int:
+        return 1
+
+    def row_at(self, index: int) -> ScreenRow:
+        left, right = self.app.banner()
+        room = self.text_cells - sum(cell_len(text) for text, _ in right)
+        spans, used = [], 0
+        for text, style in left:
+            spans.append((fit(text, max(0, room - used)), style))
+            used += cell_len(text)
+        return ScreenRow(tuple(spans), right)
+
+    def on_click(self) -> None:
+        self.app.action_end()
+
+
+class KeyHint(NamedTuple):
+    key: str
+    """As it is shown."""
+    label: str
+    action: str
+    rank: int
+
+
+class FooterBar(RowView):
+    """The keys, those that matter most if there is little room. A click on one does the same."""
+
+    def __init__(self) -> None:
+        super().__init__(id="footer", scrollbar=False)
+        self._hits: list[tuple[range, str]] = []
+
+    def background(self, palette: Palette) -> str:
+        return palette.panel
+
+    def count_rows(self) -> int:
+        return 1
+
+    def row_at(self, index: int) -> ScreenRow:
+        hints = list(self.app.hints())
+        while hints and sum(len(each.key) + len(each.label) + 3 for each in hints) > self.text_cells + 2:
+            hints.remove(max(hints, key=lambda each: each.rank))
+        spans: list[Span] = []
+        self._hits, x = [], 1
+        for each in hints:
+            spans += [(each.key, "key"), (f" {each.label}  ", "dim")]
+            width = len(each.key) + len(each.label) + 3
+            self._hits.append((range(x, x + width - 2), each.action))
+            x += width
+        return ScreenRow(tuple(spans))
+
+    async def on_click(self, event: events.Click) -> None:
+        for cells, action in self._hits:
+            if event.x in cells:
+                await self.app.run_action(action)
+
+
+def waiting_text(reason: str, until: float, now: float) -> str:
+    """`usage limit: 23:10 left, until 15:00:00`."""
+    left = max(0.0, until - now)
+    at = time.strftime("%H:%M:%S", time.localtime(until))
+    return f"{one_line(clean(reason), 120)}: {clock(left)} left, until {at}"
