@@ -103,7 +103,7 @@ class CliSpec(StrictModel):
         return self
 
 
-class RetrySpec(StrictModel):
+class LoopRetrySpec(StrictModel):
     """How failed iterations are repeated."""
 
     attempts: Annotated[int, Field(ge=1, le=1000)] = 3
@@ -167,7 +167,7 @@ class EventLoopSpec(StrictModel):
     """Take a checkpoint after so many iterations. 0: none, and no git repository is needed."""
     stale_after: Annotated[int, Field(ge=0)] = 3
     """Stop after so many iterations with the same output, no change and no progress of tasks. 0: never."""
-    retry: RetrySpec = RetrySpec.model_construct()
+    retry: LoopRetrySpec = LoopRetrySpec.model_construct()
     escalation: tuple[Escalation, ...] = Field(default=(), strict=False)
     on_usage_limit: Literal["wait", "stop"] = "wait"
     stop_at_quota_percent: Percent | None = None
