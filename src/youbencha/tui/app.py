@@ -16,7 +16,7 @@ from textual.containers import Horizontal
 from textual.events import Resize
 from textual.widgets import Input, Static
 
-from youbencha.text import one_line
+from youbencha.text import one_line, plural
 from youbencha.tui.dialogs import DiffScreen, Help, Question
 from youbencha.tui.export import write_transcript
 from youbencha.tui.model import ScreenSession, SearchHit
@@ -173,8 +173,6 @@ class ScreenApp(App[None]):
     def repaint_panels(self) -> None:
         alone = len(self.model.sessions) <= 1 and self.model.loop is None and not self.expected
         self.screen_stack[0].set_class(alone, "alone")
-        left, right = self.banner()
-        self.banner_row.display = bool(left or right)
         for panel in (self.header, self.list, self.banner_row, self.footer):
             panel.repaint()
 
@@ -197,11 +195,11 @@ class ScreenApp(App[None]):
         self.repaint_panels()
 
     def banner(self) -> tuple[Spans, Spans]:
-        """What the row above the footer says: at the left what matters most, at the right that there is more."""
+        """What the row above the footer says: at the left what matters most now, at the right that there is more."""
         right: Spans = ()
         if not self.is_live():
             right = ((unseen_text(self.transcript.unseen if self.can_follow() else 0), "alert"),)
-        return self._state_text() or self._message(), right
+        return self._state_text() or self._found() or self._about_session(), right
 
     def _state_text(self) -> Spans:
         model, controls, now = self.model, self.source.controls, self.now()
@@ -220,13 +218,29 @@ class ScreenApp(App[None]):
             return ((f"{spinner(now)} ", "running"), (text, "warning"), ("   t try now", "dim"))
         return ()
 
-    def _message(self) -> Spans:
+    def _found(self) -> Spans:
         if not self._words:
             return ()
         hits = self.model.search(self._words)
         here = SearchHit(self.shown, self.transcript.cursor if self.transcript.cursor is not None else -1)
         place = f"{hits.index(here) + 1}/{len(hits)}" if here in hits else str(len(hits))
         return (("/", "key"), (clean(self._words), "text"), (f"   {place}   n next  N previous  esc end", "dim"))
+
+    def _about_session(self) -> Spans:
+        session = self.session
+        if session is None:
+            return (("nothing has happened yet", "dim"),)
+        calls = [entry.state for entry in session.entries if entry.kind == "tool"]
+        failed = calls.count("error")
+        name = f"iteration {session.number}" if session.number is not None else ""
+        parts = [
+            name,
+            one_line(clean(session.title), 60),
+            session.status.replace("_", " "),
+            plural(len(calls), "tool call") + (f", {failed} failed" if failed else ""),
+            "" if session.files_changed is None else f"{plural(session.files_changed, 'file')} changed",
+        ]
+        return ((" · ".join(part for part in parts if part), "dim"),)
 
     def hints(self) -> list[KeyHint]:
         """The keys that do something now."""
@@ -399,7 +413,7 @@ class ScreenApp(App[None]):
 
     def work_ended(self) -> None:
         """The work has ended: the screen closes, or stays with the final state."""
-        self.finished = True
+        self.finished, self._seen_events = True, -1
 
     # -- the rest --------------------------------------------------------------------------------------------------
 

@@ -31,6 +31,7 @@ class Question(ModalScreen[str | None]):
     }
     Question Static { width: auto; max-width: 100%; }
     """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "insist", priority=True)]
 
     def __init__(self, question: str, answers: dict[str, str]) -> None:
         super().__init__()
@@ -44,12 +45,15 @@ class Question(ModalScreen[str | None]):
                 yield Static(f"{key}   {meaning}", markup=False)
             yield Static("esc  go back", markup=False)
 
+    def action_insist(self) -> None:
+        """Ctrl-C at the question: whoever asks twice means it."""
+        self.dismiss(next(iter(self._answers)))
+
     def on_key(self, event: events.Key) -> None:
         event.stop()
-        key = event.character or event.key
-        if key in self._answers:
-            self.dismiss(key)
-        elif event.key in ("escape", "n", "q", "ctrl+c"):
+        if event.character in self._answers:
+            self.dismiss(event.character)
+        elif event.key in ("escape", "n", "q"):
             self.dismiss(None)
 
 
@@ -63,6 +67,7 @@ class Help(ModalScreen[None]):
         border: round $primary; overflow-y: auto;
     }
     """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "dismiss", priority=True)]
 
     def __init__(self, lines: list[tuple[str, str]]) -> None:
         super().__init__()
@@ -135,6 +140,7 @@ class DiffScreen(ModalScreen[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,d,q", "close"),
+        Binding("ctrl+c", "close", priority=True),
         Binding("j,down", "scroll(1)"),
         Binding("k,up", "scroll(-1)"),
         Binding("pagedown,space", "page(1)"),
