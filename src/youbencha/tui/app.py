@@ -16,7 +16,7 @@ from textual.containers import Horizontal
 from textual.events import Resize
 from textual.widgets import Input, Static
 
-from youbencha.text import one_line, plural
+from youbencha.text import count, one_line, plural
 from youbencha.tui.dialogs import DiffScreen, Help, Question
 from youbencha.tui.export import write_transcript
 from youbencha.tui.model import ScreenSession, SearchHit
@@ -24,7 +24,7 @@ from youbencha.tui.panels import Banner, FooterBar, HeaderBar, KeyHint, SessionL
 from youbencha.tui.rows import Span, clean, spinner
 from youbencha.tui.screen import Screen
 from youbencha.tui.themes import DARK, PALETTES, Palette
-from youbencha.tui.transcript import TranscriptView, unseen_text
+from youbencha.tui.transcript import TranscriptView
 
 REFRESHES_PER_SECOND = 15
 NARROW = 100
@@ -39,7 +39,6 @@ class ScreenApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     AUTO_FOCUS = None
     CSS = """
-    Screen { background: $background; }
     #header { height: 2; }
     #body { height: 1fr; }
     #sessions { width: 34; }
@@ -198,7 +197,10 @@ class ScreenApp(App[None]):
         """What the row above the footer says: at the left what matters most now, at the right that there is more."""
         right: Spans = ()
         if not self.is_live():
-            right = ((unseen_text(self.transcript.unseen if self.can_follow() else 0), "alert"),)
+            unseen = (
+                f"{count(self.transcript.unseen)} new" if self.can_follow() and self.transcript.unseen else "follow"
+            )
+            right = (("  ", "dim"), (f" ↓ {unseen} · G ", "alert"))
         return self._state_text() or self._found() or self._about_session(), right
 
     def _state_text(self) -> Spans:
@@ -382,12 +384,15 @@ class ScreenApp(App[None]):
             self.say("trying now")
 
     def action_stop(self) -> None:
+        if isinstance(self.screen, Question):
+            self.screen.insist()
+            return
         if self.finished:
             self.exit()
             return
         what = "loop" if self.source.controls is not None else "run"
         question = f"Still stopping. Abort the {what}?" if self.stopping else f"Stop the {what} now?"
-        self.push_screen(Question(question, {"y": "stop"}), self._stop)
+        self.push_screen(Question(question, _STOPPING, {"y": "stop"}), self._stop)
 
     def _stop(self, answer: str | None) -> None:
         if answer is not None and not self.finished:
@@ -398,9 +403,11 @@ class ScreenApp(App[None]):
     def action_quit_screen(self) -> None:
         if self.finished:
             self.exit()
+        if self.finished or isinstance(self.screen, Question):
             return
         what = "loop" if self.source.controls is not None else "run"
-        self.push_screen(Question(f"The {what} has not ended.", {"y": "stop it, and leave"}), self._quit)
+        question = Question(f"The {what} has not ended.", _STOPPING, {"y": "stop it, and leave"})
+        self.push_screen(question, self._quit)
 
     def _quit(self, answer: str | None) -> None:
         self._leaving = answer is not None
@@ -436,6 +443,7 @@ class ScreenApp(App[None]):
 
 
 _SAID_S = 5.0
+_STOPPING = "What is running now is ended; what it has done stays."
 _ASKING = {"/": "search ", ":": "for the next prompt "}
 
 HELP = [

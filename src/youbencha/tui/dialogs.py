@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, ClassVar
 
+from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
@@ -24,28 +24,27 @@ if TYPE_CHECKING:
 class Question(ModalScreen[str | None]):
     """Asks before something that cannot be undone. The answer is one of the keys, or None."""
 
+    app: ScreenApp
+
     DEFAULT_CSS = """
     Question { align: center middle; background: $background 60%; }
-    Question > Vertical {
-        width: auto; max-width: 90%; height: auto; padding: 1 3; background: $surface; border: round $primary;
+    Question > Static {
+        width: auto; max-width: 100%; height: auto; padding: 1 3; background: $surface; border: round $primary;
     }
-    Question Static { width: auto; max-width: 100%; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "insist", priority=True)]
 
-    def __init__(self, question: str, answers: dict[str, str]) -> None:
+    def __init__(self, question: str, consequence: str, answers: dict[str, str]) -> None:
         super().__init__()
-        self._question, self._answers = question, answers
+        self._question, self._consequence, self._answers = question, consequence, answers
 
     def compose(self) -> ComposeResult:
-        with Vertical():
-            yield Static(self._question, markup=False)
-            yield Static("")
-            for key, meaning in self._answers.items():
-                yield Static(f"{key}   {meaning}", markup=False)
-            yield Static("esc  go back", markup=False)
+        styles = self.app.palette.styles
+        text = Text.assemble((self._question, styles["strong"]), "\n", (self._consequence, styles["dim"]), "\n\n")
+        for key, meaning in {**self._answers, "esc": "go back"}.items():
+            text.append_text(Text.assemble((key, styles["key"]), (f" {meaning}     ", styles["text"])))
+        yield Static(text)
 
-    def action_insist(self) -> None:
+    def insist(self) -> None:
         """Ctrl-C at the question: whoever asks twice means it."""
         self.dismiss(next(iter(self._answers)))
 
@@ -60,6 +59,8 @@ class Question(ModalScreen[str | None]):
 class Help(ModalScreen[None]):
     """All keys. Any key closes it."""
 
+    app: ScreenApp
+
     DEFAULT_CSS = """
     Help { align: center middle; background: $background 60%; }
     Help > Static {
@@ -67,15 +68,17 @@ class Help(ModalScreen[None]):
         border: round $primary; overflow-y: auto;
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "dismiss", priority=True)]
 
     def __init__(self, lines: list[tuple[str, str]]) -> None:
         super().__init__()
         self._lines = lines
 
     def compose(self) -> ComposeResult:
-        width = max(len(keys) for keys, _ in self._lines)
-        yield Static("\n".join(f"{keys:<{width}}  {text}" for keys, text in self._lines), markup=False)
+        styles, width = self.app.palette.styles, max(len(keys) for keys, _ in self._lines)
+        parts = [((f"{keys:<{width}}   ", styles["key"]), (f"{text}\n", styles["text"])) for keys, text in self._lines]
+        text = Text.assemble(*(part for both in parts for part in both))
+        text.rstrip()
+        yield Static(text)
 
     def on_key(self, event: events.Key) -> None:
         event.stop()
@@ -140,7 +143,6 @@ class DiffScreen(ModalScreen[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,d,q", "close"),
-        Binding("ctrl+c", "close", priority=True),
         Binding("j,down", "scroll(1)"),
         Binding("k,up", "scroll(-1)"),
         Binding("pagedown,space", "page(1)"),
