@@ -167,6 +167,8 @@ class ModelCalled(Event):
     partial: bool = False
     error: str | None = None
     duration_ms: float = 0.0
+    retry_after_s: float | None = None
+    """How long the provider asks to wait, if it refused the request."""
 
 
 @event_type
@@ -188,6 +190,8 @@ class RateLimitSeen(Event):
     resets_at: float | None
     """When the limit ends, in seconds since the epoch, if known."""
     kind: str | None = None
+    utilization: float | None = None
+    """The share of the quota that is used (1: all of it), of the window that is used most."""
 
 
 @event_type

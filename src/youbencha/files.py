@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import re
 import stat
@@ -157,6 +158,133 @@ def _open_checked(root: Path, parts: tuple[str, ...]) -> int:
     if path.is_dir():
         raise OSError(errno.EINVAL, "is not a regular file", str(path))
     return os.open(path, os.O_RDONLY | _BINARY)
+
+
+@contextmanager
+def untrusted_directory(root: Path, name: str) -> Iterator[UntrustedDirectory]:
+    """Open a directory below `root` to write into it, where an agent could have put links. Makes missing ones.
+
+    Raises `OSError`, with a `strerror` that can be appended to the directory's name in a message.
+    """
+    if ".." in Path(name).parts or Path(name).is_absolute():
+        raise OSError(errno.EINVAL, "is outside its directory", name)
+    if sys.platform == "win32" or os.open not in os.supports_dir_fd:
+        yield UntrustedDirectory(None, _made_directory(root, Path(name).parts))
+        return
+    directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for part in Path(name).parts:
+            with suppress(FileExistsError):
+                os.mkdir(part, dir_fd=directory)
+            parent = directory
+            directory = os.open(part, os.O_RDONLY | os.O_DIRECTORY | NO_FOLLOW, dir_fd=parent)
+            os.close(parent)
+        yield UntrustedDirectory(directory, Path())
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR):
+            raise OSError(errno.ELOOP, "is a link, or behind one", str(root / name)) from None
+        raise
+    finally:
+        os.close(directory)
+
+
+def _made_directory(root: Path, parts: tuple[str, ...]) -> Path:
+    for part in parts:
+        root = root / part
+        if root.is_symlink():
+            raise OSError(errno.ELOOP, "is a link", str(root))
+        root.mkdir(exist_ok=True)
+    return root
+
+
+class UntrustedDirectory:
+    """A directory in which an agent may put links, pipes or directories in place of our files at any time."""
+
+    def __init__(self, fd: int | None, path: Path) -> None:
+        self._fd = fd
+        self._path = path
+
+    def open(self, name: str, flags: int) -> int:
+        """Open a regular file, made if missing, and return its descriptor."""
+        flags |= os.O_CREAT | NO_FOLLOW | _BINARY
+        try:
+            fd = os.open(self._path / name, flags, 0o644, dir_fd=self._fd)
+        except OSError as error:
+            reason = (
+                "is a link" if error.errno in (errno.ELOOP, errno.EMLINK) else f"cannot be opened: {error.strerror}"
+            )
+            raise OSError(error.errno, reason, name) from None
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            return fd
+        os.close(fd)
+        raise OSError(errno.EINVAL, "is not a regular file", name)
+
+    def names(self, most: int) -> list[str]:
+        """Return so many names of what is in it, in any order."""
+        with os.scandir(self._path if self._fd is None else self._fd) as entries:
+            return [entry.name for entry in itertools.islice(entries, most)]
+
+    def take(self, name: str, limit: int) -> bytes:
+        """Remove a regular file, and return what it held: at most so many bytes."""
+        fd = os.open(self._path / name, os.O_RDONLY | NO_FOLLOW | _BINARY, dir_fd=self._fd)
+        with os.fdopen(fd, "rb") as file:
+            data = file.read(limit) or b"" if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+        os.unlink(self._path / name, dir_fd=self._fd)
+        return data
+
+    def append(self, name: str, data: bytes) -> None:
+        """Append with one write. If the last line has no end, it gets one."""
+        with os.fdopen(self.open(name, os.O_RDWR | os.O_APPEND), "rb+", buffering=0) as file:
+            if file.seek(0, os.SEEK_END):
+                file.seek(-1, os.SEEK_END)
+            file.write(data if file.read(1) in (b"", b"\n") else b"\n" + data)
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Write the whole file or nothing. A link is replaced, not followed."""
+        partial = f".{name[:32]}.{os.urandom(4).hex()}"
+        try:
+            with os.fdopen(self.open(partial, os.O_WRONLY | os.O_EXCL), "wb") as file:
+                file.write(data)
+            os.replace(self._path / partial, self._path / name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(self._path / partial, dir_fd=self._fd)
+            raise
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    # On Windows, other processes cannot read a locked range: lock one byte far after the text.
+    _FAR = 1 << 30
+
+    def try_lock(fd: int) -> bool:
+        os.lseek(fd, _FAR, os.SEEK_SET)
+        try:
+            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+    could_lock = try_lock
+
+else:
+    import fcntl
+
+    def try_lock(fd: int) -> bool:
+        """Try to lock an open file for this process; never waits. The lock ends when the file is closed."""
+        return _flock(fd, fcntl.LOCK_EX)
+
+    def could_lock(fd: int) -> bool:
+        """Return whether no other process has locked the file, which may be open for reading only."""
+        return _flock(fd, fcntl.LOCK_SH)
+
+    def _flock(fd: int, kind: int) -> bool:
+        try:
+            fcntl.flock(fd, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
 
 class PathNotAllowed(Exception):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -13,6 +14,12 @@ from youbencha.events import (
     EvaluatorFinished,
     Event,
     EventSink,
+    GuidanceGiven,
+    IterationEnded,
+    IterationStarted,
+    LoopEnded,
+    LoopStarted,
+    LoopWaiting,
     ModelCalled,
     PhaseStarted,
     ProgressNote,
@@ -22,11 +29,12 @@ from youbencha.events import (
     ToolCalled,
     ToolDecided,
     ToolReturned,
+    TopicPublished,
     UsageReported,
     WarningRaised,
     WorkspaceReady,
 )
-from youbencha.text import one_line
+from youbencha.text import count, duration, one_line, plural, usd, visible
 
 MOST_CHARACTERS = 100
 
@@ -43,6 +51,20 @@ _PHASES = {
 }
 
 _VERDICTS = {"passed": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("–", "yellow")}
+
+_OUTCOMES = {
+    "completed": ("✓", "green"),
+    "cancelled": ("–", "yellow"),
+    "usage_limit": ("–", "yellow"),
+    "limit": ("–", "yellow"),
+    "stopped": ("–", "yellow"),
+    "interrupted": ("–", "yellow"),
+    "restart": ("–", "yellow"),
+}
+"""Of an iteration, and of a loop; the others are failures."""
+
+_RATE_LIMITS = {"rejected": "the usage limit is reached", "allowed_warning": "the usage limit is near"}
+_LONGEST_WHOLE_TEXT = 20_000
 
 _GATEWAY = {
     "budget_exceeded": "request refused: the budget is spent",
@@ -120,11 +142,78 @@ def line_of(event: Event, inside: Path | None = None) -> Line | None:
         case RequestRetried(status=status, attempt=attempt):
             which = "" if attempt is None else f", attempt {attempt}"
             return Line("!", "yellow", "", f"model request failed ({status or 'no answer'}){which}")
-        case RateLimitSeen():
-            return Line("!", "yellow", "", "the provider limits the rate")
+        case RateLimitSeen(status=status, resets_at=resets_at) if status != "allowed":
+            limit = _RATE_LIMITS.get(status or "", "the provider limits the rate")
+            return Line("!", "yellow", "", limit + ("" if resets_at is None else f", until {clock_time(resets_at)}"))
         case WarningRaised(message=message):
             return Line("!", "yellow", "", f"warning: {short(message)}")
+    return _line_of_loop(event, short)
+
+
+def _line_of_loop(event: Event, short: Callable[[str], str]) -> Line | None:
+    match event:
+        case LoopStarted(first_iteration=first):
+            head = "loop" if first == 1 else f"loop, continued with iteration {first}"
+            return Line("▸", "bold", head, _joined(event.loop_id, _agent(event.backend, event.model), *_limits(event)))
+        case IterationStarted(iteration=number, hat=hat, attempt=attempt):
+            again = f"attempt {attempt}" if attempt > 1 else None
+            details = _joined(_agent(event.backend, event.model), hat and f"as {short(hat)}", again)
+            return Line("━━", "bold", f"iteration {number}", details)
+        case IterationEnded(iteration=number, outcome=outcome):
+            mark, style = _OUTCOMES.get(outcome, ("✗", "red"))
+            reason = short(event.reason) if event.reason else None
+            return Line(mark, style, f"iteration {number} {_words(outcome)}", _joined(reason, *_figures(event)))
+        case TopicPublished(topic=topic, payload=payload):
+            return Line("◆", "magenta", short(topic), short(payload))
+        case LoopWaiting(kind="paused", reason=reason):
+            return Line("‖", "yellow", "paused", short(reason))
+        case LoopWaiting(reason=reason, until=until, at=at):
+            return Line("◷", "yellow", f"waiting {duration((until - at) * 1000)}", short(reason))
+        case GuidanceGiven(text=text):
+            return Line("›", "cyan", "guidance", short(text))
+        case LoopEnded(outcome=outcome, reason=reason):
+            mark, style = _OUTCOMES.get(outcome, ("✗", "red"))
+            return Line(mark, style, f"loop {_words(outcome)}", short(reason))
     return None
+
+
+def _joined(*parts: str | None) -> str:
+    return " · ".join(part for part in parts if part)
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _agent(backend: str, model: str | None) -> str:
+    return one_line(f"{backend} {model or ''}", MOST_CHARACTERS)
+
+
+def _limits(loop: LoopStarted) -> tuple[str | None, ...]:
+    return (
+        None if loop.max_iterations is None else f"at most {plural(loop.max_iterations, 'iteration')}",
+        None if loop.max_runtime_s is None else f"at most {duration(loop.max_runtime_s * 1000)}",
+        None if loop.max_cost_usd is None else f"at most {usd(loop.max_cost_usd)}",
+    )
+
+
+def _figures(ended: IterationEnded) -> tuple[str | None, ...]:
+    known = ended.input_tokens is not None or ended.output_tokens is not None
+    tokens = f"{count(ended.input_tokens)} in, {count(ended.output_tokens)} out" if known else None
+    changed = None if ended.files_changed is None else f"{plural(ended.files_changed, 'file')} changed"
+    return (duration(ended.duration_ms), tokens, None if ended.cost_usd is None else usd(ended.cost_usd), changed)
+
+
+def clock_time(seconds: float) -> str:
+    """Format a moment as the time of day here."""
+    return time.strftime("%H:%M:%S", time.localtime(seconds))
+
+
+def lines_of_text(text: str) -> list[Line]:
+    """Return all lines of an assistant's text, where there is room for them."""
+    lines = visible(text[:_LONGEST_WHOLE_TEXT]).strip().split("\n")
+    cut = [Line(" ", "dim", "", "…")] if len(text) > _LONGEST_WHOLE_TEXT else []
+    return [Line(" " if number else "●", "bold", "", line) for number, line in enumerate(lines)] + cut
 
 
 def main_argument(arguments: Mapping[str, Any]) -> str:
@@ -166,6 +255,9 @@ class Progress:
     cost_usd: float | None = None
     calls: int = 0
     """Calls to the model, as counted by the gateway."""
+    max_iterations: int | None = None
+    _called_at: dict[str, float] = field(default_factory=dict)
+    """The tool calls that have not returned."""
 
     def take(self, event: Event) -> Line | None:
         """Update the progress, and return the event's line, if it has one."""
@@ -177,15 +269,32 @@ class Progress:
                 self.directory, self.inside = Path(directory), Path(tree)
             case SessionStarted(model=str(model)):
                 self.model = model
-            case ToolCalled():
+            case ToolCalled(call_id=call_id, at=at):
                 self.tool_calls += 1
+                if call_id is not None:
+                    self._called_at[call_id] = at
+            case LoopStarted(max_iterations=most):
+                self.max_iterations = most
+            case IterationStarted():
+                self._called_at.clear()
             case ModelCalled():
                 self._count(event)
             case UsageReported() if not self.calls:  # the gateway's own count is exact, and more recent
                 self.input_tokens = _newer(event.input_tokens, self.input_tokens)
                 self.output_tokens = _newer(event.output_tokens, self.output_tokens)
                 self.cost_usd = event.cost_usd if event.cost_usd is not None else self.cost_usd
-        return line_of(event, self.inside)
+        line = line_of(event, self.inside)
+        return None if line is None else self._completed(event, line)
+
+    def _completed(self, event: Event, line: Line) -> Line:
+        """Add what only the events before it tell."""
+        match event:
+            case ToolReturned(call_id=str(call_id), at=at) if call_id in self._called_at:
+                took = duration((at - self._called_at.pop(call_id)) * 1000)
+                return line._replace(text=f"{line.text} ({took})".lstrip())
+            case IterationStarted() if self.max_iterations is not None:
+                return line._replace(head=f"{line.head} of {count(self.max_iterations)}")
+        return line
 
     def _count(self, call: ModelCalled) -> None:
         self.calls += 1

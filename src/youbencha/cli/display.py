@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from typing import TYPE_CHECKING, Self, TextIO
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Self, TextIO, TypeVar
 
-from youbencha.cli.screen import is_plain
+from youbencha.cli.screen import can_show_screen, is_plain
+from youbencha.errors import YouBenchaError
 from youbencha.events import Event
 from youbencha.progress import Line, Progress
 from youbencha.text import count, plural, usd
@@ -16,13 +18,20 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.text import Text
 
+    from youbencha.tui.screen import Screen
+
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
-def choose_display(title: str, *, quiet: bool, stream: TextIO | None = None) -> Display:
+Result = TypeVar("Result")
+
+
+def choose_display(title: str, *, quiet: bool, tui: bool = False, stream: TextIO | None = None) -> Display:
     """Choose how to show progress. It goes to standard error, so that standard output has only results."""
     stream = stream or sys.stderr
+    if tui:
+        return ScreenDisplay(title)
     if quiet or stream is None:
         return Display()
     return PlainDisplay(stream) if is_plain(stream) else LiveDisplay(title, stream)
@@ -37,11 +46,41 @@ class Display:
     def __call__(self, event: Event) -> None:
         self.progress.take(event)
 
+    async def show(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Do the work, and show it."""
+        return await work
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         return
+
+
+class ScreenDisplay(Display):
+    """Shows the full screen, until a person leaves it."""
+
+    def __init__(self, title: str) -> None:
+        super().__init__()
+        self._screen = open_screen(title)
+
+    def __call__(self, event: Event) -> None:
+        self.progress.take(event)
+        self._screen.sink(event)
+
+    async def show(self, work: Coroutine[Any, Any, Result]) -> Result:
+        from youbencha.tui.screen import run_with_screen
+
+        return await run_with_screen(self._screen, work)
+
+
+def open_screen(title: str) -> Screen:
+    """Make the full screen, without controls. Raises YouBenchaError if there is no terminal for it."""
+    if not can_show_screen():
+        raise YouBenchaError("NO_TERMINAL", "--tui needs a terminal.", hint="Without it, progress is printed as lines.")
+    from youbencha.tui.screen import Screen
+
+    return Screen(title, None, stay=True)
 
 
 class PlainDisplay(Display):

@@ -31,20 +31,22 @@ def run_and_show(
     *,
     as_json: bool,
     quiet: bool = False,
+    tui: str | None = None,
     by_task: bool = False,
     resume: str = "thunderdome run",
     succeeded: Callable[[MatrixSummary], bool] = lambda summary: not summary.not_valid,
 ) -> int:
     """Run a matrix, which the first Ctrl-C drains and the second aborts; print the result and return the exit code.
 
-    `run` returns the run, once there is one. With `by_task`, the table has a row for each agent and task. `resume` is
-    the command that continues the run. If everything ran, `succeeded` decides whether the exit code is 0.
+    `run` returns the run, once there is one. `tui` is the title of the full screen, if it is wanted. With `by_task`, the
+    table has a row for each agent and task. `resume` is the command that continues the run. If everything ran,
+    `succeeded` decides whether the exit code is 0.
     """
     from youbencha.engine.run import MatrixControl
 
-    control, display = MatrixControl(), choose_matrix_display(quiet=quiet)
+    control, display = MatrixControl(), choose_matrix_display(quiet=quiet, tui=tui)
     try:
-        summary = run_async(work(display, control), drain=control.drain)
+        summary = run_async(display.show(work(display, control)), drain=control.drain)
     except KeyboardInterrupt:
         if (found := run()) is not None:
             typer.echo(f"interrupted; {_how_to_resume(resume, found)}", err=True)

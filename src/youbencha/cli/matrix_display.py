@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self, TextIO
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
+from youbencha.cli.display import Result, open_screen
 from youbencha.cli.screen import is_plain
 from youbencha.engine.updates import (
     AttemptBegun,
@@ -20,6 +22,7 @@ from youbencha.engine.updates import (
     TrialsSkipped,
     Update,
 )
+from youbencha.events import ProgressNote
 from youbencha.progress import Progress
 from youbencha.text import count, duration, one_line, plural, usd
 
@@ -35,9 +38,14 @@ _LONGEST_REASON = 160
 _MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("–", "yellow")}
 
 
-def choose_matrix_display(*, quiet: bool, stream: TextIO | None = None) -> MatrixDisplay:
-    """Choose how to show progress. It goes to standard error, so that standard output has only results."""
+def choose_matrix_display(*, quiet: bool, tui: str | None = None, stream: TextIO | None = None) -> MatrixDisplay:
+    """Choose how to show progress. It goes to standard error, so that standard output has only results.
+
+    `tui` is the title of the full screen, if it is wanted.
+    """
     stream = stream or sys.stderr
+    if tui is not None:
+        return ScreenMatrixDisplay(tui)
     if quiet or stream is None:
         return MatrixDisplay()
     return PlainMatrixDisplay(stream) if is_plain(stream) else LiveMatrixDisplay(stream)
@@ -84,6 +92,14 @@ class MatrixDisplay:
     def print(self, mark: str, style: str, text: str) -> None:
         """Print a line."""
 
+    def announce(self, text: str) -> None:
+        """Say what is going to run, whatever this display shows."""
+        print(text, file=sys.stderr)
+
+    async def show(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Do the work, and show it."""
+        return await work
+
     def _lines(self, update: Update) -> list[tuple[str, str, str]]:
         match update:
             case RunBegun(_, finished, warnings):
@@ -121,6 +137,41 @@ def _result(row: TrialRow) -> str:
     tries = f"{row.attempts} attempts" if row.attempts > 1 else ""
     reason = "" if row.outcome == "solved" else one_line(row.reason or "", _LONGEST_REASON)
     return ", ".join(part for part in (row.outcome or "unknown", score, cost, took, tries, reason) if part)
+
+
+class ScreenMatrixDisplay(MatrixDisplay):
+    """Shows the full screen, in which each attempt is a session, until a person leaves it."""
+
+    def __init__(self, title: str) -> None:
+        super().__init__()
+        self._screen = open_screen(title)
+
+    def __call__(self, update: Update) -> None:
+        match update:
+            case AttemptBegun(key, number):
+                self._screen.begin(_session_id(key, number), str(key) + (f", attempt {number}" if number > 1 else ""))
+            case AttemptEvent(key, event) if key in self.running:
+                self._screen.take(_session_id(key, self.running[key].number), event)
+            case AttemptFailed(key, info):
+                self._screen.end(_session_id(key, info.number), info.outcome)
+            case TrialFinished(row):
+                self._screen.end(_session_id(row.key, row.attempts), row.outcome or "unknown")
+        super().__call__(update)
+
+    def print(self, mark: str, style: str, text: str) -> None:
+        self._screen.sink(ProgressNote(text=f"{mark} {text}".strip()))
+
+    def announce(self, text: str) -> None:
+        self.print("", "", text)
+
+    async def show(self, work: Coroutine[Any, Any, Result]) -> Result:
+        from youbencha.tui.screen import run_with_screen
+
+        return await run_with_screen(self._screen, work)
+
+
+def _session_id(key: TrialKey, number: int) -> str:
+    return f"{key}#{number}"
 
 
 class PlainMatrixDisplay(MatrixDisplay):

@@ -61,6 +61,8 @@ DeleteWorkspace = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print results.json to standard output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the verdict, and no progress.")]
 
+Tui = Annotated[bool, typer.Option("--tui", help="Show the full screen: transcripts, tool calls, diffs, search.")]
+
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Check files, options and names, and show what would run; run nothing.")
 ]

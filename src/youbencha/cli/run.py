@@ -22,6 +22,7 @@ def run(
     delete_workspace: options.DeleteWorkspace = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
+    tui: options.Tui = False,
     dry_run: options.DryRun = False,
     var: options.Var = None,
     agent: options.Agents = None,
@@ -83,24 +84,27 @@ def run(
         request = CasesRequest(
             config, choices, host, variables, given, trials, parallel, keep_workspaces=not delete, resume=resume
         )
-        return run_cases(request, dry_run=dry_run, as_json=as_json, quiet=quiet, junit=junit)
+        return run_cases(request, dry_run=dry_run, as_json=as_json, quiet=quiet, tui=tui, junit=junit)
     with options.add_hint(config[0]):
         plan = load_plan(config[0], host, variables=variables, agent=choices[0], options=given)
     if dry_run:
         show_plan(plan, as_json=as_json)
         return 0
-    return _run_one(plan, host, delete_workspace=delete, as_json=as_json, quiet=quiet, junit=junit)
+    return _run_one(plan, host, delete_workspace=delete, as_json=as_json, quiet=quiet, tui=tui, junit=junit)
 
 
-def _run_one(plan: Plan, host: Host, *, delete_workspace: bool, as_json: bool, quiet: bool, junit: Path | None) -> int:
+def _run_one(
+    plan: Plan, host: Host, *, delete_workspace: bool, as_json: bool, quiet: bool, tui: bool, junit: Path | None
+) -> int:
     from youbencha.cli.console import show_partial_results, show_result
     from youbencha.cli.display import choose_display
     from youbencha.cli.interrupts import run_async
     from youbencha.trial.run import run_trial
 
     title = f"{plan.name} · {plan.case.agent.type}"
-    with show_partial_results(choose_display(title, quiet=quiet)) as display:
-        finished = run_async(run_trial(plan, host, on_event=display, delete_workspace=delete_workspace))
+    with show_partial_results(choose_display(title, quiet=quiet, tui=tui)) as display:
+        trial = run_trial(plan, host, on_event=display, delete_workspace=delete_workspace)
+        finished = run_async(display.show(trial))
     if junit is not None:
         from youbencha.report.formats import write_text
         from youbencha.report.junit import render_junit

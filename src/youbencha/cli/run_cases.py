@@ -67,7 +67,9 @@ class CasesRequest(NamedTuple):
         )
 
 
-def run_cases(request: CasesRequest, *, dry_run: bool, as_json: bool, quiet: bool, junit: Path | None) -> int:
+def run_cases(
+    request: CasesRequest, *, dry_run: bool, as_json: bool, quiet: bool, tui: bool, junit: Path | None
+) -> int:
     """Run all combinations, show the table, and return the exit code: 0 only if every trial passed."""
     if request.plan_options.gateway.cassette is not None:
         raise YouBenchaError(
@@ -79,12 +81,14 @@ def run_cases(request: CasesRequest, *, dry_run: bool, as_json: bool, quiet: boo
         show_plan(run_async(request.plan(resolve_commits=False)), request.options(), as_json=as_json)
         return 0
     session = _Session(request, say=not (quiet or as_json))
+    title = ", ".join(path.name for path in request.given)
     try:
         return run_and_show(
             session.work,
             lambda: session.run,
             as_json=as_json,
             quiet=quiet,
+            tui=title if tui else None,
             by_task=True,
             resume="the same options and",
             succeeded=lambda summary: all(row.outcome == "solved" for row in summary.rows),
@@ -112,7 +116,7 @@ class _Session:
         self.run = run
         if self._say:
             trials = plural(len(matrix.cells) * matrix.trials, "trial")
-            print(f"{'resuming' if request.resume else 'running'} {trials}; results: {run.path}", file=sys.stderr)
+            display.announce(f"{'resuming' if request.resume else 'running'} {trials}; results: {run.path}")
         with display:
             return await run_matrix(matrix, request.host, run, request.options(), display, control=control)
 

@@ -17,6 +17,13 @@ def is_plain(stream: TextIO | None) -> bool:
     return no_terminal or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
 
 
+def can_show_screen() -> bool:
+    """Whether there is a terminal for the full screen: it reads standard input, and draws on standard error."""
+    return os.environ.get("TERM", "dumb") != "dumb" and all(
+        stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr)
+    )
+
+
 def width_of(stream: TextIO | None) -> int:
     """Return the columns of a terminal. In a pipe or a file there is no limit: nothing is wrapped or left out."""
     return sys.maxsize if stream is None or not stream.isatty() else shutil.get_terminal_size().columns

@@ -14,6 +14,7 @@ from youbencha.events import (
     AssistantText,
     AssistantTextDelta,
     AssistantThinking,
+    ContextUsed,
     Event,
     RateLimitSeen,
     RequestRetried,
@@ -22,6 +23,7 @@ from youbencha.events import (
     ToolCalled,
     ToolDenied,
     ToolReturned,
+    ToolStarted,
     UsageReported,
     UserText,
 )
@@ -58,6 +60,8 @@ class ClaudeStreamReader(StreamReader):
     def __init__(self) -> None:
         self._current: dict[str | None, str] = {}
         self._input: dict[str, int] = {}
+        self._context: int | None = None
+        self._model: str | None = None
         self._last_answer: str | None = None
 
     def handlers(self) -> Mapping[str, Handler]:
@@ -91,7 +95,7 @@ class ClaudeStreamReader(StreamReader):
 
     def _answer(self, message: Record, parent: str | None) -> list[Event]:
         message_id = json_lines.text(message.get("id"))
-        call = self._metered(
+        metered = self._metered(
             message_id,
             parent,
             read_usage(message.get("usage")),
@@ -100,9 +104,9 @@ class ClaudeStreamReader(StreamReader):
             final=message.get("stop_reason") is not None,
         )
         if message_id is None or parent is not None or message_id == self._last_answer:
-            return [call]
+            return metered
         self._last_answer = message_id
-        return [call, TurnTaken()]
+        return [*metered, TurnTaken()]
 
     def _result(self, record: Record) -> list[Event]:
         tokens = read_total(record)
@@ -112,7 +116,15 @@ class ClaudeStreamReader(StreamReader):
             # Before 1.0.117, `usage` is the last call's, or has each call twice: then the cost is too high, as well.
             cost_usd = cost_usd if (tokens.input or 0) <= seen else None
             tokens = Tokens()
-        return _read_result(record, tokens, cost_usd)
+        return [*self._context_window(record), *_read_result(record, tokens, cost_usd)]
+
+    def _context_window(self, result: Record) -> list[Event]:
+        """The size of the main conversation again, now that its limit is known (from 2.0.x on)."""
+        names = (self._model or "", f"{self._model}[1m]")
+        usage = json_lines.mapping(result.get("modelUsage"))
+        windows = [json_lines.count(json_lines.mapping(usage.get(name)).get("contextWindow")) for name in names]
+        window = next(filter(None, windows), None)
+        return [ContextUsed(tokens=self._context, window=window)] if self._context and window else []
 
     def _partial(self, record: Record) -> list[Event]:
         event = json_lines.mapping(record.get("event"))
@@ -122,10 +134,12 @@ class ClaudeStreamReader(StreamReader):
                 message = json_lines.mapping(event.get("message"))
                 message_id, model = json_lines.text(message.get("id")), json_lines.text(message.get("model"))
                 usage = read_usage(message.get("usage"))
-                return [self._metered(message_id, parent, usage, model=model, final=False)]
+                return self._metered(message_id, parent, usage, model=model, final=False)
             case "message_delta":  # with the real number of output tokens
                 message_id = json_lines.text(record.get("api_message_id"))
-                return [self._metered(message_id, parent, read_usage(event.get("usage")), final=True)]
+                return self._metered(message_id, parent, read_usage(event.get("usage")), final=True)
+            case "content_block_start":
+                return _tool_started(json_lines.mapping(event.get("content_block")), parent)
             case "content_block_delta":
                 delta = json_lines.mapping(event.get("delta"))
                 text = json_lines.text(delta.get("text"))
@@ -135,7 +149,7 @@ class ClaudeStreamReader(StreamReader):
 
     def _metered(
         self, message_id: str | None, parent: str | None, tokens: Tokens, *, model: str | None = None, final: bool
-    ) -> CallMetered:
+    ) -> list[Event]:
         """Usage without a message id belongs to the last call with the same parent, if there is one."""
         message_id = message_id or self._current.get(parent)
         if message_id is None:
@@ -143,7 +157,19 @@ class ClaudeStreamReader(StreamReader):
         else:
             self._current[parent] = message_id
             self._input[message_id] = tokens.input or self._input.get(message_id, 0)
-        return CallMetered(message_id=message_id, tokens=tokens, model=model, final=final, parent=parent)
+        call = CallMetered(message_id=message_id, tokens=tokens, model=model, final=final, parent=parent)
+        if parent is not None:
+            return [call]
+        self._model = model or self._model
+        return [call, *self._context_of(tokens)]
+
+    def _context_of(self, tokens: Tokens) -> list[Event]:
+        """The size of the main conversation, if it has changed."""
+        parts = [part for part in (tokens.input, tokens.cache_read, tokens.cache_creation) if part is not None]
+        if not sum(parts) or sum(parts) == self._context:  # a message made by the CLI has zeros
+            return []
+        self._context = sum(parts)
+        return [ContextUsed(tokens=self._context)]
 
 
 def read_usage(value: object) -> Tokens:
@@ -190,6 +216,13 @@ def _call_failed(record: Record, message: Record, blocks: list[Record]) -> CallF
     return CallFailed(kind=kind, status=json_lines.count(record.get("api_error_status")), text=text)
 
 
+def _tool_started(block: Record, parent: str | None) -> list[Event]:
+    if block.get("type") not in _TOOL_CALLS:
+        return []
+    name = json_lines.text(block.get("name")) or "(unnamed)"
+    return [ToolStarted(call_id=json_lines.text(block.get("id")), name=name, parent=parent)]
+
+
 def _tool_events(block: Record, parent: str | None) -> list[Event]:
     kind = block.get("type")
     if not isinstance(kind, str):
@@ -231,10 +264,13 @@ def _block_text(block: Record) -> str:
 
 def _rate_limit(record: Record) -> list[Event]:
     info = json_lines.mapping(record.get("rate_limit_info"))
+    windows = (json_lines.mapping(window) for window in json_lines.mapping(info.get("unifiedWindows")).values())
+    used = [json_lines.amount(each.get("utilization")) for each in (info, *windows)]
     seen = RateLimitSeen(
         status=json_lines.text(info.get("status")),
         resets_at=json_lines.amount(info.get("resetsAt")),
         kind=json_lines.text(info.get("rateLimitType")),
+        utilization=max((share for share in used if share is not None), default=None),
     )
     return [seen]
 

@@ -1,6 +1,6 @@
 """What a loop remembers: its state (`loop.json`), and one record for each iteration (`iterations.jsonl`)."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -67,7 +67,16 @@ class IterationRecord(Record):
     topics: tuple[str, ...] = Field(default=(), strict=False)
     """Of the events that it published."""
     output_hash: str | None = None
-    """Of its last text, to notice repetition."""
+    """Of its last text and of the tasks, to notice repetition."""
+
+
+class PendingEvent(NamedTuple):
+    """An event that waits for the next iteration."""
+
+    topic: str
+    payload: str
+    hat: str | None = None
+    """The only hat that it is for; None: all that it triggers."""
 
 
 class LoopState(Record):
@@ -85,20 +94,30 @@ class LoopState(Record):
     running_since: Timestamp | None = None
     iterations: Count = 0
     """How many have ended; their records are in `iterations.jsonl`."""
+    last: IterationRecord | None = None
+    """The record of the last one. It is written here first, so that one file decides whether an iteration has ended."""
     elapsed_ms: Count = 0
     """Of all processes that ran this loop, without waiting for usage limits."""
     cost_usd: float | None = None
     consecutive_failures: Count = 0
     escalation: Count = 0
     """How many steps of `escalation` were taken."""
+    step_failures: Count = 0
+    """Failures in a row since the last of these steps."""
+    usage_limits: Count = 0
+    """Iterations in a row that ended at a usage limit."""
+    repeats: Count = 0
+    """Iterations in a row that printed the same and changed nothing."""
     events_offset: Count = 0
     """How much of the events file was read."""
-    pending: tuple[tuple[str, str], ...] = Field(default=(), strict=False)
-    """Events (topic, payload) for the next iteration."""
+    pending: tuple[PendingEvent, ...] = Field(default=(), strict=False)
+    """Events for the next iterations."""
     seen_topics: tuple[str, ...] = Field(default=(), strict=False)
     activations: dict[str, int] = Field(default_factory=dict)
     """Of each hat."""
     guidance: tuple[str, ...] = Field(default=(), strict=False)
+    refusal: str | None = None
+    """Why the last claim of completion was not accepted."""
     gate_output: str | None = None
     """What failed gates printed, for the next prompt."""
     outcome: LoopOutcome | None = None

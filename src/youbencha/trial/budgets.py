@@ -26,12 +26,16 @@ class Budgets:
     An agent is known by a name that the caller chooses: one type of agent may take part in several configurations.
     """
 
-    def __init__(self, plans: Iterable[tuple[str, GatewayPlan]]) -> None:
-        """Each plan with the name of its agent."""
+    def __init__(self, plans: Iterable[tuple[str, GatewayPlan]], *, total_usd: float | None = None) -> None:
+        """Each plan with the name of its agent. `total_usd`: a further cap on all of them together."""
         specs: dict[str, list[GatewaySpec]] = {}
         for name, plan in plans:
             specs.setdefault(name, []).append(plan.spec)
-        self.total = Account(RUN_ACCOUNT, _lowest((each for some in specs.values() for each in some), "total"))
+        total = _lowest((each for some in specs.values() for each in some), "total")
+        if total_usd is not None:
+            most = Decimal(str(total_usd))
+            total = total._replace(usd=most if total.usd is None else min(total.usd, most))
+        self.total = Account(RUN_ACCOUNT, total)
         """All agents and evaluators."""
         self._agents = {name: self._account(name, _lowest(some, "agent")) for name, some in specs.items()}
 

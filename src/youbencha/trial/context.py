@@ -66,15 +66,25 @@ class Host:
         to `log_dir`. At most `container_starts` containers start at the same time; None: any number.
         """
         from youbencha.trial.budgets import Budgets
-        from youbencha.trial.gateways import SharedGateways
 
         budgets = Budgets((agent, plan.gateway) for agent, plan in plans if plan.gateway is not None)
-        self.gateways = SharedGateways(budgets, log_dir)
         self.container_starts = asyncio.Semaphore(container_starts) if container_starts else None
         try:
-            yield budgets
+            async with self.sharing_budgets(budgets, log_dir=log_dir):
+                yield budgets
         finally:
-            shared, self.gateways, self.container_starts = self.gateways, None, None
+            self.container_starts = None
+
+    @contextlib.asynccontextmanager
+    async def sharing_budgets(self, budgets: Budgets, *, log_dir: Path) -> AsyncIterator[None]:
+        """Let everything that runs during the block share gateways and these budgets; otherwise as `sharing`."""
+        from youbencha.trial.gateways import SharedGateways
+
+        self.gateways = SharedGateways(budgets, log_dir)
+        try:
+            yield
+        finally:
+            shared, self.gateways = self.gateways, None
             await shared.aclose()
 
     @property

@@ -44,14 +44,12 @@ _MAX_MISMATCH_FILES = 10
 async def open_trial_gateway(
     plan: GatewayPlan,
     directory: RunDirectory,
-    agent: str,
-    sandbox: Sandbox,
     on_event: EventSink,
     opened: AsyncExitStack,
     host: Host,
     budget: str,
 ) -> TrialGateway:
-    """Open a trial's gateway until its `close`, or until `opened` is closed.
+    """Open a trial's gateway until its `close`, or until `opened` is closed. `issue_key` then lets the agent use it.
 
     It is a shared one, if the host's trials share theirs and this one has no cassette. `budget` names the agent whose
     budget pays for it.
@@ -66,9 +64,8 @@ async def open_trial_gateway(
         new = open_gateway(plan, host, litellm_log=artifacts / LITELLM_LOG, ledger=ledger, on_event=on_event)
         gateway = await running.enter_async_context(new)
     budgets = host.gateways.budgets if host.gateways else Budgets([(budget, plan)])
-    trial = TrialGateway(gateway, plan, directory, ledger, running, on_event, host.env, budgets.total)
-    await trial.issue_key(agent, sandbox, budgets.agent(budget))
-    return trial
+    account = budgets.agent(budget)
+    return TrialGateway(gateway, plan, directory, ledger, running, on_event, host.env, account, budgets.total)
 
 
 def _scope_of(plan: GatewayPlan) -> KeyScope | None:
@@ -122,11 +119,12 @@ class TrialGateway:
         running: AsyncExitStack,
         on_event: EventSink,
         env: Mapping[str, str],
+        account: Account,
         total: Account,
     ) -> None:
         """`running` closes what belongs to the trial: its ledger, and the gateway if it is not shared.
 
-        `total` is the account of the run, which pays for evaluators.
+        `account` pays for the agent; `total`, which is the run's, for evaluators.
         """
         self.stop = asyncio.Event()
         """Set when the agent cannot continue: its requests are refused for good, or the gateway has failed."""
@@ -137,22 +135,29 @@ class TrialGateway:
         self._running = running
         self._on_event = on_event
         self._env = env
+        self._account = account
         self._total = total
         self._redactor = Redactor.for_env(env, plan.secrets)
         self._refusals = 0
         self._issued: list[GatewayAccess] = []
+        self._exposed: set[Path] = set()
         self._key: VirtualKey | None = None
         self._evaluators_exceeded = False
         self._mismatches: tuple[str, ...] = ()
         running.callback(gateway.on_failure(self.stop.set))
         running.push_async_callback(self._end_keys)
 
-    async def issue_key(self, agent: str, sandbox: Sandbox, account: Account) -> None:
-        """Issue the agent's key, which is valid in its sandbox only, and paid by `account`."""
+    async def issue_key(self, agent: str, sandbox: Sandbox) -> None:
+        """Issue the agent's key, which is valid in its sandbox only. `agent` is its name in the ledger.
+
+        After `end_agent`, another can be issued, for the agent's next session.
+        """
+        if self._key is not None:
+            self._forget_ended()
         forwarded = sandbox.forward_port(GATEWAY_PORT)
         issued = self._issue(
             agent,
-            account,
+            self._account,
             caps=caps_of(self._plan.spec, "trial"),
             places=_places_in(self._directory, sandbox, self._env),
             on_call=self._agent_called,
@@ -166,13 +171,20 @@ class TrialGateway:
         """Values to redact in everything that is written."""
         return {**self._plan.secrets, "GATEWAY_VIRTUAL_KEY": self.access.key}
 
+    @property
+    def budget_is_spent(self) -> bool:
+        """Whether a budget that the agent shares with others has refused one of its requests."""
+        return self._key is not None and self._key.totals.refused_by == self._total.name
+
     async def expose_in(self, sandbox: Sandbox, access: GatewayAccess) -> GatewayAccess:
         """Make the gateway reachable in a sandbox; return the key with its address there."""
         forwarded = sandbox.forward_port(GATEWAY_PORT)
         if forwarded is None:
             return access
-        await self._gateway.listen_on(forwarded.socket)
-        self._running.callback(self._gateway.stop_listening, forwarded.socket)
+        if forwarded.socket not in self._exposed:
+            await self._gateway.listen_on(forwarded.socket)
+            self._running.callback(self._gateway.stop_listening, forwarded.socket)
+            self._exposed.add(forwarded.socket)
         return access._replace(url=f"http://{forwarded.address}")
 
     async def end_agent(self) -> None:
@@ -201,6 +213,14 @@ class TrialGateway:
             yield "CASSETTE_MISMATCH", f"{summary} (full diff: artifacts/{self._mismatches[0]})"
         if self._key.cassette and (why := self._key.cassette.doubts()):
             yield "CASSETTE_INCOMPLETE", f"a replay may fail: {why}"
+
+    def _forget_ended(self) -> None:
+        """Forget the agent's last key and its refusals."""
+        self._gateway.forget(self.access.key)
+        self._issued = [each for each in self._issued if each.key != self.access.key]
+        self._key, self._refusals, self._mismatches = None, 0, ()
+        if self._gateway.failure is None:
+            self.stop.clear()
 
     def _agent_called(self, call: Call) -> None:
         self._on_event(_event_of(call))
@@ -297,4 +317,5 @@ def _event_of(call: Call) -> ModelCalled:
         partial=call.partial,
         error=call.error,
         duration_ms=call.duration_ms,
+        retry_after_s=call.retry_after_s,
     )

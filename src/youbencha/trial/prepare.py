@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from youbencha.process import Redactor
 from youbencha.progress import notes_to
 from youbencha.sandbox.base import FORWARD_PROXY_PORT, Sandbox
 from youbencha.sandbox.local import HOST
-from youbencha.spec.sandbox import Network
+from youbencha.spec.sandbox import Network, SandboxSpec
 from youbencha.trial.context import Host, TrialContext
 from youbencha.trial.plan import Plan
 from youbencha.trial.results import ResultFiles, RunRecord
@@ -85,9 +85,20 @@ async def _prepare(
         await host.remove_orphaned_directories(directory)
         await repository.check_out(directory.modified)
         await ready
-        sandbox = await opened.enter_async_context(_open_sandbox(plan, host, adapter, directory, on_event))
+        sandbox = await opened.enter_async_context(
+            open_agent_sandbox(
+                plan.sandbox,
+                host,
+                adapter,
+                directory,
+                on_event,
+                env=plan.env,
+                behind_gateway=plan.gateway is not None,
+                keep_files=plan.sandbox.writable and _shares_state(plan),
+            )
+        )
         gateway = await _open_gateway(plan, host, directory, sandbox, agent, on_event, opened)
-        proxy = await _open_proxy(plan, sandbox, opened)
+        proxy = await open_forward_proxy(plan.sandbox, sandbox, opened)
     except BaseException:
         directory.remove()
         raise
@@ -127,18 +138,20 @@ async def _open_gateway(
     from youbencha.trial.gateway_session import open_trial_gateway
 
     kind = plan.case.agent.type
-    return await open_trial_gateway(plan.gateway, directory, kind, sandbox, on_event, opened, host, agent or kind)
+    gateway = await open_trial_gateway(plan.gateway, directory, on_event, opened, host, agent or kind)
+    await gateway.issue_key(kind, sandbox)
+    return gateway
 
 
-async def _open_proxy(plan: Plan, sandbox: Sandbox, opened: AsyncExitStack) -> ForwardProxy | None:
+async def open_forward_proxy(spec: SandboxSpec, sandbox: Sandbox, opened: AsyncExitStack) -> ForwardProxy | None:
     """Open the way to the hosts of the allowlist, if the container has no network of its own."""
-    if not plan.sandbox.allowlist or plan.sandbox.network != "gateway":
+    if not spec.allowlist or spec.network != "gateway":
         return None
     from youbencha.sandbox.forward_proxy import ForwardProxy
 
     forwarded = sandbox.forward_port(FORWARD_PROXY_PORT)
     assert forwarded is not None, "it is a container"
-    return await opened.enter_async_context(ForwardProxy(plan.sandbox.allowlist, forwarded))
+    return await opened.enter_async_context(ForwardProxy(spec.allowlist, forwarded))
 
 
 def _make_directory(plan: Plan, host: Host, path: Path | str | None, run_id: str | None) -> RunDirectory:
@@ -197,32 +210,37 @@ async def _check_agent(plan: Plan, adapter: AgentAdapter) -> None:
 
 
 @asynccontextmanager
-async def _open_sandbox(
-    plan: Plan, host: Host, adapter: AgentAdapter, directory: RunDirectory, on_event: EventSink
+async def open_agent_sandbox(
+    spec: SandboxSpec,
+    host: Host,
+    adapter: AgentAdapter,
+    directory: RunDirectory,
+    on_event: EventSink,
+    *,
+    env: Mapping[str, str],
+    behind_gateway: bool,
+    keep_files: bool = False,
 ) -> AsyncIterator[Sandbox]:
-    """The sandbox of the agent, open until the trial is over."""
-    if plan.sandbox.type == "docker":
+    """The sandbox of an agent with the variables `env`. It can be used many times, until the end of the block."""
+    if spec.type == "docker":
         from youbencha.sandbox.docker.sandbox import open_docker_sandbox
 
         async with (
             host.removing_orphaned_containers(),
             open_docker_sandbox(
-                plan.sandbox,
+                spec,
                 workspace=directory.modified,
                 scratch=directory.new_scratch(),
                 run_id=directory.name,
                 on_event=on_event,
                 cache_dir=host.cache_dir,
                 starts=host.container_starts,
-                keep_files=plan.sandbox.writable and _shares_state(plan),
+                keep_files=keep_files,
             ) as sandbox,
         ):
             yield sandbox
         return
-    fresh = fresh_home_for(
-        adapter, plan.sandbox.home, harness_env=host.env, agent_env=plan.env, behind_gateway=plan.gateway is not None
-    )
-    if not fresh:
+    if not fresh_home_for(adapter, spec.home, harness_env=host.env, agent_env=env, behind_gateway=behind_gateway):
         yield HOST
         return
     from youbencha.sandbox.local import open_local_sandbox
@@ -251,20 +269,19 @@ def agent_sandbox(context: TrialContext) -> AgentSandbox:
 def sandbox_for_evaluators(context: TrialContext) -> SandboxFactory | None:
     """Sandboxes for evaluators, as isolated as the agent's was; None if they run on the host."""
     return evaluator_sandboxes(
-        context.plan, context.host, context.directory, context.on_event, context.gateway, context.sandbox
+        context.plan.sandbox, context.host, context.directory, context.on_event, context.gateway, context.sandbox
     )
 
 
 def evaluator_sandboxes(
-    plan: Plan,
+    spec: SandboxSpec,
     host: Host,
     directory: RunDirectory,
     on_event: EventSink,
     trial_gateway: TrialGateway | None = None,
     agents: Sandbox | None = None,
 ) -> SandboxFactory | None:
-    """Sandboxes for evaluators of this plan; None if they run on the host. `agents` is the agent's own."""
-    spec = plan.sandbox
+    """Sandboxes for evaluators; None if they run on the host. `spec` is that of the agent's, `agents`."""
     if spec.type == "local":
         return None
 

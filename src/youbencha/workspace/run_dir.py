@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Self
 
 from youbencha.errors import YouBenchaError
+from youbencha.text import shown
 from youbencha.user_dirs import default_cache_dir
 from youbencha.workspace.lock import lock_file
 from youbencha.workspace.reclaim import (
@@ -52,12 +53,13 @@ _RUN_NAME = re.compile(r".+-(2\d{3}-\d{2}-\d{2}-\d{6})-(?:[0-9a-f]{6}){1,2}")
 class RunDirectory:
     """The directory of one run. It is locked until it is closed, so that `yb prune` does not remove it."""
 
-    def __init__(self, path: Path, private: Path, name: str | None = None) -> None:
+    def __init__(self, path: Path, private: Path, name: str | None = None, tree: Path | None = None) -> None:
         self.path = path
         self.name = name or path.name
         """Identifies the run. The names of its private directories begin with it."""
-        self.modified = path / "src-modified"
+        self.modified = tree or path / "src-modified"
         """Where the agent works."""
+        self._owns_tree = tree is None
         self.expected = path / "src-expected"
         """The expected result, if there is one; written after the agent has ended."""
         self.artifacts = path / ARTIFACTS
@@ -81,26 +83,29 @@ class RunDirectory:
             return cls._create(_new_directory(root, name or "run"), cache_dir)
 
     @classmethod
-    def create_at(cls, path: Path | str, *, name: str | None = None, cache_dir: Path | None = None) -> Self:
+    def create_at(
+        cls, path: Path | str, *, name: str | None = None, cache_dir: Path | None = None, tree: Path | None = None
+    ) -> Self:
         """Make the directory `path`, which must not exist; otherwise as `create`.
 
-        `name` must be unique; it defaults to the directory's.
+        `name` must be unique; it defaults to the directory's. `tree` is a user's directory in which the agent works: it
+        is never created, restored or removed, and may contain `path`.
         """
         path = Path(path).absolute()
         with writing_to(path):
             _make_root(path.parent)
             path.mkdir(mode=_OWNER_ONLY)
-            return cls._create(path, cache_dir, name)
+            return cls._create(path, cache_dir, name, tree.absolute() if tree else None)
 
     @classmethod
-    def _create(cls, path: Path, cache_dir: Path | None, name: str | None = None) -> Self:
+    def _create(cls, path: Path, cache_dir: Path | None, name: str | None = None, tree: Path | None = None) -> Self:
         with ExitStack() as undo:
             undo.callback(remove_tree, path)
-            run = cls(path, make_private(name or path.name, cache_dir), name)
+            run = cls(path, make_private(name or path.name, cache_dir), name, tree)
             undo.callback(run.close)
             if not run._hold():
                 raise not_writable(path, "another process took its lock")
-            for directory in (run.modified, run.artifacts):
+            for directory in (run.modified, run.artifacts) if run._owns_tree else (run.artifacts,):
                 directory.mkdir()
             run._remember()
             undo.pop_all()
@@ -128,12 +133,13 @@ class RunDirectory:
         """Restore the run directory, after the agent's processes have ended and before anything here is read.
 
         Afterwards, the run directory, its lock and its artifacts are the original ones or created again, `src-modified`
-        is a directory, and everything that an agent planted where the harness reads or writes is removed. Returns
-        descriptions of what was repaired: usually nothing.
+        is a directory (a user's tree is left as it is), and everything that an agent planted where the harness reads or
+        writes is removed. Returns descriptions of what was repaired: usually nothing.
         """
         found: list[str] = []
         self._reserved.close()
         with writing_to(self.path):
+            self._reclaim_way(found)
             if not self.path.parent.is_dir():
                 remove_tree(self.path.parent)
                 _make_root(self.path.parent)
@@ -144,7 +150,8 @@ class RunDirectory:
             self.path.chmod(_OWNER_ONLY)
             self._reclaim_lock(found)
             self._watch()
-            restore_tree(self.modified, found)
+            if self._owns_tree:
+                restore_tree(self.modified, found)
             remove_planted(self.expected, found)
             clean_artifacts(self.artifacts, self._kept, found)
             self._check_private(found)
@@ -195,6 +202,15 @@ class RunDirectory:
         for directory in (self.path, self.artifacts):
             self._watched.enter_context(kept_open(directory))
         before.close()
+
+    def _reclaim_way(self, found: list[str]) -> None:
+        """Remove links on the way from a user's tree to the run: what they lead to must not be restored or removed."""
+        if self._owns_tree:
+            return
+        for directory in reversed([each for each in self.path.parents if self.modified in each.parents]):
+            if directory.is_symlink() or directory.is_file():
+                found.append(f"{shown(directory.name)} was replaced by a link or a file, which was not followed")
+                directory.unlink()
 
     def _reclaim_lock(self, found: list[str]) -> None:
         lock = self.path / LOCK

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -66,6 +65,7 @@ def run(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     quiet: options.Quiet = False,
+    tui: options.Tui = False,
     config: options.ArenaFile = options.ARENA_FILE,
     results: Annotated[Path | None, typer.Option(metavar="DIR", help="Where results are written.")] = None,
 ) -> int:
@@ -99,7 +99,8 @@ def run(
         return 0
     session = _Session(request, which if resume else None, resume=resume, reuse=reuse, say=not (quiet or as_json))
     again = _command(config, results)
-    return run_and_show(session.work, lambda: session.run, as_json=as_json, quiet=quiet, resume=again)
+    title = config.name if tui else None
+    return run_and_show(session.work, lambda: session.run, as_json=as_json, quiet=quiet, tui=title, resume=again)
 
 
 def _command(config: Path, results: Path | None) -> str:
@@ -165,7 +166,7 @@ class _Session:
             self.run = _new_run(request, matrix)
         assert self.run is not None
         if self._say:
-            _announce(matrix, self.run, request, resumed=self._resume)
+            display.announce(_announcement(matrix, self.run, request, resumed=self._resume))
         with display:
             if earlier is not None:
                 reused = await reuse_results(matrix, request.host, earlier, self.run, parallel=request.parallel)
@@ -211,7 +212,7 @@ def _options_of(request: _Request) -> dict[str, Any]:
     }
 
 
-def _announce(matrix: Matrix, run: ArenaRun, request: _Request, *, resumed: bool) -> None:
+def _announcement(matrix: Matrix, run: ArenaRun, request: _Request, *, resumed: bool) -> str:
     from youbencha.engine.dry_run import describe_plan
     from youbencha.text import plural, usd
 
@@ -219,7 +220,7 @@ def _announce(matrix: Matrix, run: ArenaRun, request: _Request, *, resumed: bool
     worst = plan.worst_case.with_retries_usd
     cap = f"at most {usd(float(worst))}" if worst is not None else "no cost limit"
     verb = "resuming" if resumed else "running"
-    print(f"{verb} {plural(plan.trials, 'trial')}, {cap}; results: {run.path}", file=sys.stderr)
+    return f"{verb} {plural(plan.trials, 'trial')}, {cap}; results: {run.path}"
 
 
 def _check(

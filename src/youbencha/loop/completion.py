@@ -1,0 +1,98 @@
+"""Decide whether an agent says that the work is done, or that it gives up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from youbencha.json_lines import strip_ansi
+from youbencha.loop.hats import may_finish
+from youbencha.spec.loop import LoopSpec
+
+ClaimedBy = Literal["promise", "event"]
+_FENCE = re.compile(r" {0,3}(```|~~~)")
+_DECORATION = "`*_~>#\"'.!: \t"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What an agent says about the end of the work. Gates come after this."""
+
+    by: ClaimedBy | None = None
+    """How it said that the work is done; None: it did not."""
+    cancelled: bool = False
+    """It gives up."""
+    missing_events: tuple[str, ...] = ()
+    """Of `required_events`: they were not published so far."""
+    open_tasks: tuple[str, ...] = ()
+    """Tasks that are neither closed nor failed."""
+    overtaken_by: str | None = None
+    """The topic of an event that was published after the one that says that the work is done."""
+    near: bool = False
+    """The promise is in the last line, but not alone, or in a code block: it was probably meant."""
+
+    @property
+    def done(self) -> bool:
+        return self.by is not None and not self.missing_events and not self.open_tasks and not self.overtaken_by
+
+    def refusal(self, promise: str) -> str | None:
+        """Say to the agent why its claim is not accepted; None if there is nothing to say."""
+        if self.done or self.cancelled:
+            return None
+        reasons = []
+        if self.missing_events:
+            reasons.append(f"these events were never published: {', '.join(self.missing_events)}.")
+        if self.open_tasks:
+            reasons.append(f"these tasks are open (close or fail each): {', '.join(self.open_tasks)}.")
+        if self.overtaken_by:
+            reasons.append(f"`{self.overtaken_by}` was published after `{promise}`, which must be the last event.")
+        if self.by is not None:
+            return "\n".join(f"- {reason}" for reason in reasons)
+        return f"- `{promise}` has to be the last line, alone and without any markup." if self.near else None
+
+
+def claim_of(
+    last_text: str | None,
+    topics: Sequence[str],
+    spec: LoopSpec,
+    seen: Iterable[str] = (),
+    *,
+    hat: str | None = None,
+    open_tasks: Sequence[str] = (),
+) -> Claim:
+    """Judge an iteration by its final answer and by the events that its agent published.
+
+    `topics` are those that the agent itself published, in order: a hat's `default_publishes` is not among them.
+    `seen` are the topics that agents published before, and `open_tasks` the titles of this loop's open tasks.
+    """
+    ends = spec.event_loop
+    promise, cancellation = ends.completion_promise, ends.cancellation_promise
+    text = strip_ansi(last_text or "")
+    if ends.enforce_hat_scope and not may_finish(spec, hat):
+        text = ""
+    if cancellation and (cancellation in topics or _is_last_line(text, cancellation)):
+        return Claim(cancelled=True)
+    published = promise in topics
+    if not published and not _is_last_line(text, promise):
+        return Claim(near=_is_nearly_last(text, promise))
+    missing = {*ends.required_events} - {*seen, *topics}
+    return Claim(
+        by="event" if published else "promise",
+        missing_events=tuple(topic for topic in ends.required_events if topic in missing),
+        open_tasks=tuple(open_tasks),
+        overtaken_by=topics[-1] if published and topics[-1] != promise else None,
+    )
+
+
+def _is_last_line(text: str, promise: str) -> bool:
+    """Whether the last line that is not blank is the promise, outside of code blocks."""
+    *before, last = [line for line in text.splitlines() if line.strip()] or [""]
+    in_code = sum(1 for line in before if _FENCE.match(line)) % 2 == 1
+    return last.strip() == promise.strip() and not in_code
+
+
+def _is_nearly_last(text: str, promise: str) -> bool:
+    lines = [line for line in text.splitlines() if line.strip() and not _FENCE.match(line)]
+    return bool(lines) and lines[-1].strip(_DECORATION) == promise.strip(_DECORATION)

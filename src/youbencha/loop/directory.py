@@ -1,0 +1,234 @@
+"""The files of a loop below `.ralph`: its state, its journal, and the events file that agents append to.
+
+The agent can write to all of them. While a loop runs, its memory is the truth: whatever an agent removed or replaced is
+written again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from pydantic import ValidationError
+
+from youbencha.errors import YouBenchaError
+from youbencha.files import NO_FOLLOW, read_untrusted, replace_file
+from youbencha.loop.model import STATE_VERSION, IterationRecord, LoopState
+from youbencha.loop.topics import CURRENT_EVENTS, RALPH_DIRECTORY
+from youbencha.workspace.reclaim import make_accessible
+from youbencha.workspace.trees import remove_tree
+
+STATE_FILE, JOURNAL_FILE = "loop.json", "iterations.jsonl"
+_LOOPS = "loops"
+_IGNORE_ALL = b"# Created by youBencha: git ignores everything in this directory.\n*\n"
+_LARGEST_STATE, _LARGEST_JOURNAL = 16 << 20, 1 << 30
+_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | NO_FOLLOW | getattr(os, "O_BINARY", 0)
+STOP_REQUEST, RESTART_REQUEST = "stop-requested", "restart-requested"
+"""Files in `.ralph` by which other programs ask a loop to end."""
+
+
+class LoopHistory(NamedTuple):
+    """What the files say about a loop."""
+
+    state: LoopState
+    records: tuple[IterationRecord, ...]
+
+
+class LoopDirectory:
+    """`.ralph/loops/<id>/`: what the harness writes about one loop. `tree` is the user's directory."""
+
+    def __init__(self, tree: Path, loop_id: str) -> None:
+        self.tree = tree
+        self.loop_id = loop_id
+        self.ralph = tree / RALPH_DIRECTORY
+        self.path = self.ralph / _LOOPS / loop_id
+        self.recording_file = self.path / "recording.jsonl"
+        self.events_file = self.ralph / f"events-{loop_id}.jsonl"
+        self._journal = b""
+        """What the journal should contain."""
+
+    def create(self) -> None:
+        """Make the directory of a new loop. Raises YouBenchaError if the user has something else in its place."""
+        if self.ralph.is_symlink() or (self.ralph.exists() and not self.ralph.is_dir()):
+            raise YouBenchaError(
+                "LOOP_NOT_WRITABLE",
+                f"{self.ralph} is not a directory.",
+                hint="The loop keeps its files there: move it away.",
+            )
+        self.open()
+
+    def open(self) -> None:
+        """Make the events file, unless it exists, and name it where agents and `ralph emit` look."""
+        with writing(self.ralph):
+            self.restore()
+            if not os.path.lexists(self.events_file):
+                self.events_file.touch(mode=0o644)
+            events = f"{RALPH_DIRECTORY}/{self.events_file.name}\n".encode()
+            replace_file(self.tree / CURRENT_EVENTS, events)
+
+    @classmethod
+    def newest(cls, tree: Path) -> Self:
+        """The newest loop in a directory. Raises YouBenchaError if there is none."""
+        names = sorted(loop_ids(tree))
+        if not names:
+            raise YouBenchaError(
+                "NO_LOOP", f"There is no loop to continue in {tree}.", hint="Start one: `ralph run` without --continue."
+            )
+        return cls(tree, names[-1])
+
+    def restore(self) -> None:
+        """Make sure that the directories are directories, and no links: an agent may have removed or replaced them."""
+        for directory in (self.ralph, self.ralph / _LOOPS, self.path):
+            if directory.is_symlink() or not directory.is_dir():
+                remove_tree(directory)
+                directory.mkdir()
+            make_accessible(directory)
+        if not os.path.lexists(self.ralph / ".gitignore"):
+            replace_file(self.ralph / ".gitignore", _IGNORE_ALL)
+
+    def iteration_dir(self, number: int) -> Path:
+        """For the raw output of an iteration, made new."""
+        directory = self.path / "iterations" / str(number)
+        with writing(directory):
+            remove_tree(directory)
+            directory.mkdir(parents=True)
+        return directory
+
+    def save(self, state: LoopState) -> None:
+        """Write the state. If the loop dies at any time, the files have the old state or the new one."""
+        with writing(self.path):
+            self.restore()
+            replace_file(self.path / STATE_FILE, state.model_dump_json(indent=2).encode())
+
+    def append(self, record: IterationRecord) -> None:
+        """Append a record to the journal, and write what was removed from it again."""
+        line = record.model_dump_json().encode() + b"\n"
+        with writing(self.path / JOURNAL_FILE):
+            descriptor = self._open_journal()
+            try:
+                os.write(descriptor, line)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        self._journal += line
+
+    def _open_journal(self) -> int:
+        path = self.path / JOURNAL_FILE
+        try:
+            if not self._journal or path.lstat().st_size == len(self._journal):
+                return os.open(path, _APPEND, 0o644)
+        except OSError:  # it was removed, or replaced
+            self.restore()
+        remove_tree(path)
+        replace_file(path, self._journal)
+        return os.open(path, _APPEND, 0o644)
+
+    def write(self, name: str, data: str) -> None:
+        """Write a file next to the state, such as the summary."""
+        with writing(self.path):
+            self.restore()
+            replace_file(self.path / name, data.encode("utf-8", "replace"))
+
+    def load(self) -> LoopHistory:
+        """Read the state and the journal. Nothing is changed.
+
+        Raises YouBenchaError if a file is damaged, or of another version.
+        """
+        state = parse_state(self._read(STATE_FILE, _LARGEST_STATE), self.path / STATE_FILE, self.loop_id)
+        return LoopHistory(state, self._read_journal())
+
+    def _read(self, name: str, limit: int) -> bytes:
+        try:
+            return read_untrusted(self.ralph, f"{_LOOPS}/{self.loop_id}/{name}", limit)
+        except OSError as error:
+            raise _unusable(self.path / name, f"it {error.strerror}") from error
+
+    def _read_journal(self) -> tuple[IterationRecord, ...]:
+        path = self.path / JOURNAL_FILE
+        if not os.path.lexists(path):
+            return ()
+        data = self._read(JOURNAL_FILE, _LARGEST_JOURNAL)
+        whole = data[: data.rfind(b"\n") + 1]  # what follows was cut off when the harness was killed
+        records: dict[int, IterationRecord] = {}
+        for number, line in enumerate(whole.split(b"\n")[:-1], start=1):
+            try:
+                record = IterationRecord.model_validate_json(line)
+            except ValidationError:
+                raise _unusable(path, f"line {number} is not a record of an iteration") from None
+            records[record.iteration] = record
+        self._journal = whole
+        return tuple(records.values())
+
+    def take_request(self) -> str | None:
+        """The file by which another program asked the loop to end, if there is one; it is removed."""
+        for name in (STOP_REQUEST, RESTART_REQUEST):
+            if os.path.lexists(self.ralph / name):
+                remove_tree(self.ralph / name)
+                return name
+        return None
+
+
+def new_loop_id() -> str:
+    """A name that sorts by time."""
+    return f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(3).hex()}"
+
+
+def loop_ids(tree: Path) -> Sequence[str]:
+    """The names of all loops in a directory."""
+    try:
+        names = os.listdir(tree / RALPH_DIRECTORY / _LOOPS)  # noqa: PTH208 - only the names are wanted
+    except OSError:
+        return ()
+    return [name for name in names if (tree / RALPH_DIRECTORY / _LOOPS / name / STATE_FILE).is_file()]
+
+
+def parse_state(data: bytes, path: Path, loop_id: str) -> LoopState:
+    """Read a state. Raises YouBenchaError with what to do."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        raise _unusable(path, "it was cut off, or edited: it is not valid JSON") from None
+    version = found.get("version") if isinstance(found, dict) else None
+    if version != STATE_VERSION:
+        what = f"its version is {version}, and this youBencha reads version {STATE_VERSION}"
+        raise _unusable(path, what if version is not None else "it is not the state of a loop")
+    try:
+        state = LoopState.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise _unusable(path, f"{where}: {first['msg']}") from None
+    if state.loop_id != loop_id:
+        raise _unusable(path, f"it belongs to the loop {state.loop_id}")
+    return state
+
+
+def _unusable(path: Path, why: str) -> YouBenchaError:
+    return YouBenchaError(
+        "LOOP_STATE_UNUSABLE",
+        f"The loop cannot be continued from {path}: {why}.",
+        hint="The file was left as it is. Restore it, continue with the youBencha that wrote it, or start a new loop"
+        " with `ralph run`: the work in the directory and all checkpoints stay.",
+    )
+
+
+class writing:  # noqa: N801 - a context manager, quicker than a generator
+    """Turn an OSError into a message about the loop's files."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
+            raise YouBenchaError(
+                "LOOP_NOT_WRITABLE",
+                f"Cannot write {self._path}: {error.strerror or error}",
+                hint="Free some space there, or correct its permissions; then `ralph run --continue` goes on.",
+            ) from error
