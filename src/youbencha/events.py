@@ -167,6 +167,8 @@ class ModelCalled(Event):
     partial: bool = False
     error: str | None = None
     duration_ms: float = 0.0
+    retry_after_s: float | None = None
+    """How long the provider asks to wait, if it refused the request."""
 
 
 @event_type

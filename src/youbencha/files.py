@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import re
 import stat
@@ -218,6 +219,19 @@ class UntrustedDirectory:
         os.close(fd)
         raise OSError(errno.EINVAL, "is not a regular file", name)
 
+    def names(self, most: int) -> list[str]:
+        """Return so many names of what is in it, in any order."""
+        with os.scandir(self._path if self._fd is None else self._fd) as entries:
+            return [entry.name for entry in itertools.islice(entries, most)]
+
+    def take(self, name: str, limit: int) -> bytes:
+        """Remove a regular file, and return what it held: at most so many bytes."""
+        fd = os.open(self._path / name, os.O_RDONLY | NO_FOLLOW | _BINARY, dir_fd=self._fd)
+        with os.fdopen(fd, "rb") as file:
+            data = file.read(limit) or b"" if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+        os.unlink(self._path / name, dir_fd=self._fd)
+        return data
+
     def append(self, name: str, data: bytes) -> None:
         """Append with one write. If the last line has no end, it gets one."""
         with os.fdopen(self.open(name, os.O_RDWR | os.O_APPEND), "rb+", buffering=0) as file:
@@ -236,6 +250,41 @@ class UntrustedDirectory:
             with suppress(OSError):
                 os.unlink(self._path / partial, dir_fd=self._fd)
             raise
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    # On Windows, other processes cannot read a locked range: lock one byte far after the text.
+    _FAR = 1 << 30
+
+    def try_lock(fd: int) -> bool:
+        os.lseek(fd, _FAR, os.SEEK_SET)
+        try:
+            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+    could_lock = try_lock
+
+else:
+    import fcntl
+
+    def try_lock(fd: int) -> bool:
+        """Try to lock an open file for this process; never waits. The lock ends when the file is closed."""
+        return _flock(fd, fcntl.LOCK_EX)
+
+    def could_lock(fd: int) -> bool:
+        """Return whether no other process has locked the file, which may be open for reading only."""
+        return _flock(fd, fcntl.LOCK_SH)
+
+    def _flock(fd: int, kind: int) -> bool:
+        try:
+            fcntl.flock(fd, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
 
 class PathNotAllowed(Exception):

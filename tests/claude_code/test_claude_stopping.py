@@ -12,8 +12,7 @@ from small_clis import small_cli
 
 from systems import posix_only
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
-from youbencha.adapters.claude_code import ClaudeCodeAdapter, background
-from youbencha.control.machine import Timeouts
+from youbencha.adapters.claude_code import ClaudeCodeAdapter
 from youbencha.errors import YouBenchaError
 
 pytestmark = [posix_only("the small CLI is a shell script"), pytest.mark.repeat(5)]
@@ -107,11 +106,9 @@ def task(kind: str) -> dict[str, Any]:
     ],
     ids=["nothing known", "a command", "a subagent", "another turn", "no result"],
 )
-async def test_a_cli_that_stays_after_its_result(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: list[dict[str, Any]], status: str
-) -> None:
-    monkeypatch.setattr(background, "DEFAULT_TIMEOUTS", Timeouts(background_s=0.1))
-    result = await staying(tmp_path, records, timeout=5_000 if status == "timeout" else 120_000)
+async def test_a_cli_that_stays_after_its_result(tmp_path: Path, records: list[dict[str, Any]], status: str) -> None:
+    timeout = 5_000 if status == "timeout" else 120_000
+    result = await staying(tmp_path, records, timeout=timeout, exit_grace_s=0.1)
     assert result.status == status, result.errors
     assert result.exit_code == (0 if status == "success" else -1)
 
@@ -125,7 +122,9 @@ async def test_a_session_that_is_over_at_its_deadline(tmp_path: Path) -> None:
     assert "count" not in (warning.context or {}), "how many processes there were is not known"
 
 
-async def staying(directory: Path, records: list[dict[str, Any]], *, timeout: int) -> AgentExecutionResult:
+async def staying(
+    directory: Path, records: list[dict[str, Any]], *, timeout: int, **config: Any
+) -> AgentExecutionResult:
     """The CLI prints the records and stays."""
     out = directory / "out"
     out.write_text("".join(json.dumps(record) + "\n" for record in records))
@@ -134,7 +133,7 @@ async def staying(directory: Path, records: list[dict[str, Any]], *, timeout: in
         workspace_dir=directory,
         repo_dir=directory,
         artifacts_dir=directory / "artifacts",
-        config={"prompt": "x", "executable": str(cli)},
+        config={"prompt": "x", "executable": str(cli), **config},
         env={"IS_SANDBOX": "1", "ANTHROPIC_API_KEY": "sk-ant-0123456789"},
         timeout=timeout,
     )

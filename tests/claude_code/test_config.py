@@ -299,6 +299,7 @@ def test_defaults() -> None:
         "prompt_delivery": "auto",
         "transport": "auto",
         "silence_timeout_s": 300.0,
+        "exit_grace_s": 30.0,
         "slash_commands": False,
         "extra_args": (),
     }

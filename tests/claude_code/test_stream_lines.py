@@ -24,6 +24,7 @@ from youbencha.events import (
     AssistantText,
     AssistantTextDelta,
     AssistantThinking,
+    ContextUsed,
     RateLimitSeen,
     RequestRetried,
     SessionResult,
@@ -31,6 +32,7 @@ from youbencha.events import (
     ToolCalled,
     ToolDenied,
     ToolReturned,
+    ToolStarted,
     UsageReported,
     UserText,
     WarningRaised,
@@ -252,6 +254,52 @@ def test_retry_rate_limit_denial_fallback_refusal():
     assert isinstance(refused, ModelRefused)
 
 
+@pytest.mark.parametrize(
+    ("info", "used"),
+    [
+        ({}, None),
+        ({"utilization": 0.5}, 0.5),
+        ({"unifiedWindows": {"five_hour": {"utilization": 0.2}, "seven_day": {"utilization": 0.85}, "x": None}}, 0.85),
+        ({"utilization": "much", "unifiedWindows": []}, None),
+    ],
+)
+def test_the_used_share_of_a_quota(info, used):
+    (limit,) = parse_line(line(type="rate_limit_event", rate_limit_info={"status": "allowed", **info}))
+    assert limit.utilization == used
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_tool_call_begins_before_its_arguments_are_complete(version):
+    events = parse_lines(transcript(f"partial-{version}").split(b"\n"))
+    started, called = only(events, ToolStarted), only(events, ToolCalled)
+    assert (started.call_id, started.name, started.parent) == (called.call_id, "Bash", None)
+    assert events.index(started) < events.index(called)
+
+
+def test_other_blocks_are_no_tool_calls():
+    for block in ({"type": "text", "text": ""}, {"type": "thinking"}, {}, None):
+        event = {"type": "content_block_start", "index": 0, "content_block": block}
+        assert parse_line(line(type="stream_event", event=event)) == []
+
+
+def sized(size, **more):
+    usage = {"input_tokens": 10, "cache_read_input_tokens": size - 30, "cache_creation_input_tokens": 20}
+    return assistant(text("a"), id=f"m{size}", message={"usage": usage}, **more)
+
+
+def test_the_size_of_the_main_conversation():
+    result = {**RESULT, "modelUsage": {"claude-x[1m]": {"contextWindow": 1_000_000}, "side": {"contextWindow": 5}}}
+    stream = [sized(100), sized(100), sized(250), sized(999, parent_tool_use_id="t"), line(**result)]
+    used = [event for event in parse_lines(stream) if isinstance(event, ContextUsed)]
+    assert [(event.tokens, event.window) for event in used] == [(100, None), (250, None), (250, 1_000_000)]
+
+
+def test_a_message_of_the_cli_itself_has_no_size():
+    zeros = dict.fromkeys(("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"), 0)
+    events = parse_lines([assistant(text("a"), message={"usage": zeros}), line(**RESULT)])
+    assert not any(isinstance(event, ContextUsed) for event in events)
+
+
 def test_unknown_types_are_skipped_silently():
     assert parse_line(line(type="control_response", response={})) == []
     assert parse_line(line(type="system", subtype="ui_invalidate")) == []
@@ -328,11 +376,11 @@ def test_real_stream_of_each_version(version):
     events = kinds(parse_lines(transcript(f"multi_tool-{version}").split(b"\n")))
     assert events == [
         "SessionStarted",
-        *["CallMetered", "TurnTaken", "AssistantThinking"],
+        *["CallMetered", "ContextUsed", "TurnTaken", "AssistantThinking"],
         *["CallMetered", "AssistantText"],
         *["CallMetered", "ToolCalled"] * 2,
         *["ToolReturned"] * 2,
         *["CallMetered", "TurnTaken", "ToolCalled", "ToolReturned"],
         *["CallMetered", "TurnTaken", "AssistantText"],
-        *["UsageReported", "SessionResult"],
+        *["ContextUsed", "UsageReported", "SessionResult"],
     ]

@@ -15,6 +15,7 @@ from youbencha.cli.schema import Format
 KEYS = {
     "testcase": "repo",
     "arena": "orchestrators",
+    "loop": "event_loop",
     "meta": "composite_score",
     "eval": "directory",
     "evaluator": "name",

@@ -76,6 +76,7 @@ class OverRun:
             harness_env=os.environ,
             redactor=Redactor.for_env(os.environ),
             scratch_dir=self.scratch,
+            untouched=by_eval,
             left_out=left_out,
         )
         result = await get_evaluator(name).evaluate(context)

@@ -69,7 +69,7 @@ def test_the_table_is_made_once_and_nothing_is_fetched(tmp_path: Path) -> None:
 
 def test_the_name_has_the_version_and_the_format(tmp_path: Path) -> None:
     opus(tmp_path)
-    assert table_in(tmp_path).name == f"genai-prices-{version('genai-prices')}-2.json"
+    assert table_in(tmp_path).name == f"genai-prices-{version('genai-prices')}-3.json"
 
 
 def test_another_version_has_another_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from command_bench import CommandBench
 
 from youbencha.adapters.command import CommandAdapter
 from youbencha.errors import ConfigError, YouBenchaError
-from youbencha.events import Event, ProcessEnded, ProcessStarted
+from youbencha.events import AssistantTextDelta, Event, ProcessEnded, ProcessStarted
 
 SHOW = "import sys, json, os; print(json.dumps({'args': sys.argv[1:], 'in': sys.stdin.read()}))"
 PROMPT = 'Say "it": `id` $(id) {prompt} {model}\n--not an option é 漢'
@@ -210,6 +210,41 @@ async def test_unusable_metrics(bench: CommandBench, text: str) -> None:
 async def test_a_pipe_instead_of_the_metrics_file_does_not_block(bench: CommandBench) -> None:
     result = await bench.python("import os; os.mkfifo(os.environ['YOUBENCHA_METRICS_FILE'])")
     assert result.status == "success"
+
+
+# -- its output ------------------------------------------------------------------------------------------------------
+
+
+@on_posix
+async def test_a_terminal(bench: CommandBench) -> None:
+    """As wide as possible, and without colours, if the program respects its type."""
+    look = "import os, sys; print(os.isatty(1), os.isatty(2), os.get_terminal_size(1).columns, os.environ['TERM'])"
+    assert (await bench.python(look, pty="always")).output == "True True 65535 dumb\n"
+    result = await bench.python(look, pty="always", context={"env": {"TERM": "xterm"}})
+    assert result.output.split()[-1] == "xterm"
+    assert (await bench.python("import os; print(os.isatty(1))")).output == "False\n"
+
+
+async def test_its_text_is_shown_as_it_arrives(bench: CommandBench) -> None:
+    """Masked, also if a secret has several lines."""
+    key = "-----BEGIN KEY-----\nabcdefghijklmnop\nqrstuvwxyz123456\n-----END KEY-----"
+    code = "import os; print('grün'); print(os.environ['MY_API_KEY']); print('\\x1b[31mred\\x1b[0m\\r')"
+    events: list[Event] = []
+    await bench.python(
+        code, context={"on_event": events.append, "env": {"MY_API_KEY": key, "PYTHONIOENCODING": "utf-8"}}
+    )
+    text = "".join(event.text for event in events if isinstance(event, AssistantTextDelta))
+    assert text == "grün\n[REDACTED]\nred\n"
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+async def test_any_output_is_a_sign_of_life(bench: CommandBench, stream: str) -> None:
+    heard: list[None] = []
+    await bench.python(f"import sys; print('x', file=sys.{stream})", context={"on_output": lambda: heard.append(None)})
+    assert heard
+    heard.clear()
+    await bench.python("pass", context={"on_output": lambda: heard.append(None)})
+    assert not heard
 
 
 # -- its configuration -----------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ async def test_a_program_sees_its_terminal(programs: Programs) -> None:
     result = await run(programs.python(LOOK, terminal=True))
     assert result.output.splitlines() == [
         "False True True",
-        "os.terminal_size(columns=200, lines=50)",
+        "os.terminal_size(columns=65535, lines=50)",
         "True True",
         "to the terminal",
         "to stderr",

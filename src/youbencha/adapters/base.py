@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -43,6 +43,8 @@ class AgentExecutionContext:
     """The directory of the file that names `prompt_file`; relative paths start there, else in the workspace."""
     on_event: EventSink | None = None
     """Called with every event as it happens, in the thread of the running loop."""
+    on_output: Callable[[], None] | None = None
+    """Called whenever the agent prints anything, whether or not it is an event."""
     gateway: GatewayAccess | None = None
     """The only access to the model: the agent gets this instead of every credential of the harness or the test case."""
     sandbox: Sandbox = HOST

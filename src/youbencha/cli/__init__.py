@@ -21,6 +21,13 @@ def thunderdome() -> None:
 
 def ralph() -> None:
     """Entry point of `ralph`, which has the commands of `yb loop`."""
+    if sys.argv[1:2] in (["emit"], ["tools"]):  # agents call these often
+        from youbencha.cli import startup
+
+        startup.prepare()
+        from youbencha.cli.loop.emit import call
+
+        startup.exit_now(call(sys.argv[1:]))
     _run("loop_app")
 
 

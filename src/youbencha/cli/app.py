@@ -32,6 +32,8 @@ class CommandEntry(NamedTuple):
     """`module:function` in this package."""
     summary: str
     """The first sentence of the command's own help, repeated here so that the help of `yb` imports no command."""
+    forwards: bool = False
+    """It gets its arguments unchanged, and parses them itself."""
 
 
 COMMANDS = {
@@ -54,7 +56,7 @@ COMMANDS = {
     "validate": CommandEntry(
         _WRITE,
         "validate:validate",
-        "Check a test case (or an eval configuration, or an arena), and everything it refers to.",
+        "Check a test case (or an eval configuration, an arena, a loop), and everything it refers to.",
     ),
     "list": CommandEntry(
         _WRITE,
@@ -113,13 +115,16 @@ LOOP_COMMANDS = {
     "restore": CommandEntry(_RUN, "loop.checkpoints:restore", "Make the files as they were after an iteration."),
     "events": CommandEntry(_RUN, "loop.events:events", "Show the events of a loop."),
     "replay": CommandEntry(_RUN, "loop.replay:replay", "Play a recorded session on the screen."),
-    "emit": CommandEntry(_AGENTS, "loop.emit:emit", "Publish an event. Agents call this."),
-    "tools": CommandEntry(_AGENTS, "loop.tools:app", "Manage tasks and memories. Agents call this."),
+    "emit": CommandEntry(_AGENTS, "loop.tools:emit", "Publish an event. Agents call this.", forwards=True),
+    "tools": CommandEntry(_AGENTS, "loop.tools:tools", "Manage tasks and memories. Agents call this.", forwards=True),
     "init": CommandEntry(_SET_UP, "loop.init:init", "Write a ralph.yml and a PROMPT.md."),
     "doctor": CommandEntry(_SET_UP, "loop.doctor:doctor", "Check what a loop needs, and suggest fixes."),
     "clean": CommandEntry(_SET_UP, "loop.clean:clean", "Remove what earlier loops left."),
 }
 """Of `ralph` and `yb loop`."""
+
+
+_FORWARD = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 
 
 class _LazyCommands(Mapping[str, Any]):
@@ -129,13 +134,14 @@ class _LazyCommands(Mapping[str, Any]):
         self._table = table
 
     def __getitem__(self, name: str) -> Any:
-        module, _, attribute = self._table[name].where.partition(":")
+        entry = self._table[name]
+        module, _, attribute = entry.where.partition(":")
         found = getattr(import_module(f"youbencha.cli.{module}"), attribute)
         holder = Commands()
         if isinstance(found, typer.Typer):
             holder.add_typer(found, name=name)
         else:
-            holder.command(name)(found)
+            holder.command(name, **({"context_settings": _FORWARD} if entry.forwards else {}))(found)
         return get_group(holder).commands[name]
 
     def __iter__(self) -> Iterator[str]:

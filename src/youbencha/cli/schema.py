@@ -18,6 +18,7 @@ class Format(StrEnum):
     EVALUATOR = "evaluator"
     SETTINGS = "settings"
     ARENA = "arena"
+    LOOP = "loop"
     RESULTS = "results"
     META = "meta"
     LOG = "log"
@@ -31,6 +32,7 @@ _MODELS = {
     Format.EVALUATOR: ("youbencha.spec.testcase", "EvaluatorFile"),
     Format.SETTINGS: ("youbencha.spec.settings", "Settings"),
     Format.ARENA: ("youbencha.spec.arena", "ArenaSpec"),
+    Format.LOOP: ("youbencha.spec.loop", "LoopSpec"),
     Format.META: ("youbencha.log.arena", "TrialMeta"),
     Format.RESULTS: ("youbencha.log.results", "ResultsBundle"),
     Format.LOG: ("youbencha.log.model", "YouBenchaLog"),
@@ -44,8 +46,8 @@ def schema(
         Format,
         typer.Argument(
             metavar="FORMAT",
-            help="testcase, eval, evaluator (in a separate file), settings, arena (thunderdome.yaml), results, "
-            "meta (meta.json), log, script, or claude-code (its agent.config).",
+            help="testcase, eval, evaluator (in a separate file), settings, arena (thunderdome.yaml), "
+            "loop (ralph.yml), results, meta (meta.json), log, script, or claude-code (its agent.config).",
         ),
     ],
 ) -> None:

@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
 
 def validate(
-    config: Annotated[Path, typer.Option("--config", "-c", help="A test case, an eval configuration or an arena.")],
+    config: Annotated[
+        Path, typer.Option("--config", "-c", help="A test case, an eval configuration, an arena or a loop.")
+    ],
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also show what is unusual but allowed.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
     var: options.Var = None,
 ) -> int:
-    """Check a test case (or an eval configuration, or an arena), and everything it refers to. Runs nothing.
+    """Check a test case (or an eval configuration, an arena, a loop), and everything it refers to. Runs nothing.
 
     Exit code 0: valid, perhaps with warnings · 2: invalid.
 
@@ -32,11 +34,10 @@ def validate(
     import json
 
     from youbencha.errors import ConfigError
-    from youbencha.spec.arena_loader import is_arena
 
     try:
         with options.add_hint(config):
-            checked = _check_arena(config) if is_arena(config) else _check(config, var, thorough=verbose)
+            checked = _check(config, var, thorough=verbose)
     except ConfigError as error:
         if as_json:
             problems = [_as_data(problem) for problem in error.problems]
@@ -67,6 +68,30 @@ def _check_arena(config: Path) -> _Checked:
 
 
 def _check(config: Path, var: list[str] | None, *, thorough: bool) -> _Checked:
+    from youbencha.spec.arena_loader import is_arena
+    from youbencha.spec.loop_loader import is_loop_file
+
+    if is_arena(config):
+        return _check_arena(config)
+    return _check_loop(config) if is_loop_file(config) else _check_case(config, var, thorough=thorough)
+
+
+def _check_loop(config: Path) -> _Checked:
+    from youbencha.loop.plan import check_loop
+    from youbencha.spec.loop_loader import load_loop_file
+    from youbencha.text import plural
+
+    file = load_loop_file(config)
+    check_loop(file, options.host_here())
+    parts = [
+        f"the backend {file.spec.cli.backend}",
+        plural(len(file.spec.hats), "hat"),
+        plural(len(file.spec.gates), "gate"),
+    ]
+    return _Checked(", ".join(parts), file.warnings)
+
+
+def _check_case(config: Path, var: list[str] | None, *, thorough: bool) -> _Checked:
     from youbencha.trial.checks import advice_on, missing_here
 
     loaded = _load(config, var)

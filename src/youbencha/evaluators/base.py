@@ -115,8 +115,11 @@ class EvaluationContext:
     repository: Repository | None = None
     """What the agent started from, for a clean checkout. None in `yb eval`."""
     expected_dir: Path | None = None
+    untouched: bool = False
+    """Nothing may change `directory`, not even a program that may otherwise run in place: in `yb eval`, where the user
+    may work in it."""
     left_out: tuple[Path, ...] = ()
-    """Paths in `directory` to ignore: youBencha's own (the results of `yb eval`)."""
+    """Paths in `directory` to ignore: youBencha's own (the results of `yb eval`, the files of a loop)."""
     log: YouBenchaLog | None = None
     """None in `yb eval`."""
     agent: AgentSpec | None = None

@@ -112,8 +112,7 @@ class CommandEvaluator:
 @asynccontextmanager
 async def _working_tree(context: EvaluationContext, config: CommandEvaluatorConfig) -> AsyncIterator[Path]:
     """A temporary copy of the tree, unless `copy: false`. In `yb eval` always: the user may work in the directory."""
-    is_eval = context.log is None
-    if not config.in_copy and not is_eval:
+    if not config.in_copy and not context.untouched:
         yield context.directory
         return
     temporary = Path(mkdtemp(prefix="command-", dir=context.scratch_dir))

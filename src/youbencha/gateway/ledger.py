@@ -17,10 +17,9 @@ from typing import Any, Self
 import orjson
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import open_regular, read_untrusted, write_atomically
+from youbencha.files import open_regular, read_untrusted, try_lock, write_atomically
 from youbencha.gateway.call import Call
 from youbencha.text import iso_time
-from youbencha.workspace.lock import try_lock
 from youbencha.workspace.trees import remove_tree
 
 LEDGER_FILE = "gateway-ledger.jsonl"

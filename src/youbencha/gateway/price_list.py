@@ -28,7 +28,7 @@ from youbencha.user_dirs import default_cache_dir
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
 
-_FORMAT = 2
+_FORMAT = 3
 """The version of the table's format. Increase it when `_make_table` changes."""
 _LIST_OF: Mapping[Provider, str] = {"anthropic": "anthropic", "openai": "openai", "gemini": "google"}
 _VERSION = re.compile(
@@ -77,6 +77,8 @@ class _Model(NamedTuple):
     """The list's rule for the names of this model, see `_matches`."""
     prices: tuple[tuple[str, ListedPrices], ...]
     """Each with its start date; "" if it was always valid."""
+    window: int | None
+    """The most tokens of a request and its answer, if listed."""
 
     def prices_on(self, day: str) -> ListedPrices | None:
         """Return the last prices that have started, else the first."""
@@ -113,6 +115,11 @@ class PriceList:
         """Return the prices of a model on that day. None if the name is not in the list."""
         model = self._model(provider, name.lower())
         return model.prices_on(day.isoformat()) if model else None
+
+    def window(self, provider: Provider, name: str) -> int | None:
+        """Return the size of a model's context window, in tokens. None if it is not in the list."""
+        model = self._model(provider, name.lower())
+        return model.window if model else None
 
     def _find_model(self, provider: Provider, name: str) -> _Model | None:
         """Search the provider's list, then the others: with LiteLLM, one API serves the models of all."""
@@ -224,7 +231,7 @@ def _parsed(table: Mapping[str, Any]) -> _Models:
 
 def _parsed_model(row: Mapping[str, Any]) -> _Model:
     prices = ((str(each["from"]), _parsed_prices(each)) for each in row["prices"])
-    return _Model(dict(row["match"]), tuple(prices))
+    return _Model(dict(row["match"]), tuple(prices), row["window"])
 
 
 def _parsed_prices(row: Mapping[str, Any]) -> ListedPrices:
@@ -240,7 +247,7 @@ def _make_table() -> dict[str, Any]:
 
 
 def _model_row(model: ModelInfo) -> dict[str, Any]:
-    return {"match": asdict(model.match), "prices": _price_rows(model)}
+    return {"match": asdict(model.match), "prices": _price_rows(model), "window": model.context_window}
 
 
 def _price_rows(model: ModelInfo) -> list[dict[str, Any]]:

@@ -72,6 +72,10 @@ class Prices:
         rate = self._rate(provider, model) if counts else None
         return rate.cost(counts, extras) if rate and counts else None
 
+    def window_of(self, provider: Provider, model: str) -> int | None:
+        """Return the size of the model's context window, in tokens. None if it is unknown."""
+        return self._list.window(*_without_prefix(provider, model))
+
     def worst_case(self, provider: Provider, model: str | None, asked: RequestSize) -> Decimal | None:
         """Return the maximum cost: all tokens of the most expensive kind, the longest answer, and every search."""
         rate = self._rate(provider, model)

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import replace_file
+from youbencha.files import replace_file, try_lock
 from youbencha.hooks.context import HookContext, HookOutcome
 from youbencha.log.model import Usage
 from youbencha.log.results import ResultsBundle
 from youbencha.spec.testcase import DatabaseConfig
 from youbencha.text import iso_time
-from youbencha.workspace.lock import try_lock
 
 if TYPE_CHECKING:
     from sqlite3 import Connection

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 
 class LoopControl:
@@ -19,6 +19,8 @@ class LoopControl:
         """Do not wait any longer: the next iteration starts now."""
         self._guidance: list[str] = []
         self.on_guidance: Callable[[str], None] = lambda _: None
+        self.changes: Callable[[], Awaitable[str]] | None = None
+        """The patch of what the loop has changed so far, if it takes checkpoints."""
 
     def stop(self) -> None:
         self.stop_now.set()
@@ -43,6 +45,10 @@ class LoopControl:
         self._guidance.append(text)
         self.on_guidance(text)
         self.changed.set()
+
+    async def diff(self) -> str:
+        """What the loop has changed so far; empty if it is unknown."""
+        return await self.changes() if self.changes else ""
 
     def take_guidance(self) -> tuple[str, ...]:
         taken, self._guidance = tuple(self._guidance), []

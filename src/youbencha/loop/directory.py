@@ -18,13 +18,12 @@ from pydantic import ValidationError
 from youbencha.errors import YouBenchaError
 from youbencha.files import NO_FOLLOW, read_untrusted, replace_file
 from youbencha.loop.model import STATE_VERSION, IterationRecord, LoopState
+from youbencha.loop.topics import CURRENT_EVENTS, RALPH_DIRECTORY
 from youbencha.workspace.reclaim import make_accessible
 from youbencha.workspace.trees import remove_tree
 
-RALPH_DIR = ".ralph"
 STATE_FILE, JOURNAL_FILE = "loop.json", "iterations.jsonl"
 _LOOPS = "loops"
-_CURRENT_EVENTS = "current-events"
 _IGNORE_ALL = b"# Created by youBencha: git ignores everything in this directory.\n*\n"
 _LARGEST_STATE, _LARGEST_JOURNAL = 16 << 20, 1 << 30
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | NO_FOLLOW | getattr(os, "O_BINARY", 0)
@@ -45,20 +44,31 @@ class LoopDirectory:
     def __init__(self, tree: Path, loop_id: str) -> None:
         self.tree = tree
         self.loop_id = loop_id
-        self.ralph = tree / RALPH_DIR
+        self.ralph = tree / RALPH_DIRECTORY
         self.path = self.ralph / _LOOPS / loop_id
         self.recording_file = self.path / "recording.jsonl"
         self.events_file = self.ralph / f"events-{loop_id}.jsonl"
         self._journal = b""
+        """What the journal should contain."""
 
-    @classmethod
-    def create(cls, tree: Path) -> Self:
-        """Make the directory of a new loop, and its events file, which `.ralph/current-events` then names."""
-        made = cls(tree, new_loop_id())
-        with writing(made.ralph):
-            made.restore()
-            made._announce_events()
-        return made
+    def create(self) -> None:
+        """Make the directory of a new loop. Raises YouBenchaError if the user has something else in its place."""
+        if self.ralph.is_symlink() or (self.ralph.exists() and not self.ralph.is_dir()):
+            raise YouBenchaError(
+                "LOOP_NOT_WRITABLE",
+                f"{self.ralph} is not a directory.",
+                hint="The loop keeps its files there: move it away.",
+            )
+        self.open()
+
+    def open(self) -> None:
+        """Make the events file, unless it exists, and name it where agents and `ralph emit` look."""
+        with writing(self.ralph):
+            self.restore()
+            if not os.path.lexists(self.events_file):
+                self.events_file.touch(mode=0o644)
+            events = f"{RALPH_DIRECTORY}/{self.events_file.name}\n".encode()
+            replace_file(self.tree / CURRENT_EVENTS, events)
 
     @classmethod
     def newest(cls, tree: Path) -> Self:
@@ -124,18 +134,12 @@ class LoopDirectory:
             replace_file(self.path / name, data.encode("utf-8", "replace"))
 
     def load(self) -> LoopHistory:
-        """Read the state and the journal of a loop that is to go on; its events file becomes the current one.
+        """Read the state and the journal. Nothing is changed.
 
-        Raises YouBenchaError if a file is damaged, or of another version: nothing is changed then.
+        Raises YouBenchaError if a file is damaged, or of another version.
         """
         state = parse_state(self._read(STATE_FILE, _LARGEST_STATE), self.path / STATE_FILE, self.loop_id)
-        records = self._read_journal()
-        if state.last is not None and all(each.iteration != state.last.iteration for each in records):
-            self.append(state.last)  # the harness died between the state and the journal
-            records = (*records, state.last)
-        with writing(self.ralph):
-            self._announce_events()
-        return LoopHistory(state, records)
+        return LoopHistory(state, self._read_journal())
 
     def _read(self, name: str, limit: int) -> bytes:
         try:
@@ -156,9 +160,6 @@ class LoopDirectory:
             except ValidationError:
                 raise _unusable(path, f"line {number} is not a record of an iteration") from None
             records[record.iteration] = record
-        if len(whole) != len(data):
-            with writing(path):
-                replace_file(path, whole)
         self._journal = whole
         return tuple(records.values())
 
@@ -170,13 +171,6 @@ class LoopDirectory:
                 return name
         return None
 
-    def _announce_events(self) -> None:
-        """Create the events file if it is missing, and name it where agents and `ralph emit` look."""
-        self.restore()
-        if not os.path.lexists(self.events_file):
-            self.events_file.touch(mode=0o644)
-        replace_file(self.ralph / _CURRENT_EVENTS, f"{RALPH_DIR}/{self.events_file.name}\n".encode())
-
 
 def new_loop_id() -> str:
     """A name that sorts by time."""
@@ -186,10 +180,10 @@ def new_loop_id() -> str:
 def loop_ids(tree: Path) -> Sequence[str]:
     """The names of all loops in a directory."""
     try:
-        names = os.listdir(tree / RALPH_DIR / _LOOPS)  # noqa: PTH208 - only the names are wanted
+        names = os.listdir(tree / RALPH_DIRECTORY / _LOOPS)  # noqa: PTH208 - only the names are wanted
     except OSError:
         return ()
-    return [name for name in names if (tree / RALPH_DIR / _LOOPS / name / STATE_FILE).is_file()]
+    return [name for name in names if (tree / RALPH_DIRECTORY / _LOOPS / name / STATE_FILE).is_file()]
 
 
 def parse_state(data: bytes, path: Path, loop_id: str) -> LoopState:

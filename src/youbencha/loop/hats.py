@@ -15,7 +15,7 @@ TASK_RESUME = "task.resume"
 
 
 @dataclass(frozen=True)
-class Turn:
+class NextTurn:
     """The next iteration: its hat, what it is told, and what is left for later ones."""
 
     hat: str | None
@@ -52,7 +52,7 @@ def first_events(spec: LoopSpec, *, resumed: bool = False) -> tuple[PendingEvent
     return (PendingEvent(spec.event_loop.starting_event or TASK_START, "", hat if hat in spec.hats else None),)
 
 
-def next_turn(spec: LoopSpec, pending: Sequence[PendingEvent], activations: Mapping[str, int]) -> Turn:
+def next_turn(spec: LoopSpec, pending: Sequence[PendingEvent], activations: Mapping[str, int]) -> NextTurn:
     """Choose the hat of the oldest event that one receives. It gets all its events, and those that no hat receives.
 
     An event that several hats receive is given to each of them, one after the other.
@@ -70,7 +70,7 @@ def next_turn(spec: LoopSpec, pending: Sequence[PendingEvent], activations: Mapp
             deliveries += _deliveries(spec, event)
     if hat is not None:
         counts[hat] = counts.get(hat, 0) + 1
-    return Turn(
+    return NextTurn(
         hat=hat,
         events=tuple(event for event in deliveries if event.hat in (hat, None)),
         remaining=tuple(event for event in deliveries if event.hat not in (hat, None)),

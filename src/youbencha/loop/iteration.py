@@ -1,21 +1,45 @@
-"""Run iterations with one backend: its sandbox and its gateway are opened once, and stay open."""
+"""Run iterations with one backend: its sandbox and its gateway are opened once, and stay open.
+
+An iteration is one session of the agent, run by its adapter as in a trial, but in the user's directory.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import asyncio
+import contextlib
+import os
+import sys
+import sysconfig
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import datetime
+from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-if TYPE_CHECKING:
-    import asyncio
+from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecutionResult, UsesGateway, get_adapter
+from youbencha.errors import ConfigError, YouBenchaError
+from youbencha.events import AssistantText, Event, EventSink
+from youbencha.json_lines import clean_text
+from youbencha.log.model import ErrorRecord, FailureCause, Usage, usage_of
+from youbencha.loop.gates import GateReport, run_gates
+from youbencha.loop.outcome import key_name
+from youbencha.loop.watch import EndKind, IterationLimits, IterationWatch, SessionCost
+from youbencha.sandbox.base import Sandbox
+from youbencha.text import iso_time
+from youbencha.trial.prepare import open_agent_sandbox, open_forward_proxy
+from youbencha.workspace import RunDirectory
 
-    from youbencha.events import EventSink, RateLimitSeen
-    from youbencha.log.model import FailureCause, Usage
+if TYPE_CHECKING:
     from youbencha.loop.backends import Backend
     from youbencha.loop.directory import LoopDirectory
-    from youbencha.loop.model import IterationOutcome
+    from youbencha.loop.model import IterationOutcome, LoopOutcome
     from youbencha.loop.plan import LoopPlan
     from youbencha.trial.context import Host
+    from youbencha.trial.gateway_session import TrialGateway
+
+_LONGEST_TEXT = 200_000
 
 
 class IterationReport(NamedTuple):
@@ -25,29 +49,281 @@ class IterationReport(NamedTuple):
     reason: str | None = None
     """Why it did not complete."""
     cause: FailureCause | None = None
+    limit: LoopOutcome | None = None
+    """The limit of the loop that ended it, if one did."""
+    resets_at: float | None = None
+    """When the usage limit ends, in seconds since the epoch."""
     text: str = ""
     """The agent's last text."""
     usage: Usage | None = None
-    rate_limit: RateLimitSeen | None = None
-    """The last one that rejected a request."""
     model: str | None = None
     started_at: float = 0.0
     duration_ms: int = 0
 
 
+_BY_WATCH: dict[EndKind, tuple[IterationOutcome, LoopOutcome | None]] = {
+    "idle": ("failed", None),
+    "tool_timeout": ("failed", None),
+    "time": ("failed", None),
+    "cost": ("limit", "max_cost"),
+    "quota": ("usage_limit", "usage_limit"),
+    "usage_limit": ("usage_limit", None),
+}
+"""What an iteration is that the watch has ended."""
+
+
 class IterationRunner:
     """An open backend."""
 
-    @classmethod
-    @asynccontextmanager
-    async def open(
-        cls, plan: LoopPlan, host: Host, backend: Backend, directory: LoopDirectory, on_event: EventSink
-    ) -> AsyncIterator[IterationRunner]:
-        raise NotImplementedError
-        yield
+    def __init__(
+        self,
+        plan: LoopPlan,
+        backend: Backend,
+        adapter: AgentAdapter,
+        run_directory: RunDirectory,
+        sandbox: Sandbox,
+        gateway: TrialGateway | None,
+        env: Mapping[str, str],
+        on_event: EventSink,
+        host: Host,
+    ) -> None:
+        self.backend = backend
+        self._plan = plan
+        self._adapter = adapter
+        self._run_directory = run_directory
+        self._sandbox = sandbox
+        self._gateway = gateway
+        self._env = env
+        self._on_event = on_event
+        self._host = host
+        self._watch: IterationWatch | None = None
+
+    @property
+    def secrets(self) -> Mapping[str, str]:
+        """Values to redact in everything that is written."""
+        return {**self._env, **(self._gateway.secrets if self._gateway else {})}
 
     async def run(
-        self, number: int, prompt: str, *, model: str | None, stop: asyncio.Event, seconds_left: float | None
+        self,
+        number: int,
+        prompt: str,
+        *,
+        directory: LoopDirectory,
+        stop: asyncio.Event,
+        seconds_left: float,
+        usd_left: float | None,
     ) -> IterationReport:
-        """Run one iteration. Whatever the agent does is a report; raises only if it cannot be started."""
-        raise NotImplementedError
+        """Run one iteration, until the agent ends, a limit is reached or `stop` is set. Never raises for an agent."""
+        started = time.time()
+        ending = asyncio.Event()
+        try:
+            if self._gateway is not None:
+                await self._gateway.issue_key(key_name(number), self._sandbox)
+            context = self._context(number, prompt, directory, ending, seconds_left)
+            self._watch = watch = IterationWatch(self._limits(usd_left), ending, cost=self._cost(usd_left))
+            with watch.running(), _passing_on(ending, stop, self._gateway.stop if self._gateway else None):
+                result = await self._adapter.execute(context)
+            usage = await self._usage(result)
+        except YouBenchaError as error:
+            return _not_started(error, started)
+        report = self._report(result, watch, stopped=stop.is_set())
+        if not _streamed(result) and report.text:
+            self._on_event(AssistantText(text=report.text))
+        return report._replace(usage=usage, started_at=started, duration_ms=round((time.time() - started) * 1000))
+
+    async def run_gates(self, artifacts_dir: Path) -> GateReport:
+        """Run the gates on the tree, with the access to the model and the kind of sandbox that the agent has."""
+        return await run_gates(
+            self._plan,
+            self._host,
+            self._run_directory,
+            artifacts_dir=artifacts_dir,
+            on_event=self._on_event,
+            gateway=self._gateway,
+            sandbox=self._sandbox,
+        )
+
+    def take(self, event: Event) -> None:
+        """Pass an event of the agent or of the gateway on, and let the watch see it first."""
+        if self._watch is not None:
+            self._watch.take(event)
+        self._on_event(event)
+
+    def _context(
+        self, number: int, prompt: str, directory: LoopDirectory, ending: asyncio.Event, seconds_left: float
+    ) -> AgentExecutionContext:
+        backend, tree = self.backend, self._plan.directory
+        return AgentExecutionContext(
+            workspace_dir=tree,
+            repo_dir=tree,
+            artifacts_dir=directory.iteration_dir(number),
+            config={**backend.config, "prompt": prompt},
+            timeout=max(1, round(seconds_left * 1000)),
+            env={**self._env, **_ralph_variables(self._host, self._sandbox, directory, number)},
+            model=backend.model,
+            config_dir=self._plan.config_dir,
+            on_event=self.take,
+            gateway=self._gateway.access if self._gateway else None,
+            sandbox=self._sandbox,
+            scratch_dir=self._run_directory.scratch,
+            stop=ending,
+        )
+
+    def _limits(self, usd_left: float | None) -> IterationLimits:
+        spec = self._plan.spec.event_loop
+        return IterationLimits(
+            idle_s=spec.idle_timeout_secs or None,
+            tool_s=spec.tool_timeout_secs or None,
+            cost_usd=usd_left,
+            quota_percent=spec.stop_at_quota_percent,
+        )
+
+    def _cost(self, usd_left: float | None) -> SessionCost:
+        """Without a gateway, the cost is estimated, if there is a limit."""
+        if usd_left is None or self._gateway is not None or not isinstance(self._adapter, UsesGateway):
+            return SessionCost()
+        from youbencha.gateway.price_list import PriceList
+        from youbencha.gateway.prices import Prices
+
+        spec, model = self._plan.spec.gateway, self.backend.model
+        prices = Prices(spec.prices if spec else {}, price_list=PriceList(self._host.cache_dir))
+        return SessionCost(prices, self._adapter.gateway_provider(model, self._env), model)
+
+    async def _usage(self, result: AgentExecutionResult) -> Usage | None:
+        """What went through the gateway, else what the agent reports."""
+        if self._gateway is not None:
+            await self._gateway.end_agent()
+            return self._gateway.report().usage
+        reported = result.session.facts.usage if result.session else None
+        return reported and usage_of(reported.tokens, reported.cost_usd, partial=reported.partial)
+
+    def _report(self, result: AgentExecutionResult, watch: IterationWatch, *, stopped: bool) -> IterationReport:
+        error = result.errors[0] if result.errors else None
+        report = IterationReport(
+            outcome="completed",
+            reason=error.message if error else None,
+            cause=error.cause if error else None,
+            text=last_text(result),
+            model=(result.session.facts.model if result.session else None) or self.backend.model,
+        )
+        if result.status == "success":
+            return report._replace(reason=None, cause=None)
+        if watch.reason is not None:
+            outcome, limit = _BY_WATCH[watch.reason.kind]
+            resets_at = watch.reason.resets_at
+            return report._replace(outcome=outcome, limit=limit, reason=watch.reason.message, resets_at=resets_at)
+        if stopped:
+            return report._replace(outcome="stopped", reason="stopped by the user")
+        if result.status == "timeout":
+            return report._replace(outcome="limit", limit="max_runtime", reason="the loop's time was over")
+        if self._gateway is not None and self._gateway.budget_is_spent:
+            return report._replace(outcome="limit", limit="max_cost", reason="the loop's money was spent")
+        if report.cause == "RATE_LIMIT":
+            return report._replace(outcome="usage_limit", resets_at=_reset_in(error))
+        return report._replace(outcome="failed")
+
+
+@asynccontextmanager
+async def open_runner(
+    plan: LoopPlan, host: Host, backend: Backend, directory: LoopDirectory, on_event: EventSink
+) -> AsyncIterator[IterationRunner]:
+    """Open what iterations with this backend need, until the end of the block."""
+    adapter = get_adapter(backend.agent_type, host.env)
+    runner: IterationRunner
+
+    def take(event: Event) -> None:
+        runner.take(event)
+
+    async with AsyncExitStack() as opened:
+        run_directory = opened.enter_context(_new_run_directory(plan, host, directory))
+        await host.remove_orphaned_directories(run_directory)
+        behind_gateway = backend.gateway is not None
+        opening = open_agent_sandbox(
+            plan.sandbox, host, adapter, run_directory, on_event, env=backend.env, behind_gateway=behind_gateway
+        )
+        sandbox = await opened.enter_async_context(opening)
+        gateway = None
+        if backend.gateway is not None:
+            from youbencha.trial.gateway_session import open_trial_gateway
+
+            gateway = await open_trial_gateway(backend.gateway, run_directory, take, opened, host, backend.name)
+        proxy = await open_forward_proxy(plan.sandbox, sandbox, opened)
+        env = {**(proxy.variables if proxy else {}), **backend.env}
+        runner = IterationRunner(plan, backend, adapter, run_directory, sandbox, gateway, env, on_event, host)
+        yield runner
+
+
+def _new_run_directory(plan: LoopPlan, host: Host, directory: LoopDirectory) -> RunDirectory:
+    parent = directory.path / "backends"
+    number = next(number for number in count(1) if not os.path.lexists(parent / str(number)))
+    name = f"ralph-{directory.loop_id}-{number}"
+    return RunDirectory.create_at(parent / str(number), name=name, cache_dir=host.cache_dir, tree=plan.directory)
+
+
+def _ralph_variables(host: Host, sandbox: Sandbox, directory: LoopDirectory, number: int) -> dict[str, str]:
+    """What `ralph emit` and the presets of the original need. In a container, `ralph` is found by its own means."""
+    variables = {
+        "RALPH_EVENTS_FILE": sandbox.inside(directory.events_file),
+        "RALPH_LOOP_ID": directory.loop_id,
+        "RALPH_ITERATION": str(number),
+    }
+    if sandbox.kind != "local":
+        return variables
+    program = ralph_program()
+    path = os.pathsep.join(filter(None, (str(program.parent), host.env.get("PATH"))))
+    return {**variables, "RALPH_BIN": str(program), "PATH": path}
+
+
+def ralph_program() -> Path:
+    """The `ralph` script of this installation."""
+    name = "ralph.exe" if sys.platform == "win32" else "ralph"
+    return Path(sysconfig.get_path("scripts")) / name
+
+
+@contextlib.contextmanager
+def _passing_on(ending: asyncio.Event, *causes: asyncio.Event | None) -> Iterator[None]:
+    """Set `ending` as soon as one of the causes is set."""
+
+    async def wait_for(cause: asyncio.Event) -> None:
+        await cause.wait()
+        ending.set()
+
+    waiting = [asyncio.create_task(wait_for(cause)) for cause in causes if cause is not None]
+    try:
+        yield
+    finally:
+        for task in waiting:
+            task.cancel()
+
+
+def _streamed(result: AgentExecutionResult) -> bool:
+    return result.session is not None and result.session.facts.stream_seen
+
+
+def last_text(result: AgentExecutionResult) -> str:
+    """The agent's final answer; all that it printed, if it prints no events."""
+    if result.session is None or not result.session.facts.stream_seen:
+        return clean_text(result.output[-_LONGEST_TEXT:]).strip()
+    final = result.session.facts.result
+    if final is not None and final.text:
+        return final.text
+    texts = (each.content for each in reversed(result.session.messages) if each.role == "assistant" and not each.parent)
+    return next(texts, "")
+
+
+def _not_started(error: YouBenchaError, started: float) -> IterationReport:
+    """The agent could not be started, or nothing is known of its session."""
+    record = ErrorRecord(message=error.message, timestamp=iso_time(started), code=error.code)
+    is_lasting = isinstance(error, ConfigError) or error.code.endswith(("NOT_FOUND", "NOT_INSTALLED"))
+    return IterationReport(
+        outcome="failed",
+        reason=str(error),
+        cause="CLI_NOT_FOUND" if is_lasting else record.cause,
+        started_at=started,
+        duration_ms=round((time.time() - started) * 1000),
+    )
+
+
+def _reset_in(error: ErrorRecord | None) -> float | None:
+    found = (error.context or {}).get("resets_at") if error else None
+    return datetime.fromisoformat(found).timestamp() if isinstance(found, str) else None

@@ -67,7 +67,7 @@ class IterationRecord(Record):
     topics: tuple[str, ...] = Field(default=(), strict=False)
     """Of the events that it published."""
     output_hash: str | None = None
-    """Of its last text, to notice repetition."""
+    """Of its last text and of the tasks, to notice repetition."""
 
 
 class PendingEvent(NamedTuple):
@@ -102,6 +102,12 @@ class LoopState(Record):
     consecutive_failures: Count = 0
     escalation: Count = 0
     """How many steps of `escalation` were taken."""
+    step_failures: Count = 0
+    """Failures in a row since the last of these steps."""
+    usage_limits: Count = 0
+    """Iterations in a row that ended at a usage limit."""
+    repeats: Count = 0
+    """Iterations in a row that printed the same and changed nothing."""
     events_offset: Count = 0
     """How much of the events file was read."""
     pending: tuple[PendingEvent, ...] = Field(default=(), strict=False)
@@ -110,6 +116,8 @@ class LoopState(Record):
     activations: dict[str, int] = Field(default_factory=dict)
     """Of each hat."""
     guidance: tuple[str, ...] = Field(default=(), strict=False)
+    refusal: str | None = None
+    """Why the last claim of completion was not accepted."""
     gate_output: str | None = None
     """What failed gates printed, for the next prompt."""
     outcome: LoopOutcome | None = None

@@ -2,15 +2,54 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from youbencha.errors import YouBenchaError
+from youbencha.events import (
+    EventSink,
+    GuidanceGiven,
+    IterationEnded,
+    IterationStarted,
+    LoopEnded,
+    LoopStarted,
+    LoopWaiting,
+    TopicPublished,
+    WarningRaised,
+)
+from youbencha.loop.completion import Claim, claim_of
+from youbencha.loop.decisions import Decision, End, GoOn, decide, limit_reached
+from youbencha.loop.directory import RESTART_REQUEST, STOP_REQUEST, LoopDirectory, LoopHistory
+from youbencha.loop.gates import GateReport
+from youbencha.loop.hats import NextTurn, Published, after_iteration, first_events, next_turn
+from youbencha.loop.iteration import IterationReport, IterationRunner, open_runner
+from youbencha.loop.model import EXIT_CODES, LoopState
+from youbencha.loop.notes import Notes, read_notes
+from youbencha.loop.outcome import IterationResult, ended_of, record_of, state_after
+from youbencha.loop.prompt import PromptParts, build_prompt
+from youbencha.loop.summary import write_summary
+from youbencha.loop.topics import TopicLog
+from youbencha.process import Redactor
+from youbencha.text import iso_time
+from youbencha.trial.budgets import Budgets
+from youbencha.workspace.checkpoints import Checkpoint, Checkpoints
+
 if TYPE_CHECKING:
-    from youbencha.events import EventSink
+    from youbencha.loop.backends import Backend
     from youbencha.loop.control import LoopControl
-    from youbencha.loop.directory import LoopDirectory
-    from youbencha.loop.model import LoopState
+    from youbencha.loop.decisions import Request
     from youbencha.loop.plan import LoopPlan
     from youbencha.trial.context import Host
+
+_LOOK_EVERY_S = 1.0
+"""How often a waiting loop looks for requests of other programs, and at the clock."""
+_REQUESTS: dict[str, Request] = {STOP_REQUEST: "stop", RESTART_REQUEST: "restart"}
 
 
 async def run_loop(
@@ -20,6 +59,302 @@ async def run_loop(
     on_event: EventSink,
     *,
     directory: LoopDirectory,
+    history: LoopHistory,
 ) -> LoopState:
-    """Run a loop to its end, and return its last state. `directory` is new, or that of a loop to continue."""
-    raise NotImplementedError
+    """Run a loop to its end, and return its last state. `history` is empty, or that of a loop which is to go on."""
+    left = _left(plan.spec.event_loop.max_cost_usd, history.state.cost_usd)
+    async with AsyncExitStack() as opened:
+        await opened.enter_async_context(host.sharing_budgets(Budgets((), total_usd=left), log_dir=directory.path))
+        checkpoints = await _open_checkpoints(plan, host, directory, history.state, opened)
+        loop = _Loop(plan, host, control, on_event, directory, history, checkpoints, opened)
+        control.on_guidance = loop.on_guidance
+        control.changes = (lambda: checkpoints.diff(0)) if checkpoints else None
+        return await loop.run()
+
+
+class _Loop:
+    """A loop that runs. `state` is what is known after the last iteration."""
+
+    def __init__(
+        self,
+        plan: LoopPlan,
+        host: Host,
+        control: LoopControl,
+        on_event: EventSink,
+        directory: LoopDirectory,
+        history: LoopHistory,
+        checkpoints: Checkpoints | None,
+        opened: AsyncExitStack,
+    ) -> None:
+        self.plan, self.host, self.control, self.directory = plan, host, control, directory
+        self.spec = plan.spec.event_loop
+        self.on_event = on_event
+        self.state, self.records = history.state, list(history.records)
+        self.checkpoints = checkpoints
+        self.opened = opened
+        self.runners: dict[int, IterationRunner] = {}
+        self.redactor = Redactor.for_env(host.env, plan.backend.env)
+        self.clock = _Clock(self.state.elapsed_ms)
+        self.topics = TopicLog(directory.events_file, directory.tree)
+
+    async def run(self) -> LoopState:
+        """Run iterations until a decision ends the loop. A cancellation ends the agent, too."""
+        self._announce()
+        decision: Decision = limit_reached(self.state, self.spec) or GoOn()
+        try:
+            while isinstance(decision, GoOn):
+                decision = await self._wait(decision) or await self._iterate()
+        except asyncio.CancelledError:
+            self._finish(End("interrupted", "the program was ended"))
+            raise
+        return self._finish(decision)
+
+    async def _iterate(self) -> Decision:
+        number = self.state.iterations + 1
+        turn = next_turn(self.plan.spec, self.state.pending, self.state.activations)
+        backend = self.plan.backend_for(turn.hat, self.state.escalation)
+        self._begin(number, turn, backend)
+        runner = await self._runner(backend)
+        report = await runner.run(
+            number,
+            build_prompt(self._prompt_parts(number, turn)),
+            directory=self.directory,
+            stop=self.control.stop_now,
+            seconds_left=self.clock.left_s(self.spec.max_runtime_seconds),
+            usd_left=_left(self.spec.max_cost_usd, self.state.cost_usd),
+        )
+        published, notes = self._read_topics(turn), self._read_notes(turn)
+        claim = self._claim(report, published, notes, turn) if report.outcome == "completed" else Claim()
+        gates = await self._run_gates(number, runner) if claim.done else None
+        checkpoint = await self._take_checkpoint(number)
+        request = self._request()
+        return self._commit(
+            IterationResult(number, turn, backend, report, published, claim, gates, checkpoint, notes, request)
+        )
+
+    def _begin(self, number: int, turn: NextTurn, backend: Backend) -> None:
+        """Give the iteration its number, before it starts: after a crash, it is known that it ran."""
+        guidance = (*self.state.guidance, *self.control.take_guidance())
+        self._save(running=number, running_since=iso_time(time.time()), guidance=guidance)
+        for event in turn.published:
+            self.on_event(TopicPublished(topic=event.topic, payload=event.payload, source="loop"))
+        self.on_event(
+            IterationStarted(
+                iteration=number,
+                backend=backend.name,
+                model=backend.model,
+                hat=turn.hat,
+                attempt=self.state.consecutive_failures + 1,
+            )
+        )
+
+    def _commit(self, result: IterationResult) -> Decision:
+        """Record an iteration: with the state on the disk, it has ended. Then decide what follows."""
+        record = record_of(result)
+        ended = ended_of(result, record)
+        self.state = state_after(self.state, result, record, ended, self.spec)
+        self._save()
+        self.directory.append(record)
+        self.records.append(record)
+        self.on_event(
+            IterationEnded(
+                iteration=record.iteration,
+                outcome=record.outcome,
+                reason=record.reason,
+                duration_ms=record.duration_ms or 0,
+                input_tokens=record.input_tokens,
+                output_tokens=record.output_tokens,
+                cost_usd=record.cost_usd,
+                files_changed=record.files_changed,
+            )
+        )
+        return decide(self.state, ended, self.spec, now=time.time(), random=random.random)
+
+    async def _wait(self, decision: GoOn) -> End | None:
+        """Wait as decided, and while the loop is paused; return why the loop ends instead, if it does."""
+        control = self.control
+        control.waiting_skipped = False
+        until = time.time() + decision.wait_s
+        if decision.wait_s > 0:
+            self.on_event(LoopWaiting(reason=decision.reason, until=until, kind=decision.kind))
+        was_paused = False
+        with self.clock.stopped() if decision.kind == "usage_limit" or control.paused else contextlib.nullcontext():
+            while not control.stop_now.is_set():
+                waits = time.time() < until and not control.waiting_skipped
+                if not waits and not control.paused:
+                    break
+                if control.paused and not was_paused:
+                    self.on_event(LoopWaiting(reason="paused by the user", until=until, kind="paused"))
+                was_paused = control.paused
+                control.changed.clear()
+                left_s = _LOOK_EVERY_S if control.paused else min(_LOOK_EVERY_S, until - time.time())
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(control.changed.wait(), max(0.0, left_s))
+                if request := self._request():
+                    return End("stopped" if request == "stop" else "restart", f"a file in .ralph asked to {request}")
+        if control.stop_now.is_set():
+            return End("interrupted", "stopped by the user")
+        self.state = self.state.model_copy(update={"elapsed_ms": self.clock.elapsed_ms})
+        return limit_reached(self.state, self.spec)
+
+    async def _runner(self, backend: Backend) -> IterationRunner:
+        """The open backend. It stays open until the end of the loop."""
+        if id(backend) not in self.runners:
+            opening = open_runner(self.plan, self.host, backend, self.directory, self.on_event)
+            self.runners[id(backend)] = await self.opened.enter_async_context(opening)
+            secrets = (each.secrets for each in self.runners.values())
+            self.redactor = Redactor.for_env(self.host.env, *secrets)
+        return self.runners[id(backend)]
+
+    def _prompt_parts(self, number: int, turn: NextTurn) -> PromptParts:
+        state, notes = self.state, self._read_notes(turn)
+        return PromptParts(
+            spec=self.plan.spec,
+            objective=state.objective,
+            iteration=number,
+            hat=turn.hat,
+            events=turn.events,
+            guidance=state.guidance,
+            refusal=state.refusal,
+            gate_output=state.gate_output,
+            failure=state.last.reason if state.last and state.last.outcome == "failed" else None,
+            scratchpad=notes.scratchpad,
+            tasks=notes.tasks,
+            memories=notes.memories,
+        )
+
+    def _read_notes(self, turn: NextTurn) -> Notes:
+        notes = read_notes(self.plan.spec, self.plan.directory, self.state.loop_id, turn.hat)
+        for problem in notes.problems:
+            self._warn("NOTES_UNREADABLE", problem)
+        return notes
+
+    def _claim(self, report: IterationReport, published: Published, notes: Notes, turn: NextTurn) -> Claim:
+        topics = [event.topic for event in published.accepted]
+        seen, open_tasks = self.state.seen_topics, notes.open_tasks
+        return claim_of(report.text, topics, self.plan.spec, seen, hat=turn.hat, open_tasks=open_tasks)
+
+    def _read_topics(self, turn: NextTurn) -> Published:
+        """Read what the agent has published; what is malformed is a warning."""
+        try:
+            found = self.topics.read_new(self.state.events_offset)
+        except OSError as error:
+            self._warn("EVENTS_UNREADABLE", f"the events file {error.strerror}")
+            return after_iteration(self.plan.spec, turn.hat, ())
+        self.state = self.state.model_copy(update={"events_offset": found.offset})
+        for line in found.malformed:
+            self._warn("EVENT_MALFORMED", self.redactor.text(f"{line.problem}: {line.text}"))
+        events = [replace(event, payload=self.redactor.text(event.payload)) for event in found.events]
+        published = after_iteration(self.plan.spec, turn.hat, events)
+        for event in published.accepted:
+            self.on_event(TopicPublished(topic=event.topic, payload=event.payload, source="agent"))
+        if published.default:
+            self.on_event(TopicPublished(topic=published.default, payload="", source="default"))
+        for topic in published.out_of_scope:
+            self._warn("EVENT_OUT_OF_SCOPE", f"the hat {turn.hat} may not publish {topic}: it was ignored")
+        return published
+
+    async def _run_gates(self, number: int, runner: IterationRunner) -> GateReport | None:
+        """Run the gates, if there are any; None if the user stops the loop meanwhile."""
+        if not self.plan.gates:
+            return GateReport((), "")
+        running = asyncio.create_task(runner.run_gates(self.directory.path / "iterations" / str(number)))
+        stopping = asyncio.create_task(self.control.stop_now.wait())
+        try:
+            await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            return running.result() if running.done() else None
+        finally:
+            for task in (running, stopping):
+                task.cancel()
+            await asyncio.wait({running, stopping})
+
+    async def _take_checkpoint(self, number: int) -> Checkpoint | None:
+        if self.checkpoints is None or number % self.spec.checkpoint_interval:
+            return None
+        try:
+            taken = await self.checkpoints.take(number, f"ralph: after iteration {number}")
+        except YouBenchaError as error:
+            self._warn(error.code, f"there is no checkpoint of iteration {number}: {error.message}")
+            return None
+        if taken.warning:
+            self._warn("CHECKPOINT", taken.warning)
+        return taken
+
+    def _request(self) -> Request | None:
+        return _REQUESTS.get(self.directory.take_request() or "")
+
+    def _announce(self) -> None:
+        state, spec = self.state, self.spec
+        if not state.pending:
+            pending = first_events(self.plan.spec, resumed=state.iterations > 0)
+            self.state = state.model_copy(update={"pending": pending})
+        self._save()
+        self.on_event(
+            LoopStarted(
+                loop_id=state.loop_id,
+                directory=str(self.plan.directory),
+                backend=self.plan.backend.name,
+                model=self.plan.backend.model,
+                max_iterations=spec.max_iterations,
+                max_runtime_s=spec.max_runtime_seconds,
+                max_cost_usd=spec.max_cost_usd,
+                first_iteration=state.iterations + 1,
+            )
+        )
+
+    def _finish(self, end: End) -> LoopState:
+        self._save(outcome=end.outcome, reason=self.redactor.text(end.reason))
+        write_summary(self.directory, self.state, self.records)
+        self.on_event(LoopEnded(outcome=end.outcome, reason=end.reason, exit_code=EXIT_CODES[end.outcome]))
+        return self.state
+
+    def _save(self, **updates: object) -> None:
+        self.state = self.state.model_copy(update={**updates, "elapsed_ms": self.clock.elapsed_ms})
+        self.directory.save(self.state)
+
+    def on_guidance(self, text: str) -> None:
+        self.on_event(GuidanceGiven(text=text))
+
+    def _warn(self, code: str, message: str) -> None:
+        self.on_event(WarningRaised(code=code, message=message))
+
+
+class _Clock:
+    """How long the loop has run, in all its processes, without waiting for usage limits or the user."""
+
+    def __init__(self, before_ms: int) -> None:
+        self._before_ms = before_ms
+        self._started = time.monotonic()
+        self._stopped_s = 0.0
+
+    @property
+    def elapsed_ms(self) -> int:
+        return self._before_ms + round((time.monotonic() - self._started - self._stopped_s) * 1000)
+
+    def left_s(self, most_s: float) -> float:
+        return max(0.0, most_s - self.elapsed_ms / 1000)
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        since = time.monotonic()
+        try:
+            yield
+        finally:
+            self._stopped_s += time.monotonic() - since
+
+
+async def _open_checkpoints(
+    plan: LoopPlan, host: Host, directory: LoopDirectory, state: LoopState, opened: AsyncExitStack
+) -> Checkpoints | None:
+    """Open the checkpoints, and take one of the tree as it is: number 0, or that of an interrupted iteration."""
+    if not plan.spec.event_loop.checkpoint_interval:
+        return None
+    checkpoints = await Checkpoints.open(plan.directory, directory.loop_id, cache_dir=host.cache_dir)
+    opened.callback(checkpoints.close)
+    if state.iterations == 0 or (state.last is not None and state.last.outcome == "interrupted"):
+        await checkpoints.take(state.iterations, f"ralph: before iteration {state.iterations + 1}")
+    return checkpoints
+
+
+def _left(most: float | None, spent: float | None) -> float | None:
+    return None if most is None else max(0.0, most - (spent or 0.0))

@@ -15,6 +15,7 @@ from youbencha.files import open_untrusted, read_untrusted, untrusted_directory
 
 RALPH_DIRECTORY = ".ralph"
 EVENTS_VARIABLE = "RALPH_EVENTS_FILE"
+LOOP_VARIABLE = "RALPH_LOOP_ID"
 ROOT_VARIABLE = "RALPH_WORKSPACE_ROOT"
 CURRENT_EVENTS = f"{RALPH_DIRECTORY}/current-events"
 """Names the events file of the running loop, relative to the project."""
@@ -93,6 +94,17 @@ class TopicLog:
             return found
         note = MalformedLine("", "the events file became shorter: it is read from its start")
         return found._replace(malformed=(note, *found.malformed))
+
+    def read_all(self) -> tuple[list[TopicEvent], list[MalformedLine]]:
+        """Read the whole file, piece by piece."""
+        events: list[TopicEvent] = []
+        malformed: list[MalformedLine] = []
+        offset = -1
+        while offset != (new := self.read_new(max(offset, 0))).offset:
+            offset = new.offset
+            events += new.events
+            malformed += new.malformed
+        return events, malformed
 
     def size(self) -> int:
         """Return the offset of its end; 0 if there is no such file."""

@@ -84,8 +84,10 @@ class SessionCost:
     def is_estimated(self) -> bool:
         return self._metered is None and self._reported is None and self._estimated is not None
 
-    def on_start(self, event: SessionStarted) -> None:
-        self._model = event.model or self._model
+    def on_model(self, event: SessionStarted | CallMetered) -> None:
+        """Note the model of the tokens that are reported next."""
+        if event.model:
+            self._model = event.model.removesuffix("[1m]")
 
     def on_call(self, event: ModelCalled) -> None:
         if event.cost_usd is not None:
@@ -127,11 +129,12 @@ class IterationWatch:
         self._started = self._heard_at = clock()
         self._tools: dict[str, _RunningTool] = {}
         self._messages: dict[str | None, str] = {}
-        self._rejected: RateLimitSeen | None = None
+        self.resets_at: float | None = None
+        """When the provider's limit ends, if it refuses requests now; in seconds since the epoch."""
         self._pending: EndReason | None = None
         self._finished = False
         self._takers: dict[type[Event], Callable[[Any], None]] = {
-            SessionStarted: self.cost.on_start,
+            SessionStarted: self.cost.on_model,
             ModelCalled: self._on_call,
             UsageReported: self._on_usage,
             CallMetered: self._on_message,
@@ -191,6 +194,10 @@ class IterationWatch:
     def _on_call(self, event: ModelCalled) -> None:
         self.cost.on_call(event)
         self._check_cost()
+        if event.status == _TOO_MANY_REQUESTS and event.retry_after_s is not None:
+            self._on_refusal(event.at, event.at + event.retry_after_s)
+        elif event.error is None:
+            self.resets_at = None
 
     def _on_usage(self, event: UsageReported) -> None:
         self.cost.on_usage(event)
@@ -205,6 +212,7 @@ class IterationWatch:
 
     def _on_message(self, event: CallMetered) -> None:
         """With the next message of the model, all calls of its previous message are done, even without a result."""
+        self.cost.on_model(event)
         if event.message_id is None or self._messages.get(event.parent) == event.message_id:
             return
         self._messages[event.parent] = event.message_id
@@ -225,20 +233,23 @@ class IterationWatch:
         self._finished = True
 
     def _on_rate_limit(self, event: RateLimitSeen) -> None:
-        self._rejected = event if event.status == "rejected" else None
+        self.resets_at = event.resets_at if event.status == "rejected" else None
         used, most = event.utilization, self._limits.quota_percent
         if most is not None and used is not None and used * 100 >= most:
             message = f"{used * 100:.0f}% of the quota are used, and the limit is {most:g}%"
             self._pending = EndReason("quota", message, event.resets_at)
 
     def _on_retry(self, event: RequestRetried) -> None:
-        """The agent would retry until the limit ends. A rejection alone is none: paid overage may be allowed."""
-        if event.status != _TOO_MANY_REQUESTS:
-            return
-        known = self._rejected.resets_at if self._rejected else None
-        resets_at = known or (event.at + event.delay_ms / 1000 if event.delay_ms is not None else None)
-        if resets_at is not None and resets_at - event.at > LEFT_TO_AGENT_S:
-            self._end(EndReason("usage_limit", "the agent reached its usage limit", resets_at))
+        """A rejected quota alone is no refusal: more than the quota may be allowed, and paid for."""
+        resets_at = self.resets_at or (event.at + event.delay_ms / 1000 if event.delay_ms is not None else None)
+        if event.status == _TOO_MANY_REQUESTS and resets_at is not None:
+            self._on_refusal(event.at, resets_at)
+
+    def _on_refusal(self, at: float, resets_at: float) -> None:
+        """The provider refused a request until then. The agent would wait, or retry all the time."""
+        self.resets_at = resets_at
+        if resets_at - at > LEFT_TO_AGENT_S:
+            self._end(EndReason("usage_limit", "the provider's usage limit was reached", resets_at))
 
 
 class _RunningTool(NamedTuple):

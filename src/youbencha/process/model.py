@@ -215,6 +215,7 @@ class RunOptions(TypedDict, total=False):
     log_file: Path | None
     on_line: LineSink | None
     on_start: Callable[[Started], None] | None
+    on_output: Callable[[], None] | None
     stop: asyncio.Event | None
     also: Sequence[OutputSource]
 

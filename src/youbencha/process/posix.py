@@ -24,7 +24,8 @@ assert sys.platform != "win32"
 
 
 _SWEEP_FOR_S = 2.0
-_COLUMNS, _ROWS = 200, 50
+_COLUMNS, _ROWS = 65_535, 50
+"""As wide as possible: a program that fits its lines to the width must not wrap a line of JSON."""
 _READ_BYTES = 64 * 1024
 _MOST_BUFFERED = 1024 * 1024
 

@@ -38,6 +38,7 @@ async def run(
     log_file: Path | None = None,
     on_line: LineSink | None = None,
     on_start: Callable[[Started], None] | None = None,
+    on_output: Callable[[], None] | None = None,
     stop: asyncio.Event | None = None,
     also: Sequence[OutputSource] = (),
     system: System | None = None,
@@ -45,9 +46,10 @@ async def run(
 ) -> ProcessResult:
     """Run a program; return when it and all its descendants are gone.
 
-    `on_line` gets each line of standard output as it arrives, to be parsed: its secrets are not masked. `stop` ends the
-    program early. `also` is read as if the program had written it. If this call is cancelled, the program is ended
-    first. `writes_to`: by default, the program's directory, home and temporary directory.
+    `on_line` gets each line of standard output as it arrives, to be parsed: its secrets are not masked. `on_output` is
+    called whenever anything arrives. `stop` ends the program early. `also` is read as if the program had written it. If
+    this call is cancelled, the program is ended first. `writes_to`: by default, the program's directory, home and
+    temporary directory.
     """
     limits = limits or Limits()
     if writes_to is None:
@@ -67,7 +69,7 @@ async def run(
             with contextlib.closing(running):
                 if on_start and running.pid is not None:
                     on_start(Started(running.pid, command.argv[0]))
-                ending = await _Supervision(running, capture, limits, stop, also, writes_to).finish()
+                ending = await _Supervision(running, capture, limits, stop, also, writes_to, on_output).finish()
                 skipped = sum(source.skipped_bytes for source in running.sources)
         took_s = time.monotonic() - started
         if ending.exit.by_itself:  # without the time spent waiting for processes that it left running
@@ -139,12 +141,14 @@ class _Supervision:
         stop: asyncio.Event | None,
         also: Sequence[OutputSource],
         writes_to: Sequence[Path],
+        on_output: Callable[[], None] | None,
     ) -> None:
         self._running = running
         self._sources = (*running.sources, *also)
         self._capture = capture
         self._limits = limits
         self._stop = stop
+        self._on_output = on_output
         self._disks = (Path(tempfile.gettempdir()), *writes_to)
         self._started = time.monotonic()
         self.timed_out = False
@@ -224,6 +228,8 @@ class _Supervision:
             if data := source.read():
                 self._capture.feed(source.stream, data)
                 got_something = True
+        if got_something and self._on_output:
+            self._on_output()
         return got_something
 
     def _read_rest(self) -> None:

@@ -1,15 +1,16 @@
 """The configuration of a loop (`ralph.yml`): the agent, when to stop, hats, and the gates that must pass."""
 
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, Field, model_validator
 
-from youbencha.spec.base import INT_AS_FLOAT, Line, StrictModel
+from youbencha.spec.base import INT_AS_FLOAT, Line, ShortForm, StrictModel
 from youbencha.spec.gateway import Dollars, Gateway
-from youbencha.spec.problems import ProblemAt
+from youbencha.spec.problems import KeyPath, ProblemAt
 from youbencha.spec.sandbox import Sandbox
 
-Seconds = Annotated[float, Field(ge=0, le=31_536_000, allow_inf_nan=False), INT_AS_FLOAT]
+Seconds = Annotated[float, Field(ge=0, le=3_153_600_000, allow_inf_nan=False), INT_AS_FLOAT]
 Percent = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False), INT_AS_FLOAT]
 Topic = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\s\x00]+$")]
 DEFAULT_PROMISE = "LOOP_COMPLETE"
@@ -18,6 +19,53 @@ DEFAULT_GUARDRAILS = (
     "Search before you assume that something is missing.",
     "Verify before you say that something is done: run the tests, the type checker and the linter.",
 )
+ModelName = Annotated[Line, Field(pattern=r"^[^-\s]\S*$")]
+
+
+class NoEffect(NamedTuple):
+    """Marks a key of Ralph that is accepted, but has no effect here: a warning, if it is set to anything else than
+    nothing."""
+
+    hint: str
+
+
+def _is_off(value: object) -> bool:
+    return not value
+
+
+def _not_yet(value: Any) -> Any:
+    if not _is_off(value):
+        raise ValueError("is not supported yet")
+    return value
+
+
+NOT_YET = AfterValidator(_not_yet)
+"""For a key of Ralph that turns on what is not supported here."""
+
+
+def _one_at_a_time(count: int) -> int:
+    if count != 1:
+        raise ValueError("is not supported yet: hats run one after another")
+    return count
+
+
+_PTY_WORDS = {"always": True, "observe": True, "auto": False, "never": False}
+
+
+def _pty_mode(value: object) -> object:
+    return _PTY_WORDS.get(value, value) if isinstance(value, str) else value
+
+
+PtyMode = Annotated[
+    bool,
+    BeforeValidator(_pty_mode, json_schema_input_type=bool | Literal["always", "observe", "auto", "never"]),
+]
+
+
+def _mode(value: str) -> str:
+    if value == "interactive":
+        raise ValueError("interactive is not supported yet")
+    return value
 
 
 class CliSpec(StrictModel):
@@ -26,26 +74,36 @@ class CliSpec(StrictModel):
     backend: Line = "auto"
     """`auto` takes the first that is installed; else a name of the table in `loop/backends.py`, or `custom`."""
     command: Line | None = None
-    """The program; required for `custom`."""
+    """The program; required for `custom`. For another backend, the path of its CLI."""
     args: tuple[str, ...] = Field(default=(), strict=False)
     """Further arguments for it."""
     prompt_mode: Literal["arg", "stdin", "file"] = "arg"
     """How a `custom` program gets the prompt."""
     prompt_flag: str | None = None
     """The flag before the prompt, if `custom` needs one."""
-    pty_mode: bool = False
+    pty_mode: PtyMode = False
     """Give the agent a terminal. Claude Code always gets one."""
+    pty_interactive: Annotated[bool, NoEffect("the agent works alone; guidance is given on the screen")] = False
     output_format: Literal["stream-json", "text"] = "stream-json"
-    default_mode: Literal["autonomous"] = "autonomous"
-    model: Annotated[Line, Field(pattern=r"^[^-\s]\S*$")] | None = None
+    default_mode: Annotated[Literal["autonomous", "interactive"], AfterValidator(_mode)] = "autonomous"
+    agent_priority: tuple[Line, ...] = Field(default=(), strict=False)
+    """Where `auto` looks first; the other backends follow."""
+    model: ModelName | None = None
     env: dict[str, str] = Field(default_factory=dict)
     config: dict[str, Any] = Field(default_factory=dict)
     """Further options of the agent's adapter, as `agent.config` in a test case."""
-    idle_timeout_secs: Seconds | None = None
-    """The same as in `event_loop`."""
+    idle_timeout_secs: Annotated[
+        Seconds | None, NoEffect("Ralph uses it for interactive sessions only; see event_loop.idle_timeout_secs")
+    ] = None
+
+    @model_validator(mode="after")
+    def _custom_has_a_program(self) -> Self:
+        if self.backend == "custom" and self.command is None:
+            raise ProblemAt("backend", "custom needs `command`: the program")
+        return self
 
 
-class RetrySpec(StrictModel):
+class LoopRetrySpec(StrictModel):
     """How failed iterations are repeated."""
 
     attempts: Annotated[int, Field(ge=1, le=1000)] = 3
@@ -61,7 +119,7 @@ class RetrySpec(StrictModel):
 class EscalationStep(StrictModel):
     """What to do when retries are used up: another model, another backend, or stop for a person."""
 
-    model: Annotated[Line, Field(pattern=r"^[^-\s]\S*$")] | None = None
+    model: ModelName | None = None
     backend: Line | None = None
     person: Line | None = None
     """Stop, with this message."""
@@ -92,7 +150,7 @@ class EventLoopSpec(StrictModel):
     """Default: PROMPT.md."""
     completion_promise: Line = DEFAULT_PROMISE
     """The last line of an answer, or the topic of an event, that says that the work is done."""
-    cancellation_promise: Line | None = None
+    cancellation_promise: Annotated[Line | None, BeforeValidator(lambda text: text or None)] = None
     """The same, to give up without an error."""
     required_events: tuple[Topic, ...] = Field(default=(), strict=False)
     """Must have been published before the loop can complete."""
@@ -109,7 +167,7 @@ class EventLoopSpec(StrictModel):
     """Take a checkpoint after so many iterations. 0: none, and no git repository is needed."""
     stale_after: Annotated[int, Field(ge=0)] = 3
     """Stop after so many iterations with the same output, no change and no progress of tasks. 0: never."""
-    retry: RetrySpec = RetrySpec()
+    retry: LoopRetrySpec = LoopRetrySpec.model_construct()
     escalation: tuple[Escalation, ...] = Field(default=(), strict=False)
     on_usage_limit: Literal["wait", "stop"] = "wait"
     stop_at_quota_percent: Percent | None = None
@@ -122,9 +180,18 @@ class EventLoopSpec(StrictModel):
     """Ignore events that the active hat does not declare in `publishes`."""
     context_window_tokens: Annotated[int, Field(gt=0)] | None = None
     """Overrides what is known about the model."""
+    mutation_score_warn_threshold: Annotated[float | None, INT_AS_FLOAT, NoEffect("write a gate that checks it")] = None
+
+    @model_validator(mode="after")
+    def _one_prompt(self) -> Self:
+        if self.prompt is not None and self.prompt_file is not None:
+            raise ProblemAt("prompt_file", "cannot be combined with `prompt`", hint="remove one of the two")
+        return self
 
 
 class ScratchpadSpec(StrictModel):
+    """The file in which an agent leaves notes for the next iteration."""
+
     enabled: bool = True
     path: Line = ".ralph/agent/scratchpad.md"
 
@@ -137,11 +204,39 @@ Scratchpad = Annotated[ScratchpadSpec, BeforeValidator(_scratchpad, json_schema_
 
 
 class CoreSpec(StrictModel):
-    scratchpad: Scratchpad = ScratchpadSpec()
+    """What all prompts have in common."""
+
+    scratchpad: Scratchpad = ScratchpadSpec.model_construct()
     """Its end is part of each prompt."""
     specs_dir: Line = ".ralph/specs/"
+    """Named in the prompt, if it exists."""
     guardrails: tuple[Line, ...] = Field(default=DEFAULT_GUARDRAILS, strict=False)
     """Rules at the end of each prompt."""
+    workspace_root: Annotated[Line | None, NoEffect("start the loop in that directory")] = None
+
+
+class HatBackend(StrictModel):
+    """The backend of a hat: its name, or a mapping."""
+
+    type: Line = "custom"
+    agent: Line | None = None
+    """A custom agent of the CLI, if it has such."""
+    command: Line | None = None
+    """The program of a `custom` backend."""
+    args: tuple[str, ...] = Field(default=(), strict=False)
+
+    @model_validator(mode="after")
+    def _has_a_name(self) -> Self:
+        if "type" not in self.model_fields_set and self.command is None:
+            raise ProblemAt("", "needs `type` or `command`")
+        if self.type != "custom" and self.command is not None:
+            raise ProblemAt("command", "is only valid for a `custom` backend")
+        return self
+
+
+class AggregateSpec(StrictModel):
+    mode: Any = None
+    timeout: Any = None
 
 
 class HatSpec(StrictModel):
@@ -156,14 +251,21 @@ class HatSpec(StrictModel):
     """Published if its iteration published nothing."""
     instructions: str = ""
     extra_instructions: tuple[str, ...] = Field(default=(), strict=False)
-    backend: Line | None = None
-    backend_args: tuple[str, ...] = Field(default=(), strict=False)
-    model: Annotated[Line, Field(pattern=r"^[^-\s]\S*$")] | None = None
+    backend: Annotated[HatBackend, ShortForm("type", {"minLength": 1})] | None = None
+    """Instead of `cli.backend`."""
+    backend_args: tuple[str, ...] = Field(
+        default=(), strict=False, validation_alias=AliasChoices("backend_args", "args")
+    )
+    """Further arguments for it."""
+    model: ModelName | None = None
     max_activations: Annotated[int, Field(ge=1)] | None = None
     scratchpad: Scratchpad | None = None
     disallowed_tools: tuple[str, ...] = Field(default=(), strict=False)
+    """Enforced for Claude Code; other agents are told."""
     timeout: Seconds | None = None
     """Seconds for an iteration with this hat."""
+    concurrency: Annotated[int, AfterValidator(_one_at_a_time)] = 1
+    aggregate: Annotated[AggregateSpec | None, NOT_YET] = None
 
 
 class GateSpec(StrictModel):
@@ -171,31 +273,148 @@ class GateSpec(StrictModel):
 
     name: Line
     """Of the evaluator, if there is no `command`."""
-    command: str | tuple[str, ...] | None = None
+    command: str | Annotated[tuple[str, ...], Field(strict=False)] | None = None
+    """A line for a shell, or a program with its arguments. It runs in the directory of the loop, not in a copy."""
     config: dict[str, Any] = Field(default_factory=dict)
     """As `evaluators[].config` in a test case."""
+    on_fail: Line | None = None
+    """What the agent is told, besides the output, if it fails."""
+
+
+class MemoryFilter(StrictModel):
+    """Which memories are part of prompts. Empty: all."""
+
+    types: tuple[str, ...] = Field(default=(), strict=False)
+    tags: tuple[str, ...] = Field(default=(), strict=False)
+    recent: Annotated[int, Field(ge=0)] = 0
+    """Days; 0: any age."""
 
 
 class MemoriesSpec(StrictModel):
+    """What agents remember across loops (`ralph tools memory`)."""
+
     enabled: bool = True
     inject: Literal["auto", "manual", "none"] = "auto"
     budget: Annotated[int, Field(ge=0)] = 0
-    """Characters in the prompt; 0: the default."""
+    """Tokens in the prompt; 0: the default."""
+    filter: MemoryFilter = MemoryFilter.model_construct()
 
 
 class TasksSpec(StrictModel):
+    """Open work (`ralph tools task`)."""
+
     enabled: bool = True
+
+
+class TopicSpec(StrictModel):
+    """What an event means, for the prompts of hats that get or publish it."""
+
+    description: str = ""
+    on_trigger: str = ""
+    """Told to a hat that gets it."""
+    on_publish: str = ""
+    """Told to a hat that may publish it."""
+
+
+class AdapterSpec(StrictModel):
+    """Settings of one backend."""
+
+    enabled: bool = True
+    """Whether `auto` may choose it."""
+    timeout: Annotated[Seconds | None, NoEffect("see event_loop.idle_timeout_secs")] = None
+    tool_permissions: Annotated[
+        tuple[str, ...] | None, Field(strict=False), NoEffect("see cli.config, or a hat's disallowed_tools")
+    ] = None
+
+
+class TuiSpec(StrictModel):
+    prefix_key: Annotated[Line | None, NoEffect("the screen has no prefix key")] = None
+
+
+class HooksSpec(StrictModel):
+    enabled: Annotated[bool, NOT_YET] = False
+    defaults: dict[str, Any] = Field(default_factory=dict)
+    events: dict[str, Any] = Field(default_factory=dict)
+
+
+class SkillsSpec(StrictModel):
+    enabled: bool = True
+    dirs: Annotated[
+        tuple[str, ...], Field(strict=False), NoEffect("Claude Code finds its own skills; others are not supported yet")
+    ] = ()
+    overrides: Annotated[dict[str, Any], NoEffect("not supported yet")] = Field(default_factory=dict)
+
+
+class PreflightSpec(StrictModel):
+    enabled: Annotated[bool, NoEffect("run `ralph doctor` before the loop")] = False
+    strict: bool = False
+    skip: tuple[str, ...] = Field(default=(), strict=False)
+
+
+class LoopNamingSpec(StrictModel):
+    format: Annotated[str | None, NoEffect("loops are named by their time")] = None
+    max_length: Annotated[int | None, NoEffect("loops are named by their time")] = None
+
+
+class FeaturesSpec(StrictModel):
+    parallel: bool = True
+    """Whether another loop in the same directory goes to a worktree. False: it is an error."""
+    auto_merge: Annotated[bool, NOT_YET] = False
+    loop_naming: LoopNamingSpec = LoopNamingSpec.model_construct()
+    preflight: PreflightSpec = PreflightSpec.model_construct()
+
+
+class RobotSpec(StrictModel):
+    """Ralph's bot for Telegram."""
+
+    enabled: Annotated[bool, NOT_YET] = False
+    mode: Any = None
+    timeout_seconds: Any = None
+    checkin_interval_seconds: Any = None
+    telegram: Any = None
 
 
 class LoopSpec(StrictModel):
     """A whole `ralph.yml`, after flat keys of version 1 were moved to their places."""
 
-    cli: CliSpec = CliSpec()
-    event_loop: EventLoopSpec = EventLoopSpec()
-    core: CoreSpec = CoreSpec()
+    cli: CliSpec = CliSpec.model_construct()
+    event_loop: EventLoopSpec = EventLoopSpec.model_construct()
+    core: CoreSpec = CoreSpec.model_construct()
     hats: dict[Line, HatSpec] = Field(default_factory=dict)
+    events: dict[Topic, TopicSpec] = Field(default_factory=dict)
     gates: tuple[GateSpec, ...] = Field(default=(), strict=False)
     sandbox: Sandbox | None = None
     gateway: Gateway | None = None
-    memories: MemoriesSpec = MemoriesSpec()
-    tasks: TasksSpec = TasksSpec()
+    memories: MemoriesSpec = MemoriesSpec.model_construct()
+    tasks: TasksSpec = TasksSpec.model_construct()
+    adapters: dict[Line, AdapterSpec] = Field(default_factory=dict)
+    features: FeaturesSpec = FeaturesSpec.model_construct()
+    suppress_warnings: bool = Field(
+        default=False, validation_alias=AliasChoices("suppress_warnings", "_suppress_warnings")
+    )
+    tui: TuiSpec = TuiSpec.model_construct()
+    hooks: HooksSpec = HooksSpec.model_construct()
+    skills: SkillsSpec = SkillsSpec.model_construct()
+    robot: RobotSpec = Field(default=RobotSpec.model_construct(), validation_alias="RObot")
+    verbose: Annotated[bool, NoEffect("use `ralph run -v`")] = False
+    archive_prompts: Annotated[bool, NoEffect("the recording of a loop has its prompts")] = False
+    enable_metrics: Annotated[bool, NoEffect("`summary.json` has the figures")] = False
+    max_tokens: Annotated[int | None, NoEffect("see cli.config")] = None
+
+    @model_validator(mode="after")
+    def _hats_exist(self) -> Self:
+        if self.event_loop.starting_hat is not None and self.event_loop.starting_hat not in self.hats:
+            raise ProblemAt("event_loop", "starting_hat is not one of `hats`")
+        return self
+
+
+def keys_without_effect(model: BaseModel, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
+    """Each key that is set and has no effect, with a hint."""
+    for name in model.model_fields_set:
+        field, value = type(model).model_fields[name], getattr(model, name)
+        marks = [mark for mark in field.metadata if isinstance(mark, NoEffect)]
+        if marks and not _is_off(value):
+            yield (*path, name), marks[0].hint
+        for key, inside in value.items() if isinstance(value, Mapping) else [((), value)]:
+            if isinstance(inside, BaseModel):
+                yield from keys_without_effect(inside, (*path, name, *([key] if key else [])))

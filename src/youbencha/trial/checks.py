@@ -29,7 +29,7 @@ def check_parts(parts: UncheckedParts, env: Mapping[str, str] | None = None) -> 
     problems = [] if parts.agent is None else _agent_problems(parts, parts.agent)
     kind = parts.agent.get("type") if parts.agent else None
     for evaluator in parts.evaluators:
-        problems += _evaluator_problems(evaluator, kind if isinstance(kind, str) else None, env)
+        problems += evaluator_problems(evaluator, kind if isinstance(kind, str) else None, env)
     return [*problems, *_missing_reference(parts), *_hook_problems(parts)]
 
 
@@ -70,9 +70,10 @@ def _in_agent(parts: UncheckedParts, agent: Mapping[str, Any], problem: Problem)
     return parts.document.problem(path, problem.message, problem.hint, kind=problem.kind)
 
 
-def _evaluator_problems(
+def evaluator_problems(
     evaluator: LocatedEvaluator, agent_type: str | None, env: Mapping[str, str] | None
 ) -> Sequence[Problem]:
+    """Every problem of an evaluator's options. Without `env`, references to its variables are not checked."""
     try:
         found = get_evaluator(evaluator.name)
         problems = list(found.check_config(evaluator.config, evaluator.config_dir, agent_type=agent_type))

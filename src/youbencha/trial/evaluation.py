@@ -248,6 +248,7 @@ async def evaluate_directory(plan: EvalPlan, host: Host, *, on_event: EventSink)
                 config_dir=plan.loaded.directory,
                 changes=changes,
                 expected_dir=plan.expected_dir,
+                untouched=True,
                 left_out=(plan.output_dir.resolve(), run.path.resolve()),
                 harness_env=host.env,
                 redactor=redactor,

@@ -171,6 +171,11 @@ class TrialGateway:
         """Values to redact in everything that is written."""
         return {**self._plan.secrets, "GATEWAY_VIRTUAL_KEY": self.access.key}
 
+    @property
+    def budget_is_spent(self) -> bool:
+        """Whether a budget that the agent shares with others has refused one of its requests."""
+        return self._key is not None and self._key.totals.refused_by == self._total.name
+
     async def expose_in(self, sandbox: Sandbox, access: GatewayAccess) -> GatewayAccess:
         """Make the gateway reachable in a sandbox; return the key with its address there."""
         forwarded = sandbox.forward_port(GATEWAY_PORT)
@@ -312,4 +317,5 @@ def _event_of(call: Call) -> ModelCalled:
         partial=call.partial,
         error=call.error,
         duration_ms=call.duration_ms,
+        retry_after_s=call.retry_after_s,
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.adapters import AgentAdapter, UsesGateway, get_adapter, needs_model
 from youbencha.errors import Problem, YouBenchaError
+from youbencha.spec.document import Document
 from youbencha.spec.loader import Loaded, NamedEvaluator, check_test_case, load_test_case
 from youbencha.spec.sandbox import SandboxSpec
 from youbencha.spec.testcase import AgentOverride, TestCase
@@ -99,8 +100,10 @@ def plan_loaded(loaded: Loaded[TestCase], host: Host, options: PlanOptions = Pla
     own_model = case.agent.config.get("model")
     adapter = get_adapter(case.agent.type, host.env)
     model = case.agent.model or (None if own_model else defaults.agent.model)
-    env = _agent_environment(loaded, host.env) if options.resolve_env else {}
-    sandbox = _sandbox(options.sandbox, case.sandbox, defaults.sandbox)
+    env = {}
+    if options.resolve_env:
+        env = resolved_environment(case.agent.env, host.env, loaded.document, ("agent", "env"))
+    sandbox = merged_sandbox(options.sandbox, case.sandbox, defaults.sandbox)
     gateway = None
     if sandbox.type == "docker" and sandbox.network == "none":
         _refuse_without_model(adapter)
@@ -143,8 +146,8 @@ def _refuse_without_model(adapter: AgentAdapter) -> None:
         )
 
 
-def _sandbox(*strongest_first: SandboxSpec | None) -> SandboxSpec:
-    """Merge the sandboxes of the options, the test case and the settings."""
+def merged_sandbox(*strongest_first: SandboxSpec | None) -> SandboxSpec:
+    """Merge the sandboxes of the options, the file and the settings, which always have one."""
     *overrides, result = (spec for spec in strongest_first if spec is not None)
     for override in reversed(overrides):
         result = override.merged_over(result)
@@ -156,20 +159,25 @@ def _workspace(loaded: Loaded[TestCase], host: Host) -> Path:
     return host.settings.workspace_dir if path is None else loaded.directory / Path(path).expanduser()
 
 
-def _agent_environment(loaded: Loaded[TestCase], harness: Mapping[str, str]) -> dict[str, str]:
-    """`agent.env` with `${NAME}` taken from the harness's environment, so that no file need contain a key."""
+def resolved_environment(
+    values: Mapping[str, str], harness: Mapping[str, str], document: Document | None, path: tuple[str, ...]
+) -> dict[str, str]:
+    """The agent's variables with `${NAME}` taken from the harness's environment, so that no file need contain a key.
+
+    `path` is where they are in the document. Without one, there are none.
+    """
     problems: list[Problem] = []
 
     def value(name: str, text: str) -> str:
         for escape, variable in REFERENCE.findall(text):
-            if not escape and variable not in harness:
+            if not escape and variable not in harness and document is not None:
                 message = f"${{{variable}}} is set neither in the settings' variables nor in the environment"
-                problems.append(loaded.document.problem(("agent", "env", name), message, f"export {variable} first"))
+                problems.append(document.problem((*path, name), message, f"export {variable} first"))
         return REFERENCE.sub(lambda m: m.group()[1:] if m[1] else harness.get(m[2], ""), text)
 
-    env = {name: value(name, text) for name, text in loaded.case.agent.env.items()}
-    if problems:
-        raise loaded.document.error(problems)
+    env = {name: value(name, text) for name, text in values.items()}
+    if problems and document is not None:
+        raise document.error(problems)
     return env
 
 

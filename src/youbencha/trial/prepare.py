@@ -269,20 +269,19 @@ def agent_sandbox(context: TrialContext) -> AgentSandbox:
 def sandbox_for_evaluators(context: TrialContext) -> SandboxFactory | None:
     """Sandboxes for evaluators, as isolated as the agent's was; None if they run on the host."""
     return evaluator_sandboxes(
-        context.plan, context.host, context.directory, context.on_event, context.gateway, context.sandbox
+        context.plan.sandbox, context.host, context.directory, context.on_event, context.gateway, context.sandbox
     )
 
 
 def evaluator_sandboxes(
-    plan: Plan,
+    spec: SandboxSpec,
     host: Host,
     directory: RunDirectory,
     on_event: EventSink,
     trial_gateway: TrialGateway | None = None,
     agents: Sandbox | None = None,
 ) -> SandboxFactory | None:
-    """Sandboxes for evaluators of this plan; None if they run on the host. `agents` is the agent's own."""
-    spec = plan.sandbox
+    """Sandboxes for evaluators; None if they run on the host. `spec` is that of the agent's, `agents`."""
     if spec.type == "local":
         return None
 

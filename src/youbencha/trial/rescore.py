@@ -64,7 +64,7 @@ async def validate_patch(
             harness_env=host.env,
             redactor=Redactor.for_env(host.env, plan.env),
             scratch_dir=run.private / "scratch",
-            open_sandbox=evaluator_sandboxes(plan, host, run, on_event),
+            open_sandbox=evaluator_sandboxes(plan.sandbox, host, run, on_event),
             agent_sandbox=AgentSandbox(image=plan.sandbox.image),
             shared=host.shared,
         )

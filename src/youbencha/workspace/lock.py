@@ -14,47 +14,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from youbencha.files import NO_FOLLOW
+from youbencha.files import NO_FOLLOW, could_lock, try_lock
 from youbencha.progress import StepProgress
 
 _PAUSE_S = 0.1
 _NOTICE_EVERY_S = 1.0
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    # On Windows, other processes cannot read a locked range: lock one byte far after the text.
-    _FAR = 1 << 30
-    _TO_LOOK = os.O_RDWR
-
-    def try_lock(fd: int) -> bool:
-        os.lseek(fd, _FAR, os.SEEK_SET)
-        try:
-            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-
-    _could_lock = try_lock
-
-else:
-    import fcntl
-
-    _TO_LOOK = os.O_RDONLY  # works for another user's file, too
-
-    def try_lock(fd: int) -> bool:
-        return _flock(fd, fcntl.LOCK_EX)
-
-    def _could_lock(fd: int) -> bool:
-        return _flock(fd, fcntl.LOCK_SH)
-
-    def _flock(fd: int, kind: int) -> bool:
-        try:
-            fcntl.flock(fd, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+_TO_LOOK = os.O_RDWR if sys.platform == "win32" else os.O_RDONLY  # the latter works for another user's file, too
 
 
 def is_locked(path: Path) -> bool:
@@ -64,7 +29,7 @@ def is_locked(path: Path) -> bool:
     except OSError:
         return False
     try:
-        return not _could_lock(fd)
+        return not could_lock(fd)
     finally:
         os.close(fd)
 

@@ -133,8 +133,8 @@ class RunDirectory:
         """Restore the run directory, after the agent's processes have ended and before anything here is read.
 
         Afterwards, the run directory, its lock and its artifacts are the original ones or created again, `src-modified`
-        is a directory (a user's tree is left as it is), and everything that an agent planted where the harness reads or writes is removed. Returns
-        descriptions of what was repaired: usually nothing.
+        is a directory (a user's tree is left as it is), and everything that an agent planted where the harness reads or
+        writes is removed. Returns descriptions of what was repaired: usually nothing.
         """
         found: list[str] = []
         self._reserved.close()

@@ -24,19 +24,19 @@ from youbencha.files import read_untrusted
 from youbencha.text import shown
 from youbencha.workspace.git import ONLY_RECORDED, GitFailed, git
 
-_LONGEST = os.pathconf("/", "PC_PATH_MAX") if hasattr(os, "pathconf") else 32767
+LONGEST = os.pathconf("/", "PC_PATH_MAX") if hasattr(os, "pathconf") else 32767
 """The longest path of a system call, in bytes, with the zero at its end."""
 
 NAME = b".gitignore"
 _RULES = "start-rules"
 _LARGEST = 4 * 1024 * 1024
 
-_HERE = b"./"
+HERE = b"./"
 """Put before every path, because git reads a colon at the start as pathspec magic."""
 
 _LONG_ENOUGH = 1000
 
-_NONE_IGNORED = 1
+NONE_IGNORED = 1
 """The exit status of `git check-ignore`."""
 
 _BLOCK = 512
@@ -84,7 +84,7 @@ class _Walk:
         self._too_deep: list[bytes] = []
 
     def run(self) -> TreeFiles:
-        longest = _LONGEST - len(self._top) - len(b"/")
+        longest = LONGEST - len(self._top) - len(b"/")
         waiting = [b""]  # not by recursion: an agent may nest directories deeper than Python's recursion limit
         while waiting:
             below = waiting.pop()
@@ -158,6 +158,8 @@ def keep_rules(tree: Path, paths: Iterable[bytes], git_dir: Path) -> None:
 
 async def keep_rules_of(commit: str, git_dir: Path, objects: Path) -> None:
     """Copy the ignore files of a commit."""
+    if (git_dir / _RULES).exists():
+        shutil.rmtree(git_dir / _RULES)
     listed = await git(git_dir, "ls-tree", "-r", "-z", "--full-tree", commit, objects=objects)
     for entry in listed.split(b"\0"):
         about, _, path = entry.partition(b"\t")
@@ -184,14 +186,14 @@ async def _ignored(paths: Collection[bytes], git_dir: Path) -> set[bytes]:
     if not paths or not rules.exists():
         return set()
     try:
-        names = b"".join(_HERE + path + b"\0" for path in paths)
+        names = b"".join(HERE + path + b"\0" for path in paths)
         arguments = ("check-ignore", "--no-index", "--stdin", "-z")
         output = await git(git_dir, *arguments, tree=rules, stdin=names, settings=ONLY_RECORDED)
     except GitFailed as failed:
-        if failed.status == _NONE_IGNORED:
+        if failed.status == NONE_IGNORED:
             return set()
         raise
-    return {path.removeprefix(_HERE) for path in output.split(b"\0") if path}
+    return {path.removeprefix(HERE) for path in output.split(b"\0") if path}
 
 
 def size_on_disk(path: Path) -> int:

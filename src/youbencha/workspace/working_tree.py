@@ -23,10 +23,11 @@ _OURS = (b".youbencha-workspace", b".youbencha-eval")
 _ANY_FILE = b"any-file"
 
 
-class _Location(NamedTuple):
+class Location(NamedTuple):
     """A directory in a working tree."""
 
     git_dir: Path
+    top: Path
     prefix: str
     """Its path relative to the top of the tree, with a slash at the end; empty for the top itself."""
 
@@ -40,7 +41,7 @@ async def changes_in_repository(
     `.gitignore` files ignore do not count, nor do youBencha's workspaces and what is `left_out`.
     """
     directory, git_dir = directory.resolve(), git_dir.resolve()
-    location = _find(directory)
+    location = locate(directory)
     commit = await commit_at(location.git_dir, "HEAD") if location else None
     if location is None or commit is None:
         return None
@@ -60,15 +61,16 @@ async def changes_in_repository(
     return Changes(files, patch_file, commit, current_commit=commit, left_out_of_patch=left_out_of_patch)
 
 
-def _find(directory: Path) -> _Location | None:
+def locate(directory: Path) -> Location | None:
+    """Find the working tree that a resolved directory is in."""
     for top in (directory, *directory.parents):
         if found := git_dir_of_tree(top):
             below = directory.relative_to(top).as_posix()
-            return _Location(found, "" if below == "." else f"{below}/")
+            return Location(found, top, "" if below == "." else f"{below}/")
     return None
 
 
-async def _tree_of(commit: str, location: _Location, git_dir: Path, objects: Path) -> str | None:
+async def _tree_of(commit: str, location: Location, git_dir: Path, objects: Path) -> str | None:
     """Return the tree of the directory in HEAD: an empty one if it is new, None if it is ignored."""
     try:
         name = f"{commit}:{location.prefix.rstrip('/')}"
@@ -79,7 +81,7 @@ async def _tree_of(commit: str, location: _Location, git_dir: Path, objects: Pat
         return (await git(git_dir, "write-tree", index=git_dir / "no.index")).decode().strip()
 
 
-async def _that_count(found: TreeFiles, start: str, location: _Location, git_dir: Path, objects: Path) -> TreeFiles:
+async def _that_count(found: TreeFiles, start: str, location: Location, git_dir: Path, objects: Path) -> TreeFiles:
     ignored = await ignored_among(found, git_dir, os.fsencode(location.prefix))
     if ignored:
         ignored -= (await entries_at(git_dir, start, objects=objects)).keys()

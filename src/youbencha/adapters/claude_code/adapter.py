@@ -149,15 +149,16 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
         context, redactor, command = invocation.context, self.redactor(invocation), self.command(invocation)
         watch = watch_of(invocation, command, redactor, context.stop)
         timeout_s = invocation.time_left_s
-        over = watch.session_end = SessionEnd(watch.stop.set, timeout_s)
+        over = watch.session_end = SessionEnd(watch.stop.set, timeout_s, invocation.config.exit_grace_s)
         async with debug_log_watched(watch, invocation, command, log_file), call_when_set(context.stop, watch.stop.set):
             process = await context.sandbox.run(
                 command,
                 limits=Limits(timeout_s=timeout_s),
                 redactor=redactor,
                 log_file=log_file,
-                on_line=watch.line if self.stream_expected(invocation.config) else over.answered,
+                on_line=watch.line if self.stream_expected(invocation.config) else watch.answer_line,
                 on_start=watch.started,
+                on_output=context.on_output,
                 stop=watch.stop,
             )
         watch.finish()

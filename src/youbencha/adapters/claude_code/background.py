@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Callable
 
 from youbencha.control.activity import Activity
-from youbencha.control.machine import DEFAULT_TIMEOUTS
 from youbencha.json_lines import Record
 from youbencha.process import ProcessResult
 
@@ -17,8 +16,10 @@ from youbencha.process import ProcessResult
 class SessionEnd:
     """Calls `end` if the CLI stays after the last result. Create it inside a running event loop."""
 
-    def __init__(self, end: Callable[[], object], timeout_s: float | None) -> None:
+    def __init__(self, end: Callable[[], object], timeout_s: float | None, grace_s: float) -> None:
+        """`timeout_s`: of the whole session. `grace_s`: how long the CLI may stay after the result."""
         self._end = end
+        self._grace_s = grace_s
         self._activity = Activity()
         self._loop = asyncio.get_running_loop()
         self._deadline = None if timeout_s is None else self._loop.time() + timeout_s
@@ -32,11 +33,11 @@ class SessionEnd:
         now = self._loop.time()
         self._activity.note(message, now)
         if self._activity.is_idle and self._timer is None:
-            self._over_at, self._timer = now, self._loop.call_later(DEFAULT_TIMEOUTS.background_s, self._on_timer)
+            self._over_at, self._timer = now, self._loop.call_later(self._grace_s, self._on_timer)
         elif not self._activity.is_idle:
             self.close()
 
-    def answered(self, line: bytes) -> None:
+    def answered(self) -> None:
         """Note a line of the answer in text mode. More may follow: there, subagents in the background are not seen."""
         self._over_at = self._loop.time()
 

@@ -22,6 +22,7 @@ from youbencha.adapters.claude_code.versions import (
     supports,
 )
 from youbencha.adapters.cli_agent import AgentCli, Invocation, codes, fits_argument
+from youbencha.adapters.cli_agent.invocation import in_terminal
 from youbencha.adapters.cli_agent.locate import unknown_version
 from youbencha.errors import Problem
 from youbencha.files import PathNotAllowed, read_confined, read_regular
@@ -50,7 +51,7 @@ def build_command(
     _check_version(config, version, is_root=is_root)
     delivery = delivery_of(invocation)
     flags = [
-        *_output_flags(config),
+        *_output_flags(config, version),
         *([] if transport_of(invocation) == "print" else ["--input-format", "stream-json", *control_flags]),
         *_permission_flags(invocation, is_root=is_root),
         *_debug_flags(invocation, version),
@@ -64,15 +65,15 @@ def build_command(
     if delivery == "file":
         _prompt_file(invocation).write_bytes(invocation.prompt.encode())
         flags += ["--add-dir", invocation.inside(invocation.scratch)]
-    return Command(
+    command = Command(
         # The prompt comes last, after `--`: then a leading dash does not make it an option, and no flag that takes
         # several values can consume it.
         argv=(*invocation.cli.argv, *flags, "-p", *_prompt_arguments(invocation)),
         cwd=invocation.workspace,
         env=_environment(config, invocation.env),
         stdin=invocation.prompt.encode() if delivery == "stdin" else stdin,
-        terminal=config.pty == "always",
     )
+    return in_terminal(config, command)
 
 
 def cli_version(cli: AgentCli) -> CliVersion:
@@ -132,7 +133,9 @@ def print_delivery(prompt: str, config: ClaudeCodeConfig) -> Delivery:
         raise CLAUDE.one_problem("prompt_delivery", "an argument cannot hold this prompt", "use stdin or auto")
     if wanted != "auto":
         return wanted
-    return "argument" if fits and len(prompt) <= LONGEST_ARGUMENT_CHARACTERS else "stdin"
+    if fits and len(prompt) <= LONGEST_ARGUMENT_CHARACTERS:
+        return "argument"
+    return "file" if config.pty == "always" else "stdin"  # on Windows, a program in a terminal has no standard input
 
 
 def _prompt_file(invocation: ClaudeInvocation) -> Path:
@@ -184,11 +187,14 @@ def _by_version(version: CliVersion) -> Transport:
     return "websocket" if supports(version, Feature.SDK_URL) else "stdio"
 
 
-def _output_flags(config: ClaudeCodeConfig) -> list[str]:
+def _output_flags(config: ClaudeCodeConfig, version: CliVersion) -> list[str]:
     if config.output_format == "text":
         return ["--output-format", "text"]
     flags = ["--output-format", "stream-json", "--verbose"]  # without --verbose every version refuses stream-json
-    return [*flags, "--include-partial-messages"] if config.include_partial_messages else flags
+    partial = config.include_partial_messages
+    if partial == "auto":
+        partial = supports(version, Feature.PARTIAL_MESSAGES)
+    return [*flags, "--include-partial-messages"] if partial else flags
 
 
 def _debug_flags(invocation: ClaudeInvocation, version: CliVersion) -> list[str]:
@@ -262,7 +268,7 @@ def _check_version(config: ClaudeCodeConfig, version: CliVersion, *, is_root: bo
     """Reject options that this CLI version does not support: it would fail, or ignore them."""
     used = (
         ("agent_name", config.agent_name is not None, Feature.AGENT_FLAG),
-        ("include_partial_messages", config.include_partial_messages, Feature.PARTIAL_MESSAGES),
+        ("include_partial_messages", config.include_partial_messages is True, Feature.PARTIAL_MESSAGES),
         ("effort", config.effort is not None, Feature.EFFORT),
         ("mcp_config", config.mcp_config is not None, Feature.STRICT_MCP_CONFIG),
         ("setting_sources", config.setting_sources is not None, Feature.SETTING_SOURCES),

@@ -129,12 +129,12 @@ class ClaudeCodeConfig(AgentConfig):
     mcp_config: Argument | None = None
     """A file (or JSON) with MCP servers; only these are used."""
     output_format: Literal["stream-json", "text"] = "stream-json"
-    include_partial_messages: bool = False
-    """Show text as it is being written, not only when it is finished."""
-    pty: Literal["auto", "always", "never"] = "auto"
-    """Whether the CLI gets a terminal. `auto` gives none: no version was found to need one."""
+    include_partial_messages: bool | Literal["auto"] = False
+    """Show text and tool calls as they are being written, not only when they are finished. `auto`: if the version
+    can."""
     prompt_delivery: Literal["auto", "argument", "stdin", "file"] = "auto"
-    """How the prompt reaches the CLI. `auto`: as an argument up to 7,000 characters, else by standard input."""
+    """How the prompt reaches the CLI. `auto`: as an argument up to 7,000 characters, else by standard input; with a
+    terminal (`pty: always`), by a file."""
     transport: Literal["auto", "websocket", "stdio", "print"] = "auto"
     """How the CLI is driven. `auto`: in print mode; with a tool policy or in a container by its control protocol, over
     a WebSocket with the versions that support it (1.0.124 to 2.1.120), else over standard input and output."""
@@ -142,6 +142,9 @@ class ClaudeCodeConfig(AgentConfig):
     """Needs the control protocol. Not a security boundary: an allowed program can start any other."""
     silence_timeout_s: Annotated[float, Field(gt=0, le=86_400)] = 300.0
     """With the control protocol: fail if the CLI sends nothing for this long while no tool runs."""
+    exit_grace_s: Annotated[float, Field(gt=0, le=86_400)] = 30.0
+    """How long the CLI may stay after its result, for example to wait for commands in the background. Then it is
+    ended, and the result counts."""
     slash_commands: bool = False
     """Let a prompt such as `/review` run a command of the CLI. Otherwise it is rejected: the model would not see it."""
     setting_sources: tuple[Literal["user", "project", "local"], ...] | None = Field(default=None, strict=False)

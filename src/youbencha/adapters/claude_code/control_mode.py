@@ -68,6 +68,7 @@ async def drive(adapter: ClaudeCodeAdapter, invocation: ClaudeInvocation, log_fi
                     log_file=log_file,
                     on_line=on_line,
                     on_start=watch.started,
+                    on_output=context.on_output,
                     stop=transport.stop,
                     also=transport.sources,
                 )
@@ -106,6 +107,7 @@ class ControlSession:
                 connect_s=_STARTS_WITHIN_S,
                 handshake_s=_STARTS_WITHIN_S,
                 silence_s=config.silence_timeout_s,
+                background_s=config.exit_grace_s,
                 interrupt_s=INTERRUPT_S,
             ),
             now=asyncio.get_running_loop().time(),

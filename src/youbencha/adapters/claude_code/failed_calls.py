@@ -61,6 +61,12 @@ class KeyWatch(OutputReader):
         if self.session_end is not None:
             self.session_end.note(record)
 
+    def answer_line(self, line: bytes) -> None:
+        """Note and show a line of the answer in text mode."""
+        if self.session_end is not None:
+            self.session_end.answered()
+        self.plain_line(line)
+
     def on_other_line(self, text: str) -> None:
         if not self.debug_log_printed:
             super().on_other_line(text)

@@ -18,7 +18,13 @@ from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult,
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.config import AgentConfig, parse_config, prompt_is_here, read_prompt
 from youbencha.adapters.cli_agent.environment import base_environment, secrets_of
-from youbencha.adapters.cli_agent.invocation import Invocation, check_context, new_log_file, scratch_directory
+from youbencha.adapters.cli_agent.invocation import (
+    Invocation,
+    check_context,
+    in_terminal,
+    new_log_file,
+    scratch_directory,
+)
 from youbencha.adapters.cli_agent.kind import AgentKind, error_record
 from youbencha.adapters.cli_agent.locate import AgentCli, CliFinder, reinstall_hint
 from youbencha.adapters.cli_agent.stream import OutputReader
@@ -249,12 +255,13 @@ class CliAdapter(ABC, Generic[C]):
         reader = self.reader()
         output = OutputReader(self.kind, reader, on_event=context.on_event, redactor=redactor, stopping=context.stop)
         process = await context.sandbox.run(
-            self.command(invocation),
+            in_terminal(invocation.config, self.command(invocation)),
             limits=Limits(timeout_s=invocation.time_left_s),
             redactor=redactor,
             log_file=log_file,
-            on_line=output.line if reader else None,
+            on_line=output.line if reader else output.plain_line,
             on_start=output.started,
+            on_output=context.on_output,
             stop=context.stop,
         )
         output.finish()

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -103,6 +103,8 @@ class AgentConfig(StrictModel):
     """The CLI version to use, from PATH or the toolbox."""
     executable: Argument | None = None
     """The path of the CLI."""
+    pty: Literal["auto", "always", "never"] = "auto"
+    """Whether the CLI gets a terminal. `auto` gives none: no version of any CLI was found to need one."""
     extra_args: tuple[Argument, ...] = Field(default=(), strict=False)
     """Additional flags, passed unchanged. The first must be a flag, and none may be one that an option here sets."""
 

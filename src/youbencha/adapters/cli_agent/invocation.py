@@ -16,6 +16,7 @@ from youbencha.adapters.cli_agent.config import AgentConfig
 from youbencha.adapters.cli_agent.kind import AgentKind
 from youbencha.adapters.cli_agent.locate import AgentCli
 from youbencha.errors import Problem, YouBenchaError
+from youbencha.process import Command
 from youbencha.text import iso_time
 
 C = TypeVar("C", bound=AgentConfig)
@@ -117,6 +118,11 @@ def removed_afterwards(path: Path) -> Iterator[None]:
 
         with contextlib.suppress(YouBenchaError):
             remove_tree(path)
+
+
+def in_terminal(config: AgentConfig, command: Command) -> Command:
+    """The command in a terminal, if that is configured: a dumb one, so that there are few escape sequences."""
+    return command._replace(terminal=True, env={"TERM": "dumb", **command.env}) if config.pty == "always" else command
 
 
 def new_log_file(artifacts: Path, logs: str) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
@@ -25,7 +26,7 @@ from youbencha.events import (
     UserText,
     WarningRaised,
 )
-from youbencha.json_lines import Record, decode_event, dumps, quoted, strip_ansi
+from youbencha.json_lines import Record, clean_text, decode_event, dumps, quoted, strip_ansi
 from youbencha.log.masking import without_secrets_in_event
 from youbencha.log.model import Message, Role, ToolCall
 from youbencha.log.session import CallMetered, SessionFacts, SessionRecord, SessionRecorder, StreamReader
@@ -71,6 +72,7 @@ class OutputReader:
         self._drafts: dict[str | None, _Draft] = {}
         self._malformed = 0
         self._malformed_example: str | None = None
+        self._plain = _PlainText(self._redactor)
 
     def started(self, process: Started) -> None:
         self._emit(ProcessStarted(pid=process.pid, executable=process.executable))
@@ -81,6 +83,11 @@ class OutputReader:
             self.on_other_line(record)
         else:
             self.read(record)
+
+    def plain_line(self, line: bytes) -> None:
+        """Show a line of an agent that prints no events."""
+        if self._sink is not None and (text := self._plain.add(line + b"\n")):
+            self._sink(AssistantTextDelta(text=text))
 
     def read(self, record: Record) -> None:
         handler = self._handlers.get(record.get("type", ""))
@@ -95,6 +102,8 @@ class OutputReader:
         if self._reader is not None:
             for event in self._reader.finish():
                 self._handle(event)
+        if self._sink is not None and (rest := self._plain.rest()):
+            self._sink(AssistantTextDelta(text=rest))
         for parent, draft in self._drafts.items():
             # Texts that were unfinished when the stream ended: there is no message with the whole text.
             self._transcript.add(AssistantText(text=draft.text(), parent=parent))
@@ -162,6 +171,24 @@ class OutputReader:
     def _emit(self, event: Event) -> None:
         if self._sink is not None:
             self._sink(without_secrets_in_event(event, self._redactor.text))
+
+
+class _PlainText:
+    """Plain text as it is printed, masked, until it is too long to be shown."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._stream = redactor.stream()
+        self._decoder = getincrementaldecoder("utf-8")("replace")
+        self._room = TRANSCRIPT_LIMIT
+
+    def add(self, data: bytes) -> str:
+        if self._room <= 0:
+            return ""
+        self._room -= len(data)
+        return clean_text(self._decoder.decode(self._stream.feed(data)))
+
+    def rest(self) -> str:
+        return clean_text(self._decoder.decode(self._stream.finish(), final=True))
 
 
 class _Draft:

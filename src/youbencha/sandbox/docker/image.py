@@ -31,6 +31,8 @@ class Image(NamedTuple):
     digest: str | None
     volumes: tuple[str, ...] = ()
     """Directories that the image declares as volumes."""
+    path: str | None = None
+    """Its PATH."""
 
 
 async def ensure_image(engine: Engine, name: str, progress: StepProgress) -> Image:
@@ -51,7 +53,9 @@ async def ensure_image(engine: Engine, name: str, progress: StepProgress) -> Ima
         )
     digests = found.get("RepoDigests") or []
     digest = str(digests[0]).partition("@")[2] if digests else None
-    return Image(name, str(found["Id"]), digest, tuple((found.get("Config") or {}).get("Volumes") or ()))
+    config = found.get("Config") or {}
+    variables = dict(str(each).split("=", 1) for each in config.get("Env") or () if "=" in str(each))
+    return Image(name, str(found["Id"]), digest, tuple(config.get("Volumes") or ()), variables.get("PATH"))
 
 
 def _throttled(label: str, progress: StepProgress) -> Callable[[str], None]:

@@ -167,7 +167,8 @@ class DockerSandbox:
     def environment(self, harness: Mapping[str, str]) -> dict[str, str]:
         """Language and time zone of the harness, and the sandbox's home. PATH is the image's."""
         kept = select(harness, LOCALE | {"TERM"}, locale=True)
-        return {**kept, "HOME": str(HOME), "TMPDIR": str(TMP), "USER": USER_NAME, "LOGNAME": USER_NAME}
+        path = {"PATH": self.context.image.path} if self.context.image.path else {}
+        return {**kept, **path, "HOME": str(HOME), "TMPDIR": str(TMP), "USER": USER_NAME, "LOGNAME": USER_NAME}
 
     def share(self, path: Path, *, writable: bool = False) -> None:
         """Takes effect with the next `run`: a running container is not changed."""

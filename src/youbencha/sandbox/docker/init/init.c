@@ -719,7 +719,7 @@ static int open_terminal(int *slave)
     settings.c_oflag &= ~OPOST; /* the bytes as they were written: no CR before each LF */
     settings.c_lflag &= ~ECHO;
     tcsetattr(*slave, TCSANOW, &settings);
-    ioctl(*slave, TIOCSWINSZ, &(struct winsize){.ws_row = 50, .ws_col = 200});
+    ioctl(*slave, TIOCSWINSZ, &(struct winsize){.ws_row = 50, .ws_col = 65535});
     return master;
 }
 

@@ -1,0 +1,254 @@
+"""`ralph run`: run a loop, or continue one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from youbencha.cli import options
+
+if TYPE_CHECKING:
+    from youbencha.events import Event, EventSink
+    from youbencha.loop.control import LoopControl
+    from youbencha.loop.directory import LoopDirectory, LoopHistory
+    from youbencha.loop.plan import LoopOverrides, LoopPlan
+    from youbencha.process import Redactor
+    from youbencha.trial.context import Host
+    from youbencha.tui.screen import Screen
+
+_PROMPT, _AGENT, _LIMITS, _OUTPUT = "What to do", "The agent", "Limits", "Output"
+
+
+def run(
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", metavar="FILE", help="Default: ralph.yml, if there is one.")
+    ] = None,
+    prompt: Annotated[
+        str | None, typer.Option("--prompt", "-p", metavar="TEXT", help="What to do.", rich_help_panel=_PROMPT)
+    ] = None,
+    prompt_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--prompt-file",
+            "-P",
+            metavar="FILE",
+            help="The same, in a file. Default: PROMPT.md.",
+            rich_help_panel=_PROMPT,
+        ),
+    ] = None,
+    promise: Annotated[
+        str | None,
+        typer.Option(
+            "--completion-promise",
+            metavar="TEXT",
+            help="The last line of an answer that says that the work is done.",
+            rich_help_panel=_PROMPT,
+        ),
+    ] = None,
+    backend: Annotated[
+        str | None,
+        typer.Option("--backend", "-b", metavar="NAME", help="claude, codex, … or auto.", rich_help_panel=_AGENT),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The agent's model.", rich_help_panel=_AGENT)
+    ] = None,
+    sandbox: Annotated[
+        str | None, typer.Option(metavar="local|docker", help="Where the agent runs.", rich_help_panel=_AGENT)
+    ] = None,
+    args: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- ARGS]...", help="Further arguments for the agent's CLI.")
+    ] = None,
+    max_iterations: Annotated[int | None, typer.Option(metavar="N", min=1, rich_help_panel=_LIMITS)] = None,
+    max_runtime: Annotated[
+        float | None, typer.Option(metavar="SECONDS", min=0, help="Of the whole loop.", rich_help_panel=_LIMITS)
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option(metavar="USD", min=0, help="Of the whole loop.", rich_help_panel=_LIMITS)
+    ] = None,
+    idle_timeout: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            help="End an iteration that prints nothing for so long while no tool runs. 0: never.",
+            rich_help_panel=_LIMITS,
+        ),
+    ] = None,
+    goes_on: Annotated[bool, typer.Option("--continue", help="Continue the newest loop in this directory.")] = False,
+    worktree: Annotated[
+        bool, typer.Option("--worktree", help="Work in a new git worktree, not in this directory.")
+    ] = False,
+    dry_run: options.DryRun = False,
+    no_tui: Annotated[
+        bool, typer.Option("--no-tui", help="Print lines instead of the screen.", rich_help_panel=_OUTPUT)
+    ] = False,
+    autonomous: Annotated[
+        bool, typer.Option("--autonomous", "-a", help="The same as --no-tui.", rich_help_panel=_OUTPUT)
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print every event as a line of JSON.", rich_help_panel=_OUTPUT)
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print only the outcome.", rich_help_panel=_OUTPUT)
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Print the loop's decisions first.", rich_help_panel=_OUTPUT)
+    ] = False,
+    record_session: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the recording there, too.", rich_help_panel=_OUTPUT),
+    ] = None,
+) -> int:
+    """Run an agent again and again until its work is done and verified.
+
+    Each iteration begins with a fresh context, in this directory. Ctrl-C ends it; `ralph run --continue` goes on.
+
+    Exit code 0: done (or cancelled by the agent) · 1: repeated failure, stale, or stopped · 2: a limit, or could not
+    run · 3: a restart was asked for · 130: interrupted.
+
+    Example: `ralph run -p "Make all tests pass" --max-iterations 20`
+    """
+    from youbencha.process import get_ready
+
+    if not dry_run:
+        get_ready()  # in the background, while the configuration is read
+    from youbencha.cli.interrupts import run_async
+    from youbencha.loop.directory import LoopDirectory, new_loop_id
+    from youbencha.loop.lock import loop_lock
+    from youbencha.loop.plan import LoopOverrides
+    from youbencha.loop.start import go_on, load_history, new_history
+
+    overrides = LoopOverrides(
+        prompt=prompt,
+        prompt_file=prompt_file,
+        backend=backend,
+        model=options.agent_choice(None, model).model,
+        args=tuple(args or ()),
+        completion_promise=promise,
+        max_iterations=max_iterations,
+        max_runtime_seconds=max_runtime,
+        max_cost_usd=max_cost,
+        idle_timeout_secs=idle_timeout,
+        sandbox=options.sandbox_option(sandbox, None, None),
+    )
+    host = options.host_here()
+    directory = Path.cwd()
+    if worktree:
+        directory = run_async(_new_worktree(directory))
+    found = LoopDirectory.newest(directory) if goes_on else LoopDirectory(directory, new_loop_id())
+    if dry_run:
+        _show(_plan(config, host, directory, overrides, load_history(found) if goes_on else None), as_json=as_json)
+        return 0
+    with loop_lock(directory, found.loop_id, host.cache_dir):
+        history = load_history(found) if goes_on else None
+        plan = _plan(config, host, directory, overrides, history)
+        if verbose:
+            _show(plan, as_json=False)
+        if history is None:
+            found.create()
+            history = new_history(plan, found.loop_id)
+        else:
+            found.open()
+            history = go_on(found, history, plan)
+        output = _Output(
+            as_json, quiet, with_screen=not (no_tui or autonomous or as_json or quiet), file=record_session
+        )
+        return _run(plan, host, found, history, output)
+
+
+class _Output(NamedTuple):
+    as_json: bool
+    quiet: bool
+    with_screen: bool
+    file: Path | None
+    """For a second recording."""
+
+
+def _plan(
+    config: Path | None, host: Host, directory: Path, overrides: LoopOverrides, history: LoopHistory | None
+) -> LoopPlan:
+    """Plan the loop. One that goes on has the file and the prompt of its start, if none are given now."""
+    from youbencha.loop.plan import find_loop_file, has_prompt, plan_loop
+
+    if history is not None and config is None and history.state.config_file:
+        config = Path(history.state.config_file)
+    file = find_loop_file(directory, config)
+    if history is not None and not has_prompt(file, directory, overrides):
+        overrides = overrides._replace(prompt=history.state.objective)
+    return plan_loop(file, host, directory, overrides)
+
+
+def _run(plan: LoopPlan, host: Host, directory: LoopDirectory, history: LoopHistory, output: _Output) -> int:
+    from youbencha.cli.interrupts import run_async
+    from youbencha.cli.loop.display import choose_loop_display
+    from youbencha.loop.control import LoopControl
+    from youbencha.loop.model import EXIT_CODES
+    from youbencha.loop.recording import Recorder
+    from youbencha.loop.run import run_loop
+    from youbencha.process import Redactor
+
+    redactor = Redactor.for_env(
+        host.env, plan.backend.env, plan.backend.gateway.secrets if plan.backend.gateway else {}
+    )
+    control = LoopControl()
+    with ExitStack() as opened:
+        sinks: list[EventSink] = []
+        for file in filter(None, (directory.recording_file, output.file)):
+            recorder = Recorder(file, redactor)
+            opened.callback(recorder.close)
+            sinks.append(recorder)
+        screen = _screen(plan, control, redactor) if output.with_screen and _on_terminal() else None
+        if screen is None:
+            sinks.append(opened.enter_context(choose_loop_display(as_json=output.as_json, quiet=output.quiet)))
+        else:
+            sinks.append(screen.sink)
+
+        def on_event(event: Event) -> None:
+            for sink in sinks:
+                sink(event)
+
+        work = run_loop(plan, host, control, on_event, directory=directory, history=history)
+        if screen is not None:
+            from youbencha.tui.screen import run_with_screen
+
+            work = run_with_screen(screen, work)
+        state = run_async(work, drain=control.stop)
+    assert state.outcome is not None
+    if output.quiet or screen is not None:
+        print(f"{state.outcome.replace('_', ' ')}: {state.reason}")
+    if not output.as_json and not output.quiet:
+        print(f"summary: {directory.path / 'summary.md'}")
+    return EXIT_CODES[state.outcome]
+
+
+def _screen(plan: LoopPlan, control: LoopControl, redactor: Redactor) -> Screen:
+    from youbencha.tui.screen import Screen
+
+    return Screen(f"ralph · {plan.directory.name}", control, mask=redactor.text)
+
+
+def _on_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+async def _new_worktree(directory: Path) -> Path:
+    from youbencha.loop.directory import new_loop_id
+    from youbencha.workspace.worktrees import add_worktree
+
+    return await add_worktree(directory, new_loop_id())
+
+
+def _show(plan: LoopPlan, *, as_json: bool) -> None:
+    from youbencha.loop.dry_run import describe
+
+    rows = describe(plan)
+    if as_json:
+        typer.echo(json.dumps(dict(rows), indent=2))
+        return
+    for label, text in rows:
+        typer.echo(f"{label:<16} {text}")

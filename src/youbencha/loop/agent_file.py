@@ -1,0 +1,64 @@
+"""The files in `.ralph/agent` that `ralph tools` changes: one process at a time, and each change whole or not."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from youbencha.errors import YouBenchaError
+from youbencha.files import read_untrusted, try_lock, untrusted_directory
+
+AGENT_DIRECTORY = ".ralph/agent"
+_LOCK = ".lock"
+_MOST_BYTES = 4 * 1024 * 1024
+_WAIT_S = 10.0
+_PAUSE_S = 0.002
+
+T = TypeVar("T")
+
+
+def read_agent_file(project: Path, name: str) -> str:
+    """Return the text of a file in `.ralph/agent`; empty if there is none."""
+    try:
+        return read_untrusted(project, f"{AGENT_DIRECTORY}/{name}", _MOST_BYTES).decode("utf-8", "replace")
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise _unusable(name, error) from error
+
+
+def change_agent_file(project: Path, name: str, change: Callable[[str], tuple[str, T]]) -> T:
+    """Replace a file's text by what `change` makes of it, while no other process changes any of these files."""
+    try:
+        with untrusted_directory(project, AGENT_DIRECTORY) as directory:
+            lock = directory.open(_LOCK, os.O_RDWR)
+            try:
+                _wait_for(lock)
+                text, result = change(read_agent_file(project, name))
+                data = text.encode("utf-8", "replace")
+                if len(data) > _MOST_BYTES:
+                    message = f"{AGENT_DIRECTORY}/{name} would be larger than {_MOST_BYTES:,} bytes."
+                    raise YouBenchaError("AGENT_FILE_FULL", message, hint="Remove what is no longer needed from it.")
+                directory.replace(name, data)
+                return result
+            finally:
+                os.close(lock)
+    except OSError as error:
+        raise _unusable(name, error) from error
+
+
+def _wait_for(lock: int) -> None:
+    end = time.monotonic() + _WAIT_S
+    while not try_lock(lock):
+        if time.monotonic() > end:
+            message = f"Another process has been changing {AGENT_DIRECTORY} for {_WAIT_S:.0f} s."
+            raise YouBenchaError("AGENT_FILE_BUSY", message, hint="Try again.")
+        time.sleep(_PAUSE_S)
+
+
+def _unusable(name: str, error: OSError) -> YouBenchaError:
+    message = f"{AGENT_DIRECTORY}/{name} {error.strerror or error}."
+    return YouBenchaError("AGENT_FILE_UNUSABLE", message, hint="Check the file, its permissions and free disk space.")

@@ -1,0 +1,258 @@
+"""The agents that a loop can run: Ralph's names for them, over the adapters and the generic `command` adapter."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from youbencha.adapters.cli_agent.environment import is_model_credential
+from youbencha.errors import YouBenchaError
+from youbencha.process import find_executable
+from youbencha.spec.loop import CliSpec, HatBackend
+from youbencha.text import did_you_mean
+
+if TYPE_CHECKING:
+    from youbencha.trial.gateway_plan import GatewayPlan
+
+AUTO, CUSTOM = "auto", "custom"
+BACKEND_UNKNOWN = "BACKEND_UNKNOWN"
+_COMMAND = "command"
+_PROMPT, _PROMPT_FILE = "{prompt}", "{prompt_file}"
+
+
+class Backend(NamedTuple):
+    """An agent, ready to be run by its adapter."""
+
+    name: str
+    """As in ralph.yml: `claude`."""
+    title: str
+    agent_type: str
+    """The adapter's name."""
+    config: Mapping[str, Any]
+    """The adapter's configuration, without a prompt."""
+    model: str | None
+    env: Mapping[str, str]
+    """For the agent; may contain secrets."""
+    gateway: GatewayPlan | None = None
+    """How it reaches its model. None: directly. Set by `plan_loop`."""
+
+
+class BackendKind(NamedTuple):
+    """A row of the table."""
+
+    title: str
+    program: str
+    """On PATH."""
+    agent_type: str = _COMMAND
+    args: tuple[str, ...] = ()
+    """Of a program over the `command` adapter, before the user's own."""
+    prompt: tuple[str, ...] = ()
+    """The last arguments of such a program, if the prompt is not simply the last one."""
+    model_flag: str | None = None
+    agent_flag: str | None = None
+    """Before the name of a custom agent."""
+    variables: tuple[str, ...] = ()
+    """That such a program needs, besides the usual names of keys."""
+    set_by_adapter: frozenset[str] = frozenset()
+    """Arguments that people pass to this CLI, and that its adapter passes anyway."""
+    install: str = ""
+    """How to install it, if the toolbox cannot."""
+
+
+_PRINT = frozenset({"--dangerously-skip-permissions", "-p", "--print", "--verbose"})
+
+BACKENDS: dict[str, BackendKind] = {
+    "claude": BackendKind("Claude Code", "claude", "claude-code", set_by_adapter=_PRINT),
+    "kiro": BackendKind(
+        "Kiro CLI",
+        "kiro-cli",
+        args=("chat", "--no-interactive", "--trust-all-tools"),
+        model_flag="--model",
+        agent_flag="--agent",
+        variables=("KIRO_API_KEY",),
+        install="see https://kiro.dev/cli",
+    ),
+    "gemini": BackendKind("Gemini CLI", "gemini", "gemini-cli", set_by_adapter=frozenset({"-y", "--yolo"})),
+    "codex": BackendKind("Codex", "codex", "codex", set_by_adapter=frozenset({"exec", "--yolo", "--full-auto"})),
+    "forge": BackendKind(
+        "Forge", "forge", prompt=("-p", _PROMPT), variables=("FORGE_KEY",), install="see https://forgecode.dev"
+    ),
+    "amp": BackendKind(
+        "Amp",
+        "amp",
+        args=("--dangerously-allow-all",),
+        prompt=("-x", _PROMPT),
+        variables=("AMP_API_KEY", "AMP_URL"),
+        install="see https://ampcode.com/manual",
+    ),
+    "copilot": BackendKind("Copilot CLI", "copilot", "copilot-cli", set_by_adapter=frozenset({"--allow-all-tools"})),
+    "opencode": BackendKind("OpenCode", "opencode", "opencode", set_by_adapter=frozenset({"run"})),
+    "aider": BackendKind("Aider", "aider", "aider", set_by_adapter=frozenset({"--yes", "--yes-always"})),
+    "pi": BackendKind(
+        "Pi",
+        "pi",
+        args=("-p", "--no-session"),
+        model_flag="--model",
+        install="`npm install -g @mariozechner/pi-coding-agent`",
+    ),
+    "roo": BackendKind(
+        "Roo Code",
+        "roo",
+        args=("--print", "--ephemeral"),
+        prompt=("--prompt-file", _PROMPT_FILE),
+        model_flag="--model",
+        install="see https://docs.roocode.com",
+    ),
+}
+"""In the order in which `auto` looks for them."""
+
+_NOT_YET = {"kiro-acp": "kiro"}
+"""Backends of Ralph that are not supported yet, with a substitute."""
+
+
+def installed_backends(cli: CliSpec, env: Mapping[str, str], disabled: Collection[str] = ()) -> Iterable[str]:
+    """The names of backends that are installed, in order of priority. No program is started."""
+    names = dict.fromkeys((*cli.agent_priority, *BACKENDS))
+    return (name for name in names if name not in disabled and name in BACKENDS and _is_installed(BACKENDS[name], env))
+
+
+def choose_backend(
+    name: str,
+    cli: CliSpec,
+    env: Mapping[str, str],
+    *,
+    own: HatBackend | None = None,
+    model: str | None = None,
+    args: Sequence[str] = (),
+    disabled: Collection[str] = (),
+    check_installed: bool = True,
+) -> Backend:
+    """The backend with this name; `auto` is the first that is installed.
+
+    `env` is the harness's environment. `own` is a hat's backend, which has its own arguments; otherwise those of `cli`
+    apply, if it configures this backend. `model` overrides, and `args` are added. `disabled` are not considered for
+    `auto`. Raises YouBenchaError if it is unknown or not installed.
+    """
+    if name == AUTO:
+        name = next(iter(installed_backends(cli, env, disabled)), "")
+        if not name:
+            raise _none_installed(cli, disabled)
+    is_configured = own is None and cli.backend in (name, AUTO)
+    command = own.command if own else cli.command if is_configured else None
+    given = [*(own.args if own else cli.args if is_configured else ()), *args]
+    model = model or (cli.model if is_configured else None)
+    if name == CUSTOM:
+        return _custom(cli, command, given, model, env)
+    kind = _known(name)
+    if check_installed and command is None and not _is_installed(kind, env):
+        raise _not_installed(name, kind)
+    agent = own.agent if own else None
+    if kind.agent_type == _COMMAND:
+        return _program(name, kind, command, given, model, agent, env)
+    given, model = _without_own(kind, given, model)
+    config: dict[str, Any] = {"extra_args": given} if given else {}
+    if command is not None:
+        found = find_executable(command, env) if Path(command).name == command else None
+        config["executable"] = str(found or Path(command).expanduser())
+    if agent is not None:
+        config["agent_name"] = agent
+    if name == "claude":
+        config |= {"pty": "always", "output_format": cli.output_format}
+        config |= {"include_partial_messages": True} if cli.output_format == "stream-json" else {}
+    return Backend(name, kind.title, kind.agent_type, config | (cli.config if is_configured else {}), model, {})
+
+
+def _known(name: str) -> BackendKind:
+    if kind := BACKENDS.get(name):
+        return kind
+    if name in _NOT_YET:
+        message = f"The backend {name!r} is not supported yet."
+        raise YouBenchaError(BACKEND_UNKNOWN, message, hint=f"Use `{_NOT_YET[name]}`.")
+    known = (*BACKENDS, CUSTOM, AUTO)
+    hint = did_you_mean(name, known) or f"Known backends: {', '.join(known)}."
+    raise YouBenchaError(BACKEND_UNKNOWN, f"There is no backend called {name!r}.", hint=hint)
+
+
+def _custom(
+    cli: CliSpec, command: str | None, args: Sequence[str], model: str | None, env: Mapping[str, str]
+) -> Backend:
+    if command is None:
+        hint = "Set `cli.command` to the program."
+        raise YouBenchaError("BACKEND_INCOMPLETE", "The backend `custom` has no command.", hint=hint)
+    how = {"arg": _PROMPT, "stdin": None, "file": _PROMPT_FILE}[cli.prompt_mode]
+    flag = [cli.prompt_flag] if cli.prompt_flag and how else []
+    is_placed = any(_PROMPT in word or _PROMPT_FILE in word for word in args)
+    words = [*args, *([*flag, how] if how and not is_placed else [])]
+    prompt_by = {"arg": "argument", "stdin": "stdin", "file": "file"}[cli.prompt_mode]
+    config = {"command": command, "args": words, "prompt_by": prompt_by, **cli.config}
+    return Backend(CUSTOM, Path(command.split()[0]).name, _COMMAND, config, model, _variables((), env))
+
+
+def _program(
+    name: str,
+    kind: BackendKind,
+    command: str | None,
+    args: Sequence[str],
+    model: str | None,
+    agent: str | None,
+    env: Mapping[str, str],
+) -> Backend:
+    chosen = [part for flag, value in ((kind.agent_flag, agent), (kind.model_flag, model)) if value and flag
+              for part in (flag, value)]  # fmt: skip
+    words = [*kind.args, *chosen, *args, *(kind.prompt or (_PROMPT,))]
+    prompt_by = "file" if _PROMPT_FILE in kind.prompt else "argument"
+    config = {"command": [command or kind.program], "args": words, "prompt_by": prompt_by}
+    return Backend(name, kind.title, _COMMAND, config, model, _variables(kind.variables, env))
+
+
+def _variables(names: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
+    """The variables for a program that no adapter knows: its own, and the keys of all models."""
+    return {name: value for name, value in env.items() if name in names or is_model_credential(name)}
+
+
+_MODEL_FLAGS = ("--model", "-m")
+
+
+def _without_own(kind: BackendKind, args: Sequence[str], model: str | None) -> tuple[list[str], str | None]:
+    """The arguments without those that the adapter passes itself, and the model that they name."""
+    rest: list[str] = []
+    waiting = iter(args)
+    for word in waiting:
+        flag, _, value = word.partition("=")
+        if flag in _MODEL_FLAGS:
+            named = value or next(waiting, None)
+            model = model or named
+        elif word not in kind.set_by_adapter:
+            rest.append(word)
+    return rest, model
+
+
+def _is_installed(kind: BackendKind, env: Mapping[str, str]) -> bool:
+    return find_executable(kind.program, env) is not None or _in_toolbox(kind, env)
+
+
+def _in_toolbox(kind: BackendKind, env: Mapping[str, str]) -> bool:
+    if kind.agent_type == _COMMAND:
+        return False
+    from youbencha.sandbox.toolbox.toolbox import Toolbox  # takes 30 ms to import
+    from youbencha.user_dirs import default_root
+
+    return Toolbox(default_root(env)).find(kind.agent_type) is not None
+
+
+def how_to_install(kind: BackendKind) -> str:
+    return kind.install or f"`yb agents install {kind.agent_type}`"
+
+
+def _not_installed(name: str, kind: BackendKind) -> YouBenchaError:
+    where = "on PATH" if kind.agent_type == _COMMAND else "on PATH or in the toolbox"
+    message = f"The backend {name!r} is not installed: there is no {kind.program} {where}."
+    return YouBenchaError("BACKEND_NOT_INSTALLED", message, hint=f"Install {kind.title}: {how_to_install(kind)}.")
+
+
+def _none_installed(cli: CliSpec, disabled: Collection[str]) -> YouBenchaError:
+    names = [name for name in dict.fromkeys((*cli.agent_priority, *BACKENDS)) if name not in disabled]
+    hint = "Install one, for example with `yb agents install claude-code`; `ralph doctor` shows what is missing."
+    message = f"No backend is installed. Looked for: {', '.join(names)}."
+    return YouBenchaError("BACKEND_NOT_INSTALLED", message, hint=hint)

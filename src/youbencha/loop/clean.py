@@ -1,0 +1,120 @@
+"""Find and remove what earlier loops left in a directory. A loop that is running is never touched."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from youbencha.errors import YouBenchaError
+from youbencha.loop.directory import RALPH_DIR, LoopDirectory, loop_ids
+from youbencha.loop.lock import running_loop
+from youbencha.user_dirs import default_cache_dir
+from youbencha.workspace.checkpoints import Checkpoints, loops_with_checkpoints
+from youbencha.workspace.run_dir import remove_private
+from youbencha.workspace.trees import remove_tree
+from youbencha.workspace.walk import size_on_disk
+from youbencha.workspace.working_tree import locate
+from youbencha.workspace.worktrees import Worktree, remove_worktree, worktrees_of
+
+_DAY_S = 86_400
+_LOOPS = "loops"
+
+
+class Leftover(NamedTuple):
+    """Something that can be removed."""
+
+    what: str
+    size_bytes: int
+    remove: Callable[[], Awaitable[None]]
+
+
+class Cleaning(NamedTuple):
+    """What to remove from a directory."""
+
+    tree: Path
+    older_than_days: float
+    cache_dir: Path | None = None
+    force: bool = False
+    """Working trees, too, that have changes which are not committed or not merged."""
+
+    async def leftovers(self) -> list[Leftover]:
+        """Loops that have not changed for so many days, and their working trees, the oldest first."""
+        _refuse_links(self.tree)
+        return [*self._loops_in(self.tree), *await self._worktrees()]
+
+    def agents_files(self) -> list[Leftover]:
+        """Everything else in `.ralph`: scratchpad, tasks, memories, events. Raises YouBenchaError if a loop runs."""
+        if running := running_loop(self.tree, self.cache_dir):
+            raise YouBenchaError(
+                "LOOP_RUNNING",
+                f"A loop is running in {self.tree}: {running}. Its scratchpad, tasks and memories are in use.",
+                hint="Wait for it or stop it; or do without --all.",
+            )
+        ralph = self.tree / RALPH_DIR
+        names = sorted(set(os.listdir(ralph)) - {_LOOPS}) if ralph.is_dir() else []  # noqa: PTH208
+        return [
+            Leftover(f"{RALPH_DIR}/{name}", size_on_disk(ralph / name), partial(_remove, ralph / name))
+            for name in names
+        ]
+
+    def _loops_in(self, directory: Path) -> list[Leftover]:
+        running = running_loop(directory, self.cache_dir)
+        known = loops_with_checkpoints(directory)
+        found = []
+        for loop_id in sorted(loop_ids(directory)):
+            loop = LoopDirectory(directory, loop_id)
+            if self._is_old(loop.path) and not (running and running.loop_id in (loop_id, None)):
+                remove = partial(self._remove_loop, loop, has_checkpoints=loop_id in known)
+                found.append(Leftover(f"loop {loop_id}", size_on_disk(loop.path), remove))
+        return found
+
+    async def _worktrees(self) -> list[Leftover]:
+        location = locate(Path(os.path.realpath(self.tree)))
+        if location is None:
+            return []
+        found = []
+        for worktree in await worktrees_of(self.tree):
+            directory = worktree.path / location.prefix
+            if not running_loop(directory, self.cache_dir) and self._is_old(worktree.path):
+                remove = partial(self._remove_worktree, worktree, directory)
+                found.append(Leftover(f"working tree {worktree.path}", size_on_disk(worktree.path), remove))
+        return found
+
+    def _is_old(self, path: Path) -> bool:
+        return path.lstat().st_mtime <= time.time() - self.older_than_days * _DAY_S
+
+    async def _remove_loop(self, loop: LoopDirectory, *, has_checkpoints: bool) -> None:
+        if has_checkpoints:
+            with closing(await Checkpoints.open(loop.tree, loop.loop_id, cache_dir=self.cache_dir)) as checkpoints:
+                await checkpoints.remove()
+        remove_tree(loop.events_file)
+        remove_tree(loop.path)
+        remove_private(loop.loop_id, self.cache_dir or default_cache_dir())
+
+    async def _remove_worktree(self, worktree: Worktree, directory: Path) -> None:
+        """Its loops' checkpoints are in the repository: they are removed only if the files can be."""
+        loops = [LoopDirectory(directory, loop_id) for loop_id in set(loop_ids(directory))]
+        known = loops_with_checkpoints(directory)
+        await remove_worktree(self.tree, worktree, force=self.force)
+        for loop in loops:
+            if loop.loop_id in known:
+                with closing(await Checkpoints.open(self.tree, loop.loop_id, cache_dir=self.cache_dir)) as checkpoints:
+                    await checkpoints.remove()
+
+
+async def _remove(path: Path) -> None:
+    remove_tree(path)
+
+
+def _refuse_links(tree: Path) -> None:
+    """Raise if an agent has replaced a directory by a link: what it leads to must not be removed."""
+    for path in (tree / RALPH_DIR, tree / RALPH_DIR / _LOOPS):
+        if path.is_symlink():
+            raise YouBenchaError(
+                "WORKSPACE_NOT_REMOVABLE", f"{path} is a link, which is not followed.", hint="Remove it by hand."
+            )

@@ -1,0 +1,147 @@
+"""Gates: the evaluators that must pass before a loop's work counts as done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from youbencha.errors import Problem
+from youbencha.events import EvaluatorFinished, EventSink
+from youbencha.loop.model import GateRecord
+from youbencha.spec.loader import LocatedEvaluator
+from youbencha.spec.loop import GateSpec
+from youbencha.spec.loop_loader import LoopFile
+from youbencha.trial.checks import evaluator_problems
+
+if TYPE_CHECKING:
+    from youbencha.log.results import EvaluationResult
+    from youbencha.loop.plan import LoopPlan
+    from youbencha.sandbox.base import Sandbox
+    from youbencha.trial.context import Host
+    from youbencha.trial.gateway_session import TrialGateway
+    from youbencha.workspace import Changes, RunDirectory
+
+MOST_CHARACTERS = 4_000
+"""Of what one gate printed, in the next prompt: the end of it, where summaries are."""
+
+
+class GateReport(NamedTuple):
+    """The results of all gates."""
+
+    records: tuple[GateRecord, ...]
+    output: str
+    """Why gates failed and what they printed, for the next prompt. Empty if all passed."""
+
+    @property
+    def passed(self) -> bool:
+        return all(record.status == "passed" for record in self.records)
+
+
+def locate_gates(file: LoopFile) -> tuple[LocatedEvaluator, ...]:
+    """The gates as evaluators, with their positions."""
+    written = file.written_at(("gates",))
+    return tuple(
+        LocatedEvaluator(_evaluator_name(gate), _config(gate), file.directory, file.document, (*written, index))
+        for index, gate in enumerate(file.spec.gates)
+    )
+
+
+def gate_problems(file: LoopFile, env: Mapping[str, str] | None) -> list[Problem]:
+    """All problems of the gates' options. `env` is the harness's environment, if references to it are checked."""
+    found = []
+    for gate, evaluator in zip(file.spec.gates, locate_gates(file), strict=True):
+        for problem in evaluator_problems(evaluator, None, env):
+            # The shortcut has its own key beside `config`.
+            is_own = gate.command is not None and problem.path.endswith(".config.command")
+            own = evaluator.problem(problem.message, problem.hint, key=("command",)) if is_own else problem
+            found.append(own)
+    return found
+
+
+def _evaluator_name(gate: GateSpec) -> str:
+    return gate.name if gate.command is None else f"command:{gate.name}"
+
+
+def _config(gate: GateSpec) -> dict[str, Any]:
+    if gate.command is None:
+        return gate.config
+    in_shell = {"shell": True} if isinstance(gate.command, str) else {}
+    return {"command": gate.command, "name": gate.name, "copy": False, **in_shell, **gate.config}
+
+
+async def run_gates(
+    plan: LoopPlan,
+    host: Host,
+    directory: RunDirectory,
+    *,
+    artifacts_dir: Path,
+    on_event: EventSink,
+    changes: Changes | None = None,
+    gateway: TrialGateway | None = None,
+    sandbox: Sandbox | None = None,
+) -> GateReport:
+    """Run all gates on the tree of the loop.
+
+    `changes` are those since the loop began, if they are known. `gateway` and `sandbox` are those of the last
+    iteration: in a container, gates run in containers of the same kind.
+    """
+    from youbencha.evaluators import EvaluationContext
+    from youbencha.process import Redactor
+    from youbencha.spec.testcase import AgentSpec
+    from youbencha.trial.evaluation import evaluate_all
+    from youbencha.trial.prepare import evaluator_sandboxes
+
+    backend = plan.backend
+    context = EvaluationContext(
+        directory=plan.directory,
+        artifacts_dir=artifacts_dir,
+        config_dir=plan.config_dir,
+        changes=changes,
+        left_out=(plan.directory / ".ralph",),
+        agent=AgentSpec(type=backend.agent_type, model=backend.model),
+        env=dict(backend.env),
+        harness_env=host.env,
+        redactor=Redactor.for_env(host.env, backend.env, gateway.secrets if gateway else {}),
+        scratch_dir=directory.private / "scratch",
+        agent_scratch_dir=directory.scratch,
+        open_sandbox=evaluator_sandboxes(plan.sandbox, host, directory, on_event, gateway, sandbox),
+        shared=host.shared,
+    )
+
+    def on_result(index: int, result: EvaluationResult) -> None:
+        name = plan.spec.gates[index].name
+        on_event(EvaluatorFinished(evaluator=name, status=result.status, message=result.message))
+
+    results = await evaluate_all(
+        plan.gates, context, gateway=gateway, max_concurrent=plan.max_concurrent, on_result=on_result
+    )
+    return report_of(plan.spec.gates, results)
+
+
+def report_of(gates: Sequence[GateSpec], results: Sequence[EvaluationResult]) -> GateReport:
+    records = [
+        GateRecord(name=gate.name, status=result.status, message=result.message)
+        for gate, result in zip(gates, results, strict=True)
+    ]
+    parts = [
+        "\n".join(_explained(gate, result))
+        for gate, result in zip(gates, results, strict=True)
+        if result.status != "passed"
+    ]
+    return GateReport(tuple(records), "\n\n".join(parts))
+
+
+def _explained(gate: GateSpec, result: EvaluationResult) -> Iterator[str]:
+    """What an agent needs to know about a gate that did not pass."""
+    verdict = "failed" if result.status == "failed" else "could not be checked"
+    yield f"### Gate `{gate.name}` {verdict}"
+    yield result.message
+    if gate.on_fail is not None:
+        yield gate.on_fail
+    for each in result.assertions:
+        if not each.passed and each.message and each.message not in result.message:
+            yield f"- {each.name}: {each.message}"
+    printed = str(result.metrics.get("output_tail") or "").strip()
+    if printed:
+        yield f"```\n{printed[-MOST_CHARACTERS:]}\n```"

@@ -1,0 +1,72 @@
+"""One loop at a time in a directory.
+
+The lock file is in the cache, not in `.ralph`: an agent that runs `git clean -fdx` would remove it there. It is
+released when the process ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from youbencha.errors import YouBenchaError
+from youbencha.files import read_untrusted
+from youbencha.user_dirs import default_cache_dir
+from youbencha.workspace.lock import is_locked, lock_file
+
+_LOCKS = "loop-locks"
+_LONGEST_NOTE = 65536
+
+
+class RunningLoop(NamedTuple):
+    """Who holds the lock; unknown values are None."""
+
+    loop_id: str | None
+    pid: int | None
+
+    def __str__(self) -> str:
+        return f"{self.loop_id or 'another loop'}{f' (process {self.pid})' if self.pid else ''}"
+
+
+@contextmanager
+def loop_lock(tree: Path, loop_id: str, cache_dir: Path | None = None) -> Iterator[None]:
+    """Hold the lock of a directory. Raises YouBenchaError if a loop is running there."""
+    path = _lock_path(tree, cache_dir)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with lock_file(path) as lock:
+        if not lock.take(json.dumps({"loop": loop_id, "pid": os.getpid(), "directory": str(tree)})):
+            raise YouBenchaError(
+                "LOOP_RUNNING",
+                f"A loop is running in {tree}: {_holder(path)}.",
+                hint="Wait for it or stop it; or give this one a working tree of its own: `ralph run --worktree`.",
+            )
+        yield
+
+
+def running_loop(tree: Path, cache_dir: Path | None = None) -> RunningLoop | None:
+    """The loop that is running in a directory."""
+    path = _lock_path(tree, cache_dir)
+    return _holder(path) if is_locked(path) else None
+
+
+def _holder(path: Path) -> RunningLoop:
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        note = json.loads(read_untrusted(path.parent, path.name, _LONGEST_NOTE))
+        return RunningLoop(str(note["loop"]), int(note["pid"]))
+    return RunningLoop(None, None)
+
+
+def _lock_path(tree: Path, cache_dir: Path | None) -> Path:
+    try:
+        parent = cache_dir or default_cache_dir()
+    except RuntimeError:  # this user has no home directory
+        parent = Path(tempfile.gettempdir())
+    real = os.path.realpath(tree)
+    name = hashlib.sha256(os.fsencode(real)).hexdigest()[:16]
+    return parent.absolute() / _LOCKS / f"{name}.lock"

@@ -1,0 +1,186 @@
+"""Load a `ralph.yml`: move flat keys of Ralph 1 to their places, and check everything, with positions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from youbencha.errors import ConfigError, Problem
+from youbencha.spec.document import Document, read_document
+from youbencha.spec.loop import LoopSpec, keys_without_effect
+from youbencha.spec.problems import KeyPath, dotted
+from youbencha.text import did_you_mean
+
+CODE = "LOOP_INVALID"
+
+Keys = tuple[str, ...]
+_MOVED: Mapping[Keys, Keys] = {
+    ("agent",): ("cli", "backend"),
+    ("agent_priority",): ("cli", "agent_priority"),
+    ("prompt",): ("event_loop", "prompt"),
+    ("prompt_file",): ("event_loop", "prompt_file"),
+    ("completion_promise",): ("event_loop", "completion_promise"),
+    ("max_iterations",): ("event_loop", "max_iterations"),
+    ("max_runtime",): ("event_loop", "max_runtime_seconds"),
+    ("max_runtime_seconds",): ("event_loop", "max_runtime_seconds"),
+    ("max_cost",): ("event_loop", "max_cost_usd"),
+    ("max_cost_usd",): ("event_loop", "max_cost_usd"),
+    ("max_consecutive_failures",): ("event_loop", "max_consecutive_failures"),
+    ("checkpoint_interval",): ("event_loop", "checkpoint_interval"),
+    ("idle_timeout_secs",): ("event_loop", "idle_timeout_secs"),
+    ("retry_delay",): ("event_loop", "retry", "delay_seconds"),
+    ("starting_event",): ("event_loop", "starting_event"),
+    ("starting_hat",): ("event_loop", "starting_hat"),
+    ("project",): ("core",),
+    ("backpressure", "gates"): ("gates",),
+}
+"""Keys of older versions of Ralph, and where their values belong."""
+
+_KNOWN = ("event_loop", "cli", "hats", "gates", *(path[0] for path in _MOVED))
+"""A file with one of these keys may be a ralph.yml."""
+
+
+class LoopFile(NamedTuple):
+    """A valid ralph.yml, and where it is written."""
+
+    spec: LoopSpec
+    document: Document
+    """Its data have the flat keys at their places."""
+    file: Path
+    directory: Path
+    """Where relative paths in it start."""
+    warnings: tuple[Problem, ...] = ()
+    """About keys without an effect."""
+    origins: Mapping[Keys, Keys] = {}
+    """Where values were written that are at another place in the data."""
+
+    def written_at(self, path: KeyPath) -> KeyPath:
+        """Where the user wrote the value at `path`."""
+        return _written_at(path, self.origins)
+
+
+def _written_at(path: KeyPath, origins: Mapping[Keys, Keys]) -> KeyPath:
+    for place, origin in origins.items():
+        if path[: len(place)] == place:
+            return (*origin, *path[len(place) :])
+    return path
+
+
+def load_loop_file(path: Path | str) -> LoopFile:
+    """Read a ralph.yml and check what can be checked without adapters. All problems are one error."""
+    document = read_document(path, code=CODE, what="The loop")
+    if document.data is None:  # all defaults
+        document = document._replace(data={})
+    moving = _Moving(document)
+    document = document._replace(data=moving.data())
+    spec = document.validate(LoopSpec)
+    problems = [*moving.problems, *(map(moving.at_origin, spec) if isinstance(spec, list) else ())]
+    if isinstance(spec, list) or problems:
+        raise document.error(problems)
+    file = Path(path).absolute()
+    warnings = () if spec.suppress_warnings else tuple(_warnings(document, spec))
+    return LoopFile(spec, document, file, file.parent, warnings, moving.origins)
+
+
+def is_loop_file(path: Path) -> bool:
+    """Whether a file's keys are those of a ralph.yml, not of a test case or an arena."""
+    try:
+        data = read_document(path, code="", what="").data
+    except ConfigError:
+        return False
+    if not isinstance(data, Mapping) or {"repo", "directory", "orchestrators", "tasks"} & _mappings_apart(data):
+        return False
+    return path.name in ("ralph.yml", "ralph.yaml") or bool(data.keys() & set(_KNOWN) and "evaluators" not in data)
+
+
+def _mappings_apart(data: Mapping[str, Any]) -> set[str]:
+    """The keys, without `tasks` if it is the mapping of a ralph.yml: in an arena it is a list."""
+    return {key for key, value in data.items() if key != "tasks" or isinstance(value, list)}
+
+
+def _warnings(document: Document, spec: LoopSpec) -> list[Problem]:
+    found = keys_without_effect(spec)
+    return [document.problem(path, "has no effect", hint, at_key=True) for path, hint in found]
+
+
+class _Moving:
+    """Moves keys of older versions to their places."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self.origins: dict[Keys, Keys] = {}
+        """Of what was moved, by its new place."""
+        self.problems: list[Problem] = []
+
+    def data(self) -> Any:
+        """The data with every key at its place, and without keys that only hold anchors (`_name`)."""
+        given = self._document.data
+        if not isinstance(given, Mapping):
+            return given
+        data = {
+            key: value
+            for key, value in given.items()
+            if not (isinstance(key, str) and key.startswith("_") and key != "_suppress_warnings")
+        }
+        for origin, place in _MOVED.items():
+            if _holds(data, origin):
+                data = self._moved(data, origin, place)
+        return data
+
+    def _moved(self, data: dict[str, Any], origin: Keys, place: Keys) -> dict[str, Any]:
+        value = _get(data, origin)
+        data = _without(data, origin)
+        if _holds(data, place):
+            if _get(data, place) != value:
+                message = f"conflicts with `{dotted(place)}`"
+                self.problems.append(self._document.problem(origin, message, "remove one of the two", at_key=True))
+            return data
+        if not all(isinstance(_get(data, place[:end]), Mapping | None) for end in range(1, len(place))):
+            return data  # the model reports that its new parent is not a mapping
+        self.origins[place] = origin
+        return _with(data, place, value)
+
+    def at_origin(self, problem: Problem) -> Problem:
+        """The problem at the key that the user wrote."""
+        if problem.kind == "unknown_key" and "." not in problem.path:  # an older key may have been meant
+            near = did_you_mean(problem.path, (*LoopSpec.model_fields, *(origin[0] for origin in _MOVED)))
+            return replace(problem, hint=near)
+        path = tuple(_step(step) for step in problem.path.split("."))
+        written = _written_at(path, self.origins)
+        if written == path:
+            return problem
+        return self._document.problem(written, problem.message, problem.hint, kind=problem.kind)
+
+
+def _step(text: str) -> str | int:
+    return int(text) if text.isdecimal() else text
+
+
+def _holds(data: Any, path: Keys) -> bool:
+    for step in path:
+        if not isinstance(data, Mapping) or step not in data:
+            return False
+        data = data[step]
+    return True
+
+
+def _get(data: Any, path: Keys) -> Any:
+    for step in path:
+        data = data.get(step) if isinstance(data, Mapping) else None
+    return data
+
+
+def _without(data: dict[str, Any], path: Keys) -> dict[str, Any]:
+    """Without the key, and without a mapping that is empty then."""
+    first, *rest = path
+    inside = _without(data[first], tuple(rest)) if rest else {}
+    others = {key: value for key, value in data.items() if key != first}
+    return {**others, first: inside} if inside else others
+
+
+def _with(data: Mapping[str, Any] | None, path: Keys, value: Any) -> dict[str, Any]:
+    first, *rest = path
+    inside = _with(_get(data, (first,)), tuple(rest), value) if rest else value
+    return {**(data or {}), first: inside}

@@ -1,0 +1,134 @@
+"""When an agent says that the work is done. The numbers are issues of the original, where this went wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from youbencha.loop.completion import Claim, claim_of
+from youbencha.spec.loop import LoopSpec
+
+
+def spec(**event_loop: Any) -> LoopSpec:
+    hats = event_loop.pop("hats", {})
+    return LoopSpec.model_validate({"event_loop": event_loop, "hats": hats})
+
+
+PLAIN = spec()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "LOOP_COMPLETE",
+        "All done.\nLOOP_COMPLETE",
+        "All done.\r\nLOOP_COMPLETE\r\n\r\n",
+        "  LOOP_COMPLETE  \n\n\n",
+        "\x1b[32mLOOP_COMPLETE\x1b[0m\n",
+        "```\nmake test\n```\nLOOP_COMPLETE",
+        "```sh\nls\n```\n\ntext\n~~~\nx\n~~~\nLOOP_COMPLETE",
+        "First I thought LOOP_COMPLETE was premature.\nLOOP_COMPLETE",
+    ],
+)
+def test_the_promise_is_the_last_line(text: str) -> None:
+    claim = claim_of(text, (), PLAIN)
+    assert (claim.by, claim.done, claim.refusal("LOOP_COMPLETE")) == ("promise", True, None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "  \n",
+        "I will print LOOP_COMPLETE when I am done.",
+        "LOOP_COMPLETE\nOne more thing: the tests fail.",
+        "The work is done: LOOP_COMPLETE",
+        "NOT_LOOP_COMPLETE",
+        "LOOP_COMPLETED",
+        "loop_complete",
+        "```\nLOOP_COMPLETE\n```\nThis is what I would print.",
+        "For example:\n```\nLOOP_COMPLETE",
+        "<event topic='x'>LOOP_COMPLETE</event>",
+    ],
+)
+def test_the_promise_in_prose_is_none(text: str) -> None:
+    assert claim_of(text, (), PLAIN).by is None
+
+
+@pytest.mark.parametrize(
+    "text", ["**LOOP_COMPLETE**", "`LOOP_COMPLETE`.", "Done\n```\nLOOP_COMPLETE\n```", "> LOOP_COMPLETE"]
+)
+def test_an_agent_that_nearly_made_the_promise_is_told_so(text: str) -> None:
+    """302, 139: a loop that never ends, and nobody knows why."""
+    claim = claim_of(text, (), PLAIN)
+    assert (claim.by, claim.done, claim.near) == (None, False, True)
+    assert "last line" in (claim.refusal("LOOP_COMPLETE") or "")
+
+
+def test_no_text_at_all() -> None:
+    assert claim_of(None, (), PLAIN) == Claim()
+
+
+def test_an_event_completes() -> None:
+    claim = claim_of("Published.", ["build.done", "LOOP_COMPLETE"], PLAIN)
+    assert (claim.by, claim.done) == ("event", True)
+
+
+def test_a_default_is_not_among_the_agents_own_topics() -> None:
+    """187: `hats.after_iteration` keeps it apart, so nothing of it arrives here."""
+    assert claim_of("I did nothing.", (), PLAIN).by is None
+
+
+def test_an_event_after_the_promise_takes_it_back() -> None:
+    claim = claim_of("", ["LOOP_COMPLETE", "build.task"], PLAIN)
+    assert (claim.by, claim.done, claim.overtaken_by) == ("event", False, "build.task")
+    assert "`build.task` was published after" in (claim.refusal("LOOP_COMPLETE") or "")
+
+
+def test_required_events_must_have_been_published() -> None:
+    debug = spec(required_events=["fix.applied", "fix.verified"])
+    early = claim_of("LOOP_COMPLETE", ["fix.verified"], debug)
+    assert (early.done, early.missing_events) == (False, ("fix.applied",))
+    assert "fix.applied" in (early.refusal("LOOP_COMPLETE") or "")
+    assert claim_of("LOOP_COMPLETE", ["fix.verified"], debug, seen=["fix.applied"]).done
+
+
+def test_open_tasks_are_not_done() -> None:
+    claim = claim_of("LOOP_COMPLETE", (), PLAIN, open_tasks=["Write the tests"])
+    assert (claim.done, claim.by) == (False, "promise")
+    assert "Write the tests" in (claim.refusal("LOOP_COMPLETE") or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "topics"), [("LOOP_CANCEL", ()), ("x", ("LOOP_CANCEL", "y")), ("LOOP_CANCEL", ("LOOP_COMPLETE",))]
+)
+def test_cancellation_needs_nothing_else(text: str, topics: tuple[str, ...]) -> None:
+    claim = claim_of(text, topics, spec(cancellation_promise="LOOP_CANCEL", required_events=["never"]))
+    assert (claim.cancelled, claim.done, claim.refusal("LOOP_COMPLETE")) == (True, False, None)
+
+
+def test_without_a_cancellation_promise_nothing_cancels() -> None:
+    assert not claim_of("", ("",), PLAIN).cancelled
+
+
+def test_a_promise_of_ones_own() -> None:
+    own = spec(completion_promise="It is done.")
+    assert claim_of("Well.\nIt is done.", (), own).done
+    assert not claim_of("LOOP_COMPLETE", (), own).done
+
+
+def test_a_hat_that_may_not_publish_the_promise_cannot_make_it() -> None:
+    hats = {"builder": {"triggers": ["x"], "publishes": ["build.done"]}, "boss": {"publishes": ["LOOP_COMPLETE"]}}
+    free, strict = spec(hats=hats), spec(hats=hats, enforce_hat_scope=True)
+    assert claim_of("LOOP_COMPLETE", (), free, hat="builder").done
+    assert not claim_of("LOOP_COMPLETE", (), strict, hat="builder").done
+    assert claim_of("LOOP_COMPLETE", (), strict, hat="boss").done
+    assert claim_of("LOOP_COMPLETE", (), strict, hat=None).done
+
+
+@given(st.text(max_size=200))
+def test_no_text_without_the_promise_claims_anything(text: str) -> None:
+    assert (claim_of(text, (), PLAIN).by is None) or "LOOP_COMPLETE" in text
