@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-PATIENCE_S = 60.0
+PATIENCE_S = 30.0
 REQUIRED = "YOUBENCHA_REQUIRE_TMUX"
 
 
@@ -79,7 +79,8 @@ def terminal(
     pane = Pane(directory / "tmux.socket")
     variables = {"TERM": "xterm-256color", "PS1": "$ ", "LC_ALL": "C.UTF-8", **(env or {})}
     given = [f"{name}={value}" for name, value in variables.items()]
-    shell = ("env", "-u", "NO_COLOR", *given, "bash", "--norc", "--noprofile")
+    unset = [word for name in ("NO_COLOR", "COLUMNS", "LINES") for word in ("-u", name)]
+    shell = ("env", *unset, *given, "bash", "--norc", "--noprofile")
     size = ("-x", str(columns), "-y", str(rows))
     pane.tmux("new-session", "-d", *size, "-c", str(directory), shlex.join(shell))
     try:
