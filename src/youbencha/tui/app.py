@@ -164,7 +164,7 @@ class ScreenApp(App[None]):
         session = self.session
         if session is None or (session.ended_at is not None and self.shown < len(sessions) - 1):
             running = [index for index, each in enumerate(sessions) if each.ended_at is None]
-            if sessions and (running or session is None):
+            if sessions and (running or session is None or not self.transcript.has(session)):
                 self.show_session(running[0] if running else len(sessions) - 1, follow=True)
         elif not self.transcript.has(session):
             self.show_session(self.shown, follow=True)
