@@ -12,7 +12,7 @@ import pytest
 from systems import posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.litellm.config import (
-    Backend,
+    LiteLlmBackend,
     OwnConfig,
     configuration,
     litellm_environment,
@@ -22,15 +22,15 @@ from youbencha.gateway.litellm.config import (
 from youbencha.gateway.litellm.process import find_litellm
 
 ALL = [
-    Backend("anthropic", "http://a", "A_KEY"),
-    Backend("openai", "http://o", "O_KEY"),
-    Backend("gemini", "http://g", "G_KEY"),
+    LiteLlmBackend("anthropic", "http://a", "A_KEY"),
+    LiteLlmBackend("openai", "http://o", "O_KEY"),
+    LiteLlmBackend("gemini", "http://g", "G_KEY"),
 ]
 
 HOME = Path("/tmp/h")
 
 
-def parameters(model: str, backends: list[Backend]) -> dict[str, Any]:
+def parameters(model: str, backends: list[LiteLlmBackend]) -> dict[str, Any]:
     """Those that a model's name leads to; LiteLLM takes the longest pattern."""
     rows = [row for row in configuration(backends)["model_list"] if fnmatch(model, row["model_name"])]
     return max(rows, key=lambda row: len(row["model_name"]))["litellm_params"]
@@ -70,7 +70,7 @@ def test_an_unknown_model_goes_to_the_first_provider() -> None:
     ],
 )
 def test_a_base_url_with_and_without_a_version(provider: Any, written: str, expected: str) -> None:
-    assert parameters("x", [Backend(provider, written, "KEY")])["api_base"] == expected
+    assert parameters("x", [LiteLlmBackend(provider, written, "KEY")])["api_base"] == expected
 
 
 @pytest.mark.parametrize(
@@ -84,11 +84,11 @@ def test_a_requested_model_has_its_own_row(model: str, target: str) -> None:
 
 def test_an_auth_token_is_left_to_litellms_variable() -> None:
     """Given one, LiteLLM would send it as `x-api-key`; from ANTHROPIC_AUTH_TOKEN, it sends a bearer's."""
-    assert "api_key" not in parameters("x", [Backend("anthropic", None, "ANTHROPIC_AUTH_TOKEN")])
+    assert "api_key" not in parameters("x", [LiteLlmBackend("anthropic", None, "ANTHROPIC_AUTH_TOKEN")])
 
 
 def test_without_a_url_the_providers_own_is_used() -> None:
-    assert "api_base" not in parameters("x", [Backend("openai", None, "KEY")])
+    assert "api_base" not in parameters("x", [LiteLlmBackend("openai", None, "KEY")])
 
 
 def test_litellm_does_not_retry_or_drop_parameters() -> None:

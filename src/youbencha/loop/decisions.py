@@ -14,7 +14,7 @@ from youbencha.text import duration, plural, usd
 if TYPE_CHECKING:
     from youbencha.log.model import FailureCause
     from youbencha.loop.model import IterationOutcome, LoopOutcome, LoopState
-    from youbencha.spec.loop import EventLoopSpec, RetrySpec
+    from youbencha.spec.loop import EventLoopSpec, LoopRetrySpec
 
 WaitKind = Literal["cooldown", "backoff", "usage_limit"]
 Request = Literal["stop", "restart"]
@@ -165,7 +165,7 @@ def _after_failure(state: LoopState, ended: Ended, spec: EventLoopSpec, random: 
     return GoOn(wait_s, "backoff", ended.reason)
 
 
-def backoff_s(retry: RetrySpec, failures: int, random: float) -> float:
+def backoff_s(retry: LoopRetrySpec, failures: int, random: float) -> float:
     """The delay after so many failures in a row: it grows up to the configured maximum, which jitter may exceed."""
     grown: float = retry.delay_seconds * retry.factor ** min(failures - 1, _LARGEST_EXPONENT)
     return min(grown, retry.max_delay_seconds) * (1 + retry.jitter * (2 * random - 1))

@@ -28,7 +28,7 @@ FROM_ENVIRONMENT = "os.environ/"
 """The prefix of a variable's name in place of a value in its configuration."""
 
 
-class Backend(NamedTuple):
+class LiteLlmBackend(NamedTuple):
     """One provider behind LiteLLM."""
 
     provider: Provider
@@ -80,7 +80,7 @@ _SETTINGS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def configuration(backends: Sequence[Backend], models: Sequence[str] = ()) -> dict[str, Any]:
+def configuration(backends: Sequence[LiteLlmBackend], models: Sequence[str] = ()) -> dict[str, Any]:
     """Return LiteLLM's configuration. A model whose name matches no pattern goes to the first backend.
 
     `models` are those that will be requested, as far as known: LiteLLM delays OpenAI's responses to the end for a model
@@ -93,7 +93,7 @@ def configuration(backends: Sequence[Backend], models: Sequence[str] = ()) -> di
     return {"model_list": rows, **{section: dict(values) for section, values in _SETTINGS.items()}}
 
 
-def _named(name: str, backends: Sequence[Backend]) -> dict[str, Any]:
+def _named(name: str, backends: Sequence[LiteLlmBackend]) -> dict[str, Any]:
     backend = next((each for each in backends if _is_of(name, each.provider)), backends[0])
     return _model(name, f"{backend.provider}/{name.removeprefix(f'{backend.provider}/')}", backend)
 
@@ -108,14 +108,14 @@ def patterns_of(provider: Provider) -> list[tuple[str, str]]:
     return [*plain, (f"{provider}/*", f"{provider}/*")]
 
 
-def _model(name: str, target: str, backend: Backend) -> dict[str, Any]:
+def _model(name: str, target: str, backend: LiteLlmBackend) -> dict[str, Any]:
     kind = _KINDS[backend.provider]
     bare = (backend.url or "").rstrip("/").removesuffix("/v1").removesuffix("/v1beta")
     base = {"api_base": bare + kind.version} if backend.url else {}
     return {"model_name": name, "litellm_params": {"model": target, **_key(backend), **base, **kind.parameters}}
 
 
-def _key(backend: Backend) -> dict[str, str]:
+def _key(backend: LiteLlmBackend) -> dict[str, str]:
     if backend.key_env == AUTH_TOKEN:
         return {}
     return {"api_key": FROM_ENVIRONMENT + backend.key_env if backend.key_env else _NO_KEY}
@@ -244,7 +244,7 @@ class StartPlan(NamedTuple):
 
 def plan_of_ours(upstreams: Sequence[Upstream], models: Sequence[str], env: Mapping[str, str], home: Path) -> StartPlan:
     """Write our own configuration into `home`, a directory only for LiteLLM."""
-    backends = [Backend(upstream.provider, upstream.url, _variable(upstream)) for upstream in upstreams]
+    backends = [LiteLlmBackend(upstream.provider, upstream.url, _variable(upstream)) for upstream in upstreams]
     config_file = home / "config.yaml"
     # JSON is valid YAML.
     config_file.write_text(json.dumps(configuration(backends, models), indent=2), encoding="utf-8")
