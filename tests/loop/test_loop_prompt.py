@@ -114,10 +114,11 @@ def test_what_agents_wrote_is_bounded() -> None:
         events=[PendingEvent("review.rejected", long)] * 500,
         gate_output=long,
         failure=long,
+        memories=long,
         scratchpad=long + "the end",
         tasks=["- a task"] * 5000,
     )
-    assert len(text) < 160_000
+    assert len(text) < 220_000
     assert "(470 older events left out)" in text
     assert "the end\n" in text
 

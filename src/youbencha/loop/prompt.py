@@ -16,6 +16,8 @@ MOST_GATE_OUTPUT = 8_000
 _MOST_PAYLOAD = 4_000
 _MOST_EVENTS = 30
 _MOST_GUIDANCE = 20_000
+_MOST_MEMORIES = 60_000
+"""However large the budget is."""
 _MOST_TASKS = 30
 _BACKTICKS = re.compile("`{3,}")
 
@@ -53,7 +55,7 @@ def build_prompt(parts: PromptParts) -> str:
         ("Not accepted as done", _refusal(parts)),
         ("The last iteration failed", _quoted(parts.failure, 2_000) if parts.failure else ""),
         ("Open tasks", "\n".join(parts.tasks[:_MOST_TASKS])),
-        ("Memories", _quoted(parts.memories, len(parts.memories)) if parts.memories.strip() else ""),
+        ("Memories", _quoted(parts.memories, _MOST_MEMORIES) if parts.memories.strip() else ""),
         ("Scratchpad", _quoted(parts.scratchpad, MOST_SCRATCHPAD, end=True) if parts.scratchpad.strip() else ""),
         ("Rules", "\n".join(f"- {line}" for line in _rules(parts))),
         ("How to end", _ending(parts)),
@@ -85,8 +87,8 @@ def _role(parts: PromptParts) -> str:
     if parts.hat is None:
         team = "\n".join(f"- {name}{_described(hat)}; receives {_topics(hat.triggers)}" for name, hat in hats.items())
         return (
-            "No role receives the events below. Decide what has to happen next, and publish an event that a role"
-            f" receives. The roles:\n\n{team}"
+            "No role receives what was published last. Decide what comes next: publish an event that a role receives,"
+            f" or end the work as described below. The roles:\n\n{team}"
         )
     hat = hats[parts.hat]
     texts = [hat.description.strip(), hat.instructions.strip(), *(each.strip() for each in hat.extra_instructions)]
