@@ -127,6 +127,16 @@ def test_a_preset_with_two_hats_runs_to_its_end(tmp_path: Path) -> None:
     check_files(done.project)
 
 
+def test_the_same_preset_in_a_container(tmp_path: Path, engine: object, image: str) -> None:
+    """There, `ralph` is a script that asks the loop."""
+    sandbox = f"sandbox: {{{{type: docker, image: {json.dumps(image)}}}}}\ncore:\n"
+    preset = PRESET.replace("command: {python}", "command: python3").replace("core:\n", sandbox)
+    done = run(tmp_path / "project", SCRIPT, preset=preset)
+    assert (done.code, len(done.roles)) == (0, 6), done.output
+    check_prompts([call["prompt"] for call in done.calls])
+    check_files(done.project)
+
+
 def check_prompts(prompts: list[str]) -> None:
     """Each hat gets its instructions and its events."""
     first, coordinator, _, checker, again, _ = prompts
