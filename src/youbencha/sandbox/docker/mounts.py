@@ -101,7 +101,11 @@ class Mounts:
         return None
 
     def make_mount_points(self) -> None:
-        """Create the mount points within our mounts, because the engine would create them as root."""
+        """Create the mount points within our mounts, because the engine would create them as root.
+
+        What was shared for an earlier program, and removed since, is forgotten.
+        """
+        self._shared = {path: writable for path, writable in self._shared.items() if path.exists()}
         mounts = self.all()
         volumes = [mount for mount in mounts if mount.outside.parent == self._volumes_dir]
         for volume in volumes:
