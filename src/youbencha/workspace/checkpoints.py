@@ -97,6 +97,7 @@ class Checkpoints:
         self._head: str | None = None
         self._commits: dict[str, str] = {}
         """By the last part of the ref's name."""
+        self._refs_written_at: int | None = None
         self._last: int | None = None
         self._last_tree: str | None = None
         self._entries: dict[bytes, Entry] = {}
@@ -189,7 +190,8 @@ class Checkpoints:
         """
         async with self._busy:
             target = await self._target(name)
-            kept_as = f"{_KEPT}{1 + sum(each.startswith(_KEPT) for each in self._commits)}"
+            earlier = [int(each[len(_KEPT) :]) for each in self._commits if re.fullmatch(rf"{_KEPT}[0-9]+", each)]
+            kept_as = f"{_KEPT}{max(earlier, default=0) + 1}"
             await self._take(kept_as, f"before {name} was restored")
             if lost := sorted(self._left_out & target.keys()):
                 raise YouBenchaError(
@@ -334,6 +336,11 @@ class Checkpoints:
         return await asyncio.to_thread(self._update, found, started)
 
     def _update(self, found: Mapping[bytes, Stamp], started: int) -> str:
+        with self._store.opened():
+            self._read_changed(found, started)
+            return self._trees.write()
+
+    def _read_changed(self, found: Mapping[bytes, Stamp], started: int) -> None:
         for path in self._entries.keys() - found.keys():
             self._set(path, None)
         self._left_out &= found.keys()
@@ -343,7 +350,6 @@ class Checkpoints:
             if stamps.get(path) != stamp:
                 self._set(path, self._entry(path, stamp))
             self._stamps[path] = stamp if max(stamp.mtime_ns, stamp.ctime_ns) < started - _TICK_NS else None
-        return self._trees.write()
 
     def _entry(self, path: bytes, stamp: Stamp) -> Entry | None:
         self._left_out.discard(path)
@@ -385,18 +391,21 @@ class Checkpoints:
         with directory_below(self._common, parts, make=True) as directory:
             write_at(directory, name.encode(), f"{commit}\n".encode(), 0o666)
         self._commits[name] = commit
+        self._refs_written_at = self._refs_changed_at()
 
     # What an agent may have done to the refs
 
     async def _check_refs(self) -> str | None:
         """Write refs again that were removed or moved. Returns a description of what was found."""
-        if self._last is None or self._ref_is_right(str(self._last)):
+        if self._last is None or self._refs_are_right():
             return None
         if not (self._common / "objects").is_dir():
             raise _not_written(self._common, FileNotFoundError(ENOENT, "the repository was removed"))
         listed = await self._listed()
         wrong = {name: commit for name, commit in self._commits.items() if listed.get(name) != commit}
         if not wrong:  # they were packed
+            with suppress(OSError):
+                self._refs_written_at = self._refs_changed_at()
             return None
         asked = "".join(f"{commit}\n" for commit in wrong.values()).encode()
         about = (await self._read("cat-file", "--batch-check", stdin=asked)).decode().splitlines()
@@ -411,12 +420,18 @@ class Checkpoints:
         self._forget(lost)
         return f"the commits of earlier checkpoints were removed from the repository: {', '.join(sorted(lost))}"
 
-    def _ref_is_right(self, name: str) -> bool:
+    def _refs_are_right(self) -> bool:
+        """Whether nothing was renamed to or removed from their directory, and the last one is as it was written."""
         try:
-            found = read_untrusted(self._common, f"{REFS}/{self.loop_id}/{name}", _SMALL)
+            found = read_untrusted(self._common, f"{REFS}/{self.loop_id}/{self._last}", _SMALL)
+            return found.decode("ascii", "replace").strip() == self._commits[str(self._last)] and (
+                self._refs_changed_at() == self._refs_written_at
+            )
         except OSError:
             return False
-        return found.decode("ascii", "replace").strip() == self._commits[name]
+
+    def _refs_changed_at(self) -> int:
+        return (self._common / REFS / self.loop_id).lstat().st_mtime_ns
 
     def _forget(self, lost: Collection[str]) -> None:
         """All objects may be gone: those of the next checkpoint are written again."""
