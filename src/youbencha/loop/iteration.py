@@ -30,7 +30,7 @@ from youbencha.loop.outcome import key_name
 from youbencha.loop.topics import EVENTS_VARIABLE, LOOP_VARIABLE, ROOT_VARIABLE, TopicLog
 from youbencha.loop.watch import EndKind, IterationLimits, IterationWatch, SessionCost
 from youbencha.sandbox.base import Sandbox
-from youbencha.text import iso_time
+from youbencha.text import iso_time, one_line
 from youbencha.trial.prepare import open_agent_sandbox, open_forward_proxy
 from youbencha.workspace import RunDirectory
 
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 ITERATION_VARIABLE = "RALPH_ITERATION"
 _LONGEST_TEXT = 200_000
+_LAST_LINES = 3
+"""Of a failed program, in which it may say that a usage limit was reached."""
 
 
 class IterationReport(NamedTuple):
@@ -230,7 +232,9 @@ class IterationRunner:
         if self._gateway is not None and self._gateway.budget_is_spent:
             return report._replace(outcome="limit", limit="max_cost", reason="the loop's money was spent")
         if report.cause == "RATE_LIMIT":
-            return report._replace(outcome="usage_limit", resets_at=_reset_in(error))
+            return report._replace(outcome="usage_limit", resets_at=watch.resets_at or _reset_in(error))
+        if not _streamed(result) and (printed := _limit_in_text(report.text)):
+            return report._replace(outcome="usage_limit", reason=printed.message, resets_at=printed.resets_at)
         return report._replace(outcome="failed")
 
 
@@ -339,6 +343,23 @@ def _not_started(error: YouBenchaError, started: float) -> IterationReport:
         started_at=started,
         duration_ms=round((time.time() - started) * 1000),
     )
+
+
+class _PrintedLimit(NamedTuple):
+    message: str
+    resets_at: float | None
+
+
+def _limit_in_text(text: str) -> _PrintedLimit | None:
+    """A usage limit in the last lines of a program that failed, and prints no events."""
+    from youbencha.adapters.cli_agent import codes
+    from youbencha.adapters.cli_agent.causes import FailureEvidence, find_cause, reset_time
+
+    last = "\n".join([line.strip() for line in text.splitlines() if line.strip()][-_LAST_LINES:])
+    cause = find_cause(FailureEvidence(text=last))
+    if cause is None or cause.code != codes.RATE_LIMIT:
+        return None
+    return _PrintedLimit(one_line(last, 500), reset_time(last, datetime.now().astimezone()))
 
 
 def _reset_in(error: ErrorRecord | None) -> float | None:

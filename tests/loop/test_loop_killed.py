@@ -1,0 +1,103 @@
+"""A loop that is killed at any instant goes on: no iteration is lost or recorded twice, and nothing of the user's
+repository changes."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+
+import pytest
+from loop_bench import LoopBench
+
+from systems import posix_only
+from yb import PATIENCE_S
+
+pytestmark = posix_only("the agents are shell scripts")
+
+LAST = 4
+SCRIPT = f"""
+echo "$RALPH_ITERATION" >> ../started
+echo "$N" > "file$N"; git status > /dev/null
+sleep 0.05
+echo "session $N"
+[ "$RALPH_ITERATION" -ge {LAST} ] && echo LOOP_COMPLETE
+exit 0
+"""
+
+
+def until_gone(loops: LoopBench) -> None:
+    """Wait until no process of a killed loop is left."""
+    end = time.monotonic() + PATIENCE_S
+    while loops.processes():
+        assert time.monotonic() < end, loops.processes()
+        time.sleep(0.01)
+
+
+def kill_at_random_instants(loops: LoopBench, seed: int) -> None:
+    instants = random.Random(seed)
+    loops.configure(SCRIPT, event_loop={"max_iterations": 100})
+    (loops.tree / "README.md").write_text("changed, and staged\n")
+    loops.git("add", "README.md")
+    (loops.tree / "README.md").write_text("changed again\n")
+    loops.git("stash", "push", "-q", "--keep-index")
+    (loops.tree / "untracked.txt").write_text("mine\n")
+    before = loops.users_state()
+    config = ("-c", str(loops.root / "ralph.yml"), "--no-tui")
+    process = loops.start("run", *config)
+    kills = 0
+    while True:
+        time.sleep(instants.uniform(0.0, 0.9))
+        if process.poll() is not None:
+            break
+        process.kill()
+        process.communicate()
+        kills += 1
+        until_gone(loops)
+        begun = list((loops.tree / ".ralph/loops").glob("*/loop.json"))
+        process = loops.start("run", *config, *(["--continue"] if begun else []))
+        if kills == 2:
+            process.wait(PATIENCE_S)
+    output, _ = process.communicate()
+    assert process.returncode == 0, output
+    records = loops.history().records
+    assert [record.iteration for record in records] == list(range(1, len(records) + 1))
+    started = [int(line) for line in (loops.root / "started").read_text().split()]
+    assert len(started) == len(set(started)), "an iteration ran twice"
+    assert set(started) <= {record.iteration for record in records}, "an iteration was lost"
+    interrupted = [record.iteration for record in records if record.outcome == "interrupted"]
+    assert len(interrupted) <= kills
+    assert set(range(1, len(records) + 1)) - set(started) <= set(interrupted)
+    assert loops.users_state() == before
+    assert (loops.tree / "untracked.txt").read_text() == "mine\n"
+    until_gone(loops)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_killed_at_a_random_instant(loops: LoopBench, seed: int) -> None:
+    kill_at_random_instants(loops, seed)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(8, 50))
+def test_killed_at_another_random_instant(loops: LoopBench, seed: int) -> None:
+    kill_at_random_instants(loops, seed)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_loop_soon_and_saves_its_state(loops: LoopBench, number: signal.Signals) -> None:
+    loops.configure("touch begun; trap '' TERM; sleep 1000")
+    process = loops.start("run", "-c", str(loops.root / "ralph.yml"), "--no-tui")
+    while not (loops.tree / "begun").exists():
+        time.sleep(0.01)
+    sent = time.monotonic()
+    os.kill(process.pid, number)
+    output, _ = process.communicate(timeout=PATIENCE_S)
+    assert time.monotonic() - sent < 5
+    assert process.returncode == 130, output
+    assert "Traceback" not in output
+    state, records = loops.history()
+    assert (state.outcome, state.running, len(records)) == ("interrupted", None, 1)
+    assert (loops.tree / ".ralph/loops" / state.loop_id / "summary.md").exists()
+    until_gone(loops)
