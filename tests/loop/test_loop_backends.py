@@ -100,6 +100,13 @@ def test_claude_gets_a_terminal_and_partial_messages(computer: Computer) -> None
     assert (text["output_format"], "include_partial_messages" in text) == ("text", False)
 
 
+@pytest.mark.parametrize("name", [*BACKENDS, "custom"])
+def test_any_backend_may_get_a_terminal(computer: Computer, name: str) -> None:
+    cli = {"backend": name, "command": "/bin/echo", "pty_mode": True}
+    assert computer.choose(name, cli=cli).config["pty"] == "always"
+    assert ("pty" in computer.choose(name, cli={**cli, "pty_mode": False}).config) is (name == "claude")
+
+
 def test_arguments_that_the_adapter_passes_itself_are_left_out(computer: Computer) -> None:
     computer.has("claude", "codex")
     given = {"backend": "claude", "args": ["--dangerously-skip-permissions", "--model", "haiku", "--add-dir", "/x"]}
@@ -151,9 +158,16 @@ def test_a_program_gets_its_own_keys_and_nothing_else(computer: Computer) -> Non
 def test_a_custom_program_gets_the_prompt_as_configured(
     computer: Computer, cli: dict[str, Any], argv: list[str], prompt_by: str
 ) -> None:
+    computer.has("mine")
     chosen = computer.choose("custom", cli={"backend": "custom", "command": "mine", **cli})
     assert (argv_of(chosen), chosen.config["prompt_by"]) == (argv, prompt_by)
     assert CommandAdapter().check_config({**chosen.config, "prompt": "x"}, None) == ()
+
+
+def test_a_custom_program_must_be_on_path(computer: Computer) -> None:
+    error = computer.refused("custom", cli={"backend": "custom", "command": "mine --fast"})
+    assert (error.code, "there is no mine on PATH" in error.message) == ("BACKEND_NOT_INSTALLED", True)
+    assert computer.choose("custom", cli={"backend": "custom", "command": "./mine.sh"}).title == "mine.sh"
 
 
 def test_a_hat_may_have_an_agent_or_a_program_of_its_own(computer: Computer) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from youbencha.trial.gateway_plan import GatewayPlan
 
 AUTO, CUSTOM = "auto", "custom"
-BACKEND_UNKNOWN = "BACKEND_UNKNOWN"
+BACKEND_UNKNOWN, BACKEND_NOT_INSTALLED = "BACKEND_UNKNOWN", "BACKEND_NOT_INSTALLED"
 _COMMAND = "command"
 _PROMPT, _PROMPT_FILE = "{prompt}", "{prompt_file}"
 
@@ -36,6 +36,10 @@ class Backend(NamedTuple):
     """For the agent; may contain secrets."""
     gateway: GatewayPlan | None = None
     """How it reaches its model. None: directly. Set by `plan_loop`."""
+
+    def __repr__(self) -> str:
+        """Without the environment, which may contain secrets."""
+        return f"Backend({self.name!r}, {self.agent_type!r}, model={self.model!r})"
 
 
 class BackendKind(NamedTuple):
@@ -143,13 +147,13 @@ def choose_backend(
     given = [*(own.args if own else cli.args if is_configured else ()), *args]
     model = model or (cli.model if is_configured else None)
     if name == CUSTOM:
-        return _custom(cli, command, given, model, env)
-    kind = _known(name)
+        return _custom(cli, command, given, model, env, check_installed=check_installed)
+    kind = known_backend(name)
     if check_installed and command is None and not _is_installed(kind, env):
         raise _not_installed(name, kind)
     agent = own.agent if own else None
     if kind.agent_type == _COMMAND:
-        return _program(name, kind, command, given, model, agent, env)
+        return _program(name, kind, command, given, model, agent, env, _terminal(cli))
     given, model = _without_own(kind, given, model)
     config: dict[str, Any] = {"extra_args": given} if given else {}
     if command is not None:
@@ -157,13 +161,15 @@ def choose_backend(
         config["executable"] = str(found or Path(command).expanduser())
     if agent is not None:
         config["agent_name"] = agent
+    config |= _terminal(cli)
     if name == "claude":
         config |= {"pty": "always", "output_format": cli.output_format}
         config |= {"include_partial_messages": True} if cli.output_format == "stream-json" else {}
     return Backend(name, kind.title, kind.agent_type, config | (cli.config if is_configured else {}), model, {})
 
 
-def _known(name: str) -> BackendKind:
+def known_backend(name: str) -> BackendKind:
+    """The row of a backend. Raises YouBenchaError with the nearest name if there is none."""
     if kind := BACKENDS.get(name):
         return kind
     if name in _NOT_YET:
@@ -174,19 +180,43 @@ def _known(name: str) -> BackendKind:
     raise YouBenchaError(BACKEND_UNKNOWN, f"There is no backend called {name!r}.", hint=hint)
 
 
+def _terminal(cli: CliSpec) -> dict[str, str]:
+    return {"pty": "always"} if cli.pty_mode else {}
+
+
+def adapter_of(name: str) -> str | None:
+    """The adapter's name for a backend; None if the backend is unknown."""
+    return _COMMAND if name == CUSTOM else BACKENDS[name].agent_type if name in BACKENDS else None
+
+
+def is_program(name: str) -> bool:
+    """Whether this backend is a program over the `command` adapter: in a container, one of the image."""
+    return adapter_of(name) == _COMMAND
+
+
 def _custom(
-    cli: CliSpec, command: str | None, args: Sequence[str], model: str | None, env: Mapping[str, str]
+    cli: CliSpec,
+    command: str | None,
+    args: Sequence[str],
+    model: str | None,
+    env: Mapping[str, str],
+    *,
+    check_installed: bool,
 ) -> Backend:
     if command is None:
         hint = "Set `cli.command` to the program."
         raise YouBenchaError("BACKEND_INCOMPLETE", "The backend `custom` has no command.", hint=hint)
+    program = command.split()[0]
+    if check_installed and Path(program).name == program and find_executable(program, env) is None:
+        message = f"The backend `custom` is not installed: there is no {program} on PATH."
+        raise YouBenchaError(BACKEND_NOT_INSTALLED, message, hint="Correct `cli.command`, or install the program.")
     how = {"arg": _PROMPT, "stdin": None, "file": _PROMPT_FILE}[cli.prompt_mode]
     flag = [cli.prompt_flag] if cli.prompt_flag and how else []
     is_placed = any(_PROMPT in word or _PROMPT_FILE in word for word in args)
     words = [*args, *([*flag, how] if how and not is_placed else [])]
     prompt_by = {"arg": "argument", "stdin": "stdin", "file": "file"}[cli.prompt_mode]
-    config = {"command": command, "args": words, "prompt_by": prompt_by, **cli.config}
-    return Backend(CUSTOM, Path(command.split()[0]).name, _COMMAND, config, model, _variables((), env))
+    config = {"command": command, "args": words, "prompt_by": prompt_by, **_terminal(cli), **cli.config}
+    return Backend(CUSTOM, Path(program).name, _COMMAND, config, model, _variables((), env))
 
 
 def _program(
@@ -197,12 +227,13 @@ def _program(
     model: str | None,
     agent: str | None,
     env: Mapping[str, str],
+    terminal: Mapping[str, str],
 ) -> Backend:
     chosen = [part for flag, value in ((kind.agent_flag, agent), (kind.model_flag, model)) if value and flag
               for part in (flag, value)]  # fmt: skip
     words = [*kind.args, *chosen, *args, *(kind.prompt or (_PROMPT,))]
     prompt_by = "file" if _PROMPT_FILE in kind.prompt else "argument"
-    config = {"command": [command or kind.program], "args": words, "prompt_by": prompt_by}
+    config = {"command": [command or kind.program], "args": words, "prompt_by": prompt_by, **terminal}
     return Backend(name, kind.title, _COMMAND, config, model, _variables(kind.variables, env))
 
 
@@ -248,11 +279,11 @@ def how_to_install(kind: BackendKind) -> str:
 def _not_installed(name: str, kind: BackendKind) -> YouBenchaError:
     where = "on PATH" if kind.agent_type == _COMMAND else "on PATH or in the toolbox"
     message = f"The backend {name!r} is not installed: there is no {kind.program} {where}."
-    return YouBenchaError("BACKEND_NOT_INSTALLED", message, hint=f"Install {kind.title}: {how_to_install(kind)}.")
+    return YouBenchaError(BACKEND_NOT_INSTALLED, message, hint=f"Install {kind.title}: {how_to_install(kind)}.")
 
 
 def _none_installed(cli: CliSpec, disabled: Collection[str]) -> YouBenchaError:
     names = [name for name in dict.fromkeys((*cli.agent_priority, *BACKENDS)) if name not in disabled]
     hint = "Install one, for example with `yb agents install claude-code`; `ralph doctor` shows what is missing."
     message = f"No backend is installed. Looked for: {', '.join(names)}."
-    return YouBenchaError("BACKEND_NOT_INSTALLED", message, hint=hint)
+    return YouBenchaError(BACKEND_NOT_INSTALLED, message, hint=hint)
