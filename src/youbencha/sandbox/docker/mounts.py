@@ -72,6 +72,10 @@ class Mounts:
             if each == path or _can_be_shared(each):
                 self._shared[each] = writable or self._shared.get(each, False)
 
+    def forget_removed(self) -> None:
+        """Forget what was shared for an earlier program, and is gone."""
+        self._shared = {path: writable for path, writable in self._shared.items() if path.exists()}
+
     def all(self) -> list[Mount]:
         """All mounts, outer ones first."""
         shared = [Mount(path, PurePosixPath(path), writable) for path, writable in sorted(self._shared.items())]
@@ -101,11 +105,7 @@ class Mounts:
         return None
 
     def make_mount_points(self) -> None:
-        """Create the mount points within our mounts, because the engine would create them as root.
-
-        What was shared for an earlier program, and removed since, is forgotten.
-        """
-        self._shared = {path: writable for path, writable in self._shared.items() if path.exists()}
+        """Create the mount points within our mounts, because the engine would create them as root."""
         mounts = self.all()
         volumes = [mount for mount in mounts if mount.outside.parent == self._volumes_dir]
         for volume in volumes:
