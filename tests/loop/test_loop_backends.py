@@ -151,9 +151,16 @@ def test_a_program_gets_its_own_keys_and_nothing_else(computer: Computer) -> Non
 def test_a_custom_program_gets_the_prompt_as_configured(
     computer: Computer, cli: dict[str, Any], argv: list[str], prompt_by: str
 ) -> None:
+    computer.has("mine")
     chosen = computer.choose("custom", cli={"backend": "custom", "command": "mine", **cli})
     assert (argv_of(chosen), chosen.config["prompt_by"]) == (argv, prompt_by)
     assert CommandAdapter().check_config({**chosen.config, "prompt": "x"}, None) == ()
+
+
+def test_a_custom_program_must_be_on_path(computer: Computer) -> None:
+    error = computer.refused("custom", cli={"backend": "custom", "command": "mine --fast"})
+    assert (error.code, "there is no mine on PATH" in error.message) == ("BACKEND_NOT_INSTALLED", True)
+    assert computer.choose("custom", cli={"backend": "custom", "command": "./mine.sh"}).title == "mine.sh"
 
 
 def test_a_hat_may_have_an_agent_or_a_program_of_its_own(computer: Computer) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from youbencha.trial.gateway_plan import GatewayPlan
 
 AUTO, CUSTOM = "auto", "custom"
-BACKEND_UNKNOWN = "BACKEND_UNKNOWN"
+BACKEND_UNKNOWN, BACKEND_NOT_INSTALLED = "BACKEND_UNKNOWN", "BACKEND_NOT_INSTALLED"
 _COMMAND = "command"
 _PROMPT, _PROMPT_FILE = "{prompt}", "{prompt_file}"
 
@@ -143,8 +143,8 @@ def choose_backend(
     given = [*(own.args if own else cli.args if is_configured else ()), *args]
     model = model or (cli.model if is_configured else None)
     if name == CUSTOM:
-        return _custom(cli, command, given, model, env)
-    kind = _known(name)
+        return _custom(cli, command, given, model, env, check_installed=check_installed)
+    kind = known_backend(name)
     if check_installed and command is None and not _is_installed(kind, env):
         raise _not_installed(name, kind)
     agent = own.agent if own else None
@@ -163,7 +163,8 @@ def choose_backend(
     return Backend(name, kind.title, kind.agent_type, config | (cli.config if is_configured else {}), model, {})
 
 
-def _known(name: str) -> BackendKind:
+def known_backend(name: str) -> BackendKind:
+    """The row of a backend. Raises YouBenchaError with the nearest name if there is none."""
     if kind := BACKENDS.get(name):
         return kind
     if name in _NOT_YET:
@@ -174,19 +175,34 @@ def _known(name: str) -> BackendKind:
     raise YouBenchaError(BACKEND_UNKNOWN, f"There is no backend called {name!r}.", hint=hint)
 
 
+def is_program(name: str) -> bool:
+    """Whether this backend is a program over the `command` adapter: in a container, one of the image."""
+    return name == CUSTOM or (name in BACKENDS and BACKENDS[name].agent_type == _COMMAND)
+
+
 def _custom(
-    cli: CliSpec, command: str | None, args: Sequence[str], model: str | None, env: Mapping[str, str]
+    cli: CliSpec,
+    command: str | None,
+    args: Sequence[str],
+    model: str | None,
+    env: Mapping[str, str],
+    *,
+    check_installed: bool,
 ) -> Backend:
     if command is None:
         hint = "Set `cli.command` to the program."
         raise YouBenchaError("BACKEND_INCOMPLETE", "The backend `custom` has no command.", hint=hint)
+    program = command.split()[0]
+    if check_installed and Path(program).name == program and find_executable(program, env) is None:
+        message = f"The backend `custom` is not installed: there is no {program} on PATH."
+        raise YouBenchaError(BACKEND_NOT_INSTALLED, message, hint="Correct `cli.command`, or install the program.")
     how = {"arg": _PROMPT, "stdin": None, "file": _PROMPT_FILE}[cli.prompt_mode]
     flag = [cli.prompt_flag] if cli.prompt_flag and how else []
     is_placed = any(_PROMPT in word or _PROMPT_FILE in word for word in args)
     words = [*args, *([*flag, how] if how and not is_placed else [])]
     prompt_by = {"arg": "argument", "stdin": "stdin", "file": "file"}[cli.prompt_mode]
     config = {"command": command, "args": words, "prompt_by": prompt_by, **cli.config}
-    return Backend(CUSTOM, Path(command.split()[0]).name, _COMMAND, config, model, _variables((), env))
+    return Backend(CUSTOM, Path(program).name, _COMMAND, config, model, _variables((), env))
 
 
 def _program(
@@ -248,11 +264,11 @@ def how_to_install(kind: BackendKind) -> str:
 def _not_installed(name: str, kind: BackendKind) -> YouBenchaError:
     where = "on PATH" if kind.agent_type == _COMMAND else "on PATH or in the toolbox"
     message = f"The backend {name!r} is not installed: there is no {kind.program} {where}."
-    return YouBenchaError("BACKEND_NOT_INSTALLED", message, hint=f"Install {kind.title}: {how_to_install(kind)}.")
+    return YouBenchaError(BACKEND_NOT_INSTALLED, message, hint=f"Install {kind.title}: {how_to_install(kind)}.")
 
 
 def _none_installed(cli: CliSpec, disabled: Collection[str]) -> YouBenchaError:
     names = [name for name in dict.fromkeys((*cli.agent_priority, *BACKENDS)) if name not in disabled]
     hint = "Install one, for example with `yb agents install claude-code`; `ralph doctor` shows what is missing."
     message = f"No backend is installed. Looked for: {', '.join(names)}."
-    return YouBenchaError("BACKEND_NOT_INSTALLED", message, hint=hint)
+    return YouBenchaError(BACKEND_NOT_INSTALLED, message, hint=hint)

@@ -23,11 +23,14 @@ from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.events import AssistantText, Event, EventSink
 from youbencha.json_lines import clean_text
 from youbencha.log.model import ErrorRecord, FailureCause, Usage, usage_of
+from youbencha.loop.agent_commands import Place
+from youbencha.loop.container_tools import ContainerTools
 from youbencha.loop.gates import GateReport, run_gates
 from youbencha.loop.outcome import key_name
+from youbencha.loop.topics import EVENTS_VARIABLE, LOOP_VARIABLE, ROOT_VARIABLE, TopicLog
 from youbencha.loop.watch import EndKind, IterationLimits, IterationWatch, SessionCost
 from youbencha.sandbox.base import Sandbox
-from youbencha.text import iso_time
+from youbencha.text import iso_time, one_line
 from youbencha.trial.prepare import open_agent_sandbox, open_forward_proxy
 from youbencha.workspace import RunDirectory
 
@@ -39,7 +42,10 @@ if TYPE_CHECKING:
     from youbencha.trial.context import Host
     from youbencha.trial.gateway_session import TrialGateway
 
+ITERATION_VARIABLE = "RALPH_ITERATION"
 _LONGEST_TEXT = 200_000
+_LAST_LINES = 3
+"""Of a failed program, in which it may say that a usage limit was reached."""
 
 
 class IterationReport(NamedTuple):
@@ -101,7 +107,7 @@ class IterationRunner:
     @property
     def secrets(self) -> Mapping[str, str]:
         """Values to redact in everything that is written."""
-        return {**self._env, **(self._gateway.secrets if self._gateway else {})}
+        return {**self.backend.env, **(self._gateway.secrets if self._gateway else {})}
 
     async def run(
         self,
@@ -119,8 +125,8 @@ class IterationRunner:
         try:
             if self._gateway is not None:
                 await self._gateway.issue_key(key_name(number), self._sandbox)
-            context = self._context(number, prompt, directory, ending, seconds_left)
             self._watch = watch = IterationWatch(self._limits(usd_left), ending, cost=self._cost(usd_left))
+            context = self._context(number, prompt, directory, ending, watch, seconds_left)
             with watch.running(), _passing_on(ending, stop, self._gateway.stop if self._gateway else None):
                 result = await self._adapter.execute(context)
             usage = await self._usage(result)
@@ -150,7 +156,13 @@ class IterationRunner:
         self._on_event(event)
 
     def _context(
-        self, number: int, prompt: str, directory: LoopDirectory, ending: asyncio.Event, seconds_left: float
+        self,
+        number: int,
+        prompt: str,
+        directory: LoopDirectory,
+        ending: asyncio.Event,
+        watch: IterationWatch,
+        seconds_left: float,
     ) -> AgentExecutionContext:
         backend, tree = self.backend, self._plan.directory
         return AgentExecutionContext(
@@ -159,10 +171,11 @@ class IterationRunner:
             artifacts_dir=directory.iteration_dir(number),
             config={**backend.config, "prompt": prompt},
             timeout=max(1, round(seconds_left * 1000)),
-            env={**self._env, **_ralph_variables(self._host, self._sandbox, directory, number)},
+            env={**self._env, ITERATION_VARIABLE: str(number)},
             model=backend.model,
             config_dir=self._plan.config_dir,
             on_event=self.take,
+            on_output=watch.heard,
             gateway=self._gateway.access if self._gateway else None,
             sandbox=self._sandbox,
             scratch_dir=self._run_directory.scratch,
@@ -219,7 +232,9 @@ class IterationRunner:
         if self._gateway is not None and self._gateway.budget_is_spent:
             return report._replace(outcome="limit", limit="max_cost", reason="the loop's money was spent")
         if report.cause == "RATE_LIMIT":
-            return report._replace(outcome="usage_limit", resets_at=_reset_in(error))
+            return report._replace(outcome="usage_limit", resets_at=watch.resets_at or _reset_in(error))
+        if not _streamed(result) and (printed := _limit_in_text(report.text)):
+            return report._replace(outcome="usage_limit", reason=printed.message, resets_at=printed.resets_at)
         return report._replace(outcome="failed")
 
 
@@ -248,7 +263,8 @@ async def open_runner(
 
             gateway = await open_trial_gateway(backend.gateway, run_directory, take, opened, host, backend.name)
         proxy = await open_forward_proxy(plan.sandbox, sandbox, opened)
-        env = {**(proxy.variables if proxy else {}), **backend.env}
+        ralph = await _ralph_variables(host, sandbox, run_directory, directory, opened)
+        env = {**(proxy.variables if proxy else {}), **ralph, **backend.env}
         runner = IterationRunner(plan, backend, adapter, run_directory, sandbox, gateway, env, on_event, host)
         yield runner
 
@@ -260,15 +276,20 @@ def _new_run_directory(plan: LoopPlan, host: Host, directory: LoopDirectory) -> 
     return RunDirectory.create_at(parent / str(number), name=name, cache_dir=host.cache_dir, tree=plan.directory)
 
 
-def _ralph_variables(host: Host, sandbox: Sandbox, directory: LoopDirectory, number: int) -> dict[str, str]:
-    """What `ralph emit` and the presets of the original need. In a container, `ralph` is found by its own means."""
+async def _ralph_variables(
+    host: Host, sandbox: Sandbox, run_directory: RunDirectory, directory: LoopDirectory, opened: AsyncExitStack
+) -> Mapping[str, str]:
+    """What `ralph emit` and the presets of the original need."""
     variables = {
-        "RALPH_EVENTS_FILE": sandbox.inside(directory.events_file),
-        "RALPH_LOOP_ID": directory.loop_id,
-        "RALPH_ITERATION": str(number),
+        EVENTS_VARIABLE: sandbox.inside(directory.events_file),
+        ROOT_VARIABLE: sandbox.inside(directory.tree),
+        LOOP_VARIABLE: directory.loop_id,
     }
     if sandbox.kind != "local":
-        return variables
+        place = Place(directory.tree, TopicLog(directory.events_file, directory.tree), directory.loop_id, confined=True)
+        tools = ContainerTools(sandbox, place, run_directory.new_scratch() / "bin")
+        await opened.enter_async_context(tools.answering())
+        return {**variables, **tools.variables}
     program = ralph_program()
     path = os.pathsep.join(filter(None, (str(program.parent), host.env.get("PATH"))))
     return {**variables, "RALPH_BIN": str(program), "PATH": path}
@@ -322,6 +343,23 @@ def _not_started(error: YouBenchaError, started: float) -> IterationReport:
         started_at=started,
         duration_ms=round((time.time() - started) * 1000),
     )
+
+
+class _PrintedLimit(NamedTuple):
+    message: str
+    resets_at: float | None
+
+
+def _limit_in_text(text: str) -> _PrintedLimit | None:
+    """A usage limit in the last lines of a program that failed, and prints no events."""
+    from youbencha.adapters.cli_agent import codes
+    from youbencha.adapters.cli_agent.causes import FailureEvidence, find_cause, reset_time
+
+    last = "\n".join([line.strip() for line in text.splitlines() if line.strip()][-_LAST_LINES:])
+    cause = find_cause(FailureEvidence(text=last))
+    if cause is None or cause.code != codes.RATE_LIMIT:
+        return None
+    return _PrintedLimit(one_line(last, 500), reset_time(last, datetime.now().astimezone()))
 
 
 def _reset_in(error: ErrorRecord | None) -> float | None:

@@ -121,7 +121,7 @@ def _block(memory: Memory) -> str:
 
 def _as_tag(text: str) -> str:
     """A tag cannot hold what separates tags, or what ends the comment that holds them."""
-    return re.sub(r"[,|<>]|--+", " ", one_line(text, 60)).strip()
+    return one_line(re.sub(r"[,|<>]|--+", " ", text), 60)
 
 
 def _inserted(text: str, memory: Memory) -> str:

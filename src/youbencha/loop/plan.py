@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from youbencha.adapters import ChecksConfig, get_adapter
 from youbencha.errors import ConfigError, Problem, YouBenchaError
 from youbencha.files import read_regular
-from youbencha.loop.backends import AUTO, BACKEND_UNKNOWN, Backend, choose_backend
+from youbencha.loop.backends import AUTO, BACKEND_UNKNOWN, Backend, choose_backend, is_program
 from youbencha.loop.gates import gate_problems, locate_gates
 from youbencha.spec.loader import NamedEvaluator
 from youbencha.spec.loop import EscalationStep, HatSpec, LoopSpec
@@ -267,7 +267,7 @@ class _BackendPlanner:
         return self._ready(self._choose(step.backend or self._cli.backend, (*path, "backend"), model=step.model), path)
 
     def _choose(self, name: str, path: KeyPath, **options: Any) -> Backend:
-        in_image = self._sandbox.type == "docker" and self._sandbox.agent == "image"
+        in_image = self._sandbox.type == "docker" and (self._sandbox.agent == "image" or is_program(name))
         try:
             return choose_backend(
                 name,

@@ -1,4 +1,4 @@
-"""Run a loop: iterations of an agent in the user's directory, until the work is done and verified, or a limit is hit."""
+"""Run a loop: iterations of an agent in the user's directory, until the work is verified, or a limit is reached."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from youbencha.events import (
     LoopEnded,
     LoopStarted,
     LoopWaiting,
+    ProgressNote,
     TopicPublished,
     WarningRaised,
 )
@@ -29,14 +30,15 @@ from youbencha.loop.directory import RESTART_REQUEST, STOP_REQUEST, LoopDirector
 from youbencha.loop.gates import GateReport
 from youbencha.loop.hats import NextTurn, Published, after_iteration, first_events, next_turn
 from youbencha.loop.iteration import IterationReport, IterationRunner, open_runner
-from youbencha.loop.model import EXIT_CODES, LoopState
+from youbencha.loop.model import EXIT_CODES, IterationRecord, LoopState
 from youbencha.loop.notes import Notes, read_notes
-from youbencha.loop.outcome import IterationResult, ended_of, record_of, state_after
+from youbencha.loop.outcome import IterationResult, ended_of, interrupted, record_of, state_after, state_after_crash
 from youbencha.loop.prompt import PromptParts, build_prompt
+from youbencha.loop.start import ledger_entries
 from youbencha.loop.summary import write_summary
 from youbencha.loop.topics import TopicLog
 from youbencha.process import Redactor
-from youbencha.text import iso_time
+from youbencha.text import iso_time, plural
 from youbencha.trial.budgets import Budgets
 from youbencha.workspace.checkpoints import Checkpoint, Checkpoints
 
@@ -65,7 +67,7 @@ async def run_loop(
     left = _left(plan.spec.event_loop.max_cost_usd, history.state.cost_usd)
     async with AsyncExitStack() as opened:
         await opened.enter_async_context(host.sharing_budgets(Budgets((), total_usd=left), log_dir=directory.path))
-        checkpoints = await _open_checkpoints(plan, host, directory, history.state, opened)
+        checkpoints = await _open_checkpoints(plan, host, directory, history.state, on_event, opened)
         loop = _Loop(plan, host, control, on_event, directory, history, checkpoints, opened)
         control.on_guidance = loop.on_guidance
         control.changes = (lambda: checkpoints.diff(0)) if checkpoints else None
@@ -154,6 +156,10 @@ class _Loop:
         ended = ended_of(result, record)
         self.state = state_after(self.state, result, record, ended, self.spec)
         self._save()
+        self._append(record)
+        return decide(self.state, ended, self.spec, now=time.time(), random=random.random)
+
+    def _append(self, record: IterationRecord) -> None:
         self.directory.append(record)
         self.records.append(record)
         self.on_event(
@@ -168,7 +174,6 @@ class _Loop:
                 files_changed=record.files_changed,
             )
         )
-        return decide(self.state, ended, self.spec, now=time.time(), random=random.random)
 
     async def _wait(self, decision: GoOn) -> End | None:
         """Wait as decided, and while the loop is paused; return why the loop ends instead, if it does."""
@@ -272,7 +277,7 @@ class _Loop:
         if self.checkpoints is None or number % self.spec.checkpoint_interval:
             return None
         try:
-            taken = await self.checkpoints.take(number, f"ralph: after iteration {number}")
+            taken = await self.checkpoints.take(number, f"after iteration {number}")
         except YouBenchaError as error:
             self._warn(error.code, f"there is no checkpoint of iteration {number}: {error.message}")
             return None
@@ -289,6 +294,10 @@ class _Loop:
             pending = first_events(self.plan.spec, resumed=state.iterations > 0)
             self.state = state.model_copy(update={"pending": pending})
         self._save()
+        if self.plan.detected:
+            self.on_event(ProgressNote(text=f"{self.plan.backend.title} is the first installed agent"))
+        for problem in self.plan.warnings:
+            self._warn("CONFIGURATION", str(problem))
         self.on_event(
             LoopStarted(
                 loop_id=state.loop_id,
@@ -303,6 +312,11 @@ class _Loop:
         )
 
     def _finish(self, end: End) -> LoopState:
+        if self.state.running is not None:  # it was cancelled
+            record = interrupted(self.state, self.plan.backend.name, ledger_entries(self.directory))
+            self.state = state_after_crash(self.state, record)
+            self._save()
+            self._append(record)
         self._save(outcome=end.outcome, reason=self.redactor.text(end.reason))
         write_summary(self.directory, self.state, self.records)
         self.on_event(LoopEnded(outcome=end.outcome, reason=end.reason, exit_code=EXIT_CODES[end.outcome]))
@@ -344,7 +358,12 @@ class _Clock:
 
 
 async def _open_checkpoints(
-    plan: LoopPlan, host: Host, directory: LoopDirectory, state: LoopState, opened: AsyncExitStack
+    plan: LoopPlan,
+    host: Host,
+    directory: LoopDirectory,
+    state: LoopState,
+    on_event: EventSink,
+    opened: AsyncExitStack,
 ) -> Checkpoints | None:
     """Open the checkpoints, and take one of the tree as it is: number 0, or that of an interrupted iteration."""
     if not plan.spec.event_loop.checkpoint_interval:
@@ -352,7 +371,10 @@ async def _open_checkpoints(
     checkpoints = await Checkpoints.open(plan.directory, directory.loop_id, cache_dir=host.cache_dir)
     opened.callback(checkpoints.close)
     if state.iterations == 0 or (state.last is not None and state.last.outcome == "interrupted"):
-        await checkpoints.take(state.iterations, f"ralph: before iteration {state.iterations + 1}")
+        await checkpoints.take(state.iterations, f"before iteration {state.iterations + 1}")
+    if state.iterations == 0 and (changed := await checkpoints.uncommitted()):
+        note = f"{plural(changed, 'file')} with uncommitted changes: checkpoint 0 has them (`ralph restore 0`)"
+        on_event(ProgressNote(text=note))
     return checkpoints
 
 

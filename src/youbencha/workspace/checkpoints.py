@@ -165,6 +165,14 @@ class Checkpoints:
         finally:
             answer.unlink(missing_ok=True)
 
+    async def uncommitted(self) -> int:
+        """How many files the tree before the loop had that differ from the user's last commit."""
+        before = f"{self._head}:{os.fsdecode(self._prefix)}" if self._head else self._no_tree()
+        return (await self._read("diff-tree", "-r", "-z", "--name-only", before, self._commit("0"))).count(b"\0")
+
+    def _no_tree(self) -> str:
+        return self._store.write(b"tree", b"")
+
     async def changes(self, name: str) -> tuple[str, ...]:
         """The paths that `restore` would write or remove."""
         async with self._busy:
