@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 
 import pytest
 from loop_bench import LoopBench
 
 from systems import posix_only
+from youbencha.adapters import get_adapter
 from youbencha.events import (
+    ContextUsed,
+    Event,
     IterationEnded,
     IterationStarted,
     LoopEnded,
@@ -18,6 +22,9 @@ from youbencha.events import (
     TopicPublished,
     WarningRaised,
 )
+from youbencha.loop.iteration import IterationRunner
+from youbencha.sandbox.local import HOST
+from youbencha.workspace import RunDirectory
 
 pytestmark = posix_only("the agents are shell scripts")
 
@@ -193,6 +200,29 @@ async def test_a_silent_agent_is_ended(loops: LoopBench) -> None:
     state = await loops.run()
     assert state.outcome == "failed"
     assert "printed nothing" in (state.reason or "")
+
+
+async def test_a_hat_has_its_own_time(loops: LoopBench) -> None:
+    loops.configure(
+        "echo begun; sleep 100",
+        event_loop={"max_consecutive_failures": 1},
+        hats={"slow": {"triggers": ["task.start"], "publishes": ["x"], "timeout": 0.3}},
+    )
+    state = await loops.run()
+    (record,) = loops.history().records
+    assert (state.outcome, record.outcome, record.hat) == ("failed", "failed", "slow")
+    assert "its time of" in (record.reason or "")
+
+
+def test_the_configured_context_window_counts(loops: LoopBench, tmp_path: Path) -> None:
+    loops.configure("true", event_loop={"context_window_tokens": 1000})
+    host = loops.host()
+    plan, seen = loops.plan(host), list[Event]()
+    with RunDirectory.create_at(tmp_path / "run", cache_dir=tmp_path / "runs") as directory:
+        adapter = get_adapter("command")
+        runner = IterationRunner(plan, plan.backend, adapter, directory, HOST, None, {}, seen.append, host)
+        runner.take(ContextUsed(tokens=10, window=200_000))
+    assert [(event.tokens, event.window) for event in seen if isinstance(event, ContextUsed)] == [(10, 1000)]
 
 
 async def test_pause_and_guidance(loops: LoopBench) -> None:

@@ -124,6 +124,7 @@ class _Loop:
             stop=self.control.stop_now,
             seconds_left=self.clock.left_s(self.spec.max_runtime_seconds),
             usd_left=_left(self.spec.max_cost_usd, self.state.cost_usd),
+            hat=turn.hat,
         )
         published, notes = self._read_topics(turn), self._read_notes(turn)
         claim = self._claim(report, published, notes, turn) if report.outcome == "completed" else Claim()
