@@ -108,6 +108,20 @@ async def test_gates_decide(loops: LoopBench) -> None:
     assert "no such luck" in (loops.tree / "prompt2").read_text()
 
 
+async def test_gates_see_what_the_loop_has_changed(loops: LoopBench) -> None:
+    """Not what was there before it, and what was committed meanwhile too."""
+    (loops.tree / "before.txt").write_text("uncommitted")
+    loops.configure(
+        "touch new$N; git add new$N; git -c user.name=a -c user.email=a@b commit -qm x new$N; echo LOOP_COMPLETE",
+        gates=[{"name": "git-diff", "config": {"assertions": {"min_files_changed": 2, "max_files_changed": 2}}}],
+    )
+    state = await loops.run()
+    first, second = loops.history().records
+    assert (state.outcome, first.gates[0].status, second.gates[0].status) == ("completed", "failed", "passed")
+    patch = (loops.tree / ".ralph").rglob("git-diff.patch")
+    assert all("before.txt" not in file.read_text() for file in patch)
+
+
 async def test_stale(loops: LoopBench) -> None:
     loops.configure("echo the same")
     state = await loops.run()

@@ -138,14 +138,18 @@ class IterationRunner:
             self._on_event(AssistantText(text=report.text))
         return report._replace(usage=usage, started_at=started, duration_ms=round((time.time() - started) * 1000))
 
-    async def run_gates(self, artifacts_dir: Path) -> GateReport:
-        """Run the gates on the tree, with the access to the model and the kind of sandbox that the agent has."""
+    async def run_gates(self, artifacts_dir: Path, since: str | None) -> GateReport:
+        """Run the gates on the tree, with the access to the model and the kind of sandbox that the agent has.
+
+        `since` is the commit of the tree before the loop, if there is one.
+        """
         return await run_gates(
             self._plan,
             self._host,
             self._run_directory,
             artifacts_dir=artifacts_dir,
             on_event=self._on_event,
+            since=since,
             gateway=self._gateway,
             sandbox=self._sandbox,
         )

@@ -264,7 +264,8 @@ class _Loop:
         """Run the gates, if there are any; None if the user stops the loop meanwhile."""
         if not self.plan.gates:
             return GateReport((), "")
-        running = asyncio.create_task(runner.run_gates(self.directory.path / "iterations" / str(number)))
+        start = self.checkpoints.start if self.checkpoints else None
+        running = asyncio.create_task(runner.run_gates(self.directory.path / "iterations" / str(number), start))
         stopping = asyncio.create_task(self.control.stop_now.wait())
         try:
             await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
