@@ -108,8 +108,11 @@ async def test_gates_decide(loops: LoopBench) -> None:
     assert "no such luck" in (loops.tree / "prompt2").read_text()
 
 
-async def test_gates_see_what_the_loop_has_changed(loops: LoopBench) -> None:
-    """Not what was there before it, and what was committed meanwhile too."""
+@pytest.mark.parametrize("below", [".", "part"])
+async def test_gates_see_what_the_loop_has_changed(loops: LoopBench, below: str) -> None:
+    """Not what was there before it, and what was committed meanwhile too; in a repository, or in a part of one."""
+    loops.tree /= below
+    loops.tree.mkdir(exist_ok=True)
     (loops.tree / "before.txt").write_text("uncommitted")
     loops.configure(
         "touch new$N; git add new$N; git -c user.name=a -c user.email=a@b commit -qm x new$N; echo LOOP_COMPLETE",

@@ -35,7 +35,8 @@ class Location(NamedTuple):
 async def changes_in_repository(
     directory: Path, git_dir: Path, patch_file: Path, *, since: str | None = None, left_out: Sequence[Path] = ()
 ) -> Changes | None:
-    """Compare a directory with a commit, by default HEAD. None if there is nothing to compare it with.
+    """Compare a directory with HEAD, or with `since`, a commit of this directory alone. None if there is nothing to
+    compare it with.
 
     Neither the user's index nor their files are changed; `git_dir` is created. New files that the commit's
     `.gitignore` files ignore do not count, nor do youBencha's workspaces and what is `left_out`.
@@ -48,7 +49,7 @@ async def changes_in_repository(
     make_git_dir(git_dir, commit, attributes=_ATTRIBUTES)
     objects = common_dir(location.git_dir) / "objects"
     await keep_rules_of(commit, git_dir, objects)
-    start = await _tree_of(commit, location, git_dir, objects)
+    start = await _tree_of(commit, location._replace(prefix="") if since else location, git_dir, objects)
     if start is None:
         return None
     hidden = [*_OURS, *_below(directory, [*left_out, git_dir, _our_root(patch_file.resolve(), directory)])]
