@@ -169,8 +169,7 @@ class EventLoopSpec(StrictModel):
     """Stop once the agent reports that so much of a subscription's quota is used."""
     starting_event: Topic | None = None
     starting_hat: Line | None = None
-    persistent: bool = False
-    """After completion, wait for guidance or events instead of ending."""
+    persistent: Annotated[bool, NOT_YET] = False
     enforce_hat_scope: bool = False
     """Ignore events that the active hat does not declare in `publishes`."""
     context_window_tokens: Annotated[int, Field(gt=0)] | None = None
