@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from systems import posix_only
+from youbencha.json_lines import clean_text
 from youbencha.loop.agent_commands import Answer, Place, answer
 from youbencha.loop.memories import DEFAULT_BUDGET, Memories, within_budget
 from youbencha.loop.tasks import Task, TaskList, ready_tasks, task_line
@@ -276,7 +277,7 @@ def test_no_text_can_disturb_other_memories(
     memories = Memories(tmp_path_factory.mktemp("project"))
     kept = [memories.add("the first", "fix", ["tag"])]
     for text, tags in given_texts:
-        if text.strip():
+        if clean_text(text).strip():
             kept.append(memories.add(text, "decision", tags))
     found = {memory.id: memory for memory in memories.all()}
     assert found.keys() == {memory.id for memory in kept}
