@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple, Self
 from weakref import finalize
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import open_untrusted, read_regular, read_untrusted
+from youbencha.files import open_regular, open_untrusted, read_regular, read_untrusted
 from youbencha.text import shown
 from youbencha.workspace.diff import LARGE, Entry
 from youbencha.workspace.git import GitFailed, git, users_settings
@@ -168,7 +168,7 @@ class Checkpoints:
         answer = self._git_dir / f"answer-{os.urandom(4).hex()}"  # not in memory: it may be large
         try:
             await self._read(*_DIFF, *_STYLES[style], f"--output={answer}", before, after)
-            with answer.open("rb") as file:
+            with open_regular(answer) as file:
                 return file.read(most_bytes)
         finally:
             answer.unlink(missing_ok=True)
@@ -255,7 +255,7 @@ class Checkpoints:
             raise YouBenchaError(
                 "REPO_UNSUPPORTED",
                 f"The repository {location.top} keeps its refs in reftables, which checkpoints do not support yet.",
-                hint="`git refs migrate --ref-format=files`, or do without checkpoints: `checkpoint_interval: 0`.",
+                hint="Convert them to files with `git refs migrate`, or do without: `checkpoint_interval: 0`.",
             )
         settings = await _excludes(self._git_dir)
         self._scanner = Scanner(location.top, self._prefix, self._git_dir, settings, _LEFT_OUT)
