@@ -111,11 +111,15 @@ async def test_gates_decide(loops: LoopBench) -> None:
 @pytest.mark.parametrize("below", [".", "part"])
 async def test_gates_see_what_the_loop_has_changed(loops: LoopBench, below: str) -> None:
     """Not what was there before it, and what was committed meanwhile too; in a repository, or in a part of one."""
+    (loops.tree / ".gitignore").write_text("*.log\n")
     loops.tree /= below
     loops.tree.mkdir(exist_ok=True)
+    (loops.tree / "code.py").touch()
+    loops.git("add", "-A")
+    loops.git("commit", "-q", "-m", "more")
     (loops.tree / "before.txt").write_text("uncommitted")
     loops.configure(
-        "touch new$N; git add new$N; git -c user.name=a -c user.email=a@b commit -qm x new$N; echo LOOP_COMPLETE",
+        "touch new$N ignored.log; git add new$N; git -c user.name=a -c user.email=a@b commit -qm x new$N; echo LOOP_COMPLETE",
         gates=[{"name": "git-diff", "config": {"assertions": {"min_files_changed": 2, "max_files_changed": 2}}}],
     )
     state = await loops.run()

@@ -48,7 +48,8 @@ async def changes_in_repository(
         return None
     make_git_dir(git_dir, commit, attributes=_ATTRIBUTES)
     objects = common_dir(location.git_dir) / "objects"
-    await keep_rules_of(commit, git_dir, objects)
+    above = await commit_at(location.git_dir, "HEAD") if since and location.prefix else None  # has rules for it, too
+    await keep_rules_of(above or commit, git_dir, objects)
     start = await _tree_of(commit, location._replace(prefix="") if since else location, git_dir, objects)
     if start is None:
         return None
