@@ -296,6 +296,20 @@ def test_the_newest_memories_are_kept_within_a_budget(tmp_path: Path) -> None:
     assert within_budget((), 10) == ""
 
 
+def test_ids_are_unique(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have only four random digits."""
+    given_bytes = iter(b"\0\1\0\1\0\2\0\1\0\1\0\2")
+    names = os.urandom
+    monkeypatch.setattr(
+        os, "urandom", lambda size: bytes(next(given_bytes) for _ in range(2)) if size == 2 else names(size)
+    )
+    monkeypatch.setattr(time, "time", lambda: 1.8e9)
+    tasks, memories = TaskList(tmp_path), Memories(tmp_path)
+    assert [tasks.add("a").id, tasks.add("b").id] == ["task-1800000000-0001", "task-1800000000-0002"]
+    assert [memories.add("a").id, memories.add("b").id] == ["mem-1800000000-0001", "mem-1800000000-0002"]
+    assert len(tasks.all()) == len(memories.all()) == 2
+
+
 def test_parallel_calls_lose_nothing(tmp_path: Path) -> None:
     def call(number: int) -> Answer:
         done = [
