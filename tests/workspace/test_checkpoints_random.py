@@ -11,7 +11,7 @@ from pathlib import Path
 
 from checkpoint_trees import opened, tree_of
 from git_repositories import git
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from systems import posix_only
@@ -71,6 +71,7 @@ async def run(steps: list[list[tuple[bytes, str, bytes]]], chosen: int) -> None:
         git(tree, "fsck", "--strict")
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(st.lists(CHANGES, min_size=1, max_size=4), st.integers(0, 3))
 def test_each_checkpoint_restores_its_tree(steps: list[list[tuple[bytes, str, bytes]]], chosen: int) -> None:
     asyncio.run(run(steps, chosen))

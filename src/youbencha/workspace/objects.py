@@ -48,7 +48,8 @@ def write_at(directory: int, name: bytes, data: bytes, mode: int, *, exactly: bo
 
     `exactly` ignores the umask.
     """
-    partial = b"tmp_obj_" + os.urandom(6).hex().encode()  # `git gc` removes old files of this name
+    # After a kill, `git gc` removes files with this prefix from the objects, and ignores this suffix among the refs.
+    partial = b"tmp_obj_" + os.urandom(6).hex().encode() + b".lock"
     try:
         with os.fdopen(os.open(partial, _NEW, mode, dir_fd=directory), "wb") as file:
             file.write(data)
@@ -95,7 +96,7 @@ class ObjectStore:
             with self.opened() as directory:
                 self._check(directory, name[:2])
                 path = f"{name[:2]}/{name[2:]}".encode()
-                if not _exists(directory, path):
+                if not _refreshed(directory, path):
                     write_at(directory, path, zlib.compress(whole, _LEVEL), _READ_ONLY)
             self.present.add(name)
         return name
@@ -109,9 +110,10 @@ class ObjectStore:
             self._checked.add(name)
 
 
-def _exists(directory: int, path: bytes) -> bool:
+def _refreshed(directory: int, path: bytes) -> bool:
+    """Whether it exists; its time is set to now, so that `git gc` does not remove it before it is referred to."""
     try:
-        os.stat(path, dir_fd=directory, follow_symlinks=False)
+        os.utime(path, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         return False
     return True
