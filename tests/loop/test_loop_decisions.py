@@ -22,7 +22,7 @@ from youbencha.loop.decisions import (
     decide,
 )
 from youbencha.loop.model import EXIT_CODES, IterationOutcome, IterationRecord, LoopOutcome, LoopState
-from youbencha.spec.loop import EscalationStep, EventLoopSpec, RetrySpec
+from youbencha.spec.loop import EscalationStep, EventLoopSpec, LoopRetrySpec
 
 NOW = 1_800_000_000.0
 AT = "2026-01-01T00:00:00Z"
@@ -99,7 +99,7 @@ def test_the_table(ended: Ended, spec: dict[str, Any], before: dict[str, Any], e
 
 def test_escalation_then_success() -> None:
     spec = EventLoopSpec(
-        retry=RetrySpec(attempts=2),
+        retry=LoopRetrySpec(attempts=2),
         escalation=(EscalationStep(model="stronger"), EscalationStep(person="Help.")),
         max_consecutive_failures=10,
     )
@@ -166,7 +166,7 @@ specs = st.builds(
     stale_after=st.integers(0, 4),
     on_usage_limit=st.sampled_from(("wait", "stop")),
     retry=st.builds(
-        RetrySpec,
+        LoopRetrySpec,
         attempts=st.integers(1, 5),
         factor=st.floats(1, 100),
         delay_seconds=st.floats(0, 1000),
@@ -199,6 +199,6 @@ def test_every_loop_ends_and_every_wait_is_bounded(spec: EventLoopSpec, history:
 
 @given(st.integers(1, 10_000), st.floats(0, 1), st.floats(1, 100), st.floats(0, 3e7))
 def test_the_delay_grows_up_to_its_maximum(failures: int, random: float, factor: float, delay: float) -> None:
-    retry = RetrySpec(delay_seconds=delay, factor=factor, max_delay_seconds=300, jitter=0.2)
+    retry = LoopRetrySpec(delay_seconds=delay, factor=factor, max_delay_seconds=300, jitter=0.2)
     assert 0 <= backoff_s(retry, failures, random) <= 360
     assert backoff_s(retry, failures + 1, 0.5) >= backoff_s(retry, failures, 0.5)
