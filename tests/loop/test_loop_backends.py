@@ -95,9 +95,17 @@ def test_the_adapter_accepts_the_configuration(computer: Computer, name: str) ->
 def test_claude_gets_a_terminal_and_partial_messages(computer: Computer) -> None:
     computer.has("claude")
     config = computer.choose("claude").config
-    assert (config["pty"], config["include_partial_messages"]) == ("always", True)
+    assert (config["pty"], config["include_partial_messages"], config["exit_grace_s"]) == ("always", "auto", 5)
     text = computer.choose("claude", cli={"output_format": "text"}).config
     assert (text["output_format"], "include_partial_messages" in text) == ("text", False)
+
+
+@pytest.mark.parametrize("name", [*BACKENDS, "custom"])
+@pytest.mark.parametrize("asked", [False, True])
+def test_other_agents_get_a_terminal_if_asked_for(computer: Computer, name: str, asked: bool) -> None:
+    computer.has("anything", *(kind.program for kind in BACKENDS.values()))
+    config = computer.choose(name, cli={"backend": name, "command": "anything", "pty_mode": asked}).config
+    assert config.get("pty") == ("always" if asked or name == "claude" else None)
 
 
 def test_arguments_that_the_adapter_passes_itself_are_left_out(computer: Computer) -> None:

@@ -19,6 +19,8 @@ AUTO, CUSTOM = "auto", "custom"
 BACKEND_UNKNOWN, BACKEND_NOT_INSTALLED = "BACKEND_UNKNOWN", "BACKEND_NOT_INSTALLED"
 _COMMAND = "command"
 _PROMPT, _PROMPT_FILE = "{prompt}", "{prompt_file}"
+_EXIT_GRACE_S = 5.0
+"""How long Claude Code may stay after its result."""
 
 
 class Backend(NamedTuple):
@@ -143,13 +145,13 @@ def choose_backend(
     given = [*(own.args if own else cli.args if is_configured else ()), *args]
     model = model or (cli.model if is_configured else None)
     if name == CUSTOM:
-        return _custom(cli, command, given, model, env, check_installed=check_installed)
+        return _in_terminal(cli, _custom(cli, command, given, model, env, check_installed=check_installed))
     kind = known_backend(name)
     if check_installed and command is None and not _is_installed(kind, env):
         raise _not_installed(name, kind)
     agent = own.agent if own else None
     if kind.agent_type == _COMMAND:
-        return _program(name, kind, command, given, model, agent, env)
+        return _in_terminal(cli, _program(name, kind, command, given, model, agent, env))
     given, model = _without_own(kind, given, model)
     config: dict[str, Any] = {"extra_args": given} if given else {}
     if command is not None:
@@ -158,9 +160,14 @@ def choose_backend(
     if agent is not None:
         config["agent_name"] = agent
     if name == "claude":
-        config |= {"pty": "always", "output_format": cli.output_format}
-        config |= {"include_partial_messages": True} if cli.output_format == "stream-json" else {}
-    return Backend(name, kind.title, kind.agent_type, config | (cli.config if is_configured else {}), model, {})
+        config |= {"pty": "always", "output_format": cli.output_format, "exit_grace_s": _EXIT_GRACE_S}
+        config |= {"include_partial_messages": "auto"} if cli.output_format == "stream-json" else {}
+    config |= cli.config if is_configured else {}
+    return _in_terminal(cli, Backend(name, kind.title, kind.agent_type, config, model, {}))
+
+
+def _in_terminal(cli: CliSpec, backend: Backend) -> Backend:
+    return backend._replace(config={"pty": "always", **backend.config}) if cli.pty_mode else backend
 
 
 def known_backend(name: str) -> BackendKind:

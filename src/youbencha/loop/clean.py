@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
+from youbencha.loop.directory import LoopDirectory, loop_ids
 from youbencha.loop.lock import running_loop
 from youbencha.loop.topics import RALPH_DIRECTORY
-from youbencha.loop.directory import LoopDirectory, loop_ids
 from youbencha.user_dirs import default_cache_dir
 from youbencha.workspace.checkpoints import Checkpoints, loops_with_checkpoints
 from youbencha.workspace.run_dir import remove_private
