@@ -30,6 +30,7 @@ for profile, examples in (("fast", 50), ("all", 300)):
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="run the tests marked `full` too, as `make test-all` does")
+    parser.addoption("--update-golden", action="store_true", help="rewrite golden files and pictures of the screen")
 
 
 def pytest_configure(config: pytest.Config) -> None:

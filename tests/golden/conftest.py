@@ -17,20 +17,13 @@ from docker_engine import engine, image
 
 __all__ = ["bench", "engine", "golden", "image"]
 
-OPTION = "--update-golden"
-
 if sys.platform == "win32":  # the golden files hold paths and programs of POSIX systems
     collect_ignore_glob = ["test_*.py"]
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(OPTION, action="store_true", help="rewrite the golden files (`pytest tests/golden` only)")
-
-
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Golden:
-    # A run of all tests reads this file too late for the option to exist.
-    return Golden(DATA, update=bool(request.config.getoption(OPTION, default=False)))
+    return Golden(DATA, update=bool(request.config.getoption("--update-golden")))
 
 
 @pytest.fixture

@@ -111,9 +111,21 @@ def loop_story() -> list[Event]:
         old_string="    return day", new_string="    return day - timedelta(days=day.isocalendar().weekday - 1)",
     )  # fmt: skip
     story.call("Bash", FAILURE, 2.4, error=True, command="python -m pytest -q tests/test_report.py")
-    story.say("One test is left: it covers the change of the year 🎉 (年末). Looking at it now.")
+    story.add(AssistantThinking, text="The failure is at the change of the year.\nWeek 1 of 2026 begins in 2025.")
+    story.say("One test is left: it covers the change of the year 🎉 (年末). A second opinion, while I look at it:")
+    story.add(ToolCalled, call_id="task", name="Task", arguments={"description": "Find code that assumes Sunday"})
+    for name, argument in (("Glob", "**/*.py"), ("Grep", "weekday|isoweekday|calendar")):
+        story.add(ToolCalled, call_id=name, name=name, arguments={"pattern": argument}, parent="task")
+        story.add(ToolReturned, 0.3, call_id=name, content="a.py\nb.py\nc.py", is_error=False, parent="task")
+    story.add(AssistantText, text="Only `week_of` does; the calendar of the shell is not used.", parent="task")
+    story.add(ToolReturned, 0.4, call_id="task", content="Only `week_of` does.", is_error=False)
     story.call("Read", SOURCE, file_path="tests/test_report.py")
     story.call("TodoWrite", "ok", todos=[{"content": "weekly report", "status": "in_progress"}])
+    story.say(
+        "The year belongs to the week, not to the day:\n\n```python\nyear, week, _ = day.isocalendar()\n```\n\n"
+        "- `report --week` prints `2026-W01`\n- days before the first Monday are of the week before"
+    )
+    story.call("Edit", "The file was updated.", file_path="timetracker/cli.py", old_string="week", new_string="iso")
     story.add(ContextUsed, tokens=86_400, window=200_000)
     story.add(UsageReported, input_tokens=211_930, output_tokens=4_102, cost_usd=0.7119)
     story.at = NOW - 12.4

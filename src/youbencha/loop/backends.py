@@ -39,6 +39,10 @@ class Backend(NamedTuple):
     gateway: GatewayPlan | None = None
     """How it reaches its model. None: directly. Set by `plan_loop`."""
 
+    def __repr__(self) -> str:
+        """Without the environment, which may contain secrets."""
+        return f"Backend({self.name!r}, {self.agent_type!r}, model={self.model!r})"
+
 
 class BackendKind(NamedTuple):
     """A row of the table."""
@@ -145,13 +149,13 @@ def choose_backend(
     given = [*(own.args if own else cli.args if is_configured else ()), *args]
     model = model or (cli.model if is_configured else None)
     if name == CUSTOM:
-        return _in_terminal(cli, _custom(cli, command, given, model, env, check_installed=check_installed))
+        return _custom(cli, command, given, model, env, check_installed=check_installed)
     kind = known_backend(name)
     if check_installed and command is None and not _is_installed(kind, env):
         raise _not_installed(name, kind)
     agent = own.agent if own else None
     if kind.agent_type == _COMMAND:
-        return _in_terminal(cli, _program(name, kind, command, given, model, agent, env))
+        return _program(name, kind, command, given, model, agent, env, _terminal(cli))
     given, model = _without_own(kind, given, model)
     config: dict[str, Any] = {"extra_args": given} if given else {}
     if command is not None:
@@ -159,15 +163,11 @@ def choose_backend(
         config["executable"] = str(found or Path(command).expanduser())
     if agent is not None:
         config["agent_name"] = agent
+    config |= _terminal(cli)
     if name == "claude":
         config |= {"pty": "always", "output_format": cli.output_format, "exit_grace_s": _EXIT_GRACE_S}
         config |= {"include_partial_messages": "auto"} if cli.output_format == "stream-json" else {}
-    config |= cli.config if is_configured else {}
-    return _in_terminal(cli, Backend(name, kind.title, kind.agent_type, config, model, {}))
-
-
-def _in_terminal(cli: CliSpec, backend: Backend) -> Backend:
-    return backend._replace(config={"pty": "always", **backend.config}) if cli.pty_mode else backend
+    return Backend(name, kind.title, kind.agent_type, config | (cli.config if is_configured else {}), model, {})
 
 
 def known_backend(name: str) -> BackendKind:
@@ -182,9 +182,18 @@ def known_backend(name: str) -> BackendKind:
     raise YouBenchaError(BACKEND_UNKNOWN, f"There is no backend called {name!r}.", hint=hint)
 
 
+def _terminal(cli: CliSpec) -> dict[str, str]:
+    return {"pty": "always"} if cli.pty_mode else {}
+
+
+def adapter_of(name: str) -> str | None:
+    """The adapter's name for a backend; None if the backend is unknown."""
+    return _COMMAND if name == CUSTOM else BACKENDS[name].agent_type if name in BACKENDS else None
+
+
 def is_program(name: str) -> bool:
     """Whether this backend is a program over the `command` adapter: in a container, one of the image."""
-    return name == CUSTOM or (name in BACKENDS and BACKENDS[name].agent_type == _COMMAND)
+    return adapter_of(name) == _COMMAND
 
 
 def _custom(
@@ -208,7 +217,7 @@ def _custom(
     is_placed = any(_PROMPT in word or _PROMPT_FILE in word for word in args)
     words = [*args, *([*flag, how] if how and not is_placed else [])]
     prompt_by = {"arg": "argument", "stdin": "stdin", "file": "file"}[cli.prompt_mode]
-    config = {"command": command, "args": words, "prompt_by": prompt_by, **cli.config}
+    config = {"command": command, "args": words, "prompt_by": prompt_by, **_terminal(cli), **cli.config}
     return Backend(CUSTOM, Path(program).name, _COMMAND, config, model, _variables((), env))
 
 
@@ -220,12 +229,13 @@ def _program(
     model: str | None,
     agent: str | None,
     env: Mapping[str, str],
+    terminal: Mapping[str, str],
 ) -> Backend:
     chosen = [part for flag, value in ((kind.agent_flag, agent), (kind.model_flag, model)) if value and flag
               for part in (flag, value)]  # fmt: skip
     words = [*kind.args, *chosen, *args, *(kind.prompt or (_PROMPT,))]
     prompt_by = "file" if _PROMPT_FILE in kind.prompt else "argument"
-    config = {"command": [command or kind.program], "args": words, "prompt_by": prompt_by}
+    config = {"command": [command or kind.program], "args": words, "prompt_by": prompt_by, **terminal}
     return Backend(name, kind.title, _COMMAND, config, model, _variables(kind.variables, env))
 
 

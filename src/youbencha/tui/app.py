@@ -16,7 +16,7 @@ from textual.containers import Horizontal
 from textual.events import Resize
 from textual.widgets import Input, Static
 
-from youbencha.text import one_line
+from youbencha.text import count, one_line, plural
 from youbencha.tui.dialogs import DiffScreen, Help, Question
 from youbencha.tui.export import write_transcript
 from youbencha.tui.model import ScreenSession, SearchHit
@@ -24,7 +24,7 @@ from youbencha.tui.panels import Banner, FooterBar, HeaderBar, KeyHint, SessionL
 from youbencha.tui.rows import Span, clean, spinner
 from youbencha.tui.screen import Screen
 from youbencha.tui.themes import DARK, PALETTES, Palette
-from youbencha.tui.transcript import TranscriptView, unseen_text
+from youbencha.tui.transcript import TranscriptView
 
 REFRESHES_PER_SECOND = 15
 NARROW = 100
@@ -39,7 +39,6 @@ class ScreenApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     AUTO_FOCUS = None
     CSS = """
-    Screen { background: $background; }
     #header { height: 2; }
     #body { height: 1fr; }
     #sessions { width: 34; }
@@ -165,7 +164,7 @@ class ScreenApp(App[None]):
         session = self.session
         if session is None or (session.ended_at is not None and self.shown < len(sessions) - 1):
             running = [index for index, each in enumerate(sessions) if each.ended_at is None]
-            if sessions and (running or session is None):
+            if sessions and (running or session is None or not self.transcript.has(session)):
                 self.show_session(running[0] if running else len(sessions) - 1, follow=True)
         elif not self.transcript.has(session):
             self.show_session(self.shown, follow=True)
@@ -173,8 +172,6 @@ class ScreenApp(App[None]):
     def repaint_panels(self) -> None:
         alone = len(self.model.sessions) <= 1 and self.model.loop is None and not self.expected
         self.screen_stack[0].set_class(alone, "alone")
-        left, right = self.banner()
-        self.banner_row.display = bool(left or right)
         for panel in (self.header, self.list, self.banner_row, self.footer):
             panel.repaint()
 
@@ -197,11 +194,14 @@ class ScreenApp(App[None]):
         self.repaint_panels()
 
     def banner(self) -> tuple[Spans, Spans]:
-        """What the row above the footer says: at the left what matters most, at the right that there is more."""
+        """What the row above the footer says: at the left what matters most now, at the right that there is more."""
         right: Spans = ()
         if not self.is_live():
-            right = ((unseen_text(self.transcript.unseen if self.can_follow() else 0), "alert"),)
-        return self._state_text() or self._message(), right
+            unseen = (
+                f"{count(self.transcript.unseen)} new" if self.can_follow() and self.transcript.unseen else "follow"
+            )
+            right = (("  ", "dim"), (f" ↓ {unseen} · G ", "alert"))
+        return self._state_text() or self._found() or self._about_session(), right
 
     def _state_text(self) -> Spans:
         model, controls, now = self.model, self.source.controls, self.now()
@@ -220,13 +220,29 @@ class ScreenApp(App[None]):
             return ((f"{spinner(now)} ", "running"), (text, "warning"), ("   t try now", "dim"))
         return ()
 
-    def _message(self) -> Spans:
+    def _found(self) -> Spans:
         if not self._words:
             return ()
         hits = self.model.search(self._words)
         here = SearchHit(self.shown, self.transcript.cursor if self.transcript.cursor is not None else -1)
         place = f"{hits.index(here) + 1}/{len(hits)}" if here in hits else str(len(hits))
         return (("/", "key"), (clean(self._words), "text"), (f"   {place}   n next  N previous  esc end", "dim"))
+
+    def _about_session(self) -> Spans:
+        session = self.session
+        if session is None:
+            return (("nothing has happened yet", "dim"),)
+        calls = [entry.state for entry in session.entries if entry.kind == "tool"]
+        failed = calls.count("error")
+        name = f"iteration {session.number}" if session.number is not None else ""
+        parts = [
+            name,
+            one_line(clean(session.title), 60),
+            session.status.replace("_", " "),
+            plural(len(calls), "tool call") + (f", {failed} failed" if failed else ""),
+            "" if session.files_changed is None else f"{plural(session.files_changed, 'file')} changed",
+        ]
+        return ((" · ".join(part for part in parts if part), "dim"),)
 
     def hints(self) -> list[KeyHint]:
         """The keys that do something now."""
@@ -368,12 +384,15 @@ class ScreenApp(App[None]):
             self.say("trying now")
 
     def action_stop(self) -> None:
+        if isinstance(self.screen, Question):
+            self.screen.insist()
+            return
         if self.finished:
             self.exit()
             return
         what = "loop" if self.source.controls is not None else "run"
         question = f"Still stopping. Abort the {what}?" if self.stopping else f"Stop the {what} now?"
-        self.push_screen(Question(question, {"y": "stop"}), self._stop)
+        self.push_screen(Question(question, _STOPPING, {"y": "stop"}), self._stop)
 
     def _stop(self, answer: str | None) -> None:
         if answer is not None and not self.finished:
@@ -384,9 +403,11 @@ class ScreenApp(App[None]):
     def action_quit_screen(self) -> None:
         if self.finished:
             self.exit()
+        if self.finished or isinstance(self.screen, Question):
             return
         what = "loop" if self.source.controls is not None else "run"
-        self.push_screen(Question(f"The {what} has not ended.", {"y": "stop it, and leave"}), self._quit)
+        question = Question(f"The {what} has not ended.", _STOPPING, {"y": "stop it, and leave"})
+        self.push_screen(question, self._quit)
 
     def _quit(self, answer: str | None) -> None:
         self._leaving = answer is not None
@@ -399,7 +420,7 @@ class ScreenApp(App[None]):
 
     def work_ended(self) -> None:
         """The work has ended: the screen closes, or stays with the final state."""
-        self.finished = True
+        self.finished, self._seen_events = True, -1
 
     # -- the rest --------------------------------------------------------------------------------------------------
 
@@ -422,6 +443,7 @@ class ScreenApp(App[None]):
 
 
 _SAID_S = 5.0
+_STOPPING = "What is running now is ended; what it has done stays."
 _ASKING = {"/": "search ", ":": "for the next prompt "}
 
 HELP = [

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, ClassVar
 
+from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
@@ -24,37 +24,42 @@ if TYPE_CHECKING:
 class Question(ModalScreen[str | None]):
     """Asks before something that cannot be undone. The answer is one of the keys, or None."""
 
+    app: ScreenApp
+
     DEFAULT_CSS = """
     Question { align: center middle; background: $background 60%; }
-    Question > Vertical {
-        width: auto; max-width: 90%; height: auto; padding: 1 3; background: $surface; border: round $primary;
+    Question > Static {
+        width: auto; max-width: 100%; height: auto; padding: 1 3; background: $surface; border: round $primary;
     }
-    Question Static { width: auto; max-width: 100%; }
     """
 
-    def __init__(self, question: str, answers: dict[str, str]) -> None:
+    def __init__(self, question: str, consequence: str, answers: dict[str, str]) -> None:
         super().__init__()
-        self._question, self._answers = question, answers
+        self._question, self._consequence, self._answers = question, consequence, answers
 
     def compose(self) -> ComposeResult:
-        with Vertical():
-            yield Static(self._question, markup=False)
-            yield Static("")
-            for key, meaning in self._answers.items():
-                yield Static(f"{key}   {meaning}", markup=False)
-            yield Static("esc  go back", markup=False)
+        styles = self.app.palette.styles
+        text = Text.assemble((self._question, styles["strong"]), "\n", (self._consequence, styles["dim"]), "\n\n")
+        for key, meaning in {**self._answers, "esc": "go back"}.items():
+            text.append_text(Text.assemble((key, styles["key"]), (f" {meaning}     ", styles["text"])))
+        yield Static(text)
+
+    def insist(self) -> None:
+        """Ctrl-C at the question: whoever asks twice means it."""
+        self.dismiss(next(iter(self._answers)))
 
     def on_key(self, event: events.Key) -> None:
         event.stop()
-        key = event.character or event.key
-        if key in self._answers:
-            self.dismiss(key)
-        elif event.key in ("escape", "n", "q", "ctrl+c"):
+        if event.character in self._answers:
+            self.dismiss(event.character)
+        elif event.key in ("escape", "n", "q"):
             self.dismiss(None)
 
 
 class Help(ModalScreen[None]):
     """All keys. Any key closes it."""
+
+    app: ScreenApp
 
     DEFAULT_CSS = """
     Help { align: center middle; background: $background 60%; }
@@ -69,8 +74,11 @@ class Help(ModalScreen[None]):
         self._lines = lines
 
     def compose(self) -> ComposeResult:
-        width = max(len(keys) for keys, _ in self._lines)
-        yield Static("\n".join(f"{keys:<{width}}  {text}" for keys, text in self._lines), markup=False)
+        styles, width = self.app.palette.styles, max(len(keys) for keys, _ in self._lines)
+        parts = [((f"{keys:<{width}}   ", styles["key"]), (f"{text}\n", styles["text"])) for keys, text in self._lines]
+        text = Text.assemble(*(part for both in parts for part in both))
+        text.rstrip()
+        yield Static(text)
 
     def on_key(self, event: events.Key) -> None:
         event.stop()

@@ -70,15 +70,15 @@ class HeaderBar(RowView):
 
     def _places(self) -> list[Figure]:
         app, model = self.app, self.app.model
-        elapsed = Figure(1, ((clock(model.totals(app.now()).elapsed_s), "text"),))
+        elapsed = Figure(2, ((clock(model.totals(app.now()).elapsed_s), "text"),))
         if model.loop is not None:
             number = next((each.number for each in reversed(model.sessions) if each.number), 0)
             most = f"/{model.loop.max_iterations}" if model.loop.max_iterations else ""
-            return [Figure(2, (("iteration ", "dim"), (f"{number}{most}", "strong"))), elapsed]
+            return [Figure(1, (("iteration ", "dim"), (f"{number}{most}", "strong"))), elapsed]
         if len(model.sessions) > 1 or app.expected:
             ended = sum(each.ended_at is not None for each in model.sessions)
             trials = f"{ended}/{app.expected or len(model.sessions)}"
-            return [Figure(2, (("trials ", "dim"), (trials, "strong"))), elapsed]
+            return [Figure(1, (("trials ", "dim"), (trials, "strong"))), elapsed]
         return [elapsed]
 
     def _mode(self) -> Span:

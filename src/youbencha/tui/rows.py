@@ -150,8 +150,9 @@ def _tool(entry: ScreenEntry, cells: int, *, folded: bool, now: float) -> list[S
     spans = ((f"{mark} ", state), (name, style), ("  ", "dim"), (argument, "text" if running else "argument"))
     rows = [ScreenRow(spans, ((figures, "running" if running else "dim"),))]
     if not folded:
-        is_shown = argument == entry.text and entry.detail.endswith(f": {argument}") and "\n" not in entry.detail
-        rows += [] if is_shown else _block(entry.detail, cells, "detail")
+        shown = f": {entry.text}" if argument == entry.text else "\n"
+        detail = "\n".join(line for line in entry.detail.split("\n") if not line.endswith(shown))
+        rows += _block(detail, cells, "detail")
         rows += _block(entry.result or "", cells, "failure" if state == "error" else "result")
         rows += _left_out(entry)
     elif state == "error" and entry.result:
@@ -236,15 +237,18 @@ def _heading(entry: ScreenEntry, cells: int) -> list[ScreenRow]:
     """A phase, or the end of an iteration: a rule across the transcript."""
     mark, style = ("▸ ", "phase") if entry.kind == "phase" else (f"{_MARKS[entry.state]} ", entry.state)
     head = fit(one_line(clean(entry.head)), cells - 2)
-    spans: list[Span] = [(mark, style), (head, "strong")]
+    text = one_line(clean(entry.text))
+    start: tuple[Span, ...] = ((mark, style), (head, "strong"))
     room = cells - 2 - cell_len(head)
-    if entry.text and room > 8:
-        text = fit(one_line(clean(entry.text)), room - 2)
-        spans.append((f"  {text}", "dim"))
-        room -= 2 + cell_len(text)
-    if entry.kind == "end" and room > 4:
-        spans.append((f" {'─' * (room - 1)}", "faint"))
-    return [ScreenRow(tuple(spans))]
+    if entry.kind == "end" and cell_len(text) + 2 > room:  # on a row of its own
+        return [ScreenRow((*start, _rule(room))), ScreenRow((("  ", "dim"), (fit(text, cells - 2), "dim")))]
+    text = f"  {fit(text, room - 2)}" if text and room > 8 else ""
+    rule = (_rule(room - cell_len(text)),) if entry.kind == "end" else ()
+    return [ScreenRow((*start, (text, "dim"), *rule))]
+
+
+def _rule(cells: int) -> Span:
+    return (f" {'─' * (cells - 1)}" if cells > 3 else "", "faint")
 
 
 def _other(entry: ScreenEntry, cells: int, *, folded: bool) -> list[ScreenRow]:

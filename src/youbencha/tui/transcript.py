@@ -11,7 +11,7 @@ from itertools import accumulate
 from textual import events
 from textual.message import Message
 
-from youbencha.text import count, plural
+from youbencha.text import plural
 from youbencha.tui.model import ScreenEntry, ScreenSession
 from youbencha.tui.row_view import RowView
 from youbencha.tui.rows import BLANK, ScreenRow, foldable, folded_at_first, gap_between, lay_out
@@ -302,7 +302,3 @@ class TranscriptView(RowView):
 
     def on_resize(self) -> None:
         self.refresh_session(self.app.now())
-
-
-def unseen_text(entries: int) -> str:
-    return f" ↓ {count(entries)} new · G " if entries else " ↓ follow · G "
