@@ -511,6 +511,20 @@ def test_no_link_is_followed_when_a_mount_point_is_made(tmp_path: Path) -> None:
     assert list(ours.iterdir()) == []
 
 
+def test_what_no_longer_exists_is_no_longer_shared(tmp_path: Path) -> None:
+    """A sandbox that stays open runs several sessions, each with a scratch directory of its own."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    mounts = Mounts(tmp_path / "tree", tmp_path / "home", tmp_path / "tmp")
+    first.mkdir()
+    mounts.share(first, writable=False)
+    first.rmdir()
+    second.mkdir()
+    mounts.share(second, writable=False)
+    shared = [mount.outside for mount in mounts.all()]
+    assert second in shared
+    assert first not in shared
+
+
 async def test_sandbox_identity_in_the_results(box: Box) -> None:
     async with box.open(cpus=0.5, memory="1g") as sandbox:
         assert (sandbox.kind, sandbox.is_boundary, sandbox.brings_agent) == ("docker", True, False)
