@@ -266,6 +266,7 @@ async def open_runner(
             plan.sandbox, host, adapter, run_directory, on_event, env=backend.env, behind_gateway=behind_gateway
         )
         sandbox = await opened.enter_async_context(opening)
+        sandbox.protect(directory.path.parent)
         gateway = None
         if backend.gateway is not None:
             from youbencha.trial.gateway_session import open_trial_gateway
