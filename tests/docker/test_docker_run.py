@@ -123,9 +123,10 @@ async def test_nothing_of_the_host_is_visible(box: Box, monkeypatch: pytest.Monk
     monkeypatch.setenv("SOME_API_KEY", "sk-host")
     async with box.open() as sandbox:
         env = sandbox.environment(os.environ)
-        assert env.keys() - {"LANG", "LANGUAGE", "TZ", "TERM"} == {"HOME", "TMPDIR", "USER", "LOGNAME"} | {
+        assert env.keys() - {"LANG", "LANGUAGE", "TZ", "TERM"} == {"HOME", "PATH", "TMPDIR", "USER", "LOGNAME"} | {
             name for name in os.environ if name.startswith("LC_")
         }
+        assert env["PATH"] == sandbox.context.image.path
         command = box.command("sh", "-c", "env; ls -d /var/run/*.sock /run/*.sock; find / -xdev -name docker.sock")
         done = await sandbox.run(command._replace(env=env), limits=LIMITS)
     assert ".sock\n" not in done.output

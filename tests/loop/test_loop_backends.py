@@ -100,6 +100,13 @@ def test_claude_gets_a_terminal_and_partial_messages(computer: Computer) -> None
     assert (text["output_format"], "include_partial_messages" in text) == ("text", False)
 
 
+@pytest.mark.parametrize("name", [*BACKENDS, "custom"])
+def test_any_backend_may_get_a_terminal(computer: Computer, name: str) -> None:
+    cli = {"backend": name, "command": "/bin/echo", "pty_mode": True}
+    assert computer.choose(name, cli=cli).config["pty"] == "always"
+    assert ("pty" in computer.choose(name, cli={**cli, "pty_mode": False}).config) is (name == "claude")
+
+
 def test_arguments_that_the_adapter_passes_itself_are_left_out(computer: Computer) -> None:
     computer.has("claude", "codex")
     given = {"backend": "claude", "args": ["--dangerously-skip-permissions", "--model", "haiku", "--add-dir", "/x"]}

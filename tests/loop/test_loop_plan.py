@@ -229,6 +229,13 @@ def test_mistakes_have_positions(project: Project, text: str, path: str, line: i
     assert problems(caught.value) == [(path, line)]
 
 
+def test_the_agent_is_the_default_for_a_judge(project: Project) -> None:
+    judge = "gates:\n  - {name: agentic-judge, config: {assertions: {good: It is good.}}}\n"
+    assert project.plan(judge).gates[0].name == "agentic-judge"
+    program = "cli: {backend: custom, command: /bin/true}\n"
+    assert problems(project.refused(program + judge))[0][1] == 3
+
+
 def test_a_check_needs_no_program_and_no_variable(project: Project) -> None:
     project.write("""
 cli: {backend: codex, env: {TOKEN: "${MINE}"}}

@@ -37,6 +37,10 @@ class Backend(NamedTuple):
     gateway: GatewayPlan | None = None
     """How it reaches its model. None: directly. Set by `plan_loop`."""
 
+    def __repr__(self) -> str:
+        """Without the environment, which may contain secrets."""
+        return f"Backend({self.name!r}, {self.agent_type!r}, model={self.model!r})"
+
 
 class BackendKind(NamedTuple):
     """A row of the table."""
@@ -149,7 +153,7 @@ def choose_backend(
         raise _not_installed(name, kind)
     agent = own.agent if own else None
     if kind.agent_type == _COMMAND:
-        return _program(name, kind, command, given, model, agent, env)
+        return _program(name, kind, command, given, model, agent, env, _terminal(cli))
     given, model = _without_own(kind, given, model)
     config: dict[str, Any] = {"extra_args": given} if given else {}
     if command is not None:
@@ -157,6 +161,7 @@ def choose_backend(
         config["executable"] = str(found or Path(command).expanduser())
     if agent is not None:
         config["agent_name"] = agent
+    config |= _terminal(cli)
     if name == "claude":
         config |= {"pty": "always", "output_format": cli.output_format}
         config |= {"include_partial_messages": True} if cli.output_format == "stream-json" else {}
@@ -175,9 +180,18 @@ def known_backend(name: str) -> BackendKind:
     raise YouBenchaError(BACKEND_UNKNOWN, f"There is no backend called {name!r}.", hint=hint)
 
 
+def _terminal(cli: CliSpec) -> dict[str, str]:
+    return {"pty": "always"} if cli.pty_mode else {}
+
+
+def adapter_of(name: str) -> str | None:
+    """The adapter's name for a backend; None if the backend is unknown."""
+    return _COMMAND if name == CUSTOM else BACKENDS[name].agent_type if name in BACKENDS else None
+
+
 def is_program(name: str) -> bool:
     """Whether this backend is a program over the `command` adapter: in a container, one of the image."""
-    return name == CUSTOM or (name in BACKENDS and BACKENDS[name].agent_type == _COMMAND)
+    return adapter_of(name) == _COMMAND
 
 
 def _custom(
@@ -201,7 +215,7 @@ def _custom(
     is_placed = any(_PROMPT in word or _PROMPT_FILE in word for word in args)
     words = [*args, *([*flag, how] if how and not is_placed else [])]
     prompt_by = {"arg": "argument", "stdin": "stdin", "file": "file"}[cli.prompt_mode]
-    config = {"command": command, "args": words, "prompt_by": prompt_by, **cli.config}
+    config = {"command": command, "args": words, "prompt_by": prompt_by, **_terminal(cli), **cli.config}
     return Backend(CUSTOM, Path(program).name, _COMMAND, config, model, _variables((), env))
 
 
@@ -213,12 +227,13 @@ def _program(
     model: str | None,
     agent: str | None,
     env: Mapping[str, str],
+    terminal: Mapping[str, str],
 ) -> Backend:
     chosen = [part for flag, value in ((kind.agent_flag, agent), (kind.model_flag, model)) if value and flag
               for part in (flag, value)]  # fmt: skip
     words = [*kind.args, *chosen, *args, *(kind.prompt or (_PROMPT,))]
     prompt_by = "file" if _PROMPT_FILE in kind.prompt else "argument"
-    config = {"command": [command or kind.program], "args": words, "prompt_by": prompt_by}
+    config = {"command": [command or kind.program], "args": words, "prompt_by": prompt_by, **terminal}
     return Backend(name, kind.title, _COMMAND, config, model, _variables(kind.variables, env))
 
 

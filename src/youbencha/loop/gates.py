@@ -47,11 +47,14 @@ def locate_gates(file: LoopFile) -> tuple[LocatedEvaluator, ...]:
     )
 
 
-def gate_problems(file: LoopFile, env: Mapping[str, str] | None) -> list[Problem]:
-    """All problems of the gates' options. `env` is the harness's environment, if references to it are checked."""
+def gate_problems(file: LoopFile, env: Mapping[str, str] | None, agent_type: str | None) -> list[Problem]:
+    """All problems of the gates' options. `env` is the harness's environment, if references to it are checked.
+
+    `agent_type` is that of the agent, which is also the default for a judge.
+    """
     found = []
     for gate, evaluator in zip(file.spec.gates, locate_gates(file), strict=True):
-        for problem in evaluator_problems(evaluator, None, env):
+        for problem in evaluator_problems(evaluator, agent_type, env):
             # The shortcut has its own key beside `config`.
             is_own = gate.command is not None and problem.path.endswith(".config.command")
             own = evaluator.problem(problem.message, problem.hint, key=("command",)) if is_own else problem
@@ -67,7 +70,7 @@ def _config(gate: GateSpec) -> dict[str, Any]:
     if gate.command is None:
         return gate.config
     in_shell = {"shell": True} if isinstance(gate.command, str) else {}
-    return {"command": gate.command, "name": gate.name, "copy": False, **in_shell, **gate.config}
+    return {"command": gate.command, "copy": False, **in_shell, **gate.config}
 
 
 async def run_gates(

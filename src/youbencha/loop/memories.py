@@ -8,12 +8,15 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from youbencha import json_lines
 from youbencha.errors import YouBenchaError
 from youbencha.loop.agent_file import change_agent_file, read_agent_file
 from youbencha.text import iso_time, one_line
+
+if TYPE_CHECKING:
+    from youbencha.spec.loop import MemoryFilter
 
 MEMORIES_FILE = "memories.md"
 DEFAULT_BUDGET = 2000
@@ -101,6 +104,18 @@ def as_markdown(memories: Sequence[Memory]) -> str:
         if (each := [memory for memory in memories if memory.type == kind])
     ]
     return "# Memories\n" + "".join(blocks) if blocks else ""
+
+
+def matching(memories: Sequence[Memory], wanted: MemoryFilter) -> list[Memory]:
+    """The memories of these types, with one of these tags, from the last days."""
+    oldest = iso_time(time.time() - wanted.recent * 86_400)[:10] if wanted.recent else ""
+    return [
+        memory
+        for memory in memories
+        if (not wanted.types or memory.type in wanted.types)
+        and (not wanted.tags or memory.has_tag(wanted.tags))
+        and memory.created >= oldest
+    ]
 
 
 def within_budget(memories: Sequence[Memory], tokens: int) -> str:

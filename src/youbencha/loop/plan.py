@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from youbencha.adapters import ChecksConfig, get_adapter
 from youbencha.errors import ConfigError, Problem, YouBenchaError
 from youbencha.files import read_regular
-from youbencha.loop.backends import AUTO, BACKEND_UNKNOWN, Backend, choose_backend, is_program
+from youbencha.loop.backends import AUTO, BACKEND_UNKNOWN, Backend, adapter_of, choose_backend, is_program
 from youbencha.loop.gates import gate_problems, locate_gates
 from youbencha.spec.loader import NamedEvaluator
 from youbencha.spec.loop import EscalationStep, HatSpec, LoopSpec
@@ -115,8 +115,8 @@ def plan_loop(
 ) -> LoopPlan:
     """Check and plan a loop in `directory`; without a file, with the defaults."""
     directory = directory.absolute()
-    if file is not None and (problems := gate_problems(file, host.env)):
-        raise file.document.error(problems)
+    if file is not None:
+        check_loop(file, host, env=host.env)
     spec = overrides.applied_to(file.spec if file else LoopSpec())
     config_dir = file.directory if file else directory
     objective, prompt_file = read_objective(spec, directory, overrides)
@@ -141,9 +141,14 @@ def plan_loop(
     )
 
 
-def check_loop(file: LoopFile, host: Host) -> None:
-    """Check what `plan_loop` would, except for what depends on this computer. All problems are one ConfigError."""
-    problems = gate_problems(file, None)
+def check_loop(file: LoopFile, host: Host, *, env: Mapping[str, str] | None = None) -> None:
+    """Check backends and gates, except for what depends on this computer. All problems are one ConfigError.
+
+    `env` is the harness's environment, if references to it are checked.
+    """
+    name = file.spec.cli.backend
+    judge = adapter_of("claude" if name == AUTO else name)
+    problems = gate_problems(file, env, judge)
     sandbox = merged_sandbox(file.spec.sandbox, host.settings.settings.sandbox)
     planner = _BackendPlanner(file.spec, file, host, file.directory, sandbox, LoopOverrides(), here=False)
     for check in planner.checks():

@@ -17,6 +17,7 @@ import stat
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from errno import ENOENT
 from pathlib import Path
 from typing import Literal, NamedTuple, Self
 from weakref import finalize
@@ -99,7 +100,8 @@ class Checkpoints:
         self._last: int | None = None
         self._last_tree: str | None = None
         self._entries: dict[bytes, Entry] = {}
-        self._stamps: dict[bytes, Stamp] = {}
+        self._stamps: dict[bytes, Stamp | None] = {}
+        """None: it must be read again."""
         self._before: dict[bytes, Entry | None] = {}
         """The entries at the last checkpoint, of files that have changed since."""
         self._left_out: set[bytes] = set()
@@ -340,8 +342,7 @@ class Checkpoints:
         for path, stamp in found.items():
             if stamps.get(path) != stamp:
                 self._set(path, self._entry(path, stamp))
-            if max(stamp.mtime_ns, stamp.ctime_ns) < started - _TICK_NS:
-                self._stamps[path] = stamp
+            self._stamps[path] = stamp if max(stamp.mtime_ns, stamp.ctime_ns) < started - _TICK_NS else None
         return self._trees.write()
 
     def _entry(self, path: bytes, stamp: Stamp) -> Entry | None:
@@ -391,6 +392,8 @@ class Checkpoints:
         """Write refs again that were removed or moved. Returns a description of what was found."""
         if self._last is None or self._ref_is_right(str(self._last)):
             return None
+        if not (self._common / "objects").is_dir():
+            raise _not_written(self._common, FileNotFoundError(ENOENT, "the repository was removed"))
         listed = await self._listed()
         wrong = {name: commit for name, commit in self._commits.items() if listed.get(name) != commit}
         if not wrong:  # they were packed
