@@ -174,6 +174,7 @@ def test_the_budget_is_the_gateways_where_there_is_a_key(project: Project) -> No
 def test_a_container_needs_a_gateway(project: Project) -> None:
     docker = SandboxSpec(type="docker")
     assert project.refused(sandbox=docker).code == "GATEWAY_KEY_MISSING"
+    assert project.refused("sandbox: {type: docker, network: none}", env=KEY).code == "SANDBOX_NO_MODEL"
     plan = project.plan("sandbox: docker", env=KEY)
     assert (plan.sandbox.type, plan.backend.gateway is not None) == ("docker", True)
 
@@ -212,6 +213,7 @@ gates:
          "backpressure.gates.0.config.timeot", 5),
         ("cli: {}\nagent: cluade", "agent", 2),
         ("cli:\n  backend: cluade", "cli.backend", 2),
+        ("agent_priority:\n  - codex\n  - cluade", "agent_priority.1", 3),
         ("hats:\n  a:\n    backend: cluade", "hats.a.backend", 3),
         ("event_loop:\n  escalation:\n    - backend: cluade", "event_loop.escalation.0.backend", 3),
         ("cli:\n  backend: claude\n  args: [bare]", "cli.args", 3),

@@ -20,7 +20,7 @@ from youbencha.spec.problems import KeyPath
 from youbencha.spec.sandbox import SandboxSpec
 from youbencha.trial.context import Host
 from youbencha.trial.gateway_plan import GatewayOptions, plan_gateway
-from youbencha.trial.plan import merged_sandbox, resolved_environment
+from youbencha.trial.plan import merged_sandbox, refuse_without_model, resolved_environment
 
 CONFIG_NAMES = ("ralph.yml", "ralph.yaml")
 DEFAULT_PROMPT_FILE = "PROMPT.md"
@@ -173,7 +173,7 @@ def read_objective(spec: LoopSpec, directory: Path, overrides: LoopOverrides) ->
         raise YouBenchaError(
             "PROMPT_AMBIGUOUS", "Both a prompt and a prompt file were given.", hint="Give one of them."
         )
-    text = overrides.prompt if overrides.prompt is not None else None
+    text = overrides.prompt
     if text is None and overrides.prompt_file is None:
         text = spec.event_loop.prompt
     if text is not None:
@@ -233,17 +233,17 @@ class _BackendPlanner:
         self._sandbox = sandbox
         self._overrides = overrides
         self._here = here
-        self._env = (
-            resolved_environment(spec.cli.env, host.env, file.document if file else None, ("cli", "env"))
-            if here
-            else {}
-        )
+        self._env: dict[str, str] = {}
+        if here and file is not None:
+            self._env = resolved_environment(spec.cli.env, host.env, file.document, ("cli", "env"))
         self._disabled = [name for name, adapter in spec.adapters.items() if not adapter.enabled]
 
     def checks(self) -> Iterator[Callable[[], object]]:
         """One for each backend; `auto` depends on the computer."""
         if self._cli.backend != AUTO:
             yield self.main
+        for index, name in enumerate(self._cli.agent_priority):
+            yield partial(self._choose, name, ("cli", "agent_priority", index))
         for name, hat in self._spec.hats.items():
             if hat.backend:
                 yield partial(self.of_hat, name, hat)
@@ -298,6 +298,8 @@ class _BackendPlanner:
                 raise self._error(problems, path, backend)
         if not self._here:
             return backend
+        if self._sandbox.type == "docker" and self._sandbox.network == "none":
+            refuse_without_model(adapter)
         settings = self._host.settings
         own = self._spec.gateway
         gateway = plan_gateway(

@@ -6,10 +6,12 @@ Events are folded when they come (`model.py`). A timer looks whether something h
 from __future__ import annotations
 
 import asyncio
+import io
 import re
 import sys
 from typing import ClassVar
 
+from rich.console import Console
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
@@ -101,6 +103,8 @@ class ScreenApp(App[None]):
         self.line, self.label = Input(id="line", select_on_focus=False), Static("", id="label", markup=False)
         self.ask = Horizontal(self.label, self.line, id="ask")
         self._factory = asyncio.get_running_loop().get_task_factory()
+        if not _has_colours():
+            self.console = Console(color_system=None, file=io.StringIO(), force_terminal=True, legacy_windows=False)
 
     def now(self) -> float:
         return self.source.clock()
@@ -440,6 +444,17 @@ class ScreenApp(App[None]):
 
     def action_help(self) -> None:
         self.push_screen(Help(HELP))
+
+
+def _has_colours() -> bool:
+    """Whether the terminal has colours, by its description; if there is none, it is taken for a modern one."""
+    try:
+        import curses
+
+        curses.setupterm(fd=2)
+        return curses.tigetnum("colors") > 0
+    except (ImportError, OSError, curses.error):
+        return True
 
 
 _SAID_S = 5.0

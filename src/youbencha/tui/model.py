@@ -28,6 +28,7 @@ from youbencha.events import (
     PhaseStarted,
     ProcessEnded,
     ProcessStarted,
+    RateLimitSeen,
     SessionResult,
     SessionStarted,
     ToolCalled,
@@ -121,6 +122,8 @@ class ScreenSession:
     progress: Progress = field(default_factory=Progress)
     context_tokens: int | None = None
     context_window: int | None = None
+    quota: float | None = None
+    """The share of the usage limit that is used."""
     files_changed: int | None = None
     running: dict[str | None, ScreenEntry] = field(default_factory=dict)
     """Tool calls, by their ids."""
@@ -458,6 +461,16 @@ def _context(session: ScreenSession, event: ContextUsed) -> None:
     session.version += 1
 
 
+def _rate_limit(session: ScreenSession, event: RateLimitSeen) -> None:
+    """Some agents report their quota with each call: only a limit that was reached, or is near, is an entry."""
+    session.quota = event.utilization if event.utilization is not None else session.quota
+    session.version += 1
+    if event.status != "allowed":
+        kind = f" ({event.kind.replace('_', ' ')})" if event.kind else ""
+        share = "" if event.utilization is None else f": {event.utilization:.0%} used"
+        session.add(ScreenEntry("note", event.at, "!", f"usage limit{kind}{share}", state="warning"))
+
+
 def _result(session: ScreenSession, event: SessionResult) -> None:
     if event.is_error:
         text = event.text or "; ".join(event.errors) or event.subtype or "the session failed"
@@ -484,6 +497,7 @@ _FOLDS: dict[type[Event], Callable[[ScreenSession, Any], None]] = {
     EvaluatorFinished: _gate,
     TopicPublished: _topic,
     ContextUsed: _context,
+    RateLimitSeen: _rate_limit,
     SessionResult: _result,
     WarningRaised: _warning,
     SessionStarted: _figures,

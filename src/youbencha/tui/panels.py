@@ -97,6 +97,7 @@ class HeaderBar(RowView):
             *_tokens(totals.input_tokens, totals.output_tokens),
             *_cost(totals.cost_usd, app.model.loop.max_cost_usd if app.model.loop else None),
             *(_context(session) if session is not None else ()),
+            *(_quota(session.quota) if session is not None else ()),
         ]
         names = _names(session) if session is not None else ""
         right = joined(fitting(figures, self.text_cells - min(cell_len(names), self.text_cells // 3)))
@@ -146,6 +147,10 @@ def _context(session: ScreenSession) -> list[Figure]:
         return [Figure(2, (("context ", "dim"), (short_count(used), "text")))]
     share = used / window
     return [Figure(2, (("context ", "dim"), (f"{share:.0%}", _level(share))), _bar(share))]
+
+
+def _quota(share: float | None) -> list[Figure]:
+    return [] if share is None else [Figure(4, (("quota ", "dim"), (f"{share:.0%}", _level(share))))]
 
 
 def _level(share: float) -> str:

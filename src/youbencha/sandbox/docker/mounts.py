@@ -72,6 +72,10 @@ class Mounts:
             if each == path or _can_be_shared(each):
                 self._shared[each] = writable or self._shared.get(each, False)
 
+    def forget_removed(self) -> None:
+        """Forget what was shared for an earlier program, and is gone."""
+        self._shared = {path: writable for path, writable in self._shared.items() if path.exists()}
+
     def all(self) -> list[Mount]:
         """All mounts, outer ones first."""
         shared = [Mount(path, PurePosixPath(path), writable) for path, writable in sorted(self._shared.items())]
