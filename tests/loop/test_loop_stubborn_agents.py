@@ -1,10 +1,9 @@
-"""Loops with agents that do what no real one should, in place of Claude Code; and a hundred iterations without growth."""
+"""Loops with agents that do what no real one should; and a hundred iterations without growth."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import os
 import sys
 from pathlib import Path

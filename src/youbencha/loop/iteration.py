@@ -121,6 +121,7 @@ class IterationRunner:
         stop: asyncio.Event,
         seconds_left: float,
         usd_left: float | None,
+        hat: str | None = None,
     ) -> IterationReport:
         """Run one iteration, until the agent ends, a limit is reached or `stop` is set. Never raises for an agent."""
         started = time.time()
@@ -128,7 +129,7 @@ class IterationRunner:
         try:
             if self._gateway is not None:
                 await self._gateway.issue_key(key_name(number), self._sandbox)
-            self._watch = watch = IterationWatch(self._limits(usd_left), ending, cost=self._cost())
+            self._watch = watch = IterationWatch(self._limits(usd_left, hat), ending, cost=self._cost())
             context = self._context(number, prompt, directory, ending, watch, seconds_left)
             with watch.running(), _passing_on(ending, stop, self._gateway.stop if self._gateway else None):
                 result = await self._adapter.execute(context)
@@ -140,14 +141,18 @@ class IterationRunner:
             self._on_event(AssistantText(text=report.text))
         return report._replace(usage=usage, started_at=started, duration_ms=round((time.time() - started) * 1000))
 
-    async def run_gates(self, artifacts_dir: Path) -> GateReport:
-        """Run the gates on the tree, with the access to the model and the kind of sandbox that the agent has."""
+    async def run_gates(self, artifacts_dir: Path, since: str | None) -> GateReport:
+        """Run the gates on the tree, with the access to the model and the kind of sandbox that the agent has.
+
+        `since` is the commit of the tree before the loop, if there is one.
+        """
         return await run_gates(
             self._plan,
             self._host,
             self._run_directory,
             artifacts_dir=artifacts_dir,
             on_event=self._on_event,
+            since=since,
             gateway=self._gateway,
             sandbox=self._sandbox,
         )
@@ -156,9 +161,9 @@ class IterationRunner:
         """Pass an event of the agent or of the gateway on, and let the watch see it first."""
         if self._watch is not None:
             self._watch.take(event)
-            if isinstance(event, ContextUsed) and event.window is None:
+            if isinstance(event, ContextUsed):
                 own = self._plan.spec.event_loop.context_window_tokens
-                event = replace(event, window=own or self._watch.cost.context_window)
+                event = replace(event, window=own or event.window or self._watch.cost.context_window)
         self._on_event(event)
 
     def _context(
@@ -188,11 +193,12 @@ class IterationRunner:
             stop=ending,
         )
 
-    def _limits(self, usd_left: float | None) -> IterationLimits:
+    def _limits(self, usd_left: float | None, hat: str | None) -> IterationLimits:
         spec = self._plan.spec.event_loop
         return IterationLimits(
             idle_s=spec.idle_timeout_secs or None,
             tool_s=spec.tool_timeout_secs or None,
+            time_s=(self._plan.spec.hats[hat].timeout or None) if hat is not None else None,
             cost_usd=usd_left,
             quota_percent=spec.stop_at_quota_percent,
         )
@@ -265,6 +271,7 @@ async def open_runner(
             plan.sandbox, host, adapter, run_directory, on_event, env=backend.env, behind_gateway=behind_gateway
         )
         sandbox = await opened.enter_async_context(opening)
+        sandbox.protect(directory.path.parent)
         gateway = None
         if backend.gateway is not None:
             from youbencha.trial.gateway_session import open_trial_gateway

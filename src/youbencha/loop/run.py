@@ -124,6 +124,7 @@ class _Loop:
             stop=self.control.stop_now,
             seconds_left=self.clock.left_s(self.spec.max_runtime_seconds),
             usd_left=_left(self.spec.max_cost_usd, self.state.cost_usd),
+            hat=turn.hat,
         )
         if backend.gateway is not None:  # each iteration has its own key
             self._update_redactor()
@@ -268,7 +269,8 @@ class _Loop:
         """Run the gates, if there are any; None if the user stops the loop meanwhile."""
         if not self.plan.gates:
             return GateReport((), "")
-        running = asyncio.create_task(runner.run_gates(self.directory.path / "iterations" / str(number)))
+        start = self.checkpoints.start if self.checkpoints else None
+        running = asyncio.create_task(runner.run_gates(self.directory.path / "iterations" / str(number), start))
         stopping = asyncio.create_task(self.control.stop_now.wait())
         try:
             await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)

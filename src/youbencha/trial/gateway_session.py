@@ -169,7 +169,7 @@ class TrialGateway:
     @property
     def secrets(self) -> Mapping[str, str]:
         """Values to redact in everything that is written."""
-        keys = {f"GATEWAY_VIRTUAL_KEY_{number}": access.key for number, access in enumerate(self._issued)}
+        keys = {f"GATEWAY_VIRTUAL_KEY_{number}": each.key for number, each in enumerate(self._issued)}
         return {**self._plan.secrets, **keys}
 
     @property

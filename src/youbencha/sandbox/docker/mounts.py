@@ -58,6 +58,7 @@ class Mounts:
         self._volumes = volumes
         self._volumes_dir = home.absolute().parent / "volumes"
         self._shared: dict[Path, bool] = {}
+        self._protected: list[Path] = []
 
     def share(self, path: Path, *, writable: bool) -> None:
         """Mount a path of the host at the same path. What was shared and no longer exists is forgotten."""
@@ -73,10 +74,22 @@ class Mounts:
             if each == path or _can_be_shared(each):
                 self._shared[each] = writable or self._shared.get(each, False)
 
+    def forget_removed(self) -> None:
+        """Forget what was shared for an earlier program, and is gone."""
+        self._shared = {path: writable for path, writable in self._shared.items() if path.exists()}
+
+    def protect(self, path: Path) -> None:
+        """Mount a directory of the workspace once more, read-only."""
+        self._protected.append(path.absolute())
+
     def all(self) -> list[Mount]:
         """All mounts, outer ones first."""
         shared = [Mount(path, PurePosixPath(path), writable) for path, writable in sorted(self._shared.items())]
-        mounts = [*self._own, *(mount for mount in shared if not self._is_within_shared(mount))]
+        mounts = [
+            *self._own,
+            *self._protected_mounts(),
+            *(mount for mount in shared if not self._is_within_shared(mount)),
+        ]
         return [*mounts, *self._volume_mounts([mount.inside for mount in mounts])]
 
     def writable(self) -> list[Path]:
@@ -111,6 +124,15 @@ class Mounts:
             for own in (*self._own, *volumes):
                 if mount.inside != own.inside and mount.inside.is_relative_to(own.inside):
                     _make_mount_point_in(own, mount)
+
+    def _protected_mounts(self) -> Iterator[Mount]:
+        """Without those that were replaced by a link: the engine would follow it, and mount what it leads to."""
+        workspace = self._own[0]
+        for path in self._protected:
+            below = path.relative_to(workspace.outside)
+            way = [workspace.outside / each for each in (below, *below.parents)[:-1]]
+            if path.is_dir() and not any(each.is_symlink() for each in way):
+                yield Mount(path, WORKSPACE / below, writable=False)
 
     def _volume_mounts(self, seen: list[PurePosixPath]) -> Iterator[Mount]:
         """A directory of the harness for each volume that overlaps a mount."""
