@@ -113,6 +113,20 @@ def test_a_missing_or_unusable_prompt_is_a_clear_error(project: Project) -> None
     assert project.refused().code == "PROMPT_INVALID"
 
 
+def test_a_prompt_that_is_a_link_stays_in_the_directory(project: Project, tmp_path: Path) -> None:
+    """An agent in a container could have made it."""
+    outside = tmp_path / "secret.txt"
+    outside.write_text("a secret")
+    project.prompt.rename(project.directory / "real.md")
+    project.prompt.symlink_to("real.md")
+    assert project.plan().objective == "Add a test.\n"
+    project.prompt.unlink()
+    project.prompt.symlink_to(outside)
+    assert project.refused().code == "PROMPT_INVALID"
+    assert project.refused(prompt_file=Path("PROMPT.md")).code == "PROMPT_INVALID"
+    assert project.plan(prompt_file=outside).objective == "a secret", "a user may name any file"
+
+
 def test_options_override_the_file(project: Project) -> None:
     project.has("codex")
     text = "cli: {backend: claude, model: opus, args: [--add-dir, /x]}\nmax_iterations: 3\nmax_cost: 1"

@@ -121,9 +121,9 @@ async def test_gates_see_what_the_loop_has_changed(loops: LoopBench, below: str)
     loops.git("add", "-A")
     loops.git("commit", "-q", "-m", "more")
     (loops.tree / "before.txt").write_text("uncommitted")
+    commit = "git -c user.name=a -c user.email=a@b commit -qm x new$N"
     loops.configure(
-        "touch new$N ignored.log; git add new$N; git -c user.name=a -c user.email=a@b commit -qm x new$N;"
-        " echo LOOP_COMPLETE",
+        f"touch new$N ignored.log; git add new$N; {commit}; echo LOOP_COMPLETE",
         gates=[{"name": "git-diff", "config": {"assertions": {"min_files_changed": 2, "max_files_changed": 2}}}],
     )
     state = await loops.run()
