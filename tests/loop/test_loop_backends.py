@@ -95,7 +95,7 @@ def test_the_adapter_accepts_the_configuration(computer: Computer, name: str) ->
 def test_claude_gets_a_terminal_and_partial_messages(computer: Computer) -> None:
     computer.has("claude")
     config = computer.choose("claude").config
-    assert (config["pty"], config["include_partial_messages"]) == ("always", True)
+    assert (config["pty"], config["include_partial_messages"], config["exit_grace_s"]) == ("always", "auto", 5)
     text = computer.choose("claude", cli={"output_format": "text"}).config
     assert (text["output_format"], text["include_partial_messages"]) == ("text", False)
 

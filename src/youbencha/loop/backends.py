@@ -19,6 +19,8 @@ AUTO, CUSTOM = "auto", "custom"
 BACKEND_UNKNOWN, BACKEND_NOT_INSTALLED = "BACKEND_UNKNOWN", "BACKEND_NOT_INSTALLED"
 _COMMAND = "command"
 _PROMPT, _PROMPT_FILE = "{prompt}", "{prompt_file}"
+_EXIT_GRACE_S = 5.0
+"""How long Claude Code may stay after its result."""
 
 
 class Backend(NamedTuple):
@@ -235,8 +237,8 @@ def _agent(name: str, kind: BackendKind, request: _Request) -> Backend:
     if request.agent is not None:
         config["agent_name"] = request.agent
     if name == "claude":
-        format_ = request.cli.output_format
-        config |= {"pty": "always", "output_format": format_, "include_partial_messages": format_ == "stream-json"}
+        config |= {"pty": "always", "output_format": request.cli.output_format, "exit_grace_s": _EXIT_GRACE_S}
+        config |= {"include_partial_messages": "auto"} if request.cli.output_format == "stream-json" else {}
     return Backend(name, kind.title, kind.agent_type, request.config(config), model, {})
 
 

@@ -13,6 +13,7 @@ import sysconfig
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from datetime import datetime
 from itertools import count
 from pathlib import Path
@@ -35,6 +36,7 @@ from youbencha.trial.prepare import open_agent_sandbox, open_forward_proxy
 from youbencha.workspace import RunDirectory
 
 if TYPE_CHECKING:
+    from youbencha.gateway.prices import Prices
     from youbencha.loop.backends import Backend
     from youbencha.loop.directory import LoopDirectory
     from youbencha.loop.model import IterationOutcome, LoopOutcome
@@ -103,6 +105,7 @@ class IterationRunner:
         self._on_event = on_event
         self._host = host
         self._watch: IterationWatch | None = None
+        self._prices: Prices | None = None
 
     @property
     def secrets(self) -> Mapping[str, str]:
@@ -126,7 +129,7 @@ class IterationRunner:
         try:
             if self._gateway is not None:
                 await self._gateway.issue_key(key_name(number), self._sandbox)
-            self._watch = watch = IterationWatch(self._limits(usd_left, hat), ending, cost=self._cost(usd_left))
+            self._watch = watch = IterationWatch(self._limits(usd_left, hat), ending, cost=self._cost())
             context = self._context(number, prompt, directory, ending, watch, seconds_left)
             with watch.running(), _passing_on(ending, stop, self._gateway.stop if self._gateway else None):
                 result = await self._adapter.execute(context)
@@ -158,9 +161,9 @@ class IterationRunner:
         """Pass an event of the agent or of the gateway on, and let the watch see it first."""
         if self._watch is not None:
             self._watch.take(event)
-        window = self._plan.spec.event_loop.context_window_tokens
-        if window is not None and isinstance(event, ContextUsed):
-            event = ContextUsed(at=event.at, tokens=event.tokens, window=window)
+            if isinstance(event, ContextUsed):
+                own = self._plan.spec.event_loop.context_window_tokens
+                event = replace(event, window=own or event.window or self._watch.cost.context_window)
         self._on_event(event)
 
     def _context(
@@ -200,16 +203,18 @@ class IterationRunner:
             quota_percent=spec.stop_at_quota_percent,
         )
 
-    def _cost(self, usd_left: float | None) -> SessionCost:
-        """Without a gateway, the cost is estimated, if there is a limit."""
-        if usd_left is None or self._gateway is not None or not isinstance(self._adapter, UsesGateway):
+    def _cost(self) -> SessionCost:
+        """Count what an iteration costs; without a gateway, it is estimated."""
+        if not isinstance(self._adapter, UsesGateway):
             return SessionCost()
-        from youbencha.gateway.price_list import PriceList
-        from youbencha.gateway.prices import Prices
+        if self._prices is None:
+            from youbencha.gateway.price_list import PriceList
+            from youbencha.gateway.prices import Prices
 
-        spec, model = self._plan.spec.gateway, self.backend.model
-        prices = Prices(spec.prices if spec else {}, price_list=PriceList(self._host.cache_dir))
-        return SessionCost(prices, self._adapter.gateway_provider(model, self._env), model)
+            spec = self._plan.spec.gateway
+            self._prices = Prices(spec.prices if spec else {}, price_list=PriceList(self._host.cache_dir))
+        model = self.backend.model
+        return SessionCost(self._prices, self._adapter.gateway_provider(model, self._env), model)
 
     async def _usage(self, result: AgentExecutionResult) -> Usage | None:
         """What went through the gateway, else what the agent reports."""
@@ -229,11 +234,11 @@ class IterationRunner:
             model=(result.session.facts.model if result.session else None) or self.backend.model,
         )
         if result.status == "success":
-            return report._replace(reason=None, cause=None)
-        if watch.reason is not None:
-            outcome, limit = _BY_WATCH[watch.reason.kind]
-            resets_at = watch.reason.resets_at
-            return report._replace(outcome=outcome, limit=limit, reason=watch.reason.message, resets_at=resets_at)
+            over = watch.quota_reached
+            return report._replace(reason=over and over.message, cause=None, limit="usage_limit" if over else None)
+        if (ended_by := watch.reason or watch.quota_reached) is not None:
+            outcome, limit = _BY_WATCH[ended_by.kind]
+            return report._replace(outcome=outcome, limit=limit, reason=ended_by.message, resets_at=ended_by.resets_at)
         if stopped:
             return report._replace(outcome="stopped", reason="stopped by the user")
         if result.status == "timeout":
@@ -266,6 +271,7 @@ async def open_runner(
             plan.sandbox, host, adapter, run_directory, on_event, env=backend.env, behind_gateway=behind_gateway
         )
         sandbox = await opened.enter_async_context(opening)
+        sandbox.protect(directory.path.parent)
         gateway = None
         if backend.gateway is not None:
             from youbencha.trial.gateway_session import open_trial_gateway
