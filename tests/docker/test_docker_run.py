@@ -489,6 +489,26 @@ async def test_later_shares_are_visible_in_the_next_run(box: Box, tmp_path: Path
         assert (await sandbox.run(look, limits=LIMITS)).output == "first\nsecond\nthird\n"
 
 
+async def test_a_part_of_the_workspace_is_read_only(box: Box, tmp_path: Path) -> None:
+    kept = box.workspace / ".ralph" / "loops"
+    kept.mkdir(parents=True)
+    (kept / "state").write_text("mine")
+    tries = "cd .ralph; echo x > loops/state; rm -rf loops; mv loops other; touch events"
+    async with box.open() as sandbox:
+        sandbox.protect(kept)
+        done = await sandbox.run(box.command("sh", "-c", tries), limits=LIMITS)
+        assert done.output.count("Read-only file system") == 2
+        assert (kept / "state").read_text() == "mine"
+        assert (box.workspace / ".ralph" / "events").exists()
+        (tmp_path / "outside").mkdir()
+        (tmp_path / "outside" / "secret").write_text("secret")
+        kept.parent.rename(box.workspace / "moved")
+        kept.parent.mkdir()
+        kept.symlink_to(tmp_path / "outside")
+        linked = await sandbox.run(box.command("cat", ".ralph/loops/secret"), limits=LIMITS)
+    assert "No such file" in linked.output, "a link is not followed"
+
+
 def test_no_link_is_followed_when_a_mount_point_is_made(tmp_path: Path) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     ours.mkdir()

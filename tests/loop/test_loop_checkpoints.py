@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from systems import posix_only
 from yb import Done, yb
 from youbencha.errors import YouBenchaError
 from youbencha.loop.directory import LoopDirectory, loop_ids, new_loop_id
@@ -20,6 +21,8 @@ from youbencha.workspace.checkpoints import Checkpoints
 from youbencha.workspace.worktrees import add_worktree
 
 CACHE = "cache"
+
+pytestmark = posix_only("checkpoints")
 
 
 def git(directory: Path, *arguments: str) -> str:

@@ -11,10 +11,12 @@ import pytest
 from checkpoint_trees import LOOP, opened, tree_of, users_state
 from git_repositories import commit, commit_many, git, head
 
+from systems import posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.workspace.checkpoints import REFS, loops_with_checkpoints
 from youbencha.workspace.diff import LARGE
 
+pytestmark = posix_only("directories are opened, and links are not followed")
 REF = f"{REFS}/{LOOP}"
 
 

@@ -10,9 +10,11 @@ import pytest
 from checkpoint_trees import LOOP, opened, tree_of, users_state
 from git_repositories import commit, git, head
 
+from systems import posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.workspace.checkpoints import REFS
 
+pytestmark = posix_only("links, pipes and modes")
 REF = f"{REFS}/{LOOP}"
 HOOKS = ("post-checkout", "post-commit", "pre-commit", "post-index-change", "reference-transaction", "pre-auto-gc")
 
@@ -149,6 +151,30 @@ async def test_refs_that_were_removed_are_written_again(source: Path, tmp_path: 
         taken = await checkpoints.take(3, "three")
         assert taken.warning == "the refs of checkpoints were removed or moved, and were written again"
     assert [git(source, "rev-parse", f"{REF}/{number}") for number in (0, 1)] == [first.commit, second.commit]
+
+
+async def test_an_earlier_ref_that_was_removed(source: Path, tmp_path: Path) -> None:
+    async with opened(source, tmp_path / "cache") as checkpoints:
+        first = await checkpoints.take(0, "start")
+        await checkpoints.take(1, "one")
+        git(source, "update-ref", "-d", f"{REF}/0")
+        assert (await checkpoints.take(2, "two")).warning is not None
+        assert (await checkpoints.take(3, "three")).warning is None
+    assert git(source, "rev-parse", f"{REF}/0") == first.commit
+
+
+async def test_objects_behind_a_link(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    async with opened(source, tmp_path / "cache") as checkpoints:
+        await checkpoints.take(0, "start")
+        for number in range(256):
+            if not (source / ".git" / "objects" / f"{number:02x}").exists():
+                (source / ".git" / "objects" / f"{number:02x}").symlink_to(tmp_path / "outside")
+        for number in range(20):
+            (source / str(number)).write_text(str(number))
+        with pytest.raises(YouBenchaError, match="objects were replaced by a link"):
+            await checkpoints.take(1, "one")
+    assert list((tmp_path / "outside").iterdir()) == []
 
 
 async def test_commits_that_are_lost(source: Path, tmp_path: Path) -> None:

@@ -8,8 +8,11 @@ import pytest
 from git_repositories import commit, git, head
 from test_checkpoints_hostile import set_traps
 
+from systems import posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.workspace.worktrees import add_worktree, remove_worktree, worktrees_of
+
+pytestmark = posix_only("checkpoints")
 
 
 async def test_a_worktree_is_made_and_removed(source: Path) -> None:

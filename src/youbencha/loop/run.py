@@ -124,7 +124,10 @@ class _Loop:
             stop=self.control.stop_now,
             seconds_left=self.clock.left_s(self.spec.max_runtime_seconds),
             usd_left=_left(self.spec.max_cost_usd, self.state.cost_usd),
+            hat=turn.hat,
         )
+        if backend.gateway is not None:  # each iteration has its own key
+            self._update_redactor()
         published, notes = self._read_topics(turn), self._read_notes(turn)
         claim = self._claim(report, published, notes, turn) if report.outcome == "completed" else Claim()
         gates = await self._run_gates(number, runner) if claim.done else None
@@ -207,9 +210,12 @@ class _Loop:
         if id(backend) not in self.runners:
             opening = open_runner(self.plan, self.host, backend, self.directory, self.on_event)
             self.runners[id(backend)] = await self.opened.enter_async_context(opening)
-            secrets = (each.secrets for each in self.runners.values())
-            self.redactor = Redactor.for_env(self.host.env, *secrets)
+            self._update_redactor()
         return self.runners[id(backend)]
+
+    def _update_redactor(self) -> None:
+        secrets = (runner.secrets for runner in self.runners.values())
+        self.redactor = Redactor.for_env(self.host.env, *secrets)
 
     def _prompt_parts(self, number: int, turn: NextTurn) -> PromptParts:
         state, notes = self.state, self._read_notes(turn)
@@ -263,7 +269,8 @@ class _Loop:
         """Run the gates, if there are any; None if the user stops the loop meanwhile."""
         if not self.plan.gates:
             return GateReport((), "")
-        running = asyncio.create_task(runner.run_gates(self.directory.path / "iterations" / str(number)))
+        start = self.checkpoints.start if self.checkpoints else None
+        running = asyncio.create_task(runner.run_gates(self.directory.path / "iterations" / str(number), start))
         stopping = asyncio.create_task(self.control.stop_now.wait())
         try:
             await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)

@@ -75,9 +75,9 @@ class HeaderBar(RowView):
             number = next((each.number for each in reversed(model.sessions) if each.number), 0)
             most = f"/{model.loop.max_iterations}" if model.loop.max_iterations else ""
             return [Figure(1, (("iteration ", "dim"), (f"{number}{most}", "strong"))), elapsed]
-        if len(model.sessions) > 1 or app.expected:
-            ended = sum(each.ended_at is not None for each in model.sessions)
-            trials = f"{ended}/{app.expected or len(model.sessions)}"
+        if len(model.sessions) > 1 or app.source.expected:
+            states = [each.ended_at is not None for each in model.sessions if each.key]
+            trials = f"{sum(states)}/{app.source.expected or len(states)}"
             return [Figure(1, (("trials ", "dim"), (trials, "strong"))), elapsed]
         return [elapsed]
 
@@ -97,6 +97,7 @@ class HeaderBar(RowView):
             *_tokens(totals.input_tokens, totals.output_tokens),
             *_cost(totals.cost_usd, app.model.loop.max_cost_usd if app.model.loop else None),
             *(_context(session) if session is not None else ()),
+            *(_quota(session.quota) if session is not None else ()),
         ]
         names = _names(session) if session is not None else ""
         right = joined(fitting(figures, self.text_cells - min(cell_len(names), self.text_cells // 3)))
@@ -148,6 +149,10 @@ def _context(session: ScreenSession) -> list[Figure]:
     return [Figure(2, (("context ", "dim"), (f"{share:.0%}", _level(share))), _bar(share))]
 
 
+def _quota(share: float | None) -> list[Figure]:
+    return [] if share is None else [Figure(4, (("quota ", "dim"), (f"{share:.0%}", _level(share))))]
+
+
 def _level(share: float) -> str:
     return "error" if share >= 0.95 else "warning" if share >= 0.8 else "text"
 
@@ -187,7 +192,7 @@ class SessionList(RowView):
         room = self.text_cells - 2 - len(number) - len(right)
         style = "text" if running else "dim"
         spans = ((f"{mark} ", session.state), (number, "strong" if running else "text"))
-        return ScreenRow((*spans, (fit(one_line(clean(name), 80), room), style)), ((right, "dim"),))
+        return ScreenRow((*spans, (_without_middle(one_line(clean(name), 80), room), style)), ((right, "dim"),))
 
     def on_click(self, event: events.Click) -> None:
         if self.top + event.y < self.count_rows():
@@ -196,6 +201,12 @@ class SessionList(RowView):
     def follow_selected(self) -> None:
         self.show_rows(self.app.shown, self.app.shown)
         self.repaint()
+
+
+def _without_middle(name: str, cells: int) -> str:
+    """Shorten a name so that its end is seen: trials of one agent differ there."""
+    end = name[-(cells // 3) :]
+    return name if cell_len(name) <= cells else fit(name, cells - cell_len(end)) + end
 
 
 class Banner(RowView):

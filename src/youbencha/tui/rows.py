@@ -41,7 +41,7 @@ _SEQUENCE = re.compile(
 )
 _OVERWRITTEN = re.compile(r"[^\n]*\r")
 _BACKSPACE = re.compile(r"[^\n\x08]\x08")
-_NO_WIDTH = re.compile("[\u200b-\u200d\u2060\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]")
+_NO_WIDTH = re.compile("[\u00ad\u034f\u180e\u200b-\u200d\u2060-\u2064\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]")
 """Joiners, variation selectors and skin tones: terminals disagree about the width of what they are part of."""
 
 

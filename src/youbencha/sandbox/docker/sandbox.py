@@ -174,6 +174,10 @@ class DockerSandbox:
         """Takes effect with the next `run`: a running container is not changed."""
         self.context.mounts.share(path, writable=writable)
 
+    def protect(self, path: Path) -> None:
+        """Takes effect with the next `run`."""
+        self.context.mounts.protect(path)
+
     def inside(self, path: Path) -> str:
         return self.context.mounts.inside(path)
 
