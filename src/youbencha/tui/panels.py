@@ -185,14 +185,16 @@ class SessionList(RowView):
         running = session.state == "running"
         mark = spinner(now) if running else _STATE_MARKS[session.state]
         took = clock((session.ended_at if session.ended_at is not None else now) - session.started_at)
-        cost = session.progress.cost_usd
-        right = f" {took:>5}" + (f" {usd(cost):>7}" if cost is not None and self.text_cells > 24 else "")
         number = f"{session.number:>3} " if session.number is not None else ""
         name = session.title or (session.status.replace("_", " ") if session.state != "ok" else "")
-        room = self.text_cells - 2 - len(number) - len(right)
+        name = one_line(clean(name), 80)
+        room = self.text_cells - 2 - len(number) - len(f" {took:>5}")
+        cost = session.progress.cost_usd
+        spent = f" {usd(cost):>7}" if cost is not None else ""
+        spent = spent if cell_len(name) + len(spent) <= room else ""
         style = "text" if running else "dim"
         spans = ((f"{mark} ", session.state), (number, "strong" if running else "text"))
-        return ScreenRow((*spans, (_without_middle(one_line(clean(name), 80), room), style)), ((right, "dim"),))
+        return ScreenRow((*spans, (_without_middle(name, room - len(spent)), style)), ((f" {took:>5}{spent}", "dim"),))
 
     def on_click(self, event: events.Click) -> None:
         if self.top + event.y < self.count_rows():
