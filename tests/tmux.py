@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-PATIENCE_S = 30.0
+PATIENCE_S = 20.0
 REQUIRED = "YOUBENCHA_REQUIRE_TMUX"
 
 

@@ -30,6 +30,19 @@ def test_every_written_file_is_valid(tmp_path: Path, preset: str, backend: str) 
     assert (checked.returncode, checked.stderr) == (0, "")
 
 
+def test_an_invalid_loop_has_positions_and_warnings_do_not_fail(tmp_path: Path) -> None:
+    file = tmp_path / "preset.yml"
+    file.write_text("cli:\n  backend: cluade\nevent_loop: {max_iteration: 3}\n")
+    done = yb("validate", "-c", str(file))
+    assert done.returncode == 2
+    assert "preset.yml:3:14: event_loop.max_iteration: unknown key (did you mean 'max_iterations'?)" in done.stderr
+    file.write_text("cli: {backend: kiro, idle_timeout_secs: 30}")
+    done = yb("validate", "-c", str(file), "--json")
+    answer = json.loads(done.stdout)
+    assert (done.returncode, answer["valid"]) == (0, True)
+    assert [warning["path"] for warning in answer["warnings"]] == ["cli.idle_timeout_secs"]
+
+
 def test_commented_keys_are_valid_too(tmp_path: Path) -> None:
     """What a person may uncomment must work."""
     yb("loop", "init", "--preset", "plain", cwd=tmp_path)

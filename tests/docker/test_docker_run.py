@@ -531,6 +531,20 @@ def test_no_link_is_followed_when_a_mount_point_is_made(tmp_path: Path) -> None:
     assert list(ours.iterdir()) == []
 
 
+async def test_what_was_shared_and_removed_is_no_obstacle_for_the_next_program(box: Box, tmp_path: Path) -> None:
+    """In a loop, each session of an agent shares files of its own."""
+    session = tmp_path / "session"
+    async with box.open() as sandbox:
+        for _ in range(2):
+            session.mkdir()
+            sandbox.share(session, writable=True)
+            done = await sandbox.run(box.command("touch", str(session / "file")), limits=LIMITS)
+            assert done.exit.code == 0
+            (session / "file").unlink()
+            session.rmdir()
+        assert (await sandbox.run(box.command("true"), limits=LIMITS)).exit.code == 0
+
+
 async def test_sandbox_identity_in_the_results(box: Box) -> None:
     async with box.open(cpus=0.5, memory="1g") as sandbox:
         assert (sandbox.kind, sandbox.is_boundary, sandbox.brings_agent) == ("docker", True, False)

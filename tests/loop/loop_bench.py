@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from yb import PATIENCE_S
+from yb import PATIENCE_S, Done, run_here
 from youbencha.events import Event
 from youbencha.loop.control import LoopControl
 from youbencha.loop.directory import LoopDirectory, LoopHistory, new_loop_id
@@ -26,7 +26,6 @@ from youbencha.trial.context import Host
 
 RALPH = Path(sysconfig.get_path("scripts")) / "ralph"
 GIT = ("git", "-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false")
-Done = subprocess.CompletedProcess[str]
 
 
 class LoopBench:
@@ -96,7 +95,7 @@ class LoopBench:
         if goes_on:
             directory = LoopDirectory.newest(self.tree)
             history = load_history(directory)
-            directory.open()
+            directory.create()
             history = go_on(directory, history, plan)
         else:
             directory = LoopDirectory(self.tree, new_loop_id())
@@ -112,17 +111,8 @@ class LoopBench:
         return [event for event in self.events if isinstance(event, kind)]
 
     def ralph(self, *arguments: str, **env: str) -> Done:
-        """Run the command to its end."""
-        return subprocess.run(
-            [RALPH, *arguments],
-            cwd=self.tree,
-            env={**self.env, **env},
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            timeout=PATIENCE_S,
-            check=False,
-        )
+        """Run the command to its end, in this process."""
+        return run_here(("loop", *arguments), cwd=self.tree, env={**self.env, **env})
 
     def start(self, *arguments: str, **env: str) -> subprocess.Popen[str]:
         """Start the command in a process group of its own."""

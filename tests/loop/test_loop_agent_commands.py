@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from systems import posix_only
+from youbencha.json_lines import clean_text
 from youbencha.loop.agent_commands import Answer, Place, answer
 from youbencha.loop.memories import DEFAULT_BUDGET, Memories, within_budget
 from youbencha.loop.tasks import Task, TaskList, ready_tasks, task_line
@@ -276,7 +277,7 @@ def test_no_text_can_disturb_other_memories(
     memories = Memories(tmp_path_factory.mktemp("project"))
     kept = [memories.add("the first", "fix", ["tag"])]
     for text, tags in given_texts:
-        if text.strip():
+        if clean_text(text).strip():
             kept.append(memories.add(text, "decision", tags))
     found = {memory.id: memory for memory in memories.all()}
     assert found.keys() == {memory.id for memory in kept}
@@ -293,6 +294,20 @@ def test_the_newest_memories_are_kept_within_a_budget(tmp_path: Path) -> None:
     assert "more memories" in text
     assert within_budget(memories.all(), 0).count("### mem-") == len(ids)
     assert within_budget((), 10) == ""
+
+
+def test_ids_are_unique(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have only four random digits."""
+    given_bytes = iter(b"\0\1\0\1\0\2\0\1\0\1\0\2")
+    names = os.urandom
+    monkeypatch.setattr(
+        os, "urandom", lambda size: bytes(next(given_bytes) for _ in range(2)) if size == 2 else names(size)
+    )
+    monkeypatch.setattr(time, "time", lambda: 1.8e9)
+    tasks, memories = TaskList(tmp_path), Memories(tmp_path)
+    assert [tasks.add("a").id, tasks.add("b").id] == ["task-1800000000-0001", "task-1800000000-0002"]
+    assert [memories.add("a").id, memories.add("b").id] == ["mem-1800000000-0001", "mem-1800000000-0002"]
+    assert len(tasks.all()) == len(memories.all()) == 2
 
 
 def test_parallel_calls_lose_nothing(tmp_path: Path) -> None:

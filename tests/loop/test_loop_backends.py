@@ -95,9 +95,9 @@ def test_the_adapter_accepts_the_configuration(computer: Computer, name: str) ->
 def test_claude_gets_a_terminal_and_partial_messages(computer: Computer) -> None:
     computer.has("claude")
     config = computer.choose("claude").config
-    assert (config["pty"], config["include_partial_messages"]) == ("always", True)
+    assert (config["pty"], config["include_partial_messages"], config["exit_grace_s"]) == ("always", "auto", 5)
     text = computer.choose("claude", cli={"output_format": "text"}).config
-    assert (text["output_format"], "include_partial_messages" in text) == ("text", False)
+    assert (text["output_format"], text["include_partial_messages"]) == ("text", False)
 
 
 @pytest.mark.parametrize("name", [*BACKENDS, "custom"])
@@ -127,10 +127,10 @@ def test_the_configured_arguments_are_for_the_configured_backend_only(computer: 
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("kiro", ["kiro-cli", "chat", "--no-interactive", "--trust-all-tools", "--model", "m", "--x", "{prompt}"]),
+        ("kiro", ["kiro-cli", "chat", "--no-interactive", "--trust-all-tools", "--x", "--model", "m", "{prompt}"]),
         ("amp", ["amp", "--dangerously-allow-all", "--x", "-x", "{prompt}"]),
-        ("pi", ["pi", "-p", "--no-session", "--model", "m", "--x", "{prompt}"]),
-        ("roo", ["roo", "--print", "--ephemeral", "--model", "m", "--x", "--prompt-file", "{prompt_file}"]),
+        ("pi", ["pi", "-p", "--no-session", "--x", "--model", "m", "{prompt}"]),
+        ("roo", ["roo", "--print", "--ephemeral", "--x", "--model", "m", "--prompt-file", "{prompt_file}"]),
         ("forge", ["forge", "--x", "-p", "{prompt}"]),
     ],
 )
@@ -173,10 +173,12 @@ def test_a_custom_program_must_be_on_path(computer: Computer) -> None:
 def test_a_hat_may_have_an_agent_or_a_program_of_its_own(computer: Computer) -> None:
     computer.has("kiro-cli", "claude")
     kiro = computer.choose("kiro", own=HatBackend(type="kiro", agent="reviewer", args=("--x",)))
-    assert argv_of(kiro)[-4:] == ["--agent", "reviewer", "--x", "{prompt}"]
+    assert argv_of(kiro)[-4:] == ["--x", "--agent", "reviewer", "{prompt}"]
     assert computer.choose("claude", own=HatBackend(type="claude", agent="r")).config["agent_name"] == "r"
-    mine = computer.choose("custom", own=HatBackend(command="./mine.sh", args=("-q",)))
+    cli = {"backend": "custom", "command": "/bin/other", "prompt_flag": "-p", "config": {"version": "1"}}
+    mine = computer.choose("custom", own=HatBackend(command="./mine.sh", args=("-q",)), cli=cli)
     assert argv_of(mine) == ["./mine.sh", "-q", "{prompt}"]
+    assert "version" not in mine.config, "that is for the loop's own program"
 
 
 def test_the_path_of_a_cli_may_be_given(computer: Computer) -> None:

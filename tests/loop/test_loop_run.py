@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import os
+import tracemalloc
+from pathlib import Path
 
 import pytest
 from loop_bench import LoopBench
 
 from systems import posix_only
+from youbencha.adapters import get_adapter
 from youbencha.events import (
+    ContextUsed,
+    Event,
     IterationEnded,
     IterationStarted,
     LoopEnded,
@@ -18,6 +25,9 @@ from youbencha.events import (
     TopicPublished,
     WarningRaised,
 )
+from youbencha.loop.iteration import IterationRunner
+from youbencha.sandbox.local import HOST
+from youbencha.workspace import RunDirectory
 
 pytestmark = posix_only("the agents are shell scripts")
 
@@ -99,6 +109,28 @@ async def test_gates_decide(loops: LoopBench) -> None:
     assert (state.outcome, first.claimed_done) == ("completed", True)
     assert [first.gates[0].status, second.gates[0].status] == ["failed", "passed"]
     assert "no such luck" in (loops.tree / "prompt2").read_text()
+
+
+@pytest.mark.parametrize("below", [".", "part"])
+async def test_gates_see_what_the_loop_has_changed(loops: LoopBench, below: str) -> None:
+    """Not what was there before it, and what was committed meanwhile too; in a repository, or in a part of one."""
+    (loops.tree / ".gitignore").write_text("*.log\n")
+    loops.tree /= below
+    loops.tree.mkdir(exist_ok=True)
+    (loops.tree / "code.py").touch()
+    loops.git("add", "-A")
+    loops.git("commit", "-q", "-m", "more")
+    (loops.tree / "before.txt").write_text("uncommitted")
+    commit = "git -c user.name=a -c user.email=a@b commit -qm x new$N"
+    loops.configure(
+        f"touch new$N ignored.log; git add new$N; {commit}; echo LOOP_COMPLETE",
+        gates=[{"name": "git-diff", "config": {"assertions": {"min_files_changed": 2, "max_files_changed": 2}}}],
+    )
+    state = await loops.run()
+    first, second = loops.history().records
+    assert (state.outcome, first.gates[0].status, second.gates[0].status) == ("completed", "failed", "passed")
+    patch = (loops.tree / ".ralph").rglob("git-diff.patch")
+    assert all("before.txt" not in file.read_text() for file in patch)
 
 
 async def test_stale(loops: LoopBench) -> None:
@@ -195,6 +227,29 @@ async def test_a_silent_agent_is_ended(loops: LoopBench) -> None:
     assert "printed nothing" in (state.reason or "")
 
 
+async def test_a_hat_has_its_own_time(loops: LoopBench) -> None:
+    loops.configure(
+        "echo begun; sleep 100",
+        event_loop={"max_consecutive_failures": 1},
+        hats={"slow": {"triggers": ["task.start"], "publishes": ["x"], "timeout": 0.3}},
+    )
+    state = await loops.run()
+    (record,) = loops.history().records
+    assert (state.outcome, record.outcome, record.hat) == ("failed", "failed", "slow")
+    assert "its time of" in (record.reason or "")
+
+
+def test_the_configured_context_window_counts(loops: LoopBench, tmp_path: Path) -> None:
+    loops.configure("true", event_loop={"context_window_tokens": 1000})
+    host = loops.host()
+    plan, seen = loops.plan(host), list[Event]()
+    with RunDirectory.create_at(tmp_path / "run", cache_dir=tmp_path / "runs") as directory:
+        adapter = get_adapter("command")
+        runner = IterationRunner(plan, plan.backend, adapter, directory, HOST, None, {}, seen.append, host)
+        runner.take(ContextUsed(tokens=10, window=200_000))
+    assert [(event.tokens, event.window) for event in seen if isinstance(event, ContextUsed)] == [(10, 1000)]
+
+
 async def test_pause_and_guidance(loops: LoopBench) -> None:
     script = 'echo "$PROMPT" > "prompt$N"; [ $N = 2 ] && echo LOOP_COMPLETE; exit 0'
     loops.configure(script)
@@ -281,3 +336,28 @@ async def test_secrets_are_masked(loops: LoopBench) -> None:
     assert written
     assert not [path for path in written if secret in path.read_text()]
     assert secret not in repr(loops.events)
+
+
+async def test_many_iterations_leave_nothing_open(loops: LoopBench) -> None:
+    """Descriptors and child processes do not grow, and the memory only by what is recorded."""
+    loops.configure("echo $N", event_loop={"max_iterations": 10})
+    await loops.run()  # loads everything
+    fds, children = len(list(Path("/proc/self/fd").iterdir())), children_of(os.getpid())
+    gc.collect()
+    tracemalloc.start()
+    try:
+        loops.configure("echo $N", event_loop={"max_iterations": 60})
+        loops.events.clear()
+        await loops.run(goes_on=True)
+        loops.events.clear()
+        gc.collect()
+        ours = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, "*youbencha*")])
+    finally:
+        tracemalloc.stop()
+    assert len(list(Path("/proc/self/fd").iterdir())) <= fds
+    assert len(children_of(os.getpid())) <= len(children)
+    assert sum(each.size for each in ours.statistics("filename")) < 500_000
+
+
+def children_of(pid: int) -> list[str]:
+    return [child for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]

@@ -6,7 +6,16 @@ import sysconfig
 from pathlib import Path
 
 from tmux import terminal
-from youbencha.events import AssistantText, Event, IterationEnded, IterationStarted, LoopEnded, LoopStarted, ToolCalled, ToolReturned
+from youbencha.events import (
+    AssistantText,
+    Event,
+    IterationEnded,
+    IterationStarted,
+    LoopEnded,
+    LoopStarted,
+    ToolCalled,
+    ToolReturned,
+)
 from youbencha.loop.recording import Recorder
 from youbencha.process import Redactor
 

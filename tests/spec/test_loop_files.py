@@ -187,6 +187,7 @@ def test_unknown_keys_are_errors_with_the_nearest(tmp_path: Path, text: str, pat
         ("hooks: {enabled: true}", "hooks.enabled"),
         ("RObot: {enabled: true}", "RObot.enabled"),
         ("features: {auto_merge: true}", "features.auto_merge"),
+        ("event_loop: {persistent: true}", "event_loop.persistent"),
         ("hats: {a: {concurrency: 3}}", "hats.a.concurrency"),
         ("hats: {a: {aggregate: {mode: wait_for_all, timeout: 3}}}", "hats.a.aggregate"),
         ("cli: {default_mode: interactive}", "cli.default_mode"),

@@ -13,6 +13,7 @@ import sysconfig
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from datetime import datetime
 from itertools import count
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecutionResult, UsesGateway, get_adapter
 from youbencha.errors import ConfigError, YouBenchaError
-from youbencha.events import AssistantText, Event, EventSink
+from youbencha.events import AssistantText, ContextUsed, Event, EventSink
 from youbencha.json_lines import clean_text
 from youbencha.log.model import ErrorRecord, FailureCause, Usage, usage_of
 from youbencha.loop.agent_commands import Place
@@ -35,6 +36,7 @@ from youbencha.trial.prepare import open_agent_sandbox, open_forward_proxy
 from youbencha.workspace import RunDirectory
 
 if TYPE_CHECKING:
+    from youbencha.gateway.prices import Prices
     from youbencha.loop.backends import Backend
     from youbencha.loop.directory import LoopDirectory
     from youbencha.loop.model import IterationOutcome, LoopOutcome
@@ -103,6 +105,7 @@ class IterationRunner:
         self._on_event = on_event
         self._host = host
         self._watch: IterationWatch | None = None
+        self._prices: Prices | None = None
 
     @property
     def secrets(self) -> Mapping[str, str]:
@@ -118,6 +121,7 @@ class IterationRunner:
         stop: asyncio.Event,
         seconds_left: float,
         usd_left: float | None,
+        hat: str | None = None,
     ) -> IterationReport:
         """Run one iteration, until the agent ends, a limit is reached or `stop` is set. Never raises for an agent."""
         started = time.time()
@@ -125,7 +129,7 @@ class IterationRunner:
         try:
             if self._gateway is not None:
                 await self._gateway.issue_key(key_name(number), self._sandbox)
-            self._watch = watch = IterationWatch(self._limits(usd_left), ending, cost=self._cost(usd_left))
+            self._watch = watch = IterationWatch(self._limits(usd_left, hat), ending, cost=self._cost())
             context = self._context(number, prompt, directory, ending, watch, seconds_left)
             with watch.running(), _passing_on(ending, stop, self._gateway.stop if self._gateway else None):
                 result = await self._adapter.execute(context)
@@ -137,14 +141,18 @@ class IterationRunner:
             self._on_event(AssistantText(text=report.text))
         return report._replace(usage=usage, started_at=started, duration_ms=round((time.time() - started) * 1000))
 
-    async def run_gates(self, artifacts_dir: Path) -> GateReport:
-        """Run the gates on the tree, with the access to the model and the kind of sandbox that the agent has."""
+    async def run_gates(self, artifacts_dir: Path, since: str | None) -> GateReport:
+        """Run the gates on the tree, with the access to the model and the kind of sandbox that the agent has.
+
+        `since` is the commit of the tree before the loop, if there is one.
+        """
         return await run_gates(
             self._plan,
             self._host,
             self._run_directory,
             artifacts_dir=artifacts_dir,
             on_event=self._on_event,
+            since=since,
             gateway=self._gateway,
             sandbox=self._sandbox,
         )
@@ -153,6 +161,10 @@ class IterationRunner:
         """Pass an event of the agent or of the gateway on, and let the watch see it first."""
         if self._watch is not None:
             self._watch.take(event)
+        if isinstance(event, ContextUsed):
+            own = self._plan.spec.event_loop.context_window_tokens
+            known = self._watch.cost.context_window if self._watch else None
+            event = replace(event, window=own or event.window or known)
         self._on_event(event)
 
     def _context(
@@ -182,25 +194,28 @@ class IterationRunner:
             stop=ending,
         )
 
-    def _limits(self, usd_left: float | None) -> IterationLimits:
+    def _limits(self, usd_left: float | None, hat: str | None) -> IterationLimits:
         spec = self._plan.spec.event_loop
         return IterationLimits(
             idle_s=spec.idle_timeout_secs or None,
             tool_s=spec.tool_timeout_secs or None,
+            time_s=(self._plan.spec.hats[hat].timeout or None) if hat is not None else None,
             cost_usd=usd_left,
             quota_percent=spec.stop_at_quota_percent,
         )
 
-    def _cost(self, usd_left: float | None) -> SessionCost:
-        """Without a gateway, the cost is estimated, if there is a limit."""
-        if usd_left is None or self._gateway is not None or not isinstance(self._adapter, UsesGateway):
+    def _cost(self) -> SessionCost:
+        """Count what an iteration costs; without a gateway, it is estimated."""
+        if not isinstance(self._adapter, UsesGateway):
             return SessionCost()
-        from youbencha.gateway.price_list import PriceList
-        from youbencha.gateway.prices import Prices
+        if self._prices is None:
+            from youbencha.gateway.price_list import PriceList
+            from youbencha.gateway.prices import Prices
 
-        spec, model = self._plan.spec.gateway, self.backend.model
-        prices = Prices(spec.prices if spec else {}, price_list=PriceList(self._host.cache_dir))
-        return SessionCost(prices, self._adapter.gateway_provider(model, self._env), model)
+            spec = self._plan.spec.gateway
+            self._prices = Prices(spec.prices if spec else {}, price_list=PriceList(self._host.cache_dir))
+        model = self.backend.model
+        return SessionCost(self._prices, self._adapter.gateway_provider(model, self._env), model)
 
     async def _usage(self, result: AgentExecutionResult) -> Usage | None:
         """What went through the gateway, else what the agent reports."""
@@ -220,11 +235,11 @@ class IterationRunner:
             model=(result.session.facts.model if result.session else None) or self.backend.model,
         )
         if result.status == "success":
-            return report._replace(reason=None, cause=None)
-        if watch.reason is not None:
-            outcome, limit = _BY_WATCH[watch.reason.kind]
-            resets_at = watch.reason.resets_at
-            return report._replace(outcome=outcome, limit=limit, reason=watch.reason.message, resets_at=resets_at)
+            over = watch.quota_reached
+            return report._replace(reason=over and over.message, cause=None, limit="usage_limit" if over else None)
+        if (ended_by := watch.reason or watch.quota_reached) is not None:
+            outcome, limit = _BY_WATCH[ended_by.kind]
+            return report._replace(outcome=outcome, limit=limit, reason=ended_by.message, resets_at=ended_by.resets_at)
         if stopped:
             return report._replace(outcome="stopped", reason="stopped by the user")
         if result.status == "timeout":

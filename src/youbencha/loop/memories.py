@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from youbencha import json_lines
 from youbencha.errors import YouBenchaError
-from youbencha.loop.agent_file import change_agent_file, read_agent_file
+from youbencha.loop.agent_file import change_agent_file, new_id, read_agent_file
 from youbencha.text import iso_time, one_line
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ class Memories:
         if not content:
             raise YouBenchaError("MEMORY_EMPTY", "A memory needs a text.", hint="Say in a sentence what to remember.")
         new = Memory(
-            id=f"mem-{int(time.time())}-{os.urandom(2).hex()}",
+            id="",
             type=kind,
             content=content[:_MOST_CONTENT],
             tags=tuple(filter(None, (_as_tag(tag) for tag in tags)))[:_MOST_TAGS],
@@ -83,7 +82,8 @@ class Memories:
         )
 
         def added(text: str) -> tuple[str, Memory]:
-            return _inserted(text, new), new
+            made = replace(new, id=new_id("mem", text))
+            return _inserted(text, made), made
 
         return change_agent_file(self._project, MEMORIES_FILE, added)
 

@@ -23,18 +23,13 @@ ModelName = Annotated[Line, Field(pattern=r"^[^-\s]\S*$")]
 
 
 class NoEffect(NamedTuple):
-    """Marks a key of Ralph that is accepted, but has no effect here: a warning, if it is set to anything else than
-    nothing."""
+    """Marks a key of Ralph that has no effect here, which is a warning, unless it is set to nothing (false, 0, …)."""
 
     hint: str
 
 
-def _is_off(value: object) -> bool:
-    return not value
-
-
 def _not_yet(value: Any) -> Any:
-    if not _is_off(value):
+    if value:
         raise ValueError("is not supported yet")
     return value
 
@@ -174,8 +169,7 @@ class EventLoopSpec(StrictModel):
     """Stop once the agent reports that so much of a subscription's quota is used."""
     starting_event: Topic | None = None
     starting_hat: Line | None = None
-    persistent: bool = False
-    """After completion, wait for guidance or events instead of ending."""
+    persistent: Annotated[bool, NOT_YET] = False
     enforce_hat_scope: bool = False
     """Ignore events that the active hat does not declare in `publishes`."""
     context_window_tokens: Annotated[int, Field(gt=0)] | None = None
@@ -446,7 +440,7 @@ def keys_without_effect(model: BaseModel, path: KeyPath = ()) -> Iterator[tuple[
     for name in model.model_fields_set:
         field, value = type(model).model_fields[name], getattr(model, name)
         marks = [mark for mark in field.metadata if isinstance(mark, NoEffect)]
-        if marks and not _is_off(value):
+        if marks and value:
             yield (*path, name), marks[0].hint
         for key, inside in value.items() if isinstance(value, Mapping) else [((), value)]:
             if isinstance(inside, BaseModel):

@@ -15,8 +15,9 @@ from youbencha.text import did_you_mean
 
 CODE = "LOOP_INVALID"
 
-_KNOWN = ("event_loop", "cli", "hats", "gates", *(path[0] for path in MOVED_KEYS))
-"""A file with one of these keys may be a ralph.yml."""
+_OWN_KEYS = frozenset({"event_loop", "cli", "hats", "gates", *(path[0] for path in MOVED_KEYS)})
+_KEYS_OF_OTHERS = frozenset({"repo", "directory", "orchestrators", "evaluators"})
+"""Of test cases, eval configurations and arenas. An arena also has a list of `tasks`."""
 
 
 class LoopFile(NamedTuple):
@@ -67,14 +68,9 @@ def is_loop_file(path: Path) -> bool:
         data = read_document(path, code="", what="").data
     except ConfigError:
         return False
-    if not isinstance(data, Mapping) or {"repo", "directory", "orchestrators", "tasks"} & _mappings_apart(data):
+    if not isinstance(data, Mapping) or data.keys() & _KEYS_OF_OTHERS or isinstance(data.get("tasks"), list):
         return False
-    return path.name in ("ralph.yml", "ralph.yaml") or bool(data.keys() & set(_KNOWN) and "evaluators" not in data)
-
-
-def _mappings_apart(data: Mapping[str, Any]) -> set[str]:
-    """The keys, without `tasks` if it is the mapping of a ralph.yml: in an arena it is a list."""
-    return {key for key, value in data.items() if key != "tasks" or isinstance(value, list)}
+    return path.name in ("ralph.yml", "ralph.yaml") or bool(data.keys() & _OWN_KEYS)
 
 
 def _warnings(document: Document, spec: LoopSpec) -> list[Problem]:

@@ -28,6 +28,7 @@ from youbencha.events import (
     PhaseStarted,
     ProcessEnded,
     ProcessStarted,
+    RateLimitSeen,
     SessionResult,
     SessionStarted,
     ToolCalled,
@@ -121,6 +122,8 @@ class ScreenSession:
     progress: Progress = field(default_factory=Progress)
     context_tokens: int | None = None
     context_window: int | None = None
+    quota: float | None = None
+    """The share of the usage limit that is used."""
     files_changed: int | None = None
     running: dict[str | None, ScreenEntry] = field(default_factory=dict)
     """Tool calls, by their ids."""
@@ -180,8 +183,8 @@ class ScreenModel:
         self.sessions: list[ScreenSession] = []
         self.loop: LoopStarted | None = None
         self.waiting: LoopWaiting | None = None
-        self.ended: LoopEnded | None = None
         self.began_at: float | None = None
+        self.ended_at: float | None = None
         self.events = 0
         self._by_key: dict[str, ScreenSession] = {}
 
@@ -191,8 +194,8 @@ class ScreenModel:
         """Add a session; one with this key (an attempt before) stays, with another key."""
         last = self.sessions[-1] if self.sessions else None
         self.events += 1
-        if number is not None and last is not None and not last.key and last.ended_at is None:
-            session = last  # it had only what was reported before the first iteration
+        if number is not None and last is not None and not last.key:
+            session = self._by_key.pop("")  # it had only what was reported before the first iteration
             session.key, session.title, session.number, session.started_at = key, title, number, at
             session.version += 1
         else:
@@ -203,10 +206,9 @@ class ScreenModel:
         return session
 
     def end(self, key: str, status: str, at: float, state: State | None = None) -> None:
+        """A session has ended. It may not have begun here: the result of an earlier run was taken over."""
         self.events += 1
-        self._end(self._by_key[key], status, at, state)
-
-    def _end(self, session: ScreenSession, status: str, at: float, state: State | None = None) -> None:
+        session = self._by_key.get(key) or self.begin(key, key, at)
         session.ended_at, session.status = at, status
         session.state = state or _STATES.get(status, "warning")
         for entry in session.running.values():
@@ -224,9 +226,19 @@ class ScreenModel:
                 excess -= each.characters
                 each.keep(Bounds(1, 0))
 
+    def close(self, at: float) -> None:
+        """Nothing more will happen."""
+        self.ended_at = at if self.ended_at is None else self.ended_at
+        for session in self.sessions:
+            if session.ended_at is None:
+                self.end(session.key, "", at, "unknown")
+
     def current(self, at: float) -> ScreenSession:
-        """The newest session; without one, a session for what happens before the first."""
-        return self.sessions[-1] if self.sessions else self.begin("", "starting", at)
+        """The session of what is reported without a key: the newest iteration, or the run that has trials."""
+        last = self.sessions[-1] if self.sessions else None
+        if last is not None and last.number is not None:
+            return last
+        return self._by_key.get("") or self.begin("", "run", at)
 
     # -- events ----------------------------------------------------------------------------------------------------
 
@@ -248,11 +260,10 @@ class ScreenModel:
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def totals(self, now: float) -> ScreenTotals:
-        ended = self.ended.at if self.ended else None
         began = self.began_at if self.began_at is not None else now
         figures = [session.progress for session in self.sessions]
         return ScreenTotals(
-            elapsed_s=max(0.0, (ended if ended is not None else now) - began),
+            elapsed_s=max(0.0, (now if self.ended_at is None else self.ended_at) - began),
             input_tokens=_sum(each.input_tokens for each in figures),
             output_tokens=_sum(each.output_tokens for each in figures),
             cost_usd=_sum(each.cost_usd for each in figures),
@@ -324,7 +335,7 @@ def _guidance(model: ScreenModel, event: GuidanceGiven) -> None:
 
 
 def _loop_ended(model: ScreenModel, event: LoopEnded) -> None:
-    model.ended, model.waiting = event, None
+    model.ended_at, model.waiting = event.at, None
     state: State = "ok" if event.exit_code == 0 else "error" if event.exit_code == 1 else "warning"
     head = f"the loop has ended: {event.outcome.replace('_', ' ')}"
     model.current(event.at).add(ScreenEntry("end", event.at, head, event.reason, state=state))
@@ -458,6 +469,16 @@ def _context(session: ScreenSession, event: ContextUsed) -> None:
     session.version += 1
 
 
+def _rate_limit(session: ScreenSession, event: RateLimitSeen) -> None:
+    """Some agents report their quota with each call: only a limit that was reached, or is near, is an entry."""
+    session.quota = event.utilization if event.utilization is not None else session.quota
+    session.version += 1
+    if event.status != "allowed":
+        kind = f" ({event.kind.replace('_', ' ')})" if event.kind else ""
+        share = "" if event.utilization is None else f": {event.utilization:.0%} used"
+        session.add(ScreenEntry("note", event.at, "!", f"usage limit{kind}{share}", state="warning"))
+
+
 def _result(session: ScreenSession, event: SessionResult) -> None:
     if event.is_error:
         text = event.text or "; ".join(event.errors) or event.subtype or "the session failed"
@@ -484,6 +505,7 @@ _FOLDS: dict[type[Event], Callable[[ScreenSession, Any], None]] = {
     EvaluatorFinished: _gate,
     TopicPublished: _topic,
     ContextUsed: _context,
+    RateLimitSeen: _rate_limit,
     SessionResult: _result,
     WarningRaised: _warning,
     SessionStarted: _figures,

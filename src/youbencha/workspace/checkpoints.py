@@ -108,6 +108,11 @@ class Checkpoints:
         """Remove what is outside the repository."""
         self._repository.close()
 
+    @property
+    def start(self) -> str | None:
+        """The commit of the tree before the loop."""
+        return self._commits.get("0")
+
     async def take(self, number: int, message: str) -> Checkpoint:
         """Record the tree, ignored files excluded. If nothing has changed, it is the commit before.
 

@@ -61,7 +61,7 @@ class Mounts:
         self._protected: list[Path] = []
 
     def share(self, path: Path, *, writable: bool) -> None:
-        """Mount a path of the host at the same path."""
+        """Mount a path of the host at the same path. What was shared and no longer exists is forgotten."""
         path = Path(posixpath.normpath(path.absolute()))
         if not _can_be_shared(path):
             raise YouBenchaError(
@@ -69,9 +69,14 @@ class Mounts:
                 f"{path} cannot be shared with a container: it would hide a directory that the container needs.",
                 hint="Share a directory below it, or move what is needed elsewhere.",
             )
+        self._shared = {shared: how for shared, how in self._shared.items() if os.path.lexists(shared)}
         for each in {path, path.resolve()}:  # a program may resolve a link and use the real path
             if each == path or _can_be_shared(each):
                 self._shared[each] = writable or self._shared.get(each, False)
+
+    def forget_removed(self) -> None:
+        """Forget what was shared for an earlier program, and is gone."""
+        self._shared = {path: writable for path, writable in self._shared.items() if path.exists()}
 
     def protect(self, path: Path) -> None:
         """Mount a directory of the workspace once more, read-only."""

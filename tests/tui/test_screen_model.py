@@ -1,0 +1,227 @@
+"""How events become what the screen shows. No terminal."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import pytest
+from screen_stories import NOW, START, loop_story, many_events
+
+from youbencha.events import (
+    AssistantText,
+    AssistantTextDelta,
+    EvaluatorFinished,
+    Event,
+    IterationStarted,
+    LoopEnded,
+    ModelCalled,
+    PhaseStarted,
+    ProgressNote,
+    RateLimitSeen,
+    SessionResult,
+    ToolCalled,
+    ToolDenied,
+    ToolReturned,
+    ToolStarted,
+    UsageReported,
+)
+from youbencha.tui import model as limits
+from youbencha.tui.model import Bounds, ScreenEntry, ScreenModel, describe_arguments
+
+
+def folded(*events: Event) -> ScreenModel:
+    model = ScreenModel()
+    for event in events:
+        model.take(event)
+    return model
+
+
+def entries(*events: Event) -> list[ScreenEntry]:
+    return folded(*events).sessions[0].entries
+
+
+def test_a_loop() -> None:
+    model = folded(*loop_story())
+    assert [(each.number, each.title, each.state) for each in model.sessions] == [
+        (1, "planner", "ok"),
+        (2, "builder", "error"),
+        (3, "builder", "running"),
+    ]
+    totals = model.totals(NOW)
+    assert totals.elapsed_s == pytest.approx(754.3)
+    assert totals.input_tokens == 18_204 + 402_118 + 211_930
+    assert totals.cost_usd == pytest.approx(0.1312 + 1.2044 + 0.7119)
+    assert model.sessions[2].context_window == 200_000
+
+
+def test_the_time_stands_still_after_the_end() -> None:
+    ended = LoopEnded(at=NOW, outcome="completed", reason="done", exit_code=0)
+    assert folded(*loop_story(), ended).totals(NOW + 1000).elapsed_s == pytest.approx(754.3)
+
+
+def test_text_grows_and_is_replaced_by_the_final_one() -> None:
+    growing = [AssistantTextDelta(text="Hel"), AssistantTextDelta(text="lo wor")]
+    (entry,) = entries(*growing)
+    assert (entry.text, entry.state) == ("Hello wor", "running")
+    first, second = entries(*growing, AssistantText(text="Hello world"), AssistantText(text="Next"))
+    assert (first.text, first.state, second.text) == ("Hello world", "unknown", "Next")
+
+
+def test_texts_of_subagents_grow_apart() -> None:
+    deltas = [
+        AssistantTextDelta(text="main "),
+        AssistantTextDelta(text="sub ", parent="t"),
+        AssistantTextDelta(text="1"),
+        AssistantTextDelta(text="2", parent="t"),
+    ]
+    assert [(each.text, each.nested) for each in entries(*deltas)] == [("main 1", False), ("sub 2", True)]
+
+
+def test_a_tool_call_is_shown_from_its_start() -> None:
+    started = ToolStarted(at=START, call_id="1", name="Bash")
+    called = ToolCalled(at=START + 1, call_id="1", name="Bash", arguments={"command": "ls", "timeout": 5})
+    returned = ToolReturned(at=START + 3, call_id="1", content="a\nb", is_error=False)
+    (entry,) = entries(started)
+    assert (entry.head, entry.text, entry.state) == ("Bash", "", "running")
+    (entry,) = entries(started, called, returned)
+    assert (entry.text, entry.detail, entry.result, entry.state) == ("ls", "command: ls\ntimeout: 5", "a\nb", "ok")
+    assert (entry.at, entry.ended_at) == (START, START + 3)
+
+
+def test_tool_calls_at_the_same_time_keep_their_results() -> None:
+    calls = [ToolCalled(call_id=name, name=name, arguments={}) for name in "abc"]
+    results = [ToolReturned(call_id=name, content=f"of {name}", is_error=name == "b") for name in "cab"]
+    found = entries(*calls, *results)
+    assert [(each.head, each.result, each.state) for each in found] == [
+        ("a", "of a", "ok"),
+        ("b", "of b", "error"),
+        ("c", "of c", "ok"),
+    ]
+
+
+def test_a_denied_call_a_result_without_a_call_and_calls_without_ids() -> None:
+    denied, lost, first, second = entries(
+        ToolCalled(call_id="1", name="Bash", arguments={"command": "rm"}),
+        ToolDenied(call_id="1", name="Bash"),
+        ToolReturned(call_id="lost", content="?", is_error=False),
+        ToolCalled(call_id=None, name="Read", arguments={"path": "a"}),
+        ToolReturned(call_id=None, content="of a", is_error=False),
+        ToolCalled(call_id=None, name="Read", arguments={"path": "b"}),
+    )
+    assert (denied.state, denied.result) == ("error", "denied")
+    assert lost.state == "ok"
+    assert (first.result, first.state, second.state) == ("of a", "ok", "running")
+
+
+def test_calls_that_run_at_the_end_of_a_session_run_no_longer() -> None:
+    model = folded(IterationStarted(iteration=1, backend="x", model=None), ToolStarted(call_id="1", name="Bash"))
+    model.end("iteration 1", "stopped", NOW)
+    (entry,) = model.sessions[0].entries
+    assert (entry.state, entry.ended_at, model.sessions[0].state) == ("unknown", NOW, "warning")
+
+
+def test_what_comes_before_the_first_iteration_is_in_it() -> None:
+    model = folded(ProgressNote(text="pulling the image"), IterationStarted(iteration=1, backend="x", model=None))
+    (session,) = model.sessions
+    assert (session.number, [each.text for each in session.entries]) == (1, ["pulling the image"])
+
+
+def test_usage_of_the_gateway_is_preferred() -> None:
+    model = folded(
+        ModelCalled(model="m", status=200, input_tokens=10, output_tokens=1, cost_usd=0.5),
+        UsageReported(input_tokens=99, output_tokens=99, cost_usd=9.0),
+        ModelCalled(model="m", status=200, input_tokens=5, output_tokens=1, cost_usd=0.25),
+    )
+    assert model.totals(NOW)[1:] == (15, 2, 0.75)
+
+
+def test_unknown_figures_are_none() -> None:
+    assert folded(AssistantText(text="x")).totals(NOW)[1:] == (None, None, None)
+
+
+def test_a_quota_that_is_not_used_up_is_no_entry() -> None:
+    model = folded(RateLimitSeen(status="allowed", resets_at=None, utilization=0.4))
+    assert (model.sessions[0].entries, model.sessions[0].quota) == ([], 0.4)
+    model.take(RateLimitSeen(status="rejected", resets_at=None, kind="five_hour", utilization=1.0))
+    assert [each.text for each in model.sessions[0].entries] == ["usage limit (five hour): 100% used"]
+
+
+def test_phases_evaluators_and_failed_results() -> None:
+    kinds = [
+        (each.kind, each.head, each.state)
+        for each in entries(
+            PhaseStarted(phase="evaluation"),
+            EvaluatorFinished(evaluator="tests", status="failed", message="2 of 3"),
+            SessionResult(subtype="error", is_error=True, text="no", turns=1, duration_ms=1),
+            SessionResult(subtype="success", is_error=False, text="yes", turns=1, duration_ms=1),
+        )
+    ]
+    assert kinds == [
+        ("phase", "evaluating", "unknown"),
+        ("gate", "tests", "error"),
+        ("note", "✗", "error"),
+    ]
+
+
+def test_trials() -> None:
+    model = ScreenModel()
+    model.begin("a", "agent a", START)
+    model.begin("b", "agent b", START)
+    model.take(AssistantText(text="from b"), "b")
+    model.take(AssistantText(text="from a"), "a")
+    model.end("a", "solved", NOW)
+    model.end("b", "infra_error", NOW)
+    assert [(each.title, each.entries[0].text, each.state) for each in model.sessions] == [
+        ("agent a", "from a", "ok"),
+        ("agent b", "from b", "warning"),
+    ]
+
+
+def test_arguments_as_lines() -> None:
+    edit = {"file_path": "a.py", "old_string": "x\ny", "new_string": "z", "replace_all": True}
+    assert describe_arguments(edit) == "file_path: a.py\n- x\n- y\n+ z\nreplace_all: true"
+    assert describe_arguments({"command": "a\nb"}) == "command:\n  a\n  b"
+
+
+def test_search_ignores_case_unless_there_is_a_capital_letter() -> None:
+    model = folded(AssistantText(text="One fine Day"), ToolReturned(call_id="1", content="a day", is_error=False))
+    assert [hit.entry for hit in model.search("day")] == [0, 1]
+    assert [hit.entry for hit in model.search("Day")] == [0]
+
+
+def test_long_texts_are_bounded_and_say_so() -> None:
+    long = "x" * (limits.MOST_CHARACTERS + 7)
+    whole, result = entries(AssistantText(text=long), ToolReturned(call_id="1", content=long, is_error=False))
+    assert (len(whole.text), whole.cut) == (limits.MOST_CHARACTERS, 7)
+    assert (len(result.result or ""), result.cut) == (limits.MOST_CHARACTERS, 7)
+    (grown,) = entries(*(AssistantTextDelta(text=long[:30_000]) for _ in range(3)))
+    assert (len(grown.text), grown.cut) == (limits.MOST_CHARACTERS, 90_000 - limits.MOST_CHARACTERS)
+
+
+def test_a_session_keeps_its_newest_entries() -> None:
+    model = folded(*(AssistantText(text=f"text {number}") for number in range(limits.RUNNING.entries + 1)))
+    session = model.sessions[0]
+    assert session.left_out + len(session.entries) == limits.RUNNING.entries + 1
+    assert len(session.entries) < limits.RUNNING.entries
+    number, last = list(session.numbered())[-1]
+    assert last.text == f"text {number}"
+    assert model.search(f"text {number}")[0].entry == number
+
+
+def test_characters_are_counted_right() -> None:
+    session = folded(*islice(many_events(5_000), 5_000)).sessions[0]
+    assert session.characters == sum(each.size() for each in session.entries)
+
+
+def test_ended_sessions_keep_less_and_the_oldest_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "ENDED", Bounds(10, 1_000))
+    monkeypatch.setattr(limits, "MOST_OF_ALL", 2_000)
+    model = ScreenModel()
+    for number in range(5):
+        model.begin(str(number), "", START)
+        for _ in range(30):
+            model.take(AssistantText(text="x" * 100), str(number))
+        model.end(str(number), "solved", NOW)
+    assert [len(each.entries) for each in model.sessions] == [1, 1, 1, 9, 9]
+    assert [each.left_out for each in model.sessions] == [29, 29, 29, 21, 21]
+    assert sum(each.characters for each in model.sessions) <= 2_100
