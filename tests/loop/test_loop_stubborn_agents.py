@@ -45,13 +45,13 @@ class LookAlike:
         self.program.parent.mkdir(parents=True)
         self.tree.mkdir()
 
-    async def run(self, code: str, **event_loop: Any) -> Looped:
+    async def run(self, code: str, *, config: dict[str, Any] | None = None, **event_loop: Any) -> Looped:
         self.program.write_text(START.format(python=sys.executable) + code)
         self.program.chmod(0o755)
         path = os.pathsep.join([str(self.program.parent), os.environ["PATH"]])
         env = {"PATH": path, "HOME": str(self.home), "IS_SANDBOX": "1", "ANTHROPIC_API_KEY": "sk-ant-0123456789"}
         project = ClaudeProject(self.tree, self.home, {**env, "PYTHONIOENCODING": "utf-8"})
-        project.configure(event_loop={**FAST, **event_loop}, gateway="none")
+        project.configure(cli={"config": config or {}}, event_loop={**FAST, **event_loop}, gateway="none")
         async with asyncio.timeout(60):
             return await project.run()
 
@@ -78,9 +78,10 @@ finish()
 
 async def test_an_agent_that_stays_after_its_result(look_alike: LookAlike) -> None:
     """Even if it ignores SIGTERM: it has finished."""
-    done = await look_alike.run("signal.signal(signal.SIGTERM, signal.SIG_IGN)\nfinish()\ntime.sleep(600)")
+    stays = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nfinish()\ntime.sleep(600)"
+    done = await look_alike.run(stays, config={"exit_grace_s": 1})
     assert (done.state.outcome, done.outcomes) == ("completed", ["completed"]), done.reasons
-    assert 4_000 < (done.records[0].duration_ms or 0) < 20_000, "a short grace"
+    assert 1_000 < (done.records[0].duration_ms or 0) < 20_000
 
 
 async def test_fifteen_megabytes_and_characters_in_pieces(look_alike: LookAlike) -> None:
