@@ -15,9 +15,10 @@ from claude_loop import DONE, ClaudeLoop, ClaudeProject, Looped
 from loop_bench import LoopBench
 
 from agent_clis import NEWEST
-from claude_bench import ClaudeBench, full, says, script, versions
+from claude_bench import API_KEY, ClaudeBench, full, says, script, versions
 from systems import posix_only
 from youbencha.events import AssistantText, Event, IterationEnded, LoopEnded, WarningRaised
+from youbencha.gateway.script import ScriptedModel
 
 pytestmark = posix_only("the agents are programs with a shebang line")
 
@@ -169,7 +170,13 @@ async def test_a_hundred_iterations_do_not_grow(loops: LoopBench) -> None:
 async def test_a_hundred_iterations_of_claude_do_not_grow(claude: ClaudeBench) -> None:
     loop, growth = ClaudeLoop(claude), Growth()
     loop.configure(event_loop={**FAST, "max_iterations": 200, "stale_after": 0})
-    turns = [{**says("Not yet."), "times": 99}, says(DONE)]
-    done = await loop.run_script(script(*turns), on_event=growth.append, patience_s=280)
+    turns = script({**says("Not yet."), "times": 99}, says(DONE), across_sessions=True)
+    async with ScriptedModel(turns) as model:
+
+        def take(event: Event) -> None:
+            growth.append(event)
+            model.requests.clear()  # each has 100 KB
+
+        done = await loop.run(env={"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY}, on_event=take)
     assert (done.state.outcome, done.state.iterations) == ("completed", 100)
     growth.check()
