@@ -95,7 +95,7 @@ class LoopBench:
         if goes_on:
             directory = LoopDirectory.newest(self.tree)
             history = load_history(directory)
-            directory.open()
+            directory.create()
             history = go_on(directory, history, plan)
         else:
             directory = LoopDirectory(self.tree, new_loop_id())

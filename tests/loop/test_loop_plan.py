@@ -140,6 +140,13 @@ def test_options_override_the_file(project: Project) -> None:
     assert (same.model, same.config["extra_args"]) == ("haiku", ["--add-dir", "/x", "--verbose-tools"])
 
 
+def test_a_backend_of_the_command_line_must_be_usable(project: Project) -> None:
+    error = project.refused("max_iterations: 3", backend="cluade")
+    assert (error.code, error.hint) == ("BACKEND_UNKNOWN", "did you mean 'claude'?")
+    assert project.refused(backend="codex").code == "BACKEND_NOT_INSTALLED"
+    assert project.refused(backend="custom").code == "BACKEND_INCOMPLETE"
+
+
 def test_a_backend_for_each_hat_and_each_step_of_the_escalation(project: Project) -> None:
     project.has("codex")
     plan = project.plan("""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -333,3 +336,28 @@ async def test_secrets_are_masked(loops: LoopBench) -> None:
     assert written
     assert not [path for path in written if secret in path.read_text()]
     assert secret not in repr(loops.events)
+
+
+async def test_many_iterations_leave_nothing_open(loops: LoopBench) -> None:
+    """Descriptors and child processes do not grow, and the memory only by what is recorded."""
+    loops.configure("echo $N", event_loop={"max_iterations": 10})
+    await loops.run()  # loads everything
+    fds, children = len(list(Path("/proc/self/fd").iterdir())), children_of(os.getpid())
+    gc.collect()
+    tracemalloc.start()
+    try:
+        loops.configure("echo $N", event_loop={"max_iterations": 60})
+        loops.events.clear()
+        await loops.run(goes_on=True)
+        loops.events.clear()
+        gc.collect()
+        ours = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, "*youbencha*")])
+    finally:
+        tracemalloc.stop()
+    assert len(list(Path("/proc/self/fd").iterdir())) <= fds
+    assert len(children_of(os.getpid())) <= len(children)
+    assert sum(each.size for each in ours.statistics("filename")) < 500_000
+
+
+def children_of(pid: int) -> list[str]:
+    return [child for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]

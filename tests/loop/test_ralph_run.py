@@ -93,6 +93,8 @@ def test_continue_uses_the_file_and_the_prompt_of_the_start(loops: LoopBench) ->
         (["run", "-b", "custom", "-p", " "], ("PROMPT_EMPTY", "Say what")),
         (["run", "-P", "empty.md"], ("PROMPT_EMPTY", "empty.md is empty")),
         (["run", "-c", "missing.yml"], ("missing.yml", "")),
+        (["run", "do this"], ("OPTION_INVALID", "-p")),
+        (["run", "--worktree", "--continue"], ("OPTION_INVALID", "exclude each other")),
     ],
 )
 def test_bad_input(loops: LoopBench, options: list[str], expected: tuple[str, str]) -> None:
@@ -114,7 +116,7 @@ def test_a_directory_that_is_no_repository(loops: LoopBench) -> None:
     assert done.returncode == 2
     assert "git init" in done.stderr
     assert "checkpoint_interval: 0" in done.stderr
-    assert loops.sessions == 0
+    assert sorted(path.name for path in loops.tree.iterdir()) == ["README.md"], "nothing was begun"
     loops.configure("echo LOOP_COMPLETE", event_loop={"checkpoint_interval": 0})
     assert loops.ralph("run", "-c", str(config), "--no-tui").returncode == 0
 

@@ -161,9 +161,10 @@ class IterationRunner:
         """Pass an event of the agent or of the gateway on, and let the watch see it first."""
         if self._watch is not None:
             self._watch.take(event)
-            if isinstance(event, ContextUsed):
-                own = self._plan.spec.event_loop.context_window_tokens
-                event = replace(event, window=own or event.window or self._watch.cost.context_window)
+        if isinstance(event, ContextUsed):
+            own = self._plan.spec.event_loop.context_window_tokens
+            known = self._watch.cost.context_window if self._watch else None
+            event = replace(event, window=own or event.window or known)
         self._on_event(event)
 
     def _context(

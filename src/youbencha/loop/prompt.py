@@ -196,5 +196,5 @@ def _quoted(text: str, most: int, *, end: bool = False) -> str:
     text = text.strip("\n")
     if len(text) > most:
         text = f"… (cut)\n{text[-most:]}" if end else f"{text[:most]}\n… (cut)"
-    fence = "`" * max(3, *(len(found) + 1 for found in _BACKTICKS.findall(text)), 3)
+    fence = "`" * max((len(found) + 1 for found in _BACKTICKS.findall(text)), default=3)
     return f"{fence}text\n{text}\n{fence}"

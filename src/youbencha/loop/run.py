@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from youbencha.errors import YouBenchaError
 from youbencha.events import (
@@ -49,8 +49,10 @@ if TYPE_CHECKING:
     from youbencha.loop.plan import LoopPlan
     from youbencha.trial.context import Host
 
+T = TypeVar("T")
 _LOOK_EVERY_S = 1.0
 """How often a waiting loop looks for requests of other programs, and at the clock."""
+_STOPPED = End("interrupted", "stopped by the user")
 _REQUESTS: dict[str, Request] = {STOP_REQUEST: "stop", RESTART_REQUEST: "restart"}
 
 
@@ -109,14 +111,21 @@ class _Loop:
         except asyncio.CancelledError:
             self._finish(End("interrupted", "the program was ended"))
             raise
+        except YouBenchaError as error:  # a backend could not be opened, or nothing can be written
+            ended = self._finish(End("failed", str(error)))
+            if not self.records:
+                raise
+            return ended
         return self._finish(decision)
 
     async def _iterate(self) -> Decision:
         number = self.state.iterations + 1
         turn = next_turn(self.plan.spec, self.state.pending, self.state.activations)
         backend = self.plan.backend_for(turn.hat, self.state.escalation)
+        runner = await self._unless_stopped(self._runner(backend))
+        if runner is None:
+            return _STOPPED
         self._begin(number, turn, backend)
-        runner = await self._runner(backend)
         report = await runner.run(
             number,
             build_prompt(self._prompt_parts(number, turn)),
@@ -201,7 +210,7 @@ class _Loop:
                 if request := self._request():
                     return End("stopped" if request == "stop" else "restart", f"a file in .ralph asked to {request}")
         if control.stop_now.is_set():
-            return End("interrupted", "stopped by the user")
+            return _STOPPED
         self.state = self.state.model_copy(update={"elapsed_ms": self.clock.elapsed_ms})
         return limit_reached(self.state, self.spec)
 
@@ -270,7 +279,11 @@ class _Loop:
         if not self.plan.gates:
             return GateReport((), "")
         start = self.checkpoints.start if self.checkpoints else None
-        running = asyncio.create_task(runner.run_gates(self.directory.path / "iterations" / str(number), start))
+        return await self._unless_stopped(runner.run_gates(self.directory.path / "iterations" / str(number), start))
+
+    async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """Wait for the work; None if the user stops the loop before it is done."""
+        running = asyncio.create_task(work)
         stopping = asyncio.create_task(self.control.stop_now.wait())
         try:
             await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)

@@ -164,14 +164,15 @@ class ScreenApp(App[None]):
             self.list.repaint()  # its spinners
 
     def _follow_sessions(self) -> None:
-        """Once the session that is followed has ended, follow the next one that runs."""
-        sessions = self.model.sessions
-        session = self.session
-        running = [index for index, each in enumerate(sessions) if each.ended_at is None and each.key]
-        if running and (session is None or session.ended_at is not None or not session.key):
-            self.show_session(running[0], follow=True)
-        elif session is not None and not self.transcript.has(session):
-            self.show_session(self.shown, follow=True)
+        """Show the session that runs. Once it has ended, the next one that does; without one, the newest."""
+        sessions, session = self.model.sessions, self.session
+        if session is None or session.ended_at is not None or not session.key:
+            running = (index for index, each in enumerate(sessions) if each.ended_at is None and each.key)
+            target = next(running, len(sessions) - 1)
+        else:
+            target = self.shown
+        if sessions and not self.transcript.has(sessions[target]):
+            self.show_session(target, follow=True)
 
     def repaint_panels(self) -> None:
         alone = len(self.model.sessions) <= 1 and self.model.loop is None and not self.source.expected

@@ -28,6 +28,18 @@ _SMALL, _LARGEST_CONFIG = 4096, 1 << 20
 _ID_LENGTHS = {"sha1": 40, "sha256": 64}
 
 
+def located(directory: Path) -> Location:
+    """Where the repository of a directory is. Raises YouBenchaError if there is none."""
+    location = locate(Path(os.path.realpath(directory)))
+    if location is None:
+        raise YouBenchaError(
+            "REPO_NOT_FOUND",
+            f"{directory} is not in a git repository, so that checkpoints cannot be taken.",
+            hint="Make it one (`git init`), or do without checkpoints: `checkpoint_interval: 0`.",
+        )
+    return location
+
+
 class UsersRepository:
     """The repository that a directory is in."""
 
@@ -50,14 +62,7 @@ class UsersRepository:
 
         The name of the private directory begins with `name`. It is in the cache, by default the user's.
         """
-        location = locate(Path(os.path.realpath(directory)))
-        if location is None:
-            raise YouBenchaError(
-                "REPO_NOT_FOUND",
-                f"{directory} is not in a git repository, so that checkpoints cannot be taken.",
-                hint="Make it one (`git init`), or do without checkpoints: `checkpoint_interval: 0`.",
-            )
-        repository = cls(location, make_private(name, cache_dir))
+        repository = cls(located(directory), make_private(name, cache_dir))
         try:
             repository._make_git_dir()
         except BaseException:
