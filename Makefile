@@ -8,7 +8,7 @@ PYTHON  ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do 
 # One more than there are cores: many tests wait, for a deadline or for a CLI to start.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 
-.PHONY: help demo arena test test-all lint format bench coverage agents docker clean
+.PHONY: help demo loop arena test test-all lint format bench coverage agents docker clean
 .DEFAULT_GOAL := help
 
 help: ## Show what there is
@@ -16,6 +16,9 @@ help: ## Show what there is
 
 demo: $(VENV)/.demo ## Set up, then watch the real Claude Code CLI fix a bug (no key needed)
 	@$(BIN)/yb demo
+
+loop: $(VENV)/.demo ## Set up, then watch the real Claude Code CLI keep going until the tests pass (no key needed)
+	@$(BIN)/yb demo --loop
 
 arena: $(VENV)/.demo ## Set up, then rank real agents on the project's own tasks (no key needed); ARENA_SANDBOX=docker for containers
 	@$(BIN)/python -m benchmarks.arena

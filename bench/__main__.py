@@ -15,7 +15,20 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from bench import adapter, arena, arena_report, deadline, evaluators, gateway, normalizing, runs, sandbox, startup
+from bench import (
+    adapter,
+    arena,
+    arena_report,
+    deadline,
+    evaluators,
+    gateway,
+    loop,
+    normalizing,
+    runs,
+    sandbox,
+    screen,
+    startup,
+)
 from bench.measure import ComponentMissing, Figure
 
 BENCHES: dict[str, Callable[[], Iterable[Figure]]] = {
@@ -32,6 +45,8 @@ BENCHES: dict[str, Callable[[], Iterable[Figure]]] = {
     "arena": arena.measure,
     "arena_report": arena_report.measure,
     "hostile": normalizing.measure_hostile,
+    "loop": loop.measure,
+    "screen": screen.measure,
 }
 _VERDICTS = {True: ("met", "green"), False: ("missed", "red"), None: ("no goal", "")}
 _MAX_WIDTH = 150

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 _SESSION = "5d0c2b9e-0000-4000-8000-000000000000"
 _WORDS = ("the", "agent", "reads", "a", "file", "and", "writes", "another", "then", "runs", "every", "test", "again")
@@ -24,6 +24,26 @@ def stream_json(size: int) -> str:
             break
     lines.append(_result(turn))
     return "\n".join(lines) + "\n"
+
+
+EVENTS_OF_A_TURN = 50
+
+
+def many_events(number: int) -> Iterator[str]:
+    """A session of so many small messages, and its result; 50,000 are below the limit of what is read of an agent."""
+    rng = random.Random(20)
+    yield _line("system", subtype="init", model="claude-sonnet-4-5", tools=["Bash"], claude_code_version="2.1.325")
+    for turn in range(number // EVENTS_OF_A_TURN):
+        pieces = [" ".join(rng.choices(_WORDS, k=4)) + " " for _ in range(EVENTS_OF_A_TURN - 3)]
+        for piece in pieces:
+            delta = {"type": "text_delta", "text": piece}
+            yield _short_line("stream_event", event={"type": "content_block_delta", "delta": delta})
+        call = {"type": "tool_use", "id": f"toolu_{turn}", "name": "Bash", "input": {"command": f"cat file-{turn}.py"}}
+        yield _short_line("assistant", message=_message(turn, {"type": "text", "text": "".join(pieces)}))
+        yield _short_line("assistant", message=_message(turn, call))
+        answer = {"type": "tool_result", "tool_use_id": f"toolu_{turn}", "content": "def main():\n    pass\n" * 10}
+        yield _short_line("user", message={"role": "user", "content": [answer]})
+    yield _result(number // EVENTS_OF_A_TURN)
 
 
 def _turn(turn: int, rng: random.Random) -> list[str]:
@@ -63,4 +83,8 @@ def _result(turns: int) -> str:
 
 
 def _line(kind: str, **fields: object) -> str:
-    return json.dumps({"type": kind, **fields, "session_id": _SESSION}, separators=(",", ":"))
+    return _short_line(kind, **fields, session_id=_SESSION)
+
+
+def _short_line(kind: str, **fields: object) -> str:
+    return json.dumps({"type": kind, **fields}, separators=(",", ":"))

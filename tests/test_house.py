@@ -326,6 +326,7 @@ READS_OTHERWISE = {
     "trial/agent.py": "the harness's cache",
     "workspace/diff.py": "git's answer, in the private directory",
     "workspace/lock.py": "a lock, which has to be written",
+    "workspace/objects.py": "directories, and new files",
     "workspace/reclaim.py": "a directory",
     "workspace/repository.py": "a checkout, before anything runs in it",
     "workspace/store.py": "the harness's mirror",

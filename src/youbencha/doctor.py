@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
@@ -22,19 +22,26 @@ from typing import Any, Literal
 from youbencha.adapters import adapter_names, get_adapter
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.gateway.upstreams import find_upstreams, read_secrets
+from youbencha.loop.backends import BACKENDS, how_to_install
+from youbencha.loop.plan import LoopOverrides, find_loop_file, plan_loop, read_objective
 from youbencha.process import ProcessStartError, find_executable
 from youbencha.process.environment import HOME, PROGRAM, select
 from youbencha.sandbox.toolbox.catalogue import parse_request
 from youbencha.sandbox.toolbox.toolbox import Toolbox
 from youbencha.sandbox.toolbox.versions import ask_version
+from youbencha.spec.loop import LoopSpec
+from youbencha.spec.loop_loader import LoopFile
 from youbencha.spec.settings import LoadedSettings, Settings, load_settings
+from youbencha.text import plural
+from youbencha.trial.context import Host
 from youbencha.user_dirs import default_cache_dir, default_root
+from youbencha.workspace.git import ReadOnlyGit
 
-__all__ = ["DEADLINE_S", "Diagnosis", "Finding", "State", "examine"]
+__all__ = ["DEADLINE_S", "Diagnosis", "Finding", "State", "examine", "examine_loop"]
 
 
 State = Literal["ok", "note", "failed"]
-Group = Literal["system", "storage", "agents"]
+Group = Literal["system", "storage", "loop", "agents"]
 
 DEADLINE_S = 30.0
 """For each check. The first start of a large CLI from a cold disk was seen to take 15 s."""
@@ -68,6 +75,8 @@ class Finding:
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     findings: tuple[Finding, ...]
+    any_agent: bool = True
+    """Whether one usable agent is enough. If not, none is needed: another finding is about the right one."""
 
     @property
     def usable_agents(self) -> tuple[str, ...]:
@@ -77,7 +86,7 @@ class Diagnosis:
     def missing(self) -> tuple[str, ...]:
         """What prevents every run. One usable agent is enough."""
         broken = [each.name for each in self.findings if each.group != "agents" and each.state == "failed"]
-        return (*broken, *(() if self.usable_agents else ("an agent that can be used",)))
+        return (*broken, *(() if self.usable_agents or not self.any_agent else ("an agent that can be used",)))
 
     @property
     def ready(self) -> bool:
@@ -99,6 +108,93 @@ async def examine(directory: Path, home: Path, env: Mapping[str, str], *, deadli
     checked, settings = check_settings(directory, home)
     here = (check_gateway(settings, env), checked, *check_storage(settings, env))
     return Diagnosis((check_python(), *await asyncio.gather(*system), *here, *await asyncio.gather(*agents)))
+
+
+async def examine_loop(
+    directory: Path, home: Path, env: Mapping[str, str], *, config: Path | None = None, deadline_s: float = DEADLINE_S
+) -> Diagnosis:
+    """Check this computer for a loop in `directory`, by the given ralph.yml or the one in there."""
+
+    def begin(group: Group, name: str, check: Coroutine[Any, Any, Finding]) -> asyncio.Task[Finding]:
+        return asyncio.create_task(_in_time(group, name, check, deadline_s))
+
+    checked, settings = check_settings(directory, home)
+    agents = {name: begin("agents", name, check_backend(name, env)) for name in BACKENDS}
+    git = begin("system", "git", check_git(env))
+    repository = begin("loop", "repository", check_repository(directory))
+    configured, file = check_loop_file(directory, config)
+    loop = [configured, check_prompt(directory, file)]
+    system = [check_gateway(settings, env)]
+    if file is not None and file.spec.sandbox is not None and file.spec.sandbox.type == "docker":
+        docker = await begin("system", "docker", check_docker(env))
+        system.append(docker if docker.state == "ok" else replace(docker, state="failed"))
+    found = {name: await task for name, task in agents.items()}
+    if configured.state == "ok":
+        loop.append(check_chosen(file, Host(env, settings), directory, found))
+    return Diagnosis((await git, *system, checked, *loop, await repository, *found.values()), any_agent=False)
+
+
+async def check_backend(name: str, env: Mapping[str, str]) -> Finding:
+    """Check a backend of loops: an agent with an adapter, or a program."""
+    kind = BACKENDS[name]
+    if kind.agent_type != _ANY_PROGRAM:
+        return replace(await check_agent(kind.agent_type, env), name=name)
+    program = find_executable(kind.program, env)
+    if program is None:
+        return Finding("agents", name, "note", "not installed", f"To use it: {how_to_install(kind)}")
+    version = await _version(program, env)
+    return Finding("agents", name, "ok", f"{version or 'unknown version'} on PATH ({program})")
+
+
+def check_loop_file(directory: Path, config: Path | None) -> tuple[Finding, LoopFile | None]:
+    try:
+        file = find_loop_file(directory, config)
+    except ConfigError as error:
+        detail = "; ".join(str(problem) for problem in error.problems)
+        return Finding("loop", "configuration", "failed", detail, "See docs/ralph-yml.md."), None
+    if file is None:
+        fix = "`ralph init` writes one."
+        return Finding("loop", "configuration", "ok", "there is no ralph.yml, so the defaults apply", fix), None
+    if file.warnings:
+        detail = "; ".join(f"{warning} ({warning.hint})" for warning in file.warnings)
+        return Finding("loop", "configuration", "ok", detail), file
+    return Finding("loop", "configuration", "ok", str(file.file)), file
+
+
+def check_prompt(directory: Path, file: LoopFile | None) -> Finding:
+    try:
+        text, source = read_objective(file.spec if file else LoopSpec(), directory, LoopOverrides())
+    except YouBenchaError as error:
+        state: State = "note" if error.code == "PROMPT_MISSING" else "failed"  # it may be given with `-p`
+        return Finding("loop", "prompt", state, error.message, error.hint)
+    return Finding("loop", "prompt", "ok", f"{len(text):,} characters in {source or 'the configuration'}")
+
+
+async def check_repository(directory: Path) -> Finding:
+    """Checkpoints need a repository; what is not committed stays as it is."""
+    git = await ReadOnlyGit.open(directory)
+    top = await git.ask("rev-parse", "--show-toplevel")
+    if top is None:
+        fix = "For checkpoints, run `git init` and commit; or write `checkpoint_interval: 0`."
+        return Finding("loop", "repository", "note", f"{directory} is not in a git repository", fix)
+    changed = len((await git.ask("status", "--porcelain") or "").splitlines())
+    if changed:
+        fix = "The loop leaves them alone, but `ralph diff` shows the agent's changes among them. Commit first."
+        return Finding("loop", "repository", "note", f"{top.strip()}, with {plural(changed, 'uncommitted file')}", fix)
+    return Finding("loop", "repository", "ok", top.strip())
+
+
+def check_chosen(file: LoopFile | None, host: Host, directory: Path, found: Mapping[str, Finding]) -> Finding:
+    """Plan the loop, and look at what was found about its backend."""
+    try:
+        plan = plan_loop(file, host, directory, LoopOverrides(prompt="…"))
+    except YouBenchaError as error:
+        return Finding("loop", "backend", "failed", error.message, error.hint)
+    about = found.get(plan.backend.name)
+    if about is not None and about.state != "ok":
+        return Finding("loop", "backend", "failed", f"{plan.backend.title}: {about.detail}", about.fix)
+    how = "the first that is installed" if plan.detected else "as configured"
+    return Finding("loop", "backend", "ok", f"{plan.backend.title}, {how}")
 
 
 async def _in_time(group: Group, name: str, check: Coroutine[Any, Any, Finding], deadline_s: float) -> Finding:

@@ -209,11 +209,10 @@ def clock_time(seconds: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(seconds))
 
 
-def lines_of_text(text: str) -> list[Line]:
-    """Return all lines of an assistant's text, where there is room for them."""
-    lines = visible(text[:_LONGEST_WHOLE_TEXT]).strip().split("\n")
-    cut = [Line(" ", "dim", "", "…")] if len(text) > _LONGEST_WHOLE_TEXT else []
-    return [Line(" " if number else "●", "bold", "", line) for number, line in enumerate(lines)] + cut
+def whole_lines(text: str) -> list[str]:
+    """Return all lines of a text, where there is room for them. Of one that is rewritten, its last state."""
+    lines = [line.rstrip("\r").rpartition("\r")[2] for line in text[:_LONGEST_WHOLE_TEXT].split("\n")]
+    return [visible(line).rstrip() for line in lines] + (["…"] if len(text) > _LONGEST_WHOLE_TEXT else [])
 
 
 def main_argument(arguments: Mapping[str, Any]) -> str:

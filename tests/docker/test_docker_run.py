@@ -123,9 +123,10 @@ async def test_nothing_of_the_host_is_visible(box: Box, monkeypatch: pytest.Monk
     monkeypatch.setenv("SOME_API_KEY", "sk-host")
     async with box.open() as sandbox:
         env = sandbox.environment(os.environ)
-        assert env.keys() - {"LANG", "LANGUAGE", "TZ", "TERM"} == {"HOME", "TMPDIR", "USER", "LOGNAME"} | {
+        assert env.keys() - {"LANG", "LANGUAGE", "TZ", "TERM"} == {"HOME", "PATH", "TMPDIR", "USER", "LOGNAME"} | {
             name for name in os.environ if name.startswith("LC_")
         }
+        assert env["PATH"] == sandbox.context.image.path
         command = box.command("sh", "-c", "env; ls -d /var/run/*.sock /run/*.sock; find / -xdev -name docker.sock")
         done = await sandbox.run(command._replace(env=env), limits=LIMITS)
     assert ".sock\n" not in done.output
@@ -488,6 +489,26 @@ async def test_later_shares_are_visible_in_the_next_run(box: Box, tmp_path: Path
         assert (await sandbox.run(look, limits=LIMITS)).output == "first\nsecond\nthird\n"
 
 
+async def test_a_part_of_the_workspace_is_read_only(box: Box, tmp_path: Path) -> None:
+    kept = box.workspace / ".ralph" / "loops"
+    kept.mkdir(parents=True)
+    (kept / "state").write_text("mine")
+    tries = "cd .ralph; echo x > loops/state; rm -rf loops; mv loops other; touch events"
+    async with box.open() as sandbox:
+        sandbox.protect(kept)
+        done = await sandbox.run(box.command("sh", "-c", tries), limits=LIMITS)
+        assert done.output.count("Read-only file system") == 2
+        assert (kept / "state").read_text() == "mine"
+        assert (box.workspace / ".ralph" / "events").exists()
+        (tmp_path / "outside").mkdir()
+        (tmp_path / "outside" / "secret").write_text("secret")
+        kept.parent.rename(box.workspace / "moved")
+        kept.parent.mkdir()
+        kept.symlink_to(tmp_path / "outside")
+        linked = await sandbox.run(box.command("cat", ".ralph/loops/secret"), limits=LIMITS)
+    assert "No such file" in linked.output, "a link is not followed"
+
+
 def test_no_link_is_followed_when_a_mount_point_is_made(tmp_path: Path) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     ours.mkdir()
@@ -508,6 +529,20 @@ def test_no_link_is_followed_when_a_mount_point_is_made(tmp_path: Path) -> None:
         mounts.make_mount_points()
     assert refused.value.code == "SANDBOX_SHARE_REFUSED"
     assert list(ours.iterdir()) == []
+
+
+async def test_what_was_shared_and_removed_is_no_obstacle_for_the_next_program(box: Box, tmp_path: Path) -> None:
+    """In a loop, each session of an agent shares files of its own."""
+    session = tmp_path / "session"
+    async with box.open() as sandbox:
+        for _ in range(2):
+            session.mkdir()
+            sandbox.share(session, writable=True)
+            done = await sandbox.run(box.command("touch", str(session / "file")), limits=LIMITS)
+            assert done.exit.code == 0
+            (session / "file").unlink()
+            session.rmdir()
+        assert (await sandbox.run(box.command("true"), limits=LIMITS)).exit.code == 0
 
 
 async def test_sandbox_identity_in_the_results(box: Box) -> None:

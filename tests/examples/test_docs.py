@@ -28,6 +28,8 @@ from youbencha.evaluators.expected_diff import ExpectedDiffConfig
 from youbencha.evaluators.git_diff import GitDiffConfig
 from youbencha.evaluators.judge.config import JudgeConfig
 from youbencha.log.results import ResultsBundle
+from youbencha.loop.backends import BACKENDS
+from youbencha.loop.plan import check_loop
 from youbencha.spec.arena import (
     ArenaSpec,
     BudgetSpec,
@@ -40,16 +42,44 @@ from youbencha.spec.arena import (
     Weights,
 )
 from youbencha.spec.loader import load_test_case
-from youbencha.spec.settings import Settings
+from youbencha.spec.loop import (
+    AdapterSpec,
+    AggregateSpec,
+    CliSpec,
+    CoreSpec,
+    EscalationStep,
+    EventLoopSpec,
+    FeaturesSpec,
+    GateSpec,
+    HatBackend,
+    HatSpec,
+    HooksSpec,
+    LoopNamingSpec,
+    LoopRetrySpec,
+    LoopSpec,
+    MemoriesSpec,
+    MemoryFilter,
+    PreflightSpec,
+    RobotSpec,
+    SkillsSpec,
+    TopicSpec,
+    TuiSpec,
+)
+from youbencha.spec.loop_loader import load_loop_file
+from youbencha.spec.settings import Settings, load_settings
 from youbencha.spec.settings_edit import known_keys
 from youbencha.spec.testcase import AgentSpec, DatabaseConfig, EvalConfig, ScriptConfig, TestCase, WebhookConfig
 from youbencha.trial.checks import check_parts
+from youbencha.trial.context import Host
 from youbencha.trial.outcome import POLICIES
 
 DOCS = Path(__file__).parents[2] / "docs"
 SOURCE = Path(__file__).parents[2] / "src" / "youbencha"
 PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("design/*.md"), *DOCS.parent.glob("*.md")])
 COMMON = set(AgentConfig.model_fields)
+KEYS_OF_RALPH = (
+    AdapterSpec, AggregateSpec, FeaturesSpec, HooksSpec, LoopNamingSpec, PreflightSpec, RobotSpec, SkillsSpec, TuiSpec,
+)  # fmt: skip
 YAML_BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)?(#[^)\s]+)?\)")
 
@@ -109,6 +139,23 @@ def test_every_snippet_is_valid(name: str, case: dict[str, Any], tmp_path: Path)
     load_test_case(tmp_path / "testcase.yaml", check=check_parts)
 
 
+LOOPS = [data for name, data in documents() if name == "ralph-yml"]
+
+
+@pytest.mark.parametrize("data", LOOPS)
+def test_every_loop_is_valid(data: dict[str, Any], tmp_path: Path) -> None:
+    with (tmp_path / "ralph.yml").open("w") as file:
+        YAML().dump(data, file)
+    loaded = load_loop_file(tmp_path / "ralph.yml")
+    check_loop(loaded, Host({}, load_settings(tmp_path, tmp_path)))
+    assert loaded.warnings == ()
+
+
+def test_exactly_the_existing_backends_are_documented() -> None:
+    rows = re.findall(r"^\| `([a-z]+)` \|", section("ralph-yml", "Backends"), re.MULTILINE)
+    assert rows == [*BACKENDS, "custom"]
+
+
 @pytest.mark.parametrize(
     ("name", "title", "model", "unsaid"),
     [
@@ -124,6 +171,19 @@ def test_every_snippet_is_valid(name: str, case: dict[str, Any], tmp_path: Path)
         ("thunderdome-yaml", "resources", ResourcesSpec, set()),
         ("thunderdome-yaml", "validation", ValidationSpec, set()),
         ("thunderdome-yaml", "budgets", BudgetSpec, set()),
+        ("ralph-yml", "Keys", LoopSpec, {"robot"}),
+        ("ralph-yml", "cli", CliSpec, set()),
+        ("ralph-yml", "event_loop", EventLoopSpec, set()),
+        ("ralph-yml", "Failures", LoopRetrySpec, set()),
+        ("ralph-yml", "Failures", EscalationStep, set()),
+        ("ralph-yml", "gates", GateSpec, set()),
+        ("ralph-yml", "hats", HatSpec, set()),
+        ("ralph-yml", "hats", HatBackend, set()),
+        ("ralph-yml", "core", CoreSpec, set()),
+        ("ralph-yml", "memories", MemoriesSpec, set()),
+        ("ralph-yml", "memories", MemoryFilter, set()),
+        ("ralph-yml", "Keys", TopicSpec, set()),
+        *(("ralph-yml", "Keys of Ralph", each, set()) for each in KEYS_OF_RALPH),
         ("hooks", "script", ScriptConfig, set()),
         ("hooks", "webhook", WebhookConfig, set()),
         ("hooks", "database", DatabaseConfig, set()),

@@ -13,12 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 
 from yb import yb
 from youbencha.engine.arena import load_arena, plan_arena
 from youbencha.engine.dry_run import describe_plan
+from youbencha.loop.plan import check_loop
 from youbencha.spec import load_yaml_model
 from youbencha.spec.loader import Loaded, load_eval_config, load_test_case
+from youbencha.spec.loop_loader import load_loop_file
 from youbencha.spec.settings import Settings, load_settings
 from youbencha.trial.checks import check_parts
 from youbencha.trial.context import Host
@@ -89,6 +92,35 @@ def test_the_arena_is_planned_with_every_check(examples: Path) -> None:
     matrix = asyncio.run(plan_arena(arena, host))
     assert [cell.orchestrator for cell in matrix.cells] == ["null", "script", "claude-code", "aider"]
     assert describe_plan(matrix).worst_case.usd == 10, "3 x (1 + 2 + 1), limited by the total"
+
+
+def test_the_loop_ends_when_its_gate_passes(examples: Path) -> None:
+    """With a program as the agent: it first only claims that the work is done, then does it."""
+    again = shutil.copytree(examples / ".repos" / "tiny-shop", examples.parent / "loop" / "tiny-shop")
+    program = f"""
+import pathlib, runpy
+if pathlib.Path(".ralph/claimed").exists():
+    runpy.run_path({str(examples / "agents" / "fix.py")!r})["main"]()
+pathlib.Path(".ralph/claimed").touch()
+print("LOOP_COMPLETE")
+"""
+    file = examples / "ralph" / "ralph.yml"
+    data = YAML(typ="safe").load(file)
+    data["cli"] = {"backend": "custom", "command": sys.executable, "args": ["-c", program]}
+    with (examples / "ralph" / "program.yml").open("w") as stream:
+        YAML().dump(data, stream)
+    arguments = ("-c", str(examples / "ralph" / "program.yml"), "-P", str(examples / "ralph" / "PROMPT.md"))
+    done = yb("loop", "run", "--json", *arguments, cwd=again, XDG_CACHE_HOME=str(examples.parent / ".cache"))
+    assert done.returncode == 0, done.stderr + done.stdout
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [each["status"] for each in events if each["type"] == "evaluator_finished"] == ["failed", "passed"]
+
+
+def test_the_loop_is_planned_with_every_check(examples: Path) -> None:
+    host = Host({**os.environ, "ANTHROPIC_API_KEY": "sk-of-nobody"}, load_settings(examples, examples))
+    file = load_loop_file(examples / "ralph" / "ralph.yml")
+    check_loop(file, host)
+    assert file.warnings == ()
 
 
 def test_the_agent_did_the_work_and_not_the_hook(examples: Path) -> None:

@@ -13,6 +13,8 @@ from ruamel.yaml import YAML
 
 from youbencha.cli.schema import _MODELS, Format
 from youbencha.spec.arena import ArenaSpec
+from youbencha.spec.loop import LoopSpec
+from youbencha.spec.loop_loader import load_loop_file
 from youbencha.spec.schema import json_schema
 from youbencha.spec.settings import Settings
 from youbencha.spec.testcase import EvalConfig, EvaluatorFile, TestCase
@@ -24,6 +26,7 @@ FILES = {
     *EXAMPLES.glob("*.yaml"),
     *EXAMPLES.glob("*/*.yaml"),
     EXAMPLES / "variables" / ".youbencharc",
+    EXAMPLES / "ralph" / "ralph.yml",
     *ORIGINAL.glob("*.yaml"),
     *ORIGINAL.glob("*.json"),
     *ORIGINAL.glob("*/*.yaml"),
@@ -37,6 +40,8 @@ def model_of(path: Path) -> type[BaseModel]:
         return EvaluatorFile
     if path.name == "thunderdome.yaml":
         return ArenaSpec
+    if path.name == "ralph.yml":
+        return LoopSpec
     if "youbencharc" in path.name:
         return Settings
     return EvalConfig if path.name in ("eval-a-directory.yaml", "eval-config.yaml") else TestCase
@@ -93,3 +98,27 @@ def test_older_names_match_the_schema(key: str, model: type[BaseModel]) -> None:
 )
 def test_refused_files_do_not_match_the_schema(wrong: dict[str, Any]) -> None:
     assert complaints(TestCase, {**MINIMAL, **wrong}) != []
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        {},
+        {"agent": "claude", "max_iterations": 3, "backpressure": {"gates": []}, "project": {}},
+        {"_shared": "text", "_suppress_warnings": True, "RObot": {"enabled": False}},
+        {"cli": {"pty_mode": "observe"}, "core": {"scratchpad": False}},
+        {"hats": {"a": {"backend": "codex", "args": ["-x"]}, "b": {"backend": {"type": "kiro", "agent": "x"}}}},
+        {"event_loop": {"escalation": [{"model": "opus"}, "person"]}, "sandbox": "docker"},
+        {"gates": [{"name": "a", "command": "x"}, {"name": "b", "command": ["x", "y"]}]},
+    ],
+)
+def test_every_form_of_a_loop_matches_the_schema(loop: dict[str, Any], tmp_path: Path) -> None:
+    with (tmp_path / "ralph.yml").open("w") as file:
+        YAML().dump(loop, file)
+    load_loop_file(tmp_path / "ralph.yml")
+    assert complaints(LoopSpec, loop) == []
+
+
+@pytest.mark.parametrize("wrong", [{"evnt_loop": {}}, {"cli": {"bakend": "x"}}, {"event_loop": {"max_iterations": 0}}])
+def test_refused_loops_do_not_match_the_schema(wrong: dict[str, Any]) -> None:
+    assert complaints(LoopSpec, wrong) != []

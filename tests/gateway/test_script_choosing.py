@@ -67,6 +67,13 @@ def test_tools_can_be_optional() -> None:
     assert chosen(script, SIDE, MAIN) == [(None, 0), (None, 1)]
 
 
+@pytest.mark.parametrize(("option", "expected"), [("", [0, 0]), ("across_sessions: true\n", [0, 1])])
+def test_turns_of_all_sessions(option: str, expected: list[int]) -> None:
+    script = f"{option}turns: [{{text: a}}, {{text: b}}]"
+    one, another = (request(metadata={"user_id": f"user_x_session_{number}"}) for number in (1, 2))
+    assert chosen(script, one, another) == [(None, turn) for turn in expected]
+
+
 CONVERSATIONS = """
 turns: [{text: main}]
 conversations:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from youbencha.events import (
     AssistantText,
+    ContextUsed,
     Event,
     ModelCalled,
     RateLimitSeen,
@@ -198,10 +199,27 @@ class TestCost:
         assert bench.watch.cost.usd == pytest.approx(0.9)
         assert bench.watch.cost.is_estimated
         bench.take(AssistantText(text="a"), UsageReported(input_tokens=600_000, output_tokens=40_000))
+        bench.take(AssistantText(text="b"), ContextUsed(tokens=1))
         assert bench.kind is None, "a result may follow"
-        assert bench.take(AssistantText(text="b")).kind == "cost"
+        assert bench.take(call("a")).kind == "cost"
         assert bench.reason
         assert bench.reason.message == "it cost about $1.00, and $1.00 were left"
+
+    @pytest.mark.parametrize(
+        ("named", "answering", "window"),
+        [
+            (None, None, None),
+            ("claude-sonnet-4-5", None, 200_000),
+            ("claude-sonnet-4-5[1m]", "claude-sonnet-4-5", 1_000_000),
+            ("nobody-knows", "claude-sonnet-4-5", 200_000),
+        ],
+    )
+    def test_the_context_window(self, named: str | None, answering: str | None, window: int | None) -> None:
+        bench = Bench().take(
+            SessionStarted(session_id=None, model=named, agent_version=None),
+            CallMetered(tokens=Tokens(), model=answering, message_id="m"),
+        )
+        assert bench.watch.cost.context_window == window
 
     def test_silence_after_the_report(self) -> None:
         bench = Bench(cost_usd=1.0).take(UsageReported(output_tokens=100_000))
@@ -218,7 +236,7 @@ class TestCost:
         paid = ModelCalled(model=MODEL, status=200, cost_usd=0.4)
         bench = Bench(cost_usd=1.0).take(paid, UsageReported(output_tokens=10**6), AssistantText(text="a"))
         assert bench.watch.cost.usd == 0.4
-        assert bench.take(paid, paid, AssistantText(text="b")).kind == "cost"
+        assert bench.take(paid, paid, returned("a")).kind == "cost"
         assert bench.reason
         assert "about" not in bench.reason.message
 
@@ -275,12 +293,13 @@ class TestUsageLimit:
     def test_the_quota_that_is_left(self) -> None:
         bench = Bench(quota_percent=90).take(limit_seen("allowed", HOUR, 0.89), AssistantText(text="a"))
         assert bench.kind is None
-        bench.take(limit_seen("allowed_warning", HOUR, 0.9), AssistantText(text="b"))
+        bench.take(limit_seen("allowed_warning", HOUR, 0.9), message("m2"))
         assert bench.reason == EndReason("quota", "90% of the quota are used, and the limit is 90%", NOW + HOUR)
 
     def test_the_quota_at_the_end(self) -> None:
         bench = Bench(quota_percent=90).take(limit_seen("allowed", HOUR, 0.95), result()).after(10)
         assert bench.kind is None
+        assert bench.watch.quota_reached
 
 
 steps = st.one_of(

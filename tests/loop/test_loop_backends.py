@@ -95,9 +95,16 @@ def test_the_adapter_accepts_the_configuration(computer: Computer, name: str) ->
 def test_claude_gets_a_terminal_and_partial_messages(computer: Computer) -> None:
     computer.has("claude")
     config = computer.choose("claude").config
-    assert (config["pty"], config["include_partial_messages"]) == ("always", True)
+    assert (config["pty"], config["include_partial_messages"], config["exit_grace_s"]) == ("always", "auto", 5)
     text = computer.choose("claude", cli={"output_format": "text"}).config
-    assert (text["output_format"], "include_partial_messages" in text) == ("text", False)
+    assert (text["output_format"], text["include_partial_messages"]) == ("text", False)
+
+
+@pytest.mark.parametrize("name", [*BACKENDS, "custom"])
+def test_any_backend_may_get_a_terminal(computer: Computer, name: str) -> None:
+    cli = {"backend": name, "command": "/bin/echo", "pty_mode": True}
+    assert computer.choose(name, cli=cli).config["pty"] == "always"
+    assert ("pty" in computer.choose(name, cli={**cli, "pty_mode": False}).config) is (name == "claude")
 
 
 def test_arguments_that_the_adapter_passes_itself_are_left_out(computer: Computer) -> None:
@@ -120,10 +127,10 @@ def test_the_configured_arguments_are_for_the_configured_backend_only(computer: 
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("kiro", ["kiro-cli", "chat", "--no-interactive", "--trust-all-tools", "--model", "m", "--x", "{prompt}"]),
+        ("kiro", ["kiro-cli", "chat", "--no-interactive", "--trust-all-tools", "--x", "--model", "m", "{prompt}"]),
         ("amp", ["amp", "--dangerously-allow-all", "--x", "-x", "{prompt}"]),
-        ("pi", ["pi", "-p", "--no-session", "--model", "m", "--x", "{prompt}"]),
-        ("roo", ["roo", "--print", "--ephemeral", "--model", "m", "--x", "--prompt-file", "{prompt_file}"]),
+        ("pi", ["pi", "-p", "--no-session", "--x", "--model", "m", "{prompt}"]),
+        ("roo", ["roo", "--print", "--ephemeral", "--x", "--model", "m", "--prompt-file", "{prompt_file}"]),
         ("forge", ["forge", "--x", "-p", "{prompt}"]),
     ],
 )
@@ -151,18 +158,27 @@ def test_a_program_gets_its_own_keys_and_nothing_else(computer: Computer) -> Non
 def test_a_custom_program_gets_the_prompt_as_configured(
     computer: Computer, cli: dict[str, Any], argv: list[str], prompt_by: str
 ) -> None:
+    computer.has("mine")
     chosen = computer.choose("custom", cli={"backend": "custom", "command": "mine", **cli})
     assert (argv_of(chosen), chosen.config["prompt_by"]) == (argv, prompt_by)
     assert CommandAdapter().check_config({**chosen.config, "prompt": "x"}, None) == ()
 
 
+def test_a_custom_program_must_be_on_path(computer: Computer) -> None:
+    error = computer.refused("custom", cli={"backend": "custom", "command": "mine --fast"})
+    assert (error.code, "there is no mine on PATH" in error.message) == ("BACKEND_NOT_INSTALLED", True)
+    assert computer.choose("custom", cli={"backend": "custom", "command": "./mine.sh"}).title == "mine.sh"
+
+
 def test_a_hat_may_have_an_agent_or_a_program_of_its_own(computer: Computer) -> None:
     computer.has("kiro-cli", "claude")
     kiro = computer.choose("kiro", own=HatBackend(type="kiro", agent="reviewer", args=("--x",)))
-    assert argv_of(kiro)[-4:] == ["--agent", "reviewer", "--x", "{prompt}"]
+    assert argv_of(kiro)[-4:] == ["--x", "--agent", "reviewer", "{prompt}"]
     assert computer.choose("claude", own=HatBackend(type="claude", agent="r")).config["agent_name"] == "r"
-    mine = computer.choose("custom", own=HatBackend(command="./mine.sh", args=("-q",)))
+    cli = {"backend": "custom", "command": "/bin/other", "prompt_flag": "-p", "config": {"version": "1"}}
+    mine = computer.choose("custom", own=HatBackend(command="./mine.sh", args=("-q",)), cli=cli)
     assert argv_of(mine) == ["./mine.sh", "-q", "{prompt}"]
+    assert "version" not in mine.config, "that is for the loop's own program"
 
 
 def test_the_path_of_a_cli_may_be_given(computer: Computer) -> None:

@@ -74,7 +74,7 @@ LINES = """\
 
 0:00:00 ━━ iteration 1 of 20 claude opus · as builder
 0:00:02 ● I look.
-0:00:02   And I see␍nothing␛[2J.
+0:00:02   nothing␛[2J.
 0:00:03 ⚙ Bash make test
 0:00:06   ↳ ✗ 2 failed (2.5 s)
 0:00:06 ◆ build.done all of it
@@ -106,6 +106,34 @@ def printed(display: LoopDisplay, reader: TextIO, stream: TextIO, happened: tupl
 def test_lines_of_a_loop() -> None:
     with pipe() as (reader, stream):
         assert printed(LinesDisplay(stream), reader, stream, LOOP) == LINES
+
+
+def test_text_is_printed_while_it_is_written_and_not_again() -> None:
+    deltas = ["\n\nOne\nT", "wo\n10%\r20%", "\r30%\n", "Th", "ree"]
+    whole = "One\nTwo\n30%\nand an error\nThree\nOne"
+    with pipe() as (reader, stream):
+        display = LinesDisplay(stream)
+        with display:
+            for number, text in enumerate(deltas):
+                display(AssistantTextDelta(text=text, at=float(number)))
+            early = [reader.readline() for _ in range(3)]
+            display(AssistantTextDelta(text="another's", parent="toolu_1", at=9.0))
+            display(AssistantText(text=whole, at=10.0))
+            display(AssistantText(text="More", at=11.0))
+        stream.close()
+        late = reader.read().splitlines()
+    assert early == ["0:00:00 ● One\n", "0:00:01   Two\n", "0:00:02   30%\n"]
+    assert late == ["0:00:10   and an error", "0:00:10   Three", "0:00:10   One", "0:00:11 ● More"]
+
+
+def test_a_line_without_end_is_printed_with_the_finished_text() -> None:
+    text = "word " * 10_000
+    with pipe() as (reader, stream):
+        display = LinesDisplay(stream)
+        lines = printed(
+            display, reader, stream, (*([AssistantTextDelta(text="word ")] * 10_000), AssistantText(text=text))
+        )
+    assert len(lines.splitlines()) == 2  # cut
 
 
 def test_events_as_json() -> None:

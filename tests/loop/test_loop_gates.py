@@ -16,7 +16,6 @@ from youbencha.loop.plan import find_loop_file, plan_loop
 from youbencha.spec.settings import load_settings
 from youbencha.trial.context import Host
 from youbencha.workspace import RunDirectory
-from youbencha.workspace.working_tree import changes_in_repository
 
 SECRET = "sk-ant-dummy-0123456789"
 
@@ -30,7 +29,7 @@ class Project:
         self.events: list[Event] = []
         self.root = root
 
-    async def gates(self, text: str, *, compared: bool = False, **env: str) -> GateReport:
+    async def gates(self, text: str, **env: str) -> GateReport:
         (self.tree / "ralph.yml").write_text(f"cli: {{backend: custom, command: 'true'}}\n{text}")
         host = Host({**os.environ, **env}, load_settings(self.tree, self.root))
         plan = plan_loop(find_loop_file(self.tree), host, self.tree)
@@ -39,18 +38,12 @@ class Project:
             cache_dir=self.root / "cache",
             tree=self.tree,
         ) as run:
-            changes = None
-            if compared:
-                changes = await changes_in_repository(
-                    self.tree, run.private / "start.git", run.artifacts / "diff.patch"
-                )
             return await run_gates(
                 plan,
                 host,
                 run,
                 artifacts_dir=run.artifacts / "1",
                 on_event=self.events.append,
-                changes=changes,
             )
 
 
@@ -126,7 +119,7 @@ async def test_other_evaluators_see_the_changes(project: Project) -> None:
         subprocess.run(["git", *arguments], cwd=project.tree, check=True)
     (project.tree / "new.txt").write_text("new")
     gate = "{name: git-diff, config: {assertions: {max_files_changed: 0}}}"
-    report = await project.gates(f"gates: [{gate}]", compared=True)
+    report = await project.gates(f"gates: [{gate}]")
     assert [record.status for record in report.records] == ["failed"]
     assert "files_changed is" in report.output
 

@@ -113,6 +113,20 @@ def test_a_missing_or_unusable_prompt_is_a_clear_error(project: Project) -> None
     assert project.refused().code == "PROMPT_INVALID"
 
 
+def test_a_prompt_that_is_a_link_stays_in_the_directory(project: Project, tmp_path: Path) -> None:
+    """An agent in a container could have made it."""
+    outside = tmp_path / "secret.txt"
+    outside.write_text("a secret")
+    project.prompt.rename(project.directory / "real.md")
+    project.prompt.symlink_to("real.md")
+    assert project.plan().objective == "Add a test.\n"
+    project.prompt.unlink()
+    project.prompt.symlink_to(outside)
+    assert project.refused().code == "PROMPT_INVALID"
+    assert project.refused(prompt_file=Path("PROMPT.md")).code == "PROMPT_INVALID"
+    assert project.plan(prompt_file=outside).objective == "a secret", "a user may name any file"
+
+
 def test_options_override_the_file(project: Project) -> None:
     project.has("codex")
     text = "cli: {backend: claude, model: opus, args: [--add-dir, /x]}\nmax_iterations: 3\nmax_cost: 1"
@@ -124,6 +138,13 @@ def test_options_override_the_file(project: Project) -> None:
     assert (loop.max_iterations, loop.completion_promise, loop.idle_timeout_secs, loop.max_cost_usd) == (9, "OK", 5, 1)
     same = project.plan(text, backend="claude", args=("--verbose-tools",), model="haiku").backend
     assert (same.model, same.config["extra_args"]) == ("haiku", ["--add-dir", "/x", "--verbose-tools"])
+
+
+def test_a_backend_of_the_command_line_must_be_usable(project: Project) -> None:
+    error = project.refused("max_iterations: 3", backend="cluade")
+    assert (error.code, error.hint) == ("BACKEND_UNKNOWN", "did you mean 'claude'?")
+    assert project.refused(backend="codex").code == "BACKEND_NOT_INSTALLED"
+    assert project.refused(backend="custom").code == "BACKEND_INCOMPLETE"
 
 
 def test_a_backend_for_each_hat_and_each_step_of_the_escalation(project: Project) -> None:
@@ -174,6 +195,7 @@ def test_the_budget_is_the_gateways_where_there_is_a_key(project: Project) -> No
 def test_a_container_needs_a_gateway(project: Project) -> None:
     docker = SandboxSpec(type="docker")
     assert project.refused(sandbox=docker).code == "GATEWAY_KEY_MISSING"
+    assert project.refused("sandbox: {type: docker, network: none}", env=KEY).code == "SANDBOX_NO_MODEL"
     plan = project.plan("sandbox: docker", env=KEY)
     assert (plan.sandbox.type, plan.backend.gateway is not None) == ("docker", True)
 
@@ -212,6 +234,7 @@ gates:
          "backpressure.gates.0.config.timeot", 5),
         ("cli: {}\nagent: cluade", "agent", 2),
         ("cli:\n  backend: cluade", "cli.backend", 2),
+        ("agent_priority:\n  - codex\n  - cluade", "agent_priority.1", 3),
         ("hats:\n  a:\n    backend: cluade", "hats.a.backend", 3),
         ("event_loop:\n  escalation:\n    - backend: cluade", "event_loop.escalation.0.backend", 3),
         ("cli:\n  backend: claude\n  args: [bare]", "cli.args", 3),
@@ -227,6 +250,13 @@ def test_mistakes_have_positions(project: Project, text: str, path: str, line: i
     with pytest.raises(ConfigError) as caught:
         check_loop(file, project.host())
     assert problems(caught.value) == [(path, line)]
+
+
+def test_the_agent_is_the_default_for_a_judge(project: Project) -> None:
+    judge = "gates:\n  - {name: agentic-judge, config: {assertions: {good: It is good.}}}\n"
+    assert project.plan(judge).gates[0].name == "agentic-judge"
+    program = "cli: {backend: custom, command: /bin/true}\n"
+    assert problems(project.refused(program + judge))[0][1] == 3
 
 
 def test_a_check_needs_no_program_and_no_variable(project: Project) -> None:

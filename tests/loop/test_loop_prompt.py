@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from youbencha.loop.completion import claim_of
+from youbencha.loop.memories import Memories
 from youbencha.loop.model import PendingEvent
+from youbencha.loop.notes import read_notes
 from youbencha.loop.prompt import PromptParts, build_prompt, scratchpad_of
 from youbencha.spec.loop import LoopSpec
 
@@ -111,10 +114,11 @@ def test_what_agents_wrote_is_bounded() -> None:
         events=[PendingEvent("review.rejected", long)] * 500,
         gate_output=long,
         failure=long,
+        memories=long,
         scratchpad=long + "the end",
         tasks=["- a task"] * 5000,
     )
-    assert len(text) < 160_000
+    assert len(text) < 220_000
     assert "(470 older events left out)" in text
     assert "the end\n" in text
 
@@ -132,3 +136,40 @@ def test_what_is_switched_off_is_not_mentioned() -> None:
     text = prompt(LoopSpec.model_validate({"hats": HATS, **off}), hat="builder")
     assert "scratchpad" not in text
     assert "ralph tools" not in text
+
+
+def test_meanings_of_events_tools_and_specifications_are_told() -> None:
+    spec = LoopSpec.model_validate(
+        {
+            "core": {"specs_dir": "specs/"},
+            "events": {
+                "go": {"description": "Work was requested.", "on_trigger": "Plan first."},
+                "done": {"on_publish": "Only after the tests."},
+            },
+            "hats": {"a": {"triggers": ["go"], "publishes": ["done"], "disallowed_tools": ["Edit", "Write"]}},
+        }
+    )
+    parts = PromptParts(spec, "x", 1, hat="a", events=[PendingEvent("go", "")])
+    text = build_prompt(parts)
+    assert "About `go`: Work was requested. Plan first." in text
+    assert "- `done`: received by the coordinator. Only after the tests." in text
+    assert "Do not use these tools: `Edit`, `Write`." in text
+    assert "Specifications are in `specs/`" in text
+
+
+def test_only_matching_memories_are_told(tmp_path: Path) -> None:
+    memories = Memories(tmp_path)
+    memories.add("uses tabs", "pattern", ["style"])
+    memories.add("was slow", "fix", ["speed"])
+    chosen = {
+        "all": {},
+        "types": {"types": ["fix"]},
+        "tags": {"tags": ["Style"]},
+        "recent": {"recent": 3},
+    }
+    found = {
+        name: read_notes(LoopSpec.model_validate({"memories": {"filter": each}}), tmp_path, "one", None).memories
+        for name, each in chosen.items()
+    }
+    told = {name: ("uses tabs" in text, "was slow" in text) for name, text in found.items()}
+    assert told == {"all": (True, True), "types": (False, True), "tags": (True, False), "recent": (True, True)}

@@ -90,7 +90,7 @@ PRESETS = {
         hooks: {enabled: false, events: {pre.loop.start: [{name: x, command: [y]}]}}
         skills: {enabled: false}
         RObot: {enabled: false, timeout_seconds: 10, telegram: {bot_token: t}}
-        features: {parallel: true, auto_merge: false, preflight: {enabled: false}}
+        features: {parallel: false, auto_merge: false, preflight: {enabled: false}}
         """,
     "a program": """
         cli:
@@ -187,6 +187,7 @@ def test_unknown_keys_are_errors_with_the_nearest(tmp_path: Path, text: str, pat
         ("hooks: {enabled: true}", "hooks.enabled"),
         ("RObot: {enabled: true}", "RObot.enabled"),
         ("features: {auto_merge: true}", "features.auto_merge"),
+        ("event_loop: {persistent: true}", "event_loop.persistent"),
         ("hats: {a: {concurrency: 3}}", "hats.a.concurrency"),
         ("hats: {a: {aggregate: {mode: wait_for_all, timeout: 3}}}", "hats.a.aggregate"),
         ("cli: {default_mode: interactive}", "cli.default_mode"),
@@ -212,6 +213,7 @@ def test_what_is_not_supported_yet_says_so(tmp_path: Path, text: str, path: str)
         "event_loop: {mutation_score_warn_threshold: 80}",
         "adapters: {claude: {timeout: 300}}",
         "adapters: {claude: {tool_permissions: [Read]}}",
+        "features: {parallel: true}",
         "features: {preflight: {enabled: true}}",
         "features: {loop_naming: {format: timestamp}}",
         "core: {workspace_root: /somewhere}",

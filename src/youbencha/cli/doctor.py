@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from youbencha.doctor import Diagnosis, Finding
 
 _MARKS = {"ok": ("✓", "green"), "note": ("!", "yellow"), "failed": ("✗", "bold red")}
-_TITLES = {"system": "System", "storage": "Storage", "agents": "Agents"}
+_TITLES = {"system": "System", "storage": "Storage", "loop": "Loop", "agents": "Agents"}
 _NOT_READY = 2
 
 
@@ -32,10 +32,15 @@ def doctor(
     from youbencha.doctor import examine
 
     diagnosis = run_async(examine(Path.cwd(), Path.home(), os.environ, deadline_s=timeout))
+    return show_diagnosis(diagnosis, f"{', '.join(diagnosis.usable_agents)} can be run here", as_json=as_json)
+
+
+def show_diagnosis(diagnosis: Diagnosis, if_ready: str, *, as_json: bool) -> int:
+    """Print the findings, and return the exit code."""
     if as_json:
         _print_json(diagnosis)
     else:
-        _print(diagnosis)
+        _print(diagnosis, if_ready)
     return 0 if diagnosis.ready else _NOT_READY
 
 
@@ -52,7 +57,7 @@ def _print_json(diagnosis: Diagnosis) -> None:
     typer.echo(json.dumps(result, indent=2))
 
 
-def _print(diagnosis: Diagnosis) -> None:
+def _print(diagnosis: Diagnosis, if_ready: str) -> None:
     from itertools import groupby
 
     from rich.text import Text
@@ -69,7 +74,7 @@ def _print(diagnosis: Diagnosis) -> None:
                 console.print(line)
         console.print()
     if diagnosis.ready:
-        console.print(Text(f"Ready: {', '.join(diagnosis.usable_agents)} can be run here.", style="green"))
+        console.print(Text(f"Ready: {if_ready}.", style="green"))
     else:
         console.print(Text(f"Not ready. Missing: {', '.join(diagnosis.missing)}.", style="bold red"))
 

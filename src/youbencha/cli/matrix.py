@@ -38,8 +38,8 @@ def run_and_show(
 ) -> int:
     """Run a matrix, which the first Ctrl-C drains and the second aborts; print the result and return the exit code.
 
-    `run` returns the run, once there is one. `tui` is the title of the full screen, if it is wanted. With `by_task`, the
-    table has a row for each agent and task. `resume` is the command that continues the run. If everything ran,
+    `run` returns the run, once there is one. `tui` is the title of the full screen, if it is wanted. With `by_task`,
+    the table has a row for each agent and task. `resume` is the command that continues the run. If everything ran,
     `succeeded` decides whether the exit code is 0.
     """
     from youbencha.engine.run import MatrixControl

@@ -1,12 +1,16 @@
-"""The demo: a run with the real Claude Code CLI, a scripted model and a repository with a bug. Needs no key."""
+"""The demos: a run and a loop with the real Claude Code CLI, a scripted model and a repository with a bug."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING
 
 from youbencha.events import EventSink
 from youbencha.gateway.script import ScriptedModel, load_script
@@ -20,9 +24,13 @@ from youbencha.trial.results import TrialResult
 from youbencha.trial.run import run_trial
 from youbencha.workspace.git import git
 
-__all__ = ["TEST_CASE", "Demo", "prepare_demo", "run_demo"]
+if TYPE_CHECKING:
+    from youbencha.loop.model import LoopState
+
+__all__ = ["LOOP", "TEST_CASE", "Demo", "prepare_demo", "run_demo", "run_loop_demo"]
 _HERE = Path(__file__).parent
 TEST_CASE = _HERE / "testcase.yaml"
+LOOP = _HERE / "ralph.yml"
 _IDENTITY = {"user.name": "youBencha", "user.email": "demo@youbencha.invalid"}
 
 
@@ -32,6 +40,10 @@ class Demo:
 
     directory: Path
     claude: InstalledAgent
+
+    @property
+    def repository(self) -> Path:
+        return self.directory / "repository"
 
 
 async def prepare_demo(directory: Path, *, progress: StepProgress) -> Demo:
@@ -50,18 +62,45 @@ async def prepare_demo(directory: Path, *, progress: StepProgress) -> Demo:
 
 async def run_demo(demo: Demo, workspace: Path, *, on_event: EventSink) -> TrialResult:
     """Let Claude Code fix the bug, and evaluate the result. The run is one of the workspace, like any other."""
-    settings = load_settings(demo.directory, demo.directory)  # not the user's settings: the demo is the same everywhere
-    host = Host(os.environ, settings)
-    script = load_script(_HERE / "script.yaml")
-    home = demo.directory / "home"
-    home.mkdir()
-    async with ScriptedModel(script, variables={"python": Path(sys.executable).as_posix()}) as model:
-        variables = {
-            "CLAUDE": str(demo.claude.executable),
-            "HOME": str(home),  # neither reads nor changes the user's own Claude Code settings
-            "MODEL_URL": model.url,
-            "PYTHON": sys.executable,
-            "REPOSITORY": str(demo.directory / "repository"),
-        }
+    async with _prepared(demo, "script.yaml") as (host, variables):
         plan = load_plan(TEST_CASE, host, variables=variables, options=PlanOptions(workspace_dir=workspace))
         return await run_trial(plan, host, on_event=on_event)
+
+
+async def run_loop_demo(demo: Demo, *, on_event: EventSink) -> LoopState:
+    """Let Claude Code work in the repository until the tests pass."""
+    from youbencha.loop.control import LoopControl
+    from youbencha.loop.directory import LoopDirectory, new_loop_id
+    from youbencha.loop.plan import plan_loop
+    from youbencha.loop.run import run_loop
+    from youbencha.loop.start import new_history
+    from youbencha.spec.loop_loader import load_loop_file
+
+    async with _prepared(demo, "loop-script.yaml") as (host, variables):
+        file = demo.directory / "ralph.yml"
+        file.write_text(Template(LOOP.read_text(encoding="utf-8")).safe_substitute(variables), encoding="utf-8")
+        plan = plan_loop(load_loop_file(file), host, demo.repository)
+        directory = LoopDirectory(demo.repository, new_loop_id())
+        directory.create()
+        history = new_history(plan, directory.loop_id)
+        return await run_loop(plan, host, LoopControl(), on_event, directory=directory, history=history)
+
+
+@asynccontextmanager
+async def _prepared(demo: Demo, script: str) -> AsyncIterator[tuple[Host, dict[str, str]]]:
+    """Serve the scripted model; yields the host, and the variables of the demo's files."""
+    settings = load_settings(demo.directory, demo.directory)  # not the user's settings: the demo is the same everywhere
+    home = demo.directory / "home"
+    home.mkdir()
+    python = {"python": Path(sys.executable).as_posix()}
+    async with ScriptedModel(load_script(_HERE / script), variables=python) as model:
+        yield (
+            Host(os.environ, settings),
+            {
+                "CLAUDE": str(demo.claude.executable),
+                "HOME": str(home),  # neither reads nor changes the user's own Claude Code settings
+                "MODEL_URL": model.url,
+                "PYTHON": sys.executable,
+                "REPOSITORY": str(demo.repository),
+            },
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from pathlib import Path
 from typing import TypeVar
 
@@ -48,6 +48,13 @@ def change_agent_file(project: Path, name: str, change: Callable[[str], tuple[st
                 os.close(lock)
     except OSError as error:
         raise _unusable(name, error) from error
+
+
+def new_id(prefix: str, taken: Container[str]) -> str:
+    """Return an id as Ralph makes them, `task-1737372000-a1b2`, that is not taken."""
+    while (made := f"{prefix}-{int(time.time())}-{os.urandom(2).hex()}") in taken:
+        pass
+    return made
 
 
 def _wait_for(lock: int) -> None:

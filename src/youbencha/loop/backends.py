@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from youbencha.trial.gateway_plan import GatewayPlan
 
 AUTO, CUSTOM = "auto", "custom"
-BACKEND_UNKNOWN = "BACKEND_UNKNOWN"
+BACKEND_UNKNOWN, BACKEND_NOT_INSTALLED = "BACKEND_UNKNOWN", "BACKEND_NOT_INSTALLED"
 _COMMAND = "command"
 _PROMPT, _PROMPT_FILE = "{prompt}", "{prompt_file}"
+_EXIT_GRACE_S = 5.0
+"""How long Claude Code may stay after its result."""
 
 
 class Backend(NamedTuple):
@@ -36,6 +38,10 @@ class Backend(NamedTuple):
     """For the agent; may contain secrets."""
     gateway: GatewayPlan | None = None
     """How it reaches its model. None: directly. Set by `plan_loop`."""
+
+    def __repr__(self) -> str:
+        """Without the environment, which may contain secrets."""
+        return f"Backend({self.name!r}, {self.agent_type!r}, model={self.model!r})"
 
 
 class BackendKind(NamedTuple):
@@ -138,32 +144,38 @@ def choose_backend(
         name = next(iter(installed_backends(cli, env, disabled)), "")
         if not name:
             raise _none_installed(cli, disabled)
-    is_configured = own is None and cli.backend in (name, AUTO)
-    command = own.command if own else cli.command if is_configured else None
-    given = [*(own.args if own else cli.args if is_configured else ()), *args]
-    model = model or (cli.model if is_configured else None)
+    if own is not None or cli.backend not in (name, AUTO):  # the rest of `cli` is for another program
+        cli = CliSpec.model_construct(
+            command=own.command if own else None,
+            args=own.args if own else (),
+            pty_mode=cli.pty_mode,
+            output_format=cli.output_format,
+        )
+    request = _Request(cli, (*cli.args, *args), model or cli.model, own.agent if own else None, env)
     if name == CUSTOM:
-        return _custom(cli, command, given, model, env)
-    kind = _known(name)
-    if check_installed and command is None and not _is_installed(kind, env):
+        return _custom(request, check_installed=check_installed)
+    kind = known_backend(name)
+    if check_installed and cli.command is None and not _is_installed(kind, env):
         raise _not_installed(name, kind)
-    agent = own.agent if own else None
-    if kind.agent_type == _COMMAND:
-        return _program(name, kind, command, given, model, agent, env)
-    given, model = _without_own(kind, given, model)
-    config: dict[str, Any] = {"extra_args": given} if given else {}
-    if command is not None:
-        found = find_executable(command, env) if Path(command).name == command else None
-        config["executable"] = str(found or Path(command).expanduser())
-    if agent is not None:
-        config["agent_name"] = agent
-    if name == "claude":
-        config |= {"pty": "always", "output_format": cli.output_format}
-        config |= {"include_partial_messages": True} if cli.output_format == "stream-json" else {}
-    return Backend(name, kind.title, kind.agent_type, config | (cli.config if is_configured else {}), model, {})
+    return _program(name, kind, request) if kind.agent_type == _COMMAND else _agent(name, kind, request)
 
 
-def _known(name: str) -> BackendKind:
+class _Request(NamedTuple):
+    """What is asked of a backend."""
+
+    cli: CliSpec
+    args: tuple[str, ...]
+    model: str | None
+    agent: str | None
+    env: Mapping[str, str]
+
+    def config(self, own: Mapping[str, Any]) -> dict[str, Any]:
+        """The backend's own configuration, and what the user wrote over it."""
+        return {**own, **({"pty": "always"} if self.cli.pty_mode else {}), **self.cli.config}
+
+
+def known_backend(name: str) -> BackendKind:
+    """The row of a backend. Raises YouBenchaError with the nearest name if there is none."""
     if kind := BACKENDS.get(name):
         return kind
     if name in _NOT_YET:
@@ -174,36 +186,60 @@ def _known(name: str) -> BackendKind:
     raise YouBenchaError(BACKEND_UNKNOWN, f"There is no backend called {name!r}.", hint=hint)
 
 
-def _custom(
-    cli: CliSpec, command: str | None, args: Sequence[str], model: str | None, env: Mapping[str, str]
-) -> Backend:
-    if command is None:
+def adapter_of(name: str) -> str | None:
+    """The adapter's name for a backend; None if the backend is unknown."""
+    return _COMMAND if name == CUSTOM else BACKENDS[name].agent_type if name in BACKENDS else None
+
+
+def is_program(name: str) -> bool:
+    """Whether this backend is a program over the `command` adapter: in a container, one of the image."""
+    return adapter_of(name) == _COMMAND
+
+
+def _custom(request: _Request, *, check_installed: bool) -> Backend:
+    cli = request.cli
+    if cli.command is None:
         hint = "Set `cli.command` to the program."
         raise YouBenchaError("BACKEND_INCOMPLETE", "The backend `custom` has no command.", hint=hint)
-    how = {"arg": _PROMPT, "stdin": None, "file": _PROMPT_FILE}[cli.prompt_mode]
-    flag = [cli.prompt_flag] if cli.prompt_flag and how else []
-    is_placed = any(_PROMPT in word or _PROMPT_FILE in word for word in args)
-    words = [*args, *([*flag, how] if how and not is_placed else [])]
-    prompt_by = {"arg": "argument", "stdin": "stdin", "file": "file"}[cli.prompt_mode]
-    config = {"command": command, "args": words, "prompt_by": prompt_by, **cli.config}
-    return Backend(CUSTOM, Path(command.split()[0]).name, _COMMAND, config, model, _variables((), env))
+    program = cli.command.split()[0]
+    if check_installed and Path(program).name == program and find_executable(program, request.env) is None:
+        message = f"The backend `custom` is not installed: there is no {program} on PATH."
+        raise YouBenchaError(BACKEND_NOT_INSTALLED, message, hint="Correct `cli.command`, or install the program.")
+    prompt_by, how = _PROMPT_MODES[cli.prompt_mode]
+    is_placed = any(_PROMPT in word or _PROMPT_FILE in word for word in request.args)
+    flag = (cli.prompt_flag,) if cli.prompt_flag else ()
+    words = [*request.args, *((*flag, how) if how and not is_placed else ())]
+    config = request.config({"command": cli.command, "args": words, "prompt_by": prompt_by})
+    return Backend(CUSTOM, Path(program).name, _COMMAND, config, request.model, _variables((), request.env))
 
 
-def _program(
-    name: str,
-    kind: BackendKind,
-    command: str | None,
-    args: Sequence[str],
-    model: str | None,
-    agent: str | None,
-    env: Mapping[str, str],
-) -> Backend:
-    chosen = [part for flag, value in ((kind.agent_flag, agent), (kind.model_flag, model)) if value and flag
-              for part in (flag, value)]  # fmt: skip
-    words = [*kind.args, *chosen, *args, *(kind.prompt or (_PROMPT,))]
+_PROMPT_MODES = {"arg": ("argument", _PROMPT), "stdin": ("stdin", None), "file": ("file", _PROMPT_FILE)}
+"""How the `command` adapter gives the prompt, and what stands for it in the arguments."""
+
+
+def _program(name: str, kind: BackendKind, request: _Request) -> Backend:
+    chosen = ((kind.agent_flag, request.agent), (kind.model_flag, request.model))
+    options = [part for flag, value in chosen if flag and value for part in (flag, value)]
+    words = [*kind.args, *request.args, *options, *(kind.prompt or (_PROMPT,))]
     prompt_by = "file" if _PROMPT_FILE in kind.prompt else "argument"
-    config = {"command": [command or kind.program], "args": words, "prompt_by": prompt_by}
-    return Backend(name, kind.title, _COMMAND, config, model, _variables(kind.variables, env))
+    program = request.cli.command or kind.program
+    config = request.config({"command": [program], "args": words, "prompt_by": prompt_by})
+    return Backend(name, kind.title, _COMMAND, config, request.model, _variables(kind.variables, request.env))
+
+
+def _agent(name: str, kind: BackendKind, request: _Request) -> Backend:
+    args, model = _without_own(kind, request.args, request.model)
+    config: dict[str, Any] = {"extra_args": args} if args else {}
+    command = request.cli.command
+    if command is not None:
+        found = find_executable(command, request.env) if Path(command).name == command else None
+        config["executable"] = str(found or Path(command).expanduser())
+    if request.agent is not None:
+        config["agent_name"] = request.agent
+    if name == "claude":
+        config |= {"pty": "always", "output_format": request.cli.output_format, "exit_grace_s": _EXIT_GRACE_S}
+        config |= {"include_partial_messages": "auto"} if request.cli.output_format == "stream-json" else {}
+    return Backend(name, kind.title, kind.agent_type, request.config(config), model, {})
 
 
 def _variables(names: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
@@ -248,11 +284,11 @@ def how_to_install(kind: BackendKind) -> str:
 def _not_installed(name: str, kind: BackendKind) -> YouBenchaError:
     where = "on PATH" if kind.agent_type == _COMMAND else "on PATH or in the toolbox"
     message = f"The backend {name!r} is not installed: there is no {kind.program} {where}."
-    return YouBenchaError("BACKEND_NOT_INSTALLED", message, hint=f"Install {kind.title}: {how_to_install(kind)}.")
+    return YouBenchaError(BACKEND_NOT_INSTALLED, message, hint=f"Install {kind.title}: {how_to_install(kind)}.")
 
 
 def _none_installed(cli: CliSpec, disabled: Collection[str]) -> YouBenchaError:
     names = [name for name in dict.fromkeys((*cli.agent_priority, *BACKENDS)) if name not in disabled]
     hint = "Install one, for example with `yb agents install claude-code`; `ralph doctor` shows what is missing."
     message = f"No backend is installed. Looked for: {', '.join(names)}."
-    return YouBenchaError("BACKEND_NOT_INSTALLED", message, hint=hint)
+    return YouBenchaError(BACKEND_NOT_INSTALLED, message, hint=hint)

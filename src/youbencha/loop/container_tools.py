@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
+import time
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
@@ -21,6 +23,7 @@ REQUESTS_VARIABLE = "RALPH_REQUESTS"
 _REQUESTS = ".ralph/requests"
 _SCRIPT_NAME = "ralph"
 _POLL_S = 0.02
+_RECENT_NS = 2_000_000_000
 _MOST_NAMES = 1000
 _MOST_REQUEST = 256 * 1024
 _MOST_ANSWER = 1024 * 1024
@@ -84,9 +87,13 @@ class ContainerTools:
                 await task
 
     async def _answer_all(self) -> None:
+        listed = 0
         while True:
             with contextlib.suppress(OSError):  # the agent replaced a directory by something else
-                await asyncio.to_thread(self._answer_waiting)
+                changed = os.lstat(self._place.project / _REQUESTS).st_mtime_ns
+                if changed != listed or time.time_ns() - changed < _RECENT_NS:  # as fine as the file system's clock is
+                    listed = changed
+                    await asyncio.to_thread(self._answer_waiting)
             await asyncio.sleep(_POLL_S)
 
     def _answer_waiting(self) -> None:

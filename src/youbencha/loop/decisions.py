@@ -83,6 +83,7 @@ def count_iteration(state: LoopState, ended: Ended, spec: EventLoopSpec) -> dict
             "step_failures": step_failures,
             "escalation": escalation,
             "usage_limits": 0,
+            "repeats": 0,
         }
     same = state.last is not None and ended.output_hash is not None and state.last.output_hash == ended.output_hash
     repeats = state.repeats + 1 if same and ended.files_changed == 0 else 1

@@ -52,17 +52,16 @@ class LoopDirectory:
         """What the journal should contain."""
 
     def create(self) -> None:
-        """Make the directory of a new loop. Raises YouBenchaError if the user has something else in its place."""
+        """Make the directory of the loop, unless it exists, and its events file; name that where agents look.
+
+        Raises YouBenchaError if the user has something else in the place of `.ralph`.
+        """
         if self.ralph.is_symlink() or (self.ralph.exists() and not self.ralph.is_dir()):
             raise YouBenchaError(
                 "LOOP_NOT_WRITABLE",
                 f"{self.ralph} is not a directory.",
                 hint="The loop keeps its files there: move it away.",
             )
-        self.open()
-
-    def open(self) -> None:
-        """Make the events file, unless it exists, and name it where agents and `ralph emit` look."""
         with writing(self.ralph):
             self.restore()
             if not os.path.lexists(self.events_file):

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.errors import Problem
 from youbencha.events import EvaluatorFinished, EventSink
+from youbencha.files import DIFF_FILE
 from youbencha.loop.model import GateRecord
+from youbencha.loop.topics import RALPH_DIRECTORY
 from youbencha.spec.loader import LocatedEvaluator
 from youbencha.spec.loop import GateSpec
 from youbencha.spec.loop_loader import LoopFile
@@ -47,11 +49,14 @@ def locate_gates(file: LoopFile) -> tuple[LocatedEvaluator, ...]:
     )
 
 
-def gate_problems(file: LoopFile, env: Mapping[str, str] | None) -> list[Problem]:
-    """All problems of the gates' options. `env` is the harness's environment, if references to it are checked."""
+def gate_problems(file: LoopFile, env: Mapping[str, str] | None, agent_type: str | None) -> list[Problem]:
+    """All problems of the gates' options. `env` is the harness's environment, if references to it are checked.
+
+    `agent_type` is that of the agent, which is also the default for a judge.
+    """
     found = []
     for gate, evaluator in zip(file.spec.gates, locate_gates(file), strict=True):
-        for problem in evaluator_problems(evaluator, None, env):
+        for problem in evaluator_problems(evaluator, agent_type, env):
             # The shortcut has its own key beside `config`.
             is_own = gate.command is not None and problem.path.endswith(".config.command")
             own = evaluator.problem(problem.message, problem.hint, key=("command",)) if is_own else problem
@@ -67,7 +72,7 @@ def _config(gate: GateSpec) -> dict[str, Any]:
     if gate.command is None:
         return gate.config
     in_shell = {"shell": True} if isinstance(gate.command, str) else {}
-    return {"command": gate.command, "name": gate.name, "copy": False, **in_shell, **gate.config}
+    return {"command": gate.command, "copy": False, **in_shell, **gate.config}
 
 
 async def run_gates(
@@ -77,13 +82,13 @@ async def run_gates(
     *,
     artifacts_dir: Path,
     on_event: EventSink,
-    changes: Changes | None = None,
+    since: str | None = None,
     gateway: TrialGateway | None = None,
     sandbox: Sandbox | None = None,
 ) -> GateReport:
     """Run all gates on the tree of the loop.
 
-    `changes` are those since the loop began, if they are known. `gateway` and `sandbox` are those of the last
+    `since` is the commit of the tree before the loop; by default HEAD. `gateway` and `sandbox` are those of the last
     iteration: in a container, gates run in containers of the same kind.
     """
     from youbencha.evaluators import EvaluationContext
@@ -97,8 +102,8 @@ async def run_gates(
         directory=plan.directory,
         artifacts_dir=artifacts_dir,
         config_dir=plan.config_dir,
-        changes=changes,
-        left_out=(plan.directory / ".ralph",),
+        changes=await _changes(plan, directory, artifacts_dir, since),
+        left_out=(plan.directory / RALPH_DIRECTORY,),
         agent=AgentSpec(type=backend.agent_type, model=backend.model),
         env=dict(backend.env),
         harness_env=host.env,
@@ -117,6 +122,23 @@ async def run_gates(
         plan.gates, context, gateway=gateway, max_concurrent=plan.max_concurrent, on_result=on_result
     )
     return report_of(plan.spec.gates, results)
+
+
+async def _changes(plan: LoopPlan, directory: RunDirectory, artifacts_dir: Path, since: str | None) -> Changes | None:
+    """What the loop has changed. None if no gate asks for it, or outside of a repository."""
+    if all(gate.command is not None for gate in plan.spec.gates):
+        return None
+    from youbencha.workspace.trees import remove_tree
+    from youbencha.workspace.working_tree import changes_in_repository
+
+    artifacts_dir.mkdir(parents=True, exist_ok=True)
+    git_dir, own = directory.private / "gates.git", [plan.directory / RALPH_DIRECTORY]
+    try:
+        return await changes_in_repository(
+            plan.directory, git_dir, artifacts_dir / DIFF_FILE, since=since, left_out=own
+        )
+    finally:
+        remove_tree(git_dir)
 
 
 def report_of(gates: Sequence[GateSpec], results: Sequence[EvaluationResult]) -> GateReport:

@@ -13,6 +13,7 @@ import sysconfig
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from datetime import datetime
 from itertools import count
 from pathlib import Path
@@ -20,18 +21,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecutionResult, UsesGateway, get_adapter
 from youbencha.errors import ConfigError, YouBenchaError
-from youbencha.events import AssistantText, Event, EventSink
+from youbencha.events import AssistantText, ContextUsed, Event, EventSink
 from youbencha.json_lines import clean_text
 from youbencha.log.model import ErrorRecord, FailureCause, Usage, usage_of
+from youbencha.loop.agent_commands import Place
+from youbencha.loop.container_tools import ContainerTools
 from youbencha.loop.gates import GateReport, run_gates
 from youbencha.loop.outcome import key_name
+from youbencha.loop.topics import EVENTS_VARIABLE, LOOP_VARIABLE, ROOT_VARIABLE, TopicLog
 from youbencha.loop.watch import EndKind, IterationLimits, IterationWatch, SessionCost
 from youbencha.sandbox.base import Sandbox
-from youbencha.text import iso_time
+from youbencha.text import iso_time, one_line
 from youbencha.trial.prepare import open_agent_sandbox, open_forward_proxy
 from youbencha.workspace import RunDirectory
 
 if TYPE_CHECKING:
+    from youbencha.gateway.prices import Prices
     from youbencha.loop.backends import Backend
     from youbencha.loop.directory import LoopDirectory
     from youbencha.loop.model import IterationOutcome, LoopOutcome
@@ -39,7 +44,10 @@ if TYPE_CHECKING:
     from youbencha.trial.context import Host
     from youbencha.trial.gateway_session import TrialGateway
 
+ITERATION_VARIABLE = "RALPH_ITERATION"
 _LONGEST_TEXT = 200_000
+_LAST_LINES = 3
+"""Of a failed program, in which it may say that a usage limit was reached."""
 
 
 class IterationReport(NamedTuple):
@@ -97,11 +105,12 @@ class IterationRunner:
         self._on_event = on_event
         self._host = host
         self._watch: IterationWatch | None = None
+        self._prices: Prices | None = None
 
     @property
     def secrets(self) -> Mapping[str, str]:
         """Values to redact in everything that is written."""
-        return {**self._env, **(self._gateway.secrets if self._gateway else {})}
+        return {**self.backend.env, **(self._gateway.secrets if self._gateway else {})}
 
     async def run(
         self,
@@ -112,6 +121,7 @@ class IterationRunner:
         stop: asyncio.Event,
         seconds_left: float,
         usd_left: float | None,
+        hat: str | None = None,
     ) -> IterationReport:
         """Run one iteration, until the agent ends, a limit is reached or `stop` is set. Never raises for an agent."""
         started = time.time()
@@ -119,8 +129,8 @@ class IterationRunner:
         try:
             if self._gateway is not None:
                 await self._gateway.issue_key(key_name(number), self._sandbox)
-            context = self._context(number, prompt, directory, ending, seconds_left)
-            self._watch = watch = IterationWatch(self._limits(usd_left), ending, cost=self._cost(usd_left))
+            self._watch = watch = IterationWatch(self._limits(usd_left, hat), ending, cost=self._cost())
+            context = self._context(number, prompt, directory, ending, watch, seconds_left)
             with watch.running(), _passing_on(ending, stop, self._gateway.stop if self._gateway else None):
                 result = await self._adapter.execute(context)
             usage = await self._usage(result)
@@ -131,14 +141,18 @@ class IterationRunner:
             self._on_event(AssistantText(text=report.text))
         return report._replace(usage=usage, started_at=started, duration_ms=round((time.time() - started) * 1000))
 
-    async def run_gates(self, artifacts_dir: Path) -> GateReport:
-        """Run the gates on the tree, with the access to the model and the kind of sandbox that the agent has."""
+    async def run_gates(self, artifacts_dir: Path, since: str | None) -> GateReport:
+        """Run the gates on the tree, with the access to the model and the kind of sandbox that the agent has.
+
+        `since` is the commit of the tree before the loop, if there is one.
+        """
         return await run_gates(
             self._plan,
             self._host,
             self._run_directory,
             artifacts_dir=artifacts_dir,
             on_event=self._on_event,
+            since=since,
             gateway=self._gateway,
             sandbox=self._sandbox,
         )
@@ -147,10 +161,20 @@ class IterationRunner:
         """Pass an event of the agent or of the gateway on, and let the watch see it first."""
         if self._watch is not None:
             self._watch.take(event)
+        if isinstance(event, ContextUsed):
+            own = self._plan.spec.event_loop.context_window_tokens
+            known = self._watch.cost.context_window if self._watch else None
+            event = replace(event, window=own or event.window or known)
         self._on_event(event)
 
     def _context(
-        self, number: int, prompt: str, directory: LoopDirectory, ending: asyncio.Event, seconds_left: float
+        self,
+        number: int,
+        prompt: str,
+        directory: LoopDirectory,
+        ending: asyncio.Event,
+        watch: IterationWatch,
+        seconds_left: float,
     ) -> AgentExecutionContext:
         backend, tree = self.backend, self._plan.directory
         return AgentExecutionContext(
@@ -159,35 +183,39 @@ class IterationRunner:
             artifacts_dir=directory.iteration_dir(number),
             config={**backend.config, "prompt": prompt},
             timeout=max(1, round(seconds_left * 1000)),
-            env={**self._env, **_ralph_variables(self._host, self._sandbox, directory, number)},
+            env={**self._env, ITERATION_VARIABLE: str(number)},
             model=backend.model,
             config_dir=self._plan.config_dir,
             on_event=self.take,
+            on_output=watch.heard,
             gateway=self._gateway.access if self._gateway else None,
             sandbox=self._sandbox,
             scratch_dir=self._run_directory.scratch,
             stop=ending,
         )
 
-    def _limits(self, usd_left: float | None) -> IterationLimits:
+    def _limits(self, usd_left: float | None, hat: str | None) -> IterationLimits:
         spec = self._plan.spec.event_loop
         return IterationLimits(
             idle_s=spec.idle_timeout_secs or None,
             tool_s=spec.tool_timeout_secs or None,
+            time_s=(self._plan.spec.hats[hat].timeout or None) if hat is not None else None,
             cost_usd=usd_left,
             quota_percent=spec.stop_at_quota_percent,
         )
 
-    def _cost(self, usd_left: float | None) -> SessionCost:
-        """Without a gateway, the cost is estimated, if there is a limit."""
-        if usd_left is None or self._gateway is not None or not isinstance(self._adapter, UsesGateway):
+    def _cost(self) -> SessionCost:
+        """Count what an iteration costs; without a gateway, it is estimated."""
+        if not isinstance(self._adapter, UsesGateway):
             return SessionCost()
-        from youbencha.gateway.price_list import PriceList
-        from youbencha.gateway.prices import Prices
+        if self._prices is None:
+            from youbencha.gateway.price_list import PriceList
+            from youbencha.gateway.prices import Prices
 
-        spec, model = self._plan.spec.gateway, self.backend.model
-        prices = Prices(spec.prices if spec else {}, price_list=PriceList(self._host.cache_dir))
-        return SessionCost(prices, self._adapter.gateway_provider(model, self._env), model)
+            spec = self._plan.spec.gateway
+            self._prices = Prices(spec.prices if spec else {}, price_list=PriceList(self._host.cache_dir))
+        model = self.backend.model
+        return SessionCost(self._prices, self._adapter.gateway_provider(model, self._env), model)
 
     async def _usage(self, result: AgentExecutionResult) -> Usage | None:
         """What went through the gateway, else what the agent reports."""
@@ -207,11 +235,11 @@ class IterationRunner:
             model=(result.session.facts.model if result.session else None) or self.backend.model,
         )
         if result.status == "success":
-            return report._replace(reason=None, cause=None)
-        if watch.reason is not None:
-            outcome, limit = _BY_WATCH[watch.reason.kind]
-            resets_at = watch.reason.resets_at
-            return report._replace(outcome=outcome, limit=limit, reason=watch.reason.message, resets_at=resets_at)
+            over = watch.quota_reached
+            return report._replace(reason=over and over.message, cause=None, limit="usage_limit" if over else None)
+        if (ended_by := watch.reason or watch.quota_reached) is not None:
+            outcome, limit = _BY_WATCH[ended_by.kind]
+            return report._replace(outcome=outcome, limit=limit, reason=ended_by.message, resets_at=ended_by.resets_at)
         if stopped:
             return report._replace(outcome="stopped", reason="stopped by the user")
         if result.status == "timeout":
@@ -219,7 +247,9 @@ class IterationRunner:
         if self._gateway is not None and self._gateway.budget_is_spent:
             return report._replace(outcome="limit", limit="max_cost", reason="the loop's money was spent")
         if report.cause == "RATE_LIMIT":
-            return report._replace(outcome="usage_limit", resets_at=_reset_in(error))
+            return report._replace(outcome="usage_limit", resets_at=watch.resets_at or _reset_in(error))
+        if not _streamed(result) and (printed := _limit_in_text(report.text)):
+            return report._replace(outcome="usage_limit", reason=printed.message, resets_at=printed.resets_at)
         return report._replace(outcome="failed")
 
 
@@ -242,13 +272,15 @@ async def open_runner(
             plan.sandbox, host, adapter, run_directory, on_event, env=backend.env, behind_gateway=behind_gateway
         )
         sandbox = await opened.enter_async_context(opening)
+        sandbox.protect(directory.path.parent)
         gateway = None
         if backend.gateway is not None:
             from youbencha.trial.gateway_session import open_trial_gateway
 
             gateway = await open_trial_gateway(backend.gateway, run_directory, take, opened, host, backend.name)
         proxy = await open_forward_proxy(plan.sandbox, sandbox, opened)
-        env = {**(proxy.variables if proxy else {}), **backend.env}
+        ralph = await _ralph_variables(host, sandbox, run_directory, directory, opened)
+        env = {**(proxy.variables if proxy else {}), **ralph, **backend.env}
         runner = IterationRunner(plan, backend, adapter, run_directory, sandbox, gateway, env, on_event, host)
         yield runner
 
@@ -260,15 +292,20 @@ def _new_run_directory(plan: LoopPlan, host: Host, directory: LoopDirectory) -> 
     return RunDirectory.create_at(parent / str(number), name=name, cache_dir=host.cache_dir, tree=plan.directory)
 
 
-def _ralph_variables(host: Host, sandbox: Sandbox, directory: LoopDirectory, number: int) -> dict[str, str]:
-    """What `ralph emit` and the presets of the original need. In a container, `ralph` is found by its own means."""
+async def _ralph_variables(
+    host: Host, sandbox: Sandbox, run_directory: RunDirectory, directory: LoopDirectory, opened: AsyncExitStack
+) -> Mapping[str, str]:
+    """What `ralph emit` and the presets of the original need."""
     variables = {
-        "RALPH_EVENTS_FILE": sandbox.inside(directory.events_file),
-        "RALPH_LOOP_ID": directory.loop_id,
-        "RALPH_ITERATION": str(number),
+        EVENTS_VARIABLE: sandbox.inside(directory.events_file),
+        ROOT_VARIABLE: sandbox.inside(directory.tree),
+        LOOP_VARIABLE: directory.loop_id,
     }
     if sandbox.kind != "local":
-        return variables
+        place = Place(directory.tree, TopicLog(directory.events_file, directory.tree), directory.loop_id, confined=True)
+        tools = ContainerTools(sandbox, place, run_directory.new_scratch() / "bin")
+        await opened.enter_async_context(tools.answering())
+        return {**variables, **tools.variables}
     program = ralph_program()
     path = os.pathsep.join(filter(None, (str(program.parent), host.env.get("PATH"))))
     return {**variables, "RALPH_BIN": str(program), "PATH": path}
@@ -322,6 +359,23 @@ def _not_started(error: YouBenchaError, started: float) -> IterationReport:
         started_at=started,
         duration_ms=round((time.time() - started) * 1000),
     )
+
+
+class _PrintedLimit(NamedTuple):
+    message: str
+    resets_at: float | None
+
+
+def _limit_in_text(text: str) -> _PrintedLimit | None:
+    """A usage limit in the last lines of a program that failed, and prints no events."""
+    from youbencha.adapters.cli_agent import codes
+    from youbencha.adapters.cli_agent.causes import FailureEvidence, find_cause, reset_time
+
+    last = "\n".join([line.strip() for line in text.splitlines() if line.strip()][-_LAST_LINES:])
+    cause = find_cause(FailureEvidence(text=last))
+    if cause is None or cause.code != codes.RATE_LIMIT:
+        return None
+    return _PrintedLimit(one_line(last, 500), reset_time(last, datetime.now().astimezone()))
 
 
 def _reset_in(error: ErrorRecord | None) -> float | None:

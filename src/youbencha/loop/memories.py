@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from youbencha import json_lines
 from youbencha.errors import YouBenchaError
-from youbencha.loop.agent_file import change_agent_file, read_agent_file
+from youbencha.loop.agent_file import change_agent_file, new_id, read_agent_file
 from youbencha.text import iso_time, one_line
+
+if TYPE_CHECKING:
+    from youbencha.spec.loop import MemoryFilter
 
 MEMORIES_FILE = "memories.md"
 DEFAULT_BUDGET = 2000
@@ -72,7 +74,7 @@ class Memories:
         if not content:
             raise YouBenchaError("MEMORY_EMPTY", "A memory needs a text.", hint="Say in a sentence what to remember.")
         new = Memory(
-            id=f"mem-{int(time.time())}-{os.urandom(2).hex()}",
+            id="",
             type=kind,
             content=content[:_MOST_CONTENT],
             tags=tuple(filter(None, (_as_tag(tag) for tag in tags)))[:_MOST_TAGS],
@@ -80,7 +82,8 @@ class Memories:
         )
 
         def added(text: str) -> tuple[str, Memory]:
-            return _inserted(text, new), new
+            made = replace(new, id=new_id("mem", text))
+            return _inserted(text, made), made
 
         return change_agent_file(self._project, MEMORIES_FILE, added)
 
@@ -103,6 +106,18 @@ def as_markdown(memories: Sequence[Memory]) -> str:
     return "# Memories\n" + "".join(blocks) if blocks else ""
 
 
+def matching(memories: Sequence[Memory], wanted: MemoryFilter) -> list[Memory]:
+    """The memories of these types, with one of these tags, from the last days."""
+    oldest = iso_time(time.time() - wanted.recent * 86_400)[:10] if wanted.recent else ""
+    return [
+        memory
+        for memory in memories
+        if (not wanted.types or memory.type in wanted.types)
+        and (not wanted.tags or memory.has_tag(wanted.tags))
+        and memory.created >= oldest
+    ]
+
+
 def within_budget(memories: Sequence[Memory], tokens: int) -> str:
     """Return as many memories as fit, the newest first to be kept; 0 means all of them."""
     kept = list(memories)
@@ -121,7 +136,7 @@ def _block(memory: Memory) -> str:
 
 def _as_tag(text: str) -> str:
     """A tag cannot hold what separates tags, or what ends the comment that holds them."""
-    return re.sub(r"[,|<>]|--+", " ", one_line(text, 60)).strip()
+    return one_line(re.sub(r"[,|<>]|--+", " ", text), 60)
 
 
 def _inserted(text: str, memory: Memory) -> str:

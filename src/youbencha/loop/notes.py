@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import open_untrusted
-from youbencha.loop.memories import Memories, within_budget
+from youbencha.loop.memories import Memories, matching, within_budget
 from youbencha.loop.prompt import MOST_SCRATCHPAD, scratchpad_of
 from youbencha.loop.tasks import TaskList, by_importance, task_line
 
@@ -46,7 +46,8 @@ def read_notes(spec: LoopSpec, project: Path, loop_id: str, hat: str | None) -> 
                 tasks_digest=hashlib.sha256(repr(tasks).encode("utf-8", "replace")).hexdigest() if tasks else "",
             )
         if spec.memories.enabled and spec.memories.inject == "auto":
-            notes = notes._replace(memories=within_budget(Memories(project).all(), spec.memories.budget))
+            chosen = matching(Memories(project).all(), spec.memories.filter)
+            notes = notes._replace(memories=within_budget(chosen, spec.memories.budget))
     except YouBenchaError as error:
         problems.append(error.message)
     return notes._replace(problems=tuple(problems))

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from youbencha.adapters import ChecksConfig, get_adapter
 from youbencha.errors import ConfigError, Problem, YouBenchaError
-from youbencha.files import read_regular
-from youbencha.loop.backends import AUTO, BACKEND_UNKNOWN, Backend, choose_backend
+from youbencha.files import PathNotAllowed, read_confined, read_regular
+from youbencha.loop.backends import AUTO, BACKEND_UNKNOWN, Backend, adapter_of, choose_backend, is_program
 from youbencha.loop.gates import gate_problems, locate_gates
 from youbencha.spec.loader import NamedEvaluator
 from youbencha.spec.loop import EscalationStep, HatSpec, LoopSpec
@@ -20,7 +20,7 @@ from youbencha.spec.problems import KeyPath
 from youbencha.spec.sandbox import SandboxSpec
 from youbencha.trial.context import Host
 from youbencha.trial.gateway_plan import GatewayOptions, plan_gateway
-from youbencha.trial.plan import merged_sandbox, resolved_environment
+from youbencha.trial.plan import merged_sandbox, refuse_without_model, resolved_environment
 
 CONFIG_NAMES = ("ralph.yml", "ralph.yaml")
 DEFAULT_PROMPT_FILE = "PROMPT.md"
@@ -115,8 +115,8 @@ def plan_loop(
 ) -> LoopPlan:
     """Check and plan a loop in `directory`; without a file, with the defaults."""
     directory = directory.absolute()
-    if file is not None and (problems := gate_problems(file, host.env)):
-        raise file.document.error(problems)
+    if file is not None:
+        check_loop(file, host, env=host.env)
     spec = overrides.applied_to(file.spec if file else LoopSpec())
     config_dir = file.directory if file else directory
     objective, prompt_file = read_objective(spec, directory, overrides)
@@ -141,9 +141,14 @@ def plan_loop(
     )
 
 
-def check_loop(file: LoopFile, host: Host) -> None:
-    """Check what `plan_loop` would, except for what depends on this computer. All problems are one ConfigError."""
-    problems = gate_problems(file, None)
+def check_loop(file: LoopFile, host: Host, *, env: Mapping[str, str] | None = None) -> None:
+    """Check backends and gates, except for what depends on this computer. All problems are one ConfigError.
+
+    `env` is the harness's environment, if references to it are checked.
+    """
+    name = file.spec.cli.backend
+    judge = adapter_of("claude" if name == AUTO else name)
+    problems = gate_problems(file, env, judge)
     sandbox = merged_sandbox(file.spec.sandbox, host.settings.settings.sandbox)
     planner = _BackendPlanner(file.spec, file, host, file.directory, sandbox, LoopOverrides(), here=False)
     for check in planner.checks():
@@ -168,7 +173,7 @@ def read_objective(spec: LoopSpec, directory: Path, overrides: LoopOverrides) ->
         raise YouBenchaError(
             "PROMPT_AMBIGUOUS", "Both a prompt and a prompt file were given.", hint="Give one of them."
         )
-    text = overrides.prompt if overrides.prompt is not None else None
+    text = overrides.prompt
     if text is None and overrides.prompt_file is None:
         text = spec.event_loop.prompt
     if text is not None:
@@ -176,18 +181,25 @@ def read_objective(spec: LoopSpec, directory: Path, overrides: LoopOverrides) ->
             raise YouBenchaError("PROMPT_EMPTY", "The prompt is empty.", hint="Say what is to be done.")
         return text, None
     file = directory / (overrides.prompt_file or Path(spec.event_loop.prompt_file or DEFAULT_PROMPT_FILE).expanduser())
-    return _read_prompt(file), file
+    return _read_prompt(file, directory), file
 
 
-def _read_prompt(file: Path) -> str:
+def _read_prompt(file: Path, directory: Path) -> str:
+    """Read a prompt. In the directory of the loop, an agent could have replaced it by a link to any file."""
     hint = "Write the task into it, or give it with `-p TEXT` or `-P FILE`; `ralph init` makes an example."
     try:
-        text = read_regular(file, MAX_PROMPT_BYTES).decode("utf-8-sig")
+        inside = file.is_relative_to(directory) and ".." not in file.parts
+        name = str(file.relative_to(directory)) if inside else ""
+        data = read_confined(directory, name, MAX_PROMPT_BYTES) if inside else read_regular(file, MAX_PROMPT_BYTES)
+        text = data.decode("utf-8-sig")
     except FileNotFoundError:
         raise YouBenchaError("PROMPT_MISSING", f"There is no prompt: {file} does not exist.", hint=hint) from None
     except UnicodeDecodeError as error:
         message = f"The prompt file {file} is not UTF-8 text (byte {error.start})."
         raise YouBenchaError("PROMPT_INVALID", message, hint="Save it as UTF-8.") from None
+    except PathNotAllowed as error:
+        message = f"The prompt cannot be read: {error.message}."
+        raise YouBenchaError("PROMPT_INVALID", message, hint="Name the file itself, with `-P FILE`.") from None
     except OSError as error:
         raise YouBenchaError("PROMPT_INVALID", f"The prompt file {file} cannot be read: {error.strerror}.") from None
     if not text.strip():
@@ -228,17 +240,17 @@ class _BackendPlanner:
         self._sandbox = sandbox
         self._overrides = overrides
         self._here = here
-        self._env = (
-            resolved_environment(spec.cli.env, host.env, file.document if file else None, ("cli", "env"))
-            if here
-            else {}
-        )
+        self._env: dict[str, str] = {}
+        if here and file is not None:
+            self._env = resolved_environment(spec.cli.env, host.env, file.document, ("cli", "env"))
         self._disabled = [name for name, adapter in spec.adapters.items() if not adapter.enabled]
 
     def checks(self) -> Iterator[Callable[[], object]]:
         """One for each backend; `auto` depends on the computer."""
         if self._cli.backend != AUTO:
             yield self.main
+        for index, name in enumerate(self._cli.agent_priority):
+            yield partial(self._choose, name, ("cli", "agent_priority", index))
         for name, hat in self._spec.hats.items():
             if hat.backend:
                 yield partial(self.of_hat, name, hat)
@@ -267,7 +279,7 @@ class _BackendPlanner:
         return self._ready(self._choose(step.backend or self._cli.backend, (*path, "backend"), model=step.model), path)
 
     def _choose(self, name: str, path: KeyPath, **options: Any) -> Backend:
-        in_image = self._sandbox.type == "docker" and self._sandbox.agent == "image"
+        in_image = self._sandbox.type == "docker" and (self._sandbox.agent == "image" or is_program(name))
         try:
             return choose_backend(
                 name,
@@ -293,6 +305,8 @@ class _BackendPlanner:
                 raise self._error(problems, path, backend)
         if not self._here:
             return backend
+        if self._sandbox.type == "docker" and self._sandbox.network == "none":
+            refuse_without_model(adapter)
         settings = self._host.settings
         own = self._spec.gateway
         gateway = plan_gateway(

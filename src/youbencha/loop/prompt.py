@@ -16,6 +16,8 @@ MOST_GATE_OUTPUT = 8_000
 _MOST_PAYLOAD = 4_000
 _MOST_EVENTS = 30
 _MOST_GUIDANCE = 20_000
+_MOST_MEMORIES = 60_000
+"""However large the budget is."""
 _MOST_TASKS = 30
 _BACKTICKS = re.compile("`{3,}")
 
@@ -53,7 +55,7 @@ def build_prompt(parts: PromptParts) -> str:
         ("Not accepted as done", _refusal(parts)),
         ("The last iteration failed", _quoted(parts.failure, 2_000) if parts.failure else ""),
         ("Open tasks", "\n".join(parts.tasks[:_MOST_TASKS])),
-        ("Memories", _quoted(parts.memories, len(parts.memories)) if parts.memories.strip() else ""),
+        ("Memories", _quoted(parts.memories, _MOST_MEMORIES) if parts.memories.strip() else ""),
         ("Scratchpad", _quoted(parts.scratchpad, MOST_SCRATCHPAD, end=True) if parts.scratchpad.strip() else ""),
         ("Rules", "\n".join(f"- {line}" for line in _rules(parts))),
         ("How to end", _ending(parts)),
@@ -85,13 +87,16 @@ def _role(parts: PromptParts) -> str:
     if parts.hat is None:
         team = "\n".join(f"- {name}{_described(hat)}; receives {_topics(hat.triggers)}" for name, hat in hats.items())
         return (
-            "No role receives the events below. Decide what has to happen next, and publish an event that a role"
-            f" receives. The roles:\n\n{team}"
+            "No role receives what was published last. Decide what comes next: publish an event that a role receives,"
+            f" or end the work as described below. The roles:\n\n{team}"
         )
     hat = hats[parts.hat]
     texts = [hat.description.strip(), hat.instructions.strip(), *(each.strip() for each in hat.extra_instructions)]
+    texts += _meanings(parts)
     if hat.publishes:
         texts.append("You can publish:\n\n" + "\n".join(_publishable(parts.spec, hat)))
+    if hat.disallowed_tools:
+        texts.append(f"Do not use these tools: {_topics(hat.disallowed_tools)}.")
     return "\n\n".join(filter(None, texts))
 
 
@@ -103,6 +108,15 @@ def _topics(topics: Sequence[str]) -> str:
     return ", ".join(f"`{topic}`" for topic in topics) or "nothing"
 
 
+def _meanings(parts: PromptParts) -> Iterator[str]:
+    """What the configuration says about the events that were received."""
+    for topic in dict.fromkeys(event.topic for event in parts.events):
+        about = parts.spec.events.get(topic)
+        texts = [text.strip() for text in (about.description, about.on_trigger) if text.strip()] if about else []
+        if texts:
+            yield f"About `{topic}`: {' '.join(texts)}"
+
+
 def _publishable(spec: LoopSpec, hat: HatSpec) -> Iterator[str]:
     for topic in hat.publishes:
         if topic == spec.event_loop.completion_promise:
@@ -110,7 +124,9 @@ def _publishable(spec: LoopSpec, hat: HatSpec) -> Iterator[str]:
         elif topic == spec.event_loop.cancellation_promise:
             yield f"- `{topic}`: the loop gives up"
         else:
-            yield f"- `{topic}`: received by {', '.join(receivers(spec.hats, topic)) or 'the coordinator'}"
+            about = spec.events.get(topic)
+            when = f". {about.on_publish.strip()}" if about and about.on_publish.strip() else ""
+            yield f"- `{topic}`: received by {', '.join(receivers(spec.hats, topic)) or 'the coordinator'}{when}"
 
 
 def _events(events: Sequence[PendingEvent]) -> str:
@@ -138,6 +154,8 @@ def _rules(parts: PromptParts) -> Iterator[str]:
         f"This is iteration {parts.iteration} of at most {spec.event_loop.max_iterations}. You remember nothing of"
         " earlier ones: read the files, and do the most important next step."
     )
+    if spec.core.specs_dir is not None:
+        yield f"Specifications are in `{spec.core.specs_dir}`, if there are any."
     scratchpad = scratchpad_of(spec, parts.hat)
     if scratchpad.enabled:
         yield f"Write what the next iteration has to know to the end of `{scratchpad.path}`."
@@ -178,5 +196,5 @@ def _quoted(text: str, most: int, *, end: bool = False) -> str:
     text = text.strip("\n")
     if len(text) > most:
         text = f"… (cut)\n{text[-most:]}" if end else f"{text[:most]}\n… (cut)"
-    fence = "`" * max(3, *(len(found) + 1 for found in _BACKTICKS.findall(text)), 3)
+    fence = "`" * max((len(found) + 1 for found in _BACKTICKS.findall(text)), default=3)
     return f"{fence}text\n{text}\n{fence}"

@@ -1,4 +1,4 @@
-"""Run a loop: iterations of an agent in the user's directory, until the work is done and verified, or a limit is hit."""
+"""Run a loop: iterations of an agent in the user's directory, until the work is verified, or a limit is reached."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from youbencha.errors import YouBenchaError
 from youbencha.events import (
@@ -20,6 +20,7 @@ from youbencha.events import (
     LoopEnded,
     LoopStarted,
     LoopWaiting,
+    ProgressNote,
     TopicPublished,
     WarningRaised,
 )
@@ -29,14 +30,15 @@ from youbencha.loop.directory import RESTART_REQUEST, STOP_REQUEST, LoopDirector
 from youbencha.loop.gates import GateReport
 from youbencha.loop.hats import NextTurn, Published, after_iteration, first_events, next_turn
 from youbencha.loop.iteration import IterationReport, IterationRunner, open_runner
-from youbencha.loop.model import EXIT_CODES, LoopState
+from youbencha.loop.model import EXIT_CODES, IterationRecord, LoopState
 from youbencha.loop.notes import Notes, read_notes
-from youbencha.loop.outcome import IterationResult, ended_of, record_of, state_after
+from youbencha.loop.outcome import IterationResult, ended_of, interrupted, record_of, state_after, state_after_crash
 from youbencha.loop.prompt import PromptParts, build_prompt
+from youbencha.loop.start import ledger_entries
 from youbencha.loop.summary import write_summary
 from youbencha.loop.topics import TopicLog
 from youbencha.process import Redactor
-from youbencha.text import iso_time
+from youbencha.text import iso_time, plural
 from youbencha.trial.budgets import Budgets
 from youbencha.workspace.checkpoints import Checkpoint, Checkpoints
 
@@ -47,8 +49,10 @@ if TYPE_CHECKING:
     from youbencha.loop.plan import LoopPlan
     from youbencha.trial.context import Host
 
+T = TypeVar("T")
 _LOOK_EVERY_S = 1.0
 """How often a waiting loop looks for requests of other programs, and at the clock."""
+_STOPPED = End("interrupted", "stopped by the user")
 _REQUESTS: dict[str, Request] = {STOP_REQUEST: "stop", RESTART_REQUEST: "restart"}
 
 
@@ -65,7 +69,7 @@ async def run_loop(
     left = _left(plan.spec.event_loop.max_cost_usd, history.state.cost_usd)
     async with AsyncExitStack() as opened:
         await opened.enter_async_context(host.sharing_budgets(Budgets((), total_usd=left), log_dir=directory.path))
-        checkpoints = await _open_checkpoints(plan, host, directory, history.state, opened)
+        checkpoints = await _open_checkpoints(plan, host, directory, history.state, on_event, opened)
         loop = _Loop(plan, host, control, on_event, directory, history, checkpoints, opened)
         control.on_guidance = loop.on_guidance
         control.changes = (lambda: checkpoints.diff(0)) if checkpoints else None
@@ -107,14 +111,21 @@ class _Loop:
         except asyncio.CancelledError:
             self._finish(End("interrupted", "the program was ended"))
             raise
+        except YouBenchaError as error:  # a backend could not be opened, or nothing can be written
+            ended = self._finish(End("failed", str(error)))
+            if not self.records:
+                raise
+            return ended
         return self._finish(decision)
 
     async def _iterate(self) -> Decision:
         number = self.state.iterations + 1
         turn = next_turn(self.plan.spec, self.state.pending, self.state.activations)
         backend = self.plan.backend_for(turn.hat, self.state.escalation)
+        runner = await self._unless_stopped(self._runner(backend))
+        if runner is None:
+            return _STOPPED
         self._begin(number, turn, backend)
-        runner = await self._runner(backend)
         report = await runner.run(
             number,
             build_prompt(self._prompt_parts(number, turn)),
@@ -122,7 +133,10 @@ class _Loop:
             stop=self.control.stop_now,
             seconds_left=self.clock.left_s(self.spec.max_runtime_seconds),
             usd_left=_left(self.spec.max_cost_usd, self.state.cost_usd),
+            hat=turn.hat,
         )
+        if backend.gateway is not None:  # each iteration has its own key
+            self._update_redactor()
         published, notes = self._read_topics(turn), self._read_notes(turn)
         claim = self._claim(report, published, notes, turn) if report.outcome == "completed" else Claim()
         gates = await self._run_gates(number, runner) if claim.done else None
@@ -154,6 +168,10 @@ class _Loop:
         ended = ended_of(result, record)
         self.state = state_after(self.state, result, record, ended, self.spec)
         self._save()
+        self._append(record)
+        return decide(self.state, ended, self.spec, now=time.time(), random=random.random)
+
+    def _append(self, record: IterationRecord) -> None:
         self.directory.append(record)
         self.records.append(record)
         self.on_event(
@@ -168,7 +186,6 @@ class _Loop:
                 files_changed=record.files_changed,
             )
         )
-        return decide(self.state, ended, self.spec, now=time.time(), random=random.random)
 
     async def _wait(self, decision: GoOn) -> End | None:
         """Wait as decided, and while the loop is paused; return why the loop ends instead, if it does."""
@@ -193,7 +210,7 @@ class _Loop:
                 if request := self._request():
                     return End("stopped" if request == "stop" else "restart", f"a file in .ralph asked to {request}")
         if control.stop_now.is_set():
-            return End("interrupted", "stopped by the user")
+            return _STOPPED
         self.state = self.state.model_copy(update={"elapsed_ms": self.clock.elapsed_ms})
         return limit_reached(self.state, self.spec)
 
@@ -202,9 +219,12 @@ class _Loop:
         if id(backend) not in self.runners:
             opening = open_runner(self.plan, self.host, backend, self.directory, self.on_event)
             self.runners[id(backend)] = await self.opened.enter_async_context(opening)
-            secrets = (each.secrets for each in self.runners.values())
-            self.redactor = Redactor.for_env(self.host.env, *secrets)
+            self._update_redactor()
         return self.runners[id(backend)]
+
+    def _update_redactor(self) -> None:
+        secrets = (runner.secrets for runner in self.runners.values())
+        self.redactor = Redactor.for_env(self.host.env, *secrets)
 
     def _prompt_parts(self, number: int, turn: NextTurn) -> PromptParts:
         state, notes = self.state, self._read_notes(turn)
@@ -258,7 +278,12 @@ class _Loop:
         """Run the gates, if there are any; None if the user stops the loop meanwhile."""
         if not self.plan.gates:
             return GateReport((), "")
-        running = asyncio.create_task(runner.run_gates(self.directory.path / "iterations" / str(number)))
+        start = self.checkpoints.start if self.checkpoints else None
+        return await self._unless_stopped(runner.run_gates(self.directory.path / "iterations" / str(number), start))
+
+    async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """Wait for the work; None if the user stops the loop before it is done."""
+        running = asyncio.create_task(work)
         stopping = asyncio.create_task(self.control.stop_now.wait())
         try:
             await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -272,7 +297,7 @@ class _Loop:
         if self.checkpoints is None or number % self.spec.checkpoint_interval:
             return None
         try:
-            taken = await self.checkpoints.take(number, f"ralph: after iteration {number}")
+            taken = await self.checkpoints.take(number, f"after iteration {number}")
         except YouBenchaError as error:
             self._warn(error.code, f"there is no checkpoint of iteration {number}: {error.message}")
             return None
@@ -289,6 +314,10 @@ class _Loop:
             pending = first_events(self.plan.spec, resumed=state.iterations > 0)
             self.state = state.model_copy(update={"pending": pending})
         self._save()
+        if self.plan.detected:
+            self.on_event(ProgressNote(text=f"{self.plan.backend.title} is the first installed agent"))
+        for problem in self.plan.warnings:
+            self._warn("CONFIGURATION", str(problem))
         self.on_event(
             LoopStarted(
                 loop_id=state.loop_id,
@@ -303,6 +332,11 @@ class _Loop:
         )
 
     def _finish(self, end: End) -> LoopState:
+        if self.state.running is not None:  # it was cancelled
+            record = interrupted(self.state, self.plan.backend.name, ledger_entries(self.directory))
+            self.state = state_after_crash(self.state, record)
+            self._save()
+            self._append(record)
         self._save(outcome=end.outcome, reason=self.redactor.text(end.reason))
         write_summary(self.directory, self.state, self.records)
         self.on_event(LoopEnded(outcome=end.outcome, reason=end.reason, exit_code=EXIT_CODES[end.outcome]))
@@ -344,7 +378,12 @@ class _Clock:
 
 
 async def _open_checkpoints(
-    plan: LoopPlan, host: Host, directory: LoopDirectory, state: LoopState, opened: AsyncExitStack
+    plan: LoopPlan,
+    host: Host,
+    directory: LoopDirectory,
+    state: LoopState,
+    on_event: EventSink,
+    opened: AsyncExitStack,
 ) -> Checkpoints | None:
     """Open the checkpoints, and take one of the tree as it is: number 0, or that of an interrupted iteration."""
     if not plan.spec.event_loop.checkpoint_interval:
@@ -352,7 +391,10 @@ async def _open_checkpoints(
     checkpoints = await Checkpoints.open(plan.directory, directory.loop_id, cache_dir=host.cache_dir)
     opened.callback(checkpoints.close)
     if state.iterations == 0 or (state.last is not None and state.last.outcome == "interrupted"):
-        await checkpoints.take(state.iterations, f"ralph: before iteration {state.iterations + 1}")
+        await checkpoints.take(state.iterations, f"before iteration {state.iterations + 1}")
+    if state.iterations == 0 and (changed := await checkpoints.uncommitted()):
+        note = f"{plural(changed, 'file')} with uncommitted changes: checkpoint 0 has them (`ralph restore 0`)"
+        on_event(ProgressNote(text=note))
     return checkpoints
 
 

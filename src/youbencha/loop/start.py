@@ -51,7 +51,7 @@ def go_on(directory: LoopDirectory, history: LoopHistory, plan: LoopPlan) -> Loo
         directory.append(state.last)  # the harness died between the state and the journal
         records = (*records, state.last)
     if state.running is not None:
-        record = interrupted(state, plan.backend.name, _ledger_entries(directory))
+        record = interrupted(state, plan.backend.name, ledger_entries(directory))
         state = state_after_crash(state, record)
         directory.save(state)
         directory.append(record)
@@ -62,7 +62,7 @@ def go_on(directory: LoopDirectory, history: LoopHistory, plan: LoopPlan) -> Loo
     return LoopHistory(state.model_copy(update={"objective": plan.objective}), records)
 
 
-def _ledger_entries(directory: LoopDirectory) -> Iterator[dict[str, Any]]:
+def ledger_entries(directory: LoopDirectory) -> Iterator[dict[str, Any]]:
     """What went through the gateways of a loop."""
     for ledger in sorted(directory.path.glob(f"backends/*/artifacts/{LEDGER_FILE}*")):
         with suppress(OSError):  # an agent could have replaced it

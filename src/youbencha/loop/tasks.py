@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -11,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from youbencha import json_lines
 from youbencha.errors import YouBenchaError
-from youbencha.loop.agent_file import change_agent_file, read_agent_file
+from youbencha.loop.agent_file import change_agent_file, new_id, read_agent_file
 from youbencha.text import iso_time, one_line
 
 TASKS_FILE = "tasks.jsonl"
@@ -81,7 +80,7 @@ class TaskList:
     ) -> Task:
         """Add a task. If one has this key already, update its title, priority and texts instead."""
         task = Task(
-            id=_new_id(),
+            id="",
             title=one_line(title, _MOST_TITLE),
             priority=min(max(priority, 1), _LOWEST_PRIORITY),
             blocked_by=tuple(blocked_by),
@@ -143,8 +142,8 @@ def _added(tasks: list[Task], task: Task) -> Task:
             raise YouBenchaError(
                 "TOO_MANY_TASKS", f"There are {_MOST_TASKS:,} tasks already.", hint="Close some first."
             )
-        tasks.append(task)
-        return task
+        tasks.append(replace(task, id=new_id("task", {each.id for each in tasks})))
+        return tasks[-1]
     new = replace(
         old,
         title=task.title,
@@ -162,10 +161,6 @@ def _found(tasks: Iterable[Task], task_id: str) -> Task:
         message = f"There is no task {json_lines.quoted(task_id)}."
         raise YouBenchaError("TASK_NOT_FOUND", message, hint="`ralph tools task list --all` shows all of them.")
     return task
-
-
-def _new_id() -> str:
-    return f"task-{int(time.time())}-{os.urandom(2).hex()}"
 
 
 def _parsed(text: str) -> tuple[tuple[Task, ...], tuple[str, ...]]:

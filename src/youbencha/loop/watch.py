@@ -18,6 +18,7 @@ from youbencha.events import (
     ToolCalled,
     ToolDenied,
     ToolReturned,
+    ToolStarted,
     UsageReported,
 )
 from youbencha.log.session import CallMetered
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from youbencha.gateway.prices import Prices
 
 _TOO_MANY_REQUESTS = 429
+_LONG, _LONG_WINDOW = "[1m]", 1_000_000
+"""How Claude Code names a model with a longer context; answers do not have the suffix."""
+_GOES_ON = (ToolStarted, ToolCalled, ToolReturned, RequestRetried)
+"""After one of these, the session goes on. A text may be its last."""
 _CHECK_EVERY_S = 0.25
 _RESULT_WITHIN_S = 2.0
 """How soon the result follows the last report of usage."""
@@ -63,13 +68,17 @@ class EndReason(NamedTuple):
 
 
 class SessionCost:
-    """What a session has cost so far: the gateway's figures, else the agent's own, else an estimate from its tokens."""
+    """What a session has cost so far: the gateway's figures, else the agent's own, else an estimate from its tokens.
+
+    `prices` are for the estimate; without them or a known price, there is none.
+    """
 
     def __init__(
         self, prices: Prices | None = None, provider: Provider | None = None, model: str | None = None
     ) -> None:
         self._prices, self._provider, self._model = prices, provider, model
         self._counted = Tokens()
+        self._is_long = False
         self._metered: float | None = None
         self._reported: float | None = None
         self._estimated: float | None = None
@@ -84,10 +93,20 @@ class SessionCost:
     def is_estimated(self) -> bool:
         return self._metered is None and self._reported is None and self._estimated is not None
 
+    @property
+    def context_window(self) -> int | None:
+        """The largest number of tokens that the model can have in its context, if it is known."""
+        if self._is_long:
+            return _LONG_WINDOW
+        if self._prices is None or self._provider is None or self._model is None:
+            return None
+        return self._prices.window_of(self._provider, self._model)
+
     def on_model(self, event: SessionStarted | CallMetered) -> None:
         """Note the model of the tokens that are reported next."""
         if event.model:
-            self._model = event.model.removesuffix("[1m]")
+            self._is_long = event.model.endswith(_LONG) or (self._is_long and isinstance(event, CallMetered))
+            self._model = event.model.removesuffix(_LONG)
 
     def on_call(self, event: ModelCalled) -> None:
         if event.cost_usd is not None:
@@ -129,6 +148,8 @@ class IterationWatch:
         self._started = self._heard_at = clock()
         self._tools: dict[str, _RunningTool] = {}
         self._messages: dict[str | None, str] = {}
+        self.quota_reached: EndReason | None = None
+        """Also if the iteration has finished even so."""
         self.resets_at: float | None = None
         """When the provider's limit ends, if it refuses requests now; in seconds since the epoch."""
         self._pending: EndReason | None = None
@@ -152,7 +173,7 @@ class IterationWatch:
 
     def take(self, event: Event) -> None:
         self._heard_at = self._clock()
-        if self._pending and not isinstance(event, SessionResult):
+        if self._pending and isinstance(event, _GOES_ON):
             self._end(self._pending)
         if taker := self._takers.get(type(event)):
             taker(event)
@@ -217,6 +238,8 @@ class IterationWatch:
             return
         self._messages[event.parent] = event.message_id
         self._finished = False  # another turn, when a subagent in the background has ended
+        if self._pending:
+            self._end(self._pending)
         self._tools = {call_id: tool for call_id, tool in self._tools.items() if tool.parent != event.parent}
 
     def _on_tool(self, event: ToolCalled) -> None:
@@ -237,7 +260,7 @@ class IterationWatch:
         used, most = event.utilization, self._limits.quota_percent
         if most is not None and used is not None and used * 100 >= most:
             message = f"{used * 100:.0f}% of the quota are used, and the limit is {most:g}%"
-            self._pending = EndReason("quota", message, event.resets_at)
+            self._pending = self.quota_reached = EndReason("quota", message, event.resets_at)
 
     def _on_retry(self, event: RequestRetried) -> None:
         """A rejected quota alone is no refusal: more than the quota may be allowed, and paid for."""

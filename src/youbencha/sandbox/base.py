@@ -60,6 +60,10 @@ class Sandbox(Protocol):
         """Make a file or directory of the host visible in the sandbox. The workspace is always shared."""
         ...
 
+    def protect(self, path: Path) -> None:
+        """Make a directory of the workspace read-only for programs in the sandbox, if it is a boundary."""
+        ...
+
     def inside(self, path: Path) -> str:
         """The path in the sandbox of a path on the host. Raises ValueError if it is not shared."""
         ...

@@ -115,6 +115,9 @@ class HostSandbox:
     def share(self, path: Path, *, writable: bool = False) -> None:
         """Do nothing: everything is shared."""
 
+    def protect(self, path: Path) -> None:
+        """Do nothing: programs have the rights of the user."""
+
     def inside(self, path: Path) -> str:
         return str(path)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from youbencha.spec.base import INT_AS_FLOAT, Line, ShortForm, StrictModel
 from youbencha.spec.gateway import Dollars, Gateway
@@ -23,18 +23,13 @@ ModelName = Annotated[Line, Field(pattern=r"^[^-\s]\S*$")]
 
 
 class NoEffect(NamedTuple):
-    """Marks a key of Ralph that is accepted, but has no effect here: a warning, if it is set to anything else than
-    nothing."""
+    """Marks a key of Ralph that has no effect here, which is a warning, unless it is set to nothing (false, 0, …)."""
 
     hint: str
 
 
-def _is_off(value: object) -> bool:
-    return not value
-
-
 def _not_yet(value: Any) -> Any:
-    if not _is_off(value):
+    if value:
         raise ValueError("is not supported yet")
     return value
 
@@ -174,8 +169,7 @@ class EventLoopSpec(StrictModel):
     """Stop once the agent reports that so much of a subscription's quota is used."""
     starting_event: Topic | None = None
     starting_hat: Line | None = None
-    persistent: bool = False
-    """After completion, wait for guidance or events instead of ending."""
+    persistent: Annotated[bool, NOT_YET] = False
     enforce_hat_scope: bool = False
     """Ignore events that the active hat does not declare in `publishes`."""
     context_window_tokens: Annotated[int, Field(gt=0)] | None = None
@@ -208,8 +202,8 @@ class CoreSpec(StrictModel):
 
     scratchpad: Scratchpad = ScratchpadSpec.model_construct()
     """Its end is part of each prompt."""
-    specs_dir: Line = ".ralph/specs/"
-    """Named in the prompt, if it exists."""
+    specs_dir: Line | None = None
+    """Where specifications are; named in each prompt."""
     guardrails: tuple[Line, ...] = Field(default=DEFAULT_GUARDRAILS, strict=False)
     """Rules at the end of each prompt."""
     workspace_root: Annotated[Line | None, NoEffect("start the loop in that directory")] = None
@@ -296,7 +290,7 @@ class MemoriesSpec(StrictModel):
     enabled: bool = True
     inject: Literal["auto", "manual", "none"] = "auto"
     budget: Annotated[int, Field(ge=0)] = 0
-    """Tokens in the prompt; 0: the default."""
+    """Tokens in the prompt; 0: all."""
     filter: MemoryFilter = MemoryFilter.model_construct()
 
 
@@ -357,8 +351,7 @@ class LoopNamingSpec(StrictModel):
 
 
 class FeaturesSpec(StrictModel):
-    parallel: bool = True
-    """Whether another loop in the same directory goes to a worktree. False: it is an error."""
+    parallel: Annotated[bool, NoEffect("for another loop in the same directory, use `ralph run --worktree`")] = False
     auto_merge: Annotated[bool, NOT_YET] = False
     loop_naming: LoopNamingSpec = LoopNamingSpec.model_construct()
     preflight: PreflightSpec = PreflightSpec.model_construct()
@@ -374,8 +367,42 @@ class RobotSpec(StrictModel):
     telegram: Any = None
 
 
+Keys = tuple[str, ...]
+MOVED_KEYS: Mapping[Keys, Keys] = {
+    ("agent",): ("cli", "backend"),
+    ("agent_priority",): ("cli", "agent_priority"),
+    ("prompt",): ("event_loop", "prompt"),
+    ("prompt_file",): ("event_loop", "prompt_file"),
+    ("completion_promise",): ("event_loop", "completion_promise"),
+    ("max_iterations",): ("event_loop", "max_iterations"),
+    ("max_runtime",): ("event_loop", "max_runtime_seconds"),
+    ("max_runtime_seconds",): ("event_loop", "max_runtime_seconds"),
+    ("max_cost",): ("event_loop", "max_cost_usd"),
+    ("max_cost_usd",): ("event_loop", "max_cost_usd"),
+    ("max_consecutive_failures",): ("event_loop", "max_consecutive_failures"),
+    ("checkpoint_interval",): ("event_loop", "checkpoint_interval"),
+    ("idle_timeout_secs",): ("event_loop", "idle_timeout_secs"),
+    ("retry_delay",): ("event_loop", "retry", "delay_seconds"),
+    ("starting_event",): ("event_loop", "starting_event"),
+    ("starting_hat",): ("event_loop", "starting_hat"),
+    ("project",): ("core",),
+    ("backpressure", "gates"): ("gates",),
+}
+"""Keys of older versions of Ralph, and where their values belong."""
+
+
+def _with_moved_keys(schema: dict[str, Any]) -> None:
+    """Editors accept what the loader does."""
+    for origin, place in MOVED_KEYS.items():
+        about = {"deprecated": True, "description": f"See `{'.'.join(place)}`."}
+        schema["properties"].setdefault(origin[0], about)
+    schema["patternProperties"] = {"^_": {"description": "For YAML anchors."}}
+
+
 class LoopSpec(StrictModel):
     """A whole `ralph.yml`, after flat keys of version 1 were moved to their places."""
+
+    model_config = ConfigDict(json_schema_extra=_with_moved_keys)
 
     cli: CliSpec = CliSpec.model_construct()
     event_loop: EventLoopSpec = EventLoopSpec.model_construct()
@@ -413,7 +440,7 @@ def keys_without_effect(model: BaseModel, path: KeyPath = ()) -> Iterator[tuple[
     for name in model.model_fields_set:
         field, value = type(model).model_fields[name], getattr(model, name)
         marks = [mark for mark in field.metadata if isinstance(mark, NoEffect)]
-        if marks and not _is_off(value):
+        if marks and value:
             yield (*path, name), marks[0].hint
         for key, inside in value.items() if isinstance(value, Mapping) else [((), value)]:
             if isinstance(inside, BaseModel):

@@ -9,37 +9,15 @@ from typing import Any, NamedTuple
 
 from youbencha.errors import ConfigError, Problem
 from youbencha.spec.document import Document, read_document
-from youbencha.spec.loop import LoopSpec, keys_without_effect
+from youbencha.spec.loop import MOVED_KEYS, Keys, LoopSpec, keys_without_effect
 from youbencha.spec.problems import KeyPath, dotted
 from youbencha.text import did_you_mean
 
 CODE = "LOOP_INVALID"
 
-Keys = tuple[str, ...]
-_MOVED: Mapping[Keys, Keys] = {
-    ("agent",): ("cli", "backend"),
-    ("agent_priority",): ("cli", "agent_priority"),
-    ("prompt",): ("event_loop", "prompt"),
-    ("prompt_file",): ("event_loop", "prompt_file"),
-    ("completion_promise",): ("event_loop", "completion_promise"),
-    ("max_iterations",): ("event_loop", "max_iterations"),
-    ("max_runtime",): ("event_loop", "max_runtime_seconds"),
-    ("max_runtime_seconds",): ("event_loop", "max_runtime_seconds"),
-    ("max_cost",): ("event_loop", "max_cost_usd"),
-    ("max_cost_usd",): ("event_loop", "max_cost_usd"),
-    ("max_consecutive_failures",): ("event_loop", "max_consecutive_failures"),
-    ("checkpoint_interval",): ("event_loop", "checkpoint_interval"),
-    ("idle_timeout_secs",): ("event_loop", "idle_timeout_secs"),
-    ("retry_delay",): ("event_loop", "retry", "delay_seconds"),
-    ("starting_event",): ("event_loop", "starting_event"),
-    ("starting_hat",): ("event_loop", "starting_hat"),
-    ("project",): ("core",),
-    ("backpressure", "gates"): ("gates",),
-}
-"""Keys of older versions of Ralph, and where their values belong."""
-
-_KNOWN = ("event_loop", "cli", "hats", "gates", *(path[0] for path in _MOVED))
-"""A file with one of these keys may be a ralph.yml."""
+_OWN_KEYS = frozenset({"event_loop", "cli", "hats", "gates", *(path[0] for path in MOVED_KEYS)})
+_KEYS_OF_OTHERS = frozenset({"repo", "directory", "orchestrators", "evaluators"})
+"""Of test cases, eval configurations and arenas. An arena also has a list of `tasks`."""
 
 
 class LoopFile(NamedTuple):
@@ -90,14 +68,9 @@ def is_loop_file(path: Path) -> bool:
         data = read_document(path, code="", what="").data
     except ConfigError:
         return False
-    if not isinstance(data, Mapping) or {"repo", "directory", "orchestrators", "tasks"} & _mappings_apart(data):
+    if not isinstance(data, Mapping) or data.keys() & _KEYS_OF_OTHERS or isinstance(data.get("tasks"), list):
         return False
-    return path.name in ("ralph.yml", "ralph.yaml") or bool(data.keys() & set(_KNOWN) and "evaluators" not in data)
-
-
-def _mappings_apart(data: Mapping[str, Any]) -> set[str]:
-    """The keys, without `tasks` if it is the mapping of a ralph.yml: in an arena it is a list."""
-    return {key for key, value in data.items() if key != "tasks" or isinstance(value, list)}
+    return path.name in ("ralph.yml", "ralph.yaml") or bool(data.keys() & _OWN_KEYS)
 
 
 def _warnings(document: Document, spec: LoopSpec) -> list[Problem]:
@@ -124,7 +97,7 @@ class _Moving:
             for key, value in given.items()
             if not (isinstance(key, str) and key.startswith("_") and key != "_suppress_warnings")
         }
-        for origin, place in _MOVED.items():
+        for origin, place in MOVED_KEYS.items():
             if _holds(data, origin):
                 data = self._moved(data, origin, place)
         return data
@@ -145,7 +118,7 @@ class _Moving:
     def at_origin(self, problem: Problem) -> Problem:
         """The problem at the key that the user wrote."""
         if problem.kind == "unknown_key" and "." not in problem.path:  # an older key may have been meant
-            near = did_you_mean(problem.path, (*LoopSpec.model_fields, *(origin[0] for origin in _MOVED)))
+            near = did_you_mean(problem.path, (*LoopSpec.model_fields, *(origin[0] for origin in MOVED_KEYS)))
             return replace(problem, hint=near)
         path = tuple(_step(step) for step in problem.path.split("."))
         written = _written_at(path, self.origins)

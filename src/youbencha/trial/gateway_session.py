@@ -169,7 +169,8 @@ class TrialGateway:
     @property
     def secrets(self) -> Mapping[str, str]:
         """Values to redact in everything that is written."""
-        return {**self._plan.secrets, "GATEWAY_VIRTUAL_KEY": self.access.key}
+        keys = {f"GATEWAY_VIRTUAL_KEY_{number}": each.key for number, each in enumerate(self._issued)}
+        return {**self._plan.secrets, **keys}
 
     @property
     def budget_is_spent(self) -> bool:

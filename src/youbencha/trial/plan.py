@@ -106,7 +106,7 @@ def plan_loaded(loaded: Loaded[TestCase], host: Host, options: PlanOptions = Pla
     sandbox = merged_sandbox(options.sandbox, case.sandbox, defaults.sandbox)
     gateway = None
     if sandbox.type == "docker" and sandbox.network == "none":
-        _refuse_without_model(adapter)
+        refuse_without_model(adapter)
     elif options.resolve_env:
         gateway = plan_gateway(
             case.gateway.merged_over(settings.gateway) if case.gateway else settings.gateway,
@@ -137,7 +137,8 @@ def plan_loaded(loaded: Loaded[TestCase], host: Host, options: PlanOptions = Pla
     )
 
 
-def _refuse_without_model(adapter: AgentAdapter) -> None:
+def refuse_without_model(adapter: AgentAdapter) -> None:
+    """Raise YouBenchaError if the agent cannot work in a container without a network."""
     if needs_model(adapter):
         raise YouBenchaError(
             "SANDBOX_NO_MODEL",
@@ -160,23 +161,23 @@ def _workspace(loaded: Loaded[TestCase], host: Host) -> Path:
 
 
 def resolved_environment(
-    values: Mapping[str, str], harness: Mapping[str, str], document: Document | None, path: tuple[str, ...]
+    values: Mapping[str, str], harness: Mapping[str, str], document: Document, path: tuple[str, ...]
 ) -> dict[str, str]:
     """The agent's variables with `${NAME}` taken from the harness's environment, so that no file need contain a key.
 
-    `path` is where they are in the document. Without one, there are none.
+    `path` is where they are in the document.
     """
     problems: list[Problem] = []
 
     def value(name: str, text: str) -> str:
         for escape, variable in REFERENCE.findall(text):
-            if not escape and variable not in harness and document is not None:
+            if not escape and variable not in harness:
                 message = f"${{{variable}}} is set neither in the settings' variables nor in the environment"
                 problems.append(document.problem((*path, name), message, f"export {variable} first"))
         return REFERENCE.sub(lambda m: m.group()[1:] if m[1] else harness.get(m[2], ""), text)
 
     env = {name: value(name, text) for name, text in values.items()}
-    if problems and document is not None:
+    if problems:
         raise document.error(problems)
     return env
 

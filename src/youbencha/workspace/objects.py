@@ -6,8 +6,10 @@ repository, in which an agent may have worked, is read or run. No link below the
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import stat
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -42,11 +44,12 @@ def directory_below(root: Path, parts: Sequence[bytes], *, make: bool = False) -
 
 
 def write_at(directory: int, name: bytes, data: bytes, mode: int, *, exactly: bool = False) -> None:
-    """Write a file in an open directory. It is replaced as a whole; a link is replaced, not followed.
+    """Write a file in or below an open directory. It is replaced as a whole; if it is a link, it is not followed.
 
     `exactly` ignores the umask.
     """
-    partial = b"tmp_obj_" + os.urandom(6).hex().encode()  # `git gc` removes old files of this name
+    # After a kill, `git gc` removes files with this prefix from the objects, and ignores this suffix among the refs.
+    partial = b"tmp_obj_" + os.urandom(6).hex().encode() + b".lock"
     try:
         with os.fdopen(os.open(partial, _NEW, mode, dir_fd=directory), "wb") as file:
             file.write(data)
@@ -66,23 +69,51 @@ class ObjectStore:
         self.objects = objects
         self._hash_name = hash_name
         self.present: set[str] = set()
-        """Ids of objects that need not be written: they are in packs."""
+        """Ids of objects that need not be written."""
+        self._opened: int | None = None
+        self._checked: set[str] = set()
+        """Subdirectories that exist and are no links."""
+
+    @contextmanager
+    def opened(self) -> Iterator[int]:
+        """Keep the directory open while many objects are written: that saves half of the system calls."""
+        if self._opened is not None:
+            yield self._opened
+            return
+        self._opened = os.open(self.objects, _DIRECTORY)
+        try:
+            yield self._opened
+        finally:
+            os.close(self._opened)
+            self._opened = None
+            self._checked.clear()
 
     def write(self, kind: bytes, data: bytes) -> str:
         """Store an object, unless it exists, and return its id."""
         whole = kind + b" %d\0" % len(data) + data
         name = hashlib.new(self._hash_name, whole, usedforsecurity=False).hexdigest()
         if name not in self.present:
-            with directory_below(self.objects, [name[:2].encode()], make=True) as directory:
-                if not _exists(directory, name[2:]):
-                    write_at(directory, name[2:].encode(), zlib.compress(whole, _LEVEL), _READ_ONLY)
+            with self.opened() as directory:
+                self._check(directory, name[:2])
+                path = f"{name[:2]}/{name[2:]}".encode()
+                if not _refreshed(directory, path):
+                    write_at(directory, path, zlib.compress(whole, _LEVEL), _READ_ONLY)
             self.present.add(name)
         return name
 
+    def _check(self, directory: int, name: str) -> None:
+        if name not in self._checked:
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=directory)
+            if not stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
+                raise NotADirectoryError(errno.ENOTDIR, "objects were replaced by a link or a file", name)
+            self._checked.add(name)
 
-def _exists(directory: int, name: str) -> bool:
+
+def _refreshed(directory: int, path: bytes) -> bool:
+    """Whether it exists; its time is set to now, so that `git gc` does not remove it before it is referred to."""
     try:
-        os.stat(name, dir_fd=directory, follow_symlinks=False)
+        os.utime(path, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
         return False
     return True

@@ -1,4 +1,4 @@
-"""Determine what changed in a user's directory since its last commit, without changing anything there."""
+"""Determine what changed in a user's directory since a commit, without changing anything there."""
 
 from __future__ import annotations
 
@@ -33,22 +33,24 @@ class Location(NamedTuple):
 
 
 async def changes_in_repository(
-    directory: Path, git_dir: Path, patch_file: Path, *, left_out: Sequence[Path] = ()
+    directory: Path, git_dir: Path, patch_file: Path, *, since: str | None = None, left_out: Sequence[Path] = ()
 ) -> Changes | None:
-    """Compare a directory with HEAD. None if there is nothing to compare it with.
+    """Compare a directory with HEAD, or with `since`, a commit of this directory alone. None if there is nothing to
+    compare it with.
 
     Neither the user's index nor their files are changed; `git_dir` is created. New files that the commit's
     `.gitignore` files ignore do not count, nor do youBencha's workspaces and what is `left_out`.
     """
     directory, git_dir = directory.resolve(), git_dir.resolve()
     location = locate(directory)
-    commit = await commit_at(location.git_dir, "HEAD") if location else None
+    commit = since or await commit_at(location.git_dir, "HEAD") if location else None
     if location is None or commit is None:
         return None
     make_git_dir(git_dir, commit, attributes=_ATTRIBUTES)
     objects = common_dir(location.git_dir) / "objects"
-    await keep_rules_of(commit, git_dir, objects)
-    start = await _tree_of(commit, location, git_dir, objects)
+    above = await commit_at(location.git_dir, "HEAD") if since and location.prefix else None  # has rules for it, too
+    await keep_rules_of(above or commit, git_dir, objects)
+    start = await _tree_of(commit, location._replace(prefix="") if since else location, git_dir, objects)
     if start is None:
         return None
     hidden = [*_OURS, *_below(directory, [*left_out, git_dir, _our_root(patch_file.resolve(), directory)])]

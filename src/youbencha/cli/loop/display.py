@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
+from itertools import dropwhile
 from typing import Self, TextIO
 
 from youbencha.cli.screen import can_show_screen, is_plain
@@ -21,11 +23,13 @@ from youbencha.events import (
 )
 from youbencha.loop.line_writer import LineWriter
 from youbencha.loop.recording import TYPE_NAMES, dropped_line, event_to_json
-from youbencha.progress import Line, Progress, lines_of_text
+from youbencha.progress import Line, Progress, whole_lines
 from youbencha.text import duration, plural
 
 _MOST_WAITING = 8 << 20
 _COUNTDOWN_EVERY_S = 60.0
+_LONGEST_UNFINISHED = 20_000
+"""Of a line. What is dropped is printed with the finished text."""
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36"}
 """How a terminal is told the styles of lines."""
@@ -58,6 +62,37 @@ class LoopDisplay:
         return
 
 
+class _UnfinishedText:
+    """The lines of a text that were printed while it was written."""
+
+    def __init__(self) -> None:
+        self.begun = False
+        self._rest = ""
+        self._printed: Counter[str] = Counter()
+
+    def add(self, text: str) -> list[str]:
+        """Take the next characters, and return the lines that are complete."""
+        complete, found, rest = (self._rest + text).rpartition("\n")
+        self._rest = rest[-_LONGEST_UNFINISHED:]
+        lines = whole_lines(complete) if found else []
+        self._printed.update(lines)
+        return lines if self.begun else _without_first_blanks(lines)
+
+    def rest_of(self, text: str) -> list[str]:
+        """Return the lines of the finished text that were not printed."""
+        rest = []
+        for line in whole_lines(text.strip()):
+            if self._printed[line] > 0:
+                self._printed[line] -= 1
+            else:
+                rest.append(line)
+        return rest
+
+
+def _without_first_blanks(lines: list[str]) -> list[str]:
+    return list(dropwhile(lambda line: not line, lines))
+
+
 class JsonDisplay(LoopDisplay):
     """Prints events as in a recording, one JSON line each."""
 
@@ -74,13 +109,17 @@ class JsonDisplay(LoopDisplay):
 
 
 class LinesDisplay(LoopDisplay):
-    """Prints lines with the time since the start; while the loop waits, how much is left, once a minute."""
+    """Prints lines with the time since the start; while the loop waits, how much is left, once a minute.
+
+    Text is printed line by line while it is written. Of the finished text, only the lines that were not printed follow.
+    """
 
     def __init__(self, stream: TextIO, *, countdown_every_s: float = _COUNTDOWN_EVERY_S) -> None:
         stream.flush()
         self._progress = Progress()
         self._styled = not is_plain(stream)
         self._began: float | None = None
+        self._texts: dict[str | None, _UnfinishedText] = {}
         self._waiting: LoopWaiting | None = None
         self._counted_at = 0.0
         self._countdown_every_s = countdown_every_s
@@ -94,19 +133,33 @@ class LinesDisplay(LoopDisplay):
     def __call__(self, event: Event) -> None:
         self._began = event.at if self._began is None else self._began
         line = self._progress.take(event)
-        if line is None:
-            return
+        match event:
+            case AssistantTextDelta(text=text, parent=parent):
+                unfinished = self._texts.setdefault(parent, _UnfinishedText())
+                self._print_text(unfinished, unfinished.add(text), event.at)
+            case AssistantText(text=text, parent=parent):
+                unfinished = self._texts.pop(parent, _UnfinishedText())
+                self._print_text(unfinished, unfinished.rest_of(text), event.at)
+            case _ if line is not None:
+                self._take_state(event)
+                self._writer.put(self._printed(line, event.at))
+
+    def _take_state(self, event: Event) -> None:
         if isinstance(event, LoopWaiting):
             self._waiting, self._counted_at = event, time.monotonic()
         elif isinstance(event, IterationStarted | LoopEnded):
             self._waiting = None
+            self._texts.clear()
         if isinstance(event, IterationStarted):
             self._writer.put(b"\n", now=False)
-        for each in lines_of_text(event.text) if isinstance(event, AssistantText) else [line]:
-            self._writer.put(self._printed(each, event.at))
+
+    def _print_text(self, unfinished: _UnfinishedText, lines: list[str], at: float) -> None:
+        for text in lines:
+            mark, unfinished.begun = " " if unfinished.begun else "●", True
+            self._writer.put(self._printed(Line(mark, "bold", "", text), at))
 
     def _printed(self, line: Line, at: float) -> bytes:
-        since = max(0, round(at - (self._began or at)))
+        since = max(0, round(at - (at if self._began is None else self._began)))
         clock = f"{since // 3600}:{since // 60 % 60:02}:{since % 60:02}"
         mark = f"\x1b[{_CODES[line.style]}m{line.mark}\x1b[0m" if self._styled and line.mark.strip() else line.mark
         return f"{clock} {line._replace(mark=mark).plain()}\n".encode("utf-8", "replace")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from youbencha.cli import options
+from youbencha.errors import YouBenchaError
 
 if TYPE_CHECKING:
     from youbencha.events import Event, EventSink
@@ -61,9 +62,12 @@ def run(
         str | None, typer.Option(metavar="local|docker", help="Where the agent runs.", rich_help_panel=_AGENT)
     ] = None,
     args: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- ARGS]...", help="Further arguments for the agent's CLI.")
+        list[str] | None, typer.Argument(metavar="-- ARGS", help="Further arguments for the agent's CLI.")
     ] = None,
-    max_iterations: Annotated[int | None, typer.Option(metavar="N", min=1, rich_help_panel=_LIMITS)] = None,
+    max_iterations: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Of the whole loop, failed ones too.", rich_help_panel=_LIMITS),
+    ] = None,
     max_runtime: Annotated[
         float | None, typer.Option(metavar="SECONDS", min=0, help="Of the whole loop.", rich_help_panel=_LIMITS)
     ] = None,
@@ -115,6 +119,12 @@ def run(
     """
     from youbencha.process import get_ready
 
+    if worktree and goes_on:
+        hint = "Change to the working tree, and continue there."
+        raise YouBenchaError("OPTION_INVALID", "--worktree and --continue exclude each other", hint=hint)
+    if args and "--" not in sys.argv:
+        hint = "Give the prompt with -p; arguments for the agent's CLI follow `--`."
+        raise YouBenchaError("OPTION_INVALID", f"{args[0]!r} is not an option", hint=hint)
     if not dry_run:
         get_ready()  # in the background, while the configuration is read
     from youbencha.cli.interrupts import run_async
@@ -122,6 +132,7 @@ def run(
     from youbencha.loop.lock import loop_lock
     from youbencha.loop.plan import LoopOverrides
     from youbencha.loop.start import go_on, load_history, new_history
+    from youbencha.workspace.users_repository import located
 
     overrides = LoopOverrides(
         prompt=prompt,
@@ -138,7 +149,9 @@ def run(
     )
     host = options.host_here()
     directory = Path.cwd()
-    if worktree:
+    if worktree and not dry_run:
+        plan = _plan(config, host, directory, overrides, None)
+        config, overrides = plan.config_file, overrides._replace(prompt=plan.objective, prompt_file=None)
         directory = run_async(_new_worktree(directory))
     found = LoopDirectory.newest(directory) if goes_on else LoopDirectory(directory, new_loop_id())
     if dry_run:
@@ -147,18 +160,14 @@ def run(
     with loop_lock(directory, found.loop_id, host.cache_dir):
         history = load_history(found) if goes_on else None
         plan = _plan(config, host, directory, overrides, history)
+        if plan.spec.event_loop.checkpoint_interval:
+            located(directory)
         if verbose:
             _show(plan, as_json=False)
-        if history is None:
-            found.create()
-            history = new_history(plan, found.loop_id)
-        else:
-            found.open()
-            history = go_on(found, history, plan)
-        output = _Output(
-            as_json, quiet, with_screen=not (no_tui or autonomous or as_json or quiet), file=record_session
-        )
-        return _run(plan, host, found, history, output)
+        found.create()
+        history = go_on(found, history, plan) if history else new_history(plan, found.loop_id)
+        with_screen = not (no_tui or autonomous or as_json or quiet)
+        return _run(plan, host, found, history, _Output(as_json, quiet, with_screen, record_session))
 
 
 class _Output(NamedTuple):

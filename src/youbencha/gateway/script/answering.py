@@ -61,8 +61,9 @@ class ScriptedProgress:
         matching = (n for n, each in enumerate(self._script.conversations) if matches(each.when, request))
         which = next(matching, None)
         turns = self._script.turns if which is None else self._script.conversations[which].turns
-        number = self._given[request.session, which]
-        self._given[request.session, which] += 1
+        session = "" if self._script.across_sessions else request.session
+        number = self._given[session, which]
+        self._given[session, which] += 1
         turn = turn_at(turns, number)
         if turn is None and self._script.after == "repeat-last" and turns:
             turn = len(turns) - 1

@@ -245,6 +245,9 @@ class Script(_Part):
     after: Literal["error", "repeat-last"] = Field(
         "error", description="After the last turn: an error 400, or the last turn again."
     )
+    across_sessions: bool = Field(
+        False, description="Go on with the next turn in a new session: for an agent that runs again and again."
+    )
     tools_optional: bool = Field(
         False, description="Count requests without tools as turns too: for clients that are not agents."
     )

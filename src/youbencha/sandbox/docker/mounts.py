@@ -58,9 +58,10 @@ class Mounts:
         self._volumes = volumes
         self._volumes_dir = home.absolute().parent / "volumes"
         self._shared: dict[Path, bool] = {}
+        self._protected: list[Path] = []
 
     def share(self, path: Path, *, writable: bool) -> None:
-        """Mount a path of the host at the same path."""
+        """Mount a path of the host at the same path. What was shared and no longer exists is forgotten."""
         path = Path(posixpath.normpath(path.absolute()))
         if not _can_be_shared(path):
             raise YouBenchaError(
@@ -68,14 +69,27 @@ class Mounts:
                 f"{path} cannot be shared with a container: it would hide a directory that the container needs.",
                 hint="Share a directory below it, or move what is needed elsewhere.",
             )
+        self._shared = {shared: how for shared, how in self._shared.items() if os.path.lexists(shared)}
         for each in {path, path.resolve()}:  # a program may resolve a link and use the real path
             if each == path or _can_be_shared(each):
                 self._shared[each] = writable or self._shared.get(each, False)
 
+    def forget_removed(self) -> None:
+        """Forget what was shared for an earlier program, and is gone."""
+        self._shared = {path: writable for path, writable in self._shared.items() if path.exists()}
+
+    def protect(self, path: Path) -> None:
+        """Mount a directory of the workspace once more, read-only."""
+        self._protected.append(path.absolute())
+
     def all(self) -> list[Mount]:
         """All mounts, outer ones first."""
         shared = [Mount(path, PurePosixPath(path), writable) for path, writable in sorted(self._shared.items())]
-        mounts = [*self._own, *(mount for mount in shared if not self._is_within_shared(mount))]
+        mounts = [
+            *self._own,
+            *self._protected_mounts(),
+            *(mount for mount in shared if not self._is_within_shared(mount)),
+        ]
         return [*mounts, *self._volume_mounts([mount.inside for mount in mounts])]
 
     def writable(self) -> list[Path]:
@@ -110,6 +124,15 @@ class Mounts:
             for own in (*self._own, *volumes):
                 if mount.inside != own.inside and mount.inside.is_relative_to(own.inside):
                     _make_mount_point_in(own, mount)
+
+    def _protected_mounts(self) -> Iterator[Mount]:
+        """Without those that were replaced by a link: the engine would follow it, and mount what it leads to."""
+        workspace = self._own[0]
+        for path in self._protected:
+            below = path.relative_to(workspace.outside)
+            way = [workspace.outside / each for each in (below, *below.parents)[:-1]]
+            if path.is_dir() and not any(each.is_symlink() for each in way):
+                yield Mount(path, WORKSPACE / below, writable=False)
 
     def _volume_mounts(self, seen: list[PurePosixPath]) -> Iterator[Mount]:
         """A directory of the harness for each volume that overlaps a mount."""

@@ -174,6 +174,10 @@ class DockerSandbox:
         """Takes effect with the next `run`: a running container is not changed."""
         self.context.mounts.share(path, writable=writable)
 
+    def protect(self, path: Path) -> None:
+        """Takes effect with the next `run`."""
+        self.context.mounts.protect(path)
+
     def inside(self, path: Path) -> str:
         return self.context.mounts.inside(path)
 
@@ -236,6 +240,7 @@ class DockerSandbox:
     def _new_container(self, on_started: Callable[[], None]) -> Container:
         if self._frozen:
             raise RuntimeError("nothing runs in a frozen sandbox")
+        self.context.mounts.forget_removed()
         self.context.mounts.make_mount_points()
         name = f"{self.context.sandbox}-{len(self._containers) + 1}"
         container = Container(self.context.engine, name, on_started, keep_files=self._keep_files)
