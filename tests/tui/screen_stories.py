@@ -16,6 +16,9 @@ from youbencha.events import (
     IterationEnded,
     IterationStarted,
     LoopStarted,
+    LoopWaiting,
+    ModelCalled,
+    PhaseStarted,
     SessionStarted,
     ToolCalled,
     ToolReturned,
@@ -24,6 +27,7 @@ from youbencha.events import (
     UsageReported,
     WarningRaised,
 )
+from youbencha.tui.screen import Screen
 
 START = 1_790_000_000.0
 NOW = START + 754.3
@@ -38,7 +42,7 @@ class Story:
         self.events: list[Event] = []
         self.calls = 0
 
-    def add(self, kind: type[Event], after: float = 0.5, **values: Any) -> None:
+    def add(self, kind: type[Event], after: float = 0.5, /, **values: Any) -> None:
         self.at += after
         self.events.append(kind(at=self.at, **values))
 
@@ -148,6 +152,38 @@ def _end(
         IterationEnded, iteration=number, outcome=outcome, reason=reason, duration_ms=int(took * 1000),
         input_tokens=given, output_tokens=written, cost_usd=cost, files_changed=files,
     )  # fmt: skip
+
+
+def waiting_story() -> list[Event]:
+    """The third iteration ended at a usage limit; the loop waits."""
+    story = Story(NOW - 3)
+    _end(story, 3, 0.0, 211_930, 4_102, 0.7119, 2, outcome="usage_limit", reason="five hour limit")
+    story.add(LoopWaiting, 0.1, reason="usage limit (five hour)", until=NOW + 1390, kind="usage_limit")
+    return [*loop_story(), *story.events]
+
+
+def show_trials(screen: Screen) -> None:
+    """A matrix of six trials: three have ended, two are running."""
+    statuses = ("solved", "unsolved", "infra_error", None, None)
+    for number, status in enumerate(statuses):
+        agent, trial = ("claude-code" if number % 2 == 0 else "codex"), number // 2 + 1
+        key = f"{agent} · bench-time-tracker · trial {trial}"
+        screen.begin(key, key)
+        session = screen.model.sessions[-1]
+        session.started_at = NOW - 300 + 50 * number
+        story = Story(session.started_at)
+        story.add(PhaseStarted, 0, phase="checkout", detail="bench-time-tracker at v1")
+        story.add(PhaseStarted, 1, phase="agent", detail=agent)
+        story.add(SessionStarted, session_id="s", model=f"{agent}-model", agent_version="2.1.30")
+        story.say("I will run the tests first.")
+        story.call("Bash", FAILURE, 2.0, error=True, command="make test")
+        story.add(ModelCalled, model="m", status=200, input_tokens=41_200, output_tokens=900, cost_usd=0.031 * trial)
+        story.call("Read", SOURCE if status else None, file_path="timetracker/report.py")
+        for event in story.events:
+            screen.take(key, event)
+        if status is not None:
+            screen.end(key, status)
+            session.ended_at = NOW - 20 + number
 
 
 DIFF = """\

@@ -156,7 +156,7 @@ def test_sigterm(tmp_path: Path) -> None:
 def test_a_screen_that_crashes_leaves_the_work_alone(tmp_path: Path) -> None:
     body = (
         "await asyncio.sleep(0.3)\n"
-        "screen.model.sessions = None\n"
+        "screen.model.sessions[0].title = None\n"
         "while not screen.failed:\n"
         "    await asyncio.sleep(0.02)\n"
         "screen.sink(AssistantText(text='as a plain line'))\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from screen_stories import NOW, START
 from textual.widgets import Static
 
 from youbencha.events import AssistantText, IterationEnded, IterationStarted, LoopEnded, LoopWaiting, ToolCalled
+from youbencha.tui.app import HELP
 from youbencha.tui.dialogs import DiffScreen, Help, Question
 
 RUNNING = "python -m pytest -q && ruff check ."
@@ -363,3 +365,10 @@ async def test_keys_are_handled_while_events_stream_in() -> None:
         await streaming
         await shown.settle()
         assert shown.app.palette.name == ["yb-dark", "yb-light", "yb-contrast"][presses % 3]
+
+
+def test_the_keys_are_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "screen.md").read_text(encoding="utf-8")
+    documented = set(re.findall(r"`([^`]+)`", page[page.index("## Keys") : page.index("## Limits")]))
+    keys = {key for keys, _ in HELP for key in keys.split()}
+    assert keys <= documented

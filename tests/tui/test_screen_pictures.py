@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import pytest
 from opened_screen import Shown, opened
-from screen_stories import NOW
+from screen_stories import loop_story, show_trials, waiting_story
 
-from youbencha.events import LoopWaiting
+from youbencha.events import Event
 
 HERE = Path(__file__).parent
 DOCS = HERE.parents[1] / "docs" / "pictures"
@@ -21,7 +21,7 @@ class Picture(NamedTuple):
     name: str
     size: tuple[int, int]
     keys: tuple[str, ...] = ()
-    waiting: bool = False
+    shows: Literal["loop", "waiting", "trials"] = "loop"
     directory: Path = HERE / "pictures"
 
 
@@ -34,7 +34,8 @@ PICTURES = (
     Picture("help-80x24", (80, 24), ("question_mark",)),
     Picture("stop-80x24", (80, 24), ("s",)),
     Picture("guidance-80x24", (80, 24), ("colon", *"be brief")),
-    Picture("waiting-80x24", (80, 24), waiting=True),
+    Picture("waiting-80x24", (80, 24), shows="waiting"),
+    Picture("trials-160x50", (160, 50), shows="trials"),
     Picture("light-160x50", (160, 50), ("T", "h", "f", "g")),
     Picture("contrast-80x24", (80, 24), ("T", "T", "k")),
     Picture("narrow-40x10", (40, 10)),
@@ -45,9 +46,11 @@ PICTURES = (
 async def test_picture(picture: Picture, update: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
-    async with opened(size=picture.size) as shown:
-        if picture.waiting:
-            await shown.take(LoopWaiting(at=NOW, reason="usage limit", until=NOW + 1390, kind="usage_limit"))
+    events = {"loop": loop_story, "waiting": waiting_story, "trials": list[Event]}[picture.shows]()
+    is_loop = picture.shows != "trials"
+    async with opened(events, size=picture.size, loop=is_loop, expected=None if is_loop else 6) as shown:
+        if not is_loop:
+            show_trials(shown.screen)
         await shown.press(*picture.keys)
         shown.app.set_focus(None)  # the cursor of an input blinks
         await shown.settle()

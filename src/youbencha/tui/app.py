@@ -9,6 +9,8 @@ import asyncio
 import io
 import re
 import sys
+import time
+from collections.abc import Callable
 from typing import ClassVar
 
 from rich.console import Console
@@ -43,7 +45,7 @@ class ScreenApp(App[None]):
     CSS = """
     #header { height: 2; }
     #body { height: 1fr; }
-    #sessions { width: 34; }
+    #sessions { width: 25%; min-width: 34; max-width: 50; }
     #transcript { width: 1fr; }
     #banner, #footer { height: 1; }
     #ask { display: none; height: 1; background: $panel; }
@@ -85,7 +87,6 @@ class ScreenApp(App[None]):
         self.source, self.model = screen, screen.model
         self.title = screen.title
         self.shown_title = one_line(clean(screen.title), 200)
-        self.expected = screen.expected
         self.palette: Palette = DARK
         self.shown = 0
         """The index of the session that is shown."""
@@ -163,18 +164,18 @@ class ScreenApp(App[None]):
             self.list.repaint()  # its spinners
 
     def _follow_sessions(self) -> None:
-        """Once the session that is followed has ended, follow the next one that runs."""
-        sessions = self.model.sessions
-        session = self.session
-        if session is None or (session.ended_at is not None and self.shown < len(sessions) - 1):
-            running = [index for index, each in enumerate(sessions) if each.ended_at is None]
-            if sessions and (running or session is None or not self.transcript.has(session)):
-                self.show_session(running[0] if running else len(sessions) - 1, follow=True)
-        elif not self.transcript.has(session):
-            self.show_session(self.shown, follow=True)
+        """Show the session that runs. Once it has ended, the next one that does; without one, the newest."""
+        sessions, session = self.model.sessions, self.session
+        if session is None or session.ended_at is not None or not session.key:
+            running = (index for index, each in enumerate(sessions) if each.ended_at is None and each.key)
+            target = next(running, len(sessions) - 1)
+        else:
+            target = self.shown
+        if sessions and not self.transcript.has(sessions[target]):
+            self.show_session(target, follow=True)
 
     def repaint_panels(self) -> None:
-        alone = len(self.model.sessions) <= 1 and self.model.loop is None and not self.expected
+        alone = len(self.model.sessions) <= 1 and self.model.loop is None and not self.source.expected
         self.screen_stack[0].set_class(alone, "alone")
         for panel in (self.header, self.list, self.banner_row, self.footer):
             panel.repaint()
@@ -194,7 +195,7 @@ class ScreenApp(App[None]):
 
     def say(self, text: str) -> None:
         """Show a message for a few seconds."""
-        self._said, self._said_until = text, self.now() + _SAID_S
+        self._said, self._said_until = text, time.monotonic() + _SAID_S  # the clock of a replay may be faster
         self.repaint_panels()
 
     def banner(self) -> tuple[Spans, Spans]:
@@ -213,11 +214,11 @@ class ScreenApp(App[None]):
             return (("ended", "strong"), ("  press q to leave", "dim"))
         if self.stopping:
             return (("stopping …", "warning"),)
-        if self._said_until > now:
+        if self._said_until > time.monotonic():
             return ((self._said, "text"),)
         self._said_until = 0.0
         if controls is not None and controls.paused:
-            when = "paused" if model.waiting else "pauses after this iteration"
+            when = "paused" if model.waiting or not self.source.ask else "pauses after this iteration"
             return ((f"‖ {when}", "warning"), ("   p resume", "dim"))
         if model.waiting is not None and model.waiting.until > now:
             text = waiting_text(model.waiting.reason, model.waiting.until, now)
@@ -396,7 +397,13 @@ class ScreenApp(App[None]):
             return
         what = "loop" if self.source.controls is not None else "run"
         question = f"Still stopping. Abort the {what}?" if self.stopping else f"Stop the {what} now?"
-        self.push_screen(Question(question, _STOPPING, {"y": "stop"}), self._stop)
+        self._ask_first(Question(question, _STOPPING, {"y": "stop"}), self._stop)
+
+    def _ask_first(self, question: Question, act: Callable[[str | None], None]) -> None:
+        if self.source.ask:
+            self.push_screen(question, act)
+        else:
+            act("y")
 
     def _stop(self, answer: str | None) -> None:
         if answer is not None and not self.finished:
@@ -411,7 +418,7 @@ class ScreenApp(App[None]):
             return
         what = "loop" if self.source.controls is not None else "run"
         question = Question(f"The {what} has not ended.", _STOPPING, {"y": "stop it, and leave"})
-        self.push_screen(question, self._quit)
+        self._ask_first(question, self._quit)
 
     def _quit(self, answer: str | None) -> None:
         self._leaving = answer is not None
@@ -425,6 +432,7 @@ class ScreenApp(App[None]):
     def work_ended(self) -> None:
         """The work has ended: the screen closes, or stays with the final state."""
         self.finished, self._seen_events = True, -1
+        self.model.close(self.now())
 
     # -- the rest --------------------------------------------------------------------------------------------------
 

@@ -183,8 +183,8 @@ class ScreenModel:
         self.sessions: list[ScreenSession] = []
         self.loop: LoopStarted | None = None
         self.waiting: LoopWaiting | None = None
-        self.ended: LoopEnded | None = None
         self.began_at: float | None = None
+        self.ended_at: float | None = None
         self.events = 0
         self._by_key: dict[str, ScreenSession] = {}
 
@@ -194,8 +194,8 @@ class ScreenModel:
         """Add a session; one with this key (an attempt before) stays, with another key."""
         last = self.sessions[-1] if self.sessions else None
         self.events += 1
-        if number is not None and last is not None and not last.key and last.ended_at is None:
-            session = last  # it had only what was reported before the first iteration
+        if number is not None and last is not None and not last.key:
+            session = self._by_key.pop("")  # it had only what was reported before the first iteration
             session.key, session.title, session.number, session.started_at = key, title, number, at
             session.version += 1
         else:
@@ -206,10 +206,9 @@ class ScreenModel:
         return session
 
     def end(self, key: str, status: str, at: float, state: State | None = None) -> None:
+        """A session has ended. It may not have begun here: the result of an earlier run was taken over."""
         self.events += 1
-        self._end(self._by_key[key], status, at, state)
-
-    def _end(self, session: ScreenSession, status: str, at: float, state: State | None = None) -> None:
+        session = self._by_key.get(key) or self.begin(key, key, at)
         session.ended_at, session.status = at, status
         session.state = state or _STATES.get(status, "warning")
         for entry in session.running.values():
@@ -227,9 +226,19 @@ class ScreenModel:
                 excess -= each.characters
                 each.keep(Bounds(1, 0))
 
+    def close(self, at: float) -> None:
+        """Nothing more will happen."""
+        self.ended_at = at if self.ended_at is None else self.ended_at
+        for session in self.sessions:
+            if session.ended_at is None:
+                self.end(session.key, "", at, "unknown")
+
     def current(self, at: float) -> ScreenSession:
-        """The newest session; without one, a session for what happens before the first."""
-        return self.sessions[-1] if self.sessions else self.begin("", "starting", at)
+        """The session of what is reported without a key: the newest iteration, or the run that has trials."""
+        last = self.sessions[-1] if self.sessions else None
+        if last is not None and last.number is not None:
+            return last
+        return self._by_key.get("") or self.begin("", "run", at)
 
     # -- events ----------------------------------------------------------------------------------------------------
 
@@ -251,11 +260,10 @@ class ScreenModel:
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def totals(self, now: float) -> ScreenTotals:
-        ended = self.ended.at if self.ended else None
         began = self.began_at if self.began_at is not None else now
         figures = [session.progress for session in self.sessions]
         return ScreenTotals(
-            elapsed_s=max(0.0, (ended if ended is not None else now) - began),
+            elapsed_s=max(0.0, (now if self.ended_at is None else self.ended_at) - began),
             input_tokens=_sum(each.input_tokens for each in figures),
             output_tokens=_sum(each.output_tokens for each in figures),
             cost_usd=_sum(each.cost_usd for each in figures),
@@ -327,7 +335,7 @@ def _guidance(model: ScreenModel, event: GuidanceGiven) -> None:
 
 
 def _loop_ended(model: ScreenModel, event: LoopEnded) -> None:
-    model.ended, model.waiting = event, None
+    model.ended_at, model.waiting = event.at, None
     state: State = "ok" if event.exit_code == 0 else "error" if event.exit_code == 1 else "warning"
     head = f"the loop has ended: {event.outcome.replace('_', ' ')}"
     model.current(event.at).add(ScreenEntry("end", event.at, head, event.reason, state=state))

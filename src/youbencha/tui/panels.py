@@ -20,7 +20,7 @@ _GAP = "   "
 _STATE_MARKS = {"ok": "✓", "error": "✗", "warning": "!", "unknown": "·"}
 
 
-class Figure(NamedTuple):
+class HeaderFigure(NamedTuple):
     """A part of the header."""
 
     rank: int
@@ -34,7 +34,7 @@ class Figure(NamedTuple):
         return sum(cell_len(text) for text, _ in (*self.spans, *self.bar)) + len(_GAP)
 
 
-def fitting(figures: Sequence[Figure], cells: int) -> list[Figure]:
+def fitting(figures: Sequence[HeaderFigure], cells: int) -> list[HeaderFigure]:
     """The most important figures that fit, in their order."""
     kept = list(figures)
     if sum(each.cells for each in kept) > cells:
@@ -44,7 +44,7 @@ def fitting(figures: Sequence[Figure], cells: int) -> list[Figure]:
     return kept
 
 
-def joined(figures: Sequence[Figure]) -> tuple[Span, ...]:
+def joined(figures: Sequence[HeaderFigure]) -> tuple[Span, ...]:
     return tuple(span for each in figures for span in ((_GAP, "dim"), *each.spans, *each.bar))
 
 
@@ -64,21 +64,21 @@ class HeaderBar(RowView):
         return self._where() if index == 0 else self._figures()
 
     def _where(self) -> ScreenRow:
-        right = joined(fitting([*self._places(), Figure(0, (self._mode(),))], self.text_cells - 8))
+        right = joined(fitting([*self._places(), HeaderFigure(0, (self._mode(),))], self.text_cells - 8))
         room = self.text_cells - sum(cell_len(text) for text, _ in right)
         return ScreenRow(((fit(self.app.shown_title, room), "strong"),), right)
 
-    def _places(self) -> list[Figure]:
+    def _places(self) -> list[HeaderFigure]:
         app, model = self.app, self.app.model
-        elapsed = Figure(2, ((clock(model.totals(app.now()).elapsed_s), "text"),))
+        elapsed = HeaderFigure(2, ((clock(model.totals(app.now()).elapsed_s), "text"),))
         if model.loop is not None:
             number = next((each.number for each in reversed(model.sessions) if each.number), 0)
             most = f"/{model.loop.max_iterations}" if model.loop.max_iterations else ""
-            return [Figure(1, (("iteration ", "dim"), (f"{number}{most}", "strong"))), elapsed]
-        if len(model.sessions) > 1 or app.expected:
-            ended = sum(each.ended_at is not None for each in model.sessions)
-            trials = f"{ended}/{app.expected or len(model.sessions)}"
-            return [Figure(1, (("trials ", "dim"), (trials, "strong"))), elapsed]
+            return [HeaderFigure(1, (("iteration ", "dim"), (f"{number}{most}", "strong"))), elapsed]
+        if len(model.sessions) > 1 or app.source.expected:
+            states = [each.ended_at is not None for each in model.sessions if each.key]
+            trials = f"{sum(states)}/{app.source.expected or len(states)}"
+            return [HeaderFigure(1, (("trials ", "dim"), (trials, "strong"))), elapsed]
         return [elapsed]
 
     def _mode(self) -> Span:
@@ -113,10 +113,12 @@ def _names(session: ScreenSession) -> str:
     return one_line(clean(" · ".join(name for name in (backend, model) if name)), 60)
 
 
-def _tokens(given: int | None, written: int | None) -> list[Figure]:
+def _tokens(given: int | None, written: int | None) -> list[HeaderFigure]:
     if given is None and written is None:
         return []
-    return [Figure(3, (("↑ ", "dim"), (short_count(given), "text"), ("  ↓ ", "dim"), (short_count(written), "text")))]
+    return [
+        HeaderFigure(3, (("↑ ", "dim"), (short_count(given), "text"), ("  ↓ ", "dim"), (short_count(written), "text")))
+    ]
 
 
 def short_count(number: int | None) -> str:
@@ -129,28 +131,28 @@ def short_count(number: int | None) -> str:
     return f"{number / 1e9:.1f}G"
 
 
-def _cost(spent: float | None, limit: float | None) -> list[Figure]:
+def _cost(spent: float | None, limit: float | None) -> list[HeaderFigure]:
     if spent is None and limit is None:
         return []
     shown = "?" if spent is None else usd(spent)
     if limit is None:
-        return [Figure(1, ((shown, "text"),))]
+        return [HeaderFigure(1, ((shown, "text"),))]
     share = (spent or 0) / limit if limit else 1.0
-    return [Figure(1, ((shown, _level(share)), (f" / {usd(limit)}", "dim")), _bar(share))]
+    return [HeaderFigure(1, ((shown, _level(share)), (f" / {usd(limit)}", "dim")), _bar(share))]
 
 
-def _context(session: ScreenSession) -> list[Figure]:
+def _context(session: ScreenSession) -> list[HeaderFigure]:
     used, window = session.context_tokens, session.context_window
     if used is None:
         return []
     if not window:
-        return [Figure(2, (("context ", "dim"), (short_count(used), "text")))]
+        return [HeaderFigure(2, (("context ", "dim"), (short_count(used), "text")))]
     share = used / window
-    return [Figure(2, (("context ", "dim"), (f"{share:.0%}", _level(share))), _bar(share))]
+    return [HeaderFigure(2, (("context ", "dim"), (f"{share:.0%}", _level(share))), _bar(share))]
 
 
-def _quota(share: float | None) -> list[Figure]:
-    return [] if share is None else [Figure(4, (("quota ", "dim"), (f"{share:.0%}", _level(share))))]
+def _quota(share: float | None) -> list[HeaderFigure]:
+    return [] if share is None else [HeaderFigure(4, (("quota ", "dim"), (f"{share:.0%}", _level(share))))]
 
 
 def _level(share: float) -> str:
@@ -185,14 +187,16 @@ class SessionList(RowView):
         running = session.state == "running"
         mark = spinner(now) if running else _STATE_MARKS[session.state]
         took = clock((session.ended_at if session.ended_at is not None else now) - session.started_at)
-        cost = session.progress.cost_usd
-        right = f" {took:>5}" + (f" {usd(cost):>7}" if cost is not None and self.text_cells > 24 else "")
         number = f"{session.number:>3} " if session.number is not None else ""
         name = session.title or (session.status.replace("_", " ") if session.state != "ok" else "")
-        room = self.text_cells - 2 - len(number) - len(right)
+        name = one_line(clean(name), 80)
+        room = self.text_cells - 2 - len(number) - len(f" {took:>5}")
+        cost = session.progress.cost_usd
+        spent = f" {usd(cost):>7}" if cost is not None else ""
+        spent = spent if cell_len(name) + len(spent) <= room else ""
         style = "text" if running else "dim"
         spans = ((f"{mark} ", session.state), (number, "strong" if running else "text"))
-        return ScreenRow((*spans, (fit(one_line(clean(name), 80), room), style)), ((right, "dim"),))
+        return ScreenRow((*spans, (_without_middle(name, room - len(spent)), style)), ((f" {took:>5}{spent}", "dim"),))
 
     def on_click(self, event: events.Click) -> None:
         if self.top + event.y < self.count_rows():
@@ -201,6 +205,12 @@ class SessionList(RowView):
     def follow_selected(self) -> None:
         self.show_rows(self.app.shown, self.app.shown)
         self.repaint()
+
+
+def _without_middle(name: str, cells: int) -> str:
+    """Shorten a name so that its end is seen: trials of one agent differ there."""
+    end = name[-(cells // 3) :]
+    return name if cell_len(name) <= cells else fit(name, cells - cell_len(end)) + end
 
 
 class Banner(RowView):

@@ -96,12 +96,17 @@ def wrap(line: str, cells: int) -> list[str]:
 
 _MARKS = {"ok": "✓", "error": "✗", "warning": "!", "unknown": "·"}
 _SAID = {"user": ("»", "user"), "guidance": ("✎", "user"), "topic": ("▸", "topic"), "thinking": ("∴", "thinking")}
-_SPACED = frozenset({"text", "user", "phase", "end", "guidance"})
-"""Kinds with an empty row before them; and after them, unless the next is of the same kind."""
+_SPACED, _SPACED_AFTER = (
+    frozenset({"text", "user", "phase", "end", "guidance"}),
+    frozenset({"text", "user", "guidance"}),
+)
+"""Kinds with an empty row before them, and after them."""
 
 
 def gap_between(before: ScreenEntry | None, entry: ScreenEntry) -> bool:
-    return before is not None and (entry.kind in _SPACED or before.kind in ("text", "user", "guidance"))
+    if before is None or before.kind == entry.kind == "phase":
+        return False
+    return entry.kind in _SPACED or before.kind in _SPACED_AFTER
 
 
 def foldable(entry: ScreenEntry) -> bool:

@@ -48,6 +48,7 @@ class Screen:
         diff: Callable[[], Awaitable[str]] | None = None,
         expected: int | None = None,
         stay: bool = False,
+        ask: bool = True,
         export_to: Path | None = None,
         mask: Callable[[str], str] = lambda text: text,
         fallback: EventSink | None = None,
@@ -61,6 +62,8 @@ class Screen:
         """The number of trials, if there are many."""
         self.stay = stay
         """Stay open after the end of the work, until a key is pressed."""
+        self.ask = ask
+        """Ask before something is stopped. A replay needs no question."""
         self.export_to = export_to
         """The directory for exported transcripts; by default, the current one."""
         self.mask = mask
@@ -91,8 +94,10 @@ class Screen:
         self.model.end(session_id, status, self.clock(), state)
 
     def stop(self, *, again: bool = False) -> None:
-        """Stop the loop. Without one, or the second time, do what Ctrl-C does outside the screen."""
-        if self.controls is not None and not again:
+        """Stop the loop; without one, do what Ctrl-C does outside the screen. `again`: do not wait for anything."""
+        if again:
+            os.kill(os.getpid(), signal.SIGTERM)
+        elif self.controls is not None:
             self.controls.stop()
         else:
             os.kill(os.getpid(), signal.SIGINT)

@@ -86,9 +86,10 @@ STYLES = {
     "alert": "bold {background} on {accent}",
 }
 
+# Backgrounds are nearly grey: with 256 colours, a terminal would show a tinted dark grey as a strong blue.
 DARK = Palette(
     "yb-dark", True,
-    background="#14171c", panel="#1b1f26", raised="#262c36", text="#d5dae3", dim="#8b94a3", faint="#4a5260",
+    background="#15171a", panel="#1d2025", raised="#2a2e35", text="#d5dae3", dim="#8b94a3", faint="#4a5260",
     accent="#6cb6ff", ok="#7fc98f", error="#f0787a", warning="#e3b341", violet="#c0a6f5",
 )  # fmt: skip
 LIGHT = Palette(
