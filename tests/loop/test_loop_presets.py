@@ -112,15 +112,22 @@ def run(project: Path, script: str, *, scope: bool = False, preset: str = PRESET
     (project / "PROMPT.md").write_text("Put two x into change.txt.\n")
     words = {"python": json.dumps(sys.executable), "agent": json.dumps("agent.py"), "scope": str(scope).lower()}
     (project / "ralph.yml").write_text(preset.format(**words))
+    return go(project)
+
+
+def go(project: Path, *arguments: str) -> Done:
     done = subprocess.run(
-        [RALPH, "run", "--no-tui"], cwd=project, capture_output=True, text=True, timeout=120, check=False
+        [RALPH, "run", "--no-tui", *arguments], cwd=project, capture_output=True, text=True, timeout=120, check=False
     )
     calls = [json.loads(line) for line in (project / "calls.jsonl").read_text().splitlines()]
     return Done(done.returncode, calls, done.stdout + done.stderr, project)
 
 
 def test_a_preset_with_two_hats_runs_to_its_end(tmp_path: Path) -> None:
-    done = run(tmp_path / "project", SCRIPT)
+    """Stopped by a limit before the end; then it goes on with the event that was pending."""
+    stopped = run(tmp_path / "project", SCRIPT, preset=PRESET.replace("max_iterations: 12", "max_iterations: 4"))
+    assert (stopped.code, stopped.roles[3:]) == (2, ["Checker"]), stopped.output
+    done = go(tmp_path / "project", "--continue", "--max-iterations", "12")
     assert done.code == 0, done.output
     assert done.roles == ["Maker", "coordinator", "Maker", "Checker", "Maker", "Checker"]
     check_prompts([call["prompt"] for call in done.calls])
