@@ -166,6 +166,7 @@ async def test_a_hundred_iterations_do_not_grow(loops: LoopBench) -> None:
     growth.check()
 
 
+@pytest.mark.timeout(1200)
 @versions(full(NEWEST))
 async def test_a_hundred_iterations_of_claude_do_not_grow(claude: ClaudeBench) -> None:
     loop, growth = ClaudeLoop(claude), Growth()

@@ -68,6 +68,11 @@ class GoOn(NamedTuple):
 
 Decision = End | GoOn
 
+REQUESTED: dict[Request, End] = {
+    "stop": End("stopped", "`.ralph/stop-requested` asked for it"),
+    "restart": End("restart", "`.ralph/restart-requested` asked for it"),
+}
+
 
 def count_iteration(state: LoopState, ended: Ended, spec: EventLoopSpec) -> dict[str, Any]:
     """The counters of the state after an iteration. A success returns to the configured agent."""
@@ -117,11 +122,7 @@ def _finished(state: LoopState, ended: Ended, spec: EventLoopSpec) -> End | None
 def _asked_to_end(state: LoopState, ended: Ended, spec: EventLoopSpec) -> End | None:
     if ended.outcome in ("stopped", "interrupted"):
         return End("interrupted", ended.reason or "stopped by the user")
-    if ended.request == "stop":
-        return End("stopped", "`.ralph/stop-requested` asked for it")
-    if ended.request == "restart":
-        return End("restart", "`.ralph/restart-requested` asked for it")
-    return None
+    return REQUESTED[ended.request] if ended.request else None
 
 
 def _limits(state: LoopState, ended: Ended, spec: EventLoopSpec) -> End | None:
