@@ -18,6 +18,7 @@ if sys.platform == "win32":
 
 import fcntl
 import pty
+import select
 import struct
 import termios
 
@@ -26,7 +27,7 @@ ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"
 CURSOR, NO_MOUSE = b"\x1b[?25h", b"\x1b[?1000l"
 
 PROGRAM = """
-import asyncio, sys, time
+import asyncio, pathlib, sys
 from youbencha.cli.interrupts import run_async
 from youbencha.events import AssistantText, LoopStarted, IterationStarted
 from youbencha.loop.control import LoopControl
@@ -36,6 +37,10 @@ assert "textual" not in sys.modules and "rich" not in sys.modules
 class Control(LoopControl):
     async def diff(self):
         return ""
+
+async def go():
+    while not pathlib.Path(sys.argv[1]).exists():
+        await asyncio.sleep(0.02)
 
 async def main():
     control = Control()
@@ -64,41 +69,38 @@ except (Exception, KeyboardInterrupt) as error:
 
 
 class Terminal:
-    def __init__(self, process: subprocess.Popen[bytes], fd: int) -> None:
-        self.process, self.fd, self.output = process, fd, b""
+    def __init__(self, process: subprocess.Popen[bytes], fd: int, go: Path) -> None:
+        self.process, self.fd, self.go, self.output = process, fd, go, b""
 
     def read_until(self, wanted: bytes) -> None:
         """Read until the program has written this."""
         until = time.monotonic() + PATIENCE_S
         while wanted not in self.output:
             assert time.monotonic() < until, self.output[-2000:]
-            assert self._read(), self.output[-2000:]
+            self._read()
 
     def rest(self) -> bytes:
-        """Read to the end of the program. Returns what it printed after the screen."""
+        """Let the work end, and read to the end of the program. Returns what it printed after the screen."""
+        self.go.touch()
         until = time.monotonic() + PATIENCE_S
-        os.set_blocking(self.fd, False)
         while self.process.poll() is None:
             assert time.monotonic() < until, self.output[-2000:]
-            if not self._read():
-                time.sleep(0.01)
+            self._read()
         self._read()
         return self.output[self.output.rindex(LEAVE) :]
 
-    def _read(self) -> bool:
-        try:
-            data = os.read(self.fd, 1_000_000)
-        except OSError:  # nothing yet, or Linux's end of a PTY
-            return False
-        self.output += data
-        return bool(data)
+    def _read(self) -> None:
+        if select.select([self.fd], [], [], 0.02)[0]:
+            self.output += os.read(self.fd, 1_000_000)
 
     def write(self, keys: bytes) -> None:
         os.write(self.fd, keys)
 
 
 @contextmanager
-def running(tmp_path: Path, body: str, *, loop: bool = True, stay: bool = False) -> Iterator[Terminal]:
+def running(
+    tmp_path: Path, body: str, *, loop: bool = True, stay: bool = False, term: str = "xterm-256color"
+) -> Iterator[Terminal]:
     """A program whose work is `body`, in a PTY. Afterwards, the terminal has its first settings."""
     lines = "\n".join(f"            {line}" for line in body.splitlines())
     program = tmp_path / "program.py"
@@ -106,10 +108,10 @@ def running(tmp_path: Path, body: str, *, loop: bool = True, stay: bool = False)
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     before = termios.tcgetattr(theirs)
-    env = {**os.environ, "TERM": "xterm-256color"}
-    command = [sys.executable, str(program)]
+    env = {**os.environ, "TERM": term}
+    command = [sys.executable, str(program), str(tmp_path / "go")]
     process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=env, start_new_session=True)
-    terminal = Terminal(process, ours)
+    terminal = Terminal(process, ours, tmp_path / "go")
     try:
         yield terminal
         assert termios.tcgetattr(theirs) == before
@@ -130,13 +132,13 @@ FOREVER = "await control.stop_now.wait()\nreturn 'stopped'"
 
 
 def test_the_screen_closes_when_the_work_has_ended(tmp_path: Path) -> None:
-    with running(tmp_path, "await asyncio.sleep(0.5)\nreturn 7") as terminal:
+    with running(tmp_path, "await go()\nreturn 7") as terminal:
         terminal.read_until(b"first text")
         assert b"cleaned up\r\nresult 7" in terminal.rest()
 
 
 def test_work_that_fails(tmp_path: Path) -> None:
-    with running(tmp_path, "await asyncio.sleep(0.3)\nraise ValueError('no')") as terminal:
+    with running(tmp_path, "await go()\nraise ValueError('no')") as terminal:
         terminal.read_until(b"first text")
         assert b"cleaned up\r\nraised ValueError" in terminal.rest()
 
@@ -155,7 +157,7 @@ def test_sigterm(tmp_path: Path) -> None:
 
 def test_a_screen_that_crashes_leaves_the_work_alone(tmp_path: Path) -> None:
     body = (
-        "await asyncio.sleep(0.3)\n"
+        "await go()\n"
         "screen.model.sessions[0].title = None\n"
         "while not screen.failed:\n"
         "    await asyncio.sleep(0.02)\n"
@@ -194,3 +196,11 @@ def test_it_stays_until_a_key_if_asked_to(tmp_path: Path) -> None:
         terminal.read_until(b"ENDED")
         terminal.write(b"q")
         assert b"result 7" in terminal.rest()
+
+
+@pytest.mark.parametrize(("term", "colours"), [("xterm-256color", True), ("vt100", False)])
+def test_colours_are_written_where_the_terminal_has_them(tmp_path: Path, term: str, colours: bool) -> None:
+    with running(tmp_path, "await go()", term=term) as terminal:
+        terminal.read_until(b"first text")
+        terminal.rest()
+        assert (b"\x1b[38;" in terminal.output or b";48;" in terminal.output) == colours

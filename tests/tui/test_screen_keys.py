@@ -85,11 +85,15 @@ async def test_a_tool_call_is_unfolded_and_folded(key: str) -> None:
         assert "line 7 of the report" not in shown.text()
 
 
-async def test_enter_at_the_live_end_unfolds_the_last_call() -> None:
+async def test_enter_at_the_live_end_unfolds_the_last_call_and_still_follows() -> None:
+    call = ToolCalled(at=NOW, call_id="last", name="Bash", arguments={"command": "ls", "timeout": 77})
     async with opened() as shown:
-        assert "command:" not in shown.text()
-        await shown.press("k", "enter")
-        assert "  │" in shown.text() or RUNNING in shown.selected()
+        await shown.take(call)
+        await shown.press("enter")
+        assert "timeout: 77" in shown.text()
+        await shown.take(AssistantText(at=NOW, text="the last text"))
+        assert "the last text" in shown.text()
+        assert "LIVE" in shown.text(shown.app.header)
 
 
 async def test_a_click_unfolds_an_entry() -> None:
@@ -264,8 +268,8 @@ async def test_q_asks_while_the_loop_runs() -> None:
         await shown.press("q", "y")
         assert shown.control.stop_now.is_set()
         shown.app.work_ended()
-        await shown.pilot.pause(0.2)
-        assert not shown.app.is_running or shown.app._exit
+        shown.app.tick()
+        assert shown.app._exit
 
 
 async def test_the_screen_stays_after_the_end_if_asked_to() -> None:

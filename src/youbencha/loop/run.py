@@ -122,7 +122,7 @@ class _Loop:
         number = self.state.iterations + 1
         turn = next_turn(self.plan.spec, self.state.pending, self.state.activations)
         backend = self.plan.backend_for(turn.hat, self.state.escalation)
-        runner = await self._unless_stopped(self._runner(backend))
+        runner = self.runners.get(id(backend)) or await self._unless_stopped(self._open_runner(backend))
         if runner is None:
             return _STOPPED
         self._begin(number, turn, backend)
@@ -214,13 +214,12 @@ class _Loop:
         self.state = self.state.model_copy(update={"elapsed_ms": self.clock.elapsed_ms})
         return limit_reached(self.state, self.spec)
 
-    async def _runner(self, backend: Backend) -> IterationRunner:
-        """The open backend. It stays open until the end of the loop."""
-        if id(backend) not in self.runners:
-            opening = open_runner(self.plan, self.host, backend, self.directory, self.on_event)
-            self.runners[id(backend)] = await self.opened.enter_async_context(opening)
-            self._update_redactor()
-        return self.runners[id(backend)]
+    async def _open_runner(self, backend: Backend) -> IterationRunner:
+        """Open a backend. It stays open until the end of the loop."""
+        opening = open_runner(self.plan, self.host, backend, self.directory, self.on_event)
+        runner = self.runners[id(backend)] = await self.opened.enter_async_context(opening)
+        self._update_redactor()
+        return runner
 
     def _update_redactor(self) -> None:
         secrets = (runner.secrets for runner in self.runners.values())
@@ -247,7 +246,7 @@ class _Loop:
         notes = read_notes(self.plan.spec, self.plan.directory, self.state.loop_id, turn.hat)
         for problem in notes.problems:
             self._warn("NOTES_UNREADABLE", problem)
-        return notes
+        return notes._replace(open_tasks=tuple(map(self.redactor.text, notes.open_tasks)))
 
     def _claim(self, report: IterationReport, published: Published, notes: Notes, turn: NextTurn) -> Claim:
         topics = [event.topic for event in published.accepted]
@@ -264,7 +263,8 @@ class _Loop:
         self.state = self.state.model_copy(update={"events_offset": found.offset})
         for line in found.malformed:
             self._warn("EVENT_MALFORMED", self.redactor.text(f"{line.problem}: {line.text}"))
-        events = [replace(event, payload=self.redactor.text(event.payload)) for event in found.events]
+        mask = self.redactor.text
+        events = [replace(event, topic=mask(event.topic), payload=mask(event.payload)) for event in found.events]
         published = after_iteration(self.plan.spec, turn.hat, events)
         for event in published.accepted:
             self.on_event(TopicPublished(topic=event.topic, payload=event.payload, source="agent"))
@@ -337,7 +337,8 @@ class _Loop:
             self.state = state_after_crash(self.state, record)
             self._save()
             self._append(record)
-        self._save(outcome=end.outcome, reason=self.redactor.text(end.reason))
+        guidance = (*self.state.guidance, *self.control.take_guidance())
+        self._save(outcome=end.outcome, reason=self.redactor.text(end.reason), guidance=guidance)
         write_summary(self.directory, self.state, self.records)
         self.on_event(LoopEnded(outcome=end.outcome, reason=end.reason, exit_code=EXIT_CODES[end.outcome]))
         return self.state

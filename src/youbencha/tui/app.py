@@ -6,18 +6,17 @@ Events are folded when they come (`model.py`). A timer looks whether something h
 from __future__ import annotations
 
 import asyncio
-import io
 import re
 import sys
 import time
 from collections.abc import Callable
 from typing import ClassVar
 
-from rich.console import Console
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.events import Resize
+from textual.filter import NoColor
 from textual.widgets import Input, Static
 
 from youbencha.text import count, one_line, plural
@@ -95,6 +94,8 @@ class ScreenApp(App[None]):
         self._seen_events = -1
         self._seen_second = -1
         self._words = ""
+        self._hits: list[SearchHit] = []
+        """At the last search or jump: to search again with each event would take too long."""
         self._said, self._said_until = "", 0.0
         self._leaving = False
         self.asking = ""
@@ -105,7 +106,7 @@ class ScreenApp(App[None]):
         self.ask = Horizontal(self.label, self.line, id="ask")
         self._factory = asyncio.get_running_loop().get_task_factory()
         if not _has_colours():
-            self.console = Console(color_system=None, file=io.StringIO(), force_terminal=True, legacy_windows=False)
+            self._filters.append(NoColor())
 
     def now(self) -> float:
         return self.source.clock()
@@ -228,8 +229,7 @@ class ScreenApp(App[None]):
     def _found(self) -> Spans:
         if not self._words:
             return ()
-        hits = self.model.search(self._words)
-        here = SearchHit(self.shown, self.transcript.cursor if self.transcript.cursor is not None else -1)
+        here, hits = self._place(), self._hits
         place = f"{hits.index(here) + 1}/{len(hits)}" if here in hits else str(len(hits))
         return (("/", "key"), (clean(self._words), "text"), (f"   {place}   n next  N previous  esc end", "dim"))
 
@@ -350,17 +350,20 @@ class ScreenApp(App[None]):
         self.transcript.repaint()
         self.repaint_panels()
 
+    def _place(self) -> SearchHit:
+        cursor = self.transcript.cursor
+        return SearchHit(self.shown, cursor if cursor is not None else -1)
+
     def action_hit(self, step: int) -> None:
         if self._words:
             self._jump(step)
 
     def _jump(self, step: int, *, here: bool = False) -> bool:
         """Go to the next or previous entry that was found, in any session; after the last comes the first."""
-        hits = self.model.search(self._words)
+        self._hits = hits = self.model.search(self._words)
         if not hits:
             return False
-        cursor = self.transcript.cursor
-        place = SearchHit(self.shown, cursor if cursor is not None else -1)
+        place = self._place()
         after = [hit for hit in hits if hit > place or (here and hit == place)]
         before = [hit for hit in hits if hit < place]
         hit = (after or hits)[0] if step > 0 else (before or hits)[-1]

@@ -261,19 +261,25 @@ class TranscriptView(RowView):
     # -- folding ---------------------------------------------------------------------------------------------------
 
     def toggle(self, number: int | None, now: float) -> None:
-        """Fold or unfold an entry: the selected one, or the last that can be."""
+        """Fold or unfold an entry, and select it; or the last one that can be, while the end is followed."""
         layout = self._layout
         if layout is None:
             return
-        if number is None:
-            numbers = reversed(range(layout.first, layout.first + len(layout.session.entries)))
-            number = next((each for each in numbers if (e := layout.entry(each)) and foldable(e)), None)
-        entry = layout.entry(number) if number is not None else None
-        if number is None or entry is None or not foldable(entry):
+        chosen = number if number is not None else self._last_foldable(layout)
+        entry = layout.entry(chosen)
+        if entry is None or not foldable(entry):
             return
-        self._folds[layout.session.key, number] = not self._folded(number, entry)
+        self._folds[layout.session.key, chosen] = not self._folded(chosen, entry)
         layout.update(now, folding=True)
-        self.select(number)
+        if number is not None:
+            self.select(number)
+        else:
+            self.top = self.last_top
+            self.repaint()
+
+    def _last_foldable(self, layout: Layout) -> int:
+        session = layout.session
+        return max((number for number, entry in session.numbered() if foldable(entry)), default=-1)
 
     def unfold(self, number: int, now: float) -> None:
         layout = self._layout

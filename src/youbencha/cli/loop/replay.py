@@ -86,6 +86,6 @@ def _not_empty(recording: RecordingReader, name: str) -> Iterator[Event]:
         raise YouBenchaError(
             "RECORDING_EMPTY",
             f"{name} has no event that can be played.",
-            hint="It should have been written by `ralph run`, or by `claude --output-format stream-json`.",
+            hint="It should have been written by `ralph run`, or be the stream-json output of Claude Code.",
         )
     return chain([first], events)
