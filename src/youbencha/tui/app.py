@@ -244,7 +244,7 @@ class ScreenApp(App[None]):
             name,
             one_line(clean(session.title), 60),
             session.status.replace("_", " "),
-            plural(len(calls), "tool call") + (f", {failed} failed" if failed else ""),
+            plural(len(calls), "tool call") + (f", {failed} failed" if failed else "") if calls else "",
             "" if session.files_changed is None else f"{plural(session.files_changed, 'file')} changed",
         ]
         return ((" · ".join(part for part in parts if part), "dim"),)
