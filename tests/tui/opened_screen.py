@@ -10,6 +10,7 @@ from textual.pilot import Pilot
 
 from youbencha.events import Event
 from youbencha.loop.control import LoopControl
+from youbencha.tui import app as screen_app
 from youbencha.tui.app import ScreenApp
 from youbencha.tui.row_view import RowView
 from youbencha.tui.screen import Screen
@@ -66,6 +67,7 @@ async def opened(
     events: Iterable[Event] | None = None, *, size: tuple[int, int] = (120, 40), **options: object
 ) -> AsyncIterator[Shown]:
     """The screen with these events; by default, those of a loop."""
+    screen_app.REFRESHES_PER_SECOND = 1  # `settle` refreshes; Textual's pilot waits until nothing is being done
     shown = Shown(**options)
     for event in loop_story() if events is None else events:
         shown.screen.sink(event)

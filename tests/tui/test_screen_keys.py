@@ -9,9 +9,18 @@ from pathlib import Path
 import pytest
 from opened_screen import opened
 from screen_stories import NOW, START
+from textual.geometry import Region
 from textual.widgets import Static
 
-from youbencha.events import AssistantText, IterationEnded, IterationStarted, LoopEnded, LoopWaiting, ToolCalled
+from youbencha.events import (
+    AssistantText,
+    AssistantTextDelta,
+    IterationEnded,
+    IterationStarted,
+    LoopEnded,
+    LoopWaiting,
+    ToolCalled,
+)
 from youbencha.tui.app import HELP
 from youbencha.tui.dialogs import DiffScreen, Help, Question
 
@@ -355,7 +364,8 @@ async def test_one_trial_has_no_list() -> None:
 
 async def test_keys_are_handled_while_events_stream_in() -> None:
     async with opened() as shown:
-        presses = 20
+        assert shown.control is not None
+        presses = 11
 
         async def stream() -> None:
             for number in range(5000):
@@ -364,11 +374,31 @@ async def test_keys_are_handled_while_events_stream_in() -> None:
                     await asyncio.sleep(0)
 
         streaming = asyncio.ensure_future(stream())
-        for _ in range(presses):
-            await shown.pilot.press("T")
+        for number in range(presses):
+            await shown.pilot.press("p")
+            assert shown.control.paused == (number % 2 == 0)
         await streaming
-        await shown.settle()
-        assert shown.app.palette.name == ["yb-dark", "yb-light", "yb-contrast"][presses % 3]
+
+
+async def test_only_rows_that_have_changed_are_refreshed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened() as shown:
+        refreshed: list[Region] = []
+        monkeypatch.setattr(shown.app.transcript, "refresh", lambda *regions, **_: refreshed.extend(regions))
+        shown.app.tick()
+        assert refreshed == []  # nothing has happened
+        shown.time += 0.1
+        shown.app.tick()
+        assert [(region.y, region.height) for region in refreshed] == [(_row(shown.text(), RUNNING), 1)]  # the spinner
+        refreshed.clear()
+        for number in range(1000):
+            shown.screen.sink(AssistantTextDelta(at=NOW, text=f"{number} "))
+        assert refreshed == []  # folded, and painted with the next tick
+        shown.app.tick()
+        assert 0 < len(refreshed) <= shown.app.transcript.size.height
+
+
+def _row(text: str, words: str) -> int:
+    return next(y for y, line in enumerate(text.splitlines()) if words in line)
 
 
 def test_the_keys_are_documented() -> None:

@@ -157,7 +157,8 @@ class ScreenApp(App[None]):
         now = self.now()
         if self.transcript.following:
             self._follow_sessions()
-        self.transcript.refresh_session(now)
+        if self.transcript.is_stale():
+            self.transcript.refresh_session(now)
         if self.model.events != self._seen_events or int(now) != self._seen_second or self._said_until:
             self._seen_events, self._seen_second = self.model.events, int(now)
             self.repaint_panels()
@@ -244,7 +245,7 @@ class ScreenApp(App[None]):
             name,
             one_line(clean(session.title), 60),
             session.status.replace("_", " "),
-            plural(len(calls), "tool call") + (f", {failed} failed" if failed else ""),
+            plural(len(calls), "tool call") + (f", {failed} failed" if failed else "") if calls else "",
             "" if session.files_changed is None else f"{plural(session.files_changed, 'file')} changed",
         ]
         return ((" · ".join(part for part in parts if part), "dim"),)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rich.cells import cell_len
 from textual import events
 
-from youbencha.text import one_line, usd
+from youbencha.text import one_line, plural, usd
 from youbencha.tui.model import ScreenSession
 from youbencha.tui.row_view import RowView
 from youbencha.tui.rows import ScreenRow, Span, clean, clock, fit, spinner
@@ -188,7 +188,8 @@ class SessionList(RowView):
         mark = spinner(now) if running else _STATE_MARKS[session.state]
         took = clock((session.ended_at if session.ended_at is not None else now) - session.started_at)
         number = f"{session.number:>3} " if session.number is not None else ""
-        name = session.title or (session.status.replace("_", " ") if session.state != "ok" else "")
+        changed = plural(session.files_changed, "file") if session.files_changed else ""
+        name = session.title or (changed if session.state == "ok" else session.status.replace("_", " "))
         name = one_line(clean(name), 80)
         room = self.text_cells - 2 - len(number) - len(f" {took:>5}")
         cost = session.progress.cost_usd

@@ -45,6 +45,10 @@ class Layout:
         self._spinning: list[int] = []
         """Tool calls that are running: their rows change with the time."""
 
+    def is_stale(self) -> bool:
+        """Whether an update would change something."""
+        return self.session.version != self._version or bool(self._spinning)
+
     def update(self, now: float, *, folding: bool = False) -> int:
         """Follow the session; `folding`: entries were folded or unfolded. Returns how many rows are gone at the top."""
         session, blocks = self.session, self._blocks
@@ -145,6 +149,9 @@ class TranscriptView(RowView):
         self.top = self.last_top if follow else 0
         self._seen, self.unseen = session.left_out + len(session.entries), 0
         self.repaint()
+
+    def is_stale(self) -> bool:
+        return self._layout is not None and self._layout.is_stale()
 
     def refresh_session(self, now: float) -> None:
         """Show what has been added and changed."""
