@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import pty
+import shutil
 import statistics
 import struct
 import subprocess
@@ -116,9 +117,10 @@ class ScreenSession:
 
     def run(self, *, screen: bool) -> SessionRun:
         self._enough.unlink(missing_ok=True)
-        recording = Recorded(self._tree.parent / f"recording-{screen}.jsonl")
-        command = [str(self._ralph), "run", "--record-session", str(recording.file)]
-        with in_terminal([*command, *([] if screen else ["--quiet"])], cwd=self._tree, env=self._env) as terminal:
+        shutil.rmtree(self._tree / ".ralph", ignore_errors=True)
+        recording = Recorded(self._tree)
+        command = [str(self._ralph), "run", *([] if screen else ["--quiet"])]
+        with in_terminal(command, cwd=self._tree, env=self._env) as terminal:
             _wait_for(lambda: bool(recording.times("process_started")), "the agent's start")
             sent = _type_notes(terminal.keys) if screen else {}
             _wait_for(lambda: len(recording.times("guidance_given")) >= len(sent), "all notes", fails=False)
@@ -131,12 +133,12 @@ class ScreenSession:
 class Recorded:
     """What a running loop has recorded so far."""
 
-    def __init__(self, file: Path) -> None:
-        self.file = file
+    def __init__(self, tree: Path) -> None:
+        self._tree = tree
 
     def events(self) -> list[dict[str, Any]]:
-        lines = self.file.read_bytes().split(b"\n")[:-1] if self.file.exists() else []
-        return [json.loads(line) for line in lines if line]
+        files = self._tree.glob(".ralph/loops/*/recording.jsonl")
+        return [json.loads(line) for file in files for line in file.read_bytes().split(b"\n")[:-1]]
 
     def times(self, kind: str) -> list[float]:
         return [event["at"] for event in self.events() if event["type"] == kind]

@@ -17,6 +17,7 @@ from youbencha.files import (
     read_untrusted,
     replace_file,
     replacing,
+    untrusted_directory,
     write_atomically,
 )
 
@@ -43,6 +44,54 @@ def test_an_error_half_way_leaves_the_old_content(tmp_path: Path) -> None:
         interrupted()
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_files_in_a_directory_of_an_agent_are_written_whole_or_line_by_line(tmp_path: Path) -> None:
+    with untrusted_directory(tmp_path, "new/deep") as directory:
+        directory.append("lines", b"one")
+        directory.append("lines", b"two\n")
+        directory.append("lines", b"three\n")
+        directory.replace("whole", b"a" * 1000)
+        directory.replace("whole", b"b")
+        assert sorted(directory.names(10)) == ["lines", "whole"]
+        assert len(directory.names(1)) == 1
+        assert directory.take("whole", 10) == b"b"
+        assert directory.take("lines", 5) == b"one\nt"
+        assert directory.names(10) == []
+    assert (tmp_path / "new" / "deep").is_dir()
+
+
+@pytest.mark.parametrize("name", ["..", "a/../..", "/etc"])
+def test_a_directory_that_leads_out_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(OSError, match="outside"), untrusted_directory(tmp_path, name):
+        pass
+
+
+@posix_only("links and pipes")
+def test_nothing_is_written_through_what_an_agent_put_there(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").write_text("mine")
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "linked").symlink_to(outside)
+    open_before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").is_dir() else 0
+    for name in ("linked", "linked/deep"):
+        with pytest.raises(OSError, match="link"), untrusted_directory(tree, name):
+            pass
+    with untrusted_directory(tree, ".") as directory:
+        (tree / "link").symlink_to(outside / "file")
+        os.mkfifo(tree / "pipe")
+        (tree / "directory").mkdir()
+        for name in ("link", "pipe", "directory"):
+            with pytest.raises(OSError):
+                directory.append(name, b"theirs")
+        assert directory.take("pipe", 10) == b""
+        directory.replace("link", b"new")
+    assert (tree / "link").read_text() == "new"
+    assert [(each.name, each.read_text()) for each in outside.iterdir()] == [("file", "mine")]
+    if open_before:
+        assert len(os.listdir("/proc/self/fd")) == open_before
 
 
 @posix_only("links")

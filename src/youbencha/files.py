@@ -171,21 +171,29 @@ def untrusted_directory(root: Path, name: str) -> Iterator[UntrustedDirectory]:
     if sys.platform == "win32" or os.open not in os.supports_dir_fd:
         yield UntrustedDirectory(None, _made_directory(root, Path(name).parts))
         return
-    directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        for part in Path(name).parts:
-            with suppress(FileExistsError):
-                os.mkdir(part, dir_fd=directory)
-            parent = directory
-            directory = os.open(part, os.O_RDONLY | os.O_DIRECTORY | NO_FOLLOW, dir_fd=parent)
-            os.close(parent)
-        yield UntrustedDirectory(directory, Path())
+        directory = _make_below(root, Path(name).parts)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR):
             raise OSError(errno.ELOOP, "is a link, or behind one", str(root / name)) from None
         raise
+    try:
+        yield UntrustedDirectory(directory, Path())
     finally:
         os.close(directory)
+
+
+def _make_below(root: Path, parts: tuple[str, ...]) -> int:
+    directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    for part in parts:
+        parent = directory
+        try:
+            with suppress(FileExistsError):
+                os.mkdir(part, dir_fd=parent)
+            directory = os.open(part, os.O_RDONLY | os.O_DIRECTORY | NO_FOLLOW, dir_fd=parent)
+        finally:
+            os.close(parent)
+    return directory
 
 
 def _made_directory(root: Path, parts: tuple[str, ...]) -> Path:

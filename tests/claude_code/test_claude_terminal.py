@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent_clis import NEWEST, OLD, OLDEST
-from claude_bench import ClaudeBench, bash, says, script, uses, versions
+from claude_bench import ClaudeBench, bash, full, says, script, uses, versions
 from systems import posix_only
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
@@ -57,7 +57,7 @@ async def test_a_session_in_a_terminal(claude: ClaudeBench) -> None:
     assert pieces == "I look.Done. 🦊"
 
 
-@versions(NEWEST, OLD, OLDEST)
+@versions(NEWEST, full(OLD), OLDEST)
 async def test_a_long_prompt_comes_by_a_file_that_is_gone_afterwards(claude: ClaudeBench, tmp_path: Path) -> None:
     prompt, scratch = "Line with ümläuts.\n" * 400, tmp_path / "scratch"
     scratch.mkdir()
@@ -78,6 +78,7 @@ async def test_a_server_in_the_background_does_not_keep_the_session(claude: Clau
     assert "CLAUDE_LEFT_PROCESSES" in session.warning_codes()
 
 
+@versions(full(NEWEST), OLDEST)
 async def test_sixteen_megabytes_in_one_line(claude: ClaudeBench) -> None:
     text = "0123456789abcde\n" * 1_000_000
     session = await claude.run(script(says(text)), config={**TERMINAL, "include_partial_messages": False})

@@ -95,12 +95,10 @@ class ClaudeLoop(ClaudeProject):
         self.claude = claude
         super().__init__(claude.workspace, claude.home, {**claude.harness_env, "IS_SANDBOX": "1"})
 
-    async def run_script(
-        self, model_script: Script, *, key: str | None = API_KEY, patience_s: float = 60, **options: Any
-    ) -> Looped:
+    async def run_script(self, model_script: Script, *, key: str | None = API_KEY, **options: Any) -> Looped:
         env = options.pop("env", {})
         whole = model_script.model_copy(update={"across_sessions": True})
-        async with asyncio.timeout(patience_s), ScriptedModel(whole) as model:
+        async with asyncio.timeout(60), ScriptedModel(whole) as model:
             credentials = {"ANTHROPIC_API_KEY": key} if key else {}
             given = {"ANTHROPIC_BASE_URL": model.url, **credentials, **env}
             looped = await self.run(env=given, **options)

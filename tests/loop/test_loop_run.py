@@ -161,6 +161,22 @@ async def test_requests_by_files(loops: LoopBench, name: str, outcome: str) -> N
     assert not (loops.tree / ".ralph" / name).exists()
 
 
+async def test_requests_for_an_earlier_loop_do_not_count(loops: LoopBench) -> None:
+    loops.configure("echo LOOP_COMPLETE")
+    (loops.tree / ".ralph").mkdir()
+    (loops.tree / ".ralph/stop-requested").touch()
+    assert (await loops.run()).outcome == "completed"
+
+
+async def test_a_request_ends_a_wait(loops: LoopBench) -> None:
+    loops.configure("touch .ralph/begun; echo $N", event_loop={"cooldown_delay_seconds": 100})
+    running = asyncio.create_task(loops.run())
+    while not loops.of_type(LoopWaiting):
+        await asyncio.sleep(0.01)
+    (loops.tree / ".ralph/stop-requested").touch()
+    assert (await asyncio.wait_for(running, 5)).outcome == "stopped"
+
+
 async def test_a_failure_is_retried_then_escalated_then_success_returns(loops: LoopBench) -> None:
     script = 'echo "$YOUBENCHA_MODEL" > model; case $N in 1|2|3|5) exit 1;; 6) echo LOOP_COMPLETE;; *) echo $N;; esac'
     escalation = [{"model": "stronger"}]

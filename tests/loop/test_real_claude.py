@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT
 from typing import Any
 
 import pytest
 from claude_loop import DONE, ClaudeLoop
+from loop_bench import RALPH
 
 from agent_clis import NEWEST, OLD
-from claude_bench import ClaudeBench, bash, full, says, script, uses, versions
+from claude_bench import API_KEY, ClaudeBench, bash, full, says, script, uses, versions
 from systems import posix_only
 from youbencha.events import (
     AssistantText,
@@ -22,6 +25,7 @@ from youbencha.events import (
     ToolStarted,
     WarningRaised,
 )
+from youbencha.gateway.script import ScriptedModel
 from youbencha.loop.control import LoopControl
 
 pytestmark = posix_only("a console of Windows changes what a program prints")
@@ -164,7 +168,7 @@ async def test_a_model_that_hangs(loop: ClaudeLoop) -> None:
     assert (done.reasons[0] or "").startswith("the agent printed nothing for")
 
 
-@versions(NEWEST)
+@versions(full(NEWEST))
 async def test_a_long_tool_call_does_not_hang(loop: ClaudeLoop) -> None:
     loop.configure(event_loop={**FAST, "idle_timeout_secs": 2})
     done = await loop.run_script(script(bash("sleep 4"), FINISH))
@@ -224,6 +228,22 @@ async def test_characters_cut_anywhere(loop: ClaudeLoop) -> None:
     done = await loop.run_script(script({"text": text, "chunk_bytes": 1}))
     assert done.state.outcome == "completed"
     assert [event.text for event in done.of(AssistantText)] == [text]
+
+
+@versions(NEWEST)
+async def test_the_command(loop: ClaudeLoop) -> None:
+    """`ralph run` as a user runs it, with a tool that publishes an event by `ralph emit`."""
+    loop.configure(event_loop={**FAST, "required_events": ["work.done"]})
+    turns = script(says(f"Too early.\n{DONE}"), bash("ralph emit work.done 'all of it'"), FINISH, across_sessions=True)
+    async with ScriptedModel(turns) as model:
+        env = {**loop.env, "ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY}
+        command = await asyncio.create_subprocess_exec(
+            *(RALPH, "run", "--no-tui"), cwd=loop.tree, env=env, stdout=PIPE, stderr=STDOUT, stdin=DEVNULL
+        )
+        printed, _ = await asyncio.wait_for(command.communicate(), 60)
+    assert command.returncode == 0, printed.decode()
+    assert "work.done" in printed.decode()
+    assert API_KEY not in printed.decode()
 
 
 class TestMoney:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from claude_loop import ClaudeLoop
 
 from agent_clis import NEWEST
@@ -42,28 +40,18 @@ async def test_claude_wears_two_hats(claude: ClaudeBench) -> None:
     )
     done = await loop.run_script(
         script(
-            bash(f'{TASK}; ralph tools task start "$id"; echo 1 > one.txt; "$RALPH_BIN" emit build.done "one"'),
-            says("I have built one."),
-            bash("test -e two.txt || ralph emit review.rejected 'two is missing'"),
-            says("SHIP_IT is what I will say once there is a second file."),
-            bash("echo 2 > two.txt; ralph emit build.done --json '{\"files\": 2}'"),
-            says("I have built two."),
+            bash(f'{TASK}; ralph tools task start "$id"; "$RALPH_BIN" emit build.done --json \'{{"files": 2}}\''),
+            says("I say SHIP_IT once a reviewer has seen it."),
             bash(f'{TASK}; ralph tools task close "$id"; ralph emit SHIP_IT "both are there"'),
             says("The work is done."),
         )
     )
     assert done.state.outcome == "completed", done.reasons
-    assert [event.hat for event in done.of(IterationStarted)] == ["builder", "reviewer", "builder", "reviewer"]
+    assert [event.hat for event in done.of(IterationStarted)] == ["builder", "reviewer"]
     published = [(event.topic, event.payload) for event in done.of(TopicPublished)]
-    assert published == [
-        ("build.done", "one"),
-        ("review.rejected", "two is missing"),
-        ("build.done", '{"files":2}'),
-        ("SHIP_IT", "both are there"),
-    ]
-    prompts = [prompt_of(request) for request in done.requests[::2]]
-    assert ["Make one change." in prompt for prompt in prompts] == [True, False, True, False]
-    assert "two is missing" in prompts[2]
-    assert json.dumps({"files": 2}, separators=(",", ":")) in prompts[3]
+    assert published == [("build.done", '{"files":2}'), ("SHIP_IT", "both are there")]
+    builder, reviewer = (prompt_of(request) for request in done.requests[::2])
+    assert ("Make one change." in builder, "Make one change." in reviewer) == (True, False)
+    assert '{"files":2}' in reviewer
     assert [(task.title, task.status) for task in TaskList(loop.tree).all()] == [("Make it", "closed")]
     assert done.of(WarningRaised) == []

@@ -13,8 +13,10 @@ from git_repositories import commit, commit_many, git, head
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
+from youbencha.workspace import scan
 from youbencha.workspace.checkpoints import REFS, loops_with_checkpoints
 from youbencha.workspace.diff import LARGE
+from youbencha.workspace.scan import Stamp
 
 pytestmark = posix_only("directories are opened, and links are not followed")
 REF = f"{REFS}/{LOOP}"
@@ -122,6 +124,22 @@ async def test_changes_that_hide_are_found(source: Path, tmp_path: Path) -> None
         assert (await checkpoints.take(31, "replaced")).files_changed == 1
 
 
+async def test_a_coarse_clock(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writes within one tick leave the same times: the file is read again, until its time is certain."""
+    tick = 20_000_000
+
+    def coarse(about: os.stat_result) -> Stamp:
+        times = (about.st_mtime_ns // tick * tick, about.st_ctime_ns // tick * tick)
+        return Stamp(about.st_mode, about.st_size, *times, about.st_ino)
+
+    monkeypatch.setattr(scan, "_stamp", coarse)
+    async with opened(source, tmp_path / "cache") as checkpoints:
+        await checkpoints.take(0, "start")
+        for number in range(1, 30):
+            (source / "README.md").write_text(f"{number:05}\n")
+            assert (await checkpoints.take(number, "again")).files_changed == 1
+
+
 async def test_ignore_rules_of_today_apply_to_new_files(source: Path, tmp_path: Path) -> None:
     """A build directory that is ignored later is left out; a file of the start is not."""
     async with opened(source, tmp_path / "cache") as checkpoints:
@@ -159,11 +177,13 @@ async def test_restore(source: Path, tmp_path: Path) -> None:
     (source / "link").symlink_to("run")
     (source / "secret").write_text("s")
     (source / "secret").chmod(0o600)
+    (source / "README.md").chmod(0o666)
     before = tree_of(source)
     async with opened(source, tmp_path / "cache") as checkpoints:
         await checkpoints.take(0, "start")
         (source / "run").chmod(0o640)
         (source / "secret").write_text("changed")
+        (source / "README.md").write_text("changed")
         (source / "link").unlink()
         (source / "link").mkdir()
         (source / "link" / "file").write_text("1")
@@ -173,14 +193,15 @@ async def test_restore(source: Path, tmp_path: Path) -> None:
         (source / "src").rmdir()
         (source / "src").write_text("a file now")
         after = tree_of(source)
-        expected = ("link", "link/file", "new/deep/file", "run", "secret", "src", "src/code.py")
+        expected = ("README.md", "link", "link/file", "new/deep/file", "run", "secret", "src", "src/code.py")
         assert await checkpoints.changes("0") == expected
         assert tree_of(source) == after
         restored = await checkpoints.restore("0")
         assert tree_of(source) == before
         assert restored.paths == expected
         assert not (source / "new").exists(), "directories that are empty now are removed"
-        assert [oct((source / name).stat().st_mode)[-3:] for name in ("secret", "run")] == ["600", "750"]
+        modes = [oct((source / name).stat().st_mode)[-3:] for name in ("secret", "run", "README.md")]
+        assert modes == ["600", "750", "666"]
         await checkpoints.restore(restored.kept_as)
         assert tree_of(source) == after
         assert await checkpoints.changes(restored.kept_as) == ()

@@ -27,6 +27,8 @@ FIRST_WAIT_S, LONGEST_WAIT_S = 60.0, 3600.0
 _LATEST_RESET_S = 8 * 86_400.0
 """A reset that is further away is not believed: the longest known limits are weekly."""
 _AFTER_RESET_S = 1.0
+_JUST_NOW_S = 60.0
+"""A limit that ended so recently may have ended while the agent was ending."""
 _LARGEST_EXPONENT = 100
 """A float cannot hold much more."""
 
@@ -67,6 +69,11 @@ class GoOn(NamedTuple):
 
 
 Decision = End | GoOn
+
+REQUESTED: dict[Request, End] = {
+    "stop": End("stopped", "`.ralph/stop-requested` asked for it"),
+    "restart": End("restart", "`.ralph/restart-requested` asked for it"),
+}
 
 
 def count_iteration(state: LoopState, ended: Ended, spec: EventLoopSpec) -> dict[str, Any]:
@@ -117,11 +124,7 @@ def _finished(state: LoopState, ended: Ended, spec: EventLoopSpec) -> End | None
 def _asked_to_end(state: LoopState, ended: Ended, spec: EventLoopSpec) -> End | None:
     if ended.outcome in ("stopped", "interrupted"):
         return End("interrupted", ended.reason or "stopped by the user")
-    if ended.request == "stop":
-        return End("stopped", "`.ralph/stop-requested` asked for it")
-    if ended.request == "restart":
-        return End("restart", "`.ralph/restart-requested` asked for it")
-    return None
+    return REQUESTED[ended.request] if ended.request else None
 
 
 def _limits(state: LoopState, ended: Ended, spec: EventLoopSpec) -> End | None:
@@ -148,6 +151,8 @@ def _after_usage_limit(state: LoopState, ended: Ended, spec: EventLoopSpec, now:
     until = ended.resets_at
     if until is not None and now < until <= now + _LATEST_RESET_S:
         return GoOn(until - now + _AFTER_RESET_S, "usage_limit", ended.reason)
+    if until is not None and now - _JUST_NOW_S < until <= now and state.usage_limits == 1:
+        return GoOn(_AFTER_RESET_S, "usage_limit", ended.reason)
     grown = FIRST_WAIT_S * 2.0 ** min(state.usage_limits - 1, 20)
     return GoOn(min(grown, LONGEST_WAIT_S), "usage_limit", f"{ended.reason} (its end is unknown)")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -50,6 +51,7 @@ class LoopDirectory:
         self.events_file = self.ralph / f"events-{loop_id}.jsonl"
         self._journal = b""
         """What the journal should contain."""
+        self._flushing: threading.Thread | None = None
 
     def create(self) -> None:
         """Make the directory of the loop, unless it exists, and its events file; name that where agents look.
@@ -106,14 +108,23 @@ class LoopDirectory:
     def append(self, record: IterationRecord) -> None:
         """Append a record to the journal, and write what was removed from it again."""
         line = record.model_dump_json().encode() + b"\n"
+        self.flush()
         with writing(self.path / JOURNAL_FILE):
             descriptor = self._open_journal()
             try:
                 os.write(descriptor, line)
-                os.fsync(descriptor)
-            finally:
+            except OSError:
                 os.close(descriptor)
+                raise
         self._journal += line
+        # In a thread: a busy disk takes 4 ms and more, and the next iteration need not wait for it.
+        self._flushing = threading.Thread(target=_flush, args=(descriptor,))
+        self._flushing.start()
+
+    def flush(self) -> None:
+        """Wait until the journal is on the disk."""
+        if self._flushing is not None:
+            self._flushing.join()
 
     def _open_journal(self) -> int:
         path = self.path / JOURNAL_FILE
@@ -127,7 +138,8 @@ class LoopDirectory:
         return os.open(path, _APPEND, 0o644)
 
     def write(self, name: str, data: str) -> None:
-        """Write a file next to the state, such as the summary."""
+        """Write a file next to the state, such as the summary, once the journal is on the disk."""
+        self.flush()
         with writing(self.path):
             self.restore()
             replace_file(self.path / name, data.encode("utf-8", "replace"))
@@ -169,6 +181,13 @@ class LoopDirectory:
                 remove_tree(self.ralph / name)
                 return name
         return None
+
+
+def _flush(descriptor: int) -> None:
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def new_loop_id() -> str:

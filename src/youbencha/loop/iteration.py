@@ -133,7 +133,7 @@ class IterationRunner:
             context = self._context(number, prompt, directory, ending, watch, seconds_left)
             with watch.running(), _passing_on(ending, stop, self._gateway.stop if self._gateway else None):
                 result = await self._adapter.execute(context)
-            usage = await self._usage(result)
+            usage = await self._usage(result, watch.cost)
         except YouBenchaError as error:
             return _not_started(error, started)
         report = self._report(result, watch, stopped=stop.is_set())
@@ -217,13 +217,17 @@ class IterationRunner:
         model = self.backend.model
         return SessionCost(self._prices, self._adapter.gateway_provider(model, self._env), model)
 
-    async def _usage(self, result: AgentExecutionResult) -> Usage | None:
-        """What went through the gateway, else what the agent reports."""
+    async def _usage(self, result: AgentExecutionResult, cost: SessionCost) -> Usage | None:
+        """What went through the gateway, else what the agent reports; the cost is estimated if it reports none."""
         if self._gateway is not None:
             await self._gateway.end_agent()
             return self._gateway.report().usage
         reported = result.session.facts.usage if result.session else None
-        return reported and usage_of(reported.tokens, reported.cost_usd, partial=reported.partial)
+        if reported is None:
+            return None
+        if reported.cost_usd is None and cost.usd is not None:
+            return usage_of(reported.tokens, cost.usd, partial=reported.partial, cost_source="prices")
+        return usage_of(reported.tokens, reported.cost_usd, partial=reported.partial)
 
     def _report(self, result: AgentExecutionResult, watch: IterationWatch, *, stopped: bool) -> IterationReport:
         error = result.errors[0] if result.errors else None

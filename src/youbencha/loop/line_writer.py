@@ -11,6 +11,10 @@ _SLICE = 16_384
 """Small, so that a slow reader is seen to make progress."""
 
 
+_SOON = 1 << 18
+"""If more waits, it is written at once."""
+
+
 class LineWriter:
     """Takes lines, and writes them to a file descriptor. `close` waits as long as the reader makes progress."""
 
@@ -54,6 +58,7 @@ class LineWriter:
                 return
             self._lines.append(line)
             self._waiting += len(line)
+            now = now or self._waiting > _SOON
         if now:
             self._wake.set()
 

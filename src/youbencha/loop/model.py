@@ -88,7 +88,6 @@ class LoopState(Record):
     started_at: Timestamp
     objective: str
     """The prompt that the loop began with."""
-    branch: str | None = None
     running: Annotated[int, Field(ge=1)] | None = None
     """The iteration that is running; after a crash, the one that was."""
     running_since: Timestamp | None = None

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,7 +18,6 @@ from youbencha.events import (
     IterationStarted,
     LoopEnded,
     LoopStarted,
-    LoopWaiting,
     ProgressNote,
     TopicPublished,
     WarningRaised,
@@ -37,6 +35,7 @@ from youbencha.loop.prompt import PromptParts, build_prompt
 from youbencha.loop.start import ledger_entries
 from youbencha.loop.summary import write_summary
 from youbencha.loop.topics import TopicLog
+from youbencha.loop.waiting import STOPPED, LoopClock, wait
 from youbencha.process import Redactor
 from youbencha.text import iso_time, plural
 from youbencha.trial.budgets import Budgets
@@ -50,9 +49,6 @@ if TYPE_CHECKING:
     from youbencha.trial.context import Host
 
 T = TypeVar("T")
-_LOOK_EVERY_S = 1.0
-"""How often a waiting loop looks for requests of other programs, and at the clock."""
-_STOPPED = End("interrupted", "stopped by the user")
 _REQUESTS: dict[str, Request] = {STOP_REQUEST: "stop", RESTART_REQUEST: "restart"}
 
 
@@ -98,7 +94,7 @@ class _Loop:
         self.opened = opened
         self.runners: dict[int, IterationRunner] = {}
         self.redactor = Redactor.for_env(host.env, plan.backend.env)
-        self.clock = _Clock(self.state.elapsed_ms)
+        self.clock = LoopClock(self.state.elapsed_ms)
         self.topics = TopicLog(directory.events_file, directory.tree)
 
     async def run(self) -> LoopState:
@@ -122,9 +118,9 @@ class _Loop:
         number = self.state.iterations + 1
         turn = next_turn(self.plan.spec, self.state.pending, self.state.activations)
         backend = self.plan.backend_for(turn.hat, self.state.escalation)
-        runner = await self._unless_stopped(self._runner(backend))
+        runner = self.runners.get(id(backend)) or await self._unless_stopped(self._open_runner(backend))
         if runner is None:
-            return _STOPPED
+            return STOPPED
         self._begin(number, turn, backend)
         report = await runner.run(
             number,
@@ -189,38 +185,16 @@ class _Loop:
 
     async def _wait(self, decision: GoOn) -> End | None:
         """Wait as decided, and while the loop is paused; return why the loop ends instead, if it does."""
-        control = self.control
-        control.waiting_skipped = False
-        until = time.time() + decision.wait_s
-        if decision.wait_s > 0:
-            self.on_event(LoopWaiting(reason=decision.reason, until=until, kind=decision.kind))
-        was_paused = False
-        with self.clock.stopped() if decision.kind == "usage_limit" or control.paused else contextlib.nullcontext():
-            while not control.stop_now.is_set():
-                waits = time.time() < until and not control.waiting_skipped
-                if not waits and not control.paused:
-                    break
-                if control.paused and not was_paused:
-                    self.on_event(LoopWaiting(reason="paused by the user", until=until, kind="paused"))
-                was_paused = control.paused
-                control.changed.clear()
-                left_s = _LOOK_EVERY_S if control.paused else min(_LOOK_EVERY_S, until - time.time())
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(control.changed.wait(), max(0.0, left_s))
-                if request := self._request():
-                    return End("stopped" if request == "stop" else "restart", f"a file in .ralph asked to {request}")
-        if control.stop_now.is_set():
-            return _STOPPED
+        end = await wait(decision, self.control, self.clock, self.on_event, self._request)
         self.state = self.state.model_copy(update={"elapsed_ms": self.clock.elapsed_ms})
-        return limit_reached(self.state, self.spec)
+        return end or limit_reached(self.state, self.spec)
 
-    async def _runner(self, backend: Backend) -> IterationRunner:
-        """The open backend. It stays open until the end of the loop."""
-        if id(backend) not in self.runners:
-            opening = open_runner(self.plan, self.host, backend, self.directory, self.on_event)
-            self.runners[id(backend)] = await self.opened.enter_async_context(opening)
-            self._update_redactor()
-        return self.runners[id(backend)]
+    async def _open_runner(self, backend: Backend) -> IterationRunner:
+        """Open a backend. It stays open until the end of the loop."""
+        opening = open_runner(self.plan, self.host, backend, self.directory, self.on_event)
+        runner = self.runners[id(backend)] = await self.opened.enter_async_context(opening)
+        self._update_redactor()
+        return runner
 
     def _update_redactor(self) -> None:
         secrets = (runner.secrets for runner in self.runners.values())
@@ -247,7 +221,7 @@ class _Loop:
         notes = read_notes(self.plan.spec, self.plan.directory, self.state.loop_id, turn.hat)
         for problem in notes.problems:
             self._warn("NOTES_UNREADABLE", problem)
-        return notes
+        return notes._replace(open_tasks=tuple(map(self.redactor.text, notes.open_tasks)))
 
     def _claim(self, report: IterationReport, published: Published, notes: Notes, turn: NextTurn) -> Claim:
         topics = [event.topic for event in published.accepted]
@@ -264,7 +238,8 @@ class _Loop:
         self.state = self.state.model_copy(update={"events_offset": found.offset})
         for line in found.malformed:
             self._warn("EVENT_MALFORMED", self.redactor.text(f"{line.problem}: {line.text}"))
-        events = [replace(event, payload=self.redactor.text(event.payload)) for event in found.events]
+        mask = self.redactor.text
+        events = [replace(event, topic=mask(event.topic), payload=mask(event.payload)) for event in found.events]
         published = after_iteration(self.plan.spec, turn.hat, events)
         for event in published.accepted:
             self.on_event(TopicPublished(topic=event.topic, payload=event.payload, source="agent"))
@@ -310,6 +285,8 @@ class _Loop:
 
     def _announce(self) -> None:
         state, spec = self.state, self.spec
+        while self._request():  # of an earlier loop
+            pass
         if not state.pending:
             pending = first_events(self.plan.spec, resumed=state.iterations > 0)
             self.state = state.model_copy(update={"pending": pending})
@@ -337,7 +314,8 @@ class _Loop:
             self.state = state_after_crash(self.state, record)
             self._save()
             self._append(record)
-        self._save(outcome=end.outcome, reason=self.redactor.text(end.reason))
+        guidance = (*self.state.guidance, *self.control.take_guidance())
+        self._save(outcome=end.outcome, reason=self.redactor.text(end.reason), guidance=guidance)
         write_summary(self.directory, self.state, self.records)
         self.on_event(LoopEnded(outcome=end.outcome, reason=end.reason, exit_code=EXIT_CODES[end.outcome]))
         return self.state
@@ -351,30 +329,6 @@ class _Loop:
 
     def _warn(self, code: str, message: str) -> None:
         self.on_event(WarningRaised(code=code, message=message))
-
-
-class _Clock:
-    """How long the loop has run, in all its processes, without waiting for usage limits or the user."""
-
-    def __init__(self, before_ms: int) -> None:
-        self._before_ms = before_ms
-        self._started = time.monotonic()
-        self._stopped_s = 0.0
-
-    @property
-    def elapsed_ms(self) -> int:
-        return self._before_ms + round((time.monotonic() - self._started - self._stopped_s) * 1000)
-
-    def left_s(self, most_s: float) -> float:
-        return max(0.0, most_s - self.elapsed_ms / 1000)
-
-    @contextlib.contextmanager
-    def stopped(self) -> Iterator[None]:
-        since = time.monotonic()
-        try:
-            yield
-        finally:
-            self._stopped_s += time.monotonic() - since
 
 
 async def _open_checkpoints(

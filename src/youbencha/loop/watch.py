@@ -35,8 +35,8 @@ _LONG, _LONG_WINDOW = "[1m]", 1_000_000
 _GOES_ON = (ToolStarted, ToolCalled, ToolReturned, RequestRetried)
 """After one of these, the session goes on. A text may be its last."""
 _CHECK_EVERY_S = 0.25
-_RESULT_WITHIN_S = 2.0
-"""How soon the result follows the last report of usage."""
+_RESULT_WITHIN_S = 10.0
+"""How soon the result follows the last report of usage, unless hooks run."""
 
 LEFT_TO_AGENT_S = 60.0
 """A usage limit that ends within this time is left to the agent, which waits and tries again."""

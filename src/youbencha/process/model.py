@@ -148,7 +148,7 @@ class ProcessResult(NamedTuple):
     log_error: str | None = None
     """Why the log file is incomplete, if it is (a full disk, say)."""
     printed: str = ""
-    """To be parsed: the output with its secrets, as `output` would be without any."""
+    """To be parsed: the output with its secrets, as `output` would be without any. Empty if `on_line` got it."""
 
 
 class Started(NamedTuple):

@@ -152,7 +152,7 @@ class Capture:
         self._redacted = (redactor.stream(), redactor.stream())
         self._merger = LineMerger()
         self._text = BoundedText(limit, log)
-        self._printed = BoundedText(limit, None)
+        self._printed = BoundedText(limit, None)  # stays empty if there is `on_line`
         self._printed_merger = LineMerger()
         self._lines = LineSplitter(on_line, longest_line) if on_line else None
         self.total_bytes = 0
@@ -161,7 +161,7 @@ class Capture:
         self.total_bytes += len(data)
         if self._lines and stream is Stream.OUT:
             self._lines.feed(data)
-        if not self._printed.truncated:
+        if not self._lines and not self._printed.truncated:
             self._printed.feed(self._printed_merger.feed(stream, data))
         if not self._text.truncated:
             self._text.feed(self._merger.feed(stream, self._redacted[stream].feed(data)))

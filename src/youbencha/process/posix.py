@@ -182,10 +182,12 @@ class TerminalSource:
         self._loop.add_reader(reader, self._fill_buffer)
 
     def read(self) -> bytes:
+        """What has arrived since the last call, a piece at a time: a screen gets its turn after each."""
         self._fill_buffer()
-        data = bytes(self._buffer)
-        self._buffer.clear()
-        if len(data) >= _MOST_BUFFERED:
+        was_full = len(self._buffer) >= _MOST_BUFFERED
+        data = bytes(self._buffer[:_READ_BYTES])
+        del self._buffer[:_READ_BYTES]
+        if was_full:
             self._loop.add_reader(self._reader, self._fill_buffer)
         return data
 

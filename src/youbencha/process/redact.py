@@ -70,11 +70,16 @@ _LONGEST_HELD = 4096
 """A token may grow without end; beyond this length it is masked, and its rest is dropped."""
 
 
-def secret_values(env: Mapping[str, str]) -> set[str]:
+def secret_values(env: Mapping[str, str]) -> frozenset[str]:
     """The values of an environment that must not be written anywhere."""
-    named = {value for name, value in env.items() if _is_secret(name, value)}
-    in_urls = {found for value in env.values() for found in _PASSWORD_IN_URL.findall(value)}
-    return named | {password for password in in_urls if len(password) >= _SHORTEST_SECRET}
+    return _secret_values(tuple(env.items()))
+
+
+@lru_cache(maxsize=16)  # a run asks for the same environments ten times, which took a millisecond
+def _secret_values(env: tuple[tuple[str, str], ...]) -> frozenset[str]:
+    named = {value for name, value in env if _is_secret(name, value)}
+    in_urls = {found for _, value in env for found in _PASSWORD_IN_URL.findall(value)}
+    return frozenset(named | {password for password in in_urls if len(password) >= _SHORTEST_SECRET})
 
 
 def _is_secret(name: str, value: str) -> bool:

@@ -22,7 +22,8 @@ from youbencha.process.output import Stream
 
 FreeRange = Callable[[int, int, int], bool]
 _BLOCK = 512
-_READ_BYTES = 1024 * 1024
+_READ_BYTES = 64 * 1024
+"""At a time: the lines in it are parsed before anything else, such as a screen, gets its turn."""
 _KEEP_AT_END = 8 * 1024 * 1024
 _FREE_EVERY = 4 * 1024 * 1024
 

@@ -239,7 +239,7 @@ class HatSpec(StrictModel):
     name: Line | None = None
     description: str = ""
     triggers: tuple[Topic, ...] = Field(default=(), strict=False)
-    """Topics; `*` stands for any text, as in `build.*`."""
+    """Topics; in `build.*`, the star stands for one part of a topic."""
     publishes: tuple[Topic, ...] = Field(default=(), strict=False)
     default_publishes: Topic | None = None
     """Published if its iteration published nothing."""

@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable
 from typing import ClassVar
 
+from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
-from textual.events import Resize
 from textual.filter import NoColor
 from textual.widgets import Input, Static
 
@@ -132,7 +132,7 @@ class ScreenApp(App[None]):
         self.tick()
         self.set_interval(1 / REFRESHES_PER_SECOND, self.tick)
 
-    def on_resize(self, event: Resize) -> None:
+    def on_resize(self, event: events.Resize) -> None:
         self.screen_stack[0].set_class(event.size.width < NARROW, "narrow")
 
     # -- refreshing ------------------------------------------------------------------------------------------------
@@ -321,10 +321,33 @@ class ScreenApp(App[None]):
         self.line.value = value
         self.line.cursor_position = len(value)
         self.ask.display = True
-        self.line.focus()
+        self.set_focus(self.line)  # at once, unlike `focus`
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        what, value = self.asking, event.value.strip()
+    async def on_event(self, event: events.Event) -> None:
+        """Handle each key before the next one.
+
+        Textual sends a key to what has the focus when it arrives. Of `:text`, typed at once or under load, all keys but
+        the first would be commands.
+        """
+        if not isinstance(event, events.Key) or len(self.screen_stack) > 1:
+            await super().on_event(event)
+        elif not await self._check_bindings(event.key, priority=True):
+            await (self._edit(event) if self.ask.display else self._check_bindings(event.key))
+
+    async def _edit(self, event: events.Key) -> None:
+        """Change the line of input."""
+        if event.key == "enter":
+            self._submit(self.line.value.strip())
+        elif event.key == "escape":
+            self._close_line()
+        elif event.is_printable and event.character:
+            self.line.insert_text_at_cursor(event.character)
+        else:
+            for binding in self.line._bindings.key_to_bindings.get(event.key, ()):
+                await self.run_action(binding.action, self.line)
+
+    def _submit(self, value: str) -> None:
+        what = self.asking
         self._close_line()
         if what == "/":
             self._search(value)
@@ -337,11 +360,8 @@ class ScreenApp(App[None]):
         self.set_focus(None)
 
     def action_leave(self) -> None:
-        """Close the line of input; end the search."""
-        if self.ask.display:
-            self._close_line()
-        else:
-            self._search("")
+        """End the search."""
+        self._search("")
 
     def _search(self, words: str) -> None:
         self._words = words
