@@ -26,7 +26,8 @@ from youbencha.events import (
     UsageReported,
 )
 from youbencha.tui import model as limits
-from youbencha.tui.model import Bounds, ScreenEntry, ScreenModel, describe_arguments
+from youbencha.tui.model import ScreenModel
+from youbencha.tui.session import MOST_CHARACTERS, Bounds, ScreenEntry, describe_arguments
 
 
 def folded(*events: Event) -> ScreenModel:
@@ -113,11 +114,30 @@ def test_a_denied_call_a_result_without_a_call_and_calls_without_ids() -> None:
     assert (first.result, first.state, second.state) == ("of a", "ok", "running")
 
 
-def test_calls_that_run_at_the_end_of_a_session_run_no_longer() -> None:
-    model = folded(IterationStarted(iteration=1, backend="x", model=None), ToolStarted(call_id="1", name="Bash"))
+def test_what_is_unfinished_at_the_end_of_a_session_runs_no_longer() -> None:
+    model = folded(
+        IterationStarted(iteration=1, backend="x", model=None),
+        ToolStarted(call_id="1", name="Bash"),
+        AssistantTextDelta(text="unfinished"),
+    )
     model.end("iteration 1", "stopped", NOW)
-    (entry,) = model.sessions[0].entries
-    assert (entry.state, entry.ended_at, model.sessions[0].state) == ("unknown", NOW, "warning")
+    assert [(entry.state, entry.ended_at) for entry in model.sessions[0].entries] == [("unknown", NOW)] * 2
+    assert model.sessions[0].state == "warning"
+
+
+def test_a_trial_whose_result_was_taken_over_is_listed() -> None:
+    model = ScreenModel()
+    model.end("agent on task, trial 1", "solved", NOW)
+    assert [(each.title, each.state) for each in model.sessions] == [("agent on task, trial 1", "ok")]
+
+
+def test_notes_of_a_run_with_trials_are_in_a_session_of_their_own() -> None:
+    model = ScreenModel()
+    model.begin("a", "agent a", START)
+    model.take(ProgressNote(text="no further trials are started"))
+    assert [(each.title, len(each.entries)) for each in model.sessions] == [("agent a", 0), ("run", 1)]
+    model.close(NOW)
+    assert {each.state for each in model.sessions} == {"unknown"}
 
 
 def test_what_comes_before_the_first_iteration_is_in_it() -> None:
@@ -190,12 +210,12 @@ def test_search_ignores_case_unless_there_is_a_capital_letter() -> None:
 
 
 def test_long_texts_are_bounded_and_say_so() -> None:
-    long = "x" * (limits.MOST_CHARACTERS + 7)
+    long = "x" * (MOST_CHARACTERS + 7)
     whole, result = entries(AssistantText(text=long), ToolReturned(call_id="1", content=long, is_error=False))
-    assert (len(whole.text), whole.cut) == (limits.MOST_CHARACTERS, 7)
-    assert (len(result.result or ""), result.cut) == (limits.MOST_CHARACTERS, 7)
+    assert (len(whole.text), whole.cut) == (MOST_CHARACTERS, 7)
+    assert (len(result.result or ""), result.cut) == (MOST_CHARACTERS, 7)
     (grown,) = entries(*(AssistantTextDelta(text=long[:30_000]) for _ in range(3)))
-    assert (len(grown.text), grown.cut) == (limits.MOST_CHARACTERS, 90_000 - limits.MOST_CHARACTERS)
+    assert (len(grown.text), grown.cut) == (MOST_CHARACTERS, 90_000 - MOST_CHARACTERS)
 
 
 def test_a_session_keeps_its_newest_entries() -> None:

@@ -30,9 +30,9 @@ from youbencha.events import (
     UserText,
     WarningRaised,
 )
-from youbencha.tui.model import ScreenEntry
 from youbencha.tui.panels import short_count
 from youbencha.tui.rows import clean, fit, lay_out, seconds, wrap
+from youbencha.tui.session import ScreenEntry
 from youbencha.tui.themes import PALETTES, Palette
 
 HOSTILE = (

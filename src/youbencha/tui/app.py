@@ -22,10 +22,11 @@ from textual.widgets import Input, Static
 from youbencha.text import count, one_line, plural
 from youbencha.tui.dialogs import DiffScreen, Help, Question
 from youbencha.tui.export import write_transcript
-from youbencha.tui.model import ScreenSession, SearchHit
+from youbencha.tui.model import SearchHit
 from youbencha.tui.panels import Banner, FooterBar, HeaderBar, KeyHint, SessionList, waiting_text
 from youbencha.tui.rows import Span, clean, spinner
 from youbencha.tui.screen import Screen
+from youbencha.tui.session import ScreenSession
 from youbencha.tui.themes import DARK, PALETTES, Palette
 from youbencha.tui.transcript import TranscriptView
 

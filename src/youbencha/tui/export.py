@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from youbencha.text import count, usd
-from youbencha.tui.model import ScreenEntry, ScreenSession
 from youbencha.tui.rows import clean, clock
 from youbencha.tui.screen import Screen
+from youbencha.tui.session import ScreenEntry, ScreenSession
 
 _MARKS = {"ok": "✓", "error": "✗", "warning": "!", "unknown": "·", "running": "…"}
 

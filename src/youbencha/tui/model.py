@@ -1,22 +1,14 @@
-"""Fold events into what the screen shows: sessions, their entries, and the totals.
+"""Fold events into what the screen shows: sessions and totals.
 
-Pure: no terminal, no clock. Text is kept as it came, and made harmless where it is shown (`rows.clean`). Memory is
-bounded: the oldest entries are left out, and counted.
+Pure: no terminal, no clock. Memory is bounded: the oldest entries are left out, and counted.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from youbencha.events import (
-    AssistantText,
-    AssistantTextDelta,
-    AssistantThinking,
-    ContextUsed,
-    EvaluatorFinished,
     Event,
     GuidanceGiven,
     IterationEnded,
@@ -24,141 +16,13 @@ from youbencha.events import (
     LoopEnded,
     LoopStarted,
     LoopWaiting,
-    ModelCalled,
-    PhaseStarted,
-    ProcessEnded,
-    ProcessStarted,
-    RateLimitSeen,
-    SessionResult,
-    SessionStarted,
-    ToolCalled,
-    ToolDenied,
-    ToolReturned,
-    ToolStarted,
-    TopicPublished,
-    UsageReported,
-    UserText,
-    WarningRaised,
-    WorkspaceReady,
 )
-from youbencha.progress import Progress, line_of, main_argument
 from youbencha.text import count, duration, plural, usd
-
-Kind = Literal["text", "thinking", "user", "tool", "gate", "topic", "guidance", "note", "phase", "end"]
-State = Literal["running", "ok", "error", "warning", "unknown"]
-"""Of a tool call, a gate or a session. `unknown`: it was running when its session ended, or has no state."""
-
-MOST_CHARACTERS = 40_000
-"""Of a text, a result or the arguments of a call."""
-
-
-class Bounds(NamedTuple):
-    """How much is kept of a session."""
-
-    entries: int
-    characters: int
-
+from youbencha.tui.session import STATES, Bounds, ScreenEntry, ScreenSession, State, bounded, fold
 
 RUNNING, ENDED = Bounds(4_000, 2_000_000), Bounds(1_000, 300_000)
 MOST_OF_ALL = 20_000_000
 """Characters of all sessions: the oldest that have ended are emptied first."""
-
-_STATES: Mapping[str, State] = {
-    "completed": "ok", "success": "ok", "passed": "ok", "solved": "ok",
-    "failed": "error", "unsolved": "error", "agent_error": "error", "timeout": "error",
-    "skipped": "warning",
-}  # fmt: skip
-"""Of outcomes, statuses and verdicts; any other is a warning."""
-
-
-@dataclass(slots=True)
-class ScreenEntry:
-    """Something in a transcript."""
-
-    kind: Kind
-    at: float
-    head: str = ""
-    """A tool, gate, topic or phase; the mark of a note."""
-    text: str = ""
-    """What was said; of a tool call, its main argument."""
-    detail: str = ""
-    """The arguments of a tool call."""
-    result: str | None = None
-    state: State = "unknown"
-    ended_at: float | None = None
-    cut: int = 0
-    """Characters that were left out."""
-    nested: bool = False
-    """Of a subagent."""
-    version: int = 0
-    """Grows with each change."""
-
-    def size(self) -> int:
-        return len(self.text) + len(self.detail) + len(self.result or "")
-
-    def parts(self) -> tuple[str, ...]:
-        """All its texts, for the search."""
-        return (self.head, self.text, self.detail, self.result or "")
-
-
-@dataclass(slots=True)
-class ScreenSession:
-    """An iteration of a loop, or a trial."""
-
-    key: str
-    title: str
-    started_at: float
-    number: int | None = None
-    """Of the iteration."""
-    ended_at: float | None = None
-    state: State = "running"
-    status: str = ""
-    """How it ended, in a word."""
-    backend: str | None = None
-    entries: list[ScreenEntry] = field(default_factory=list)
-    left_out: int = 0
-    """Entries before the first one that is kept."""
-    characters: int = 0
-    progress: Progress = field(default_factory=Progress)
-    context_tokens: int | None = None
-    context_window: int | None = None
-    quota: float | None = None
-    """The share of the usage limit that is used."""
-    files_changed: int | None = None
-    running: dict[str | None, ScreenEntry] = field(default_factory=dict)
-    """Tool calls, by their ids."""
-    writing: dict[str | None, ScreenEntry] = field(default_factory=dict)
-    """Unfinished texts, by the tool call of their subagent."""
-    version: int = 0
-
-    def add(self, entry: ScreenEntry) -> ScreenEntry:
-        self.entries.append(entry)
-        self.characters += entry.size()
-        self.version += 1
-        return entry
-
-    def changed(self, entry: ScreenEntry, grown: int = 0) -> None:
-        entry.version += 1
-        self.characters += grown
-        self.version += 1
-
-    def keep(self, bounds: Bounds) -> None:
-        """Leave out the oldest entries; somewhat more than needed, so that this is not done at each event."""
-        if len(self.entries) <= bounds.entries and self.characters <= bounds.characters:
-            return
-        entries, characters = bounds.entries * 9 // 10, bounds.characters * 9 // 10
-        first, left = 0, self.characters
-        while first < len(self.entries) - 1 and (len(self.entries) - first > entries or left > characters):
-            left -= self.entries[first].size()
-            first += 1
-        del self.entries[:first]
-        self.left_out += first
-        self.characters = left
-        self.version += 1
-
-    def numbered(self) -> Iterator[tuple[int, ScreenEntry]]:
-        """The entries with their numbers, which stay the same when older ones are left out."""
-        return enumerate(self.entries, self.left_out)
 
 
 class SearchHit(NamedTuple):
@@ -191,7 +55,7 @@ class ScreenModel:
     # -- sessions --------------------------------------------------------------------------------------------------
 
     def begin(self, key: str, title: str, at: float, *, number: int | None = None) -> ScreenSession:
-        """Add a session; one with this key (an attempt before) stays, with another key."""
+        """Add a session. From now on, events with this key belong to it."""
         last = self.sessions[-1] if self.sessions else None
         self.events += 1
         if number is not None and last is not None and not last.key:
@@ -210,8 +74,8 @@ class ScreenModel:
         self.events += 1
         session = self._by_key.get(key) or self.begin(key, key, at)
         session.ended_at, session.status = at, status
-        session.state = state or _STATES.get(status, "warning")
-        for entry in session.running.values():
+        session.state = state or STATES.get(status, "warning")
+        for entry in (*session.running.values(), *session.writing.values()):
             entry.state, entry.ended_at = "unknown", at
             session.changed(entry)
         session.running.clear()
@@ -250,11 +114,7 @@ class ScreenModel:
             of_loop(self, event)
             return
         session = self._by_key[key] if key is not None else self.current(event.at)
-        fold = _FOLDS.get(type(event))
-        if fold is not None:
-            fold(session, event)
-        elif (line := line_of(event, session.progress.inside)) is not None:
-            session.add(ScreenEntry("note", event.at, line.mark.strip(), line.text))
+        fold(session, event)
         session.keep(RUNNING if session.ended_at is None else ENDED)
 
     # -- reading ---------------------------------------------------------------------------------------------------
@@ -283,10 +143,6 @@ class ScreenModel:
 def _sum(numbers: Iterator[Any]) -> Any:
     known = [number for number in numbers if number is not None]
     return sum(known) if known else None
-
-
-def _bounded(text: str) -> tuple[str, int]:
-    return text[:MOST_CHARACTERS], max(0, len(text) - MOST_CHARACTERS)
 
 
 # -- the events of a loop ----------------------------------------------------------------------------------------------
@@ -319,7 +175,7 @@ def _iteration_ended(model: ScreenModel, event: IterationEnded) -> None:
         None if event.files_changed is None else f"{plural(event.files_changed, 'file')} changed",
     ]
     text = " · ".join(figure for figure in figures if figure)
-    state = _STATES.get(event.outcome, "warning")
+    state = STATES.get(event.outcome, "warning")
     head = f"{event.outcome.replace('_', ' ')}{f': {event.reason}' if event.reason else ''}"
     session.add(ScreenEntry("end", event.at, head, text, state=state))
     model.end(session.key, event.outcome, event.at)
@@ -331,7 +187,7 @@ def _waiting(model: ScreenModel, event: LoopWaiting) -> None:
 
 
 def _guidance(model: ScreenModel, event: GuidanceGiven) -> None:
-    model.current(event.at).add(ScreenEntry("guidance", event.at, "guidance", *_bounded(event.text)[:1]))
+    model.current(event.at).add(ScreenEntry("guidance", event.at, "guidance", *bounded(event.text)[:1]))
 
 
 def _loop_ended(model: ScreenModel, event: LoopEnded) -> None:
@@ -349,171 +205,3 @@ _LOOP_FOLDS: dict[type[Event], Callable[[ScreenModel, Any], None]] = {
     GuidanceGiven: _guidance,
     LoopEnded: _loop_ended,
 }
-
-
-# -- the events of a session -------------------------------------------------------------------------------------------
-
-
-def _figures(session: ScreenSession, event: Event) -> None:
-    """Phases, model, tokens and cost; an entry only for a phase, or a request that failed."""
-    line = session.progress.take(event)
-    session.version += 1
-    if line is None:
-        return
-    if isinstance(event, PhaseStarted):
-        session.add(ScreenEntry("phase", event.at, line.head, line.text))
-    else:
-        session.add(ScreenEntry("note", event.at, line.mark.strip(), line.text))
-
-
-def _delta(session: ScreenSession, event: AssistantTextDelta) -> None:
-    entry = session.writing.get(event.parent)
-    if entry is None:
-        entry = session.add(ScreenEntry("text", event.at, state="running", nested=event.parent is not None))
-        session.writing[event.parent] = entry
-    room = MOST_CHARACTERS - len(entry.text)
-    kept = event.text if len(event.text) <= room else event.text[:room]
-    entry.text += kept
-    entry.cut += len(event.text) - len(kept)
-    session.changed(entry, len(kept))
-
-
-def _text(session: ScreenSession, event: AssistantText) -> None:
-    text, cut = _bounded(event.text)
-    entry = session.writing.pop(event.parent, None)
-    if entry is None:
-        session.add(ScreenEntry("text", event.at, text=text, cut=cut, nested=event.parent is not None))
-        return
-    grown = len(text) - len(entry.text)
-    entry.text, entry.cut, entry.state = text, cut, "unknown"
-    session.changed(entry, grown)
-
-
-def _thinking(session: ScreenSession, event: AssistantThinking) -> None:
-    text, cut = _bounded(event.text)
-    session.add(ScreenEntry("thinking", event.at, "thinking", text, cut=cut, nested=event.parent is not None))
-
-
-def _user(session: ScreenSession, event: UserText) -> None:
-    text, cut = _bounded(event.text)
-    session.add(ScreenEntry("user", event.at, "prompt", text, cut=cut, nested=event.parent is not None))
-
-
-def _tool_started(session: ScreenSession, event: ToolStarted) -> None:
-    entry = ScreenEntry("tool", event.at, event.name, state="running", nested=event.parent is not None)
-    session.running[event.call_id] = session.add(entry)
-
-
-def _tool_called(session: ScreenSession, event: ToolCalled) -> None:
-    entry = session.running.get(event.call_id)
-    if entry is None or entry.detail:
-        _tool_started(session, ToolStarted(at=event.at, call_id=event.call_id, name=event.name, parent=event.parent))
-        entry = session.running[event.call_id]
-    before = entry.size()
-    entry.text = main_argument(event.arguments)[:MOST_CHARACTERS]
-    entry.detail, entry.cut = _bounded(describe_arguments(event.arguments))
-    session.changed(entry, entry.size() - before)
-
-
-def describe_arguments(arguments: Mapping[str, Any]) -> str:
-    """The arguments of a tool call as lines. What an edit removes and adds is marked as in a diff."""
-    lines: list[str] = []
-    for name, value in arguments.items():
-        mark = _DIFF_MARKS.get(name)
-        text = value[:MOST_CHARACTERS] if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-        if mark is not None:
-            lines += [f"{mark}{line}" for line in text.splitlines()]
-        elif "\n" in text:
-            lines += [f"{name}:", *(f"  {line}" for line in text.splitlines())]
-        else:
-            lines.append(f"{name}: {text}")
-    return "\n".join(lines)
-
-
-_DIFF_MARKS = {"old_string": "- ", "new_string": "+ ", "content": "+ "}
-
-
-def _tool_returned(session: ScreenSession, event: ToolReturned) -> None:
-    entry = session.running.pop(event.call_id, None)
-    if entry is None:
-        entry = session.add(ScreenEntry("tool", event.at, "(tool)", nested=event.parent is not None))
-    entry.result, cut = _bounded(event.content)
-    entry.cut += cut
-    entry.state, entry.ended_at = "error" if event.is_error else "ok", event.at
-    session.changed(entry, len(entry.result))
-
-
-def _tool_denied(session: ScreenSession, event: ToolDenied) -> None:
-    if entry := session.running.pop(event.call_id, None):
-        entry.state, entry.ended_at = "error", event.at
-        entry.result = "denied"
-        session.changed(entry, len(entry.result))
-    else:
-        session.add(ScreenEntry("note", event.at, "!", f"{event.name} was denied"))
-
-
-def _gate(session: ScreenSession, event: EvaluatorFinished) -> None:
-    message, cut = _bounded(event.message)
-    state = _STATES.get(event.status, "warning")
-    session.add(ScreenEntry("gate", event.at, event.evaluator, message, state=state, cut=cut))
-
-
-def _topic(session: ScreenSession, event: TopicPublished) -> None:
-    payload, cut = _bounded(event.payload)
-    session.add(ScreenEntry("topic", event.at, event.topic, payload, detail=event.source, cut=cut))
-
-
-def _context(session: ScreenSession, event: ContextUsed) -> None:
-    session.context_tokens = event.tokens
-    session.context_window = event.window or session.context_window
-    session.version += 1
-
-
-def _rate_limit(session: ScreenSession, event: RateLimitSeen) -> None:
-    """Some agents report their quota with each call: only a limit that was reached, or is near, is an entry."""
-    session.quota = event.utilization if event.utilization is not None else session.quota
-    session.version += 1
-    if event.status != "allowed":
-        kind = f" ({event.kind.replace('_', ' ')})" if event.kind else ""
-        share = "" if event.utilization is None else f": {event.utilization:.0%} used"
-        session.add(ScreenEntry("note", event.at, "!", f"usage limit{kind}{share}", state="warning"))
-
-
-def _result(session: ScreenSession, event: SessionResult) -> None:
-    if event.is_error:
-        text = event.text or "; ".join(event.errors) or event.subtype or "the session failed"
-        session.add(ScreenEntry("note", event.at, "✗", text[:MOST_CHARACTERS], state="error"))
-
-
-def _warning(session: ScreenSession, event: WarningRaised) -> None:
-    session.add(ScreenEntry("note", event.at, "!", event.message[:MOST_CHARACTERS], state="warning"))
-
-
-def _ignored(session: ScreenSession, event: Event) -> None:
-    """It is not shown."""
-
-
-_FOLDS: dict[type[Event], Callable[[ScreenSession, Any], None]] = {
-    AssistantTextDelta: _delta,
-    AssistantText: _text,
-    AssistantThinking: _thinking,
-    UserText: _user,
-    ToolStarted: _tool_started,
-    ToolCalled: _tool_called,
-    ToolReturned: _tool_returned,
-    ToolDenied: _tool_denied,
-    EvaluatorFinished: _gate,
-    TopicPublished: _topic,
-    ContextUsed: _context,
-    RateLimitSeen: _rate_limit,
-    SessionResult: _result,
-    WarningRaised: _warning,
-    SessionStarted: _figures,
-    PhaseStarted: _figures,
-    WorkspaceReady: _figures,
-    UsageReported: _figures,
-    ModelCalled: _figures,
-    ProcessStarted: _ignored,
-    ProcessEnded: _ignored,
-}
-"""Events of other types are notes, as in the plain display."""

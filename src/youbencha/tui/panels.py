@@ -10,9 +10,9 @@ from rich.cells import cell_len
 from textual import events
 
 from youbencha.text import one_line, plural, usd
-from youbencha.tui.model import ScreenSession
 from youbencha.tui.row_view import RowView
 from youbencha.tui.rows import ScreenRow, Span, clean, clock, fit, spinner
+from youbencha.tui.session import ScreenSession
 from youbencha.tui.themes import Palette
 
 _BAR_CELLS = 8

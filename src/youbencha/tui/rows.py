@@ -12,7 +12,7 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from youbencha.text import count, first_line, one_line, visible
-from youbencha.tui.model import ScreenEntry
+from youbencha.tui.session import ScreenEntry
 
 Span = tuple[str, str]
 """A text and the name of its style (`themes.STYLES`)."""

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from youbencha.events import Event, EventSink
 from youbencha.text import one_line
-from youbencha.tui.model import ScreenModel, State
+from youbencha.tui.model import ScreenModel
+from youbencha.tui.session import State
 
 if TYPE_CHECKING:
     from youbencha.tui.app import ScreenApp

@@ -12,9 +12,9 @@ from textual import events
 from textual.message import Message
 
 from youbencha.text import plural
-from youbencha.tui.model import ScreenEntry, ScreenSession
 from youbencha.tui.row_view import RowView
 from youbencha.tui.rows import BLANK, ScreenRow, foldable, folded_at_first, gap_between, lay_out
+from youbencha.tui.session import ScreenEntry, ScreenSession
 
 
 @dataclass(slots=True)
