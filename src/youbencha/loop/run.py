@@ -175,7 +175,7 @@ class _Loop:
                 iteration=record.iteration,
                 outcome=record.outcome,
                 reason=record.reason,
-                duration_ms=record.duration_ms or 0,
+                duration_ms=record.duration_ms,
                 input_tokens=record.input_tokens,
                 output_tokens=record.output_tokens,
                 cost_usd=record.cost_usd,
@@ -315,9 +315,10 @@ class _Loop:
             self._save()
             self._append(record)
         guidance = (*self.state.guidance, *self.control.take_guidance())
-        self._save(outcome=end.outcome, reason=self.redactor.text(end.reason), guidance=guidance)
+        reason = self.redactor.text(end.reason)
+        self._save(outcome=end.outcome, reason=reason, guidance=guidance)
         write_summary(self.directory, self.state, self.records)
-        self.on_event(LoopEnded(outcome=end.outcome, reason=end.reason, exit_code=EXIT_CODES[end.outcome]))
+        self.on_event(LoopEnded(outcome=end.outcome, reason=reason, exit_code=EXIT_CODES[end.outcome]))
         return self.state
 
     def _save(self, **updates: object) -> None:

@@ -15,12 +15,9 @@ from youbencha.errors import YouBenchaError
 
 if TYPE_CHECKING:
     from youbencha.events import Event, EventSink
-    from youbencha.loop.control import LoopControl
     from youbencha.loop.directory import LoopDirectory, LoopHistory
     from youbencha.loop.plan import LoopOverrides, LoopPlan
-    from youbencha.process import Redactor
     from youbencha.trial.context import Host
-    from youbencha.tui.screen import Screen
 
 _PROMPT, _AGENT, _LIMITS, _OUTPUT = "What to do", "The agent", "Limits", "Output"
 
@@ -212,11 +209,13 @@ def _run(plan: LoopPlan, host: Host, directory: LoopDirectory, history: LoopHist
             for sink in sinks:
                 sink(event)
 
-        screen = _screen(plan, control, redactor) if output.with_screen and use_screen() else None
-        if screen is None:
-            sinks.append(opened.enter_context(choose_loop_display(as_json=output.as_json, quiet=output.quiet)))
-        else:
-            sinks.append(screen.sink)
+        display = opened.enter_context(choose_loop_display(as_json=output.as_json, quiet=output.quiet))
+        screen = None
+        if output.with_screen and use_screen():
+            from youbencha.tui.screen import Screen
+
+            screen = Screen(f"ralph · {plan.directory.name}", control, mask=redactor.text, fallback=display)
+        sinks.append(screen.sink if screen is not None else display)
         for file in filter(None, (directory.recording_file, output.file)):
             recorder = Recorder(file, redactor, on_problem=on_event)
             opened.callback(recorder.close)
@@ -235,12 +234,6 @@ def _run(plan: LoopPlan, host: Host, directory: LoopDirectory, history: LoopHist
     return EXIT_CODES[state.outcome]
 
 
-def _screen(plan: LoopPlan, control: LoopControl, redactor: Redactor) -> Screen:
-    from youbencha.tui.screen import Screen
-
-    return Screen(f"ralph · {plan.directory.name}", control, mask=redactor.text)
-
-
 async def _new_worktree(directory: Path) -> Path:
     from youbencha.loop.directory import new_loop_id
     from youbencha.workspace.worktrees import add_worktree
@@ -249,7 +242,7 @@ async def _new_worktree(directory: Path) -> Path:
 
 
 def _show(plan: LoopPlan, *, as_json: bool) -> None:
-    from youbencha.loop.dry_run import describe
+    from youbencha.cli.loop.dry_run import describe
 
     rows = describe(plan)
     if as_json:

@@ -9,12 +9,8 @@ from youbencha.loop.plan import LoopPlan
 from youbencha.text import duration, plural, usd
 
 
-def describe(plan: LoopPlan) -> list[tuple[str, str]]:
+def describe(plan: LoopPlan) -> Iterator[tuple[str, str]]:
     """A label and a text for each decision."""
-    return list(_rows(plan))
-
-
-def _rows(plan: LoopPlan) -> Iterator[tuple[str, str]]:
     spec, loop = plan.spec, plan.spec.event_loop
     yield "Directory", str(plan.directory)
     yield "Configuration", str(plan.config_file or "none: the defaults")
