@@ -45,7 +45,7 @@ class Question(ModalScreen[str | None]):
         yield Static(text)
 
     def insist(self) -> None:
-        """Ctrl-C at the question: whoever asks twice means it."""
+        """Ctrl-C at the question is the first answer: stop."""
         self.dismiss(next(iter(self._answers)))
 
     def on_key(self, event: events.Key) -> None:

@@ -49,7 +49,8 @@ def _limits(plan: LoopPlan) -> Iterator[str]:
 
 def _completion(plan: LoopPlan) -> Iterator[str]:
     loop = plan.spec.event_loop
-    yield f"the agent says {loop.completion_promise}"
+    if not loop.complete_by_gates:
+        yield f"the agent says {loop.completion_promise}"
     if loop.required_events:
         yield f"{', '.join(loop.required_events)} were published"
     if plan.spec.gates:
