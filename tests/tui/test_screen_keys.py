@@ -12,6 +12,7 @@ from screen_stories import NOW, START
 from textual.geometry import Region
 from textual.widgets import Static
 
+from youbencha.errors import YouBenchaError
 from youbencha.events import (
     AssistantText,
     AssistantTextDelta,
@@ -237,8 +238,29 @@ async def test_the_diff_so_far() -> None:
         assert not isinstance(shown.app.screen, DiffScreen)
 
 
-async def test_export_writes_a_new_file_each_time(tmp_path: Path) -> None:
-    async with opened(export_to=tmp_path, mask=lambda text: text.replace("Monday", "[masked]")) as shown:
+async def test_a_diff_that_cannot_be_read_is_explained() -> None:
+    async def fail() -> str:
+        raise YouBenchaError("CHECKPOINT_FAILED", "the repository was removed")
+
+    async with opened() as shown:
+        shown.screen.diff = fail
+        await shown.press("d")
+        assert "the repository was removed" in shown.text(shown.app.screen.query_one("#diff"))  # type: ignore[arg-type]
+        await shown.press("escape")
+
+
+async def test_export_to_a_directory_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (gone := tmp_path / "gone").mkdir()
+    monkeypatch.chdir(gone)
+    async with opened() as shown:
+        gone.rmdir()
+        await shown.press("e")
+        assert "not written" in shown.text(shown.app.banner_row)
+
+
+async def test_export_writes_a_new_file_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with opened(mask=lambda text: text.replace("Monday", "[masked]")) as shown:
         await shown.press("e", "e")
         first, second = sorted(tmp_path.iterdir())
         assert first.read_text() == second.read_text()

@@ -10,8 +10,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine
-from pathlib import Path
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from youbencha.events import Event, EventSink
@@ -46,11 +45,9 @@ class Screen:
         title: str,
         controls: Controls | None = None,
         *,
-        diff: Callable[[], Awaitable[str]] | None = None,
         expected: int | None = None,
         stay: bool = False,
         ask: bool = True,
-        export_to: Path | None = None,
         mask: Callable[[str], str] = lambda text: text,
         fallback: EventSink | None = None,
         clock: Callable[[], float] = time.time,
@@ -58,15 +55,13 @@ class Screen:
         self.title = title
         self.controls = controls
         """None: there is no loop to control. Then `stop` is the same as Ctrl-C for the caller."""
-        self.diff = controls.diff if controls is not None else diff
+        self.diff = controls.diff if controls is not None else None
         self.expected = expected
         """The number of trials, if there are many."""
         self.stay = stay
         """Stay open after the end of the work, until a key is pressed."""
         self.ask = ask
         """Ask before something is stopped. A replay needs no question."""
-        self.export_to = export_to
-        """The directory for exported transcripts; by default, the current one."""
         self.mask = mask
         """Masks secrets in what is exported."""
         self.fallback = fallback
