@@ -194,7 +194,7 @@ def _plan(
 
 def _run(plan: LoopPlan, host: Host, directory: LoopDirectory, history: LoopHistory, output: _Output) -> int:
     from youbencha.cli.interrupts import run_async
-    from youbencha.cli.loop.display import choose_loop_display
+    from youbencha.cli.loop.display import choose_loop_display, use_screen
     from youbencha.loop.control import LoopControl
     from youbencha.loop.model import EXIT_CODES
     from youbencha.loop.recording import Recorder
@@ -207,20 +207,20 @@ def _run(plan: LoopPlan, host: Host, directory: LoopDirectory, history: LoopHist
     control = LoopControl()
     with ExitStack() as opened:
         sinks: list[EventSink] = []
-        for file in filter(None, (directory.recording_file, output.file)):
-            recorder = Recorder(file, redactor)
-            opened.callback(recorder.close)
-            sinks.append(recorder)
-        screen = _screen(plan, control, redactor) if output.with_screen and _on_terminal() else None
-        if screen is None:
-            sinks.append(opened.enter_context(choose_loop_display(as_json=output.as_json, quiet=output.quiet)))
-        else:
-            sinks.append(screen.sink)
 
         def on_event(event: Event) -> None:
             for sink in sinks:
                 sink(event)
 
+        screen = _screen(plan, control, redactor) if output.with_screen and use_screen() else None
+        if screen is None:
+            sinks.append(opened.enter_context(choose_loop_display(as_json=output.as_json, quiet=output.quiet)))
+        else:
+            sinks.append(screen.sink)
+        for file in filter(None, (directory.recording_file, output.file)):
+            recorder = Recorder(file, redactor, on_problem=on_event)
+            opened.callback(recorder.close)
+            sinks.append(recorder)
         work = run_loop(plan, host, control, on_event, directory=directory, history=history)
         if screen is not None:
             from youbencha.tui.screen import run_with_screen
@@ -239,10 +239,6 @@ def _screen(plan: LoopPlan, control: LoopControl, redactor: Redactor) -> Screen:
     from youbencha.tui.screen import Screen
 
     return Screen(f"ralph · {plan.directory.name}", control, mask=redactor.text)
-
-
-def _on_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 async def _new_worktree(directory: Path) -> Path:
