@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from youbencha.loop.control import LoopControl
     from youbencha.loop.directory import LoopDirectory, LoopHistory
     from youbencha.loop.plan import LoopOverrides, LoopPlan
-    from youbencha.process import Redactor
     from youbencha.trial.context import Host
-    from youbencha.tui.screen import Screen
 
 _PROMPT, _AGENT, _LIMITS, _OUTPUT = "What to do", "The agent", "Limits", "Output"
 
@@ -212,11 +210,14 @@ def _run(plan: LoopPlan, host: Host, directory: LoopDirectory, history: LoopHist
             for sink in sinks:
                 sink(event)
 
-        screen = _screen(plan, control, redactor) if output.with_screen and use_screen() else None
-        if screen is None:
-            sinks.append(opened.enter_context(choose_loop_display(as_json=output.as_json, quiet=output.quiet)))
-        else:
-            sinks.append(screen.sink)
+        lines = opened.enter_context(choose_loop_display(as_json=output.as_json, quiet=output.quiet))
+        screen = None
+        if output.with_screen and use_screen():
+            from youbencha.tui.screen import Screen
+
+            title = f"ralph · {plan.directory.name}"
+            screen = Screen(title, control, export_to=directory.path, mask=redactor.text, fallback=lines)
+        sinks.append(screen.sink if screen else lines)
         for file in filter(None, (directory.recording_file, output.file)):
             recorder = Recorder(file, redactor, on_problem=on_event)
             opened.callback(recorder.close)
@@ -233,12 +234,6 @@ def _run(plan: LoopPlan, host: Host, directory: LoopDirectory, history: LoopHist
     if not output.as_json and not output.quiet:
         print(f"summary: {directory.path / 'summary.md'}")
     return EXIT_CODES[state.outcome]
-
-
-def _screen(plan: LoopPlan, control: LoopControl, redactor: Redactor) -> Screen:
-    from youbencha.tui.screen import Screen
-
-    return Screen(f"ralph · {plan.directory.name}", control, mask=redactor.text)
 
 
 async def _new_worktree(directory: Path) -> Path:
