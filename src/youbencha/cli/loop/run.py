@@ -15,7 +15,6 @@ from youbencha.errors import YouBenchaError
 
 if TYPE_CHECKING:
     from youbencha.events import Event, EventSink
-    from youbencha.loop.control import LoopControl
     from youbencha.loop.directory import LoopDirectory, LoopHistory
     from youbencha.loop.plan import LoopOverrides, LoopPlan
     from youbencha.trial.context import Host
