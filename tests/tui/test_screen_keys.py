@@ -249,18 +249,15 @@ async def test_a_diff_that_cannot_be_read_is_explained() -> None:
         await shown.press("escape")
 
 
-async def test_export_to_a_directory_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (gone := tmp_path / "gone").mkdir()
-    monkeypatch.chdir(gone)
-    async with opened() as shown:
-        gone.rmdir()
+async def test_export_to_a_directory_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    async with opened(export_to=tmp_path / "file") as shown:
         await shown.press("e")
         assert "not written" in shown.text(shown.app.banner_row)
 
 
-async def test_export_writes_a_new_file_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    async with opened(mask=lambda text: text.replace("Monday", "[masked]")) as shown:
+async def test_export_writes_a_new_file_each_time(tmp_path: Path) -> None:
+    async with opened(export_to=tmp_path, mask=lambda text: text.replace("Monday", "[masked]")) as shown:
         await shown.press("e", "e")
         first, second = sorted(tmp_path.iterdir())
         assert first.read_text() == second.read_text()

@@ -15,8 +15,9 @@ _MARKS = {"ok": "✓", "error": "✗", "warning": "!", "unknown": "·", "running
 
 
 def write_transcript(screen: Screen) -> Path:
-    """Write the transcripts to a new file in the current directory, with secrets masked, and return its path."""
-    directory = Path.cwd()
+    """Write the transcripts to a new file, with secrets masked, and return its path."""
+    directory = screen.export_to or Path.cwd()
+    directory.mkdir(parents=True, exist_ok=True)
     name = time.strftime("transcript-%Y%m%d-%H%M%S", time.localtime(screen.clock()))
     text = screen.mask("\n".join(_lines(screen)) + "\n")
     for number in range(1, 1000):

@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from youbencha.events import Event, EventSink
@@ -48,6 +49,7 @@ class Screen:
         expected: int | None = None,
         stay: bool = False,
         ask: bool = True,
+        export_to: Path | None = None,
         mask: Callable[[str], str] = lambda text: text,
         fallback: EventSink | None = None,
         clock: Callable[[], float] = time.time,
@@ -62,6 +64,8 @@ class Screen:
         """Stay open after the end of the work, until a key is pressed."""
         self.ask = ask
         """Ask before something is stopped. A replay needs no question."""
+        self.export_to = export_to
+        """The directory for exported transcripts; by default, the current one."""
         self.mask = mask
         """Masks secrets in what is exported."""
         self.fallback = fallback

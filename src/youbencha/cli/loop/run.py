@@ -209,13 +209,14 @@ def _run(plan: LoopPlan, host: Host, directory: LoopDirectory, history: LoopHist
             for sink in sinks:
                 sink(event)
 
-        display = opened.enter_context(choose_loop_display(as_json=output.as_json, quiet=output.quiet))
+        lines = opened.enter_context(choose_loop_display(as_json=output.as_json, quiet=output.quiet))
         screen = None
         if output.with_screen and use_screen():
             from youbencha.tui.screen import Screen
 
-            screen = Screen(f"ralph · {plan.directory.name}", control, mask=redactor.text, fallback=display)
-        sinks.append(screen.sink if screen is not None else display)
+            title = f"ralph · {plan.directory.name}"
+            screen = Screen(title, control, export_to=directory.path, mask=redactor.text, fallback=lines)
+        sinks.append(screen.sink if screen else lines)
         for file in filter(None, (directory.recording_file, output.file)):
             recorder = Recorder(file, redactor, on_problem=on_event)
             opened.callback(recorder.close)
