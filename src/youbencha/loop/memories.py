@@ -171,30 +171,17 @@ def _parsed(text: str) -> tuple[Memory, ...]:
     """Return the memories in a file. Everything else in it is skipped."""
     memories: list[Memory] = []
     kind: MemoryType = "pattern"
-    memory_id: str | None = None
-    content: list[str] = []
-    tags: tuple[str, ...] = ()
-    created = ""
-
-    def end() -> None:
-        nonlocal memory_id, content, tags, created
-        if memory_id is not None and content:
-            text = json_lines.clean_text("\n".join(content))[:_MOST_CONTENT]
-            memories.append(Memory(memory_id, kind, text, tags, created))
-        memory_id, content, tags, created = None, [], (), ""
-
-    for line in text.splitlines():
-        if section := _SECTION.match(line):
-            end()
+    for part in re.split(r"^(?=#)", text, flags=re.MULTILINE):  # a heading, and what is below it
+        if section := _SECTION.match(part):
             kind = _TYPES[section[1]]
-        elif line.startswith("#"):
-            end()
-            found = _ID.match(line)
-            memory_id = found[1] if found else None
-        elif line.startswith(">"):
-            content.append(line[1:].removeprefix(" "))
-        elif metadata := _METADATA.search(line):
-            tags = tuple(filter(None, (_as_tag(tag) for tag in metadata[1].split(","))))
-            created = metadata[2]
-    end()
+        lines = part.splitlines()
+        content = [line[1:].removeprefix(" ") for line in lines if line.startswith(">")]
+        heading = _ID.match(part)
+        if heading is None or not content:
+            continue
+        metadata = (_METADATA.search(line) for line in lines if not line.startswith(">"))
+        written, created = next((found.groups() for found in metadata if found), ("", ""))
+        tags = tuple(filter(None, (_as_tag(tag) for tag in written.split(","))))
+        whole = json_lines.clean_text("\n".join(content))[:_MOST_CONTENT]
+        memories.append(Memory(heading[1], kind, whole, tags, created))
     return tuple(memories)

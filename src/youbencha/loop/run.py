@@ -64,7 +64,7 @@ async def run_loop(
     """Run a loop to its end, and return its last state. `history` is empty, or that of a loop which is to go on."""
     left = _left(plan.spec.event_loop.max_cost_usd, history.state.cost_usd)
     async with AsyncExitStack() as opened:
-        if plan.has_gateway:
+        if any(backend.gateway for backend in plan.backends):
             await opened.enter_async_context(host.sharing_budgets(Budgets((), total_usd=left), log_dir=directory.path))
         checkpoints = await _open_checkpoints(plan, host, directory, history.state, on_event, opened)
         loop = _Loop(plan, host, control, on_event, directory, history, checkpoints, opened)
@@ -94,7 +94,7 @@ class _Loop:
         self.checkpoints = checkpoints
         self.opened = opened
         self.runners: dict[int, IterationRunner] = {}
-        self.redactor = Redactor.for_env(host.env, plan.backend.env)
+        self.redactor = Redactor.for_env(host.env, *(backend.secrets for backend in plan.backends))
         self.clock = LoopClock(self.state.elapsed_ms)
         self.topics = TopicLog(directory.events_file, directory.tree)
 

@@ -15,7 +15,6 @@ Percent = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False), INT_AS_FLOA
 Topic = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\s\x00]+$")]
 DEFAULT_PROMISE = "LOOP_COMPLETE"
 DEFAULT_GUARDRAILS = (
-    "Each iteration begins with a fresh context: write down what the next one needs to know.",
     "Search before you assume that something is missing.",
     "Verify before you say that something is done: run the tests, the type checker and the linter.",
 )
