@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from youbencha.events import Event, EventSink
 from youbencha.text import one_line
 from youbencha.tui.model import ScreenModel
-from youbencha.tui.session import State
 
 if TYPE_CHECKING:
     from youbencha.tui.app import ScreenApp
@@ -89,9 +88,9 @@ class Screen:
         """Take an event of a trial."""
         self.model.take(event, session_id)
 
-    def end(self, session_id: str, status: str, state: State | None = None) -> None:
-        """A trial has ended. Its mark follows from its status, unless a state is given."""
-        self.model.end(session_id, status, self.clock(), state)
+    def end(self, session_id: str, status: str) -> None:
+        """A trial has ended."""
+        self.model.end(session_id, status, self.clock())
 
     def stop(self, *, again: bool = False) -> None:
         """Stop the loop; without one, do what Ctrl-C does outside the screen. `again`: do not wait for anything."""
