@@ -202,8 +202,8 @@ def test_a_task_in_a_prompt_is_one_line() -> None:
     )
     tasks = [done, first, second]
     assert ready_tasks(tasks) == [first]
-    assert task_line(first, tasks) == "- `task-2` (ready, priority 3): A # Objective"
-    assert "(blocked, priority 3)" in task_line(second, tasks)
+    assert task_line(first, {"task-2"}) == "- `task-2` (ready, priority 3): A # Objective"
+    assert "(blocked, priority 3)" in task_line(second, {"task-2"})
 
 
 def test_the_life_of_a_memory(place: Place) -> None:

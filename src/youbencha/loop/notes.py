@@ -10,7 +10,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.files import open_untrusted
 from youbencha.loop.memories import Memories, matching, within_budget
 from youbencha.loop.prompt import MOST_SCRATCHPAD, scratchpad_of
-from youbencha.loop.tasks import TaskList, by_importance, task_line
+from youbencha.loop.tasks import TaskList, by_importance, ready_tasks, task_line
 
 if TYPE_CHECKING:
     from youbencha.spec.loop import LoopSpec
@@ -40,8 +40,9 @@ def read_notes(spec: LoopSpec, project: Path, loop_id: str, hat: str | None) -> 
         if spec.tasks.enabled:
             tasks = [task for task in TaskList(project).all() if task.in_loop(loop_id)]
             waiting = by_importance(task for task in tasks if not task.has_ended)
+            ready = {task.id for task in ready_tasks(tasks)}
             notes = notes._replace(
-                tasks=tuple(task_line(task, tasks) for task in waiting),
+                tasks=tuple(task_line(task, ready) for task in waiting),
                 open_tasks=tuple(task.title for task in waiting if task.loop_id == loop_id),
                 tasks_digest=hashlib.sha256(repr(tasks).encode("utf-8", "replace")).hexdigest() if tasks else "",
             )

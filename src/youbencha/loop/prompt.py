@@ -60,7 +60,8 @@ def build_prompt(parts: PromptParts) -> str:
         ("Rules", "\n".join(f"- {line}" for line in _rules(parts))),
         ("How to end", _ending(parts)),
     ]
-    return "\n\n".join(f"# {title}\n\n{text}" for title, text in sections if text) + "\n"
+    prompt = "\n\n".join(f"# {title}\n\n{text}" for title, text in sections if text) + "\n"
+    return prompt.replace("\0", "\N{SYMBOL FOR NULL}")  # which no argument of a program can hold
 
 
 def scratchpad_of(spec: LoopSpec, hat: str | None) -> ScratchpadSpec:

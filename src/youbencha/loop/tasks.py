@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -128,9 +128,8 @@ def by_importance(tasks: Iterable[Task]) -> list[Task]:
     return sorted(tasks, key=lambda task: (order[task.status], task.priority, task.created))
 
 
-def task_line(task: Task, tasks: Sequence[Task]) -> str:
-    """Describe an open task on one line, for a prompt."""
-    ready = {each.id for each in ready_tasks(tasks)}
+def task_line(task: Task, ready: Container[str]) -> str:
+    """Describe an open task on one line, for a prompt. `ready` are the ids of the tasks that could be started."""
     state = "in progress" if task.status == "in_progress" else "ready" if task.id in ready else "blocked"
     return f"- `{task.id}` ({state}, priority {task.priority}): {one_line(task.title, 200)}"
 
