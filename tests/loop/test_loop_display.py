@@ -38,7 +38,7 @@ LOOP = (
     LoopStarted(
         at=100.0,
         loop_id="bold-otter",
-        directory="/work",
+        directory="/home/me/project",
         backend="claude",
         model="opus",
         max_iterations=20,

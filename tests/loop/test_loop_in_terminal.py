@@ -23,6 +23,7 @@ AGENT = r"""#!/bin/bash
 # Each iteration waits for a file of its number, so that a test decides what happens when.
 number=$(($(cat number 2>/dev/null || echo 0) + 1))
 echo $number > number
+echo $$ > pid
 echo "this is iteration $number"
 printf '10%%\r55%%\rready\n'
 echo "a complaint" >&2
@@ -150,13 +151,12 @@ def test_sigterm_restores_the_terminal(project: Path, pane: Pane) -> None:
     before = stty(pane)
     start(pane)
     (ralph,) = ralph_processes(pane)
-    agents = [each for each in ralph.children(recursive=True) if "agent" in " ".join(each.cmdline())]
-    assert agents
+    agent = psutil.Process(int((project / "pid").read_text()))
     ralph.terminate()
     pane.wait_for(r"^code=130$")
     assert is_restored(pane)
     assert stty(pane) == before
-    assert psutil.wait_procs(agents, timeout=10)[1] == []
+    assert psutil.wait_procs([agent], timeout=10)[1] == []
 
 
 CRASH = """

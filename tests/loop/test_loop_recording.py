@@ -279,6 +279,33 @@ def test_a_link_in_place_of_the_recording_is_not_followed(tmp_path: Path) -> Non
     assert (tmp_path / "users.txt").read_text() == "mine"
 
 
+def test_a_recording_that_the_agent_removed_goes_on_in_a_new_file(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "r", Redactor())
+    recorder(start(1))
+    (tmp_path / "r").unlink()
+    recorder(start(2))
+    recorder(ended(2))
+    recorder.close()
+    assert [getattr(event, "iteration", 0) for event in read(tmp_path / "r")] == [2, 2]
+
+
+def test_a_link_that_the_agent_put_in_its_place_is_not_followed(tmp_path: Path) -> None:
+    file, problems = tmp_path / "r", list[Event]()
+    recorder = Recorder(file, Redactor(), on_problem=problems.append)
+    recorder(start(1))
+    file.unlink()
+    file.symlink_to(tmp_path / "users.txt")
+    recorder(start(2))
+    recorder(ended(2))
+    recorder.close()
+    assert [type(problem) for problem in problems] == [WarningRaised]
+    assert not (tmp_path / "users.txt").exists()
+
+
+def start(number: int) -> IterationStarted:
+    return IterationStarted(iteration=number, backend="claude", model=None)
+
+
 def test_no_descriptor_or_thread_is_left(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else 0
     for number in range(20):

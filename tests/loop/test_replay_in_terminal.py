@@ -33,7 +33,7 @@ def recording(file: Path, happened: list[Event]) -> Path:
 LOOP = LoopStarted(
     at=1000.0,
     loop_id="1",
-    directory="/work",
+    directory="/home/me/project",
     backend="claude",
     model="opus",
     max_iterations=2,

@@ -79,6 +79,9 @@ class Recorder:
         self._pieces: list[AssistantTextDelta] = []
         self._descriptor = -1
         self._writer: LineWriter | None = None
+        self._start()
+
+    def _start(self) -> None:
         try:
             self._open()
         except OSError as error:
@@ -104,7 +107,17 @@ class Recorder:
             self._add_piece(event)
         elif type(event) in TYPE_NAMES:
             self._write_pieces()
+            if type(event) is IterationStarted and not self._is_in_place():
+                self.close()
+                self._start()
             self._write(event)
+
+    def _is_in_place(self) -> bool:
+        """Whether the file still has its name: an agent can remove it, or put another there."""
+        try:
+            return os.path.samestat(os.fstat(self._descriptor), os.lstat(self._file))
+        except OSError:
+            return False
 
     def close(self) -> None:
         """Write what waits, and close the file."""
@@ -117,6 +130,7 @@ class Recorder:
             return
         self._writer = None
         os.close(self._descriptor)
+        self._descriptor = -1
 
     def _add_piece(self, event: AssistantTextDelta) -> None:
         if self._pieces and not _joins(self._pieces, event):
@@ -133,7 +147,8 @@ class Recorder:
 
     def _write(self, event: Event) -> int:
         """Write an event if there is room for it, and return its size."""
-        assert self._writer is not None
+        if self._writer is None:
+            return 0
         of_the_loop = type(event) in _OF_THE_LOOP
         if self._full and not of_the_loop:
             return 0
@@ -167,6 +182,7 @@ class Recorder:
         self._writer = None
         if self._descriptor >= 0:
             os.close(self._descriptor)
+            self._descriptor = -1
         message = f"The recording {self._file} is not complete: {error.strerror or error}"
         self._on_problem(WarningRaised(code="RECORDING_STOPPED", message=message))
 

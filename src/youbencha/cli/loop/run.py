@@ -15,12 +15,9 @@ from youbencha.errors import YouBenchaError
 
 if TYPE_CHECKING:
     from youbencha.events import Event, EventSink
-    from youbencha.loop.control import LoopControl
     from youbencha.loop.directory import LoopDirectory, LoopHistory
     from youbencha.loop.plan import LoopOverrides, LoopPlan
-    from youbencha.process import Redactor
     from youbencha.trial.context import Host
-    from youbencha.tui.screen import Screen
 
 _PROMPT, _AGENT, _LIMITS, _OUTPUT = "What to do", "The agent", "Limits", "Output"
 
@@ -194,7 +191,7 @@ def _plan(
 
 def _run(plan: LoopPlan, host: Host, directory: LoopDirectory, history: LoopHistory, output: _Output) -> int:
     from youbencha.cli.interrupts import run_async
-    from youbencha.cli.loop.display import choose_loop_display
+    from youbencha.cli.loop.display import choose_loop_display, use_screen
     from youbencha.loop.control import LoopControl
     from youbencha.loop.model import EXIT_CODES
     from youbencha.loop.recording import Recorder
@@ -207,20 +204,23 @@ def _run(plan: LoopPlan, host: Host, directory: LoopDirectory, history: LoopHist
     control = LoopControl()
     with ExitStack() as opened:
         sinks: list[EventSink] = []
-        for file in filter(None, (directory.recording_file, output.file)):
-            recorder = Recorder(file, redactor)
-            opened.callback(recorder.close)
-            sinks.append(recorder)
-        screen = _screen(plan, control, redactor) if output.with_screen and _on_terminal() else None
-        if screen is None:
-            sinks.append(opened.enter_context(choose_loop_display(as_json=output.as_json, quiet=output.quiet)))
-        else:
-            sinks.append(screen.sink)
 
         def on_event(event: Event) -> None:
             for sink in sinks:
                 sink(event)
 
+        lines = opened.enter_context(choose_loop_display(as_json=output.as_json, quiet=output.quiet))
+        screen = None
+        if output.with_screen and use_screen():
+            from youbencha.tui.screen import Screen
+
+            title = f"ralph · {plan.directory.name}"
+            screen = Screen(title, control, export_to=directory.path, mask=redactor.text, fallback=lines)
+        sinks.append(screen.sink if screen else lines)
+        for file in filter(None, (directory.recording_file, output.file)):
+            recorder = Recorder(file, redactor, on_problem=on_event)
+            opened.callback(recorder.close)
+            sinks.append(recorder)
         work = run_loop(plan, host, control, on_event, directory=directory, history=history)
         if screen is not None:
             from youbencha.tui.screen import run_with_screen
@@ -233,16 +233,6 @@ def _run(plan: LoopPlan, host: Host, directory: LoopDirectory, history: LoopHist
     if not output.as_json and not output.quiet:
         print(f"summary: {directory.path / 'summary.md'}")
     return EXIT_CODES[state.outcome]
-
-
-def _screen(plan: LoopPlan, control: LoopControl, redactor: Redactor) -> Screen:
-    from youbencha.tui.screen import Screen
-
-    return Screen(f"ralph · {plan.directory.name}", control, mask=redactor.text)
-
-
-def _on_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 async def _new_worktree(directory: Path) -> Path:
