@@ -40,6 +40,7 @@ from youbencha.process import Redactor
 from youbencha.text import iso_time, plural
 from youbencha.trial.budgets import Budgets
 from youbencha.workspace.checkpoints import Checkpoint, Checkpoints
+from youbencha.workspace.run_dir import remove_private
 
 if TYPE_CHECKING:
     from youbencha.loop.backends import Backend
@@ -63,6 +64,8 @@ async def run_loop(
 ) -> LoopState:
     """Run a loop to its end, and return its last state. `history` is empty, or that of a loop which is to go on."""
     left = _left(plan.spec.event_loop.max_cost_usd, history.state.cost_usd)
+    if history.records:  # an earlier process may have been killed
+        await asyncio.to_thread(remove_private, directory.loop_id, host.cache_dir)
     async with AsyncExitStack() as opened:
         if plan.has_gateway:
             await opened.enter_async_context(host.sharing_budgets(Budgets((), total_usd=left), log_dir=directory.path))
