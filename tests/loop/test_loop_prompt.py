@@ -108,7 +108,8 @@ def test_what_is_quoted_cannot_end_its_block(payload: str) -> None:
 
 
 def test_what_agents_wrote_is_bounded() -> None:
-    long = "x" * 1_000_000
+    """So that an argument of a program can hold it."""
+    long = "ä" * 1_000_000
     text = prompt(
         TEAM,
         hat="builder",
@@ -119,8 +120,8 @@ def test_what_agents_wrote_is_bounded() -> None:
         scratchpad=long + "the end",
         tasks=["- a task"] * 5000,
     )
-    assert len(text) < 220_000
-    assert "(470 older events left out)" in text
+    assert len(text.encode()) < 131_000
+    assert "(493 older events left out)" in text
     assert "the end\n" in text
 
 
