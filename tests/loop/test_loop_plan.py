@@ -9,6 +9,7 @@ import pytest
 
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.loop.dry_run import describe
+from youbencha.loop.model import LoopOptions
 from youbencha.loop.plan import LoopOverrides, LoopPlan, check_loop, find_loop_file, plan_loop
 from youbencha.spec.sandbox import SandboxSpec
 from youbencha.spec.settings import load_settings
@@ -138,6 +139,20 @@ def test_options_override_the_file(project: Project) -> None:
     assert (loop.max_iterations, loop.completion_promise, loop.idle_timeout_secs, loop.max_cost_usd) == (9, "OK", 5, 1)
     same = project.plan(text, backend="claude", args=("--verbose-tools",), model="haiku").backend
     assert (same.model, same.config["extra_args"]) == ("haiku", ["--add-dir", "/x", "--verbose-tools"])
+
+
+def test_options_hold_when_a_loop_continues(project: Project) -> None:
+    given = LoopOverrides(
+        prompt_file=Path("task.md"), backend="claude", model="opus", args=("--x",), max_cost_usd=5,
+        sandbox=SandboxSpec(type="docker"),
+    )  # fmt: skip
+    earlier = LoopOptions.model_validate_json(given.kept().model_dump_json())
+    assert LoopOverrides().over(earlier) == given
+    assert LoopOverrides(max_cost_usd=0, prompt="new").over(earlier) == given._replace(
+        max_cost_usd=0, prompt="new", prompt_file=None
+    )
+    other = LoopOverrides(backend="codex").over(earlier)
+    assert (other.model, other.args, other.max_cost_usd) == (None, (), 5), "those were for Claude Code"
 
 
 def test_a_backend_of_the_command_line_must_be_usable(project: Project) -> None:

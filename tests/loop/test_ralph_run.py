@@ -70,13 +70,17 @@ def test_dry_run(loops: LoopBench) -> None:
     assert not (loops.tree / ".ralph").exists()
 
 
-def test_continue_uses_the_file_and_the_prompt_of_the_start(loops: LoopBench) -> None:
+def test_continue_uses_the_file_the_prompt_and_the_options_of_the_start(loops: LoopBench) -> None:
     loops.configure('echo "$PROMPT" > prompt; echo $N; [ $N = 3 ] && echo LOOP_COMPLETE; exit 0')
     text = (loops.root / "ralph.yml").read_text().replace("prompt: Do it.", "cooldown_delay_seconds: 0")
     (loops.root / "ralph.yml").write_text(text)
     loops.ralph("run", "-c", str(loops.root / "ralph.yml"), "-p", "Do this.", "--no-tui", "--max-iterations", "2")
     (loops.tree / "prompt").unlink()
-    done = loops.ralph("run", "--continue", "--no-tui")
+    (loops.tree / "PROMPT.md").write_text("Do something else.")
+    limited = loops.ralph("run", "--continue", "--no-tui")
+    assert (limited.returncode, loops.sessions) == (2, 2)
+    assert "ralph run --continue --max-iterations N" in limited.stdout
+    done = loops.ralph("run", "--continue", "--no-tui", "--max-iterations", "3")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Do this." in (loops.tree / "prompt").read_text()
     assert loops.sessions == 3

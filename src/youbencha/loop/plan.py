@@ -13,6 +13,7 @@ from youbencha.errors import ConfigError, Problem, YouBenchaError
 from youbencha.files import PathNotAllowed, read_confined, read_regular
 from youbencha.loop.backends import AUTO, BACKEND_UNKNOWN, Backend, adapter_of, choose_backend, is_program
 from youbencha.loop.gates import gate_problems, locate_gates
+from youbencha.loop.model import LoopOptions
 from youbencha.spec.loader import NamedEvaluator
 from youbencha.spec.loop import EscalationStep, HatSpec, LoopSpec
 from youbencha.spec.loop_loader import CODE, LoopFile, load_loop_file
@@ -43,6 +44,22 @@ class LoopOverrides(NamedTuple):
     idle_timeout_secs: float | None = None
     sandbox: SandboxSpec | None = None
     gateway: GatewayOptions = GatewayOptions()
+
+    def kept(self) -> LoopOptions:
+        """What also holds when the loop continues."""
+        values = {name: getattr(self, name) for name in LoopOptions.model_fields}
+        return LoopOptions(**{**values, "sandbox": self.sandbox.type if self.sandbox else None})
+
+    def over(self, earlier: LoopOptions) -> LoopOverrides:
+        """These, and what the loop was started with. Another backend does not get the model and the arguments."""
+        values = dict(earlier)
+        if self.prompt is not None or self.prompt_file is not None:
+            values |= {"prompt": None, "prompt_file": None}
+        if self.backend not in (None, earlier.backend):
+            values |= {"model": None, "args": ()}
+        if earlier.sandbox is not None:
+            values["sandbox"] = SandboxSpec(type=earlier.sandbox)
+        return self._replace(**{name: value for name, value in values.items() if getattr(self, name) in (None, ())})
 
     def applied_to(self, spec: LoopSpec) -> LoopSpec:
         names = ("completion_promise", "max_iterations", "max_runtime_seconds", "max_cost_usd", "idle_timeout_secs")
@@ -84,6 +101,8 @@ class LoopPlan:
     sandbox: SandboxSpec
     max_concurrent: int
     """Gates that run at the same time."""
+    options: LoopOptions
+    """Those of the command line that also hold when the loop continues."""
     warnings: tuple[Problem, ...] = field(default=())
 
     def backend_for(self, hat: str | None, escalated: int = 0) -> Backend:
@@ -137,6 +156,7 @@ def plan_loop(
         gates=tuple(gate.named() for gate in locate_gates(file)) if file else (),
         sandbox=sandbox,
         max_concurrent=host.settings.settings.evaluators.max_concurrent,
+        options=overrides.kept(),
         warnings=file.warnings if file else (),
     )
 

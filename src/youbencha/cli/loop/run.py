@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from youbencha.tui.screen import Screen
 
 _PROMPT, _AGENT, _LIMITS, _OUTPUT = "What to do", "The agent", "Limits", "Output"
+_TO_RAISE = {
+    "max_iterations": " --max-iterations N",
+    "max_runtime": " --max-runtime SECONDS",
+    "max_cost": " --max-cost USD",
+}
+"""The option that a loop needs to go on, after it has reached a limit."""
 
 
 def run(
@@ -181,9 +187,11 @@ class _Output(NamedTuple):
 def _plan(
     config: Path | None, host: Host, directory: Path, overrides: LoopOverrides, history: LoopHistory | None
 ) -> LoopPlan:
-    """Plan the loop. One that goes on has the file and the prompt of its start, if none are given now."""
+    """Plan the loop. One that goes on has the file, the prompt and the options of its start, unless given now."""
     from youbencha.loop.plan import find_loop_file, has_prompt, plan_loop
 
+    if history is not None:
+        overrides = overrides.over(history.state.options)
     if history is not None and config is None and history.state.config_file:
         config = Path(history.state.config_file)
     file = find_loop_file(directory, config)
@@ -232,6 +240,8 @@ def _run(plan: LoopPlan, host: Host, directory: LoopDirectory, history: LoopHist
         print(f"{state.outcome.replace('_', ' ')}: {state.reason}")
     if not output.as_json and not output.quiet:
         print(f"summary: {directory.path / 'summary.md'}")
+        if EXIT_CODES[state.outcome]:
+            print(f"go on with: ralph run --continue{_TO_RAISE.get(state.outcome, '')}")
     return EXIT_CODES[state.outcome]
 
 
