@@ -220,7 +220,7 @@ def _run(plan: LoopPlan, host: Host, directory: LoopDirectory, history: LoopHist
             for sink in sinks:
                 sink(event)
 
-        screen = _screen(plan, control, redactor) if output.with_screen and use_screen() else None
+        screen = _screen(plan, control, redactor, directory.path) if output.with_screen and use_screen() else None
         if screen is None:
             sinks.append(opened.enter_context(choose_loop_display(as_json=output.as_json, quiet=output.quiet)))
         else:
@@ -245,10 +245,10 @@ def _run(plan: LoopPlan, host: Host, directory: LoopDirectory, history: LoopHist
     return EXIT_CODES[state.outcome]
 
 
-def _screen(plan: LoopPlan, control: LoopControl, redactor: Redactor) -> Screen:
+def _screen(plan: LoopPlan, control: LoopControl, redactor: Redactor, export_to: Path) -> Screen:
     from youbencha.tui.screen import Screen
 
-    return Screen(f"ralph · {plan.directory.name}", control, mask=redactor.text)
+    return Screen(f"ralph · {plan.directory.name}", control, export_to=export_to, mask=redactor.text)
 
 
 async def _new_worktree(directory: Path) -> Path:
