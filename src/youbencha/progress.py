@@ -154,7 +154,9 @@ def _line_of_loop(event: Event, short: Callable[[str], str]) -> Line | None:
     match event:
         case LoopStarted(first_iteration=first):
             head = "loop" if first == 1 else f"loop, continued with iteration {first}"
-            return Line("▸", "bold", f"{head}:", _joined(event.loop_id, _agent(event.backend, event.model), *_limits(event)))
+            return Line(
+                "▸", "bold", f"{head}:", _joined(event.loop_id, _agent(event.backend, event.model), *_limits(event))
+            )
         case IterationStarted(iteration=number, hat=hat, attempt=attempt):
             again = f"attempt {attempt}" if attempt > 1 else None
             details = _joined(_agent(event.backend, event.model), hat and f"as {short(hat)}", again)
@@ -173,7 +175,7 @@ def _line_of_loop(event: Event, short: Callable[[str], str]) -> Line | None:
             return Line("›", "cyan", "guidance:", short(text))
         case LoopEnded(outcome=outcome, reason=reason):
             mark, style = _OUTCOMES.get(outcome, ("✗", "red"))
-            return Line(mark, style, f"loop {_words(outcome)}:", short(reason))
+            return Line(mark, style, f"loop {_words(outcome)}:", one_line(reason, _LONGEST_WHOLE_TEXT))
     return None
 
 

@@ -162,6 +162,15 @@ def test_a_backend_of_the_command_line_must_be_usable(project: Project) -> None:
     assert project.refused(backend="custom").code == "BACKEND_INCOMPLETE"
 
 
+def test_a_custom_program_must_exist(project: Project) -> None:
+    config = "cli: {backend: custom, command: 'bin/agent --fast'}"
+    error = project.refused(config)
+    assert (error.code, str(project.directory / "bin/agent") in error.message) == ("BACKEND_NOT_INSTALLED", True)
+    (project.directory / "bin").mkdir()
+    (project.directory / "bin/agent").touch()
+    assert project.plan(config).backend.title == "agent"
+
+
 def test_a_backend_for_each_hat_and_each_step_of_the_escalation(project: Project) -> None:
     project.has("codex")
     plan = project.plan("""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
-from loop_bench import LoopBench
+from loop_bench import RALPH, LoopBench
 
 from systems import posix_only
 
@@ -60,6 +62,19 @@ def test_events_as_json(loops: LoopBench) -> None:
     printed = [json.loads(line)["type"] for line in done.stdout.splitlines()]
     assert (printed[0], printed[-1]) == ("loop_started", "loop_ended")
     assert "iteration_ended" in [json.loads(line)["type"] for line in recording.read_text().splitlines()]
+
+
+def test_output_that_cannot_be_written_does_not_change_the_outcome(loops: LoopBench) -> None:
+    loops.configure("echo LOOP_COMPLETE")
+    command = [RALPH, "run", "-c", str(loops.root / "ralph.yml")]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, cwd=loops.tree, env=loops.env, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(command, cwd=loops.tree, env=loops.env, stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_dry_run(loops: LoopBench) -> None:

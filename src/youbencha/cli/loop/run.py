@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -236,12 +236,13 @@ def _run(plan: LoopPlan, host: Host, directory: LoopDirectory, history: LoopHist
             work = run_with_screen(screen, work)
         state = run_async(work, drain=control.stop)
     assert state.outcome is not None
-    if output.quiet or screen is not None:
-        print(f"{state.outcome.replace('_', ' ')}: {state.reason}")
-    if not output.as_json and not output.quiet:
-        print(f"summary: {directory.path / 'summary.md'}")
-        if EXIT_CODES[state.outcome]:
-            print(f"go on with: ralph run --continue{_TO_RAISE.get(state.outcome, '')}")
+    with suppress(OSError):  # a closed pipe or a full disk does not change the outcome; typer.echo flushes
+        if output.quiet or screen is not None:
+            typer.echo(f"{state.outcome.replace('_', ' ')}: {state.reason}")
+        if not output.as_json and not output.quiet:
+            typer.echo(f"summary: {directory.path / 'summary.md'}")
+            if EXIT_CODES[state.outcome]:
+                typer.echo(f"go on with: ralph run --continue{_TO_RAISE.get(state.outcome, '')}")
     return EXIT_CODES[state.outcome]
 
 
