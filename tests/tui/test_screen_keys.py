@@ -211,11 +211,12 @@ async def test_a_wait_has_a_countdown_and_can_be_ended() -> None:
         assert shown.control is not None
         await shown.press("t")
         assert not shown.control.waiting_skipped  # nothing to skip
-        await shown.take(LoopWaiting(at=NOW, reason="usage limit", until=NOW + 1390, kind="usage_limit"))
-        assert "usage limit: 23:10 left" in shown.text(shown.app.banner_row)
+        await shown.take(LoopWaiting(at=NOW, reason="limit " * 30, until=NOW + 1390, kind="usage_limit"))
+        assert "23:10 left" in shown.text(shown.app.banner_row), "a long reason does not hide it"
+        assert "try now" in shown.text(shown.app.footer)
         shown.time += 10
         await shown.settle()
-        assert "usage limit: 23:00 left" in shown.text(shown.app.banner_row)
+        assert "23:00 left" in shown.text(shown.app.banner_row)
         await shown.press("t")
         assert shown.control.waiting_skipped
 

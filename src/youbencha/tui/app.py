@@ -228,7 +228,7 @@ class ScreenApp(App[None]):
             return ((f"‖ {when}", "warning"), ("   p resume", "dim"))
         if model.waiting is not None and model.waiting.until > now:
             text = waiting_text(model.waiting.reason, model.waiting.until, now)
-            return ((f"{spinner(now)} ", "running"), (text, "warning"), ("   t try now", "dim"))
+            return ((f"{spinner(now)} ", "running"), (text, "warning"))
         return ()
 
     def _found(self) -> Spans:
