@@ -96,7 +96,7 @@ def test_bounded_text_is_the_beginning_and_a_mark(chunks: list[bytes], limit: in
     text.finish()
     everything = b"".join(chunks)
     assert text.truncated == (len(everything) > limit)
-    assert log.getvalue().decode(errors="replace") == text.text()
+    assert log.getvalue().decode(errors="replace") == text.take()
     if not text.truncated:
         assert log.getvalue() == everything
         return

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -51,7 +51,8 @@ class LoopDirectory:
         self.events_file = self.ralph / f"events-{loop_id}.jsonl"
         self._journal = b""
         """What the journal should contain."""
-        self._flushing: threading.Thread | None = None
+        self._flusher = ThreadPoolExecutor(1, "youbencha-journal")
+        self._flushing: Future[None] | None = None
 
     def create(self) -> None:
         """Make the directory of the loop, unless it exists, and its events file; name that where agents look.
@@ -85,7 +86,8 @@ class LoopDirectory:
         """Make sure that the directories are directories, and no links: an agent may have removed or replaced them."""
         for directory in (self.ralph, self.ralph / _LOOPS, self.path):
             if directory.is_symlink() or not directory.is_dir():
-                remove_tree(directory)
+                if os.path.lexists(directory):
+                    remove_tree(directory)
                 directory.mkdir()
             make_accessible(directory)
         if not os.path.lexists(self.ralph / ".gitignore"):
@@ -108,8 +110,8 @@ class LoopDirectory:
     def append(self, record: IterationRecord) -> None:
         """Append a record to the journal, and write what was removed from it again."""
         line = record.model_dump_json().encode() + b"\n"
-        self.flush()
         with writing(self.path / JOURNAL_FILE):
+            self.flush()
             descriptor = self._open_journal()
             try:
                 os.write(descriptor, line)
@@ -118,13 +120,12 @@ class LoopDirectory:
                 raise
         self._journal += line
         # In a thread: a busy disk takes 4 ms and more, and the next iteration need not wait for it.
-        self._flushing = threading.Thread(target=_flush, args=(descriptor,))
-        self._flushing.start()
+        self._flushing = self._flusher.submit(_flush, descriptor)
 
     def flush(self) -> None:
         """Wait until the journal is on the disk."""
         if self._flushing is not None:
-            self._flushing.join()
+            self._flushing.result()
 
     def _open_journal(self) -> int:
         path = self.path / JOURNAL_FILE
@@ -139,8 +140,8 @@ class LoopDirectory:
 
     def write(self, name: str, data: str) -> None:
         """Write a file next to the state, such as the summary, once the journal is on the disk."""
-        self.flush()
         with writing(self.path):
+            self.flush()
             self.restore()
             replace_file(self.path / name, data.encode("utf-8", "replace"))
 

@@ -115,6 +115,11 @@ class LoopPlan:
     """Those of the command line that also hold when the loop continues."""
     warnings: tuple[Problem, ...] = field(default=())
 
+    @property
+    def has_gateway(self) -> bool:
+        backends = (self.backend, *self.hat_backends.values(), *self.escalation)
+        return any(backend is not None and backend.gateway is not None for backend in backends)
+
     def backend_for(self, hat: str | None, escalated: int = 0) -> Backend:
         """The backend of an iteration with this hat, after so many steps of the escalation.
 

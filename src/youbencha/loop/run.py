@@ -64,7 +64,8 @@ async def run_loop(
     """Run a loop to its end, and return its last state. `history` is empty, or that of a loop which is to go on."""
     left = _left(plan.spec.event_loop.max_cost_usd, history.state.cost_usd)
     async with AsyncExitStack() as opened:
-        await opened.enter_async_context(host.sharing_budgets(Budgets((), total_usd=left), log_dir=directory.path))
+        if plan.has_gateway:
+            await opened.enter_async_context(host.sharing_budgets(Budgets((), total_usd=left), log_dir=directory.path))
         checkpoints = await _open_checkpoints(plan, host, directory, history.state, on_event, opened)
         loop = _Loop(plan, host, control, on_event, directory, history, checkpoints, opened)
         control.on_guidance = loop.on_guidance

@@ -114,8 +114,10 @@ class BoundedText:
         if not self.truncated:
             self._keep(self._half_character)
 
-    def text(self) -> str:
-        return self._kept.decode("utf-8", "replace")
+    def take(self) -> str:
+        """Return the text, once: it may be large, so that no second copy is kept."""
+        kept, self._kept = self._kept, bytearray()
+        return kept.decode("utf-8", "replace")
 
     def _keep(self, data: bytes) -> None:
         room = self._limit - len(self._kept)
@@ -183,8 +185,8 @@ class Capture:
     def log_error(self) -> str | None:
         return self._text.log_error
 
-    def text(self) -> str:
-        return self._text.text()
+    def take_text(self) -> str:
+        return self._text.take()
 
-    def printed(self) -> str:
-        return self._printed.text()
+    def take_printed(self) -> str:
+        return self._printed.take()

@@ -76,8 +76,8 @@ async def run(
             took_s = min(took_s, spawning_s + ending.exit.lifetime_s)
         return ProcessResult(
             exit=ending.exit,
-            output=capture.text(),
-            printed=capture.printed(),
+            output=capture.take_text(),
+            printed=capture.take_printed(),
             truncated=capture.truncated,
             total_bytes=capture.total_bytes + skipped,
             skipped_bytes=skipped,

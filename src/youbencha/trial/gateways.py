@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from youbencha.events import EventSink, ProgressNote
 from youbencha.gateway.api import Provider
-from youbencha.gateway.cassette.cassette import Cassette
 from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.price_list import PriceList
@@ -21,6 +20,7 @@ from youbencha.trial.budgets import Budgets
 from youbencha.trial.gateway_plan import GatewayPlan
 
 if TYPE_CHECKING:
+    from youbencha.gateway.cassette.cassette import Cassette
     from youbencha.trial.context import Host
 
 
@@ -85,6 +85,8 @@ def _cassette(plan: GatewayPlan, env: Mapping[str, str]) -> Cassette | None:
     spec = plan.spec.cassette
     if spec is None or plan.cassette_dir is None:
         return None
+    from youbencha.gateway.cassette.cassette import Cassette  # takes 30 ms to load, and few runs need it
+
     redactor = Redactor.for_env(env, plan.secrets)
     return Cassette(plan.cassette_dir, spec.mode, redactor=redactor, timing=spec.timing)
 

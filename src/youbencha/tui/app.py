@@ -224,7 +224,7 @@ class ScreenApp(App[None]):
         if self.finished:
             return (("ended", "strong"), ("  press q to leave", "dim"))
         if controls is not None and controls.paused:
-            when = "paused" if model.waiting or not self.source.ask else "pauses after this iteration"
+            when = "paused" if model.waiting or self.source.recorded else "pauses after this iteration"
             return ((f"‖ {when}", "warning"), ("   p resume", "dim"))
         if model.waiting is not None and model.waiting.until > now:
             text = waiting_text(model.waiting.reason, model.waiting.until, now)
@@ -269,8 +269,8 @@ class ScreenApp(App[None]):
             KeyHint("⏎", "fold", "fold", 4),
             KeyHint("/", "search", "search", 5),
             KeyHint("t", "try now", "try_now", 1) if self.can_try_now() else None,
-            KeyHint("p", "resume" if controls.paused else "pause", "pause", 3) if controls else None,
-            KeyHint(":", "guide", "guide", 3) if controls else None,
+            KeyHint("p", "resume" if controls.paused else "pause", "pause", 3) if controls and not self.finished else None,
+            KeyHint(":", "guide", "guide", 3) if controls and not self.source.recorded else None,
             KeyHint("d", "diff", "diff", 3) if self.source.diff else None,
             KeyHint("e", "export", "export", 7),
             KeyHint("s", "stop", "stop", 2) if not self.finished else None,
@@ -320,7 +320,7 @@ class ScreenApp(App[None]):
         self._ask("/")
 
     def action_guide(self) -> None:
-        if self.source.controls is not None:
+        if self.source.controls is not None and not self.source.recorded:
             self._ask(":")
 
     def _ask(self, what: str) -> None:
@@ -432,10 +432,10 @@ class ScreenApp(App[None]):
         self._ask_first(Question(question, _STOPPING, {"y": "stop"}), self._stop)
 
     def _ask_first(self, question: Question, act: Callable[[str | None], None]) -> None:
-        if self.source.ask:
-            self.push_screen(question, act)
-        else:
+        if self.source.recorded:
             act("y")
+        else:
+            self.push_screen(question, act)
 
     def _stop(self, answer: str | None) -> None:
         if answer is not None and not self.finished:

@@ -20,7 +20,7 @@ from youbencha.events import (
 from youbencha.text import count, duration, plural, usd
 from youbencha.tui.session import STATES, Bounds, ScreenEntry, ScreenSession, State, bounded, fold
 
-RUNNING, ENDED = Bounds(4_000, 2_000_000), Bounds(1_000, 300_000)
+RUNNING, ENDED = Bounds(1_500, 1_000_000), Bounds(500, 200_000)
 MOST_OF_ALL = 20_000_000
 """Characters of all sessions: the oldest that have ended are emptied first."""
 

@@ -15,12 +15,9 @@ from youbencha.errors import YouBenchaError
 
 if TYPE_CHECKING:
     from youbencha.events import Event, EventSink
-    from youbencha.loop.control import LoopControl
     from youbencha.loop.directory import LoopDirectory, LoopHistory
     from youbencha.loop.plan import LoopOverrides, LoopPlan
-    from youbencha.process import Redactor
     from youbencha.trial.context import Host
-    from youbencha.tui.screen import Screen
 
 _PROMPT, _AGENT, _LIMITS, _OUTPUT = "What to do", "The agent", "Limits", "Output"
 _TO_RAISE = {
@@ -139,6 +136,7 @@ def run(
     from youbencha.loop.plan import LoopOverrides
     from youbencha.loop.start import go_on, load_history, new_history
     from youbencha.workspace.users_repository import located
+    from youbencha.workspace.worktrees import add_worktree
 
     overrides = LoopOverrides(
         prompt=prompt,
@@ -154,12 +152,13 @@ def run(
         sandbox=options.sandbox_option(sandbox, None, None),
     )
     host = options.host_here()
-    directory = Path.cwd()
+    directory, loop_id = Path.cwd(), new_loop_id()
     if worktree and not dry_run:
         plan = _plan(config, host, directory, overrides, None)
         config, overrides = plan.config_file, overrides._replace(prompt=plan.objective, prompt_file=None)
-        directory = run_async(_new_worktree(directory))
-    found = LoopDirectory.newest(directory) if goes_on else LoopDirectory(directory, new_loop_id())
+        directory = run_async(add_worktree(directory, loop_id))
+        typer.echo(f"This loop works in {directory}, on the branch ralph/{loop_id}.", err=True)
+    found = LoopDirectory.newest(directory) if goes_on else LoopDirectory(directory, loop_id)
     if dry_run:
         _show(_plan(config, host, directory, overrides, load_history(found) if goes_on else None), as_json=as_json)
         return 0
@@ -220,11 +219,14 @@ def _run(plan: LoopPlan, host: Host, directory: LoopDirectory, history: LoopHist
             for sink in sinks:
                 sink(event)
 
-        screen = _screen(plan, control, redactor, directory.path) if output.with_screen and use_screen() else None
-        if screen is None:
-            sinks.append(opened.enter_context(choose_loop_display(as_json=output.as_json, quiet=output.quiet)))
-        else:
-            sinks.append(screen.sink)
+        lines = opened.enter_context(choose_loop_display(as_json=output.as_json, quiet=output.quiet))
+        screen = None
+        if output.with_screen and use_screen():
+            from youbencha.tui.screen import Screen
+
+            title = f"ralph · {plan.directory.name}"
+            screen = Screen(title, control, export_to=directory.path, mask=redactor.text, fallback=lines)
+        sinks.append(screen.sink if screen else lines)
         for file in filter(None, (directory.recording_file, output.file)):
             recorder = Recorder(file, redactor, on_problem=on_event)
             opened.callback(recorder.close)
@@ -244,19 +246,6 @@ def _run(plan: LoopPlan, host: Host, directory: LoopDirectory, history: LoopHist
             if EXIT_CODES[state.outcome]:
                 typer.echo(f"go on with: ralph run --continue{_TO_RAISE.get(state.outcome, '')}")
     return EXIT_CODES[state.outcome]
-
-
-def _screen(plan: LoopPlan, control: LoopControl, redactor: Redactor, export_to: Path) -> Screen:
-    from youbencha.tui.screen import Screen
-
-    return Screen(f"ralph · {plan.directory.name}", control, export_to=export_to, mask=redactor.text)
-
-
-async def _new_worktree(directory: Path) -> Path:
-    from youbencha.loop.directory import new_loop_id
-    from youbencha.workspace.worktrees import add_worktree
-
-    return await add_worktree(directory, new_loop_id())
 
 
 def _show(plan: LoopPlan, *, as_json: bool) -> None:
