@@ -191,7 +191,8 @@ class LoopDirectory:
 
 def _make_directory(path: Path) -> None:
     if path.is_symlink() or not path.is_dir():
-        remove_tree(path)
+        if os.path.lexists(path):
+            remove_tree(path)
         path.mkdir()
     make_accessible(path)
 
