@@ -53,6 +53,8 @@ def test_the_promise_is_the_last_line(text: str) -> None:
         "```\nLOOP_COMPLETE\n```\nThis is what I would print.",
         "For example:\n```\nLOOP_COMPLETE",
         "<event topic='x'>LOOP_COMPLETE</event>",
+        "I will not print\u2028LOOP_COMPLETE",
+        "I will not print\x0bLOOP_COMPLETE",
     ],
 )
 def test_the_promise_in_prose_is_none(text: str) -> None:

@@ -80,7 +80,7 @@ def answer(arguments: Sequence[str], place: Place) -> Answer:
     except YouBenchaError as error:
         return Answer(f"error [{error.code}] {error.message}\nhint  {error.hint}", _CANNOT_RUN)
     except OSError as error:
-        return Answer(f"error {error.filename or ''} {error.strerror or error}", _CANNOT_RUN)
+        return Answer(f"error Cannot read or write {error.filename}: {error.strerror or error}", _CANNOT_RUN)
 
 
 def _run(arguments: list[str], place: Place) -> str:

@@ -89,7 +89,7 @@ def claim_of(
 
 def _is_last_line(text: str, promise: str) -> bool:
     """Whether the last line that is not blank is the promise, outside of code blocks."""
-    *before, last = [line for line in text.splitlines() if line.strip()] or [""]
+    *before, last = [line for line in text.split("\n") if line.strip()] or [""]  # at U+2028, prose goes on
     in_code = sum(1 for line in before if _FENCE.match(line)) % 2 == 1
     return last.strip() == promise.strip() and not in_code
 

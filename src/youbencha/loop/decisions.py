@@ -137,7 +137,7 @@ def _limits(state: LoopState, ended: Ended, spec: EventLoopSpec) -> End | None:
 def limit_reached(state: LoopState, spec: EventLoopSpec) -> End | None:
     """The limit of the loop that leaves no room for another iteration, if there is one."""
     if state.iterations >= spec.max_iterations:
-        return End("max_iterations", f"{plural(state.iterations, 'iteration')} of {spec.max_iterations} have run")
+        return End("max_iterations", f"{state.iterations} of {plural(spec.max_iterations, 'iteration')} have run")
     if state.elapsed_ms >= spec.max_runtime_seconds * 1000:
         most = duration(spec.max_runtime_seconds * 1000)
         return End("max_runtime", f"it has run for {duration(state.elapsed_ms)}, and may run for {most}")

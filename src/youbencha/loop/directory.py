@@ -86,10 +86,7 @@ class LoopDirectory:
     def restore(self) -> None:
         """Make sure that the directories are directories, and no links: an agent may have removed or replaced them."""
         for directory in (self.ralph, self.ralph / LOOPS, self.path):
-            if directory.is_symlink() or not directory.is_dir():
-                remove_tree(directory)
-                directory.mkdir()
-            make_accessible(directory)
+            _make_directory(directory)
         if not os.path.lexists(self.ralph / ".gitignore"):
             replace_file(self.ralph / ".gitignore", _IGNORE_ALL)
 
@@ -97,15 +94,14 @@ class LoopDirectory:
         """For the raw output of an iteration, made new."""
         directory = self.path / "iterations" / str(number)
         with writing(directory):
+            _make_directory(directory.parent)
             remove_tree(directory)
-            directory.mkdir(parents=True)
+            directory.mkdir()
         return directory
 
     def save(self, state: LoopState) -> None:
         """Write the state. If the loop dies at any time, the files have the old state or the new one."""
-        with writing(self.path):
-            self.restore()
-            replace_file(self.path / STATE_FILE, state.model_dump_json(indent=2).encode())
+        self._replace(STATE_FILE, state.model_dump_json(indent=2).encode())
 
     def append(self, record: IterationRecord) -> None:
         """Append a record to the journal, and write what was removed from it again."""
@@ -142,8 +138,17 @@ class LoopDirectory:
         """Write a file next to the state, such as the summary, once the journal is on the disk."""
         with writing(self.path):
             self.flush()
+        self._replace(name, data.encode("utf-8", "replace"))
+
+    def _replace(self, name: str, data: bytes) -> None:
+        path = self.path / name
+        with writing(self.path):
             self.restore()
-            replace_file(self.path / name, data.encode("utf-8", "replace"))
+            try:
+                replace_file(path, data)
+            except IsADirectoryError:
+                remove_tree(path)
+                replace_file(path, data)
 
     def load(self) -> LoopHistory:
         """Read the state and the journal. Nothing is changed.
@@ -182,6 +187,14 @@ class LoopDirectory:
                 remove_tree(self.ralph / name)
                 return name
         return None
+
+
+def _make_directory(path: Path) -> None:
+    if path.is_symlink() or not path.is_dir():
+        if os.path.lexists(path):
+            remove_tree(path)
+        path.mkdir()
+    make_accessible(path)
 
 
 def _flush(descriptor: int) -> None:

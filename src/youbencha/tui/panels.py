@@ -254,7 +254,7 @@ class FooterBar(PanelView):
 
 
 def waiting_text(reason: str, until: float, now: float) -> str:
-    """`usage limit: 23:10 left, until 15:00:00`."""
+    """`23:10 left, until 15:00:00 · usage limit`. The reason comes last: it may be cut."""
     left = max(0.0, until - now)
     at = time.strftime("%H:%M:%S", time.localtime(until))
-    return f"{one_line(clean(reason), 120)}: {clock(left)} left, until {at}"
+    return f"{clock(left)} left, until {at} · {one_line(clean(reason), 200)}"

@@ -47,7 +47,7 @@ class Screen:
         *,
         expected: int | None = None,
         stay: bool = False,
-        ask: bool = True,
+        recorded: bool = False,
         export_to: Path | None = None,
         mask: Callable[[str], str] = lambda text: text,
         fallback: EventSink | None = None,
@@ -56,13 +56,13 @@ class Screen:
         self.title = title
         self.controls = controls
         """None: there is no loop to control. Then `stop` is the same as Ctrl-C for the caller."""
-        self.diff = controls.diff if controls is not None else None
+        self.diff = controls.diff if controls is not None and not recorded else None
         self.expected = expected
         """The number of trials, if there are many."""
         self.stay = stay
         """Stay open after the end of the work, until a key is pressed."""
-        self.ask = ask
-        """Ask before something is stopped. A replay needs no question."""
+        self.recorded = recorded
+        """A recording is played: it takes no guidance, and is stopped without a question."""
         self.export_to = export_to
         """The directory for exported transcripts; by default, the current one."""
         self.mask = mask

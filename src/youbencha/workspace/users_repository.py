@@ -35,8 +35,7 @@ def located(directory: Path) -> Location:
         raise YouBenchaError(
             "REPO_NOT_FOUND",
             f"{directory} is not in a git repository, which checkpoints and working trees need.",
-            hint="Make it one (`git init`, `git add .`, `git commit`), or do without checkpoints:"
-            " `checkpoint_interval: 0`.",
+            hint="Make it one (`git init`), or do without: `event_loop: {checkpoint_interval: 0}` in ralph.yml.",
         )
     return location
 

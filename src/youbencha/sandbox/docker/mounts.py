@@ -58,7 +58,7 @@ class Mounts:
         self._volumes = volumes
         self._volumes_dir = home.absolute().parent / "volumes"
         self._shared: dict[Path, bool] = {}
-        self._protected: list[Path] = []
+        self.protected: list[Path] = []
 
     def share(self, path: Path, *, writable: bool) -> None:
         """Mount a path of the host at the same path."""
@@ -78,8 +78,11 @@ class Mounts:
         self._shared = {path: writable for path, writable in self._shared.items() if path.exists()}
 
     def protect(self, path: Path) -> None:
-        """Mount a directory of the workspace once more, read-only."""
-        self._protected.append(path.absolute())
+        """Mount a directory of the workspace once more, read-only; those above it too, as they are.
+
+        A mount point cannot be renamed: otherwise, the directory could be moved away, and another put in its place.
+        """
+        self.protected.append(path.absolute())
 
     def all(self) -> list[Mount]:
         """All mounts, outer ones first."""
@@ -93,7 +96,8 @@ class Mounts:
 
     def writable(self) -> list[Path]:
         """The host's directories that an agent can write to."""
-        return [mount.outside for mount in self.all() if mount.writable]
+        paths = [mount.outside for mount in self.all() if mount.writable]
+        return [path for path in paths if not any(each in paths for each in path.parents)]
 
     def inside(self, path: Path) -> str:
         """The path in the container. Raises ValueError if it is not shared."""
@@ -127,11 +131,13 @@ class Mounts:
     def _protected_mounts(self) -> Iterator[Mount]:
         """Without those that were replaced by a link: the engine would follow it, and mount what it leads to."""
         workspace = self._own[0]
-        for path in self._protected:
+        for path in self.protected:
             below = path.relative_to(workspace.outside)
             way = [workspace.outside / each for each in (below, *below.parents)[:-1]]
             if path.is_dir() and not any(each.is_symlink() for each in way):
-                yield Mount(path, WORKSPACE / below, writable=False)
+                for each in reversed(way):
+                    inside = WORKSPACE / each.relative_to(workspace.outside)
+                    yield Mount(each, inside, writable=each != path)
 
     def _volume_mounts(self, seen: list[PurePosixPath]) -> Iterator[Mount]:
         """A directory of the harness for each volume that overlaps a mount."""
