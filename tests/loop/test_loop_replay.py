@@ -46,9 +46,9 @@ def test_a_loop_is_found_by_its_id_its_directory_or_as_the_newest(loop_dir: Path
     done = yb("loop", "replay", *which, "--speed", "max", cwd=loop_dir)
     assert (done.returncode, done.stderr) == (0, "")
     assert [line for line in done.stdout.splitlines() if line] == [
-        "0:00:00 ━━ iteration 1 claude",
+        "0:00:00 ━━ iteration 1 · claude",
         "0:00:00 ● One",
-        "0:01:00 ━━ iteration 2 claude",
+        "0:01:00 ━━ iteration 2 · claude",
         "0:01:00 ● Two",
     ]
 

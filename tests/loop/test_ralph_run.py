@@ -113,6 +113,8 @@ def test_continue_uses_the_file_the_prompt_and_the_options_of_the_start(loops: L
         (["run", "-P", "empty.md"], ("PROMPT_EMPTY", "empty.md is empty")),
         (["run", "-c", "missing.yml"], ("missing.yml", "")),
         (["run", "do this"], ("OPTION_INVALID", "-p")),
+        (["plan"], ("No such command", "not supported yet")),
+        (["run", "-H", "builtin:debug"], ("No such option", "ralph run -c FILE")),
         (["run", "--worktree", "--continue"], ("OPTION_INVALID", "exclude each other")),
     ],
 )
@@ -184,3 +186,5 @@ def test_a_worktree(loops: LoopBench) -> None:
     (tree,) = Path(f"{loops.tree}-worktrees").iterdir()
     assert (tree / "made.txt").exists()
     assert str(tree) in done.stdout
+    assert f"{tree}, on the branch ralph/{tree.name}" in done.stderr
+    assert [path.name for path in (tree / ".ralph/loops").iterdir()] == [tree.name]
