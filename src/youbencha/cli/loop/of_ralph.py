@@ -8,7 +8,7 @@ INSTEAD = {
     "preflight": "`ralph doctor` checks what a loop needs.",
     "resume": "`ralph run --continue` goes on.",
     "hats": "`ralph run --dry-run` lists them.",
-    "loops": "`ralph run --worktree` starts another loop; `ralph restore` lists checkpoints, `ralph clean` removes loops.",
+    "loops": "`ralph run --worktree` starts another loop, `ralph replay` shows one, `ralph clean` removes old ones.",
     "tui": "`ralph run` shows the screen, `ralph replay` a recorded loop.",
     "completions": "`ralph --install-completion` installs them.",
     "task": "Agents' tasks are in `ralph tools task`; code tasks are not supported yet.",
