@@ -31,7 +31,7 @@ _RALPH, _LOOPS, _RECORDING = ".ralph", "loops", "recording.jsonl"
 def open_recording(which: str | None, directory: Path) -> BufferedReader:
     """Open a file, the recording of a loop by its id, or the newest in `directory`. Raises YouBenchaError."""
     try:
-        if which is not None and (path := directory / which).exists():
+        if which is not None and ((path := directory / which).exists() or path.parent != directory):
             return open_regular(path / _RECORDING if path.is_dir() else path)
         loop_id = which or _newest(directory)
         return open_untrusted(directory, f"{_RALPH}/{_LOOPS}/{loop_id}/{_RECORDING}")
@@ -64,7 +64,7 @@ class _Messages:
         self._at = 0.0
 
     def read(self, record: Record) -> Iterator[Event]:
-        handler = self._handlers.get(record["type"])
+        handler = self._handlers.get(str(record.get("type")))
         for event in handler(record) if handler else ():
             if type(event) in TYPE_NAMES:
                 self._at += _STEP_S
