@@ -493,11 +493,12 @@ async def test_a_part_of_the_workspace_is_read_only(box: Box, tmp_path: Path) ->
     kept = box.workspace / ".ralph" / "loops"
     kept.mkdir(parents=True)
     (kept / "state").write_text("mine")
-    tries = "cd .ralph; echo x > loops/state; rm -rf loops; mv loops other; touch events"
+    tries = "cd .ralph; echo x > loops/state; rm -rf loops; mv loops other; touch events; cd ..; mv .ralph other"
     async with box.open() as sandbox:
         sandbox.protect(kept)
         done = await sandbox.run(box.command("sh", "-c", tries), limits=LIMITS)
         assert done.output.count("Read-only file system") == 2
+        assert "'.ralph' to 'other': Device or resource busy" in done.output
         assert (kept / "state").read_text() == "mine"
         assert (box.workspace / ".ralph" / "events").exists()
         (tmp_path / "outside").mkdir()

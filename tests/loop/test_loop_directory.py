@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -151,3 +152,22 @@ def test_the_state_is_replaced_not_written_into(directory: LoopDirectory) -> Non
         assert json.loads(before.read())["iterations"] == 0
     assert json.loads(file.read_text())["iterations"] == 5
     assert [path.name for path in directory.path.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize("is_link", [True, False])
+def test_something_else_in_the_place_of_our_files_is_replaced(
+    directory: LoopDirectory, tmp_path: Path, is_link: bool
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (directory.path / STATE_FILE).unlink()
+    (directory.path / STATE_FILE / "below").mkdir(parents=True)
+    (directory.path / "summary.md").mkdir()
+    iterations = directory.path / "iterations"
+    iterations.symlink_to(outside) if is_link else os.mkfifo(iterations)
+    directory.save(state_of(directory))
+    directory.write("summary.md", "text")
+    assert directory.iteration_dir(1).is_dir()
+    assert directory.load().state == state_of(directory)
+    assert (directory.path / "summary.md").read_text() == "text"
+    assert list(outside.iterdir()) == []

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 from loop_bench import LoopBench
 
 from docker_engine import Engine
 from youbencha.events import TopicPublished
+from youbencha.trial.context import Host
 
 pytestmark = pytest.mark.timeout(180)
+
+
+def in_container(loops: LoopBench, script: str, image: str, **more: Any) -> Host:
+    loops.configure(script, sandbox={"type": "docker", "image": image, "network": "none"}, **more)
+    program = loops.root / "agent.sh"
+    program.write_text(program.read_text().replace(str(loops.root / "sessions"), "/tmp/sessions"))
+    return loops.host(DOCKER_HOST=os.environ.get("DOCKER_HOST", ""))
 
 
 async def test_a_loop_in_a_container(loops: LoopBench, engine: Engine, image: str) -> None:
@@ -20,14 +29,28 @@ ralph emit build.done "from $RALPH_ITERATION" && ralph tools task list > /dev/nu
 [ $N = 2 ] && echo LOOP_COMPLETE
 exit 0
 """
-    counter = "/tmp/sessions"
-    loops.configure(script, sandbox={"type": "docker", "image": image, "network": "none"})
-    program = loops.root / "agent.sh"
-    program.write_text(program.read_text().replace(str(loops.root / "sessions"), counter))
+    host = in_container(loops, script, image)
     before = loops.users_state()
-    state = await loops.run(loops.host(DOCKER_HOST=os.environ.get("DOCKER_HOST", "")))
+    state = await loops.run(host)
     assert (state.outcome, state.iterations) == ("completed", 2), loops.events
     payloads = [event.payload for event in loops.of_type(TopicPublished)]
     assert payloads == ["from 1", "from 2"]
     assert (loops.tree / "count").stat().st_uid == os.getuid()
     assert loops.users_state() == before
+
+
+async def test_nothing_is_written_through_a_link_in_place_of_the_loops_files(
+    loops: LoopBench, engine: Engine, image: str
+) -> None:
+    """Neither the agent nor what a gate runs can put one there."""
+    outside = loops.root / "outside"
+    outside.mkdir()
+    attack = f"loop=$(ls -d .ralph/loops/*); mv .ralph old; mkdir -p .ralph/loops; ln -sfT {outside} $loop"
+    gates = [{"name": "first", "command": f"{attack}; false"}, {"name": "second", "command": "echo second; false"}]
+    host = in_container(
+        loops, f"exec 2>&1; {attack}; echo LOOP_COMPLETE", image, gates=gates, event_loop={"max_iterations": 2}
+    )
+    await loops.run(host)
+    assert list(outside.iterdir()) == []
+    assert not (loops.tree / "old").exists()
+    assert [[gate.status for gate in record.gates] for record in loops.history().records] == [["failed"] * 2] * 2

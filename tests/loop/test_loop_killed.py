@@ -72,6 +72,7 @@ def kill_at_random_instants(loops: LoopBench, seed: int, kills: int) -> None:
     else:
         output, _ = process.communicate()
         assert process.returncode == 0, output
+        assert list((loops.root / "cache/youbencha/runs").iterdir()) == [], "what a killed process left stays"
     assert loops.history().state.outcome == "completed"
     records = loops.history().records
     assert [record.iteration for record in records] == list(range(1, len(records) + 1))

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from youbencha.cli.loop.dry_run import describe
 from youbencha.errors import ConfigError, YouBenchaError
-from youbencha.loop.dry_run import describe
 from youbencha.loop.model import LoopOptions
 from youbencha.loop.plan import LoopOverrides, LoopPlan, check_loop, find_loop_file, plan_loop
 from youbencha.spec.sandbox import SandboxSpec

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +108,8 @@ def test_what_is_quoted_cannot_end_its_block(payload: str) -> None:
 
 
 def test_what_agents_wrote_is_bounded() -> None:
-    long = "x" * 1_000_000
+    """So that an argument of a program can hold it."""
+    long = "ä" * 1_000_000
     text = prompt(
         TEAM,
         hat="builder",
@@ -118,8 +120,8 @@ def test_what_agents_wrote_is_bounded() -> None:
         scratchpad=long + "the end",
         tasks=["- a task"] * 5000,
     )
-    assert len(text) < 220_000
-    assert "(470 older events left out)" in text
+    assert len(text.encode()) < 131_000
+    assert "(493 older events left out)" in text
     assert "the end\n" in text
 
 
@@ -173,3 +175,18 @@ def test_only_matching_memories_are_told(tmp_path: Path) -> None:
     }
     told = {name: ("uses tabs" in text, "was slow" in text) for name, text in found.items()}
     assert told == {"all": (True, True), "types": (False, True), "tags": (True, False), "recent": (True, True)}
+
+
+def test_a_prompt_can_always_be_an_argument() -> None:
+    """An agent that wrote binary data down must not end the loop."""
+    assert "\0" not in prompt(scratchpad="a\0b", memories="a\0b", gate_output="\0", events=[PendingEvent("t", "\0")])
+
+
+def test_many_tasks_are_quickly_read(tmp_path: Path) -> None:
+    file = tmp_path / ".ralph/agent/tasks.jsonl"
+    file.parent.mkdir(parents=True)
+    lines = [f'{{"id": "task-{number}", "title": "x", "status": "open", "priority": 1}}' for number in range(5000)]
+    file.write_text("\n".join(lines))
+    began = time.monotonic()
+    assert len(read_notes(LoopSpec(), tmp_path, "loop", None).tasks) == 5000
+    assert time.monotonic() - began < 2

@@ -94,6 +94,24 @@ async def test_completion_by_event(loops: LoopBench) -> None:
     assert topics[0] == ("build.done", "all green", "agent")
 
 
+async def test_a_flood_of_events(loops: LoopBench) -> None:
+    """The state stays small enough to be read again, and what is published later is seen at once."""
+    (loops.root / "flood.py").write_text(
+        "import json\n"
+        "for i in range(1200): print(json.dumps({'topic': f'{i:0190}', 'payload': '\"' * 15_000}))\n"
+        "print(json.dumps({'topic': 'needed'}))\n"
+    )
+    flood = f"python3 {loops.root}/flood.py >> $RALPH_EVENTS_FILE"
+    script = (
+        f"echo $N; [ $N = 4 ] && ralph emit LOOP_COMPLETE; [ $N = 2 ] && ralph emit z.needed; [ $N != 4 ] && {flood}"
+    )
+    loops.configure(f"{script}; exit 0", event_loop={"required_events": ["z.needed"], "max_iterations": 5})
+    assert (await loops.run()).iterations == 4
+    assert "EVENTS_LEFT_OUT" in {event.code for event in loops.of_type(WarningRaised)}
+    assert loops.history().state.outcome == "completed"
+    assert max(path.stat().st_size for path in (loops.tree / ".ralph/loops").glob("*/loop.json")) < 8 << 20
+
+
 async def test_required_events(loops: LoopBench) -> None:
     script = 'echo "$PROMPT" > "prompt$N"; [ $N = 2 ] && ralph emit tests.passed; echo LOOP_COMPLETE'
     loops.configure(script, event_loop={"required_events": ["tests.passed"]})
@@ -109,6 +127,17 @@ async def test_gates_decide(loops: LoopBench) -> None:
     assert (state.outcome, first.claimed_done) == ("completed", True)
     assert [first.gates[0].status, second.gates[0].status] == ["failed", "passed"]
     assert "no such luck" in (loops.tree / "prompt2").read_text()
+
+
+async def test_gates_alone_can_end_the_loop(loops: LoopBench) -> None:
+    loops.configure(
+        "echo working; [ $N = 2 ] && touch ok; exit 0",
+        event_loop={"complete_by_gates": True},
+        gates=[{"name": "exists", "command": "test -f ok"}],
+    )
+    state = await loops.run()
+    assert (state.outcome, loops.sessions) == ("completed", 2)
+    assert [record.claimed_done for record in loops.history().records] == [False, False]
 
 
 @pytest.mark.parametrize("below", [".", "part"])
@@ -137,6 +166,12 @@ async def test_stale(loops: LoopBench) -> None:
     loops.configure("echo the same")
     state = await loops.run()
     assert (state.outcome, loops.sessions) == ("stale", 3)
+
+
+async def test_stale_with_rare_checkpoints(loops: LoopBench) -> None:
+    loops.configure("echo the same", event_loop={"checkpoint_interval": 4})
+    state = await loops.run()
+    assert (state.outcome, loops.sessions) == ("stale", 4)
 
 
 async def test_the_same_output_with_changes_is_not_stale(loops: LoopBench) -> None:

@@ -12,6 +12,7 @@ from screen_stories import NOW, START
 from textual.geometry import Region
 from textual.widgets import Static
 
+from youbencha.errors import YouBenchaError
 from youbencha.events import (
     AssistantText,
     AssistantTextDelta,
@@ -242,6 +243,24 @@ async def test_the_diff_so_far() -> None:
         await shown.press("j", "k", "pagedown", "pageup", "right_square_bracket", "left_square_bracket", "G", "g", "r")
         await shown.press("escape")
         assert not isinstance(shown.app.screen, DiffScreen)
+
+
+async def test_a_diff_that_cannot_be_read_is_explained() -> None:
+    async def fail() -> str:
+        raise YouBenchaError("CHECKPOINT_FAILED", "the repository was removed")
+
+    async with opened() as shown:
+        shown.screen.diff = fail
+        await shown.press("d")
+        assert "the repository was removed" in shown.text(shown.app.screen.query_one("#diff"))  # type: ignore[arg-type]
+        await shown.press("escape")
+
+
+async def test_export_to_a_directory_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    async with opened(export_to=tmp_path / "file") as shown:
+        await shown.press("e")
+        assert "not written" in shown.text(shown.app.banner_row)
 
 
 async def test_export_writes_a_new_file_each_time(tmp_path: Path) -> None:

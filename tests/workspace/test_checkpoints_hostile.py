@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -274,3 +275,25 @@ async def test_very_deep_directories(source: Path, tmp_path: Path) -> None:
         await checkpoints.restore("0")
     assert users_state(source / ".git") == state
     assert not (source / "new").exists()
+
+
+async def test_many_levels_of_directories(source: Path, tmp_path: Path) -> None:
+    """Each level is not a call of git, which took 2 s for 300."""
+    (source / ".gitignore").write_text("*.log\n/d/ignored\n")
+    deepest = source
+    for _ in range(300):
+        deepest /= "d"
+        deepest.mkdir()
+    for directory in (deepest, source.joinpath(*["d"] * 25), source / "d" / "ignored"):
+        directory.mkdir(exist_ok=True)
+        (directory / "file").write_text("1")
+        (directory / "x.log").write_text("1")
+    (deepest / "x.log").unlink()
+    async with opened(source, tmp_path / "cache") as checkpoints:
+        began = time.monotonic()
+        await checkpoints.take(0, "start")
+        assert time.monotonic() - began < 5
+        assert (await checkpoints.take(1, "again")).files_changed == 0
+        names = git(source, "ls-tree", "-r", "--name-only", f"{REF}/0").splitlines()
+    deep = [name for name in names if name.startswith("d/")]
+    assert deep == ["/".join(["d"] * 300 + ["file"]), "/".join(["d"] * 25 + ["file"])]

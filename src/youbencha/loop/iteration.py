@@ -292,7 +292,7 @@ async def open_runner(
 def _new_run_directory(plan: LoopPlan, host: Host, directory: LoopDirectory) -> RunDirectory:
     parent = directory.path / "backends"
     number = next(number for number in count(1) if not os.path.lexists(parent / str(number)))
-    name = f"ralph-{directory.loop_id}-{number}"
+    name = f"{directory.loop_id}-{number}"
     return RunDirectory.create_at(parent / str(number), name=name, cache_dir=host.cache_dir, tree=plan.directory)
 
 

@@ -125,7 +125,7 @@ class LoopState(Record):
     usage_limits: Count = 0
     """Iterations in a row that ended at a usage limit."""
     repeats: Count = 0
-    """Iterations in a row that printed the same and changed nothing."""
+    """Iterations in a row that printed the same and changed nothing, as far as known."""
     events_offset: Count = 0
     """How much of the events file was read."""
     pending: tuple[PendingEvent, ...] = Field(default=(), strict=False)

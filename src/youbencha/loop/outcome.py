@@ -6,11 +6,11 @@ import hashlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.loop.decisions import Ended, Request, count_iteration
-from youbencha.loop.model import IterationRecord, LoopState
+from youbencha.loop.model import IterationRecord, LoopState, PendingEvent
 from youbencha.text import iso_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from youbencha.loop.backends import Backend
     from youbencha.loop.completion import Claim
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from youbencha.loop.notes import Notes
     from youbencha.spec.loop import EventLoopSpec
     from youbencha.workspace.checkpoints import Checkpoint
+
+
+_MOST_PENDING = 500
+_LONGEST_PENDING = 4_000
+_MOST_TOPICS = 1_000
+"""So much of what agents publish is kept: a state that is too large could not be read again."""
 
 
 class IterationResult(NamedTuple):
@@ -63,7 +69,7 @@ def record_of(result: IterationResult) -> IterationRecord:
         partial=usage.partial if usage else False,
         files_changed=result.checkpoint.files_changed if result.checkpoint else None,
         checkpoint=result.checkpoint.commit if result.checkpoint else None,
-        claimed_done=result.claim.by is not None,
+        claimed_done=result.claim.by in ("promise", "event"),
         gates=result.gates.records if result.gates else (),
         topics=tuple(event.topic for event in result.published.accepted),
         output_hash=hashlib.sha256(
@@ -95,20 +101,31 @@ def state_after(
     updates: dict[str, Any] = {
         **_ended(state, record),
         **count_iteration(state, ended, spec),
-        "seen_topics": tuple(sorted({*state.seen_topics, *record.topics})),
+        "seen_topics": _seen(state, record, spec),
     }
     if record.outcome == "completed":
         gates_failed = result.gates is not None and not result.gates.passed
         updates |= {
-            "pending": (*result.turn.remaining, *result.published.pending),
+            "pending": _bounded((*result.turn.remaining, *result.published.pending)),
             "activations": dict(result.turn.activations),
             "guidance": (),
             "refusal": result.claim.refusal(spec.completion_promise),
             "gate_output": result.gates.output if gates_failed and result.gates else None,
         }
     else:
-        updates["pending"] = (*state.pending, *result.published.pending) if result.published.accepted else state.pending
+        new = result.published.pending if result.published.accepted else ()
+        updates["pending"] = _bounded((*state.pending, *new))
     return state.model_copy(update=updates)
+
+
+def _bounded(pending: Sequence[PendingEvent]) -> tuple[PendingEvent, ...]:
+    """The oldest: what waits for another hat is not lost if this one publishes too much."""
+    return tuple(event._replace(payload=event.payload[:_LONGEST_PENDING]) for event in pending[:_MOST_PENDING])
+
+
+def _seen(state: LoopState, record: IterationRecord, spec: EventLoopSpec) -> tuple[str, ...]:
+    topics = {*state.seen_topics, *record.topics}
+    return tuple(sorted(topics, key=lambda topic: (topic not in spec.required_events, topic))[:_MOST_TOPICS])
 
 
 def interrupted(state: LoopState, backend: str, entries: Iterable[Mapping[str, Any]]) -> IterationRecord:

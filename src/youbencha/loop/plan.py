@@ -116,9 +116,9 @@ class LoopPlan:
     warnings: tuple[Problem, ...] = field(default=())
 
     @property
-    def has_gateway(self) -> bool:
-        backends = (self.backend, *self.hat_backends.values(), *self.escalation)
-        return any(backend is not None and backend.gateway is not None for backend in backends)
+    def backends(self) -> list[Backend]:
+        """All that an iteration may have."""
+        return [self.backend, *self.hat_backends.values(), *filter(None, self.escalation)]
 
     def backend_for(self, hat: str | None, escalated: int = 0) -> Backend:
         """The backend of an iteration with this hat, after so many steps of the escalation.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, islice
 
 from youbencha.loop.hats import may_finish, receivers
 from youbencha.loop.model import PendingEvent
@@ -14,6 +15,7 @@ from youbencha.text import plural, shortened
 MOST_SCRATCHPAD = 16_000
 MOST_GATE_OUTPUT = 8_000
 _MOST_PAYLOAD = 4_000
+_MOST_PAYLOADS = 30_000
 _MOST_EVENTS = 30
 _MOST_GUIDANCE = 20_000
 _MOST_MEMORIES = 60_000
@@ -60,13 +62,14 @@ def build_prompt(parts: PromptParts) -> str:
         ("Rules", "\n".join(f"- {line}" for line in _rules(parts))),
         ("How to end", _ending(parts)),
     ]
-    return "\n\n".join(f"# {title}\n\n{text}" for title, text in sections if text) + "\n"
+    prompt = "\n\n".join(f"# {title}\n\n{text}" for title, text in sections if text) + "\n"
+    return prompt.replace("\0", "\N{SYMBOL FOR NULL}")  # which no argument of a program can hold
 
 
 def scratchpad_of(spec: LoopSpec, hat: str | None) -> ScratchpadSpec:
     """Return the scratchpad of a hat, or the common one."""
-    config = spec.hats.get(hat) if hat is not None else None
-    return (config and config.scratchpad) or spec.core.scratchpad
+    own = spec.hats[hat].scratchpad if hat is not None else None
+    return own or spec.core.scratchpad
 
 
 def _title(parts: PromptParts) -> str:
@@ -133,7 +136,11 @@ def _events(events: Sequence[PendingEvent]) -> str:
     """The newest, if there are too many: the older ones led to them."""
     if not events:
         return ""
-    shown = events[-_MOST_EVENTS:]
+    lengths = accumulate(
+        min(len(event.payload.encode("utf-8", "replace")), _MOST_PAYLOAD) for event in reversed(events)
+    )
+    fitting = sum(1 for length in islice(lengths, _MOST_EVENTS) if length <= _MOST_PAYLOADS)
+    shown = events[-fitting:]
     left_out = [f"({plural(len(events) - len(shown), 'older event')} left out)"] if len(shown) < len(events) else []
     lines = [f"- `{event.topic}`" + (f"\n\n{_quoted(event.payload, _MOST_PAYLOAD)}\n" if event.payload else "")
              for event in shown]  # fmt: skip
@@ -183,8 +190,8 @@ def _ending(parts: PromptParts) -> str:
     if not parts.spec.hats:
         return finish
     publish = (
-        'End your turn by publishing what happened: `ralph emit TOPIC "PAYLOAD"`. Whoever receives it sees the payload,'
-        " and nothing else of this turn. Then stop."
+        'End your turn by publishing what happened: `ralph emit TOPIC "PAYLOAD"`. The role that receives'
+        " it sees the payload, and nothing else of this turn. Then stop."
     )
     if not may_finish(parts.spec, parts.hat):
         return publish
@@ -192,9 +199,11 @@ def _ending(parts: PromptParts) -> str:
 
 
 def _quoted(text: str, most: int, *, end: bool = False) -> str:
-    """Quote a text that is not ours, at most so much of it, in a block that it cannot close."""
+    """Quote a text that is not ours, at most so many bytes of it, in a block that it cannot close."""
     text = text.strip("\n")
-    if len(text) > most:
-        text = f"… (cut)\n{text[-most:]}" if end else f"{text[:most]}\n… (cut)"
+    data = text.encode("utf-8", "replace")
+    if len(data) > most:
+        kept = (data[-most:] if end else data[:most]).decode("utf-8", "ignore")
+        text = f"… (cut)\n{kept}" if end else f"{kept}\n… (cut)"
     fence = "`" * max((len(found) + 1 for found in _BACKTICKS.findall(text)), default=3)
     return f"{fence}text\n{text}\n{fence}"

@@ -34,12 +34,13 @@ from youbencha.loop.outcome import IterationResult, ended_of, interrupted, recor
 from youbencha.loop.prompt import PromptParts, build_prompt
 from youbencha.loop.start import ledger_entries
 from youbencha.loop.summary import write_summary
-from youbencha.loop.topics import TopicLog
+from youbencha.loop.topics import MOST_LINE, TopicLog
 from youbencha.loop.waiting import STOPPED, LoopClock, wait
 from youbencha.process import Redactor
 from youbencha.text import iso_time, plural
 from youbencha.trial.budgets import Budgets
 from youbencha.workspace.checkpoints import Checkpoint, Checkpoints
+from youbencha.workspace.run_dir import remove_private
 
 if TYPE_CHECKING:
     from youbencha.loop.backends import Backend
@@ -63,8 +64,10 @@ async def run_loop(
 ) -> LoopState:
     """Run a loop to its end, and return its last state. `history` is empty, or that of a loop which is to go on."""
     left = _left(plan.spec.event_loop.max_cost_usd, history.state.cost_usd)
+    if history.records:  # an earlier process may have been killed
+        await asyncio.to_thread(remove_private, directory.loop_id, host.cache_dir)
     async with AsyncExitStack() as opened:
-        if plan.has_gateway:
+        if any(backend.gateway for backend in plan.backends):
             await opened.enter_async_context(host.sharing_budgets(Budgets((), total_usd=left), log_dir=directory.path))
         checkpoints = await _open_checkpoints(plan, host, directory, history.state, on_event, opened)
         loop = _Loop(plan, host, control, on_event, directory, history, checkpoints, opened)
@@ -94,7 +97,7 @@ class _Loop:
         self.checkpoints = checkpoints
         self.opened = opened
         self.runners: dict[int, IterationRunner] = {}
-        self.redactor = Redactor.for_env(host.env, plan.backend.env)
+        self.redactor = Redactor.for_env(host.env, *(backend.secrets for backend in plan.backends))
         self.clock = LoopClock(self.state.elapsed_ms)
         self.topics = TopicLog(directory.events_file, directory.tree)
 
@@ -176,7 +179,7 @@ class _Loop:
                 iteration=record.iteration,
                 outcome=record.outcome,
                 reason=record.reason,
-                duration_ms=record.duration_ms or 0,
+                duration_ms=record.duration_ms,
                 input_tokens=record.input_tokens,
                 output_tokens=record.output_tokens,
                 cost_usd=record.cost_usd,
@@ -233,10 +236,14 @@ class _Loop:
         """Read what the agent has published; what is malformed is a warning."""
         try:
             found = self.topics.read_new(self.state.events_offset)
+            end = self.topics.size()
         except OSError as error:
             self._warn("EVENTS_UNREADABLE", f"the events file {error.strerror}")
             return after_iteration(self.plan.spec, turn.hat, ())
-        self.state = self.state.model_copy(update={"events_offset": found.offset})
+        too_many = end - found.offset > MOST_LINE  # what an agent publishes later must not wait for all of them
+        self.state = self.state.model_copy(update={"events_offset": end if too_many else found.offset})
+        if too_many:
+            self._warn("EVENTS_LEFT_OUT", f"too many events: {end - found.offset:,} bytes of them were not read")
         for line in found.malformed:
             self._warn("EVENT_MALFORMED", self.redactor.text(f"{line.problem}: {line.text}"))
         mask = self.redactor.text
@@ -316,9 +323,10 @@ class _Loop:
             self._save()
             self._append(record)
         guidance = (*self.state.guidance, *self.control.take_guidance())
-        self._save(outcome=end.outcome, reason=self.redactor.text(end.reason), guidance=guidance)
+        reason = self.redactor.text(end.reason)
+        self._save(outcome=end.outcome, reason=reason, guidance=guidance)
         write_summary(self.directory, self.state, self.records)
-        self.on_event(LoopEnded(outcome=end.outcome, reason=end.reason, exit_code=EXIT_CODES[end.outcome]))
+        self.on_event(LoopEnded(outcome=end.outcome, reason=reason, exit_code=EXIT_CODES[end.outcome]))
         return self.state
 
     def _save(self, **updates: object) -> None:

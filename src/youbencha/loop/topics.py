@@ -22,7 +22,7 @@ CURRENT_EVENTS = f"{RALPH_DIRECTORY}/current-events"
 DEFAULT_EVENTS = f"{RALPH_DIRECTORY}/events.jsonl"
 
 MOST_PAYLOAD = 20_000
-_MOST_LINE = 256 * 1024
+MOST_LINE = 256 * 1024
 _MOST_READ = 16 * 1024 * 1024
 _MOST_EVENTS = 1000
 _TOPIC = re.compile(r"[^\s\0-\x1f\x7f]{1,200}")
@@ -122,7 +122,7 @@ def _parsed(data: bytes, offset: int) -> NewEvents:
         if len(events) + len(malformed) == _MOST_EVENTS:
             break
         found = _event(line)
-        complete = line.endswith(b"\n") or len(line) > _MOST_LINE
+        complete = line.endswith(b"\n") or len(line) > MOST_LINE
         if not complete and not isinstance(found, TopicEvent):
             break  # still being written. A valid object is complete: no part of one is valid
         offset += len(line)
@@ -141,8 +141,8 @@ def _lines(data: bytes) -> Iterable[bytes]:
 
 def _event(line: bytes) -> TopicEvent | str | None:
     """Return the event of a line, or what is wrong with it; None for a blank line."""
-    if len(line) > _MOST_LINE:
-        return f"is longer than {_MOST_LINE:,} bytes"
+    if len(line) > MOST_LINE:
+        return f"is longer than {MOST_LINE:,} bytes"
     if not line.strip():
         return None
     record = json_lines.loads_lossy(line)
@@ -153,12 +153,10 @@ def _event(line: bytes) -> TopicEvent | str | None:
         return "has no valid `topic`"
     payload = record.get("payload")
     text = payload if isinstance(payload, str) else "" if payload is None else json_lines.dumps(payload)
-    return TopicEvent(json_lines.clean_text(topic), bounded_payload(text), json_lines.text(record.get("ts")) or "")
-
-
-def bounded_payload(text: str) -> str:
     text = json_lines.clean_text(text)
-    return text if len(text) <= MOST_PAYLOAD else text[:MOST_PAYLOAD] + _CUT
+    if len(text) > MOST_PAYLOAD:
+        text = text[:MOST_PAYLOAD] + _CUT
+    return TopicEvent(json_lines.clean_text(topic), text, json_lines.text(record.get("ts")) or "")
 
 
 def check_topic(topic: str) -> None:

@@ -306,12 +306,15 @@ def evaluator_sandboxes(
                 starts=host.container_starts,
                 files_of=state,
             ) as sandbox:
+                if tree == directory.modified and isinstance(agents, DockerSandbox):  # it may run the agent's programs
+                    for path in agents.context.mounts.protected:
+                        sandbox.protect(path)
                 access = None
                 if trial_gateway is not None and gateway is not None:
                     access = await trial_gateway.expose_in(sandbox, gateway)
                 yield EvaluatorSandbox(sandbox, access)
         finally:
-            if tree == directory.modified:  # it ran in place, and may have run the agent's programs
+            if tree == directory.modified:
                 await asyncio.to_thread(strip_set_uid, tree)
 
     return opened

@@ -101,8 +101,8 @@ class ScreenApp(App[None]):
         self._leaving = False
         self.asking = ""
         self.failure: BaseException | None = None
-        self.header, self.list = HeaderBar(), SessionList()
-        self.transcript, self.banner_row, self.footer = TranscriptView(), Banner(), FooterBar()
+        self.header, self.list = HeaderBar(id="header"), SessionList(id="sessions")
+        self.transcript, self.banner_row, self.footer = TranscriptView(), Banner(id="banner"), FooterBar(id="footer")
         self.line, self.label = Input(id="line", select_on_focus=False), Static("", id="label", markup=False)
         self.ask = Horizontal(self.label, self.line, id="ask")
         self._factory = asyncio.get_running_loop().get_task_factory()

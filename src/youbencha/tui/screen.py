@@ -10,14 +10,13 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from youbencha.events import Event, EventSink
 from youbencha.text import one_line
 from youbencha.tui.model import ScreenModel
-from youbencha.tui.session import State
 
 if TYPE_CHECKING:
     from youbencha.tui.app import ScreenApp
@@ -46,7 +45,6 @@ class Screen:
         title: str,
         controls: Controls | None = None,
         *,
-        diff: Callable[[], Awaitable[str]] | None = None,
         expected: int | None = None,
         stay: bool = False,
         recorded: bool = False,
@@ -58,7 +56,7 @@ class Screen:
         self.title = title
         self.controls = controls
         """None: there is no loop to control. Then `stop` is the same as Ctrl-C for the caller."""
-        self.diff = controls.diff if controls is not None and not recorded else diff
+        self.diff = controls.diff if controls is not None and not recorded else None
         self.expected = expected
         """The number of trials, if there are many."""
         self.stay = stay
@@ -90,9 +88,9 @@ class Screen:
         """Take an event of a trial."""
         self.model.take(event, session_id)
 
-    def end(self, session_id: str, status: str, state: State | None = None) -> None:
-        """A trial has ended. Its mark follows from its status, unless a state is given."""
-        self.model.end(session_id, status, self.clock(), state)
+    def end(self, session_id: str, status: str) -> None:
+        """A trial has ended."""
+        self.model.end(session_id, status, self.clock())
 
     def stop(self, *, again: bool = False) -> None:
         """Stop the loop; without one, do what Ctrl-C does outside the screen. `again`: do not wait for anything."""

@@ -18,6 +18,8 @@ from youbencha.workspace.walk import HERE, LONGEST, NAME, NONE_IGNORED, is_direc
 
 _RESERVED = 256
 """Bytes of the longest path that git may need for itself."""
+_MOST_ROUNDS = 20
+"""Calls of git for new directories, one for each level. All that is deeper is one call: an agent may nest 2,000."""
 
 
 class Stamp(NamedTuple):
@@ -73,12 +75,14 @@ class Scanner:
     async def _scan(self) -> _Found:
         found = await asyncio.to_thread(self._walk, [b""])
         found.rules.update(self._rules_above())
-        undecided = found.undecided
+        undecided, rounds = found.undecided, 0
         while undecided:
+            rounds += 1
             await self._decide(undecided)
             counting = {path: stamp for path, stamp in undecided.items() if stamp and not self._ignored[path]}
-            starts = [path for path in undecided if path.endswith(b"/") and self._is_entered(path)]
-            more = await asyncio.to_thread(self._walk, starts)
+            is_whole = rounds > _MOST_ROUNDS
+            starts = [path for path in undecided if path.endswith(b"/") and not is_whole and self._is_entered(path)]
+            more = await asyncio.to_thread(self._walk, starts, whole=rounds == _MOST_ROUNDS)
             found.files.update(counting)
             found.files.update(more.files)
             found.rules.update(more.rules)
@@ -88,7 +92,8 @@ class Scanner:
     def _is_entered(self, directory: bytes) -> bool:
         return not self._ignored[directory] or directory in self._kept_directories
 
-    def _walk(self, starts: list[bytes]) -> _Found:
+    def _walk(self, starts: list[bytes], *, whole: bool = False) -> _Found:
+        """Look at directories and those below. `whole`: also at those of which it is not known if they are ignored."""
         found = _Found({}, {}, {})
         while starts:
             below = starts.pop()
@@ -96,19 +101,20 @@ class Scanner:
                 with os.scandir(self._directory + below) as entries:
                     for entry in entries:
                         if entry.name.lower() != b".git":
-                            self._meet(entry, below + entry.name, found, starts)
+                            self._meet(entry, below + entry.name, found, starts, whole=whole)
             except OSError:  # not readable, removed meanwhile, or too deep
                 continue
         return found
 
-    def _meet(self, entry: os.DirEntry[bytes], path: bytes, found: _Found, starts: list[bytes]) -> None:
+    def _meet(self, entry: os.DirEntry[bytes], path: bytes, found: _Found, starts: list[bytes], *, whole: bool) -> None:
         if path in self._left_out or len(self._directory) + len(path) > LONGEST - _RESERVED:
             return
         if is_directory(entry):
             path += b"/"
-            if path not in self._ignored:
+            known = path in self._ignored
+            if not known:
                 found.undecided[path] = None
-            elif self._is_entered(path):
+            if self._is_entered(path) if known else whole:
                 starts.append(path)
         elif entry.is_symlink() or entry.is_file(follow_symlinks=False):
             ignored = False if path in self._kept else self._ignored.get(path)

@@ -208,9 +208,7 @@ def _run(plan: LoopPlan, host: Host, directory: LoopDirectory, history: LoopHist
     from youbencha.loop.run import run_loop
     from youbencha.process import Redactor
 
-    redactor = Redactor.for_env(
-        host.env, plan.backend.env, plan.backend.gateway.secrets if plan.backend.gateway else {}
-    )
+    redactor = Redactor.for_env(host.env, *(backend.secrets for backend in plan.backends))
     control = LoopControl()
     with ExitStack() as opened:
         sinks: list[EventSink] = []
@@ -249,7 +247,7 @@ def _run(plan: LoopPlan, host: Host, directory: LoopDirectory, history: LoopHist
 
 
 def _show(plan: LoopPlan, *, as_json: bool) -> None:
-    from youbencha.loop.dry_run import describe
+    from youbencha.cli.loop.dry_run import describe
 
     rows = describe(plan)
     if as_json:

@@ -58,10 +58,10 @@ class Mounts:
         self._volumes = volumes
         self._volumes_dir = home.absolute().parent / "volumes"
         self._shared: dict[Path, bool] = {}
-        self._protected: list[Path] = []
+        self.protected: list[Path] = []
 
     def share(self, path: Path, *, writable: bool) -> None:
-        """Mount a path of the host at the same path. What was shared and no longer exists is forgotten."""
+        """Mount a path of the host at the same path."""
         path = Path(posixpath.normpath(path.absolute()))
         if not _can_be_shared(path):
             raise YouBenchaError(
@@ -69,7 +69,6 @@ class Mounts:
                 f"{path} cannot be shared with a container: it would hide a directory that the container needs.",
                 hint="Share a directory below it, or move what is needed elsewhere.",
             )
-        self._shared = {shared: how for shared, how in self._shared.items() if os.path.lexists(shared)}
         for each in {path, path.resolve()}:  # a program may resolve a link and use the real path
             if each == path or _can_be_shared(each):
                 self._shared[each] = writable or self._shared.get(each, False)
@@ -79,8 +78,11 @@ class Mounts:
         self._shared = {path: writable for path, writable in self._shared.items() if path.exists()}
 
     def protect(self, path: Path) -> None:
-        """Mount a directory of the workspace once more, read-only."""
-        self._protected.append(path.absolute())
+        """Mount a directory of the workspace once more, read-only; those above it too, as they are.
+
+        A mount point cannot be renamed: otherwise, the directory could be moved away, and another put in its place.
+        """
+        self.protected.append(path.absolute())
 
     def all(self) -> list[Mount]:
         """All mounts, outer ones first."""
@@ -94,7 +96,8 @@ class Mounts:
 
     def writable(self) -> list[Path]:
         """The host's directories that an agent can write to."""
-        return [mount.outside for mount in self.all() if mount.writable]
+        paths = [mount.outside for mount in self.all() if mount.writable]
+        return [path for path in paths if not any(each in paths for each in path.parents)]
 
     def inside(self, path: Path) -> str:
         """The path in the container. Raises ValueError if it is not shared."""
@@ -128,11 +131,13 @@ class Mounts:
     def _protected_mounts(self) -> Iterator[Mount]:
         """Without those that were replaced by a link: the engine would follow it, and mount what it leads to."""
         workspace = self._own[0]
-        for path in self._protected:
+        for path in self.protected:
             below = path.relative_to(workspace.outside)
             way = [workspace.outside / each for each in (below, *below.parents)[:-1]]
             if path.is_dir() and not any(each.is_symlink() for each in way):
-                yield Mount(path, WORKSPACE / below, writable=False)
+                for each in reversed(way):
+                    inside = WORKSPACE / each.relative_to(workspace.outside)
+                    yield Mount(each, inside, writable=each != path)
 
     def _volume_mounts(self, seen: list[PurePosixPath]) -> Iterator[Mount]:
         """A directory of the harness for each volume that overlaps a mount."""
