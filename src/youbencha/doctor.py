@@ -36,6 +36,7 @@ from youbencha.text import plural
 from youbencha.trial.context import Host
 from youbencha.user_dirs import default_cache_dir, default_root
 from youbencha.workspace.git import ReadOnlyGit
+from youbencha.workspace.users_repository import located
 
 __all__ = ["DEADLINE_S", "Diagnosis", "Finding", "State", "examine", "examine_loop"]
 
@@ -121,8 +122,8 @@ async def examine_loop(
     checked, settings = check_settings(directory, home)
     agents = {name: begin("agents", name, check_backend(name, env)) for name in BACKENDS}
     git = begin("system", "git", check_git(env))
-    repository = begin("loop", "repository", check_repository(directory))
     configured, file = check_loop_file(directory, config)
+    repository = begin("loop", "repository", check_repository(directory, file.spec if file else LoopSpec()))
     loop = [configured, check_prompt(directory, file)]
     system = [check_gateway(settings, env)]
     if file is not None and file.spec.sandbox is not None and file.spec.sandbox.type == "docker":
@@ -170,18 +171,17 @@ def check_prompt(directory: Path, file: LoopFile | None) -> Finding:
     return Finding("loop", "prompt", "ok", f"{len(text):,} characters in {source or 'the configuration'}")
 
 
-async def check_repository(directory: Path) -> Finding:
+async def check_repository(directory: Path, spec: LoopSpec) -> Finding:
     """Checkpoints need a repository; what is not committed stays as it is."""
+    if not spec.event_loop.checkpoint_interval:
+        return Finding("loop", "repository", "ok", "not needed: the loop takes no checkpoints")
+    top = located(directory).top
     git = await ReadOnlyGit.open(directory)
-    top = await git.ask("rev-parse", "--show-toplevel")
-    if top is None:
-        fix = "For checkpoints, run `git init` and commit; or write `checkpoint_interval: 0`."
-        return Finding("loop", "repository", "note", f"{directory} is not in a git repository", fix)
     changed = len((await git.ask("status", "--porcelain") or "").splitlines())
     if changed:
         fix = "The loop leaves them alone, but `ralph diff` shows the agent's changes among them. Commit first."
-        return Finding("loop", "repository", "note", f"{top.strip()}, with {plural(changed, 'uncommitted file')}", fix)
-    return Finding("loop", "repository", "ok", top.strip())
+        return Finding("loop", "repository", "note", f"{top}, with {plural(changed, 'uncommitted file')}", fix)
+    return Finding("loop", "repository", "ok", str(top))
 
 
 def check_chosen(file: LoopFile | None, host: Host, directory: Path, found: Mapping[str, Finding]) -> Finding:

@@ -311,7 +311,7 @@ class IterationEnded(Event):
     outcome: str
     """One of `loop.model.IterationOutcome`."""
     reason: str | None
-    duration_ms: int
+    duration_ms: int | None
     input_tokens: int | None
     output_tokens: int | None
     cost_usd: float | None

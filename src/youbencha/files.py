@@ -132,20 +132,28 @@ def open_untrusted(root: Path, name: str) -> BufferedReader:
 
 
 def _open_below(root: Path, parts: tuple[str, ...]) -> int:
-    """Open component by component, each relative to the one before, so that none can be replaced in between."""
     if sys.platform == "win32" or os.open not in os.supports_dir_fd:
         return _open_checked(root, parts)
-    directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-    for part in parts[:-1]:
-        parent = directory
-        try:
-            directory = os.open(part, os.O_RDONLY | os.O_DIRECTORY | NO_FOLLOW, dir_fd=parent)
-        finally:
-            os.close(parent)
+    directory = _directory_below(root, parts[:-1])
     try:
         return os.open(parts[-1], os.O_RDONLY | NO_FOLLOW, dir_fd=directory)
     finally:
         os.close(directory)
+
+
+def _directory_below(root: Path, parts: tuple[str, ...], *, make: bool = False) -> int:
+    """Open component by component, each relative to the one before, so that none can be replaced in between."""
+    directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    for part in parts:
+        parent = directory
+        try:
+            if make:
+                with suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=parent)
+            directory = os.open(part, os.O_RDONLY | os.O_DIRECTORY | NO_FOLLOW, dir_fd=parent)
+        finally:
+            os.close(parent)
+    return directory
 
 
 def _open_checked(root: Path, parts: tuple[str, ...]) -> int:
@@ -172,7 +180,7 @@ def untrusted_directory(root: Path, name: str) -> Iterator[UntrustedDirectory]:
         yield UntrustedDirectory(None, _made_directory(root, Path(name).parts))
         return
     try:
-        directory = _make_below(root, Path(name).parts)
+        directory = _directory_below(root, Path(name).parts, make=True)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR):
             raise OSError(errno.ELOOP, "is a link, or behind one", str(root / name)) from None
@@ -181,19 +189,6 @@ def untrusted_directory(root: Path, name: str) -> Iterator[UntrustedDirectory]:
         yield UntrustedDirectory(directory, Path())
     finally:
         os.close(directory)
-
-
-def _make_below(root: Path, parts: tuple[str, ...]) -> int:
-    directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-    for part in parts:
-        parent = directory
-        try:
-            with suppress(FileExistsError):
-                os.mkdir(part, dir_fd=parent)
-            directory = os.open(part, os.O_RDONLY | os.O_DIRECTORY | NO_FOLLOW, dir_fd=parent)
-        finally:
-            os.close(parent)
-    return directory
 
 
 def _made_directory(root: Path, parts: tuple[str, ...]) -> Path:

@@ -154,26 +154,28 @@ def _line_of_loop(event: Event, short: Callable[[str], str]) -> Line | None:
     match event:
         case LoopStarted(first_iteration=first):
             head = "loop" if first == 1 else f"loop, continued with iteration {first}"
-            return Line("▸", "bold", head, _joined(event.loop_id, _agent(event.backend, event.model), *_limits(event)))
+            return Line(
+                "▸", "bold", f"{head}:", _joined(event.loop_id, _agent(event.backend, event.model), *_limits(event))
+            )
         case IterationStarted(iteration=number, hat=hat, attempt=attempt):
             again = f"attempt {attempt}" if attempt > 1 else None
             details = _joined(_agent(event.backend, event.model), hat and f"as {short(hat)}", again)
-            return Line("━━", "bold", f"iteration {number}", details)
+            return Line("━━", "bold", f"iteration {number}", f"· {details}")
         case IterationEnded(iteration=number, outcome=outcome):
             mark, style = _OUTCOMES.get(outcome, ("✗", "red"))
             reason = short(event.reason) if event.reason else None
-            return Line(mark, style, f"iteration {number} {_words(outcome)}", _joined(reason, *_figures(event)))
+            return Line(mark, style, f"iteration {number} {_words(outcome)}:", _joined(reason, *_figures(event)))
         case TopicPublished(topic=topic, payload=payload):
             return Line("◆", "magenta", short(topic), short(payload))
         case LoopWaiting(kind="paused", reason=reason):
-            return Line("‖", "yellow", "paused", short(reason))
+            return Line("‖", "yellow", "", short(reason))
         case LoopWaiting(reason=reason, until=until, at=at):
-            return Line("◷", "yellow", f"waiting {duration((until - at) * 1000)}", short(reason))
+            return Line("◷", "yellow", f"waiting {duration((until - at) * 1000)}:", short(reason))
         case GuidanceGiven(text=text):
-            return Line("›", "cyan", "guidance", short(text))
+            return Line("›", "cyan", "guidance:", short(text))
         case LoopEnded(outcome=outcome, reason=reason):
             mark, style = _OUTCOMES.get(outcome, ("✗", "red"))
-            return Line(mark, style, f"loop {_words(outcome)}", short(reason))
+            return Line(mark, style, f"loop {_words(outcome)}:", one_line(reason, _LONGEST_WHOLE_TEXT))
     return None
 
 

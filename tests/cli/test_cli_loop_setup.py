@@ -175,4 +175,4 @@ def test_outside_of_a_repository(computer: Computer) -> None:
     computer.has("claude", CLAUDE)
     shutil.rmtree(computer.project / ".git")
     found = computer.findings(ANTHROPIC_API_KEY=KEY)["repository"]
-    assert (found["state"], "git init" in found["fix"]) == ("note", True)
+    assert (found["state"], "git init" in found["fix"]) == ("failed", True)

@@ -19,7 +19,7 @@ from yb import yb
 from youbencha.json_lines import clean_text
 from youbencha.loop.agent_commands import Answer, Place, answer
 from youbencha.loop.memories import DEFAULT_BUDGET, Memories, within_budget
-from youbencha.loop.tasks import Task, TaskList, ready_tasks, task_line
+from youbencha.loop.tasks import Task, TaskList, ready_tasks, task_lines
 from youbencha.loop.topics import TopicLog
 
 RALPH = (sys.executable, "-c", "from youbencha.cli import ralph; ralph()")
@@ -202,8 +202,16 @@ def test_a_task_in_a_prompt_is_one_line() -> None:
     )
     tasks = [done, first, second]
     assert ready_tasks(tasks) == [first]
-    assert task_line(first, {"task-2"}) == "- `task-2` (ready, priority 3): A # Objective"
-    assert "(blocked, priority 3)" in task_line(second, {"task-2"})
+    lines = task_lines([first, second], tasks)
+    assert lines[0] == "- `task-2` (ready, priority 3): A # Objective"
+    assert "(blocked, priority 3)" in lines[1]
+
+
+def test_many_tasks_in_a_prompt_take_no_time() -> None:
+    tasks = [Task(f"task-{number}", "T", blocked_by=(f"task-{number - 1}",)) for number in range(5000)]
+    began = time.monotonic()
+    assert len(task_lines(tasks, tasks)) == 5000
+    assert time.monotonic() - began < 5
 
 
 def test_the_life_of_a_memory(place: Place) -> None:

@@ -14,7 +14,8 @@ from youbencha.spec.loop import LoopSpec
 
 def spec(**event_loop: Any) -> LoopSpec:
     hats = event_loop.pop("hats", {})
-    return LoopSpec.model_validate({"event_loop": event_loop, "hats": hats})
+    gates = [{"name": "tests", "command": "make test"}]
+    return LoopSpec.model_validate({"event_loop": event_loop, "hats": hats, "gates": gates})
 
 
 PLAIN = spec()
@@ -72,6 +73,13 @@ def test_an_agent_that_nearly_made_the_promise_is_told_so(text: str) -> None:
 
 def test_no_text_at_all() -> None:
     assert claim_of(None, (), PLAIN) == Claim()
+
+
+def test_gates_can_decide_without_a_claim() -> None:
+    by_gates = spec(complete_by_gates=True, required_events=["build.done"])
+    assert claim_of("Still working.", ["build.done"], by_gates) == Claim(by="gates")
+    assert claim_of("Still working.", [], by_gates).missing_events == ("build.done",)
+    assert claim_of("LOOP_COMPLETE", ["build.done"], by_gates).by == "promise"
 
 
 def test_an_event_completes() -> None:

@@ -65,26 +65,26 @@ LOOP = (
     LoopWaiting(at=170.0, reason="after a failure", until=172.0, kind="backoff"),
     GuidanceGiven(at=171.0, text="try the other file"),
     IterationStarted(at=172.0, iteration=2, backend="claude", model=None, attempt=2),
-    LoopWaiting(at=173.0, reason="by you", until=173.0, kind="paused"),
+    LoopWaiting(at=173.0, reason="paused by you", until=173.0, kind="paused"),
     LoopEnded(at=3773.0, outcome="max_cost", reason="$10.00 of $10.00 spent", exit_code=2),
 )
 
 LINES = """\
-0:00:00 ▸ loop bold-otter · claude opus · at most 20 iterations · at most 4 h 00 min · at most $10.00
+0:00:00 ▸ loop: bold-otter · claude opus · at most 20 iterations · at most 4 h 00 min · at most $10.00
 
-0:00:00 ━━ iteration 1 of 20 claude opus · as builder
+0:00:00 ━━ iteration 1 of 20 · claude opus · as builder
 0:00:02 ● I look.
 0:00:02   nothing␛[2J.
 0:00:03 ⚙ Bash make test
 0:00:06   ↳ ✗ 2 failed (2.5 s)
 0:00:06 ◆ build.done all of it
-0:01:10 ✗ iteration 1 failed the agent exited with 1 · 1 min 10 s · 1,200 in, 34 out · $0.0123 · 2 files changed
-0:01:10 ◷ waiting 2.0 s after a failure
-0:01:11 › guidance try the other file
+0:01:10 ✗ iteration 1 failed: the agent exited with 1 · 1 min 10 s · 1,200 in, 34 out · $0.0123 · 2 files changed
+0:01:10 ◷ waiting 2.0 s: after a failure
+0:01:11 › guidance: try the other file
 
-0:01:12 ━━ iteration 2 of 20 claude · attempt 2
+0:01:12 ━━ iteration 2 of 20 · claude · attempt 2
 0:01:13 ‖ paused by you
-1:01:13 ✗ loop max cost $10.00 of $10.00 spent
+1:01:13 ✗ loop max cost: $10.00 of $10.00 spent
 """
 
 
@@ -169,7 +169,7 @@ def test_a_long_wait_is_counted_down_in_sparse_lines() -> None:
             now = time.time()
             display(LoopWaiting(at=now, reason="usage limit", until=now + 3600, kind="usage_limit"))
             first, second = reader.readline(), reader.readline()
-    assert first == "0:00:00 ◷ waiting 1 h 00 min usage limit\n"
+    assert first == "0:00:00 ◷ waiting 1 h 00 min: usage limit\n"
     assert re.fullmatch(r"0:00:0\d ◷ (59 min \d\d s|1 h 00 min) left\n", second)
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from youbencha.cli.loop.dry_run import describe
 from youbencha.errors import ConfigError, YouBenchaError
-from youbencha.loop.dry_run import describe
+from youbencha.loop.model import LoopOptions
 from youbencha.loop.plan import LoopOverrides, LoopPlan, check_loop, find_loop_file, plan_loop
 from youbencha.spec.sandbox import SandboxSpec
 from youbencha.spec.settings import load_settings
@@ -140,11 +141,34 @@ def test_options_override_the_file(project: Project) -> None:
     assert (same.model, same.config["extra_args"]) == ("haiku", ["--add-dir", "/x", "--verbose-tools"])
 
 
+def test_options_hold_when_a_loop_continues(project: Project) -> None:
+    given = LoopOverrides(
+        prompt_file=Path("task.md"), backend="claude", model="opus", args=("--x",), max_cost_usd=5,
+        sandbox=SandboxSpec(type="docker"),
+    )  # fmt: skip
+    earlier = LoopOptions.model_validate_json(given.kept().model_dump_json())
+    assert LoopOverrides().over(earlier) == given
+    assert LoopOverrides(max_cost_usd=0, prompt="new").over(earlier) == given._replace(
+        max_cost_usd=0, prompt="new", prompt_file=None
+    )
+    other = LoopOverrides(backend="codex").over(earlier)
+    assert (other.model, other.args, other.max_cost_usd) == (None, (), 5), "those were for Claude Code"
+
+
 def test_a_backend_of_the_command_line_must_be_usable(project: Project) -> None:
     error = project.refused("max_iterations: 3", backend="cluade")
     assert (error.code, error.hint) == ("BACKEND_UNKNOWN", "did you mean 'claude'?")
     assert project.refused(backend="codex").code == "BACKEND_NOT_INSTALLED"
     assert project.refused(backend="custom").code == "BACKEND_INCOMPLETE"
+
+
+def test_a_custom_program_must_exist(project: Project) -> None:
+    config = "cli: {backend: custom, command: 'bin/agent --fast'}"
+    error = project.refused(config)
+    assert (error.code, str(project.directory / "bin/agent") in error.message) == ("BACKEND_NOT_INSTALLED", True)
+    (project.directory / "bin").mkdir()
+    (project.directory / "bin/agent").touch()
+    assert project.plan(config).backend.title == "agent"
 
 
 def test_a_backend_for_each_hat_and_each_step_of_the_escalation(project: Project) -> None:

@@ -34,6 +34,7 @@ HAPPENED = (
 def loop_dir(tmp_path: Path) -> Path:
     directory = tmp_path / ".ralph" / "loops" / "20261117-1"
     directory.mkdir(parents=True)
+    (directory / "loop.json").touch()
     recorder = Recorder(directory / "recording.jsonl", Redactor())
     for event in HAPPENED:
         recorder(event)
@@ -77,7 +78,7 @@ def test_what_claude_code_printed_can_be_played(name: str) -> None:
         (b"x", ("file", "--speed", "fast"), "OPTION_INVALID", "--speed fast is not a speed"),
         (b"x", ("file", "--speed", "nan"), "OPTION_INVALID", "--speed nan is not a speed"),
         (b"x", ("../file",), "RECORDING_NOT_FOUND", "is outside its directory"),
-        (None, (), "RECORDING_NOT_FOUND", "There is no loop in"),
+        (None, (), "NO_LOOP", "There is no loop in"),
     ],
 )
 def test_bad_input(tmp_path: Path, content: bytes | None, options: tuple[str, ...], code: str, message: str) -> None:

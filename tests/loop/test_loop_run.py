@@ -139,6 +139,17 @@ async def test_gates_decide(loops: LoopBench) -> None:
     assert "no such luck" in (loops.tree / "prompt2").read_text()
 
 
+async def test_gates_alone_can_end_the_loop(loops: LoopBench) -> None:
+    loops.configure(
+        "echo working; [ $N = 2 ] && touch ok; exit 0",
+        event_loop={"complete_by_gates": True},
+        gates=[{"name": "exists", "command": "test -f ok"}],
+    )
+    state = await loops.run()
+    assert (state.outcome, loops.sessions) == ("completed", 2)
+    assert [record.claimed_done for record in loops.history().records] == [False, False]
+
+
 @pytest.mark.parametrize("below", [".", "part"])
 async def test_gates_see_what_the_loop_has_changed(loops: LoopBench, below: str) -> None:
     """Not what was there before it, and what was committed meanwhile too; in a repository, or in a part of one."""
@@ -165,6 +176,12 @@ async def test_stale(loops: LoopBench) -> None:
     loops.configure("echo the same")
     state = await loops.run()
     assert (state.outcome, loops.sessions) == ("stale", 3)
+
+
+async def test_stale_with_rare_checkpoints(loops: LoopBench) -> None:
+    loops.configure("echo the same", event_loop={"checkpoint_interval": 4})
+    state = await loops.run()
+    assert (state.outcome, loops.sessions) == ("stale", 4)
 
 
 async def test_the_same_output_with_changes_is_not_stale(loops: LoopBench) -> None:

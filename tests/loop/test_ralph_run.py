@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
-from loop_bench import LoopBench
+from loop_bench import RALPH, LoopBench
 
 from systems import posix_only
 
@@ -62,6 +64,19 @@ def test_events_as_json(loops: LoopBench) -> None:
     assert "iteration_ended" in [json.loads(line)["type"] for line in recording.read_text().splitlines()]
 
 
+def test_output_that_cannot_be_written_does_not_change_the_outcome(loops: LoopBench) -> None:
+    loops.configure("echo LOOP_COMPLETE")
+    command = [RALPH, "run", "-c", str(loops.root / "ralph.yml")]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, cwd=loops.tree, env=loops.env, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(command, cwd=loops.tree, env=loops.env, stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_dry_run(loops: LoopBench) -> None:
     loops.configure("touch ran")
     done = loops.ralph("run", "-c", str(loops.root / "ralph.yml"), "--dry-run")
@@ -70,13 +85,17 @@ def test_dry_run(loops: LoopBench) -> None:
     assert not (loops.tree / ".ralph").exists()
 
 
-def test_continue_uses_the_file_and_the_prompt_of_the_start(loops: LoopBench) -> None:
+def test_continue_uses_the_file_the_prompt_and_the_options_of_the_start(loops: LoopBench) -> None:
     loops.configure('echo "$PROMPT" > prompt; echo $N; [ $N = 3 ] && echo LOOP_COMPLETE; exit 0')
     text = (loops.root / "ralph.yml").read_text().replace("prompt: Do it.", "cooldown_delay_seconds: 0")
     (loops.root / "ralph.yml").write_text(text)
     loops.ralph("run", "-c", str(loops.root / "ralph.yml"), "-p", "Do this.", "--no-tui", "--max-iterations", "2")
     (loops.tree / "prompt").unlink()
-    done = loops.ralph("run", "--continue", "--no-tui")
+    (loops.tree / "PROMPT.md").write_text("Do something else.")
+    limited = loops.ralph("run", "--continue", "--no-tui")
+    assert (limited.returncode, loops.sessions) == (2, 2)
+    assert "ralph run --continue --max-iterations N" in limited.stdout
+    done = loops.ralph("run", "--continue", "--no-tui", "--max-iterations", "3")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Do this." in (loops.tree / "prompt").read_text()
     assert loops.sessions == 3

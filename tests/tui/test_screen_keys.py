@@ -12,6 +12,7 @@ from screen_stories import NOW, START
 from textual.geometry import Region
 from textual.widgets import Static
 
+from youbencha.errors import YouBenchaError
 from youbencha.events import (
     AssistantText,
     AssistantTextDelta,
@@ -166,17 +167,23 @@ async def test_a_capital_letter_makes_the_search_exact() -> None:
         await shown.press("slash", *"Weeks", "enter")
         assert "1/1" in shown.text(shown.app.banner_row)
         await shown.press("slash", *"zzz", "enter")
-        assert "not found: Weekszzz" in shown.text(shown.app.banner_row)
+        assert "not found: zzz" in shown.text(shown.app.banner_row)
 
 
-async def test_p_pauses_and_resumes() -> None:
-    async with opened() as shown:
+async def test_p_pauses_and_resumes(tmp_path: Path) -> None:
+    async with opened(export_to=tmp_path) as shown:
         assert shown.control is not None
         await shown.press("p")
         assert shown.control.paused
         assert "pauses after this iteration" in shown.text(shown.app.banner_row)
         assert "resume" in shown.text(shown.app.footer)
-        await shown.press("p")
+        await shown.take(LoopWaiting(at=NOW, reason="paused by the user", until=NOW, kind="paused"))
+        await shown.press("t")
+        assert not shown.control.waiting_skipped, "only `p` ends a pause"
+        assert "try now" not in shown.text(shown.app.footer)
+        await shown.press("e", "slash", *"isocalendar", "enter")
+        assert "2/4" in shown.text(shown.app.banner_row), "neither the message nor the pause hides it"
+        await shown.press("escape", "p")
         assert not shown.control.paused
 
 
@@ -205,11 +212,12 @@ async def test_a_wait_has_a_countdown_and_can_be_ended() -> None:
         assert shown.control is not None
         await shown.press("t")
         assert not shown.control.waiting_skipped  # nothing to skip
-        await shown.take(LoopWaiting(at=NOW, reason="usage limit", until=NOW + 1390, kind="usage_limit"))
-        assert "usage limit: 23:10 left" in shown.text(shown.app.banner_row)
+        await shown.take(LoopWaiting(at=NOW, reason="limit " * 30, until=NOW + 1390, kind="usage_limit"))
+        assert "23:10 left" in shown.text(shown.app.banner_row), "a long reason does not hide it"
+        assert "try now" in shown.text(shown.app.footer)
         shown.time += 10
         await shown.settle()
-        assert "usage limit: 23:00 left" in shown.text(shown.app.banner_row)
+        assert "23:00 left" in shown.text(shown.app.banner_row)
         await shown.press("t")
         assert shown.control.waiting_skipped
 
@@ -237,6 +245,24 @@ async def test_the_diff_so_far() -> None:
         assert not isinstance(shown.app.screen, DiffScreen)
 
 
+async def test_a_diff_that_cannot_be_read_is_explained() -> None:
+    async def fail() -> str:
+        raise YouBenchaError("CHECKPOINT_FAILED", "the repository was removed")
+
+    async with opened() as shown:
+        shown.screen.diff = fail
+        await shown.press("d")
+        assert "the repository was removed" in shown.text(shown.app.screen.query_one("#diff"))  # type: ignore[arg-type]
+        await shown.press("escape")
+
+
+async def test_export_to_a_directory_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    async with opened(export_to=tmp_path / "file") as shown:
+        await shown.press("e")
+        assert "not written" in shown.text(shown.app.banner_row)
+
+
 async def test_export_writes_a_new_file_each_time(tmp_path: Path) -> None:
     async with opened(export_to=tmp_path, mask=lambda text: text.replace("Monday", "[masked]")) as shown:
         await shown.press("e", "e")
@@ -246,6 +272,13 @@ async def test_export_writes_a_new_file_each_time(tmp_path: Path) -> None:
         assert "1 failed, 13 passed" in text
         assert "Monday" not in text
         assert first.name in shown.text(shown.app.banner_row) or second.name in shown.text(shown.app.banner_row)
+
+
+async def test_an_export_that_fails_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    async with opened(export_to=tmp_path / "file") as shown:
+        await shown.press("e")
+        assert "not written" in shown.text(shown.app.banner_row)
 
 
 async def test_help_names_every_key() -> None:

@@ -148,6 +148,8 @@ class ScreenMatrixDisplay(MatrixDisplay):
 
     def __call__(self, update: Update) -> None:
         match update:
+            case RunBegun(trials):
+                self._screen.expected = trials
             case AttemptBegun(key, number):
                 self._screen.begin(_session_id(key, number), str(key) + (f", attempt {number}" if number > 1 else ""))
             case AttemptEvent(key, event) if key in self.running:

@@ -228,6 +228,18 @@ def workspaces_here() -> list[Path]:
     return [settings.workspace_dir, settings.output_dir]
 
 
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask before something is removed or overwritten, unless the user has given `--yes`."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise YouBenchaError(
+            "NOBODY_TO_ASK", "Cannot ask for confirmation: stdin is not a terminal.", hint="Add --yes to go on."
+        )
+    if not typer.confirm(question, err=True):
+        raise typer.Abort
+
+
 def host_here() -> Host:
     """The host of this process: its environment, and the settings for the current directory."""
     from youbencha.trial.context import Host

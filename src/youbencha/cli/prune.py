@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -33,7 +32,7 @@ def prune(
 
     Example: `yb prune --keep 20`
     """
-    from youbencha.cli.options import settings_here
+    from youbencha.cli.options import confirm, settings_here
     from youbencha.text import plural
     from youbencha.workspace.prune import old_runs, remove_run
 
@@ -53,12 +52,7 @@ def prune(
     if dry_run:
         typer.echo(f"would remove {what}{plural(len(runs), 'run')}, {total}")
         return 0
-    if not yes and not sys.stdin.isatty():
-        raise YouBenchaError(
-            "NOBODY_TO_ASK", "Cannot ask for confirmation: stdin is not a terminal.", hint="Add --yes to remove them."
-        )
-    if not yes and not typer.confirm(f"Remove {what}{plural(len(runs), 'run')} ({total})?", err=True):
-        raise typer.Abort
+    confirm(f"Remove {what}{plural(len(runs), 'run')} ({total})?", yes=yes)
     kept = 0
     for run in runs:
         try:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from youbencha.errors import YouBenchaError
-from youbencha.loop.memories import DEFAULT_BUDGET, SECTIONS, Memories, Memory, as_markdown, within_budget
+from youbencha.loop.memories import DEFAULT_BUDGET, SECTIONS, Memories, Memory, as_markdown, matching, within_budget
 from youbencha.loop.tasks import STATUSES, Task, TaskList, TaskStatus, by_importance, ready_tasks
 from youbencha.loop.topics import MOST_PAYLOAD, TopicEvent, TopicLog, check_topic
 from youbencha.text import iso_time, one_line, table
@@ -80,7 +80,7 @@ def answer(arguments: Sequence[str], place: Place) -> Answer:
     except YouBenchaError as error:
         return Answer(f"error [{error.code}] {error.message}\nhint  {error.hint}", _CANNOT_RUN)
     except OSError as error:
-        return Answer(f"error {error.filename or ''} {error.strerror or error}", _CANNOT_RUN)
+        return Answer(f"error Cannot read or write {error.filename}: {error.strerror or error}", _CANNOT_RUN)
 
 
 def _run(arguments: list[str], place: Place) -> str:
@@ -198,13 +198,8 @@ def _memory_list(options: Options, place: Place) -> str:
 
 def _memory_search(options: Options, place: Place) -> str:
     tags = _tags(options)
-    found = [
-        memory
-        for memory in Memories(place.project).all()
-        if options.type in (None, memory.type)
-        and (not options.query or memory.has_words(options.query))
-        and (not tags or memory.has_tag(tags))
-    ]
+    chosen = matching(Memories(place.project).all(), types=[options.type] if options.type else (), tags=tags)
+    found = [memory for memory in chosen if not options.query or memory.has_words(options.query)]
     shown = found if options.all else found[:_MOST_FOUND]
     more = f"\n{len(found) - len(shown)} more: --all shows them" if len(shown) < len(found) else ""
     return _many_memories(shown, options.format) + (more if options.format == "table" else "")
@@ -212,13 +207,7 @@ def _memory_search(options: Options, place: Place) -> str:
 
 def _memory_prime(options: Options, place: Place) -> str:
     kinds = {each.strip() for each in (options.type or "").split(",")} & {*SECTIONS}
-    tags = _tags(options)
-    since = "" if options.recent is None else iso_time(time.time() - min(options.recent, 36_500) * 86_400)[:10]
-    found = [
-        memory
-        for memory in Memories(place.project).all()
-        if (not kinds or memory.type in kinds) and (not tags or memory.has_tag(tags)) and memory.created >= since
-    ]
+    found = matching(Memories(place.project).all(), types=kinds, tags=_tags(options), recent=options.recent)
     if options.format == "markdown":
         return within_budget(found, options.budget).rstrip()
     return _many_memories(found, options.format)
@@ -296,7 +285,7 @@ COMMANDS: dict[tuple[str, ...], AgentCommand] = {
         _emit,
         (
             _argument("topic", metavar="TOPIC", help="Such as build.done."),
-            _argument("payload", nargs="?", default="", metavar="PAYLOAD", help="A text for whoever receives it."),
+            _argument("payload", nargs="?", default="", metavar="PAYLOAD", help="A text for the hat that receives it."),
             _argument("--json", "-j", action="store_true", help="The payload is JSON, and is written as such."),
             _argument("--ts", metavar="TIME", help="ISO 8601; default: now."),
             _argument("--file", type=Path, metavar="FILE", help="The events file; default: that of the loop."),
@@ -352,7 +341,7 @@ COMMANDS: dict[tuple[str, ...], AgentCommand] = {
             _argument("--budget", type=int, default=DEFAULT_BUDGET, metavar="N", help="Tokens; 0: all."),
             _argument("--type", "-t", metavar="A,B", help="Separated by commas."),
             _TAGS,
-            _argument("--recent", type=int, metavar="N", help="Only those of the last N days."),
+            _argument("--recent", type=int, default=0, metavar="N", help="Only those of the last N days."),
             _format("table", "json", "markdown", "quiet", default="markdown"),
         ),
     ),

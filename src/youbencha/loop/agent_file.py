@@ -67,5 +67,5 @@ def _wait_for(lock: int) -> None:
 
 
 def _unusable(name: str, error: OSError) -> YouBenchaError:
-    message = f"{AGENT_DIRECTORY}/{name} {error.strerror or error}."
+    message = f"Cannot read or write {AGENT_DIRECTORY}/{name}: {error.strerror or error}."
     return YouBenchaError("AGENT_FILE_UNUSABLE", message, hint="Check the file, its permissions and free disk space.")

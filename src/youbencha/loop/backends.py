@@ -39,6 +39,11 @@ class Backend(NamedTuple):
     gateway: GatewayPlan | None = None
     """How it reaches its model. None: directly. Set by `plan_loop`."""
 
+    @property
+    def secrets(self) -> Mapping[str, str]:
+        """Values to redact in everything that is written."""
+        return {**self.env, **(self.gateway.secrets if self.gateway else {})}
+
     def __repr__(self) -> str:
         """Without the environment, which may contain secrets."""
         return f"Backend({self.name!r}, {self.agent_type!r}, model={self.model!r})"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.loop.directory import LoopDirectory, loop_ids
+from youbencha.loop.directory import LOOPS, LoopDirectory, loop_ids
 from youbencha.loop.lock import running_loop
 from youbencha.loop.topics import RALPH_DIRECTORY
 from youbencha.user_dirs import default_cache_dir
@@ -23,7 +23,6 @@ from youbencha.workspace.working_tree import locate
 from youbencha.workspace.worktrees import Worktree, remove_worktree, worktrees_of
 
 _DAY_S = 86_400
-_LOOPS = "loops"
 
 
 class Leftover(NamedTuple):
@@ -57,7 +56,7 @@ class Cleaning(NamedTuple):
                 hint="Wait for it or stop it; or do without --all.",
             )
         ralph = self.tree / RALPH_DIRECTORY
-        names = sorted(set(os.listdir(ralph)) - {_LOOPS}) if ralph.is_dir() else []  # noqa: PTH208
+        names = sorted(set(os.listdir(ralph)) - {LOOPS}) if ralph.is_dir() else []  # noqa: PTH208
         return [
             Leftover(f"{RALPH_DIRECTORY}/{name}", size_on_disk(ralph / name), partial(_remove, ralph / name))
             for name in names
@@ -70,7 +69,7 @@ class Cleaning(NamedTuple):
         for loop_id in sorted(loop_ids(directory)):
             loop = LoopDirectory(directory, loop_id)
             if self._is_old(loop.path) and not (running and running.loop_id in (loop_id, None)):
-                remove = partial(self._remove_loop, loop, has_checkpoints=loop_id in known)
+                remove = partial(self._remove_loop, loop, known)
                 found.append(Leftover(f"loop {loop_id}", size_on_disk(loop.path), remove))
         return found
 
@@ -89,23 +88,24 @@ class Cleaning(NamedTuple):
     def _is_old(self, path: Path) -> bool:
         return path.lstat().st_mtime <= time.time() - self.older_than_days * _DAY_S
 
-    async def _remove_loop(self, loop: LoopDirectory, *, has_checkpoints: bool) -> None:
-        if has_checkpoints:
-            with closing(await Checkpoints.open(loop.tree, loop.loop_id, cache_dir=self.cache_dir)) as checkpoints:
-                await checkpoints.remove()
+    async def _remove_loop(self, loop: LoopDirectory, known: Collection[str]) -> None:
+        await self._remove_checkpoints(loop.loop_id, known)
         remove_tree(loop.events_file)
         remove_tree(loop.path)
         remove_private(loop.loop_id, self.cache_dir or default_cache_dir())
 
     async def _remove_worktree(self, worktree: Worktree, directory: Path) -> None:
         """Its loops' checkpoints are in the repository: they are removed only if the files can be."""
-        loops = [LoopDirectory(directory, loop_id) for loop_id in set(loop_ids(directory))]
-        known = loops_with_checkpoints(directory)
+        loops, known = loop_ids(directory), loops_with_checkpoints(directory)
         await remove_worktree(self.tree, worktree, force=self.force)
-        for loop in loops:
-            if loop.loop_id in known:
-                with closing(await Checkpoints.open(self.tree, loop.loop_id, cache_dir=self.cache_dir)) as checkpoints:
-                    await checkpoints.remove()
+        for loop_id in loops:
+            await self._remove_checkpoints(loop_id, known)
+
+    async def _remove_checkpoints(self, loop_id: str, known: Collection[str]) -> None:
+        """Remove those of a loop, if it is `known` to have any. They are in the repository of all working trees."""
+        if loop_id in known:
+            with closing(await Checkpoints.open(self.tree, loop_id, cache_dir=self.cache_dir)) as checkpoints:
+                await checkpoints.remove()
 
 
 async def _remove(path: Path) -> None:
@@ -114,7 +114,7 @@ async def _remove(path: Path) -> None:
 
 def _refuse_links(tree: Path) -> None:
     """Raise if an agent has replaced a directory by a link: what it leads to must not be removed."""
-    for path in (tree / RALPH_DIRECTORY, tree / RALPH_DIRECTORY / _LOOPS):
+    for path in (tree / RALPH_DIRECTORY, tree / RALPH_DIRECTORY / LOOPS):
         if path.is_symlink():
             raise YouBenchaError(
                 "WORKSPACE_NOT_REMOVABLE", f"{path} is a link, which is not followed.", hint="Remove it by hand."

@@ -11,7 +11,7 @@ from youbencha.json_lines import strip_ansi
 from youbencha.loop.hats import may_finish
 from youbencha.spec.loop import LoopSpec
 
-ClaimedBy = Literal["promise", "event"]
+ClaimedBy = Literal["promise", "event", "gates"]
 _FENCE = re.compile(r" {0,3}(```|~~~)")
 _DECORATION = "`*_~>#\"'.!: \t"
 
@@ -21,7 +21,7 @@ class Claim:
     """What an agent says about the end of the work. Gates come after this."""
 
     by: ClaimedBy | None = None
-    """How it said that the work is done; None: it did not."""
+    """How it said that the work is done; None: it did not. `gates`: it need not, the gates decide."""
     cancelled: bool = False
     """It gives up."""
     missing_events: tuple[str, ...] = ()
@@ -75,11 +75,12 @@ def claim_of(
     if cancellation and (cancellation in topics or _is_last_line(text, cancellation)):
         return Claim(cancelled=True)
     published = promise in topics
-    if not published and not _is_last_line(text, promise):
+    promised = _is_last_line(text, promise)
+    if not published and not promised and not ends.complete_by_gates:
         return Claim(near=_is_nearly_last(text, promise))
     missing = {*ends.required_events} - {*seen, *topics}
     return Claim(
-        by="event" if published else "promise",
+        by="event" if published else "promise" if promised else "gates",
         missing_events=tuple(topic for topic in ends.required_events if topic in missing),
         open_tasks=tuple(open_tasks),
         overtaken_by=topics[-1] if published and topics[-1] != promise else None,

@@ -49,6 +49,7 @@ class Ended(NamedTuple):
     """The agent gave up by `cancellation_promise`."""
     output_hash: str | None = None
     files_changed: int | None = None
+    """Since the last checkpoint; None if none was taken."""
     request: Request | None = None
     """What a file in `.ralph` asks for."""
 
@@ -93,7 +94,7 @@ def count_iteration(state: LoopState, ended: Ended, spec: EventLoopSpec) -> dict
             "repeats": 0,
         }
     same = state.last is not None and ended.output_hash is not None and state.last.output_hash == ended.output_hash
-    repeats = state.repeats + 1 if same and ended.files_changed == 0 else 1
+    repeats = state.repeats + 1 if same and not ended.files_changed else 1
     return {"consecutive_failures": 0, "step_failures": 0, "escalation": 0, "usage_limits": 0, "repeats": repeats}
 
 
@@ -108,7 +109,7 @@ def decide(state: LoopState, ended: Ended, spec: EventLoopSpec, *, now: float, r
         case "failed":
             return _after_failure(state, ended, spec, random)
         case _:
-            return _after_success(state, spec)
+            return _after_success(state, ended, spec)
 
 
 def _finished(state: LoopState, ended: Ended, spec: EventLoopSpec) -> End | None:
@@ -136,7 +137,7 @@ def _limits(state: LoopState, ended: Ended, spec: EventLoopSpec) -> End | None:
 def limit_reached(state: LoopState, spec: EventLoopSpec) -> End | None:
     """The limit of the loop that leaves no room for another iteration, if there is one."""
     if state.iterations >= spec.max_iterations:
-        return End("max_iterations", f"{plural(state.iterations, 'iteration')} of {spec.max_iterations} have run")
+        return End("max_iterations", f"{state.iterations} of {plural(spec.max_iterations, 'iteration')} have run")
     if state.elapsed_ms >= spec.max_runtime_seconds * 1000:
         most = duration(spec.max_runtime_seconds * 1000)
         return End("max_runtime", f"it has run for {duration(state.elapsed_ms)}, and may run for {most}")
@@ -176,8 +177,9 @@ def backoff_s(retry: LoopRetrySpec, failures: int, random: float) -> float:
     return min(grown, retry.max_delay_seconds) * (1 + retry.jitter * (2 * random - 1))
 
 
-def _after_success(state: LoopState, spec: EventLoopSpec) -> Decision:
-    if spec.stale_after and state.repeats >= spec.stale_after:
+def _after_success(state: LoopState, ended: Ended, spec: EventLoopSpec) -> Decision:
+    has_not_changed = ended.files_changed == 0  # known only if a checkpoint was taken
+    if spec.stale_after and state.repeats >= spec.stale_after and has_not_changed:
         return End(
             "stale",
             f"the last {plural(state.repeats, 'iteration')} printed the same, and changed neither a file nor a task",

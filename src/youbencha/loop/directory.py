@@ -23,8 +23,9 @@ from youbencha.loop.topics import CURRENT_EVENTS, RALPH_DIRECTORY
 from youbencha.workspace.reclaim import make_accessible
 from youbencha.workspace.trees import remove_tree
 
-STATE_FILE, JOURNAL_FILE = "loop.json", "iterations.jsonl"
-_LOOPS = "loops"
+STATE_FILE, JOURNAL_FILE, RECORDING_FILE = "loop.json", "iterations.jsonl", "recording.jsonl"
+LOOPS = "loops"
+"""The directory in `.ralph` with the files of all loops."""
 _IGNORE_ALL = b"# Created by youBencha: git ignores everything in this directory.\n*\n"
 _LARGEST_STATE, _LARGEST_JOURNAL = 16 << 20, 1 << 30
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | NO_FOLLOW | getattr(os, "O_BINARY", 0)
@@ -46,8 +47,8 @@ class LoopDirectory:
         self.tree = tree
         self.loop_id = loop_id
         self.ralph = tree / RALPH_DIRECTORY
-        self.path = self.ralph / _LOOPS / loop_id
-        self.recording_file = self.path / "recording.jsonl"
+        self.path = self.ralph / LOOPS / loop_id
+        self.recording_file = self.path / RECORDING_FILE
         self.events_file = self.ralph / f"events-{loop_id}.jsonl"
         self._journal = b""
         """What the journal should contain."""
@@ -78,13 +79,13 @@ class LoopDirectory:
         names = sorted(loop_ids(tree))
         if not names:
             raise YouBenchaError(
-                "NO_LOOP", f"There is no loop to continue in {tree}.", hint="Start one: `ralph run` without --continue."
+                "NO_LOOP", f"There is no loop in {tree}.", hint="Start one: `ralph run` without --continue."
             )
         return cls(tree, names[-1])
 
     def restore(self) -> None:
         """Make sure that the directories are directories, and no links: an agent may have removed or replaced them."""
-        for directory in (self.ralph, self.ralph / _LOOPS, self.path):
+        for directory in (self.ralph, self.ralph / LOOPS, self.path):
             _make_directory(directory)
         if not os.path.lexists(self.ralph / ".gitignore"):
             replace_file(self.ralph / ".gitignore", _IGNORE_ALL)
@@ -159,7 +160,7 @@ class LoopDirectory:
 
     def _read(self, name: str, limit: int) -> bytes:
         try:
-            return read_untrusted(self.ralph, f"{_LOOPS}/{self.loop_id}/{name}", limit)
+            return read_untrusted(self.ralph, f"{LOOPS}/{self.loop_id}/{name}", limit)
         except OSError as error:
             raise _unusable(self.path / name, f"it {error.strerror}") from error
 
@@ -190,7 +191,8 @@ class LoopDirectory:
 
 def _make_directory(path: Path) -> None:
     if path.is_symlink() or not path.is_dir():
-        remove_tree(path)
+        if os.path.lexists(path):
+            remove_tree(path)
         path.mkdir()
     make_accessible(path)
 
@@ -210,10 +212,10 @@ def new_loop_id() -> str:
 def loop_ids(tree: Path) -> Sequence[str]:
     """The names of all loops in a directory."""
     try:
-        names = os.listdir(tree / RALPH_DIRECTORY / _LOOPS)  # noqa: PTH208 - only the names are wanted
+        names = os.listdir(tree / RALPH_DIRECTORY / LOOPS)  # noqa: PTH208 - only the names are wanted
     except OSError:
         return ()
-    return [name for name in names if (tree / RALPH_DIRECTORY / _LOOPS / name / STATE_FILE).is_file()]
+    return [name for name in names if (tree / RALPH_DIRECTORY / LOOPS / name / STATE_FILE).is_file()]
 
 
 def parse_state(data: bytes, path: Path, loop_id: str) -> LoopState:

@@ -16,7 +16,7 @@ TASK_RESUME = "task.resume"
 
 @dataclass(frozen=True)
 class NextTurn:
-    """The next iteration: its hat, what it is told, and what is left for later ones."""
+    """The next iteration: its hat, the events that it gets, and those that are left for later ones."""
 
     hat: str | None
     """None: no hat receives the events, so the agent coordinates."""
@@ -48,8 +48,7 @@ def first_events(spec: LoopSpec, *, resumed: bool = False) -> tuple[PendingEvent
         return ()
     if resumed:
         return (PendingEvent(TASK_RESUME, "The loop was interrupted, and continues."),)
-    hat = spec.event_loop.starting_hat
-    return (PendingEvent(spec.event_loop.starting_event or TASK_START, "", hat if hat in spec.hats else None),)
+    return (PendingEvent(spec.event_loop.starting_event or TASK_START, "", spec.event_loop.starting_hat),)
 
 
 def next_turn(spec: LoopSpec, pending: Sequence[PendingEvent], activations: Mapping[str, int]) -> NextTurn:
@@ -81,9 +80,9 @@ def next_turn(spec: LoopSpec, pending: Sequence[PendingEvent], activations: Mapp
 
 def after_iteration(spec: LoopSpec, hat: str | None, events: Sequence[TopicEvent]) -> Published:
     """Apply what a hat may publish, and what is published in its place if it published nothing."""
-    config = spec.hats.get(hat) if hat is not None else None
-    if hat is None or config is None:
+    if hat is None:
         return Published(tuple(events), _for_next(spec, events))
+    config = spec.hats[hat]
     enforced = spec.event_loop.enforce_hat_scope
     allowed = tuple(event for event in events if not enforced or may_publish(config, event.topic))
     out_of_scope = tuple(event.topic for event in events if event not in allowed)
@@ -119,8 +118,9 @@ def may_publish(hat: HatSpec, topic: str) -> bool:
 
 def may_finish(spec: LoopSpec, hat: str | None) -> bool:
     """Whether the end of the work is for this hat to declare: always, if it declares no events."""
-    config = spec.hats.get(hat) if hat is not None else None
-    return config is None or not config.publishes or may_publish(config, spec.event_loop.completion_promise)
+    if hat is None or not spec.hats[hat].publishes:
+        return True
+    return may_publish(spec.hats[hat], spec.event_loop.completion_promise)
 
 
 def _deliveries(spec: LoopSpec, event: PendingEvent) -> list[PendingEvent]:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from youbencha import json_lines
 from youbencha.errors import YouBenchaError
 from youbencha.loop.agent_file import change_agent_file, new_id, read_agent_file
 from youbencha.text import iso_time, one_line
-
-if TYPE_CHECKING:
-    from youbencha.spec.loop import MemoryFilter
 
 MEMORIES_FILE = "memories.md"
 DEFAULT_BUDGET = 2000
@@ -32,6 +29,7 @@ _TYPES = {section: each for each, section in SECTIONS.items()}
 _CHARS_PER_TOKEN = 4
 _MOST_CONTENT = 10_000
 _MOST_TAGS = 20
+_MOST_DAYS = 36_500
 _SECTION = re.compile(r"## (Patterns|Decisions|Fixes|Context)\b")
 _ID = re.compile(r"### (mem-\d+-[0-9a-f]{4})\b")
 _METADATA = re.compile(r"<!-- tags: ([^|]*) \| created: (\d{4}-\d{2}-\d{2}) -->")
@@ -106,15 +104,15 @@ def as_markdown(memories: Sequence[Memory]) -> str:
     return "# Memories\n" + "".join(blocks) if blocks else ""
 
 
-def matching(memories: Sequence[Memory], wanted: MemoryFilter) -> list[Memory]:
-    """The memories of these types, with one of these tags, from the last days."""
-    oldest = iso_time(time.time() - wanted.recent * 86_400)[:10] if wanted.recent else ""
+def matching(
+    memories: Iterable[Memory], *, types: Collection[str] = (), tags: Collection[str] = (), recent: int = 0
+) -> list[Memory]:
+    """The memories of these types, with one of these tags, of the last `recent` days; 0: of any age."""
+    oldest = iso_time(time.time() - min(recent, _MOST_DAYS) * 86_400)[:10] if recent else ""
     return [
         memory
         for memory in memories
-        if (not wanted.types or memory.type in wanted.types)
-        and (not wanted.tags or memory.has_tag(wanted.tags))
-        and memory.created >= oldest
+        if (not types or memory.type in types) and (not tags or memory.has_tag(tags)) and memory.created >= oldest
     ]
 
 
@@ -173,30 +171,17 @@ def _parsed(text: str) -> tuple[Memory, ...]:
     """Return the memories in a file. Everything else in it is skipped."""
     memories: list[Memory] = []
     kind: MemoryType = "pattern"
-    memory_id: str | None = None
-    content: list[str] = []
-    tags: tuple[str, ...] = ()
-    created = ""
-
-    def end() -> None:
-        nonlocal memory_id, content, tags, created
-        if memory_id is not None and content:
-            text = json_lines.clean_text("\n".join(content))[:_MOST_CONTENT]
-            memories.append(Memory(memory_id, kind, text, tags, created))
-        memory_id, content, tags, created = None, [], (), ""
-
-    for line in text.splitlines():
-        if section := _SECTION.match(line):
-            end()
+    for part in re.split(r"^(?=#)", text, flags=re.MULTILINE):  # a heading, and what is below it
+        if section := _SECTION.match(part):
             kind = _TYPES[section[1]]
-        elif line.startswith("#"):
-            end()
-            found = _ID.match(line)
-            memory_id = found[1] if found else None
-        elif line.startswith(">"):
-            content.append(line[1:].removeprefix(" "))
-        elif metadata := _METADATA.search(line):
-            tags = tuple(filter(None, (_as_tag(tag) for tag in metadata[1].split(","))))
-            created = metadata[2]
-    end()
+        lines = part.splitlines()
+        content = [line[1:].removeprefix(" ") for line in lines if line.startswith(">")]
+        heading = _ID.match(part)
+        if heading is None or not content:
+            continue
+        metadata = (_METADATA.search(line) for line in lines if not line.startswith(">"))
+        written, created = next((found.groups() for found in metadata if found), ("", ""))
+        tags = tuple(filter(None, (_as_tag(tag) for tag in written.split(","))))
+        whole = json_lines.clean_text("\n".join(content))[:_MOST_CONTENT]
+        memories.append(Memory(heading[1], kind, whole, tags, created))
     return tuple(memories)

@@ -1,10 +1,12 @@
 """What a loop remembers: its state (`loop.json`), and one record for each iteration (`iterations.jsonl`)."""
 
+from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
 from youbencha.log.model import Count, Record, Timestamp
+from youbencha.spec.sandbox import SandboxType
 
 STATE_VERSION: Literal[1] = 1
 
@@ -79,12 +81,29 @@ class PendingEvent(NamedTuple):
     """The only hat that it is for; None: all that it triggers."""
 
 
+class LoopOptions(Record):
+    """Options of the command line that also hold when the loop continues. None: as ralph.yml says."""
+
+    prompt: str | None = None
+    prompt_file: Path | None = None
+    backend: str | None = None
+    model: str | None = None
+    args: tuple[str, ...] = Field(default=(), strict=False)
+    completion_promise: str | None = None
+    max_iterations: Annotated[int, Field(ge=1)] | None = None
+    max_runtime_seconds: Annotated[float, Field(ge=0)] | None = None
+    max_cost_usd: Annotated[float, Field(ge=0)] | None = None
+    idle_timeout_secs: Annotated[float, Field(ge=0)] | None = None
+    sandbox: SandboxType | None = None
+
+
 class LoopState(Record):
     """The state of a loop, written before and after each iteration, so that `--continue` can go on."""
 
     version: Literal[1] = STATE_VERSION
     loop_id: str
     config_file: str | None
+    options: LoopOptions = LoopOptions()
     started_at: Timestamp
     objective: str
     """The prompt that the loop began with."""
@@ -106,7 +125,7 @@ class LoopState(Record):
     usage_limits: Count = 0
     """Iterations in a row that ended at a usage limit."""
     repeats: Count = 0
-    """Iterations in a row that printed the same and changed nothing."""
+    """Iterations in a row that printed the same and changed nothing, as far as known."""
     events_offset: Count = 0
     """How much of the events file was read."""
     pending: tuple[PendingEvent, ...] = Field(default=(), strict=False)

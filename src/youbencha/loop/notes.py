@@ -10,7 +10,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.files import open_untrusted
 from youbencha.loop.memories import Memories, matching, within_budget
 from youbencha.loop.prompt import MOST_SCRATCHPAD, scratchpad_of
-from youbencha.loop.tasks import TaskList, by_importance, ready_tasks, task_line
+from youbencha.loop.tasks import TaskList, by_importance, task_lines
 
 if TYPE_CHECKING:
     from youbencha.spec.loop import LoopSpec
@@ -33,21 +33,22 @@ class Notes(NamedTuple):
 
 
 def read_notes(spec: LoopSpec, project: Path, loop_id: str, hat: str | None) -> Notes:
-    """Read everything that is enabled. What cannot be read is a problem, and no error."""
+    """Read everything that is enabled. What cannot be read is among the problems."""
     problems: list[str] = []
     notes = Notes(scratchpad=_scratchpad(spec, project, hat, problems))
     try:
         if spec.tasks.enabled:
             tasks = [task for task in TaskList(project).all() if task.in_loop(loop_id)]
             waiting = by_importance(task for task in tasks if not task.has_ended)
-            ready = {task.id for task in ready_tasks(tasks)}
             notes = notes._replace(
-                tasks=tuple(task_line(task, ready) for task in waiting),
+                tasks=task_lines(waiting, tasks),
                 open_tasks=tuple(task.title for task in waiting if task.loop_id == loop_id),
                 tasks_digest=hashlib.sha256(repr(tasks).encode("utf-8", "replace")).hexdigest() if tasks else "",
             )
         if spec.memories.enabled and spec.memories.inject == "auto":
-            chosen = matching(Memories(project).all(), spec.memories.filter)
+            wanted = spec.memories.filter
+            memories = Memories(project).all()
+            chosen = matching(memories, types=wanted.types, tags=wanted.tags, recent=wanted.recent)
             notes = notes._replace(memories=within_budget(chosen, spec.memories.budget))
     except YouBenchaError as error:
         problems.append(error.message)

@@ -69,7 +69,7 @@ def record_of(result: IterationResult) -> IterationRecord:
         partial=usage.partial if usage else False,
         files_changed=result.checkpoint.files_changed if result.checkpoint else None,
         checkpoint=result.checkpoint.commit if result.checkpoint else None,
-        claimed_done=result.claim.by is not None,
+        claimed_done=result.claim.by in ("promise", "event"),
         gates=result.gates.records if result.gates else (),
         topics=tuple(event.topic for event in result.published.accepted),
         output_hash=hashlib.sha256(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -11,8 +12,18 @@ from typing import Any, NamedTuple
 from youbencha.adapters import ChecksConfig, get_adapter
 from youbencha.errors import ConfigError, Problem, YouBenchaError
 from youbencha.files import PathNotAllowed, read_confined, read_regular
-from youbencha.loop.backends import AUTO, BACKEND_UNKNOWN, Backend, adapter_of, choose_backend, is_program
+from youbencha.loop.backends import (
+    AUTO,
+    BACKEND_NOT_INSTALLED,
+    BACKEND_UNKNOWN,
+    CUSTOM,
+    Backend,
+    adapter_of,
+    choose_backend,
+    is_program,
+)
 from youbencha.loop.gates import gate_problems, locate_gates
+from youbencha.loop.model import LoopOptions
 from youbencha.spec.loader import NamedEvaluator
 from youbencha.spec.loop import EscalationStep, HatSpec, LoopSpec
 from youbencha.spec.loop_loader import CODE, LoopFile, load_loop_file
@@ -43,6 +54,22 @@ class LoopOverrides(NamedTuple):
     idle_timeout_secs: float | None = None
     sandbox: SandboxSpec | None = None
     gateway: GatewayOptions = GatewayOptions()
+
+    def kept(self) -> LoopOptions:
+        """What also holds when the loop continues."""
+        values = {name: getattr(self, name) for name in LoopOptions.model_fields}
+        return LoopOptions(**{**values, "sandbox": self.sandbox.type if self.sandbox else None})
+
+    def over(self, earlier: LoopOptions) -> LoopOverrides:
+        """These, and what the loop was started with. Another backend does not get the model and the arguments."""
+        values = dict(earlier)
+        if self.prompt is not None or self.prompt_file is not None:
+            values |= {"prompt": None, "prompt_file": None}
+        if self.backend not in (None, earlier.backend):
+            values |= {"model": None, "args": ()}
+        if earlier.sandbox is not None:
+            values["sandbox"] = SandboxSpec(type=earlier.sandbox)
+        return self._replace(**{name: value for name, value in values.items() if getattr(self, name) in (None, ())})
 
     def applied_to(self, spec: LoopSpec) -> LoopSpec:
         names = ("completion_promise", "max_iterations", "max_runtime_seconds", "max_cost_usd", "idle_timeout_secs")
@@ -84,12 +111,14 @@ class LoopPlan:
     sandbox: SandboxSpec
     max_concurrent: int
     """Gates that run at the same time."""
+    options: LoopOptions
+    """Those of the command line that also hold when the loop continues."""
     warnings: tuple[Problem, ...] = field(default=())
 
     @property
-    def has_gateway(self) -> bool:
-        backends = (self.backend, *self.hat_backends.values(), *self.escalation)
-        return any(backend is not None and backend.gateway is not None for backend in backends)
+    def backends(self) -> list[Backend]:
+        """All that an iteration may have."""
+        return [self.backend, *self.hat_backends.values(), *filter(None, self.escalation)]
 
     def backend_for(self, hat: str | None, escalated: int = 0) -> Backend:
         """The backend of an iteration with this hat, after so many steps of the escalation.
@@ -128,6 +157,11 @@ def plan_loop(
     sandbox = _own_home(merged_sandbox(overrides.sandbox, spec.sandbox, host.settings.settings.sandbox))
     planner = _BackendPlanner(spec, file, host, config_dir, sandbox, overrides)
     main = planner.main()
+    hat_backends = {name: planner.of_hat(name, hat) for name, hat in spec.hats.items() if _has_own_backend(hat)}
+    escalation = tuple(planner.of_step(*each) for each in enumerate(spec.event_loop.escalation))
+    if sandbox.type == "local":
+        for backend in filter(None, (main, *hat_backends.values(), *escalation)):
+            _check_program(backend, config_dir, directory)
     return LoopPlan(
         spec=spec,
         directory=directory,
@@ -137,11 +171,12 @@ def plan_loop(
         prompt_file=prompt_file,
         backend=main,
         detected=spec.cli.backend == AUTO,
-        hat_backends={name: planner.of_hat(name, hat) for name, hat in spec.hats.items() if _has_own_backend(hat)},
-        escalation=tuple(planner.of_step(*each) for each in enumerate(spec.event_loop.escalation)),
+        hat_backends=hat_backends,
+        escalation=escalation,
         gates=tuple(gate.named() for gate in locate_gates(file)) if file else (),
         sandbox=sandbox,
         max_concurrent=host.settings.settings.evaluators.max_concurrent,
+        options=overrides.kept(),
         warnings=file.warnings if file else (),
     )
 
@@ -216,6 +251,16 @@ def _own_home(sandbox: SandboxSpec) -> SandboxSpec:
     """On this computer, an agent of a loop has the user's home: the git identity, logins and settings that it needs."""
     has_choice = sandbox.type == "local" and sandbox.home == "auto"
     return sandbox.model_copy(update={"home": "own"}) if has_choice else sandbox
+
+
+def _check_program(backend: Backend, config_dir: Path, directory: Path) -> None:
+    """Refuse a custom program that is named by its path, and does not exist."""
+    if backend.name != CUSTOM or backend.config.get("shell"):
+        return
+    program = Path(shlex.split(backend.config["command"])[0]).expanduser()
+    if program.name != str(program) and not any((each / program).is_file() for each in (config_dir, directory)):
+        message = f"The backend `custom` is not installed: there is no {config_dir / program}."
+        raise YouBenchaError(BACKEND_NOT_INSTALLED, message, hint="Correct the command in ralph.yml.")
 
 
 def _has_own_backend(hat: HatSpec) -> bool:

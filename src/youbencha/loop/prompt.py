@@ -68,8 +68,8 @@ def build_prompt(parts: PromptParts) -> str:
 
 def scratchpad_of(spec: LoopSpec, hat: str | None) -> ScratchpadSpec:
     """Return the scratchpad of a hat, or the common one."""
-    config = spec.hats.get(hat) if hat is not None else None
-    return (config and config.scratchpad) or spec.core.scratchpad
+    own = spec.hats[hat].scratchpad if hat is not None else None
+    return own or spec.core.scratchpad
 
 
 def _title(parts: PromptParts) -> str:
@@ -190,8 +190,8 @@ def _ending(parts: PromptParts) -> str:
     if not parts.spec.hats:
         return finish
     publish = (
-        'End your turn by publishing what happened: `ralph emit TOPIC "PAYLOAD"`. Whoever receives it sees the payload,'
-        " and nothing else of this turn. Then stop."
+        'End your turn by publishing what happened: `ralph emit TOPIC "PAYLOAD"`. The role that receives'
+        " it sees the payload, and nothing else of this turn. Then stop."
     )
     if not may_finish(parts.spec, parts.hat):
         return publish

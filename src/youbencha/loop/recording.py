@@ -247,7 +247,7 @@ def event_from_json(record: Record) -> Event | None:
     for field in known.fields:
         if field.name in record:
             value = record[field.name]
-            if not field.accepts(value):
+            if not field.accepts(value) and not (value is None and field.optional):
                 return None
             values[field.name] = tuple(value) if isinstance(value, list) else value
         elif field.required:
@@ -258,6 +258,8 @@ def event_from_json(record: Record) -> Event | None:
 class _Field(NamedTuple):
     name: str
     accepts: Callable[[Any], bool]
+    optional: bool
+    """It may be None."""
     required: bool
 
 
@@ -270,44 +272,13 @@ _LAST_MOMENT = 253402300799.0
 """The end of the year 9999. No amount or duration is larger, and none is negative."""
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_whole(value: Any) -> bool:
-    return type(value) is int and abs(value) < 1 << 63
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and 0 <= value <= _LAST_MOMENT
-
-
-def _is_bool(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
-def _is_mapping(value: Any) -> bool:
-    return isinstance(value, dict)
-
-
-def _or_none(accepts: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: value is None or accepts(value)
-
-
 _ACCEPTS: dict[str, Callable[[Any], bool]] = {
-    "str": _is_text,
-    "str | None": _or_none(_is_text),
-    "int": _is_whole,
-    "int | None": _or_none(_is_whole),
-    "float": _is_number,
-    "float | None": _or_none(_is_number),
-    "bool": _is_bool,
-    "tuple[str, ...]": _is_texts,
-    "Mapping[str, Any]": _is_mapping,
+    "str": lambda value: isinstance(value, str),
+    "int": lambda value: type(value) is int and abs(value) < 1 << 63,
+    "float": lambda value: type(value) in (int, float) and 0 <= value <= _LAST_MOMENT,
+    "bool": lambda value: isinstance(value, bool),
+    "tuple[str, ...]": lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value),
+    "Mapping[str, Any]": lambda value: isinstance(value, dict),
 }
 """By the annotation of a field in `events.py`."""
 
@@ -322,7 +293,12 @@ _TYPES = {
     name: _EventType(
         each,
         tuple(
-            _Field(field.name, _ACCEPTS[str(field.type)], field.default is MISSING and field.name != "at")
+            _Field(
+                field.name,
+                accepts=_ACCEPTS[str(field.type).removesuffix(" | None")],
+                optional=str(field.type).endswith(" | None"),
+                required=field.default is MISSING and field.name != "at",
+            )
             for field in fields(each)
         ),
     )

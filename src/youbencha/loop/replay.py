@@ -14,10 +14,11 @@ from youbencha.errors import YouBenchaError
 from youbencha.events import Event, EventSink, IterationStarted
 from youbencha.files import open_regular, open_untrusted
 from youbencha.json_lines import Record
+from youbencha.loop.directory import RECORDING_FILE, LoopDirectory
 from youbencha.loop.recording import TYPE_NAMES, RecordingReader
 
 LONGEST_PAUSE_S = 5.0
-"""Of the recording: nobody watches a loop that waits for hours."""
+"""Of the recording: a loop may wait for hours."""
 
 _STEP_S = 0.05
 """Between the messages of an agent that have no time."""
@@ -25,30 +26,18 @@ _STEP_S = 0.05
 _SLICE_S = 0.01
 """Without pauses, the screen gets its turn after this time."""
 
-_RALPH, _LOOPS, _RECORDING = ".ralph", "loops", "recording.jsonl"
-
 
 def open_recording(which: str | None, directory: Path) -> BufferedReader:
     """Open a file, the recording of a loop by its id, or the newest in `directory`. Raises YouBenchaError."""
     try:
         if which is not None and (path := directory / which).exists():
-            return open_regular(path / _RECORDING if path.is_dir() else path)
-        loop_id = which or _newest(directory)
-        return open_untrusted(directory, f"{_RALPH}/{_LOOPS}/{loop_id}/{_RECORDING}")
+            return open_regular(path / RECORDING_FILE if path.is_dir() else path)
+        loop = LoopDirectory.newest(directory) if which is None else LoopDirectory(directory, which)
+        return open_untrusted(directory, str(loop.recording_file.relative_to(directory)))
     except OSError as error:
         message = f"{error.filename or which} {error.strerror}"
         hint = "Name a recording, an agent's output in stream-json, or a loop in this directory."
         raise YouBenchaError("RECORDING_NOT_FOUND", message, hint=hint) from error
-
-
-def _newest(directory: Path) -> str:
-    loops = directory / _RALPH / _LOOPS
-    names = sorted(path.name for path in loops.iterdir()) if loops.is_dir() else []
-    if not names:
-        raise YouBenchaError(
-            "RECORDING_NOT_FOUND", f"There is no loop in {directory}.", hint="Name a file: ralph replay FILE"
-        )
-    return names[-1]
 
 
 def read_any(file: BufferedReader) -> RecordingReader:

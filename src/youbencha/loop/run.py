@@ -67,7 +67,7 @@ async def run_loop(
     if history.records:  # an earlier process may have been killed
         await asyncio.to_thread(remove_private, directory.loop_id, host.cache_dir)
     async with AsyncExitStack() as opened:
-        if plan.has_gateway:
+        if any(backend.gateway for backend in plan.backends):
             await opened.enter_async_context(host.sharing_budgets(Budgets((), total_usd=left), log_dir=directory.path))
         checkpoints = await _open_checkpoints(plan, host, directory, history.state, on_event, opened)
         loop = _Loop(plan, host, control, on_event, directory, history, checkpoints, opened)
@@ -97,7 +97,7 @@ class _Loop:
         self.checkpoints = checkpoints
         self.opened = opened
         self.runners: dict[int, IterationRunner] = {}
-        self.redactor = Redactor.for_env(host.env, plan.backend.env)
+        self.redactor = Redactor.for_env(host.env, *(backend.secrets for backend in plan.backends))
         self.clock = LoopClock(self.state.elapsed_ms)
         self.topics = TopicLog(directory.events_file, directory.tree)
 
@@ -179,7 +179,7 @@ class _Loop:
                 iteration=record.iteration,
                 outcome=record.outcome,
                 reason=record.reason,
-                duration_ms=record.duration_ms or 0,
+                duration_ms=record.duration_ms,
                 input_tokens=record.input_tokens,
                 output_tokens=record.output_tokens,
                 cost_usd=record.cost_usd,
@@ -323,9 +323,10 @@ class _Loop:
             self._save()
             self._append(record)
         guidance = (*self.state.guidance, *self.control.take_guidance())
-        self._save(outcome=end.outcome, reason=self.redactor.text(end.reason), guidance=guidance)
+        reason = self.redactor.text(end.reason)
+        self._save(outcome=end.outcome, reason=reason, guidance=guidance)
         write_summary(self.directory, self.state, self.records)
-        self.on_event(LoopEnded(outcome=end.outcome, reason=end.reason, exit_code=EXIT_CODES[end.outcome]))
+        self.on_event(LoopEnded(outcome=end.outcome, reason=reason, exit_code=EXIT_CODES[end.outcome]))
         return self.state
 
     def _save(self, **updates: object) -> None:

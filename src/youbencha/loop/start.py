@@ -23,6 +23,7 @@ def new_history(plan: LoopPlan, loop_id: str) -> LoopHistory:
     state = LoopState(
         loop_id=loop_id,
         config_file=str(plan.config_file) if plan.config_file else None,
+        options=plan.options,
         started_at=iso_time(time.time()),
         objective=plan.objective,
     )
@@ -59,7 +60,7 @@ def go_on(directory: LoopDirectory, history: LoopHistory, plan: LoopPlan) -> Loo
     if state.outcome is not None:
         forgotten = ("consecutive_failures", "step_failures", "escalation", "usage_limits", "repeats")
         state = state.model_copy(update={"outcome": None, "reason": None, **dict.fromkeys(forgotten, 0)})
-    return LoopHistory(state.model_copy(update={"objective": plan.objective}), records)
+    return LoopHistory(state.model_copy(update={"objective": plan.objective, "options": plan.options}), records)
 
 
 def ledger_entries(directory: LoopDirectory) -> Iterator[dict[str, Any]]:

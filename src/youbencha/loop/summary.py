@@ -38,6 +38,7 @@ def summary_of(state: LoopState, records: Sequence[IterationRecord]) -> dict[str
 
 def render_summary(state: LoopState, records: Sequence[IterationRecord]) -> str:
     totals = summary_of(state, records)
+    partly_known = totals["partial"] and state.cost_usd is not None
     tokens = f"{count(totals['input_tokens'])} in, {count(totals['output_tokens'])} out"
     lines = [
         f"# Loop {state.loop_id}: {(state.outcome or 'running').replace('_', ' ')}",
@@ -46,7 +47,7 @@ def render_summary(state: LoopState, records: Sequence[IterationRecord]) -> str:
         "",
         f"- {plural(len(records), 'iteration')} in {duration(state.elapsed_ms)}",
         f"- tokens: {tokens}",
-        f"- cost: {usd(state.cost_usd)}{' (some of it is unknown)' if totals['partial'] else ''}",
+        f"- cost: {usd(state.cost_usd)}{' (some of it is unknown)' if partly_known else ''}",
         "",
         "| # | outcome | agent | time | tokens in | tokens out | cost | files changed | gates |",
         "|--:|---|---|--:|--:|--:|--:|--:|---|",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -62,7 +62,7 @@ class TaskList:
         self._project = project
 
     def all(self) -> tuple[Task, ...]:
-        """Return all tasks, in the order in which they were added. Lines that are no tasks are skipped."""
+        """Return all tasks, in the order in which they were added. Other lines are skipped."""
         return _parsed(read_agent_file(self._project, TASKS_FILE))[0]
 
     def get(self, task_id: str) -> Task:
@@ -128,10 +128,15 @@ def by_importance(tasks: Iterable[Task]) -> list[Task]:
     return sorted(tasks, key=lambda task: (order[task.status], task.priority, task.created))
 
 
-def task_line(task: Task, ready: Container[str]) -> str:
-    """Describe an open task on one line, for a prompt. `ready` are the ids of the tasks that could be started."""
-    state = "in progress" if task.status == "in_progress" else "ready" if task.id in ready else "blocked"
-    return f"- `{task.id}` ({state}, priority {task.priority}): {one_line(task.title, 200)}"
+def task_lines(waiting: Iterable[Task], tasks: Sequence[Task]) -> tuple[str, ...]:
+    """Describe the tasks that wait, one line each, for a prompt. `tasks` are all that there are."""
+    ready = {each.id for each in ready_tasks(tasks)}
+
+    def line(task: Task) -> str:
+        state = "in progress" if task.status == "in_progress" else "ready" if task.id in ready else "blocked"
+        return f"- `{task.id}` ({state}, priority {task.priority}): {one_line(task.title, 200)}"
+
+    return tuple(map(line, waiting))
 
 
 def _added(tasks: list[Task], task: Task) -> Task:

@@ -153,12 +153,10 @@ def _event(line: bytes) -> TopicEvent | str | None:
         return "has no valid `topic`"
     payload = record.get("payload")
     text = payload if isinstance(payload, str) else "" if payload is None else json_lines.dumps(payload)
-    return TopicEvent(json_lines.clean_text(topic), bounded_payload(text), json_lines.text(record.get("ts")) or "")
-
-
-def bounded_payload(text: str) -> str:
     text = json_lines.clean_text(text)
-    return text if len(text) <= MOST_PAYLOAD else text[:MOST_PAYLOAD] + _CUT
+    if len(text) > MOST_PAYLOAD:
+        text = text[:MOST_PAYLOAD] + _CUT
+    return TopicEvent(json_lines.clean_text(topic), text, json_lines.text(record.get("ts")) or "")
 
 
 def check_topic(topic: str) -> None:

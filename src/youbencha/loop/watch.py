@@ -52,7 +52,7 @@ class IterationLimits(NamedTuple):
     tool_s: float | None = None
     """For one tool call."""
     time_s: float | None = None
-    """For the whole iteration: what is left of the loop's time, or the hat's timeout."""
+    """For the whole iteration: the hat's timeout."""
     cost_usd: float | None = None
     """What is left of the loop's money."""
     quota_percent: float | None = None
@@ -263,7 +263,7 @@ class IterationWatch:
             self._pending = self.quota_reached = EndReason("quota", message, event.resets_at)
 
     def _on_retry(self, event: RequestRetried) -> None:
-        """A rejected quota alone is no refusal: more than the quota may be allowed, and paid for."""
+        """A quota that is used up does not refuse requests by itself: more may be allowed, and paid for."""
         resets_at = self.resets_at or (event.at + event.delay_ms / 1000 if event.delay_ms is not None else None)
         if event.status == _TOO_MANY_REQUESTS and resets_at is not None:
             self._on_refusal(event.at, resets_at)

@@ -15,7 +15,6 @@ Percent = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False), INT_AS_FLOA
 Topic = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\s\x00]+$")]
 DEFAULT_PROMISE = "LOOP_COMPLETE"
 DEFAULT_GUARDRAILS = (
-    "Each iteration begins with a fresh context: write down what the next one needs to know.",
     "Search before you assume that something is missing.",
     "Verify before you say that something is done: run the tests, the type checker and the linter.",
 )
@@ -145,6 +144,8 @@ class EventLoopSpec(StrictModel):
     """Default: PROMPT.md."""
     completion_promise: Line = DEFAULT_PROMISE
     """The last line of an answer, or the topic of an event, that says that the work is done."""
+    complete_by_gates: bool = False
+    """Run the gates after every iteration: the work is done once they pass, whatever the agent says."""
     cancellation_promise: Annotated[Line | None, BeforeValidator(lambda text: text or None)] = None
     """The same, to give up without an error."""
     required_events: tuple[Topic, ...] = Field(default=(), strict=False)
@@ -255,7 +256,7 @@ class HatSpec(StrictModel):
     max_activations: Annotated[int, Field(ge=1)] | None = None
     scratchpad: Scratchpad | None = None
     disallowed_tools: tuple[str, ...] = Field(default=(), strict=False)
-    """Enforced for Claude Code; other agents are told."""
+    """Enforced for Claude Code; a rule in the prompt of other agents."""
     timeout: Seconds | None = None
     """Seconds for an iteration with this hat."""
     concurrency: Annotated[int, AfterValidator(_one_at_a_time)] = 1
@@ -272,7 +273,7 @@ class GateSpec(StrictModel):
     config: dict[str, Any] = Field(default_factory=dict)
     """As `evaluators[].config` in a test case."""
     on_fail: Line | None = None
-    """What the agent is told, besides the output, if it fails."""
+    """For the next prompt, besides the output, if it fails."""
 
 
 class MemoryFilter(StrictModel):
@@ -305,9 +306,9 @@ class TopicSpec(StrictModel):
 
     description: str = ""
     on_trigger: str = ""
-    """Told to a hat that gets it."""
+    """In the prompt of a hat that gets it."""
     on_publish: str = ""
-    """Told to a hat that may publish it."""
+    """In the prompt of a hat that may publish it."""
 
 
 class AdapterSpec(StrictModel):
@@ -424,14 +425,16 @@ class LoopSpec(StrictModel):
     skills: SkillsSpec = SkillsSpec.model_construct()
     robot: RobotSpec = Field(default=RobotSpec.model_construct(), validation_alias="RObot")
     verbose: Annotated[bool, NoEffect("use `ralph run -v`")] = False
-    archive_prompts: Annotated[bool, NoEffect("the recording of a loop has its prompts")] = False
+    archive_prompts: Annotated[bool, NoEffect("not supported yet")] = False
     enable_metrics: Annotated[bool, NoEffect("`summary.json` has the figures")] = False
     max_tokens: Annotated[int | None, NoEffect("see cli.config")] = None
 
     @model_validator(mode="after")
-    def _hats_exist(self) -> Self:
+    def _refers_to_what_exists(self) -> Self:
         if self.event_loop.starting_hat is not None and self.event_loop.starting_hat not in self.hats:
             raise ProblemAt("event_loop", "starting_hat is not one of `hats`")
+        if self.event_loop.complete_by_gates and not self.gates:
+            raise ProblemAt("event_loop", "complete_by_gates needs `gates`")
         return self
 
 

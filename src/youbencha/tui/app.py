@@ -101,8 +101,8 @@ class ScreenApp(App[None]):
         self._leaving = False
         self.asking = ""
         self.failure: BaseException | None = None
-        self.header, self.list = HeaderBar(), SessionList()
-        self.transcript, self.banner_row, self.footer = TranscriptView(), Banner(), FooterBar()
+        self.header, self.list = HeaderBar(id="header"), SessionList(id="sessions")
+        self.transcript, self.banner_row, self.footer = TranscriptView(), Banner(id="banner"), FooterBar(id="footer")
         self.line, self.label = Input(id="line", select_on_focus=False), Static("", id="label", markup=False)
         self.ask = Horizontal(self.label, self.line, id="ask")
         self._factory = asyncio.get_running_loop().get_task_factory()
@@ -209,23 +209,26 @@ class ScreenApp(App[None]):
                 f"{count(self.transcript.unseen)} new" if self.can_follow() and self.transcript.unseen else "follow"
             )
             right = (("  ", "dim"), (f" ↓ {unseen} · G ", "alert"))
-        return self._state_text() or self._found() or self._about_session(), right
+        return self._just_said() or self._found() or self._state_text() or self._about_session(), right
+
+    def _just_said(self) -> Spans:
+        if self.stopping and not self.finished:
+            return (("stopping …", "warning"),)
+        if self._said_until > time.monotonic():
+            return ((self._said, "text"),)
+        self._said_until = 0.0
+        return ()
 
     def _state_text(self) -> Spans:
         model, controls, now = self.model, self.source.controls, self.now()
         if self.finished:
             return (("ended", "strong"), ("  press q to leave", "dim"))
-        if self.stopping:
-            return (("stopping …", "warning"),)
-        if self._said_until > time.monotonic():
-            return ((self._said, "text"),)
-        self._said_until = 0.0
         if controls is not None and controls.paused:
-            when = "paused" if model.waiting or not self.source.ask else "pauses after this iteration"
+            when = "paused" if model.waiting or self.source.recorded else "pauses after this iteration"
             return ((f"‖ {when}", "warning"), ("   p resume", "dim"))
         if model.waiting is not None and model.waiting.until > now:
             text = waiting_text(model.waiting.reason, model.waiting.until, now)
-            return ((f"{spinner(now)} ", "running"), (text, "warning"), ("   t try now", "dim"))
+            return ((f"{spinner(now)} ", "running"), (text, "warning"))
         return ()
 
     def _found(self) -> Spans:
@@ -251,18 +254,25 @@ class ScreenApp(App[None]):
         ]
         return ((" · ".join(part for part in parts if part), "dim"),)
 
+    def can_try_now(self) -> bool:
+        """Whether the loop waits for something that `t` can end."""
+        controls, waiting = self.source.controls, self.model.waiting
+        return controls is not None and not controls.paused and waiting is not None
+
     def hints(self) -> list[KeyHint]:
         """The keys that do something now."""
-        controls, waiting = self.source.controls, self.model.waiting
+        controls = self.source.controls
         many = len(self.model.sessions) > 1
         hints = [
             KeyHint("h l", "browse", "session(1)", 4) if many else None,
             KeyHint("j k", "move", "move(1)", 6),
             KeyHint("⏎", "fold", "fold", 4),
             KeyHint("/", "search", "search", 5),
-            KeyHint("t", "try now", "try_now", 1) if controls and waiting else None,
-            KeyHint("p", "resume" if controls.paused else "pause", "pause", 3) if controls else None,
-            KeyHint(":", "guide", "guide", 3) if controls else None,
+            KeyHint("t", "try now", "try_now", 1) if self.can_try_now() else None,
+            KeyHint("p", "resume" if controls.paused else "pause", "pause", 3)
+            if controls and not self.finished
+            else None,
+            KeyHint(":", "guide", "guide", 3) if controls and not self.source.recorded else None,
             KeyHint("d", "diff", "diff", 3) if self.source.diff else None,
             KeyHint("e", "export", "export", 7),
             KeyHint("s", "stop", "stop", 2) if not self.finished else None,
@@ -309,17 +319,16 @@ class ScreenApp(App[None]):
     # -- search and guidance: a line of input ----------------------------------------------------------------------
 
     def action_search(self) -> None:
-        self._ask("/", self._words)
+        self._ask("/")
 
     def action_guide(self) -> None:
-        if self.source.controls is not None:
-            self._ask(":", "")
+        if self.source.controls is not None and not self.source.recorded:
+            self._ask(":")
 
-    def _ask(self, what: str, value: str) -> None:
+    def _ask(self, what: str) -> None:
         self.asking = what
         self.label.update(_ASKING[what])
-        self.line.value = value
-        self.line.cursor_position = len(value)
+        self.line.value = ""
         self.ask.display = True
         self.set_focus(self.line)  # at once, unlike `focus`
 
@@ -364,7 +373,7 @@ class ScreenApp(App[None]):
         self._search("")
 
     def _search(self, words: str) -> None:
-        self._words = words
+        self._words, self._said_until = words, 0.0
         exact = words != words.lower()
         self.transcript.pattern = re.compile(re.escape(words), 0 if exact else re.IGNORECASE) if words else None
         if words and not self._jump(1, here=True):
@@ -409,7 +418,7 @@ class ScreenApp(App[None]):
         self.repaint_panels()
 
     def action_try_now(self) -> None:
-        if self.source.controls is not None and self.model.waiting is not None:
+        if self.source.controls is not None and self.can_try_now():
             self.source.controls.try_now()
             self.say("trying now")
 
@@ -425,10 +434,10 @@ class ScreenApp(App[None]):
         self._ask_first(Question(question, _STOPPING, {"y": "stop"}), self._stop)
 
     def _ask_first(self, question: Question, act: Callable[[str | None], None]) -> None:
-        if self.source.ask:
-            self.push_screen(question, act)
-        else:
+        if self.source.recorded:
             act("y")
+        else:
+            self.push_screen(question, act)
 
     def _stop(self, answer: str | None) -> None:
         if answer is not None and not self.finished:
@@ -466,8 +475,10 @@ class ScreenApp(App[None]):
             self.push_screen(DiffScreen(self.source.diff))
 
     def action_export(self) -> None:
-        file = write_transcript(self.source)
-        self.say(f"written to {file}")
+        try:
+            self.say(f"written to {write_transcript(self.source)}")
+        except OSError as error:
+            self.say(f"not written: {error}")
 
     def action_theme(self) -> None:
         self.palette = PALETTES[(PALETTES.index(self.palette) + 1) % len(PALETTES)]

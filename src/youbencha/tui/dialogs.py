@@ -12,10 +12,10 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from youbencha.errors import YouBenchaError
 from youbencha.text import plural
-from youbencha.tui.row_view import RowView
+from youbencha.tui.row_view import PanelView, RowView
 from youbencha.tui.rows import ScreenRow, clean, fit
-from youbencha.tui.themes import Palette
 
 if TYPE_CHECKING:
     from youbencha.tui.app import ScreenApp
@@ -45,7 +45,7 @@ class Question(ModalScreen[str | None]):
         yield Static(text)
 
     def insist(self) -> None:
-        """Ctrl-C at the question: whoever asks twice means it."""
+        """Ctrl-C at the question is the first answer: stop."""
         self.dismiss(next(iter(self._answers)))
 
     def on_key(self, event: events.Key) -> None:
@@ -117,16 +117,8 @@ _DIFF_STYLES = (
 )  # fmt: skip
 
 
-class DiffTitle(RowView):
-    def __init__(self) -> None:
-        super().__init__(id="diff-title", scrollbar=False)
-        self.text = "Diff so far"
-
-    def background(self, palette: Palette) -> str:
-        return palette.panel
-
-    def count_rows(self) -> int:
-        return 1
+class DiffTitle(PanelView):
+    text = "Diff so far"
 
     def row_at(self, index: int) -> ScreenRow:
         return ScreenRow(((self.text, "strong"),), (("j k  space  g G  [ ] file  r reload  esc close", "dim"),))
@@ -157,7 +149,7 @@ class DiffScreen(ModalScreen[None]):
     def __init__(self, read: Callable[[], Awaitable[str]]) -> None:
         super().__init__()
         self._read = read
-        self._rows, self._title = DiffRows(), DiffTitle()
+        self._rows, self._title = DiffRows(), DiffTitle(id="diff-title")
 
     def compose(self) -> ComposeResult:
         yield self._title
@@ -170,7 +162,10 @@ class DiffScreen(ModalScreen[None]):
         self.run_worker(self._load(), exclusive=True)
 
     async def _load(self) -> None:
-        self._rows.set_text(await self._read())
+        try:
+            self._rows.set_text(await self._read())
+        except YouBenchaError as error:  # an agent may have removed the repository
+            self._rows.set_text(str(error))
         self._title.text = f"Diff so far · {plural(len(self._rows.files), 'file')}"
         self._title.repaint()
 

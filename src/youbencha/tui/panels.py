@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from textual import events
 
 from youbencha.text import one_line, plural, usd
-from youbencha.tui.row_view import RowView
+from youbencha.tui.row_view import PanelView, RowView
 from youbencha.tui.rows import ScreenRow, Span, clean, clock, fit, spinner
 from youbencha.tui.session import ScreenSession
 from youbencha.tui.themes import Palette
@@ -48,17 +48,10 @@ def joined(figures: Sequence[HeaderFigure]) -> tuple[Span, ...]:
     return tuple(span for each in figures for span in ((_GAP, "dim"), *each.spans, *each.bar))
 
 
-class HeaderBar(RowView):
+class HeaderBar(PanelView):
     """Two rows: what runs, where it is and for how long; the model, tokens, cost and context."""
 
-    def __init__(self) -> None:
-        super().__init__(id="header", scrollbar=False)
-
-    def background(self, palette: Palette) -> str:
-        return palette.panel
-
-    def count_rows(self) -> int:
-        return 2
+    rows = 2
 
     def row_at(self, index: int) -> ScreenRow:
         return self._where() if index == 0 else self._figures()
@@ -168,9 +161,6 @@ def _bar(share: float) -> tuple[Span, Span]:
 class SessionList(RowView):
     """One row for each session: its mark, number or title, time and cost."""
 
-    def __init__(self) -> None:
-        super().__init__(id="sessions")
-
     def background(self, palette: Palette) -> str:
         return palette.panel
 
@@ -214,17 +204,8 @@ def _without_middle(name: str, cells: int) -> str:
     return name if cell_len(name) <= cells else fit(name, cells - cell_len(end)) + end
 
 
-class Banner(RowView):
+class Banner(PanelView):
     """One row between the transcript and the footer: why the loop waits, what was found, or that there is more."""
-
-    def __init__(self) -> None:
-        super().__init__(id="banner", scrollbar=False)
-
-    def background(self, palette: Palette) -> str:
-        return palette.panel
-
-    def count_rows(self) -> int:
-        return 1
 
     def row_at(self, index: int) -> ScreenRow:
         left, right = self.app.banner()
@@ -247,30 +228,23 @@ class KeyHint(NamedTuple):
     rank: int
 
 
-class FooterBar(RowView):
+class FooterBar(PanelView):
     """The keys, those that matter most if there is little room. A click on one does the same."""
 
-    def __init__(self) -> None:
-        super().__init__(id="footer", scrollbar=False)
-        self._hits: list[tuple[range, str]] = []
-
-    def background(self, palette: Palette) -> str:
-        return palette.panel
-
-    def count_rows(self) -> int:
-        return 1
+    _hits: Sequence[tuple[range, str]] = ()
 
     def row_at(self, index: int) -> ScreenRow:
         hints = list(self.app.hints())
         while hints and sum(len(each.key) + len(each.label) + 3 for each in hints) > self.text_cells + 2:
             hints.remove(max(hints, key=lambda each: each.rank))
         spans: list[Span] = []
-        self._hits, x = [], 1
+        hits, x = [], 1
         for each in hints:
             spans += [(each.key, "key"), (f" {each.label}  ", "dim")]
             width = len(each.key) + len(each.label) + 3
-            self._hits.append((range(x, x + width - 2), each.action))
+            hits.append((range(x, x + width - 2), each.action))
             x += width
+        self._hits = hits
         return ScreenRow(tuple(spans))
 
     async def on_click(self, event: events.Click) -> None:
@@ -280,7 +254,7 @@ class FooterBar(RowView):
 
 
 def waiting_text(reason: str, until: float, now: float) -> str:
-    """`usage limit: 23:10 left, until 15:00:00`."""
+    """`23:10 left, until 15:00:00 · usage limit`. The reason comes last: it may be cut."""
     left = max(0.0, until - now)
     at = time.strftime("%H:%M:%S", time.localtime(until))
-    return f"{one_line(clean(reason), 120)}: {clock(left)} left, until {at}"
+    return f"{clock(left)} left, until {at} · {one_line(clean(reason), 200)}"

@@ -136,6 +136,21 @@ class RowView(Widget):
         return Strip([*strip.adjust_cell_length(width - 1, base), edge]).simplify()
 
 
+class PanelView(RowView):
+    """A fixed number of rows around the transcript."""
+
+    rows = 1
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id, scrollbar=False)
+
+    def background(self, palette: Palette) -> str:
+        return palette.panel
+
+    def count_rows(self) -> int:
+        return self.rows
+
+
 def _highlighted(spans: tuple[Span, ...], pattern: re.Pattern[str]) -> Iterator[Span]:
     for text, style in spans:
         end = 0

@@ -10,14 +10,13 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from youbencha.events import Event, EventSink
 from youbencha.text import one_line
 from youbencha.tui.model import ScreenModel
-from youbencha.tui.session import State
 
 if TYPE_CHECKING:
     from youbencha.tui.app import ScreenApp
@@ -46,10 +45,9 @@ class Screen:
         title: str,
         controls: Controls | None = None,
         *,
-        diff: Callable[[], Awaitable[str]] | None = None,
         expected: int | None = None,
         stay: bool = False,
-        ask: bool = True,
+        recorded: bool = False,
         export_to: Path | None = None,
         mask: Callable[[str], str] = lambda text: text,
         fallback: EventSink | None = None,
@@ -58,13 +56,13 @@ class Screen:
         self.title = title
         self.controls = controls
         """None: there is no loop to control. Then `stop` is the same as Ctrl-C for the caller."""
-        self.diff = controls.diff if controls is not None else diff
+        self.diff = controls.diff if controls is not None and not recorded else None
         self.expected = expected
         """The number of trials, if there are many."""
         self.stay = stay
         """Stay open after the end of the work, until a key is pressed."""
-        self.ask = ask
-        """Ask before something is stopped. A replay needs no question."""
+        self.recorded = recorded
+        """A recording is played: it takes no guidance, and is stopped without a question."""
         self.export_to = export_to
         """The directory for exported transcripts; by default, the current one."""
         self.mask = mask
@@ -90,9 +88,9 @@ class Screen:
         """Take an event of a trial."""
         self.model.take(event, session_id)
 
-    def end(self, session_id: str, status: str, state: State | None = None) -> None:
-        """A trial has ended. Its mark follows from its status, unless a state is given."""
-        self.model.end(session_id, status, self.clock(), state)
+    def end(self, session_id: str, status: str) -> None:
+        """A trial has ended."""
+        self.model.end(session_id, status, self.clock())
 
     def stop(self, *, again: bool = False) -> None:
         """Stop the loop; without one, do what Ctrl-C does outside the screen. `again`: do not wait for anything."""

@@ -23,10 +23,10 @@ from typing import Literal, NamedTuple, Self
 from youbencha.errors import YouBenchaError
 from youbencha.files import open_regular, read_untrusted
 from youbencha.text import shown
-from youbencha.workspace.diff import Entry
+from youbencha.workspace.diff import FILE, LINK, PROGRAM, Entry
 from youbencha.workspace.git import GitFailed
 from youbencha.workspace.git_dir import is_ref_name
-from youbencha.workspace.objects import FILE, LINK, PROGRAM, ObjectStore, directory_below, write_at
+from youbencha.workspace.objects import ObjectStore, directory_below, write_at
 from youbencha.workspace.put_back import put_back
 from youbencha.workspace.recorded_tree import RecordedTree
 from youbencha.workspace.scan import Scanner

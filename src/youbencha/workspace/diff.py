@@ -39,7 +39,7 @@ LARGE = 64 * 1024 * 1024
 _READ_AT_MOST = 8 * 1024 * 1024 * 1024
 """In bytes, for all files together. A sparse file of a terabyte is created quickly, but takes long to read."""
 
-_LINK, _FILE, _PROGRAM, _DIRECTORY = "120000", "100644", "100755", "040000"
+LINK, FILE, PROGRAM, _DIRECTORY = "120000", "100644", "100755", "040000"
 _SHA256_LENGTH = 64
 
 
@@ -206,8 +206,8 @@ class _Reader:
         try:
             about = os.lstat(path)
             if stat.S_ISLNK(about.st_mode):
-                return Entry(_LINK, self._blob([os.readlink(path)], about.st_size))  # noqa: PTH115 - bytes
-            mode = _PROGRAM if about.st_mode & stat.S_IXUSR else _FILE
+                return Entry(LINK, self._blob([os.readlink(path)], about.st_size))  # noqa: PTH115 - bytes
+            mode = PROGRAM if about.st_mode & stat.S_IXUSR else FILE
             if about.st_size > self._left:
                 return Entry(mode, self._id_without_reading(about))
             self._left -= about.st_size

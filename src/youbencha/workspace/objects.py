@@ -18,7 +18,6 @@ from pathlib import Path
 from youbencha.files import NO_FOLLOW
 from youbencha.workspace.diff import Entry
 
-LINK, FILE, PROGRAM = "120000", "100644", "100755"
 _TREE = "40000"
 _DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | NO_FOLLOW
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from youbencha.errors import YouBenchaError
 from youbencha.text import shown
-from youbencha.workspace.diff import Entry
+from youbencha.workspace.diff import LINK, PROGRAM, Entry
 from youbencha.workspace.git import git
-from youbencha.workspace.objects import LINK, PROGRAM, directory_below, write_at
+from youbencha.workspace.objects import directory_below, write_at
 from youbencha.workspace.walk import files_in
 
 Wanted = Mapping[bytes, Entry | None]

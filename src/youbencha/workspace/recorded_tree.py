@@ -11,8 +11,8 @@ from pathlib import Path
 
 from youbencha.files import open_untrusted
 from youbencha.text import shown
-from youbencha.workspace.diff import LARGE, Entry
-from youbencha.workspace.objects import FILE, LINK, PROGRAM, ObjectStore, TreeObjects
+from youbencha.workspace.diff import FILE, LARGE, LINK, PROGRAM, Entry
+from youbencha.workspace.objects import ObjectStore, TreeObjects
 from youbencha.workspace.scan import Scanner, Stamp
 
 _TICK_NS = 50_000_000

@@ -34,8 +34,8 @@ def located(directory: Path) -> Location:
     if location is None:
         raise YouBenchaError(
             "REPO_NOT_FOUND",
-            f"{directory} is not in a git repository, so that checkpoints cannot be taken.",
-            hint="Make it one (`git init`), or do without checkpoints: `checkpoint_interval: 0`.",
+            f"{directory} is not in a git repository, which checkpoints and working trees need.",
+            hint="Make it one (`git init`), or do without: `event_loop: {checkpoint_interval: 0}` in ralph.yml.",
         )
     return location
 

@@ -15,6 +15,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.workspace.git import GitFailed, git
 from youbencha.workspace.store import common_dir
 from youbencha.workspace.trees import remove_tree
+from youbencha.workspace.users_repository import located
 from youbencha.workspace.working_tree import Location, locate
 
 _BRANCH = "refs/heads/ralph/"
@@ -30,7 +31,7 @@ class Worktree(NamedTuple):
 
 async def add_worktree(directory: Path, name: str) -> Path:
     """Make a working tree of HEAD, and return the directory in it that corresponds to `directory`."""
-    location = _located(directory)
+    location = located(directory)
     path = _parent(location) / name
     branch = f"ralph/{name}"
     settings = await _settings(location.git_dir)
@@ -56,7 +57,7 @@ async def add_worktree(directory: Path, name: str) -> Path:
 
 async def worktrees_of(directory: Path) -> list[Worktree]:
     """The working trees that were made for loops beside the one in `directory`."""
-    location = _located(directory)
+    location = located(directory)
     parent = _parent(location)
     output = await git(
         location.git_dir, "worktree", "list", "--porcelain", "-z", settings=await _settings(location.git_dir)
@@ -77,7 +78,7 @@ async def remove_worktree(directory: Path, worktree: Worktree, *, force: bool = 
     Raises YouBenchaError if there are changes that are not committed, or commits that are not merged; `force` removes
     the files nevertheless, but keeps such a branch.
     """
-    git_dir = _located(directory).git_dir
+    git_dir = located(directory).git_dir
     if not worktree.merged and not force:
         raise _not_removed(worktree, f"its branch ralph/{worktree.name} is not merged")
     settings = await _settings(git_dir)
@@ -110,17 +111,6 @@ async def _settings(git_dir: Path) -> Mapping[str, str]:
         return {}
     filters = (os.fsdecode(name) for name in names.split(b"\0") if name)
     return {name: "false" if name.endswith(".required") else "" for name in filters}
-
-
-def _located(directory: Path) -> Location:
-    location = locate(Path(os.path.realpath(directory)))
-    if location is None:
-        raise YouBenchaError(
-            "REPO_NOT_FOUND",
-            f"{directory} is not in a git repository, which another working tree needs.",
-            hint="Make it one: `git init`, `git add .`, `git commit`.",
-        )
-    return location
 
 
 def _parent(location: Location) -> Path:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from youbencha.cli.options import confirm
 from youbencha.errors import YouBenchaError
 
 if TYPE_CHECKING:
@@ -99,17 +100,6 @@ def _list(loop: str, cache_dir: Path | None) -> int:
     for name in others:
         typer.echo(f"       {name}")
     return 0
-
-
-def confirm(question: str, *, yes: bool) -> None:
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise YouBenchaError(
-            "NOBODY_TO_ASK", "Cannot ask for confirmation: stdin is not a terminal.", hint="Add --yes to go on."
-        )
-    if not typer.confirm(question, err=True):
-        raise typer.Abort
 
 
 def _chosen(loop: str | None) -> str:

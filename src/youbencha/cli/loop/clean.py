@@ -32,8 +32,7 @@ def clean(
     Example: `ralph clean --older-than 30`
     """
     from youbencha.cli.interrupts import run_async
-    from youbencha.cli.loop.checkpoints import confirm
-    from youbencha.cli.options import settings_here
+    from youbencha.cli.options import confirm, settings_here
     from youbencha.loop.clean import Cleaning
     from youbencha.text import plural
 

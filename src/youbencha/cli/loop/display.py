@@ -32,7 +32,7 @@ _LONGEST_UNFINISHED = 20_000
 """Of a line. What is dropped is printed with the finished text."""
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36"}
-"""How a terminal is told the styles of lines."""
+"""The escape sequences of styles."""
 
 
 def use_screen(*, no_tui: bool = False, as_json: bool = False, quiet: bool = False) -> bool:

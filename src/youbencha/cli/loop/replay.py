@@ -62,7 +62,7 @@ def replay(
 def _play_on_screen(player: Player, title: str) -> None:
     from youbencha.tui.screen import Screen, run_with_screen
 
-    screen = Screen(title, player, clock=player.now, stay=True, ask=False)
+    screen = Screen(title, player, clock=player.now, stay=True, recorded=True)
     run_async(run_with_screen(screen, player.play(screen.sink)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from youbencha.trial.context import Host
 
 _PROMPT, _AGENT, _LIMITS, _OUTPUT = "What to do", "The agent", "Limits", "Output"
+_TO_RAISE = {
+    "max_iterations": " --max-iterations N",
+    "max_runtime": " --max-runtime SECONDS",
+    "max_cost": " --max-cost USD",
+}
+"""The option that a loop needs to go on, after it has reached a limit."""
 
 
 def run(
@@ -130,6 +136,7 @@ def run(
     from youbencha.loop.plan import LoopOverrides
     from youbencha.loop.start import go_on, load_history, new_history
     from youbencha.workspace.users_repository import located
+    from youbencha.workspace.worktrees import add_worktree
 
     overrides = LoopOverrides(
         prompt=prompt,
@@ -145,12 +152,13 @@ def run(
         sandbox=options.sandbox_option(sandbox, None, None),
     )
     host = options.host_here()
-    directory = Path.cwd()
+    directory, loop_id = Path.cwd(), new_loop_id()
     if worktree and not dry_run:
         plan = _plan(config, host, directory, overrides, None)
         config, overrides = plan.config_file, overrides._replace(prompt=plan.objective, prompt_file=None)
-        directory = run_async(_new_worktree(directory))
-    found = LoopDirectory.newest(directory) if goes_on else LoopDirectory(directory, new_loop_id())
+        directory = run_async(add_worktree(directory, loop_id))
+        typer.echo(f"This loop works in {directory}, on the branch ralph/{loop_id}.", err=True)
+    found = LoopDirectory.newest(directory) if goes_on else LoopDirectory(directory, loop_id)
     if dry_run:
         _show(_plan(config, host, directory, overrides, load_history(found) if goes_on else None), as_json=as_json)
         return 0
@@ -178,9 +186,11 @@ class _Output(NamedTuple):
 def _plan(
     config: Path | None, host: Host, directory: Path, overrides: LoopOverrides, history: LoopHistory | None
 ) -> LoopPlan:
-    """Plan the loop. One that goes on has the file and the prompt of its start, if none are given now."""
+    """Plan the loop. One that goes on has the file, the prompt and the options of its start, unless given now."""
     from youbencha.loop.plan import find_loop_file, has_prompt, plan_loop
 
+    if history is not None:
+        overrides = overrides.over(history.state.options)
     if history is not None and config is None and history.state.config_file:
         config = Path(history.state.config_file)
     file = find_loop_file(directory, config)
@@ -198,9 +208,7 @@ def _run(plan: LoopPlan, host: Host, directory: LoopDirectory, history: LoopHist
     from youbencha.loop.run import run_loop
     from youbencha.process import Redactor
 
-    redactor = Redactor.for_env(
-        host.env, plan.backend.env, plan.backend.gateway.secrets if plan.backend.gateway else {}
-    )
+    redactor = Redactor.for_env(host.env, *(backend.secrets for backend in plan.backends))
     control = LoopControl()
     with ExitStack() as opened:
         sinks: list[EventSink] = []
@@ -228,22 +236,18 @@ def _run(plan: LoopPlan, host: Host, directory: LoopDirectory, history: LoopHist
             work = run_with_screen(screen, work)
         state = run_async(work, drain=control.stop)
     assert state.outcome is not None
-    if output.quiet or screen is not None:
-        print(f"{state.outcome.replace('_', ' ')}: {state.reason}")
-    if not output.as_json and not output.quiet:
-        print(f"summary: {directory.path / 'summary.md'}")
+    with suppress(OSError):  # a closed pipe or a full disk does not change the outcome; typer.echo flushes
+        if output.quiet or screen is not None:
+            typer.echo(f"{state.outcome.replace('_', ' ')}: {state.reason}")
+        if not output.as_json and not output.quiet:
+            typer.echo(f"summary: {directory.path / 'summary.md'}")
+            if EXIT_CODES[state.outcome]:
+                typer.echo(f"go on with: ralph run --continue{_TO_RAISE.get(state.outcome, '')}")
     return EXIT_CODES[state.outcome]
 
 
-async def _new_worktree(directory: Path) -> Path:
-    from youbencha.loop.directory import new_loop_id
-    from youbencha.workspace.worktrees import add_worktree
-
-    return await add_worktree(directory, new_loop_id())
-
-
 def _show(plan: LoopPlan, *, as_json: bool) -> None:
-    from youbencha.loop.dry_run import describe
+    from youbencha.cli.loop.dry_run import describe
 
     rows = describe(plan)
     if as_json:

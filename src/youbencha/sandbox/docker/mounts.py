@@ -61,7 +61,7 @@ class Mounts:
         self.protected: list[Path] = []
 
     def share(self, path: Path, *, writable: bool) -> None:
-        """Mount a path of the host at the same path. What was shared and no longer exists is forgotten."""
+        """Mount a path of the host at the same path."""
         path = Path(posixpath.normpath(path.absolute()))
         if not _can_be_shared(path):
             raise YouBenchaError(
@@ -69,7 +69,6 @@ class Mounts:
                 f"{path} cannot be shared with a container: it would hide a directory that the container needs.",
                 hint="Share a directory below it, or move what is needed elsewhere.",
             )
-        self._shared = {shared: how for shared, how in self._shared.items() if os.path.lexists(shared)}
         for each in {path, path.resolve()}:  # a program may resolve a link and use the real path
             if each == path or _can_be_shared(each):
                 self._shared[each] = writable or self._shared.get(each, False)

@@ -9,12 +9,8 @@ from youbencha.loop.plan import LoopPlan
 from youbencha.text import duration, plural, usd
 
 
-def describe(plan: LoopPlan) -> list[tuple[str, str]]:
+def describe(plan: LoopPlan) -> Iterator[tuple[str, str]]:
     """A label and a text for each decision."""
-    return list(_rows(plan))
-
-
-def _rows(plan: LoopPlan) -> Iterator[tuple[str, str]]:
     spec, loop = plan.spec, plan.spec.event_loop
     yield "Directory", str(plan.directory)
     yield "Configuration", str(plan.config_file or "none: the defaults")
@@ -53,7 +49,8 @@ def _limits(plan: LoopPlan) -> Iterator[str]:
 
 def _completion(plan: LoopPlan) -> Iterator[str]:
     loop = plan.spec.event_loop
-    yield f"the agent says {loop.completion_promise}"
+    if not loop.complete_by_gates:
+        yield f"the agent says {loop.completion_promise}"
     if loop.required_events:
         yield f"{', '.join(loop.required_events)} were published"
     if plan.spec.gates:
