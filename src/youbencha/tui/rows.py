@@ -94,7 +94,7 @@ def wrap(line: str, cells: int) -> list[str]:
 
 # -- entries -----------------------------------------------------------------------------------------------------------
 
-_MARKS = {"ok": "✓", "error": "✗", "warning": "!", "unknown": "·"}
+STATE_MARKS = {"ok": "✓", "error": "✗", "warning": "!", "unknown": "·"}
 _SAID = {"user": ("»", "user"), "guidance": ("✎", "user"), "topic": ("▸", "topic"), "thinking": ("∴", "thinking")}
 _SPACED, _SPACED_AFTER = (
     frozenset({"text", "user", "phase", "end", "guidance"}),
@@ -148,7 +148,7 @@ def lay_out(entry: ScreenEntry, cells: int, *, folded: bool, now: float) -> list
 
 def _tool(entry: ScreenEntry, cells: int, *, folded: bool, now: float) -> list[ScreenRow]:
     state, running = entry.state, entry.state == "running"
-    mark = spinner(now) if running else _MARKS[state]
+    mark = spinner(now) if running else STATE_MARKS[state]
     size = _size_of(entry.result) if entry.result and folded and cells >= _WIDTH_FOR_SIZES else ""
     took = seconds((entry.ended_at if entry.ended_at is not None else now) - entry.at)
     figures = "  ".join(each for each in (size, took) if each)
@@ -246,7 +246,7 @@ def _inline_style(part: str) -> str:
 
 def _heading(entry: ScreenEntry, cells: int) -> list[ScreenRow]:
     """A phase, or the end of an iteration: a rule across the transcript."""
-    mark, style = ("▸ ", "phase") if entry.kind == "phase" else (f"{_MARKS[entry.state]} ", entry.state)
+    mark, style = ("▸ ", "phase") if entry.kind == "phase" else (f"{STATE_MARKS[entry.state]} ", entry.state)
     head = fit(one_line(clean(entry.head)), cells - 2)
     text = one_line(clean(entry.text))
     start: tuple[Span, ...] = ((mark, style), (head, "strong"))
@@ -287,7 +287,7 @@ def _other(entry: ScreenEntry, cells: int, *, folded: bool) -> list[ScreenRow]:
 
 def _mark_of(entry: ScreenEntry) -> Span:
     if entry.kind == "gate":
-        return _MARKS[entry.state], entry.state
+        return STATE_MARKS[entry.state], entry.state
     return _SAID.get(entry.kind) or (entry.head or "·", _NOTE_STYLES.get(entry.head, "note"))
 
 
