@@ -458,7 +458,9 @@ class ScreenApp(App[None]):
 
     def _fatal_error(self) -> None:
         """Called by Textual after an unexpected error. Its own traceback has all variables, secrets included."""
-        self.failure, self.source.missed = sys.exception(), []
+        self.failure = sys.exception()
+        if self.source.missed is None:  # another error may follow while the screen closes
+            self.source.missed = []
         self.panic()
 
     def work_ended(self) -> None:
