@@ -171,7 +171,7 @@ async def crash(*_, **__):
     raise RuntimeError("a fault of the loop")
 
 def tick(self):
-    if os.path.exists("go-1"):
+    if os.path.exists("fail"):
         raise RuntimeError("a fault of the screen")
 
 if sys.argv.pop(1) == "loop":
@@ -200,8 +200,9 @@ def test_without_its_screen_a_loop_goes_on(project: Path, pane: Pane) -> None:
     pane.type(f"{sys.executable} crash.py screen run; echo code=$?")
     pane.press("Enter")
     pane.wait(lambda _: (project / "prompt-1").exists(), "the first iteration")
-    go(project, 1)
+    (project / "fail").touch()
     pane.wait_for(r"The screen failed")
+    go(project, 1)
     pane.wait_for(r"waiting for go-2")
     (project / "complete").touch()
     go(project, 2)
