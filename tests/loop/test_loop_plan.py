@@ -11,6 +11,7 @@ from youbencha.cli.loop.dry_run import describe
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.loop.model import LoopOptions
 from youbencha.loop.plan import LoopOverrides, LoopPlan, check_loop, find_loop_file, plan_loop
+from youbencha.scaffold import begin_loop
 from youbencha.spec.sandbox import SandboxSpec
 from youbencha.spec.settings import load_settings
 from youbencha.trial.context import Host
@@ -101,6 +102,9 @@ def test_the_prompt_comes_from_the_command_line_then_the_file(project: Project) 
 def test_a_missing_or_unusable_prompt_is_a_clear_error(project: Project) -> None:
     assert project.refused(prompt="a", prompt_file=Path("b")).code == "PROMPT_AMBIGUOUS"
     assert project.refused(prompt=" \n").code == "PROMPT_EMPTY"
+    project.prompt.unlink()
+    begin_loop(project.directory, "plain", "auto")
+    assert "is still the example" in project.refused().message
     project.prompt.write_bytes(b"caf\xe9")
     assert project.refused().code == "PROMPT_INVALID"
     project.prompt.write_bytes(b"\xef\xbb\xbf\n \n")

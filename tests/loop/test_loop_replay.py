@@ -47,9 +47,9 @@ def test_a_loop_is_found_by_its_id_its_directory_or_as_the_newest(loop_dir: Path
     done = yb("loop", "replay", *which, "--speed", "max", cwd=loop_dir)
     assert (done.returncode, done.stderr) == (0, "")
     assert [line for line in done.stdout.splitlines() if line] == [
-        "0:00:00 ━━ iteration 1 claude",
+        "0:00:00 ━━ iteration 1 · claude",
         "0:00:00 ● One",
-        "0:01:00 ━━ iteration 2 claude",
+        "0:01:00 ━━ iteration 2 · claude",
         "0:01:00 ● Two",
     ]
 
@@ -73,11 +73,17 @@ def test_what_claude_code_printed_can_be_played(name: str) -> None:
     ("content", "options", "code", "message"),
     [
         (None, ("other",), "RECORDING_NOT_FOUND", "cannot be read: No such file or directory"),
-        (b"", ("file",), "RECORDING_EMPTY", "has no event that can be played"),
+        (b"", ("file",), "RECORDING_EMPTY", "file has no event that can be played"),
+        (
+            b"\x1b[?25h\n",
+            ("file",),
+            "RECORDING_EMPTY",
+            "file has no event",
+        ),  # what a terminal gets after the last message
         (b"\x00\xff" * 500, ("file",), "RECORDING_EMPTY", "has no event that can be played"),
         (b"x", ("file", "--speed", "fast"), "OPTION_INVALID", "--speed fast is not a speed"),
         (b"x", ("file", "--speed", "nan"), "OPTION_INVALID", "--speed nan is not a speed"),
-        (b"x", ("../file",), "RECORDING_NOT_FOUND", "is outside its directory"),
+        (b"x", ("../file",), "RECORDING_NOT_FOUND", "file cannot be read: No such file or directory"),
         (None, (), "NO_LOOP", "There is no loop in"),
     ],
 )

@@ -72,9 +72,10 @@ def test_output_that_cannot_be_written_does_not_change_the_outcome(loops: LoopBe
     assert (done.returncode, done.stderr) == (0, b"")
     read, write = os.pipe()
     os.close(read)
-    done = subprocess.run(command, cwd=loops.tree, env=loops.env, stdout=write, stderr=subprocess.PIPE, check=False)
+    for each in (command, [RALPH, "tools", "task", "list"]):
+        done = subprocess.run(each, cwd=loops.tree, env=loops.env, stdout=write, stderr=subprocess.PIPE, check=False)
+        assert (done.returncode, done.stderr) == (0, b"")
     os.close(write)
-    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_dry_run(loops: LoopBench) -> None:
@@ -113,6 +114,8 @@ def test_continue_uses_the_file_the_prompt_and_the_options_of_the_start(loops: L
         (["run", "-P", "empty.md"], ("PROMPT_EMPTY", "empty.md is empty")),
         (["run", "-c", "missing.yml"], ("missing.yml", "")),
         (["run", "do this"], ("OPTION_INVALID", "-p")),
+        (["plan"], ("No such command", "not supported yet")),
+        (["run", "-H", "builtin:debug"], ("No such option", "ralph run -c FILE")),
         (["run", "--worktree", "--continue"], ("OPTION_INVALID", "exclude each other")),
     ],
 )
@@ -184,3 +187,5 @@ def test_a_worktree(loops: LoopBench) -> None:
     (tree,) = Path(f"{loops.tree}-worktrees").iterdir()
     assert (tree / "made.txt").exists()
     assert str(tree) in done.stdout
+    assert f"{tree}, on the branch ralph/{tree.name}" in done.stderr
+    assert [path.name for path in (tree / ".ralph/loops").iterdir()] == [tree.name]

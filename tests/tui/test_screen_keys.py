@@ -327,6 +327,14 @@ async def test_the_screen_stays_after_the_end_if_asked_to() -> None:
         assert shown.app._exit
 
 
+async def test_a_recording_takes_no_guidance_and_has_no_diff() -> None:
+    async with opened(recorded=True) as shown:
+        assert "pause" in shown.text(shown.app.footer)
+        await shown.press("colon", "d")
+        assert (shown.app.asking, len(shown.app.screen_stack)) == ("", 1)
+        assert not {"guide", "diff"} & set(shown.text(shown.app.footer).split())
+
+
 async def test_a_click_on_a_key_in_the_footer() -> None:
     async with opened() as shown:
         x = shown.text(shown.app.footer).index("help")

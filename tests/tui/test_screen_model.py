@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 
 import pytest
@@ -53,6 +54,17 @@ def test_a_loop() -> None:
     assert totals.input_tokens == 18_204 + 402_118 + 211_930
     assert totals.cost_usd == pytest.approx(0.1312 + 1.2044 + 0.7119)
     assert model.sessions[2].context_window == 200_000
+
+
+def test_an_iteration_that_was_killed_has_ended_when_the_loop_continues() -> None:
+    model = ScreenModel()
+    for event in loop_story():
+        model.take(event)
+    *_, killed = model.sessions
+    assert (killed.number, killed.ended_at) == (3, None)
+    assert model.loop is not None
+    model.take(replace(model.loop, at=NOW + 3600, first_iteration=4))
+    assert (killed.status, killed.ended_at) == ("interrupted", killed.entries[-1].at)
 
 
 def test_the_time_stands_still_after_the_end() -> None:

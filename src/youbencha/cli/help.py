@@ -147,8 +147,15 @@ def usage_message(error: typer.TyperException) -> str:
 
 
 def usage_hint(error: typer.TyperException) -> str:
-    """Return a hint, with the command's example if something is missing or too much."""
-    command = getattr(getattr(error, "ctx", None), "command", None)
+    """Return a hint: what to use instead of a name of Ralph's; the example, if something is missing or too much."""
+    context = getattr(error, "ctx", None)
+    command = getattr(context, "command", None)
+    unknown = re.match(r"No such (?:command|option):? '?([\w-]+)", error.format_message())
+    if unknown and context is not None and context.command_path.startswith(("ralph", "yb loop")):
+        from youbencha.cli.loop.of_ralph import INSTEAD
+
+        if instead := INSTEAD.get(unknown[1]):
+            return instead
     example = re.search(r"Example: `([^`]+)`", getattr(command, "help", None) or "")
     incomplete = error.format_message().startswith(("Missing", "Got unexpected extra"))
     start = f"for example `{example[1]}`; " if example and incomplete else ""

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -244,6 +245,9 @@ def _read_prompt(file: Path, directory: Path) -> str:
         raise YouBenchaError("PROMPT_INVALID", f"The prompt file {file} cannot be read: {error.strerror}.") from None
     if not text.strip():
         raise YouBenchaError("PROMPT_EMPTY", f"The prompt file {file} is empty.", hint=hint)
+    if text == (files("youbencha") / "scaffold/loops/PROMPT.md").read_text(encoding="utf-8"):
+        message = f"The prompt file {file} is still the example of `ralph init`."
+        raise YouBenchaError("PROMPT_EMPTY", message, hint="Write the task into it.")
     return text
 
 

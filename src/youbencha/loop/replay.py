@@ -30,7 +30,7 @@ _SLICE_S = 0.01
 def open_recording(which: str | None, directory: Path) -> BufferedReader:
     """Open a file, the recording of a loop by its id, or the newest in `directory`. Raises YouBenchaError."""
     try:
-        if which is not None and (path := directory / which).exists():
+        if which is not None and ((path := directory / which).exists() or path.parent != directory):
             return open_regular(path / RECORDING_FILE if path.is_dir() else path)
         loop = LoopDirectory.newest(directory) if which is None else LoopDirectory(directory, which)
         return open_untrusted(directory, str(loop.recording_file.relative_to(directory)))
@@ -53,7 +53,7 @@ class _Messages:
         self._at = 0.0
 
     def read(self, record: Record) -> Iterator[Event]:
-        handler = self._handlers.get(record["type"])
+        handler = self._handlers.get(str(record.get("type")))
         for event in handler(record) if handler else ():
             if type(event) in TYPE_NAMES:
                 self._at += _STEP_S

@@ -261,7 +261,7 @@ class ScreenApp(App[None]):
 
     def hints(self) -> list[KeyHint]:
         """The keys that do something now."""
-        controls = self.source.controls
+        controls = None if self.finished else self.source.controls
         many = len(self.model.sessions) > 1
         hints = [
             KeyHint("h l", "browse", "session(1)", 4) if many else None,
@@ -269,9 +269,7 @@ class ScreenApp(App[None]):
             KeyHint("⏎", "fold", "fold", 4),
             KeyHint("/", "search", "search", 5),
             KeyHint("t", "try now", "try_now", 1) if self.can_try_now() else None,
-            KeyHint("p", "resume" if controls.paused else "pause", "pause", 3)
-            if controls and not self.finished
-            else None,
+            KeyHint("p", "resume" if controls.paused else "pause", "pause", 3) if controls else None,
             KeyHint(":", "guide", "guide", 3) if controls and not self.source.recorded else None,
             KeyHint("d", "diff", "diff", 3) if self.source.diff else None,
             KeyHint("e", "export", "export", 7),
@@ -460,7 +458,7 @@ class ScreenApp(App[None]):
 
     def _fatal_error(self) -> None:
         """Called by Textual after an unexpected error. Its own traceback has all variables, secrets included."""
-        self.failure = sys.exception()
+        self.failure, self.source.missed = sys.exception(), []
         self.panic()
 
     def work_ended(self) -> None:

@@ -149,6 +149,10 @@ def _sum(numbers: Iterator[Any]) -> Any:
 
 
 def _loop_started(model: ScreenModel, event: LoopStarted) -> None:
+    """A loop begins, or continues after it was killed: then the recording has no end of its last iteration."""
+    for session in model.sessions:
+        if session.number is not None and session.ended_at is None:
+            model.end(session.key, "interrupted", session.entries[-1].at if session.entries else session.started_at)
     model.loop, model.began_at = event, event.at
     model.current(event.at).backend = event.backend
 

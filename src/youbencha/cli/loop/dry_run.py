@@ -52,6 +52,6 @@ def _completion(plan: LoopPlan) -> Iterator[str]:
     if not loop.complete_by_gates:
         yield f"the agent says {loop.completion_promise}"
     if loop.required_events:
-        yield f"{', '.join(loop.required_events)} were published"
+        yield f"these events were published: {', '.join(loop.required_events)}"
     if plan.spec.gates:
         yield f"these gates pass: {', '.join(gate.name for gate in plan.spec.gates)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from youbencha.loop.agent_commands import Answer, Place, answer
@@ -20,5 +21,6 @@ def call(arguments: Sequence[str]) -> int:
     except OSError as error:  # the current directory is gone
         done = Answer(f"error {error}", 2)
     if done.text:
-        print(done.text, file=sys.stderr if done.code else sys.stdout)
+        with suppress(BrokenPipeError):
+            print(done.text, file=sys.stderr if done.code else sys.stdout, flush=True)
     return done.code

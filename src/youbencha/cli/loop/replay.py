@@ -45,12 +45,12 @@ def replay(
     from youbencha.cli.loop.display import choose_loop_display, use_screen
     from youbencha.loop.replay import Player, open_recording, read_any
 
-    factor = _factor(speed)
+    factor, name = _factor(speed), which or "the newest loop"
     with open_recording(which, Path.cwd()) as file:
         recording = read_any(file)
-        player = Player(_not_empty(recording, file.name), speed=factor, first_iteration=first_iteration)
+        player = Player(_not_empty(recording, name), speed=factor, first_iteration=first_iteration)
         if use_screen(no_tui=no_tui, as_json=as_json):
-            _play_on_screen(player, f"replay of {which or 'the newest loop'}")
+            _play_on_screen(player, f"replay of {name}")
         else:
             with choose_loop_display(as_json=as_json) as display:
                 run_async(player.play(display))
