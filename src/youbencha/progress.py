@@ -111,12 +111,16 @@ class Line(NamedTuple):
 
 
 def line_of(event: Event, inside: Path | None = None) -> Line | None:
-    """Return the line for an event; None if it is not shown."""
+    """Return the line for an event, without escape sequences; None if it is not shown."""
     prefix = f"{inside}{os.sep}" if inside else ""
+    line = _line_of(event, lambda text: _short(text, prefix))
+    if line is None:
+        return None
+    # Names are an agent's own words, too: of its tools and its model, and any of a recording.
+    return line._replace(head=one_line(line.head), text=one_line(line.text, _LONGEST_WHOLE_TEXT))
 
-    def short(text: str) -> str:
-        return _short(text, prefix)
 
+def _line_of(event: Event, short: Callable[[str], str]) -> Line | None:
     match event:
         case PhaseStarted(phase=phase, detail=detail):
             return Line("▸", "bold", _PHASES.get(phase, phase), short(detail))
@@ -175,7 +179,7 @@ def _line_of_loop(event: Event, short: Callable[[str], str]) -> Line | None:
             return Line("›", "cyan", "guidance:", short(text))
         case LoopEnded(outcome=outcome, reason=reason):
             mark, style = _OUTCOMES.get(outcome, ("✗", "red"))
-            return Line(mark, style, f"loop {_words(outcome)}:", one_line(reason, _LONGEST_WHOLE_TEXT))
+            return Line(mark, style, f"loop {_words(outcome)}:", reason)
     return None
 
 

@@ -11,7 +11,8 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from dataclasses import fields
+from typing import Any, TextIO
 
 import pytest
 
@@ -32,6 +33,7 @@ from youbencha.events import (
     TopicPublished,
 )
 from youbencha.log.session import TurnTaken
+from youbencha.loop.recording import TYPE_NAMES
 from youbencha.progress import line_of
 
 LOOP = (
@@ -242,3 +244,17 @@ def test_the_summary_follows_the_lines() -> None:
 def test_lines_about_usage_limits(event: Event, line: str | None) -> None:
     found = line_of(event)
     assert (found and found.plain()) == line
+
+
+@pytest.mark.parametrize("kind", TYPE_NAMES, ids=TYPE_NAMES.get)
+def test_no_text_of_an_event_controls_the_terminal(kind: type[Event]) -> None:
+    hostile = "a\x1b[2J\x1b]0;x\x07\u202e\n\x9bb"
+    values: dict[str, Any] = {
+        "str": hostile,
+        "str | None": hostile,
+        "Mapping[str, Any]": {"command": hostile},
+        "bool": False,
+    }
+    values |= {"int": 1, "int | None": 1, "float": 1.0, "float | None": 1.0, "tuple[str, ...]": (hostile,)}
+    line = line_of(kind(**{field.name: values[str(field.type)] for field in fields(kind)}))
+    assert line is None or line.plain().isprintable()

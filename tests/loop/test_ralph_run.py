@@ -189,3 +189,12 @@ def test_a_worktree(loops: LoopBench) -> None:
     assert str(tree) in done.stdout
     assert f"{tree}, on the branch ralph/{tree.name}" in done.stderr
     assert [path.name for path in (tree / ".ralph/loops").iterdir()] == [tree.name]
+
+
+def test_the_outcome_does_not_control_the_terminal(loops: LoopBench) -> None:
+    loops.configure("printf 'a\\302\\233b\\342\\200\\256c'; exit 3", event_loop={"max_consecutive_failures": 1})
+    done = loops.ralph("run", "-c", str(loops.root / "ralph.yml"), "-q")
+    assert done.returncode == 1
+    assert "\x9b" not in done.stdout
+    assert "\u202e" not in done.stdout
+    assert "U+202E" in done.stdout

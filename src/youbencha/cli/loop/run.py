@@ -207,6 +207,7 @@ def _run(plan: LoopPlan, host: Host, directory: LoopDirectory, history: LoopHist
     from youbencha.loop.recording import Recorder
     from youbencha.loop.run import run_loop
     from youbencha.process import Redactor
+    from youbencha.text import visible
 
     redactor = Redactor.for_env(host.env, *(backend.secrets for backend in plan.backends))
     control = LoopControl()
@@ -238,7 +239,7 @@ def _run(plan: LoopPlan, host: Host, directory: LoopDirectory, history: LoopHist
     assert state.outcome is not None
     with suppress(OSError):  # a closed pipe or a full disk does not change the outcome; typer.echo flushes
         if output.quiet or screen is not None:
-            typer.echo(f"{state.outcome.replace('_', ' ')}: {state.reason}")
+            typer.echo(f"{state.outcome.replace('_', ' ')}: {visible(state.reason or '')}")
         if not output.as_json and not output.quiet:
             typer.echo(f"summary: {directory.path / 'summary.md'}")
             if EXIT_CODES[state.outcome]:
