@@ -39,6 +39,16 @@ exit 0
     assert loops.users_state() == before
 
 
+async def test_the_configuration_is_read_only(loops: LoopBench, engine: Engine, image: str) -> None:
+    script = "echo 'sandbox: local' >> ralph.yml; rm -f ralph.yml; mv ralph.yml x; mv x ralph.yml; echo LOOP_COMPLETE"
+    host = in_container(loops, f"exec 2>&1; {script}", image)
+    config = (loops.root / "ralph.yml").rename(loops.tree / "ralph.yml")
+    (loops.root / "ralph.yml").symlink_to(config)
+    before = config.read_text()
+    assert (await loops.run(host)).outcome == "completed"
+    assert config.read_text() == before
+
+
 async def test_nothing_is_written_through_a_link_in_place_of_the_loops_files(
     loops: LoopBench, engine: Engine, image: str
 ) -> None:

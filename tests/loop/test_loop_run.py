@@ -6,7 +6,9 @@ import asyncio
 import gc
 import json
 import os
+import time
 import tracemalloc
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -92,6 +94,14 @@ async def test_completion_by_event(loops: LoopBench) -> None:
     assert (state.outcome, state.seen_topics) == ("completed", ("LOOP_COMPLETE", "build.done"))
     topics = [(event.topic, event.payload, event.source) for event in loops.of_type(TopicPublished)]
     assert topics[0] == ("build.done", "all green", "agent")
+
+
+async def test_a_clock_that_is_set_back(loops: LoopBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither an iteration nor a wait depends on it."""
+    times = count(time.time(), -3600)
+    monkeypatch.setattr("time.time", lambda: next(times))
+    loops.configure(DONE_AT_3, event_loop={"cooldown_delay_seconds": 0.1})
+    assert (await loops.run()).outcome == "completed"
 
 
 async def test_a_flood_of_events(loops: LoopBench) -> None:

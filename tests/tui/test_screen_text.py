@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from opened_screen import opened
 from rich.cells import cell_len
@@ -82,6 +82,7 @@ def test_wrapped_items_keep_their_indentation() -> None:
     assert wrap("12. one two", 8) == ["12. one", "    two"]
 
 
+@example("tool", "\x80", 10, True)
 @given(
     st.sampled_from(("text", "thinking", "user", "tool", "gate", "topic", "guidance", "note", "phase", "end")),
     st.text(),

@@ -124,7 +124,7 @@ class IterationRunner:
         hat: str | None = None,
     ) -> IterationReport:
         """Run one iteration, until the agent ends, a limit is reached or `stop` is set. Never raises for an agent."""
-        started = time.time()
+        started, began = time.time(), time.monotonic()
         ending = asyncio.Event()
         try:
             if self._gateway is not None:
@@ -135,11 +135,12 @@ class IterationRunner:
                 result = await self._adapter.execute(context)
             usage = await self._usage(result, watch.cost)
         except YouBenchaError as error:
-            return _not_started(error, started)
-        report = self._report(result, watch, stopped=stop.is_set())
-        if not _streamed(result) and report.text:
-            self._on_event(AssistantText(text=report.text))
-        return report._replace(usage=usage, started_at=started, duration_ms=round((time.time() - started) * 1000))
+            report = _not_started(error, started)
+        else:
+            report = self._report(result, watch, stopped=stop.is_set())._replace(usage=usage)
+            if not _streamed(result) and report.text:
+                self._on_event(AssistantText(text=report.text))
+        return report._replace(started_at=started, duration_ms=round((time.monotonic() - began) * 1000))
 
     async def run_gates(self, artifacts_dir: Path, since: str | None) -> GateReport:
         """Run the gates on the tree, with the access to the model and the kind of sandbox that the agent has.
@@ -277,6 +278,8 @@ async def open_runner(
         )
         sandbox = await opened.enter_async_context(opening)
         sandbox.protect(directory.path.parent)
+        if plan.config_file and (config := plan.config_file.resolve()).is_relative_to(plan.directory):
+            sandbox.protect(config)  # what it names is run when the loop continues, perhaps on the host
         gateway = None
         if backend.gateway is not None:
             from youbencha.trial.gateway_session import open_trial_gateway
@@ -360,8 +363,6 @@ def _not_started(error: YouBenchaError, started: float) -> IterationReport:
         outcome="failed",
         reason=str(error),
         cause="CLI_NOT_FOUND" if is_lasting else record.cause,
-        started_at=started,
-        duration_ms=round((time.time() - started) * 1000),
     )
 
 

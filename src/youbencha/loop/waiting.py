@@ -53,14 +53,15 @@ async def wait(
 ) -> End | None:
     """Wait as decided, unless the user skips it, and while the loop is paused; return why the loop ends, if it does."""
     control.waiting_skipped = False
-    until = time.time() + decision.wait_s
+    until, end = time.time() + decision.wait_s, time.monotonic() + decision.wait_s
     if decision.wait_s > 0:
         on_event(LoopWaiting(reason=decision.reason, until=until, kind=decision.kind))
     was_paused = False
     while not control.stop_now.is_set():
         if request := take_request():
             return REQUESTED[request]
-        left_s = 0.0 if control.waiting_skipped else until - time.time()
+        # By both clocks: one stops while the computer sleeps, the other may be set back.
+        left_s = 0.0 if control.waiting_skipped else min(until - time.time(), end - time.monotonic())
         if left_s <= 0 and not control.paused:
             return None
         if control.paused and not was_paused:

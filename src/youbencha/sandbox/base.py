@@ -61,7 +61,7 @@ class Sandbox(Protocol):
         ...
 
     def protect(self, path: Path) -> None:
-        """Make a directory of the workspace read-only for programs in the sandbox, if it is a boundary."""
+        """Make a file or directory of the workspace read-only for programs in the sandbox, if it is a boundary."""
         ...
 
     def inside(self, path: Path) -> str:

@@ -458,7 +458,7 @@ class ScreenApp(App[None]):
 
     def _fatal_error(self) -> None:
         """Called by Textual after an unexpected error. Its own traceback has all variables, secrets included."""
-        self.failure = sys.exception()
+        self.failure, self.source.missed = sys.exception(), []
         self.panic()
 
     def work_ended(self) -> None:

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from youbencha.text import count, usd
-from youbencha.tui.rows import clean, clock
+from youbencha.tui.rows import STATE_MARKS, clean, clock
 from youbencha.tui.screen import Screen
 from youbencha.tui.session import ScreenEntry, ScreenSession
 
-_MARKS = {"ok": "✓", "error": "✗", "warning": "!", "unknown": "·", "running": "…"}
+_MARKS = {**STATE_MARKS, "running": "…"}
 
 
 def write_transcript(screen: Screen) -> Path:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from rich.cells import cell_len
 from textual import events
 
+from youbencha.progress import clock_time
 from youbencha.text import one_line, plural, usd
 from youbencha.tui.row_view import PanelView, RowView
-from youbencha.tui.rows import ScreenRow, Span, clean, clock, fit, spinner
+from youbencha.tui.rows import STATE_MARKS, ScreenRow, Span, clean, clock, fit, spinner
 from youbencha.tui.session import ScreenSession
 from youbencha.tui.themes import Palette
 
 _BAR_CELLS = 8
 _GAP = "   "
-_STATE_MARKS = {"ok": "✓", "error": "✗", "warning": "!", "unknown": "·"}
 
 
 class HeaderFigure(NamedTuple):
@@ -175,7 +174,7 @@ class SessionList(RowView):
         session = app.model.sessions[index]
         now = app.now()
         running = session.state == "running"
-        mark = spinner(now) if running else _STATE_MARKS[session.state]
+        mark = spinner(now) if running else STATE_MARKS[session.state]
         took = clock((session.ended_at if session.ended_at is not None else now) - session.started_at)
         number = f"{session.number:>3} " if session.number is not None else ""
         changed = plural(session.files_changed, "file") if session.files_changed else ""
@@ -256,5 +255,5 @@ class FooterBar(PanelView):
 def waiting_text(reason: str, until: float, now: float) -> str:
     """`23:10 left, until 15:00:00 · usage limit`. The reason comes last: it may be cut."""
     left = max(0.0, until - now)
-    at = time.strftime("%H:%M:%S", time.localtime(until))
+    at = clock_time(until)
     return f"{clock(left)} left, until {at} · {one_line(clean(reason), 200)}"

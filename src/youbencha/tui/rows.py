@@ -94,7 +94,7 @@ def wrap(line: str, cells: int) -> list[str]:
 
 # -- entries -----------------------------------------------------------------------------------------------------------
 
-_MARKS = {"ok": "✓", "error": "✗", "warning": "!", "unknown": "·"}
+STATE_MARKS = {"ok": "✓", "error": "✗", "warning": "!", "unknown": "·"}
 _SAID = {"user": ("»", "user"), "guidance": ("✎", "user"), "topic": ("▸", "topic"), "thinking": ("∴", "thinking")}
 _SPACED, _SPACED_AFTER = (
     frozenset({"text", "user", "phase", "end", "guidance"}),
@@ -124,6 +124,10 @@ def folded_at_first(entry: ScreenEntry) -> bool:
     return entry.kind != "user" or entry.text.count("\n") >= _LONGEST_PROMPT or len(entry.text) > 400
 
 
+_WIDTH_FOR_SIZES = 40
+"""Of a row. In a narrower one, the time of a tool call is shown without the size of its result."""
+
+
 def lay_out(entry: ScreenEntry, cells: int, *, folded: bool, now: float) -> list[ScreenRow]:
     """Return the rows of an entry, without the empty one before it."""
     indent = 2 if entry.nested else 0
@@ -144,16 +148,18 @@ def lay_out(entry: ScreenEntry, cells: int, *, folded: bool, now: float) -> list
 
 def _tool(entry: ScreenEntry, cells: int, *, folded: bool, now: float) -> list[ScreenRow]:
     state, running = entry.state, entry.state == "running"
-    mark = spinner(now) if running else _MARKS[state]
-    right = [_size_of(entry.result)] if entry.result and folded else []
-    right.append(seconds((entry.ended_at if entry.ended_at is not None else now) - entry.at))
-    figures = "  ".join(each for each in right if each)
-    name = fit(one_line(clean(entry.head), 40), max(4, cells // 3))
+    mark = spinner(now) if running else STATE_MARKS[state]
+    size = _size_of(entry.result) if entry.result and folded and cells >= _WIDTH_FOR_SIZES else ""
+    took = seconds((entry.ended_at if entry.ended_at is not None else now) - entry.at)
+    figures = "  ".join(each for each in (size, took) if each)
+    name = fit(one_line(clean(entry.head), 40), max(2, min(cells // 3, cells - 3 - len(figures))))
     room = cells - 4 - cell_len(name) - 2 - len(figures)
     argument = fit(one_line(clean(entry.text[:600]), 400), room) if room > 3 else ""
     style = "tool" if running else "error" if state == "error" else "name"
-    spans = ((f"{mark} ", state), (name, style), ("  ", "dim"), (argument, "text" if running else "argument"))
-    rows = [ScreenRow(spans, ((figures, "running" if running else "dim"),))]
+    spans = [(f"{mark} ", state), (name, style)]
+    if argument:
+        spans += [("  ", "dim"), (argument, "text" if running else "argument")]
+    rows = [ScreenRow(tuple(spans), ((figures, "running" if running else "dim"),))]
     if not folded:
         shown = f": {entry.text}" if argument == entry.text else "\n"
         detail = "\n".join(line for line in entry.detail.split("\n") if not line.endswith(shown))
@@ -240,7 +246,7 @@ def _inline_style(part: str) -> str:
 
 def _heading(entry: ScreenEntry, cells: int) -> list[ScreenRow]:
     """A phase, or the end of an iteration: a rule across the transcript."""
-    mark, style = ("▸ ", "phase") if entry.kind == "phase" else (f"{_MARKS[entry.state]} ", entry.state)
+    mark, style = ("▸ ", "phase") if entry.kind == "phase" else (f"{STATE_MARKS[entry.state]} ", entry.state)
     head = fit(one_line(clean(entry.head)), cells - 2)
     text = one_line(clean(entry.text))
     start: tuple[Span, ...] = ((mark, style), (head, "strong"))
@@ -281,7 +287,7 @@ def _other(entry: ScreenEntry, cells: int, *, folded: bool) -> list[ScreenRow]:
 
 def _mark_of(entry: ScreenEntry) -> Span:
     if entry.kind == "gate":
-        return _MARKS[entry.state], entry.state
+        return STATE_MARKS[entry.state], entry.state
     return _SAID.get(entry.kind) or (entry.head or "·", _NOTE_STYLES.get(entry.head, "note"))
 
 

@@ -70,6 +70,8 @@ class Screen:
         self.fallback = fallback
         """Takes the events of `sink` after the screen has failed."""
         self.failed = False
+        self.missed: list[Event] | None = None
+        """Events between a failure and the end of the screen, when nothing can be printed yet."""
         self.clock = clock
         self.model = ScreenModel()
 
@@ -77,6 +79,8 @@ class Screen:
         """Take an event of the loop, or of the only trial."""
         if self.failed and self.fallback is not None:
             self.fallback(event)
+        elif self.missed is not None:
+            self.missed.append(event)
         else:
             self.model.take(event)
 
@@ -132,4 +136,6 @@ async def _show(app: ScreenApp) -> None:
     if (failure := display.exception() or app.failure) is not None:
         what = one_line(f"{type(failure).__name__}: {failure}")
         print(f"The screen failed ({what}). The work goes on without it; Ctrl-C stops it.", file=sys.stderr)
-        app.source.failed = True
+        missed, app.source.missed, app.source.failed = app.source.missed or [], None, True
+        for event in missed:
+            app.source.sink(event)

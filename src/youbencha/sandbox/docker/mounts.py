@@ -78,9 +78,9 @@ class Mounts:
         self._shared = {path: writable for path, writable in self._shared.items() if path.exists()}
 
     def protect(self, path: Path) -> None:
-        """Mount a directory of the workspace once more, read-only; those above it too, as they are.
+        """Mount a file or directory of the workspace once more, read-only; the directories above it too, as they are.
 
-        A mount point cannot be renamed: otherwise, the directory could be moved away, and another put in its place.
+        A mount point cannot be renamed: otherwise, it could be moved away, and something else put in its place.
         """
         self.protected.append(path.absolute())
 
@@ -134,7 +134,7 @@ class Mounts:
         for path in self.protected:
             below = path.relative_to(workspace.outside)
             way = [workspace.outside / each for each in (below, *below.parents)[:-1]]
-            if path.is_dir() and not any(each.is_symlink() for each in way):
+            if path.exists() and not any(each.is_symlink() for each in way):
                 for each in reversed(way):
                     inside = WORKSPACE / each.relative_to(workspace.outside)
                     yield Mount(each, inside, writable=each != path)
