@@ -58,7 +58,7 @@ def test_without_a_configuration(loops: LoopBench) -> None:
 def test_events_as_json(loops: LoopBench) -> None:
     loops.configure("echo LOOP_COMPLETE")
     recording = loops.root / "session.jsonl"
-    done = loops.ralph("run", "-c", str(loops.root / "ralph.yml"), "--json", "--record-session", str(recording))
+    done = loops.ralph("run", "-c", str(loops.root / "ralph.yml"), "--json", "-v", "--record-session", str(recording))
     printed = [json.loads(line)["type"] for line in done.stdout.splitlines()]
     assert (printed[0], printed[-1]) == ("loop_started", "loop_ended")
     assert "iteration_ended" in [json.loads(line)["type"] for line in recording.read_text().splitlines()]

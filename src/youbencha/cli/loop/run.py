@@ -167,7 +167,7 @@ def run(
         plan = _plan(config, host, directory, overrides, history)
         if plan.spec.event_loop.checkpoint_interval:
             located(directory)
-        if verbose:
+        if verbose and not as_json:
             _show(plan, as_json=False)
         found.create()
         history = go_on(found, history, plan) if history else new_history(plan, found.loop_id)
