@@ -7,8 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -128,6 +128,19 @@ def running(
         os.close(ours)
 
 
+def wait_until(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def hang_up(terminal: Terminal) -> None:
+    """Close the terminal, as a window that is closed does: its last writer gets an error, and the program a signal."""
+    os.dup2(os.open(os.devnull, os.O_RDWR), terminal.fd)
+    terminal.process.send_signal(signal.SIGHUP)
+
+
 FOREVER = "await control.stop_now.wait()\nreturn 'stopped'"
 
 
@@ -204,3 +217,31 @@ def test_colours_are_written_where_the_terminal_has_them(tmp_path: Path, term: s
         terminal.read_until(b"first text")
         terminal.rest()
         assert (b"\x1b[38;" in terminal.output or b";48;" in terminal.output) == colours
+
+
+BUSY = """for number in range(200):
+    screen.sink(AssistantText(text=f"{number} " * 500))
+    await asyncio.sleep(0.02)
+pathlib.Path(sys.argv[1] + "-done").touch()
+await go()
+return 7"""
+
+
+def test_a_terminal_that_takes_nothing_does_not_hold_up_the_work(tmp_path: Path) -> None:
+    """As over a connection that hangs. Once it goes on, the whole screen is painted again."""
+    with running(tmp_path, BUSY) as terminal:
+        terminal.read_until(b"title")
+        wait_until(lambda: (tmp_path / "go-done").exists())
+        terminal.output = terminal.output[terminal.output.index(ENTER) :]
+        terminal.read_until(b"199 199")
+        assert b"result 7" in terminal.rest()
+
+
+def test_a_terminal_that_is_gone_ends_the_work(tmp_path: Path) -> None:
+    """What is written to it fails, which must not be waited for."""
+    body = BUSY.replace("await go()", "await asyncio.sleep(600)")
+    with suppress(termios.error, ValueError), running(tmp_path, body) as terminal:
+        terminal.read_until(b"title")
+        hang_up(terminal)
+        wait_until(lambda: terminal.process.poll() is not None)
+        assert terminal.process.returncode >= 0

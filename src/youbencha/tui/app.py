@@ -10,12 +10,14 @@ import re
 import sys
 import time
 from collections.abc import Callable
-from typing import ClassVar
+from contextlib import suppress
+from typing import Any, ClassVar, TextIO
 
 from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
+from textual.driver import Driver
 from textual.filter import NoColor
 from textual.widgets import Input, Static
 
@@ -109,6 +111,9 @@ class ScreenApp(App[None]):
         if not _has_colours():
             self._filters.append(NoColor())
 
+    def get_driver_class(self) -> type[Driver]:
+        return _patient(super().get_driver_class())
+
     def now(self) -> float:
         return self.source.clock()
 
@@ -155,6 +160,11 @@ class ScreenApp(App[None]):
         if self.finished and (self._leaving or not self.source.stay):
             self.exit()
             return
+        if getattr(self._driver, "is_behind", False):
+            return
+        if getattr(self._driver, "dropped", False):
+            self._driver.dropped = False  # type: ignore[union-attr]
+            self.screen.refresh(layout=True)
         now = self.now()
         if self.transcript.following:
             self._follow_sessions()
@@ -490,6 +500,49 @@ class ScreenApp(App[None]):
         self.push_screen(Help(HELP))
 
 
+def _patient(driver: type[Driver]) -> type[Driver]:
+    """Return a driver that never waits for the terminal, as Textual's own drivers do: the work runs in the same loop.
+
+    They wait if a connection hangs; and for ever if the terminal is gone, because an error ends their writing thread.
+    """
+
+    class PatientDriver(driver):  # type: ignore[misc,valid-type]
+        dropped = False
+        """Something was not written, so that the whole screen has to be painted again."""
+
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            self._file = _TerminalFile(vars(self)["_file"])
+
+        @property
+        def is_behind(self) -> bool:
+            return self._writer_thread is not None and self._writer_thread._queue.qsize() > _MOST_WAITING
+
+        def write(self, data: str) -> None:
+            if self._writer_thread is not None and self._writer_thread._queue.full():
+                self.dropped = True
+            else:
+                super().write(data)
+
+    return PatientDriver
+
+
+class _TerminalFile:
+    """The file of a terminal. If the terminal is gone, what is written is dropped."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self.fileno, self.isatty = file.fileno, file.isatty
+
+    def write(self, text: str) -> None:
+        with suppress(OSError):
+            self._file.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._file.flush()
+
+
 def _has_colours() -> bool:
     """Whether the terminal has colours, by its description; if there is none, it is taken for a modern one."""
     try:
@@ -502,6 +555,8 @@ def _has_colours() -> bool:
 
 
 _SAID_S = 5.0
+_MOST_WAITING = 5
+"""Pieces for the terminal that wait, after which nothing more is painted. Textual's queue holds 30."""
 _STOPPING = "What is running now is ended; what it has done stays."
 _ASKING = {"/": "search ", ":": "for the next prompt "}
 
