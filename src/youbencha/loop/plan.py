@@ -25,6 +25,7 @@ from youbencha.loop.backends import (
 )
 from youbencha.loop.gates import gate_problems, locate_gates
 from youbencha.loop.model import LoopOptions
+from youbencha.process.environment import TOOLS, select
 from youbencha.spec.loader import NamedEvaluator
 from youbencha.spec.loop import EscalationStep, HatSpec, LoopSpec
 from youbencha.spec.loop_loader import CODE, LoopFile, load_loop_file
@@ -36,6 +37,8 @@ from youbencha.trial.plan import merged_sandbox, refuse_without_model, resolved_
 
 CONFIG_NAMES = ("ralph.yml", "ralph.yaml")
 DEFAULT_PROMPT_FILE = "PROMPT.md"
+_OF_THE_USER = TOOLS | {"SSH_AUTH_SOCK"}
+"""Variables that a local agent of a loop gets besides those of every agent: it works as the user does."""
 MAX_PROMPT_BYTES = 1024 * 1024
 
 
@@ -351,7 +354,8 @@ class _BackendPlanner:
 
     def _ready(self, backend: Backend, path: KeyPath) -> Backend:
         """The backend with its environment and gateway, if its configuration is valid."""
-        env = {**({} if self._sandbox.type == "docker" else backend.env), **self._env}
+        here = {} if self._sandbox.type == "docker" else {**select(self._host.env, _OF_THE_USER), **backend.env}
+        env = {**here, **self._env}
         adapter = get_adapter(backend.agent_type, self._host.env)
         if isinstance(adapter, ChecksConfig):
             config = {**backend.config, "prompt": "…", **({"model": backend.model} if backend.model else {})}

@@ -97,7 +97,7 @@ class BoundedText:
     def __init__(self, limit: int, log: BinaryIO | None) -> None:
         self._limit = limit
         self._log = log
-        self._kept = bytearray()
+        self.kept = bytearray()
         self._half_character = b""
         self.truncated = False
         self.log_error: str | None = None
@@ -116,15 +116,15 @@ class BoundedText:
 
     def take(self) -> str:
         """Return the text, once: it may be large, so that no second copy is kept."""
-        kept, self._kept = self._kept, bytearray()
+        kept, self.kept = self.kept, bytearray()
         return kept.decode("utf-8", "replace")
 
     def _keep(self, data: bytes) -> None:
-        room = self._limit - len(self._kept)
+        room = self._limit - len(self.kept)
         if len(data) > room:
             data = data[: whole_characters(data[:room])] + truncation_marker(self._limit)
             self.truncated = True
-        self._kept += data
+        self.kept += data
         self._write(data)
 
     def _write(self, data: bytes) -> None:
@@ -154,7 +154,7 @@ class Capture:
         self._redacted = (redactor.stream(), redactor.stream())
         self._merger = LineMerger()
         self._text = BoundedText(limit, log)
-        self._printed = BoundedText(limit, None)  # stays empty if there is `on_line`
+        self._printed = BoundedText(limit, None)
         self._printed_merger = LineMerger()
         self._lines = LineSplitter(on_line, longest_line) if on_line else None
         self.total_bytes = 0
@@ -163,7 +163,7 @@ class Capture:
         self.total_bytes += len(data)
         if self._lines and stream is Stream.OUT:
             self._lines.feed(data)
-        if not self._lines and not self._printed.truncated:
+        if not self._printed.truncated:
             self._printed.feed(self._printed_merger.feed(stream, data))
         if not self._text.truncated:
             self._text.feed(self._merger.feed(stream, self._redacted[stream].feed(data)))
@@ -185,8 +185,10 @@ class Capture:
     def log_error(self) -> str | None:
         return self._text.log_error
 
-    def take_text(self) -> str:
-        return self._text.take()
-
-    def take_printed(self) -> str:
-        return self._printed.take()
+    def take(self) -> tuple[str, str]:
+        """Return, once, the text to be shown and that to be parsed. They are one object if nothing was masked."""
+        if self._text.kept == self._printed.kept:
+            self._printed.kept.clear()  # before the other is decoded: both may be large
+            text = self._text.take()
+            return text, text
+        return self._text.take(), self._printed.take()

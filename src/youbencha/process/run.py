@@ -74,10 +74,11 @@ async def run(
         took_s = time.monotonic() - started
         if ending.exit.by_itself:  # without the time spent waiting for processes that it left running
             took_s = min(took_s, spawning_s + ending.exit.lifetime_s)
+        output, printed = capture.take()
         return ProcessResult(
             exit=ending.exit,
-            output=capture.take_text(),
-            printed=capture.take_printed(),
+            output=output,
+            printed=printed,
             truncated=capture.truncated,
             total_bytes=capture.total_bytes + skipped,
             skipped_bytes=skipped,
