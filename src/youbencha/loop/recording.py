@@ -226,16 +226,10 @@ def event_to_json(event: Event) -> bytes:
     record = {"type": TYPE_NAMES[type(event)], **vars(event)}
     try:
         return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
-    except TypeError:  # a lone surrogate, an integer of more than 64 bits, or nested deeply
-        return _encoded_slowly(record) + b"\n"
-
-
-def _encoded_slowly(record: Record) -> bytes:
-    try:
-        return json_lines.dumps(record).encode()
-    except RecursionError:
-        flat = {name: {} if isinstance(value, Mapping) else value for name, value in record.items()}
-        return json_lines.dumps(flat).encode()
+    except TypeError as error:  # a lone surrogate, an integer of more than 64 bits, or nested deeply
+        if "Recursion" in str(error):  # a reader would not take it either
+            record = {name: {} if isinstance(value, Mapping) else value for name, value in record.items()}
+        return json_lines.dumps(record).encode() + b"\n"
 
 
 def event_from_json(record: Record) -> Event | None:
