@@ -278,7 +278,8 @@ class Progress:
                 self.tool_calls += 1
                 if call_id is not None:
                     self._called_at[call_id] = at
-            case LoopStarted(max_iterations=most):
+            case LoopStarted(directory=tree, max_iterations=most):
+                self.inside = Path(tree)
                 self.max_iterations = most
             case IterationStarted():
                 self._called_at.clear()

@@ -207,13 +207,6 @@ def test_a_task_in_a_prompt_is_one_line() -> None:
     assert "(blocked, priority 3)" in lines[1]
 
 
-def test_many_tasks_in_a_prompt_take_no_time() -> None:
-    tasks = [Task(f"task-{number}", "T", blocked_by=(f"task-{number - 1}",)) for number in range(5000)]
-    began = time.monotonic()
-    assert len(task_lines(tasks, tasks)) == 5000
-    assert time.monotonic() - began < 5
-
-
 def test_the_life_of_a_memory(place: Place) -> None:
     first = ok(
         place, "tools", "memory", "add", "Uses tabs\n\n# not a heading", "--tags", "style, x", "--format", "quiet"

@@ -258,3 +258,9 @@ def test_no_text_of_an_event_controls_the_terminal(kind: type[Event]) -> None:
     values |= {"int": 1, "int | None": 1, "float": 1.0, "float | None": 1.0, "tuple[str, ...]": (hostile,)}
     line = line_of(kind(**{field.name: values[str(field.type)] for field in fields(kind)}))
     assert line is None or line.plain().isprintable()
+
+
+def test_paths_are_relative_to_the_loops_directory() -> None:
+    call = ToolCalled(at=101.0, call_id="1", name="Read", arguments={"file_path": "/home/me/project/src/a.py"})
+    with pipe() as (reader, stream):
+        assert "⚙ Read src/a.py\n" in printed(LinesDisplay(stream), reader, stream, [LOOP[0], call])

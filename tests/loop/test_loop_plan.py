@@ -327,4 +327,4 @@ gates: [{name: tests, command: make test}]
     assert rows["Limits"] == "100 iterations, 4 h 00 min, $2.00, 5 failures in a row"
     assert rows["Done when"] == "the agent says LOOP_COMPLETE, these gates pass: tests"
     assert rows["Escalation"] == "after 3 failures: Claude Code (claude, opus), then a person"
-    assert "cli.idle_timeout_secs" in rows["Warning"]
+    assert "cli.idle_timeout_secs" in rows["Warnings"]

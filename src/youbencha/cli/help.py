@@ -152,7 +152,7 @@ def usage_hint(error: typer.TyperException) -> str:
     command = getattr(context, "command", None)
     unknown = re.match(r"No such (?:command|option):? '?([\w-]+)", error.format_message())
     if unknown and context is not None and context.command_path.startswith(("ralph", "yb loop")):
-        from youbencha.cli.loop.of_ralph import INSTEAD
+        from youbencha.cli.loop.alternatives import INSTEAD
 
         if instead := INSTEAD.get(unknown[1]):
             return instead

@@ -10,7 +10,7 @@ import typer
 from youbencha.errors import YouBenchaError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from youbencha.scaffold import FileResult
 
@@ -32,16 +32,21 @@ def init(
     from youbencha.cli.interrupts import run_async
     from youbencha.scaffold import begin_project
 
+    return write_files(lambda: run_async(begin_project(directory, force=force)), "TESTCASE_EXISTS", _NEXT)
+
+
+def write_files(write: Callable[[], Sequence[FileResult]], exists: str, what_next: str) -> int:
+    """Write files, print what became of each, and return the exit code: 1 for an error with the code `exists`."""
     try:
-        results = run_async(begin_project(directory, force=force))
+        results = write()
     except YouBenchaError as error:
-        if error.code != "TESTCASE_EXISTS":
+        if error.code != exists:
             raise
         typer.echo(f"error [{error.code}] {error.message}\nhint  {error.hint}", err=True)
         return 1
     code = show_files(results)
     if code == 0:
-        typer.echo(_NEXT)
+        typer.echo(what_next)
     return code
 
 

@@ -112,7 +112,7 @@ class ScreenApp(App[None]):
             self._filters.append(NoColor())
 
     def get_driver_class(self) -> type[Driver]:
-        return _patient(super().get_driver_class())
+        return _non_blocking(super().get_driver_class())
 
     def now(self) -> float:
         return self.source.clock()
@@ -500,13 +500,13 @@ class ScreenApp(App[None]):
         self.push_screen(Help(HELP))
 
 
-def _patient(driver: type[Driver]) -> type[Driver]:
+def _non_blocking(driver: type[Driver]) -> type[Driver]:
     """Return a driver that never waits for the terminal, as Textual's own drivers do: the work runs in the same loop.
 
     They wait if a connection hangs; and for ever if the terminal is gone, because an error ends their writing thread.
     """
 
-    class PatientDriver(driver):  # type: ignore[misc,valid-type]
+    class NonBlockingDriver(driver):  # type: ignore[misc,valid-type]
         dropped = False
         """Something was not written, so that the whole screen has to be painted again."""
 
@@ -524,7 +524,7 @@ def _patient(driver: type[Driver]) -> type[Driver]:
             else:
                 super().write(data)
 
-    return PatientDriver
+    return NonBlockingDriver
 
 
 class _TerminalFile:

@@ -26,8 +26,8 @@ def describe(plan: LoopPlan) -> Iterator[tuple[str, str]]:
     if loop.escalation:
         steps = [_backend(each) if each else "a person" for each in plan.escalation]
         yield "Escalation", f"after {plural(loop.retry.attempts, 'failure')}: {', then '.join(steps)}"
-    for warning in plan.warnings:
-        yield "Warning", str(warning)
+    if plan.warnings:
+        yield "Warnings", "; ".join(map(str, plan.warnings))
 
 
 def _backend(backend: Backend) -> str:

@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from youbencha.errors import YouBenchaError
-
 _NEXT = """
 Next:
   write the task into PROMPT.md
@@ -31,7 +29,7 @@ def init(
     Exit code 1 if a ralph.yml exists; then nothing is written, unless you give --force. A PROMPT.md is never
     overwritten.
     """
-    from youbencha.cli.init import show_files
+    from youbencha.cli.init import write_files
     from youbencha.loop.backends import AUTO, CUSTOM, known_backend
     from youbencha.scaffold import LOOP_PRESETS, begin_loop
 
@@ -41,14 +39,4 @@ def init(
         return 0
     if backend not in (AUTO, CUSTOM):
         known_backend(backend)
-    try:
-        results = begin_loop(directory, preset, backend, force=force)
-    except YouBenchaError as error:
-        if error.code != "LOOP_EXISTS":
-            raise
-        typer.echo(f"error [{error.code}] {error.message}\nhint  {error.hint}", err=True)
-        return 1
-    code = show_files(results)
-    if code == 0:
-        typer.echo(_NEXT)
-    return code
+    return write_files(lambda: begin_loop(directory, preset, backend, force=force), "LOOP_EXISTS", _NEXT)

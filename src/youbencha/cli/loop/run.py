@@ -120,8 +120,6 @@ def run(
 
     Example: `ralph run -p "Make all tests pass" --max-iterations 20`
     """
-    from youbencha.process import get_ready
-
     if worktree and goes_on:
         hint = "Change to the working tree, and continue there."
         raise YouBenchaError("OPTION_INVALID", "--worktree and --continue exclude each other", hint=hint)
@@ -129,14 +127,10 @@ def run(
         hint = "Give the prompt with -p; arguments for the agent's CLI follow `--`."
         raise YouBenchaError("OPTION_INVALID", f"{args[0]!r} is not an option", hint=hint)
     if not dry_run:
+        from youbencha.process import get_ready
+
         get_ready()  # in the background, while the configuration is read
-    from youbencha.cli.interrupts import run_async
-    from youbencha.loop.directory import LoopDirectory, new_loop_id
-    from youbencha.loop.lock import loop_lock
     from youbencha.loop.plan import LoopOverrides
-    from youbencha.loop.start import go_on, load_history, new_history
-    from youbencha.workspace.users_repository import located
-    from youbencha.workspace.worktrees import add_worktree
 
     overrides = LoopOverrides(
         prompt=prompt,
@@ -152,35 +146,85 @@ def run(
         sandbox=options.sandbox_option(sandbox, None, None),
     )
     host = options.host_here()
-    directory, loop_id = Path.cwd(), new_loop_id()
-    if worktree and not dry_run:
-        plan = _plan(config, host, directory, overrides, None)
-        config, overrides = plan.config_file, overrides._replace(prompt=plan.objective, prompt_file=None)
-        directory = run_async(add_worktree(directory, loop_id))
-        typer.echo(f"This loop works in {directory}, on the branch ralph/{loop_id}.", err=True)
-    found = LoopDirectory.newest(directory) if goes_on else LoopDirectory(directory, loop_id)
     if dry_run:
-        _show(_plan(config, host, directory, overrides, load_history(found) if goes_on else None), as_json=as_json)
+        _show(_plan_only(config, host, overrides, goes_on=goes_on), as_json=as_json)
         return 0
-    with loop_lock(directory, found.loop_id, host.cache_dir):
-        history = load_history(found) if goes_on else None
-        plan = _plan(config, host, directory, overrides, history)
-        if plan.spec.event_loop.checkpoint_interval:
-            located(directory)
-        if verbose and not as_json:
-            _show(plan, as_json=False)
-        found.create()
-        history = go_on(found, history, plan) if history else new_history(plan, found.loop_id)
-        with_screen = not (no_tui or autonomous or as_json or quiet)
-        return _run(plan, host, found, history, _Output(as_json, quiet, with_screen, record_session))
+    with_screen = not (no_tui or autonomous or as_json or quiet)
+    output = _Output(as_json, quiet, verbose, with_screen, record_session)
+    if worktree:
+        return _start_in_worktree(config, host, overrides, output)
+    return (
+        _continue(config, host, overrides, output) if goes_on else _start(Path.cwd(), config, host, overrides, output)
+    )
 
 
 class _Output(NamedTuple):
     as_json: bool
     quiet: bool
+    verbose: bool
     with_screen: bool
     file: Path | None
     """For a second recording."""
+
+
+def _plan_only(config: Path | None, host: Host, overrides: LoopOverrides, *, goes_on: bool) -> LoopPlan:
+    from youbencha.loop.directory import LoopDirectory
+    from youbencha.loop.start import load_history
+
+    here = Path.cwd()
+    return _plan(config, host, here, overrides, load_history(LoopDirectory.newest(here)) if goes_on else None)
+
+
+def _start_in_worktree(config: Path | None, host: Host, overrides: LoopOverrides, output: _Output) -> int:
+    """Start a loop in a new working tree, with the configuration and the prompt of this directory."""
+    from youbencha.cli.interrupts import run_async
+    from youbencha.loop.directory import new_loop_id
+    from youbencha.workspace.worktrees import add_worktree
+
+    plan, loop_id = _plan(config, host, Path.cwd(), overrides, None), new_loop_id()
+    directory = run_async(add_worktree(Path.cwd(), loop_id))
+    typer.echo(f"This loop works in {directory}, on the branch ralph/{loop_id}.", err=True)
+    overrides = overrides._replace(prompt=plan.objective, prompt_file=None)
+    return _start(directory, plan.config_file, host, overrides, output, loop_id)
+
+
+def _start(
+    tree: Path, config: Path | None, host: Host, overrides: LoopOverrides, output: _Output, loop_id: str | None = None
+) -> int:
+    from youbencha.loop.directory import LoopDirectory, new_loop_id
+    from youbencha.loop.lock import loop_lock
+    from youbencha.loop.start import new_history
+
+    directory = LoopDirectory(tree, loop_id or new_loop_id())
+    with loop_lock(tree, directory.loop_id, host.cache_dir):
+        plan = _checked(_plan(config, host, tree, overrides, None), output)
+        directory.create()
+        return _run(plan, host, directory, new_history(plan, directory.loop_id), output)
+
+
+def _continue(config: Path | None, host: Host, overrides: LoopOverrides, output: _Output) -> int:
+    from youbencha.loop.directory import LoopDirectory
+    from youbencha.loop.lock import loop_lock
+    from youbencha.loop.start import go_on, load_history
+
+    tree = Path.cwd()
+    directory = LoopDirectory.newest(tree)
+    with loop_lock(tree, directory.loop_id, host.cache_dir):
+        history = load_history(directory)
+        plan = _checked(_plan(config, host, tree, overrides, history), output)
+        directory.create()
+        return _run(plan, host, directory, go_on(directory, history, plan), output)
+
+
+def _checked(plan: LoopPlan, output: _Output) -> LoopPlan:
+    """Refuse a directory that is not in a repository, if checkpoints are wanted; show the plan, if that is wanted."""
+    from youbencha.workspace.users_repository import located
+
+    if plan.spec.event_loop.checkpoint_interval:
+        located(plan.directory)
+    if output.verbose and not output.as_json:
+        _show(plan, as_json=False)
+    return plan
 
 
 def _plan(
