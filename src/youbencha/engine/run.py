@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 
-from youbencha.engine.attempts import FinishedAttempt, TrialJob, run_attempt
+from youbencha.engine.attempts import FinishedAttempt, TrialJob
+from youbencha.engine.executor import Executor, LocalExecutor, OpensExecutor
 from youbencha.engine.failures import STOP_IF_REPEATED, Consequence
 from youbencha.engine.journal import RUN_STARTED, Journal, read_journal
 from youbencha.engine.matrix import Matrix, TrialKey
@@ -74,9 +75,10 @@ async def run_matrix(
     on_update: UpdateSink = lambda _: None,
     *,
     control: MatrixControl | None = None,
+    open_executor: OpensExecutor | None = None,
     rng: random.Random | None = None,
 ) -> MatrixSummary:
-    """Run all trials that are not finished in this run's directory.
+    """Run all trials that are not finished in this run's directory, by default in this process.
 
     Raises `RUN_IN_USE` if another process works on it. A cancellation saves what running trials have so far; they are
     not finished.
@@ -95,14 +97,18 @@ async def run_matrix(
             budgets = await opened.enter_async_context(sharing)
             for agent, spend in state.spent.items():
                 budgets.agent(agent).charge(spend)
-            scheduler = _Scheduler(host, options, on_update, journal, state, budgets, control or MatrixControl(), rng)
+            executor: Executor = LocalExecutor(host)
+            if open_executor is not None:
+                executor = await opened.enter_async_context(open_executor(host))
+            control = control or MatrixControl()
+            scheduler = _Scheduler(executor, options, on_update, journal, state, budgets, control, rng)
             return await scheduler.run()
 
 
 class _Scheduler:
     def __init__(
         self,
-        host: Host,
+        executor: Executor,
         options: MatrixOptions,
         on_update: UpdateSink,
         journal: Journal,
@@ -111,7 +117,7 @@ class _Scheduler:
         control: MatrixControl,
         rng: random.Random | None,
     ) -> None:
-        self._host = host
+        self._executor = executor
         self._options = options
         self._on_update = on_update
         self._journal = journal
@@ -197,9 +203,8 @@ class _Scheduler:
         self._journal.add("attempt_started", **key._asdict(), attempt=number)
         self._on_update(AttemptBegun(key, number))
         try:
-            attempt = await run_attempt(
+            attempt = await self._executor.run_attempt(
                 job,
-                self._host,
                 number,
                 on_event=lambda event: self._on_update(AttemptEvent(key, event)),
                 keep_workspace=self._options.keep_workspaces,

@@ -131,6 +131,15 @@ class CellInfo(Record):
     validation_hash: str
 
 
+class UntilDecided(Record):
+    """When a run with `--until-decided` ends."""
+
+    margin: Annotated[float, Field(gt=0, lt=1)]
+    """Differences of scores within plus or minus this are called equivalent."""
+    max_trials: Annotated[int, Field(ge=2)]
+    """Of the whole run."""
+
+
 class RunInfo(Record):
     """What a run consists of. Written before anything runs."""
 
@@ -145,6 +154,10 @@ class RunInfo(Record):
     trials: Annotated[int, Field(ge=1)]
     """Of each orchestrator on each task."""
     cells: tuple[CellInfo, ...]
+    baselines: dict[str, str] = Field(default_factory=dict)
+    """What each orchestrator and variant is compared with, if with anything."""
+    until_decided: UntilDecided | None = None
+    """Set if the trials end as soon as every comparison is decided. Then `trials` is the most that can be needed."""
     options: dict[str, Any] = Field(default_factory=dict)
     """How the trials run, which does not affect their results."""
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
+from youbencha.spec.agent_files import AgentFiles
 from youbencha.spec.base import INT_AS_FLOAT, Line, StrictModel, VariableName
 from youbencha.spec.gateway import Dollars, Gateway, GatewaySpec, GatewayType, TokenCount
 from youbencha.spec.problems import ProblemAt
@@ -70,7 +71,21 @@ Budget = Annotated[BudgetSpec, BeforeValidator(_per_trial, json_schema_input_typ
 """A number is dollars per trial."""
 
 
-class OrchestratorSpec(StrictModel):
+class VariantSpec(AgentFiles):
+    """The same agent with something changed. What is not given is as in its orchestrator."""
+
+    name: Annotated[str, Field(max_length=50, pattern=NAME_PATTERN.pattern)]
+    """In the results, the variant is called `<orchestrator>+<name>`."""
+    image: Line | None = None
+    env: Env = Field(default_factory=dict)
+    """Added to the orchestrator's."""
+    version: Line | None = None
+    model: Annotated[Line, Field(pattern=r"^[^-\s]\S*$")] | None = None
+    config: dict[str, Any] = Field(default_factory=dict)
+    """Added to the orchestrator's: `effort`, `append_system_prompt`, `mcp_config` and others. A null removes a key."""
+
+
+class OrchestratorSpec(AgentFiles):
     """An agent in one configuration: an adapter script, or an agent that youBencha knows."""
 
     name: Name
@@ -88,6 +103,8 @@ class OrchestratorSpec(StrictModel):
     """Further options of the agent's adapter."""
     budget: Budget | None = None
     """Overrides `budgets`."""
+    variants: Annotated[tuple[VariantSpec, ...], Field(strict=False)] = ()
+    """Run besides the orchestrator itself, and compared with it."""
 
     @model_validator(mode="after")
     def _belongs_together(self) -> Self:
@@ -281,6 +298,8 @@ class ArenaSpec(StrictModel):
 
     orchestrators: Annotated[tuple[OrchestratorSpec, ...], Field(strict=False, min_length=1)]
     tasks: Annotated[tuple[TaskSpec, ...], Field(strict=False, min_length=1)]
+    baseline: Line | None = None
+    """The orchestrator, or the variant, that all others are compared with. Defaults to a variant's orchestrator."""
     trials: Annotated[int, Field(ge=1, le=100_000)] = 1
     parallel: Annotated[int, Field(ge=1, le=1024)] = 1
     """Trials at the same time."""

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import AliasChoices, Field, model_validator
 
+from youbencha.spec.agent_files import AgentFiles
 from youbencha.spec.base import Line, Milliseconds, ShortForm, StrictModel
 from youbencha.spec.gateway import Gateway
 from youbencha.spec.problems import ProblemAt
@@ -102,7 +103,7 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 Description = Annotated[str, Field(max_length=1000)]
 
 
-class AgentSpec(StrictModel):
+class AgentSpec(AgentFiles):
     """The agent that does the work. Changing `type` alone changes the agent."""
 
     type: Line
