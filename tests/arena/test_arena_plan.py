@@ -420,7 +420,7 @@ SELECTIONS: dict[str, tuple[Selection, list[str], list[str]]] = {
 @pytest.mark.parametrize("name", SELECTIONS)
 def test_selection(name: str) -> None:
     selection, orchestrators, tasks = SELECTIONS[name]
-    found = select(many(), selection)
+    found = select(many().orchestrators, many().tasks, selection)
     assert [each.name for each in found.orchestrators] == orchestrators
     assert [each.key for each in found.tasks] == tasks
 
@@ -439,14 +439,14 @@ NOTHING = {
 def test_a_filter_that_matches_nothing_is_an_error(name: str) -> None:
     selection, hint = NOTHING[name]
     with pytest.raises(YouBenchaError) as caught:
-        select(many(), selection)
+        select(many().orchestrators, many().tasks, selection)
     assert caught.value.code == "NOTHING_SELECTED"
     assert hint in (caught.value.hint or "")
 
 
 @given(st.sets(st.sampled_from(["null", "claude-code", "claude-old", "aider"]), min_size=1))
 def test_each_name_selects_itself(names: set[str]) -> None:
-    found = select(many(), Selection(tuple(names)))
+    found = select(many().orchestrators, many().tasks, Selection(tuple(names)))
     assert {each.name for each in found.orchestrators} == names
     assert len(found.orchestrators) == len(names)
 
