@@ -117,12 +117,9 @@ async def plan_arena(
                 cells.append(_cell(arena, orchestrator, task, plan))
     problems.raise_if_any()
     trials = choices.trials or arena.spec.trials
-    return Matrix(cells=tuple(cells), trials=trials, baselines=_baselines(arena, chosen.orchestrators))
-
-
-def _baselines(arena: Arena, chosen: Sequence[OrchestratorSpec]) -> dict[str, str]:
-    names = {each.name for each in chosen}
-    return {name: baseline for name, baseline in arena.baselines().items() if {name, baseline} <= names}
+    names = {each.name for each in chosen.orchestrators}
+    baselines = {name: baseline for name, baseline in arena.baselines().items() if {name, baseline} <= names}
+    return Matrix(cells=tuple(cells), trials=trials, baselines=baselines)
 
 
 def _cell(arena: Arena, orchestrator: OrchestratorSpec, task: FoundTask, plan: Plan) -> Cell:
