@@ -48,8 +48,7 @@ class Host:
         """
         self.settings = settings
         self.gateways: SharedGateways | RemoteGateways | None = None
-        """Shared by the trials of a run, see `sharing`; on a node, the driver's. None: each trial has its own gateway and
-        budgets."""
+        """Shared by the trials of a run, see `sharing`; on a node, the driver's. None: each trial has its own."""
         self.container_starts: asyncio.Semaphore | None = None
         """Limits how many containers start at the same time."""
         self.shared = SharedResults()
