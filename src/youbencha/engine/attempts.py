@@ -12,13 +12,13 @@ from pydantic import ValidationError
 
 from youbencha.engine.failures import Consequence, consequence_of
 from youbencha.engine.matrix import Cell, TrialKey
-from youbencha.engine.meta import attempt_of
+from youbencha.engine.meta import attempt_of, total_tokens
 from youbencha.engine.results import TrialDirectory
 from youbencha.errors import YouBenchaError
 from youbencha.events import EventSink
 from youbencha.log.arena import AttemptInfo
 from youbencha.log.results import ResultsBundle
-from youbencha.report.loading import load_results
+from youbencha.report.loading import ledger_usage, load_results
 from youbencha.text import iso_time, one_line
 from youbencha.trial.budgets import RUN_ACCOUNT, agent_account
 from youbencha.trial.context import Host
@@ -81,7 +81,7 @@ async def run_attempt(
             delete_workspace=not keep_workspace,
         )
     except asyncio.CancelledError:
-        job.attempts.append(_from_files(job, number) or _without_files(number, "interrupted", "", started_at))
+        job.attempts.append(_from_files(job, number) or _without_results(job, number, "interrupted", started_at))
         raise
     except Exception as error:  # noqa: BLE001 (whatever it is, the other trials continue)
         return FinishedAttempt(_of_error(job, number, error, started_at), None, consequence_of(error), error)
@@ -101,7 +101,7 @@ def earlier_attempts(job: TrialJob, noted: Iterable[Mapping[str, Any]]) -> Resul
     for number in sorted({*known, *job.directory.attempts()}):
         bundle = _results(job, number)
         info = known.get(number) or (_info(job, number, bundle) if bundle else None)
-        job.attempts.append(info or _without_files(number, "killed", "", None))
+        job.attempts.append(info or _without_results(job, number, "killed", None))
     if bundle is None or bundle.outcome is None or job.attempts[-1].outcome in _NOT_FAILED:
         return None
     return bundle
@@ -116,7 +116,7 @@ def _info(job: TrialJob, number: int, bundle: ResultsBundle) -> AttemptInfo:
 
 def _of_error(job: TrialJob, number: int, error: Exception, started_at: float) -> AttemptInfo:
     message = error.message if isinstance(error, YouBenchaError) else f"{type(error).__name__}: {error}"
-    found = _from_files(job, number) or _without_files(number, "infra_error", "", started_at)
+    found = _from_files(job, number) or _without_results(job, number, "infra_error", started_at)
     return found.model_copy(update={"outcome": "infra_error", "reason": one_line(message)})
 
 
@@ -147,15 +147,17 @@ def _results(job: TrialJob, number: int) -> ResultsBundle | None:
         return None
 
 
-def _without_files(number: int, outcome: Any, reason: str, started_at: float | None) -> AttemptInfo:
-    """An attempt that ended before its agent was started, and so cost nothing."""
+def _without_results(job: TrialJob, number: int, outcome: Any, started_at: float | None) -> AttemptInfo:
+    """An attempt that ended before its agent was started, and so cost nothing; or on a node that was lost."""
+    usage = ledger_usage(job.directory.attempt(number) / ARTIFACTS)
     return AttemptInfo(
         number=number,
         outcome=outcome,
-        reason=reason,
         started_at=iso_time(started_at) if started_at else None,
         duration_s=max(0.0, time.time() - started_at) if started_at else None,
-        cost_usd=0.0,
+        total_tokens=total_tokens(usage) if usage else None,
+        cost_usd=usage.cost_usd if usage else 0.0,
+        partial=usage is not None,
     )
 
 
