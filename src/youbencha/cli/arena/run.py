@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -188,7 +189,7 @@ class _Session:
         reuse = f"start a new run with `--reuse {found.name}`, which takes over all results that still apply"
         check_unchanged(info, matrix, otherwise=reuse)
         self.run = found
-        return matrix
+        return replace(matrix, baselines=info.baselines)
 
 
 def _new_run(request: _Request, matrix: Matrix) -> ArenaRun:
