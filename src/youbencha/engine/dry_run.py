@@ -37,7 +37,7 @@ class PlanDescription:
 
     @property
     def trials(self) -> int:
-        return len(self.matrix.cells) * self.matrix.trials
+        return self.matrix.total
 
     @property
     def worst_case(self) -> CostBound:

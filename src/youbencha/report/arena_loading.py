@@ -167,7 +167,7 @@ def _not_found(message: str) -> YouBenchaError:
 
 def _load_trials(run: Path) -> tuple[list[ArenaTrial], list[Unreadable]]:
     trials, unreadable = [], []
-    for task, orchestrator, trial in _trial_directories(run / TRIALS_DIR):
+    for task, orchestrator, trial in trial_directories(run / TRIALS_DIR):
         directory = f"{task}{os.sep}{trial}"  # `Path` would take a tenth of the time
         try:
             trials.append(ArenaTrial(run.name, directory, _read_meta(task, orchestrator, trial)))
@@ -178,7 +178,7 @@ def _load_trials(run: Path) -> tuple[list[ArenaTrial], list[Unreadable]]:
     return trials, unreadable
 
 
-def _trial_directories(root: Path) -> Iterator[tuple[Path, str, str]]:
+def trial_directories(root: Path) -> Iterator[tuple[Path, str, str]]:
     """Yield the directory of the task, the orchestrator's name and the trial's, sorted. No link is followed."""
     for orchestrator in _directories(root):
         for task in _directories(root / orchestrator):
