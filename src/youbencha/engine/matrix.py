@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from typing import NamedTuple
@@ -48,6 +48,8 @@ class Matrix:
     cells: tuple[Cell, ...]
     trials: int
     """Of each cell."""
+    baselines: Mapping[str, str] = field(default_factory=dict)
+    """What each orchestrator is compared with, if with another one of the matrix."""
 
     @property
     def total(self) -> int:

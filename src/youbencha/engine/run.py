@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 
@@ -25,11 +25,11 @@ from youbencha.engine.updates import (
     AttemptBegun,
     AttemptEvent,
     AttemptFailed,
+    ComparisonState,
     MatrixSummary,
     RunBegun,
     Stopping,
     TrialFinished,
-    TrialRow,
     TrialsSkipped,
     UpdateSink,
     row_of,
@@ -147,12 +147,15 @@ class _Scheduler:
         self._skipped: dict[tuple[str, str | None], TrialsSkipped] = {}
         self._stopped: str | None = None
         self._hint: str | None = None
+        self._budget_spent = False
 
     async def run(self) -> MatrixSummary:
         state = self._state
-        trials = len(self._rows) + self._schedule.left
+        trials = self._schedule.most
         self._journal.add("run_resumed" if state.resumed else RUN_STARTED, trials=trials, finished=len(self._rows))
         self._on_update(RunBegun(trials, len(self._rows), state.warnings))
+        for comparison in self._schedule.comparisons:
+            self._on_update(comparison)
         try:
             async with asyncio.TaskGroup() as group:
                 await self._start_jobs(group)
@@ -206,7 +209,7 @@ class _Scheduler:
         """Run one attempt, and decide what follows."""
         try:
             if self._is_skipped(job):
-                self._dropped += 1
+                self._drop(job)
             else:
                 await self._attempt(job)
         except YouBenchaError as error:  # the journal or the results cannot be written
@@ -242,6 +245,8 @@ class _Scheduler:
             case Consequence.SKIP:
                 if attempt.bundle is not None:  # the agent's work is done, and can be validated later
                     await self._finish(job, attempt.bundle)
+                else:
+                    self._drop(job)
                 self._skip(job, attempt)
             case Consequence.STOP:
                 self._on_update(AttemptFailed(key, attempt.info, None))
@@ -271,6 +276,17 @@ class _Scheduler:
             attempts=row.attempts,
         )
         self._on_update(TrialFinished(row))
+        self._compare(self._schedule.finish(row))
+
+    def _drop(self, job: TrialJob) -> None:
+        self._dropped += 1
+        self._compare(self._schedule.drop(job.key))
+
+    def _compare(self, comparisons: Iterable[ComparisonState]) -> None:
+        """Note what is known after a round of trials."""
+        for each in comparisons:
+            self._journal.add("round_finished", **each._asdict())
+            self._on_update(each)
 
     async def _retry(self, job: TrialJob, attempt: FinishedAttempt) -> None:
         if job.failed < self._options.retries.attempts:
@@ -317,6 +333,7 @@ class _Scheduler:
     def _check_budget(self) -> None:
         if self._stopped is None and (reached := self._budgets.total.exhausted) and self._has_work():
             self._stop(f"the budget of the run is spent: {reached.described()}", f"Raise it. {RESUME_HINT}")
+            self._budget_spent = True
 
     def _has_work(self) -> bool:
         return self._schedule.left > self._running.total() + self._dropped
@@ -327,16 +344,18 @@ class _Scheduler:
             self._on_update(Stopping(reason, self._running.total()))
 
     def _summary(self) -> MatrixSummary:
-        left = self._schedule.left
-        complete = not left
+        schedule, complete = self._schedule, not self._schedule.left
         return MatrixSummary(
-            trials=len(self._rows) + left,
+            trials=len(self._rows) + schedule.left,
             rows=tuple(self._rows.values()),
             skipped=tuple(self._skipped.values()),
             stopped=None if complete else self._stopped,
             hint=None if complete else self._hint,
             drained=self._control.draining,
             spent_usd=self._spent,
+            comparisons=tuple(schedule.comparisons),
+            max_trials=schedule.most if schedule.comparisons else None,
+            budget_spent=self._budget_spent,
         )
 
 

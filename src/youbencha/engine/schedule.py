@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from youbencha.engine.matrix import Cell, Matrix, TrialKey
-from youbencha.engine.updates import TrialRow
+from youbencha.engine.updates import ComparisonState, TrialRow
 
 HasRoom = Callable[[str | None], bool]
 """Whether a trial of a provider's model may start now."""
@@ -27,6 +27,16 @@ class Schedule(Protocol):
         """How many trials are still to be finished, those that are running included."""
         ...
 
+    @property
+    def most(self) -> int:
+        """How many trials the run has in the end, at most."""
+        ...
+
+    @property
+    def comparisons(self) -> Sequence[ComparisonState]:
+        """What the trials are for, if they end when it is known."""
+        ...
+
     def begin(self, finished: Mapping[TrialKey, TrialRow]) -> None:
         """Begin, or continue: `finished` has the trials that are finished, now and at any later time."""
         ...
@@ -35,9 +45,19 @@ class Schedule(Protocol):
         """Take the first trial that may start now. None: there is none, or one of those that run must end first."""
         ...
 
+    def finish(self, row: TrialRow) -> Sequence[ComparisonState]:
+        """Take note of a finished trial. Returns the comparisons that it brought forward."""
+        ...
+
+    def drop(self, key: TrialKey) -> Sequence[ComparisonState]:
+        """Take note that a trial is not run, in the same way."""
+        ...
+
 
 class FixedSchedule:
     """Every trial of a matrix, in its order."""
+
+    comparisons: Sequence[ComparisonState] = ()
 
     def __init__(self, matrix: Matrix) -> None:
         self._matrix = matrix
@@ -48,12 +68,22 @@ class FixedSchedule:
     def left(self) -> int:
         return self._matrix.total - len(self._finished)
 
+    @property
+    def most(self) -> int:
+        return self._matrix.total
+
     def begin(self, finished: Mapping[TrialKey, TrialRow]) -> None:
         self._finished = finished
 
     def next(self, has_room: HasRoom) -> Due | None:
         free = [ahead for provider, ahead in self._ahead.items() if has_room(provider) and ahead.first is not None]
         return min(free, key=_Ahead.position).take() if free else None
+
+    def finish(self, row: TrialRow) -> Sequence[ComparisonState]:
+        return ()
+
+    def drop(self, key: TrialKey) -> Sequence[ComparisonState]:
+        return ()
 
     def _trials_of(self, provider: str | None) -> Iterator[tuple[int, Due]]:
         for position, due in enumerate(self._matrix.order()):

@@ -9,6 +9,7 @@ from youbencha.engine.matrix import TrialKey
 from youbencha.events import Event
 from youbencha.log.arena import AttemptInfo, TrialMeta
 from youbencha.log.results import OutcomeName
+from youbencha.stats.comparison import DifferenceInterval, Verdict
 
 
 class TrialRow(NamedTuple):
@@ -31,6 +32,7 @@ class TrialRow(NamedTuple):
 
 class RunBegun(NamedTuple):
     trials: int
+    """With `--until-decided`, at most."""
     finished: int
     """Before; they are not repeated."""
     warnings: tuple[str, ...] = ()
@@ -68,6 +70,24 @@ class TrialsSkipped(NamedTuple):
     reason: str
 
 
+class ComparisonState(NamedTuple):
+    """How far a comparison of a run with `--until-decided` is."""
+
+    first: str
+    second: str
+    """The baseline."""
+    rounds: int
+    """Completed."""
+    difference: float | None
+    interval: DifferenceInterval
+    """Valid at every look."""
+    verdict: Verdict
+    pairs: int
+    """Of two valid trials."""
+    missing: int
+    """Pairs without two valid trials."""
+
+
 class Stopping(NamedTuple):
     """No further trial is started."""
 
@@ -75,7 +95,16 @@ class Stopping(NamedTuple):
     running: int
 
 
-Update = RunBegun | AttemptBegun | AttemptEvent | AttemptFailed | TrialFinished | TrialsSkipped | Stopping
+Update = (
+    RunBegun
+    | AttemptBegun
+    | AttemptEvent
+    | AttemptFailed
+    | TrialFinished
+    | TrialsSkipped
+    | ComparisonState
+    | Stopping
+)
 UpdateSink = Callable[[Update], None]
 
 
@@ -91,6 +120,12 @@ class MatrixSummary(NamedTuple):
     """Ended by Ctrl-C."""
     spent_usd: float | None = None
     """On all attempts of this run, as far as it is known. None if nothing is."""
+    comparisons: tuple[ComparisonState, ...] = ()
+    """Of a run with `--until-decided`."""
+    max_trials: int | None = None
+    """The most that it could have had."""
+    budget_spent: bool = False
+    """Whether it was stopped by the budget of the run."""
 
     @property
     def complete(self) -> bool:
@@ -99,6 +134,17 @@ class MatrixSummary(NamedTuple):
     @property
     def not_valid(self) -> int:
         return sum(not row.valid for row in self.rows)
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing is left to do: all trials ran, or those that the budget of comparisons allowed."""
+        return self.complete or (bool(self.comparisons) and self.budget_spent)
+
+    @property
+    def saved(self) -> int:
+        """Trials that were not needed, because every comparison was decided before."""
+        decided = all(each.verdict != "undecided" for each in self.comparisons)
+        return self.max_trials - len(self.rows) if self.max_trials and decided else 0
 
 
 def row_of(key: TrialKey, meta: TrialMeta) -> TrialRow:

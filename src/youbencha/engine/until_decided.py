@@ -1,0 +1,139 @@
+"""Run pairs of trials until every comparison with a baseline is decided, and no longer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from youbencha.engine.matrix import Matrix, TrialKey
+from youbencha.engine.schedule import Due, HasRoom
+from youbencha.engine.updates import ComparisonState, TrialRow
+from youbencha.errors import YouBenchaError
+from youbencha.log.arena import UntilDecided
+from youbencha.stats.rounds import PairedRounds
+
+TRIALS_OF_A_CELL = 20
+"""The default for the most trials of a run, on average."""
+_ERROR = 0.05
+"""The chance that any verdict of the run is wrong. Each comparison has its share."""
+
+
+def plan_comparisons(matrix: Matrix, *, margin: float, max_trials: int | None) -> tuple[Matrix, UntilDecided]:
+    """Return the matrix of what is compared, with as many trials as each can need at most, and when the run ends."""
+    if not matrix.baselines:
+        raise YouBenchaError(
+            "NOTHING_TO_COMPARE",
+            "--until-decided compares orchestrators with a baseline, and nothing that is selected has one.",
+            hint="Write `baseline: NAME` in the arena, or give an orchestrator `variants`; and select both.",
+        )
+    names = {*matrix.baselines, *matrix.baselines.values()}
+    cells = tuple(cell for cell in matrix.cells if cell.orchestrator in names)
+    most = max_trials or TRIALS_OF_A_CELL * len(cells)
+    if most < len(cells):
+        raise YouBenchaError(
+            "OPTION_INVALID",
+            f"--max-trials {most} is not enough to compare anything: the first round alone has {len(cells)} trials.",
+            hint=f"Give at least {len(cells)}, or select fewer orchestrators or tasks.",
+        )
+    tasks = len({cell.task for cell in cells})
+    # Every trial has its pair, and every other task has at least one.
+    return replace(matrix, cells=cells, trials=most // 2 - tasks + 1), UntilDecided(margin=margin, max_trials=most)
+
+
+class UntilDecidedSchedule:
+    """Trials in rounds, as many on each task as the comparisons that are undecided ask for.
+
+    A round begins when the one before is complete, so that no trial runs whose need is in doubt, and so that nothing
+    depends on the order in which trials end.
+    """
+
+    def __init__(self, matrix: Matrix, limits: UntilDecided) -> None:
+        self.most = limits.max_trials
+        self._matrix = matrix
+        self._finished: Mapping[TrialKey, TrialRow] = {}
+        self._scores: dict[str, dict[tuple[str, int], float | None]] = {}
+        tasks = tuple(dict.fromkeys(cell.task for cell in matrix.cells))
+        confidence = 1 - _ERROR / len(matrix.baselines)
+        self._comparisons = [
+            _Comparison(first, second, PairedRounds(tasks, margin=limits.margin, confidence=confidence))
+            for first, second in matrix.baselines.items()
+        ]
+        self._open: set[TrialKey] = set()
+        """Trials that are wanted and not finished."""
+        self._dropped: set[TrialKey] = set()
+        self._waiting: list[Due] = []
+
+    @property
+    def left(self) -> int:
+        return len(self._open)
+
+    @property
+    def comparisons(self) -> Sequence[ComparisonState]:
+        return [each.state() for each in self._comparisons]
+
+    def begin(self, finished: Mapping[TrialKey, TrialRow]) -> None:
+        self._finished = finished
+        for row in finished.values():
+            self._note(row)
+        self._advance()
+
+    def next(self, has_room: HasRoom) -> Due | None:
+        for index, due in enumerate(self._waiting):
+            if has_room(due.cell.provider):
+                return self._waiting.pop(index)
+        return None
+
+    def finish(self, row: TrialRow) -> Sequence[ComparisonState]:
+        self._note(row)
+        self._open.discard(row.key)
+        return self._advance() if self._open <= self._dropped else ()
+
+    def drop(self, key: TrialKey) -> Sequence[ComparisonState]:
+        self._dropped.add(key)
+        return self._advance() if self._open <= self._dropped else ()
+
+    def _note(self, row: TrialRow) -> None:
+        score = None if row.valid is False else row.composite_score
+        self._scores.setdefault(row.key.orchestrator, {})[row.key.task, row.key.number] = score
+
+    def _advance(self) -> list[ComparisonState]:
+        """Complete the rounds whose trials are finished, and ask for the next ones as far as the trials suffice."""
+        states: list[ComparisonState] = []
+        for each in self._comparisons:
+            while each.rounds.advance(self._scores.get(each.first, {}), self._scores.get(each.second, {})):
+                states.append(each.state())
+        for each in self._comparisons:
+            wanted = each.needed() - self._finished.keys()
+            room = self.most - len(self._finished) - len(self._open)
+            if len(wanted - self._open) <= room and not wanted & self._dropped:
+                self._ask(wanted - self._open)
+        return states
+
+    def _ask(self, keys: set[TrialKey]) -> None:
+        self._open |= keys
+        self._waiting += (Due(key, cell) for key in keys if (cell := self._matrix.find(key)))
+        self._waiting.sort(key=lambda due: self._matrix.place(due.key))
+
+
+class _Comparison(NamedTuple):
+    first: str
+    second: str
+    rounds: PairedRounds
+
+    def needed(self) -> set[TrialKey]:
+        """The trials of the round."""
+        return {TrialKey(name, *trial) for trial in self.rounds.needed() for name in (self.first, self.second)}
+
+    def state(self) -> ComparisonState:
+        rounds = self.rounds
+        return ComparisonState(
+            first=self.first,
+            second=self.second,
+            rounds=rounds.completed,
+            difference=rounds.difference,
+            interval=rounds.interval,
+            verdict=rounds.verdict,
+            pairs=rounds.pairs,
+            missing=rounds.missing,
+        )
