@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from youbencha.engine.matrix import Cell, Matrix, TrialKey
+from youbencha.log.arena import UntilDecided
 from youbencha.spec.arena import NULL
 from youbencha.spec.gateway import GatewaySpec, Scope
 from youbencha.text import count, duration, plural, table, usd
@@ -34,21 +35,29 @@ class PlanDescription:
     matrix: Matrix
     parallel: int
     attempts: int
+    until_decided: UntilDecided | None = None
 
     @property
     def trials(self) -> int:
-        return self.matrix.total
+        """At most."""
+        return self.until_decided.max_trials if self.until_decided else self.matrix.total
 
     @property
     def worst_case(self) -> CostBound:
-        return worst_case(self.matrix, self.attempts)
+        worst = worst_case(self.matrix, self.attempts)
+        caps = [cap for cell in self.matrix.cells if (cap := trial_cap(cell)) is not None]
+        if self.until_decided is None or worst.usd is None or len(caps) < len(self.matrix.cells):
+            return worst
+        most = max(caps) * self.trials
+        return CostBound(min(worst.usd, most), min(worst.with_retries_usd or worst.usd, most * self.attempts))
 
     @property
     def longest_s(self) -> float:
         """For the agents alone: the time limits, as if the longest trial were the last to start."""
         limits = [cell.plan.timeout_ms / 1000 for cell in self.matrix.cells]
         longest = max(limits)
-        return (sum(limits) * self.matrix.trials - longest) / self.parallel + longest
+        together = longest * self.trials if self.until_decided else sum(limits) * self.matrix.trials
+        return (together - longest) / self.parallel + longest
 
     def as_data(self) -> dict[str, Any]:
         """The description as JSON data. What is not limited is null."""
@@ -56,8 +65,10 @@ class PlanDescription:
         return {
             "orchestrators": [_orchestrator(cell) for cell in _first_of(self.matrix.cells, "orchestrator")],
             "tasks": [_task(cell) for cell in _first_of(self.matrix.cells, "task")],
-            "trials_each": self.matrix.trials,
+            "trials_each": None if self.until_decided else self.matrix.trials,
             "trials": self.trials,
+            "until_decided": self.until_decided.model_dump() if self.until_decided else None,
+            "baselines": dict(self.matrix.baselines),
             "parallel": self.parallel,
             "attempts": self.attempts,
             "order": [key._asdict() for key in self._first_trials()],
@@ -89,8 +100,13 @@ class PlanDescription:
         yield ""
         yield table(_TASK, map(_task_row, tasks), width=_WIDTH, right=("TIME LIMIT",))
         yield ""
-        pairs = f"{plural(len(agents), 'orchestrator')} x {plural(len(tasks), 'task')} x {count(self.matrix.trials)}"
-        yield f"trials        {count(self.trials)} ({pairs}), {count(self.parallel)} at a time"
+        pairs = f"{plural(len(agents), 'orchestrator')} x {plural(len(tasks), 'task')}"
+        if self.until_decided:
+            compared = [f"{first} vs {second}" for first, second in self.matrix.baselines.items()]
+            yield f"compared      {', '.join(compared)}; equivalent within ±{self.until_decided.margin:g}"
+            yield f"trials        at most {count(self.trials)} ({pairs}), {count(self.parallel)} at a time"
+        else:
+            yield f"trials        {count(self.trials)} ({pairs} x {count(self.matrix.trials)}), {count(self.parallel)} at a time"
         first = self._first_trials()
         more = ", …" if len(first) < self.trials else ""
         yield f"order         {', '.join(f'{key.orchestrator}/{key.task}/{key.number}' for key in first)}{more}"
@@ -98,8 +114,10 @@ class PlanDescription:
         yield f"worst case    {_cost_in_words(self.worst_case, self.attempts)}"
 
 
-def describe_plan(matrix: Matrix, *, parallel: int = 1, attempts: int = 1) -> PlanDescription:
-    return PlanDescription(matrix=matrix, parallel=parallel, attempts=attempts)
+def describe_plan(
+    matrix: Matrix, *, parallel: int = 1, attempts: int = 1, until_decided: UntilDecided | None = None
+) -> PlanDescription:
+    return PlanDescription(matrix=matrix, parallel=parallel, attempts=attempts, until_decided=until_decided)
 
 
 def worst_case(matrix: Matrix, attempts: int = 1) -> CostBound:

@@ -56,7 +56,7 @@ class UntilDecidedSchedule:
         tasks = tuple(dict.fromkeys(cell.task for cell in matrix.cells))
         confidence = 1 - _ERROR / len(matrix.baselines)
         self._comparisons = [
-            _Comparison(first, second, PairedRounds(tasks, margin=limits.margin, confidence=confidence))
+            _Comparison(first, second, PairedRounds(tasks, margin=limits.margin, confidence=confidence), limits.margin)
             for first, second in matrix.baselines.items()
         ]
         self._open: set[TrialKey] = set()
@@ -120,6 +120,7 @@ class _Comparison(NamedTuple):
     first: str
     second: str
     rounds: PairedRounds
+    margin: float
 
     def needed(self) -> set[TrialKey]:
         """The trials of the round."""
@@ -136,4 +137,5 @@ class _Comparison(NamedTuple):
             verdict=rounds.verdict,
             pairs=rounds.pairs,
             missing=rounds.missing,
+            margin=self.margin,
         )
