@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from itertools import count
 
 from youbencha.engine.matrix import Matrix, TrialKey
 from youbencha.engine.schedule import Due, HasRoom
 from youbencha.engine.updates import ComparisonState, TrialRow
 from youbencha.errors import YouBenchaError
 from youbencha.log.arena import UntilDecided
-from youbencha.stats.rounds import PairedRounds
+from youbencha.stats.rounds import PairedRounds, Pairs, confidence_of_each
+from youbencha.stats.sequence import PairedSequence
 
 TRIALS_OF_A_CELL = 20
 """The default for the most trials of a run, on average."""
-_ERROR = 0.05
-"""The chance that any verdict of the run is wrong. Each comparison has its share."""
 
 
 def plan_comparisons(matrix: Matrix, *, margin: float, max_trials: int | None) -> tuple[Matrix, UntilDecided]:
@@ -52,11 +51,10 @@ class UntilDecidedSchedule:
         self.most = limits.max_trials
         self._matrix = matrix
         self._finished: Mapping[TrialKey, TrialRow] = {}
-        self._scores: dict[str, dict[tuple[str, int], float | None]] = {}
-        tasks = tuple(dict.fromkeys(cell.task for cell in matrix.cells))
-        confidence = 1 - _ERROR / len(matrix.baselines)
+        self._tasks = tuple(dict.fromkeys(cell.task for cell in matrix.cells))
+        confidence = confidence_of_each(matrix.baselines)
         self._comparisons = [
-            _Comparison(first, second, PairedRounds(tasks, margin=limits.margin, confidence=confidence), limits.margin)
+            _Comparison(first, second, PairedSequence(self._tasks, margin=limits.margin, confidence=confidence), limits)
             for first, second in matrix.baselines.items()
         ]
         self._open: set[TrialKey] = set()
@@ -74,8 +72,6 @@ class UntilDecidedSchedule:
 
     def begin(self, finished: Mapping[TrialKey, TrialRow]) -> None:
         self._finished = finished
-        for row in finished.values():
-            self._note(row)
         self._advance()
 
     def next(self, has_room: HasRoom) -> Due | None:
@@ -85,7 +81,6 @@ class UntilDecidedSchedule:
         return None
 
     def finish(self, row: TrialRow) -> Sequence[ComparisonState]:
-        self._note(row)
         self._open.discard(row.key)
         return self._advance() if self._open <= self._dropped else ()
 
@@ -93,15 +88,12 @@ class UntilDecidedSchedule:
         self._dropped.add(key)
         return self._advance() if self._open <= self._dropped else ()
 
-    def _note(self, row: TrialRow) -> None:
-        score = None if row.valid is False else row.composite_score
-        self._scores.setdefault(row.key.orchestrator, {})[row.key.task, row.key.number] = score
-
     def _advance(self) -> list[ComparisonState]:
         """Complete the rounds whose trials are finished, and ask for the next ones as far as the trials suffice."""
         states: list[ComparisonState] = []
         for each in self._comparisons:
-            while each.rounds.advance(self._scores.get(each.first, {}), self._scores.get(each.second, {})):
+            pairs = self._pairs(each)
+            while each.rounds.advance(pairs):
                 states.append(each.state())
         for each in self._comparisons:
             wanted = each.needed() - self._finished.keys()
@@ -110,32 +102,44 @@ class UntilDecidedSchedule:
                 self._ask(wanted - self._open)
         return states
 
+    def _pairs(self, comparison: _Comparison) -> Pairs:
+        return {task: list(comparison.differences(task, self._finished)) for task in self._tasks}
+
     def _ask(self, keys: set[TrialKey]) -> None:
         self._open |= keys
         self._waiting += (Due(key, cell) for key in keys if (cell := self._matrix.find(key)))
         self._waiting.sort(key=lambda due: self._matrix.place(due.key))
 
 
-class _Comparison(NamedTuple):
-    first: str
-    second: str
-    rounds: PairedRounds
-    margin: float
+class _Comparison:
+    def __init__(self, first: str, second: str, sequence: PairedSequence, limits: UntilDecided) -> None:
+        self.rounds = PairedRounds(sequence)
+        self._names = (first, second)
+        self._sequence = sequence
+        self._margin = limits.margin
 
     def needed(self) -> set[TrialKey]:
-        """The trials of the round."""
-        return {TrialKey(name, *trial) for trial in self.rounds.needed() for name in (self.first, self.second)}
+        """The trials of the next round."""
+        return {TrialKey(name, *trial) for trial in self.rounds.needed() for name in self._names}
+
+    def differences(self, task: str, finished: Mapping[TrialKey, TrialRow]) -> Iterator[float | None]:
+        """The differences of the first, second, … trials of both, up to the first that is not finished."""
+        for number in count(1):
+            rows = [finished.get(TrialKey(name, task, number)) for name in self._names]
+            scores = [row.composite_score if row.valid is not False else None for row in rows if row is not None]
+            if len(scores) < len(rows):
+                return
+            yield None if scores[0] is None or scores[1] is None else scores[0] - scores[1]
 
     def state(self) -> ComparisonState:
         rounds = self.rounds
         return ComparisonState(
-            first=self.first,
-            second=self.second,
+            *self._names,
             rounds=rounds.completed,
             difference=rounds.difference,
-            interval=rounds.interval,
-            verdict=rounds.verdict,
+            interval=self._sequence.interval,
+            verdict=self._sequence.verdict,
             pairs=rounds.pairs,
             missing=rounds.missing,
-            margin=self.margin,
+            margin=self._margin,
         )

@@ -119,14 +119,7 @@ class Stopping(NamedTuple):
 
 
 Update = (
-    RunBegun
-    | AttemptBegun
-    | AttemptEvent
-    | AttemptFailed
-    | TrialFinished
-    | TrialsSkipped
-    | ComparisonState
-    | Stopping
+    RunBegun | AttemptBegun | AttemptEvent | AttemptFailed | TrialFinished | TrialsSkipped | ComparisonState | Stopping
 )
 UpdateSink = Callable[[Update], None]
 
