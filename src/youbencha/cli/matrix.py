@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from youbencha.engine.results import ArenaRun
     from youbencha.engine.run import MatrixControl, MatrixOptions
     from youbencha.engine.updates import MatrixSummary
-    from youbencha.log.arena import UntilDecided
 
 Work = Callable[[MatrixDisplay, "MatrixControl"], Coroutine[Any, Any, "MatrixSummary"]]
 
@@ -72,14 +71,11 @@ def _measured(summary: MatrixSummary) -> bool:
     return all(each.pairs for each in summary.comparisons) if summary.comparisons else not summary.not_valid
 
 
-def show_plan(
-    matrix: Matrix, options: MatrixOptions, *, as_json: bool, until_decided: UntilDecided | None = None
-) -> None:
+def show_plan(matrix: Matrix, options: MatrixOptions, *, as_json: bool) -> None:
     """Show what would run, and the most that it can cost."""
     from youbencha.engine.dry_run import describe_plan
 
-    attempts = options.retries.attempts
-    plan = describe_plan(matrix, parallel=options.parallel, attempts=attempts, until_decided=until_decided)
+    plan = describe_plan(matrix, parallel=options.parallel, attempts=options.retries.attempts)
     typer.echo(json.dumps(plan.as_data(), indent=2) if as_json else plan.as_text())
 
 

@@ -9,7 +9,6 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from youbencha.engine.matrix import Cell, Matrix, TrialKey
-from youbencha.log.arena import UntilDecided
 from youbencha.spec.arena import NULL
 from youbencha.spec.gateway import GatewaySpec, Scope
 from youbencha.text import count, duration, plural, table, usd
@@ -35,43 +34,36 @@ class PlanDescription:
     matrix: Matrix
     parallel: int
     attempts: int
-    until_decided: UntilDecided | None = None
 
     @property
     def trials(self) -> int:
         """At most."""
-        return self.until_decided.max_trials if self.until_decided else self.matrix.total
+        return self.matrix.total
 
     @property
     def worst_case(self) -> CostBound:
-        worst = worst_case(self.matrix, self.attempts)
-        caps = [cap for cell in self.matrix.cells if (cap := trial_cap(cell)) is not None]
-        if self.until_decided is None or worst.usd is None or len(caps) < len(self.matrix.cells):
-            return worst
-        most = max(caps) * self.trials
-        return CostBound(min(worst.usd, most), min(worst.with_retries_usd or worst.usd, most * self.attempts))
+        return worst_case(self.matrix, self.attempts)
 
     @property
     def longest_s(self) -> float:
         """For the agents alone: the time limits, as if the longest trial were the last to start."""
         limits = [cell.plan.timeout_ms / 1000 for cell in self.matrix.cells]
         longest = max(limits)
-        together = longest * self.trials if self.until_decided else sum(limits) * self.matrix.trials
+        together = longest * self.trials if self.matrix.until_decided else sum(limits) * self.matrix.trials
         return (together - longest) / self.parallel + longest
 
     def as_data(self) -> dict[str, Any]:
         """The description as JSON data. What is not limited is null."""
-        worst = self.worst_case
+        worst, until_decided = self.worst_case, self.matrix.until_decided
         return {
             "orchestrators": [
                 {**_orchestrator(cell), "baseline": self.matrix.baselines.get(cell.orchestrator)}
                 for cell in _first_of(self.matrix.cells, "orchestrator")
             ],
             "tasks": [_task(cell) for cell in _first_of(self.matrix.cells, "task")],
-            "trials_each": None if self.until_decided else self.matrix.trials,
+            "trials_each": None if until_decided else self.matrix.trials,
             "trials": self.trials,
-            "until_decided": self.until_decided.model_dump() if self.until_decided else None,
-            "baselines": dict(self.matrix.baselines),
+            "until_decided": until_decided.model_dump() if until_decided else None,
             "parallel": self.parallel,
             "attempts": self.attempts,
             "order": [key._asdict() for key in self._first_trials()],
@@ -105,12 +97,11 @@ class PlanDescription:
         yield table(_TASK, map(_task_row, tasks), width=_WIDTH, right=("TIME LIMIT",))
         yield ""
         pairs = f"{plural(len(agents), 'orchestrator')} x {plural(len(tasks), 'task')}"
-        if self.until_decided:
-            compared = [f"{first} vs {second}" for first, second in self.matrix.baselines.items()]
-            yield f"compared      {', '.join(compared)}; equivalent within ±{self.until_decided.margin:g}"
-            yield f"trials        at most {count(self.trials)} ({pairs}), {count(self.parallel)} at a time"
-        else:
-            yield f"trials        {count(self.trials)} ({pairs} x {count(self.matrix.trials)}), {count(self.parallel)} at a time"
+        trials = f"{count(self.trials)} ({pairs} x {count(self.matrix.trials)})"
+        if self.matrix.until_decided:
+            margin = self.matrix.until_decided.margin
+            trials = f"at most {count(self.trials)} ({pairs}), until decided with a margin of {margin:g}"
+        yield f"trials        {trials}, {count(self.parallel)} at a time"
         first = self._first_trials()
         more = ", …" if len(first) < self.trials else ""
         yield f"order         {', '.join(f'{key.orchestrator}/{key.task}/{key.number}' for key in first)}{more}"
@@ -118,10 +109,8 @@ class PlanDescription:
         yield f"worst case    {_cost_in_words(self.worst_case, self.attempts)}"
 
 
-def describe_plan(
-    matrix: Matrix, *, parallel: int = 1, attempts: int = 1, until_decided: UntilDecided | None = None
-) -> PlanDescription:
-    return PlanDescription(matrix=matrix, parallel=parallel, attempts=attempts, until_decided=until_decided)
+def describe_plan(matrix: Matrix, *, parallel: int = 1, attempts: int = 1) -> PlanDescription:
+    return PlanDescription(matrix=matrix, parallel=parallel, attempts=attempts)
 
 
 def worst_case(matrix: Matrix, attempts: int = 1) -> CostBound:
@@ -139,6 +128,9 @@ def worst_case(matrix: Matrix, attempts: int = 1) -> CostBound:
                 return CostBound(None, reason=f"nothing limits {name}: set a budget, or use --budget")
             amount += total if spent is None and total is not None else spent or Decimal(0)
         amounts.append(amount if total is None else min(amount, total))
+    if matrix.until_decided and None not in (caps := [trial_cap(cell) for cell in matrix.cells]):
+        most = max(cap for cap in caps if cap is not None) * matrix.total
+        amounts = [min(amounts[0], most), min(amounts[1], most * attempts)]
     return CostBound(amounts[0], amounts[1])
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import product
 from typing import NamedTuple
 
+from youbencha.log.arena import UntilDecided
 from youbencha.trial.plan import Plan
 
 
@@ -50,10 +51,13 @@ class Matrix:
     """Of each cell."""
     baselines: Mapping[str, str] = field(default_factory=dict)
     """What each orchestrator is compared with, if with another one of the matrix."""
+    until_decided: UntilDecided | None = None
+    """Set if the trials end as soon as every comparison is decided. Then `trials` is the most that can be needed."""
 
     @property
     def total(self) -> int:
-        return len(self.cells) * self.trials
+        """How many trials there are, at most."""
+        return self.until_decided.max_trials if self.until_decided else len(self.cells) * self.trials
 
     def order(self) -> Iterator[tuple[TrialKey, Cell]]:
         """Yield every trial, interleaved: agents meet a task under the same conditions, none always first.

@@ -60,6 +60,13 @@ class ArenaRun:
             raise _not_a_run(self.path, f"it was written by a newer youBencha ({info.youbencha_version})")
         return info
 
+    def replace_info(self, info: RunInfo) -> None:
+        """Write `run.json` in place of the one there is."""
+        try:
+            _write_synced(self.path / RUN_FILE, as_json(info).encode())
+        except OSError as error:
+            raise not_writable(self.path, error) from error
+
     def trial(self, key: TrialKey) -> TrialDirectory:
         relative = Path(TRIALS_DIR, key.orchestrator, key.task, f"trial-{key.number}")
         return TrialDirectory(self.path / relative, f"{self.name}-{_digest(relative)}")

@@ -23,7 +23,7 @@ from youbencha.engine.results import ArenaRun
 from youbencha.engine.updates import TrialRow, row_of
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.budget import Spend
-from youbencha.log.arena import AttemptInfo, CellInfo, RunInfo, TrialMeta, UntilDecided
+from youbencha.log.arena import AttemptInfo, CellInfo, RunInfo, TrialMeta
 from youbencha.text import iso_time, plural
 from youbencha.trial.context import Host
 from youbencha.workspace.reclaim import make_accessible
@@ -119,12 +119,7 @@ def check_unchanged(info: RunInfo, matrix: Matrix, *, otherwise: str = "start a 
 
 
 def run_info(
-    matrix: Matrix,
-    *,
-    selection: dict[str, Any],
-    options: dict[str, Any],
-    config_file: Path | None = None,
-    until_decided: UntilDecided | None = None,
+    matrix: Matrix, *, selection: dict[str, Any], options: dict[str, Any], config_file: Path | None = None
 ) -> RunInfo:
     """Describe a new run of a matrix."""
     return RunInfo(
@@ -136,7 +131,7 @@ def run_info(
         trials=matrix.trials,
         cells=cell_infos(matrix),
         baselines=dict(matrix.baselines),
-        until_decided=until_decided,
+        until_decided=matrix.until_decided,
         options=options,
     )
 

@@ -75,14 +75,11 @@ async def run_matrix(
     options: MatrixOptions,
     on_update: UpdateSink = lambda _: None,
     *,
-    schedule: Schedule | None = None,
     control: MatrixControl | None = None,
     open_executor: OpensExecutor | None = None,
     rng: random.Random | None = None,
 ) -> MatrixSummary:
     """Run all trials that are not finished in this run's directory, by default in this process.
-
-    `schedule` says which, by default every trial of the matrix.
 
     Raises `RUN_IN_USE` if another process works on it. A cancellation saves what running trials have so far; they are
     not finished.
@@ -105,11 +102,19 @@ async def run_matrix(
             if open_executor is not None:
                 executor = await opened.enter_async_context(open_executor(host))
             control = control or MatrixControl()
-            schedule = schedule or FixedSchedule(matrix)
+            schedule = _schedule_of(matrix)
             schedule.begin(state.finished)
             scheduler = _Scheduler(run, schedule, executor, options, on_update, journal, state, budgets, control, rng)
             summary = await scheduler.run()
             return summary._replace(rows=tuple(sorted(summary.rows, key=lambda row: matrix.place(row.key))))
+
+
+def _schedule_of(matrix: Matrix) -> Schedule:
+    if matrix.until_decided is None:
+        return FixedSchedule(matrix)
+    from youbencha.engine.until_decided import UntilDecidedSchedule
+
+    return UntilDecidedSchedule(matrix)
 
 
 class _Scheduler:

@@ -13,31 +13,32 @@ from youbencha.errors import YouBenchaError
 from youbencha.log.arena import UntilDecided
 from youbencha.stats.rounds import PairedRounds, Pairs, confidence_of_each
 from youbencha.stats.sequence import PairedSequence
+from youbencha.text import first_few, plural
 
 TRIALS_OF_A_CELL = 20
 """The default for the most trials of a run, on average."""
 
 
-def plan_comparisons(matrix: Matrix, *, margin: float, max_trials: int | None) -> tuple[Matrix, UntilDecided]:
-    """Return the matrix of what is compared, with as many trials as each can need at most, and when the run ends."""
-    if not matrix.baselines:
+def plan_comparisons(matrix: Matrix, *, margin: float, max_trials: int | None = None) -> Matrix:
+    """Return a matrix whose trials end as soon as every comparison is decided."""
+    cells, names = matrix.cells, {*matrix.baselines, *matrix.baselines.values()}
+    if alone := list(dict.fromkeys(cell.orchestrator for cell in cells if cell.orchestrator not in names)):
         raise YouBenchaError(
             "NOTHING_TO_COMPARE",
-            "--until-decided compares orchestrators with a baseline, and nothing that is selected has one.",
-            hint="Write `baseline: NAME` in the arena, or give an orchestrator `variants`; and select both.",
+            f"--until-decided compares orchestrators with a baseline, and there is none for {first_few(alone)}.",
+            hint="Name it in the arena (`baseline: NAME`), and select it, too; or leave these out with --orchestrator.",
         )
-    names = {*matrix.baselines, *matrix.baselines.values()}
-    cells = tuple(cell for cell in matrix.cells if cell.orchestrator in names)
     most = max_trials or TRIALS_OF_A_CELL * len(cells)
     if most < len(cells):
         raise YouBenchaError(
             "OPTION_INVALID",
-            f"--max-trials {most} is not enough to compare anything: the first round alone has {len(cells)} trials.",
+            f"--max-trials {most} is not enough: the first round alone has {plural(len(cells), 'trial')}.",
             hint=f"Give at least {len(cells)}, or select fewer orchestrators or tasks.",
         )
     tasks = len({cell.task for cell in cells})
-    # Every trial has its pair, and every other task has at least one.
-    return replace(matrix, cells=cells, trials=most // 2 - tasks + 1), UntilDecided(margin=margin, max_trials=most)
+    # Every trial of one agent has its pair, and every other task at least one pair.
+    trials = most // 2 - tasks + 1
+    return replace(matrix, trials=trials, until_decided=UntilDecided(margin=margin, max_trials=most))
 
 
 class UntilDecidedSchedule:
@@ -47,14 +48,16 @@ class UntilDecidedSchedule:
     depends on the order in which trials end.
     """
 
-    def __init__(self, matrix: Matrix, limits: UntilDecided) -> None:
-        self.most = limits.max_trials
+    def __init__(self, matrix: Matrix) -> None:
+        assert matrix.until_decided is not None
+        margin = matrix.until_decided.margin
+        self.most = matrix.total
         self._matrix = matrix
         self._finished: Mapping[TrialKey, TrialRow] = {}
         self._tasks = tuple(dict.fromkeys(cell.task for cell in matrix.cells))
         confidence = confidence_of_each(matrix.baselines)
         self._comparisons = [
-            _Comparison(first, second, PairedSequence(self._tasks, margin=limits.margin, confidence=confidence), limits)
+            _Comparison(first, second, PairedSequence(self._tasks, margin=margin, confidence=confidence), margin)
             for first, second in matrix.baselines.items()
         ]
         self._open: set[TrialKey] = set()
@@ -112,11 +115,11 @@ class UntilDecidedSchedule:
 
 
 class _Comparison:
-    def __init__(self, first: str, second: str, sequence: PairedSequence, limits: UntilDecided) -> None:
+    def __init__(self, first: str, second: str, sequence: PairedSequence, margin: float) -> None:
         self.rounds = PairedRounds(sequence)
         self._names = (first, second)
         self._sequence = sequence
-        self._margin = limits.margin
+        self._margin = margin
 
     def needed(self) -> set[TrialKey]:
         """The trials of the next round."""
