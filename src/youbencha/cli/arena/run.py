@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from youbencha.cli import options
+from youbencha.cli.arena.until_decided import UntilOptions
 from youbencha.errors import YouBenchaError
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from youbencha.spec.arena_loader import Arena
     from youbencha.trial.context import Host
 
-_WHAT, _AGAIN = "What runs", "With earlier results"
+_WHAT, _DECIDED, _AGAIN = "What runs", "Until it is known which is better", "With earlier results"
 _SELECTING = ("orchestrators", "tasks", "categories")
 Names = list[str] | None
 
@@ -44,6 +45,31 @@ def run(
     ] = None,
     trials: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Of each orchestrator on each task.", rich_help_panel=_WHAT)
+    ] = None,
+    until_decided: Annotated[
+        bool,
+        typer.Option(
+            "--until-decided",
+            help="Run pairs of trials until each orchestrator is better or worse than its baseline, or equivalent.",
+            rich_help_panel=_DECIDED,
+        ),
+    ] = False,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            metavar="M",
+            help="Differences of scores within plus or minus M are equivalent. Default: 0.05.",
+            rich_help_panel=_DECIDED,
+        ),
+    ] = None,
+    max_trials: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=2,
+            help="End after N trials of all together. Default: 20 for each orchestrator and task.",
+            rich_help_panel=_DECIDED,
+        ),
     ] = None,
     parallel: Annotated[int | None, typer.Option(metavar="N", min=1, help="Trials at the same time.")] = None,
     budget: Annotated[
@@ -75,8 +101,8 @@ def run(
     Ctrl-C starts no further trials and waits for those that are running; a second one aborts them. Then `--resume`
     continues.
 
-    Exit code 0: everything ran, and every trial measured its agent · 1: otherwise · 2: nothing could be run · 130:
-    interrupted.
+    Exit code 0: everything ran, and every trial measured its agent; with --until-decided, it ended as planned, decided
+    or not · 1: otherwise · 2: nothing could be run · 130: interrupted.
 
     Example: `thunderdome run --orchestrator claude-code --task bench-time-tracker --trials 3`
     """
@@ -88,13 +114,15 @@ def run(
 
     selection = Selection(tuple(orchestrator or ()), tuple(task or ()), tuple(category or ()))
     _check(which, selection, trials, reuse, resume=resume, dry_run=dry_run)
+    until = UntilOptions(until_decided, margin, max_trials)
+    until.check(trials, resume=resume)
     host = options.host_here()
     with options.add_hint(config):
         arena = load_arena(config, host, resolve_env=not dry_run)
     directory = results or arena.results_dir
     limit = None if budget is None else BudgetSpec(total_usd=budget)
     choices = PlanChoices(trials=trials, budget=limit, resolve_env=not dry_run)
-    request = _Request(arena, host, directory, selection, choices, parallel or arena.spec.parallel)
+    request = _Request(arena, host, directory, selection, choices, parallel or arena.spec.parallel, until)
     if dry_run:
         show_plan(run_async(request.plan()), request.options(), as_json=as_json)
         return 0
@@ -120,6 +148,7 @@ class _Request(NamedTuple):
     selection: Selection
     choices: PlanChoices
     parallel: int
+    until: UntilOptions
 
     def options(self) -> MatrixOptions:
         from youbencha.engine.run import MatrixOptions
@@ -136,7 +165,8 @@ class _Request(NamedTuple):
     async def plan(self) -> Matrix:
         from youbencha.engine.arena import plan_arena
 
-        return await plan_arena(self.arena, self.host, self.selection, self.choices)
+        matrix = await plan_arena(self.arena, self.host, self.selection, self.choices)
+        return self.until.plan(matrix)
 
 
 class _Session:
@@ -184,12 +214,14 @@ class _Session:
         info = found.info()
         selection = Selection(*(tuple(info.selection.get(name, ())) for name in _SELECTING))
         choices = self._request.choices._replace(trials=info.trials)
-        self._request = self._request._replace(selection=selection, choices=choices)
+        given = self._request.until
+        until = given.of_run(info.until_decided)
+        self._request = self._request._replace(selection=selection, choices=choices, until=until)
         matrix = await self._request.plan()
         reuse = f"start a new run with `--reuse {found.name}`, which takes over all results that still apply"
         check_unchanged(info, matrix, otherwise=reuse)
         self.run = found
-        return replace(matrix, baselines=info.baselines)
+        return given.raise_limit(replace(matrix, baselines=info.baselines), found)
 
 
 def _new_run(request: _Request, matrix: Matrix) -> ArenaRun:
@@ -221,7 +253,8 @@ def _announcement(matrix: Matrix, run: ArenaRun, request: _Request, *, resumed: 
     worst = plan.worst_case.with_retries_usd
     cap = f"at most {usd(float(worst))}" if worst is not None else "no cost limit"
     verb = "resuming" if resumed else "running"
-    return f"{verb} {plural(plan.trials, 'trial')}, {cap}; results: {run.path}"
+    trials = f"{'at most ' if matrix.until_decided else ''}{plural(plan.trials, 'trial')}"
+    return f"{verb} {trials}, {cap}; results: {run.path}"
 
 
 def _check(
