@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -14,7 +17,9 @@ from youbencha.errors import YouBenchaError
 if TYPE_CHECKING:
     from youbencha.cli.matrix_display import MatrixDisplay
     from youbencha.engine.arena import PlanChoices
+    from youbencha.engine.executor import OpensExecutor
     from youbencha.engine.matrix import Matrix
+    from youbencha.engine.ray_cluster import Cluster
     from youbencha.engine.results import ArenaRun
     from youbencha.engine.run import MatrixControl, MatrixOptions
     from youbencha.engine.selection import Selection
@@ -22,9 +27,14 @@ if TYPE_CHECKING:
     from youbencha.spec.arena_loader import Arena
     from youbencha.trial.context import Host
 
-_WHAT, _AGAIN = "What runs", "With earlier results"
+_WHAT, _WHERE, _AGAIN = "What runs", "Where it runs", "With earlier results"
 _SELECTING = ("orchestrators", "tasks", "categories")
 Names = list[str] | None
+
+
+class ExecutorName(StrEnum):
+    LOCAL = "local"
+    RAY = "ray"
 
 
 def run(
@@ -47,6 +57,17 @@ def run(
     parallel: Annotated[int | None, typer.Option(metavar="N", min=1, help="Trials at the same time.")] = None,
     budget: Annotated[
         float | None, typer.Option(metavar="USD", min=0, help="The most that all trials together may spend.")
+    ] = None,
+    executor: Annotated[
+        ExecutorName, typer.Option(help="Where trials run: in this process, or on a Ray cluster.", rich_help_panel=_WHERE)
+    ] = ExecutorName.LOCAL,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="With --executor ray: the cluster. Default: $RAY_ADDRESS, or Ray is started here.",
+            rich_help_panel=_WHERE,
+        ),
     ] = None,
     resume: Annotated[
         bool,
@@ -93,7 +114,9 @@ def run(
     directory = results or arena.results_dir
     limit = None if budget is None else BudgetSpec(total_usd=budget)
     choices = PlanChoices(trials=trials, budget=limit, resolve_env=not dry_run)
-    request = _Request(arena, host, directory, selection, choices, parallel or arena.spec.parallel)
+    if address is not None and executor is ExecutorName.LOCAL:
+        raise YouBenchaError("OPTION_INVALID", "--address is the address of a Ray cluster.", hint="Add --executor ray.")
+    request = _Request(arena, host, directory, selection, choices, parallel, executor, address)
     if dry_run:
         show_plan(run_async(request.plan()), request.options(), as_json=as_json)
         return 0
@@ -118,13 +141,43 @@ class _Request(NamedTuple):
     results: Path
     selection: Selection
     choices: PlanChoices
-    parallel: int
+    given_parallel: int | None
+    executor: ExecutorName = ExecutorName.LOCAL
+    address: str | None = None
+    cluster: Cluster | None = None
+    """Once it is connected."""
+
+    @property
+    def parallel(self) -> int:
+        return self.given_parallel or (self.cluster.cpus if self.cluster else self.arena.spec.parallel)
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[_Request]:
+        """Connect to the Ray cluster, if that is where trials run."""
+        if self.executor is ExecutorName.LOCAL:
+            yield self
+            return
+        from youbencha.engine.ray_cluster import connect
+
+        async with connect(self.address, self.host.env) as cluster:
+            yield self._replace(cluster=cluster)
+
+    def open_executor(self, matrix: Matrix) -> OpensExecutor | None:
+        if self.cluster is None:
+            return None
+        from youbencha.engine.ray_executor import check_resources, opens_ray_executor
+
+        check_resources(matrix, self.cluster)
+        secrets = self.arena.spec.secrets.env_file
+        never = [self.results, *([self.arena.directory / Path(secrets).expanduser()] if secrets else [])]
+        return opens_ray_executor(self.cluster, never_sent=never)
 
     def options(self) -> MatrixOptions:
         from youbencha.engine.run import MatrixOptions
 
         spec = self.arena.spec
         return MatrixOptions(
+            listen=self.cluster.driver_host if self.cluster else LOOPBACK,
             parallel=self.parallel,
             per_provider={str(name): most for name, most in spec.parallel_per_provider.items()},
             container_starts=spec.container_starts,
