@@ -16,7 +16,7 @@ from youbencha.workspace import public_url
 
 _FIRST = 6
 _WIDTH = 160
-_ORCHESTRATOR = ("ORCHESTRATOR", "AGENT", "VERSION", "MODEL", "SANDBOX", "PER TRIAL")
+_ORCHESTRATOR = ("ORCHESTRATOR", "AGENT", "VERSION", "MODEL", "SANDBOX", "PER TRIAL", "COMPARED WITH")
 _TASK = ("TASK", "CATEGORY", "TAG", "COMMIT", "TIME LIMIT")
 
 
@@ -54,7 +54,10 @@ class PlanDescription:
         """The description as JSON data. What is not limited is null."""
         worst = self.worst_case
         return {
-            "orchestrators": [_orchestrator(cell) for cell in _first_of(self.matrix.cells, "orchestrator")],
+            "orchestrators": [
+                {**_orchestrator(cell), "baseline": self.matrix.baselines.get(cell.orchestrator)}
+                for cell in _first_of(self.matrix.cells, "orchestrator")
+            ],
             "tasks": [_task(cell) for cell in _first_of(self.matrix.cells, "task")],
             "trials_each": self.matrix.trials,
             "trials": self.trials,
@@ -85,7 +88,8 @@ class PlanDescription:
 
     def _lines(self) -> Iterator[str]:
         agents, tasks = _first_of(self.matrix.cells, "orchestrator"), _first_of(self.matrix.cells, "task")
-        yield table(_ORCHESTRATOR, map(_orchestrator_row, agents), width=_WIDTH, right=("PER TRIAL",))
+        rows = [(*_orchestrator_row(cell), self.matrix.baselines.get(cell.orchestrator, "-")) for cell in agents]
+        yield table(_ORCHESTRATOR, rows, width=_WIDTH, right=("PER TRIAL",))
         yield ""
         yield table(_TASK, map(_task_row, tasks), width=_WIDTH, right=("TIME LIMIT",))
         yield ""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import product
 from typing import NamedTuple
 
@@ -41,6 +41,8 @@ class Cell:
 class Matrix:
     cells: tuple[Cell, ...]
     trials: int
+    baselines: Mapping[str, str] = field(default_factory=dict)
+    """What each orchestrator is compared with, if with another one of the matrix."""
 
     def order(self) -> Iterator[tuple[TrialKey, Cell]]:
         """Yield every trial, interleaved: agents meet a task under the same conditions, none always first.

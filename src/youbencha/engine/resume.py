@@ -130,6 +130,7 @@ def run_info(
         selection=selection,
         trials=matrix.trials,
         cells=cell_infos(matrix),
+        baselines=dict(matrix.baselines),
         options=options,
     )
 
