@@ -36,15 +36,8 @@ class TrialJob:
 
     key: TrialKey
     cell: Cell
-    position: int
-    """In the order of the run."""
     directory: TrialDirectory
     attempts: list[AttemptInfo] = field(default_factory=list)
-
-    @property
-    def provider(self) -> str | None:
-        """Of its model, as far as it is known."""
-        return self.cell.plan.gateway.provider if self.cell.plan.gateway else None
 
     @property
     def failed(self) -> int:
