@@ -15,12 +15,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from youbencha.stats import resampling
-from youbencha.stats.comparison import (
-    DifferenceInterval,
-    TaskScores,
-    compare_scores,
-    verdict_of,
-)
+from youbencha.stats.comparison import DifferenceInterval, TaskScores, compare_scores, compare_values, verdict_of
 
 SCORES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=4).map(tuple)
 COMPARISONS = st.lists(st.tuples(SCORES, SCORES), min_size=2, max_size=8)

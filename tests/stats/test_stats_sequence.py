@@ -70,8 +70,8 @@ def run(agents: Agents, rounds: int, *, margin: float = 0.05, stop: bool = False
 def shares(agents: Agents, rounds: int, comparisons: int = SIMULATED, margin: float = 0.05) -> dict[str, float]:
     found = [run(agents, rounds, margin=margin) for _ in range(comparisons)]
     verdicts = Counter(each.verdict for each in found)
-    wrong = {name: count / comparisons for name, count in verdicts.items()}
-    return {**wrong, "held": sum(each.held for each in found) / comparisons}
+    by_verdict = {str(name): count / comparisons for name, count in verdicts.items()}
+    return {**by_verdict, "held": sum(each.held for each in found) / comparisons}
 
 
 def test_equal_agents_are_rarely_better_or_worse_at_any_look() -> None:
