@@ -85,6 +85,11 @@ def test_a_variant_removes_a_variable() -> None:
     assert merged(env={"ANTHROPIC_API_KEY": None, "B": "2"}).env == {"B": "2"}
 
 
+def test_a_variant_has_no_variants() -> None:
+    variant = VariantSpec(name="v", model="x")
+    assert OrchestratorSpec(name="one", variants=(variant,)).with_variant(variant).variants == ()
+
+
 def test_the_agent_is_that_of_the_orchestrator() -> None:
     variant = VariantSpec(name="v", model="x")
     assert OrchestratorSpec(name="claude-code").with_variant(variant).agent == "claude-code"
@@ -226,6 +231,8 @@ def test_a_problem_of_the_orchestrator_is_shown_once(arenas: ArenaBench) -> None
     assert problem.startswith("5:14: orchestrators.0.config.max_turn: unknown key")
     (problem,) = checked(arenas, text.replace("claude-code", "claud-code"))
     assert problem.startswith("3:12: orchestrators.0.agent: There is no adapter")
+    (problem,) = checked(arenas, text.replace("    agent: claude-code\n", ""))
+    assert problem.startswith("2:11: orchestrators.0.name: There is no adapter"), "the default is the name"
 
 
 def test_a_problem_that_only_a_variant_has_names_it(arenas: ArenaBench) -> None:
