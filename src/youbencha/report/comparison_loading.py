@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from youbencha.errors import YouBenchaError
 from youbencha.log.arena import LATEST, RunInfo, read_run_info
 from youbencha.report.arena_loading import ArenaResults, all_runs, find_arena_runs, is_run, load_runs, locate_run
-from youbencha.text import did_you_mean, first_few, one_line, shown
+from youbencha.text import did_you_mean, first_few, one_line
 
 _MOST_NAMES = 10
 _HOW = "Write NAME (an orchestrator of the latest run), RUN (a directory, or the start of a run's name) or RUN:NAME."
