@@ -39,7 +39,7 @@ from youbencha.log.results import ResultsBundle
 from youbencha.spec.arena import RetrySpec
 from youbencha.text import sentences
 from youbencha.trial.budgets import Budgets
-from youbencha.trial.context import Host
+from youbencha.trial.context import LOOPBACK, Host
 
 RESUME_HINT = "Nothing that was finished is lost."
 
@@ -54,6 +54,8 @@ class MatrixOptions:
     container_starts: int | None = None
     retries: RetrySpec = field(default_factory=RetrySpec)
     keep_workspaces: bool = False
+    listen: str = LOOPBACK
+    """The address of the gateways. An executor on other machines needs one that they reach."""
 
 
 class MatrixControl:
@@ -94,7 +96,9 @@ async def run_matrix(
             journal = await opened.enter_async_context(Journal(run.path, size=contents.size))
             state = await asyncio.to_thread(load_state, matrix, run, contents)
             plans = [(cell.orchestrator, cell.plan) for cell in matrix.cells]
-            sharing = host.sharing(plans, log_dir=run.path, container_starts=options.container_starts)
+            sharing = host.sharing(
+                plans, log_dir=run.path, container_starts=options.container_starts, listen=options.listen
+            )
             budgets = await opened.enter_async_context(sharing)
             for agent, spend in state.spent.items():
                 budgets.agent(agent).charge(spend)

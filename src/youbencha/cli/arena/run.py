@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from youbencha.cli import options
+from youbencha.cli.arena.executor import HERE, Address, Executor, ExecutorName, ExecutorOptions, Place
 from youbencha.cli.arena.until_decided import UntilOptions
 from youbencha.errors import YouBenchaError
 
@@ -74,6 +76,8 @@ def run(
     budget: Annotated[
         float | None, typer.Option(metavar="USD", min=0, help="The most that all trials together may spend.")
     ] = None,
+    executor: Executor = ExecutorName.LOCAL,
+    address: Address = None,
     resume: Annotated[
         bool,
         typer.Option("--resume", help="Continue a run that was stopped or killed.", rich_help_panel=_AGAIN),
@@ -115,17 +119,20 @@ def run(
     _check(which, selection, trials, reuse, resume=resume, dry_run=dry_run)
     until = UntilOptions(until_decided, margin, max_trials)
     until.check(trials, resume=resume)
+    where = ExecutorOptions(executor, address)
+    where.check()
     host = options.host_here()
     with options.add_hint(config):
         arena = load_arena(config, host, resolve_env=not dry_run)
     directory = results or arena.results_dir
     limit = None if budget is None else BudgetSpec(total_usd=budget)
     choices = PlanChoices(trials=trials, budget=limit, resolve_env=not dry_run)
-    request = _Request(arena, host, directory, selection, choices, parallel or arena.spec.parallel, until)
+    request = _Request(arena, host, directory, selection, choices, parallel, until)
     if dry_run:
         show_plan(run_async(request.plan()), request.options(), as_json=as_json)
         return 0
-    session = _Session(request, which if resume else None, resume=resume, reuse=reuse, say=not (quiet or as_json))
+    say = not (quiet or as_json)
+    session = _Session(request, which if resume else None, where, resume=resume, reuse=reuse, say=say)
     again = _command(config, results)
     title = config.name if tui else None
     return run_and_show(session.work, lambda: session.run, as_json=as_json, quiet=quiet, tui=title, resume=again)
@@ -146,11 +153,19 @@ class _Request(NamedTuple):
     results: Path
     selection: Selection
     choices: PlanChoices
-    parallel: int
+    given_parallel: int | None
     until: UntilOptions
+    place: Place = HERE
+
+    @property
+    def parallel(self) -> int:
+        """Trials at the same time. On a cluster by default as many as it has CPUs."""
+        cluster = self.place.cluster
+        return self.given_parallel or (cluster.cpus if cluster else self.arena.spec.parallel)
 
     def options(self) -> MatrixOptions:
         from youbencha.engine.run import MatrixOptions
+        from youbencha.trial.context import LOOPBACK
 
         spec = self.arena.spec
         return MatrixOptions(
@@ -159,6 +174,7 @@ class _Request(NamedTuple):
             container_starts=spec.container_starts,
             retries=spec.retries,
             keep_workspaces=spec.results.keep_workspaces,
+            listen=self.place.cluster.driver_host if self.place.cluster else LOOPBACK,
         )
 
     async def plan(self) -> Matrix:
@@ -171,15 +187,30 @@ class _Request(NamedTuple):
 class _Session:
     """One invocation: it plans, makes the directory of a run or finds it, and runs the matrix."""
 
-    def __init__(self, request: _Request, which: str | None, *, resume: bool, reuse: str | None, say: bool) -> None:
+    def __init__(
+        self,
+        request: _Request,
+        which: str | None,
+        where: ExecutorOptions,
+        *,
+        resume: bool,
+        reuse: str | None,
+        say: bool,
+    ) -> None:
         self.run: ArenaRun | None = None
         self._request = request
         self._which = which
+        self._where = where
         self._resume = resume
         self._reuse = reuse
         self._say = say
 
     async def work(self, display: MatrixDisplay, control: MatrixControl) -> MatrixSummary:
+        async with self._where.opened(self._request.host.env) as place:
+            self._request = self._request._replace(place=place)
+            return await self._work(display, control)
+
+    async def _work(self, display: MatrixDisplay, control: MatrixControl) -> MatrixSummary:
         from youbencha.cli.matrix import check_engine
         from youbencha.engine.results import find_run
         from youbencha.engine.reuse import reuse_results
@@ -191,7 +222,9 @@ class _Session:
             matrix = await self._plan_again()
         else:
             matrix = await request.plan()
-        await check_engine(matrix)
+        open_executor = request.place.open_executor(matrix, request.arena, request.results)
+        if open_executor is None:
+            await check_engine(matrix)
         if not self._resume:
             self.run = _new_run(request, matrix)
         assert self.run is not None
@@ -201,7 +234,11 @@ class _Session:
             if earlier is not None:
                 reused = await reuse_results(matrix, request.host, earlier, self.run, parallel=request.parallel)
                 display.print("", "", f"{reused.unchanged} trials taken over, {reused.rescored} scored again")
-            return await run_matrix(matrix, request.host, self.run, request.options(), display, control=control)
+            return await run_matrix(
+                *(matrix, request.host, self.run, request.options(), display),
+                control=control,
+                open_executor=open_executor,
+            )
 
     async def _plan_again(self) -> Matrix:
         """Plan what the run planned when it began."""
@@ -220,7 +257,7 @@ class _Session:
         reuse = f"start a new run with `--reuse {found.name}`, which takes over all results that still apply"
         check_unchanged(info, matrix, otherwise=reuse)
         self.run = found
-        return given.raise_limit(matrix, found)
+        return given.raise_limit(replace(matrix, baselines=info.baselines), found)
 
 
 def _new_run(request: _Request, matrix: Matrix) -> ArenaRun:
