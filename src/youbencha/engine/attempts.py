@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -15,15 +16,15 @@ from youbencha.engine.matrix import Cell, TrialKey
 from youbencha.engine.meta import attempt_of, total_tokens
 from youbencha.engine.results import TrialDirectory
 from youbencha.errors import YouBenchaError
-from youbencha.events import EventSink
 from youbencha.log.arena import AttemptInfo
 from youbencha.log.results import ResultsBundle
 from youbencha.report.loading import ledger_usage, load_results
 from youbencha.text import iso_time, one_line
 from youbencha.trial.budgets import RUN_ACCOUNT, agent_account
-from youbencha.trial.context import Host
-from youbencha.trial.run import run_trial
 from youbencha.workspace.run_dir import ARTIFACTS
+
+NODE_LOST = "NODE_LOST"
+"""The code of an error: the machine that the attempt ran on is gone."""
 
 _NOT_FAILED = ("killed", "interrupted")
 """Such an attempt is repeated, and does not count as one of those allowed."""
@@ -35,15 +36,8 @@ class TrialJob:
 
     key: TrialKey
     cell: Cell
-    position: int
-    """In the order of the run."""
     directory: TrialDirectory
     attempts: list[AttemptInfo] = field(default_factory=list)
-
-    @property
-    def provider(self) -> str | None:
-        """Of its model, as far as it is known."""
-        return self.cell.plan.gateway.provider if self.cell.plan.gateway else None
 
     @property
     def failed(self) -> int:
@@ -64,31 +58,24 @@ class FinishedAttempt(NamedTuple):
     error: Exception | None = None
 
 
-async def run_attempt(
-    job: TrialJob, host: Host, number: int, *, on_event: EventSink, keep_workspace: bool
-) -> FinishedAttempt:
-    """Run an attempt to its end, or until it is cancelled; then it is noted in the job, too."""
+async def run_attempt(job: TrialJob, number: int, run: Callable[[Path], Awaitable[ResultsBundle]]) -> FinishedAttempt:
+    """Run an attempt to its end, or until it is cancelled; then it is noted in the job, too.
+
+    `run` runs it in that directory, which does not exist yet, and leaves its results there.
+    """
     directory, started_at = job.directory.attempt(number), time.time()
     directory.parent.mkdir(parents=True, exist_ok=True)
     try:
-        result = await run_trial(
-            job.cell.plan,
-            host,
-            directory=directory,
-            run_id=job.directory.attempt_id(number),
-            agent=job.key.orchestrator,
-            on_event=on_event,
-            delete_workspace=not keep_workspace,
-        )
+        bundle = await run(directory)
     except asyncio.CancelledError:
         job.attempts.append(_from_files(job, number) or _without_results(job, number, "interrupted", started_at))
         raise
     except Exception as error:  # noqa: BLE001 (whatever it is, the other trials continue)
         return FinishedAttempt(_of_error(job, number, error, started_at), None, consequence_of(error), error)
-    outcome, broken = result.bundle.outcome, _broken_validation(result.bundle)
+    outcome, broken = bundle.outcome, _broken_validation(bundle)
     assert outcome is not None
     consequence = Consequence.SKIP if broken else Consequence.RETRY if outcome.retry else None
-    return FinishedAttempt(_info(job, number, result.bundle), result.bundle, consequence, broken)
+    return FinishedAttempt(_info(job, number, bundle), bundle, consequence, broken)
 
 
 def earlier_attempts(job: TrialJob, noted: Iterable[Mapping[str, Any]]) -> ResultsBundle | None:
@@ -117,7 +104,8 @@ def _info(job: TrialJob, number: int, bundle: ResultsBundle) -> AttemptInfo:
 def _of_error(job: TrialJob, number: int, error: Exception, started_at: float) -> AttemptInfo:
     message = error.message if isinstance(error, YouBenchaError) else f"{type(error).__name__}: {error}"
     found = _from_files(job, number) or _without_results(job, number, "infra_error", started_at)
-    return found.model_copy(update={"outcome": "infra_error", "reason": one_line(message)})
+    lost = isinstance(error, YouBenchaError) and error.code == NODE_LOST
+    return found.model_copy(update={"outcome": "killed" if lost else "infra_error", "reason": one_line(message)})
 
 
 def _broken_validation(bundle: ResultsBundle) -> YouBenchaError | None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from youbencha.spec.arena_loader import Arena
 
 Row = dict[str, Any]
+_SHOWN = ("version", "model", "image", "baseline")
 
 
 def list_all(
@@ -54,17 +55,23 @@ def list_all(
 
 
 def _orchestrators(arena: Arena) -> list[Row]:
-    return [
-        {
+    """The orchestrators, each followed by its variants."""
+    baselines = arena.baselines()
+    rows: list[Row] = []
+    for entry in arena.entries:
+        each = entry.spec
+        row = {
             "name": each.name,
+            "variant_of": entry.orchestrator.name if entry.variant else None,
             "adapter": each.adapter,
             "agent": None if each.adapter or each.does_nothing else each.agent or each.name,
             "version": each.version,
             "model": each.model,
             "image": each.image,
+            "baseline": baselines.get(each.name),
         }
-        for each in arena.spec.orchestrators
-    ]
+        rows.append(row)
+    return rows
 
 
 def _tasks(arena: Arena) -> list[Row]:
@@ -111,11 +118,7 @@ def _tables(found: dict[str, list[Row]]) -> Iterator[str]:
     from youbencha.text import duration, table
 
     width = width_of(sys.stdout)
-    agents = [
-        (row["name"], row["adapter"] or row["agent"] or "does nothing", *map(_shown, (row["model"], row["image"])))
-        for row in found["orchestrators"]
-    ]
-    yield table(("ORCHESTRATOR", "AGENT", "MODEL", "IMAGE"), agents, width=width, drop=("IMAGE", "MODEL"))
+    yield _table_of_orchestrators(found["orchestrators"], width)
     tasks = [
         (
             row["id"],
@@ -137,6 +140,17 @@ def _tables(found: dict[str, list[Row]]) -> Iterator[str]:
         ]
         columns_of_runs = ("RUN", "BEGAN", "FINISHED", "PLANNED")
         yield table(columns_of_runs, runs, width=width, right=("FINISHED", "PLANNED"), drop=("BEGAN",))
+
+
+def _table_of_orchestrators(rows: list[Row], width: int) -> str:
+    from youbencha.text import table
+
+    columns = ("ORCHESTRATOR", "AGENT", "VERSION", "MODEL", "IMAGE", "COMPARED WITH")
+    cells = [
+        (row["name"], row["adapter"] or row["agent"] or "does nothing", *(_shown(row[key]) for key in _SHOWN))
+        for row in rows
+    ]
+    return table(columns, cells, width=width, drop=("IMAGE", "VERSION", "MODEL", "COMPARED WITH"))
 
 
 def _minute(time: str | None) -> str:
