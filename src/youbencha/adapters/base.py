@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from youbencha.errors import Problem
 from youbencha.events import EventSink
@@ -21,6 +21,30 @@ if TYPE_CHECKING:
     from youbencha.gateway.api import Provider
 
 DEFAULT_TIMEOUT_MS = 300_000
+
+
+class InstalledFiles(NamedTuple):
+    """Files of the user for the agent, where they are in its home: the host's paths."""
+
+    instructions: Path | None = None
+    skills: tuple[Path, ...] = ()
+    plugins: tuple[Path, ...] = ()
+
+
+class FilePlaces(NamedTuple):
+    """Where an agent reads files of its user, below its home. None: it has no such files."""
+
+    instructions: str | None = None
+    skills: str | None = None
+    """The directory with a directory for each skill."""
+    plugins: str | None = None
+    """The same, for plugins."""
+    plugin_manifest: str | None = None
+    """A file without which a directory is not a plugin."""
+    moved_by: frozenset[str] = frozenset()
+    """Variables that make the agent look elsewhere."""
+    source_option: tuple[str, str] | None = None
+    """An option with a list: if it is set, the agent reads the files only if this value is in it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +75,8 @@ class AgentExecutionContext:
     """Where the agent runs. Paths and variables for it must be valid in there."""
     scratch_dir: Path | None = None
     """For files that the agent needs outside its workspace; the caller removes it. None: the temporary directory."""
+    files: InstalledFiles | None = None
+    """What the user gave to the agent. None: nothing, and nothing in its home."""
     stop: asyncio.Event | None = None
     """Set when the agent has to end early, for example because its budget is spent: end it as at its deadline."""
 
@@ -171,6 +197,14 @@ class StoresLogin(Protocol):
     def stored_login(self, env: Mapping[str, str]) -> bool:
         """Whether there may be such a login. `env` is the user's environment."""
         ...
+
+
+@runtime_checkable
+class ReadsFiles(Protocol):
+    """An adapter whose agent reads instructions, skills or plugins of its user."""
+
+    @property
+    def file_places(self) -> FilePlaces: ...
 
 
 def needs_model(adapter: AgentAdapter) -> bool:

@@ -103,7 +103,7 @@ def check_unchanged(info: RunInfo, matrix: Matrix, *, otherwise: str = "start a 
     for place in before.keys() & now.keys():
         old, new = before[place], now[place]
         if old.agent_hash != new.agent_hash:
-            changes.append(f"{' on '.join(place)}: the agent, the task, its limits or its sandbox")
+            changes.append(f"{' on '.join(place)}: the agent, its files, the task, its limits or its sandbox")
         elif old.validation_hash != new.validation_hash:
             changes.append(f"{' on '.join(place)}: its validation")
     if info.trials != matrix.trials:

@@ -19,6 +19,7 @@ from youbencha.files import open_regular, write_atomically
 from youbencha.log.model import YouBenchaLog
 from youbencha.log.results import GatewayReport
 from youbencha.text import plural
+from youbencha.trial.agent_files import give_files
 from youbencha.trial.context import TrialContext
 
 _SHOWN_HOSTS = 10
@@ -30,24 +31,11 @@ _LARGEST_BYTES = 4 * 1024**3
 
 async def run_agent(context: TrialContext) -> YouBenchaLog:
     """Run the agent. If it cannot be started, remove the run directory and raise YouBenchaError."""
-    plan, directory = context.plan, context.directory
-    execution = AgentExecutionContext(
-        workspace_dir=directory.modified,
-        repo_dir=directory.modified,
-        artifacts_dir=directory.artifacts,
-        config=plan.agent_config,
-        timeout=plan.timeout_ms,
-        env={**context.proxy.variables, **plan.env} if context.proxy else plan.env,
-        model=plan.model,
-        config_dir=plan.config_dir,
-        on_event=lambda event: _on_agent_event(context, event),
-        gateway=context.gateway.access if context.gateway else None,
-        sandbox=context.sandbox,
-        scratch_dir=directory.scratch,
-        stop=context.gateway.stop if context.gateway else None,
-    )
-    with context.phase("agent", plan.case.agent.type):
+    directory = context.directory
+    with context.phase("agent", context.plan.case.agent.type):
         try:
+            await give_files(context)
+            execution = _execution_context(context)
             directory.hand_over()
             result = await context.adapter.execute(execution)
         except YouBenchaError:
@@ -60,6 +48,26 @@ async def run_agent(context: TrialContext) -> YouBenchaLog:
         context.files.save_log(log)
         context.files.save_metrics()
     return log
+
+
+def _execution_context(context: TrialContext) -> AgentExecutionContext:
+    plan, directory = context.plan, context.directory
+    return AgentExecutionContext(
+        workspace_dir=directory.modified,
+        repo_dir=directory.modified,
+        artifacts_dir=directory.artifacts,
+        config=plan.agent_config,
+        timeout=plan.timeout_ms,
+        env={**context.proxy.variables, **plan.env} if context.proxy else plan.env,
+        model=plan.model,
+        config_dir=plan.config_dir,
+        on_event=lambda event: _on_agent_event(context, event),
+        gateway=context.gateway.access if context.gateway else None,
+        sandbox=context.sandbox,
+        scratch_dir=directory.scratch,
+        files=context.installed,
+        stop=context.gateway.stop if context.gateway else None,
+    )
 
 
 async def end_agent(context: TrialContext) -> None:

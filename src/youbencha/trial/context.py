@@ -17,6 +17,7 @@ from youbencha.user_dirs import default_cache_dir
 
 if TYPE_CHECKING:
     from youbencha.adapters import AgentAdapter
+    from youbencha.adapters.base import InstalledFiles
     from youbencha.process import Redactor
     from youbencha.sandbox.base import Sandbox
     from youbencha.sandbox.forward_proxy import ForwardProxy
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from youbencha.trial.remote_gateways import RemoteGateways
     from youbencha.trial.results import ResultFiles, RunRecord
     from youbencha.workspace import Repository, RunDirectory, Snapshot
+    from youbencha.workspace.overlay import Overlay
     from youbencha.workspace.source import Refs, RemoteUrl
 
 LOOPBACK = "127.0.0.1"
@@ -179,6 +181,10 @@ class TrialContext:
     on_event: EventSink
     start: Snapshot | None = None
     """The tree when the agent begins. None before that, and after the comparison."""
+    installed: InstalledFiles | None = None
+    """The agent's files in its home. None if it has none."""
+    overlay: Overlay | None = None
+    """The agent's files over the checkout, while they are there or may be."""
     reclaimed: bool = False
     """Whether the agent has ended and the run directory was restored."""
     digest: asyncio.Task[str | None] | None = field(default=None, repr=False)

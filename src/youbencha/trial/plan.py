@@ -16,6 +16,7 @@ from youbencha.spec.sandbox import SandboxSpec
 from youbencha.spec.testcase import AgentOverride, TestCase
 from youbencha.spec.variables import REFERENCE
 from youbencha.text import plural
+from youbencha.trial.agent_files import home_problem
 from youbencha.trial.checks import adapter_config, check_parts
 from youbencha.trial.context import Host
 from youbencha.trial.gateway_plan import GatewayOptions, GatewayPlan, check_replay, plan_gateway
@@ -119,6 +120,8 @@ def plan_loaded(loaded: Loaded[TestCase], host: Host, options: PlanOptions = Pla
             gateway_only=sandbox.type == "docker" and sandbox.network == "gateway",
         )
     check_replay(loaded, gateway, env)
+    if options.resolve_env:
+        _check_home(loaded, adapter, sandbox, host, env, gateway)
     return Plan(
         case=case,
         name=loaded.name,
@@ -135,6 +138,23 @@ def plan_loaded(loaded: Loaded[TestCase], host: Host, options: PlanOptions = Pla
         gateway=gateway,
         sandbox=sandbox,
     )
+
+
+def _check_home(
+    loaded: Loaded[TestCase],
+    adapter: AgentAdapter,
+    sandbox: SandboxSpec,
+    host: Host,
+    env: Mapping[str, str],
+    gateway: GatewayPlan | None,
+) -> None:
+    """Raise a ConfigError if the agent gets files in its home, but runs in the user's."""
+    problem = home_problem(
+        loaded.case.agent, adapter, sandbox, harness_env=host.env, agent_env=env, behind_gateway=gateway is not None
+    )
+    if problem is not None:
+        path = tuple(problem.path.split("."))
+        raise loaded.document.error([loaded.document.problem(path, problem.message, problem.hint)])
 
 
 def refuse_without_model(adapter: AgentAdapter) -> None:

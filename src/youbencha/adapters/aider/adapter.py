@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from youbencha.adapters.aider.command import AiderConfig, Files, aider_command
+from youbencha.adapters.base import FilePlaces
 from youbencha.adapters.cli_agent import (
     AgentCli,
     AgentKind,
@@ -29,6 +30,7 @@ AIDER = AgentKind(
     prefix="AIDER",
     command="aider",
     logs="aider-logs",
+    places=FilePlaces(instructions="CONVENTIONS.md"),  # named on the command line
     how_to_authenticate="Set the key of the model's provider (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, …) in "
     "agent.env or your environment.",
 )

@@ -159,7 +159,11 @@ def _flags(invocation: Invocation[AiderConfig], files: Files) -> list[str]:
         "--thinking-tokens": config.thinking_tokens,
         "--test-cmd": config.test_cmd,
     }
-    lists = {"--file": config.files, "--read": config.read_only, "--lint-cmd": config.lint_cmd}
+    lists = {
+        "--file": config.files,
+        "--read": [*config.read_only, *_instructions(invocation)],
+        "--lint-cmd": config.lint_cmd,
+    }
     return [
         *_UNATTENDED,
         *(["--architect"] if config.architect else []),
@@ -175,6 +179,11 @@ def _flags(invocation: Invocation[AiderConfig], files: Files) -> list[str]:
         *(f"{flag}={value}" for flag, value in values.items() if value is not None),
         *(f"{flag}={value}" for flag, given in lists.items() for value in given),
     ]
+
+
+def _instructions(invocation: Invocation[AiderConfig]) -> list[str]:
+    files = invocation.context.files
+    return [invocation.inside(files.instructions)] if files and files.instructions else []
 
 
 def _switch(name: str, on: bool) -> str:

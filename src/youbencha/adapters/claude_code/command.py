@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from youbencha.adapters.base import InstalledFiles
 from youbencha.adapters.claude_code.config import CLAUDE, ClaudeCodeConfig
 from youbencha.adapters.claude_code.versions import (
     CliVersion,
@@ -48,14 +49,16 @@ def build_command(
     `control_flags` and `stdin` come from the control protocol's transport.
     """
     config, version = invocation.config, cli_version(invocation.cli)
-    _check_version(config, version, is_root=is_root)
+    _check_version(invocation, version, is_root=is_root)
     delivery = delivery_of(invocation)
+    plugins = invocation.context.files.plugins if invocation.context.files else ()
     flags = [
         *_output_flags(config, version),
         *([] if transport_of(invocation) == "print" else ["--input-format", "stream-json", *control_flags]),
         *_permission_flags(invocation, is_root=is_root),
         *_debug_flags(invocation, version),
         *_optional_flags(config, agent_definition),
+        *(part for path in plugins for part in ("--plugin-dir", invocation.inside(path))),
         *config.extra_args,
     ]
     if (settings := _settings(invocation, version)) is not None:
@@ -264,8 +267,9 @@ def _environment(config: ClaudeCodeConfig, env: Mapping[str, str]) -> dict[str, 
     return {**settings, **env}
 
 
-def _check_version(config: ClaudeCodeConfig, version: CliVersion, *, is_root: bool) -> None:
+def _check_version(invocation: ClaudeInvocation, version: CliVersion, *, is_root: bool) -> None:
     """Reject options that this CLI version does not support: it would fail, or ignore them."""
+    config, files = invocation.config, invocation.context.files or InstalledFiles()
     used = (
         ("agent_name", config.agent_name is not None, Feature.AGENT_FLAG),
         ("include_partial_messages", config.include_partial_messages is True, Feature.PARTIAL_MESSAGES),
@@ -275,6 +279,8 @@ def _check_version(config: ClaudeCodeConfig, version: CliVersion, *, is_root: bo
         ("prompt_delivery", config.prompt_delivery == "file", Feature.ADD_DIR),
         ("allowed_tools", config.allowed_tools is not None and config.mode is not None, Feature.PERMISSION_MODE),
         ("permission_mode", config.permission_mode is not None, Feature.PERMISSION_MODE),
+        ("skills", bool(files.skills), Feature.SKILLS),
+        ("plugins", bool(files.plugins), Feature.PLUGIN_DIR),
         ("permission_mode", is_root and _bypasses(config), Feature.BYPASS_AS_ROOT),
     )
     problems = [

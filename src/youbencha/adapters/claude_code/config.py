@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from youbencha.adapters.base import FilePlaces
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.config import FITS, AgentConfig, Argument, Matches
 from youbencha.adapters.cli_agent.kind import AgentKind
@@ -19,6 +20,14 @@ CLAUDE = AgentKind(
     prefix="CLAUDE",
     command="claude",
     logs="claude-code-logs",
+    places=FilePlaces(
+        instructions=".claude/CLAUDE.md",
+        skills=".claude/skills",
+        plugins=".claude/youbencha-plugins",  # named on the command line
+        plugin_manifest=".claude-plugin/plugin.json",
+        moved_by=frozenset({"CLAUDE_CONFIG_DIR"}),
+        source_option=("setting_sources", "user"),
+    ),
     provider="anthropic",  # who made the model; Bedrock and Vertex only serve it
     how_to_authenticate="Set ANTHROPIC_API_KEY (in agent.env or your environment), or log in once: run "
     '`"$(yb agents path claude-code)"` and type /login.',

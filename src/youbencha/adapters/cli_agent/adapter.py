@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult, UsesGateway
+from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult, FilePlaces, UsesGateway
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.config import AgentConfig, parse_config, prompt_is_here, read_prompt
 from youbencha.adapters.cli_agent.environment import base_environment, secrets_of
@@ -139,6 +139,10 @@ class CliAdapter(ABC, Generic[C]):
     @property
     def name(self) -> str:
         return self.kind.name
+
+    @property
+    def file_places(self) -> FilePlaces:
+        return self.kind.places
 
     async def check_availability(self) -> bool:
         """True if the CLI can be run, False if it is not installed; raises if it has no credentials."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from youbencha.adapters.base import FilePlaces
 from youbencha.adapters.cli_agent import codes
 from youbencha.errors import ConfigError, Problem, YouBenchaError
 from youbencha.log.model import ErrorRecord
@@ -28,6 +29,9 @@ class AgentKind(NamedTuple):
     how_to_authenticate: str = "Log in as its documentation says, or set its API key in agent.env."
     hints: Mapping[str, str] = MappingProxyType({})
     """Hints for errors and warnings of this agent that replace the common ones, by code."""
+
+    places: FilePlaces = FilePlaces()
+    """Where it reads instructions, skills and plugins."""
 
     def code(self, suffix: str) -> str:
         return f"{self.prefix}_{suffix}"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from youbencha.adapters.base import FilePlaces
 from youbencha.adapters.cli_agent import (
     AgentCli,
     AgentConfig,
@@ -51,6 +52,7 @@ KIND = AgentKind(
     prefix="CODEX",
     command="codex",
     logs="codex-logs",
+    places=FilePlaces(instructions=".codex/AGENTS.md", skills=".codex/skills", moved_by=frozenset({"CODEX_HOME"})),
     provider="openai",
     how_to_authenticate="Set OPENAI_API_KEY or CODEX_API_KEY (in agent.env or your environment), or run `codex login`.",
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from youbencha.adapters.base import FilePlaces
 from youbencha.adapters.cli_agent import (
     AgentCli,
     AgentKind,
@@ -36,6 +37,13 @@ COPILOT = AgentKind(
     prefix="COPILOT",
     command="copilot",
     logs="copilot-logs",
+    places=FilePlaces(
+        instructions=".copilot/copilot-instructions.md",
+        skills=".copilot/skills",
+        plugins=".copilot/youbencha-plugins",  # named on the command line
+        plugin_manifest="plugin.json",
+        moved_by=frozenset({"COPILOT_HOME"}),
+    ),
     provider="github",
     how_to_authenticate="Set COPILOT_GITHUB_TOKEN, GH_TOKEN or GITHUB_TOKEN (in agent.env or your environment), run "
     "`copilot` and type /login, or use your own model: COPILOT_PROVIDER_BASE_URL and COPILOT_MODEL.",
@@ -127,6 +135,8 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
         prompt = [f"--prompt={invocation.prompt}"] if as_argument else []
         definition = definition_directory(invocation, self.harness_env)
         add_dir = ["--add-dir", invocation.inside(definition)] if definition else []
+        plugins = invocation.context.files.plugins if invocation.context.files else ()
+        add_dir += [part for path in plugins for part in ("--plugin-dir", invocation.inside(path))]
         return Command(
             argv=(*invocation.cli.argv, *_flags(invocation), *add_dir, *invocation.config.extra_args, *prompt),
             cwd=invocation.workspace,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from youbencha.adapters.base import FilePlaces
 from youbencha.adapters.cli_agent import (
     AgentCli,
     AgentConfig,
@@ -31,6 +32,13 @@ KIND = AgentKind(
     prefix="GEMINI",
     command="gemini",
     logs="gemini-cli-logs",
+    places=FilePlaces(
+        instructions=".gemini/GEMINI.md",
+        skills=".gemini/skills",
+        plugins=".gemini/extensions",
+        plugin_manifest="gemini-extension.json",
+        moved_by=frozenset({"GEMINI_CLI_HOME"}),
+    ),
     provider="google",
     how_to_authenticate="Set GEMINI_API_KEY (in agent.env or your environment), or run `gemini` once and log in.",
 )
@@ -137,7 +145,7 @@ def private_home(invocation: Invocation[Any]) -> dict[str, str]:
     GOOGLE_GEMINI_BASE_URL as a kind of login that it does not support (0.61: exit 41). System settings would work too,
     but are not read from a world-writable directory such as /tmp.
     """
-    env, scratch = invocation.env, invocation.scratch
+    env, home = invocation.env, invocation.scratch
     key = _key(env)
     if not key or _switched(env):
         return {}
@@ -145,9 +153,27 @@ def private_home(invocation: Invocation[Any]) -> dict[str, str]:
     with_key = {"GEMINI_API_KEY": key, _BASE_URL: env.get(_BASE_URL, "")}
     if env.get("GEMINI_CLI_HOME"):
         return with_key
-    (scratch / ".gemini").mkdir()
-    (scratch / ".gemini" / "settings.json").write_text(json.dumps(_SETTINGS), encoding="utf-8")
-    return {**with_key, "GEMINI_CLI_HOME": invocation.inside(scratch)}
+    settings: dict[str, Any] = _SETTINGS
+    if invocation.context.files is not None:  # then its home is a new one, with what the user has put there
+        home = invocation.outside(Path(env["HOME"])) or home
+        settings = _merged(_user_settings(home), _SETTINGS)
+    (home / ".gemini").mkdir(exist_ok=True)
+    (home / ".gemini" / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
+    return {**with_key, "GEMINI_CLI_HOME": invocation.inside(home)}
+
+
+def _user_settings(home: Path) -> Any:
+    try:
+        return json.loads((home / ".gemini" / "settings.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+
+
+def _merged(given: Any, over: Any) -> Any:
+    """The user's settings, with ours in place of the same ones."""
+    if not isinstance(given, dict) or not isinstance(over, dict):
+        return over
+    return {**given, **{key: _merged(given.get(key), value) for key, value in over.items()}}
 
 
 def _key(env: Mapping[str, str]) -> str | None:

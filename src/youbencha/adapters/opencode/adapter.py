@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from youbencha.adapters.base import FilePlaces
 from youbencha.adapters.cli_agent import (
     AgentCli,
     AgentKind,
@@ -34,6 +35,11 @@ OPENCODE = AgentKind(
     prefix="OPENCODE",
     command="opencode",
     logs="opencode-logs",
+    places=FilePlaces(
+        instructions=".config/opencode/AGENTS.md",
+        skills=".config/opencode/skills",
+        moved_by=frozenset({"OPENCODE_CONFIG_DIR"}),
+    ),
     how_to_authenticate="Set the provider's key (ANTHROPIC_API_KEY, OPENAI_API_KEY, …) in agent.env or your "
     "environment, or run `opencode auth login`.",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -255,7 +256,7 @@ class _Session:
         reuse = f"start a new run with `--reuse {found.name}`, which takes over all results that still apply"
         check_unchanged(info, matrix, otherwise=reuse)
         self.run = found
-        return given.raise_limit(matrix, found)
+        return given.raise_limit(replace(matrix, baselines=info.baselines), found)
 
 
 def _new_run(request: _Request, matrix: Matrix) -> ArenaRun:

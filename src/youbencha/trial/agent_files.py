@@ -1,0 +1,213 @@
+"""The files that an agent gets besides those of its task: check them, hash them, give them to it, take them away.
+
+Instructions, skills and plugins are copied to where the agent reads them in its home, which is always a new one then.
+`files` are laid over the checkout after the snapshot that the diff starts from, and taken away before the diff is made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic import ValidationError
+
+from youbencha.adapters.base import AgentAdapter, FilePlaces, InstalledFiles, ReadsFiles
+from youbencha.adapters.cli_agent.environment import fresh_home_for
+from youbencha.errors import Problem, YouBenchaError
+from youbencha.spec.agent_files import AgentFiles
+from youbencha.workspace.given_files import GivenFile, copy_given, digest_of, given_file, given_files, invalid
+from youbencha.workspace.overlay import Overlay
+
+if TYPE_CHECKING:
+    from youbencha.sandbox.base import Sandbox
+    from youbencha.spec.sandbox import SandboxSpec
+    from youbencha.trial.context import TrialContext
+
+SKILL_FILE = "SKILL.md"
+_NAMED = ("skills", "plugins")
+_IN_HOME = ("instructions", "skills", "plugins", "home")
+_OWN_DIRECTORIES = frozenset({"HOME", "USERPROFILE", "XDG_CONFIG_HOME"})
+
+
+class Given(NamedTuple):
+    """One entry of `AgentFiles`."""
+
+    key: tuple[str | int, ...]
+    """`("skills", 0)`."""
+    source: Path
+
+    @property
+    def kind(self) -> str:
+        return str(self.key[0])
+
+    @property
+    def name(self) -> str:
+        """Of a skill or a plugin. Whatever else is called does not matter."""
+        # Not resolved: a link to a directory has a name of its own.
+        return Path(os.path.normpath(self.source.absolute())).name if self.kind in _NAMED else ""
+
+    def files(self) -> list[GivenFile]:
+        """Its files, in the order of their paths. Raises `AGENT_FILES_INVALID`."""
+        if self.kind == "instructions":
+            return [given_file(self.source, "instructions")]
+        return given_files(self.source, git_refused=self.kind == "files")
+
+
+def entries(agent: AgentFiles, directory: Path) -> Iterator[Given]:
+    """What the agent gets. Relative paths start at `directory`."""
+    for kind in AgentFiles.model_fields:
+        value: str | tuple[str, ...] | None = getattr(agent, kind)
+        if isinstance(value, str):
+            yield Given((kind,), directory / Path(value).expanduser())
+        else:
+            for number, path in enumerate(value or ()):
+                yield Given((kind, number), directory / Path(path).expanduser())
+
+
+def files_digest(agent: AgentFiles, directory: Path) -> str | None:
+    """Hash the contents of all files that an agent gets; None if it gets none. The same on every machine."""
+    lines = [f"{entry.kind} {entry.name} {digest_of(entry.files())}\n" for entry in entries(agent, directory)]
+    return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest() if lines else None
+
+
+# Before anything is cloned or run.
+
+
+def files_problems(agent: Mapping[str, Any], adapter: AgentAdapter, directory: Path) -> Iterator[Problem]:
+    """Every problem of an agent's files; paths are relative to `agent`. `agent` need not be valid otherwise."""
+    try:
+        given = AgentFiles.model_validate({key: agent[key] for key in AgentFiles.model_fields if key in agent})
+    except ValidationError:
+        return  # the model reports this
+    places = adapter.file_places if isinstance(adapter, ReadsFiles) else FilePlaces()
+    seen: set[tuple[str, str]] = set()
+    for entry in entries(given, directory):
+        path = ".".join(map(str, entry.key))
+        if problem := _unsupported(entry, adapter, places) or _unusable(entry, places):
+            yield Problem(path, *problem)
+        elif (entry.kind, entry.name) in seen:
+            yield Problem(path, f"has the same name as another of the {entry.kind}", "rename one of the directories")
+        seen.add((entry.kind, entry.name))
+    yield from _hidden(agent, given, places)
+
+
+def _unsupported(entry: Given, adapter: AgentAdapter, places: FilePlaces) -> tuple[str, str | None] | None:
+    if entry.kind in ("files", "home") or getattr(places, entry.kind) is not None:
+        return None
+    where = "`home`, or `files`" if entry.kind == "instructions" else "`home`"
+    return f"{adapter.name} has no {entry.kind}", f"remove it, or put the files where the program reads them by {where}"
+
+
+def _unusable(entry: Given, places: FilePlaces) -> tuple[str, str | None] | None:
+    needed = {"skills": SKILL_FILE, "plugins": places.plugin_manifest}.get(entry.kind)
+    try:
+        files = entry.files()
+    except YouBenchaError as error:
+        return error.message, error.hint
+    if needed is not None and not any(file.path == needed for file in files):
+        return f"{entry.source} has no {needed}", f"name the directory that contains {needed}"
+    return None
+
+
+def _hidden(agent: Mapping[str, Any], given: AgentFiles, places: FilePlaces) -> Iterator[Problem]:
+    """Variables and options with which the agent would not read the files."""
+    first = next((key for key in _IN_HOME if getattr(given, key)), None)
+    if first is None:
+        return
+    env, config = agent.get("env"), agent.get("config")
+    for name in sorted(env) if isinstance(env, Mapping) else ():
+        if name in places.moved_by | _OWN_DIRECTORIES:
+            yield Problem(f"env.{name}", f"cannot be combined with `{first}`, which is in the agent's new home")
+    if places.source_option is None or not isinstance(config, Mapping):
+        return
+    option, value = places.source_option
+    if isinstance(sources := config.get(option), list | tuple) and value not in sources:
+        yield Problem(f"config.{option}", f"hides `{first}`: the agent would not read it", f"add {value!r}")
+
+
+def home_problem(
+    agent: AgentFiles,
+    adapter: AgentAdapter,
+    sandbox: SandboxSpec,
+    *,
+    harness_env: Mapping[str, str],
+    agent_env: Mapping[str, str],
+    behind_gateway: bool,
+) -> Problem | None:
+    """Why an agent cannot have a new home, if it needs one for its files."""
+    key = next((key for key in _IN_HOME if getattr(agent, key)), None)
+    if key is None or sandbox.type == "docker":
+        return None
+    if fresh_home_for(
+        adapter, sandbox.home, harness_env=harness_env, agent_env=agent_env, behind_gateway=behind_gateway
+    ):
+        return None
+    if sandbox.home == "own":
+        return Problem(f"agent.{key}", "needs a new home, but the sandbox has `home: own`", "remove `home: own`")
+    return Problem(
+        f"agent.{key}",
+        f"needs a new home, but {adapter.name} may need the login that is stored in yours",
+        "set an API key, or use a gateway or a container",
+    )
+
+
+# Around the agent's work.
+
+
+async def give_files(context: TrialContext) -> None:
+    """Copy and lay the agent's files, right before it starts."""
+    given = list(entries(context.plan.case.agent, context.plan.config_dir))
+    if any(entry.kind != "files" for entry in given):
+        places = context.adapter.file_places if isinstance(context.adapter, ReadsFiles) else FilePlaces()
+        home = _home_of(context.sandbox, context.host.env)
+        context.installed = await asyncio.to_thread(_install, given, places, home)
+    for entry in given:
+        if entry.kind == "files":
+            context.overlay = Overlay(context.directory.modified, context.directory.private / "overlaid")
+            await asyncio.to_thread(context.overlay.lay, await asyncio.to_thread(entry.files))
+            await context.overlay.hide_from_git(context.repository.commit)
+
+
+async def take_files_away(context: TrialContext) -> None:
+    """Restore the checkout, after the agent's processes have ended and before it is looked at."""
+    if context.overlay is None:
+        return
+    if replaced := await asyncio.to_thread(context.overlay.take_away):
+        from youbencha.text import first_few
+
+        message = f"the agent put directories in place of files that were laid over the checkout: {first_few(replaced)}"
+        context.warn("WORKSPACE_TAMPERED", f"{message}; they were removed")
+
+
+def _home_of(sandbox: Sandbox, harness_env: Mapping[str, str]) -> Path:
+    env = sandbox.environment(harness_env)
+    home = sandbox.outside(env.get("HOME") or env["USERPROFILE"])
+    if sandbox.kind == "local" and not getattr(sandbox, "has_fresh_home", False):
+        raise invalid("the agent has no new home for its files")  # planned with another environment
+    assert home is not None, "a container's home is a directory of the host"
+    return home
+
+
+def _install(given: list[Given], places: FilePlaces, home: Path) -> InstalledFiles:
+    """Copy what belongs into the home; instructions, skills and plugins come over `home`."""
+    installed: dict[str, list[Path]] = {kind: [] for kind in _IN_HOME}
+    for entry in sorted(given, key=lambda entry: entry.kind != "home"):
+        if entry.kind == "home":
+            copy_given(entry.files(), home)
+        elif entry.kind == "instructions":
+            assert places.instructions is not None, "this was planned"
+            copy_given([given_file(entry.source, places.instructions)], home)
+            installed[entry.kind].append(home / places.instructions)
+        elif entry.kind != "files":
+            copy = home / getattr(places, entry.kind) / entry.name
+            copy_given(entry.files(), copy)
+            installed[entry.kind].append(copy)
+    return InstalledFiles(
+        instructions=next(iter(installed["instructions"]), None),
+        skills=tuple(installed["skills"]),
+        plugins=tuple(installed["plugins"]),
+    )

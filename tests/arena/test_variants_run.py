@@ -1,0 +1,82 @@
+"""An arena with variants runs: results, baselines, leaderboard, resume and reuse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from arena_process import ArenaProject
+from engine_bench import events, metas
+
+AGENT: dict[str, Any] = {
+    "name": "worker",
+    "agent": "command",
+    "config": {"command": 'test -z "$SKILL" || echo "$SKILL" > made.txt', "shell": True, "prompt_by": "none"},
+    "variants": [{"name": "taught", "env": {"SKILL": "made"}}, {"name": "again", "env": {"SKILL": "again"}}],
+}
+SCORES = {"worker": 0.0, "worker+again": 1.0, "worker+taught": 1.0}
+
+
+def project_in(root: Path, **more: Any) -> ArenaProject:
+    return ArenaProject(root, orchestrators=[AGENT], tasks=2, **more)
+
+
+def scores(project: ArenaProject) -> dict[str, float | None]:
+    return {path: meta.composite_score for path, meta in metas(project.latest).items()}
+
+
+def test_variants_run_besides_their_orchestrator(tmp_path: Path) -> None:
+    project = project_in(tmp_path)
+    done = project.run_here()
+    assert done.returncode == 0, done.stderr
+    assert scores(project) == {
+        f"{name}/task-{number}/trial-1": score for name, score in SCORES.items() for number in (1, 2)
+    }
+    assert project.latest.info().baselines == {"worker+taught": "worker", "worker+again": "worker"}
+    diff = project.latest.path / "trials/worker+taught/task-1/trial-1/diff.patch"
+    assert "+made" in diff.read_text()
+    board = json.loads(project.run_here_as("leaderboard", "--format", "json").stdout)
+    assert {row["agent"]: row["score"]["mean"] for row in board["agents"]} == SCORES
+
+
+def test_only_what_is_selected_is_compared(tmp_path: Path) -> None:
+    project = project_in(tmp_path)
+    assert project.run_here("--orchestrator", "worker+*", "--task", "task-1").returncode == 0
+    assert list(scores(project)) == ["worker+again/task-1/trial-1", "worker+taught/task-1/trial-1"]
+    assert project.latest.info().baselines == {}
+    assert project.run_here("--orchestrator", "worker", "--orchestrator", "*+again", "--task", "task-1").returncode == 0
+    assert project.latest.info().baselines == {"worker+again": "worker"}
+
+
+def test_a_changed_variant_runs_again_and_its_baseline_does_not(tmp_path: Path) -> None:
+    project = project_in(tmp_path)
+    assert project.run_here("--task", "task-1").returncode == 0
+    before = project.latest
+    arena = json.loads((tmp_path / "thunderdome.yaml").read_text())
+    arena["orchestrators"][0]["variants"][0]["env"]["SKILL"] = "other"
+    (tmp_path / "thunderdome.yaml").write_text(json.dumps(arena))
+    resumed = project.run_here("--resume")
+    assert resumed.returncode == 2
+    assert "worker+taught on task-1: the agent" in resumed.stderr
+    assert "worker on" not in resumed.stderr
+    reused = project.run_here("--task", "task-1", "--reuse", before.name)
+    assert reused.returncode == 0, reused.stderr
+    found = {path.partition("/")[0]: meta.reused_from for path, meta in metas(project.latest).items()}
+    assert found == {"worker": before.name, "worker+again": before.name, "worker+taught": None}
+    assert [line["orchestrator"] for line in events(project.latest, "attempt_started")] == ["worker+taught"]
+
+
+def test_a_run_is_resumed_with_the_baselines_that_it_began_with(tmp_path: Path) -> None:
+    project = project_in(tmp_path)
+    assert project.run_here("--task", "task-1").returncode == 0
+    run = project.latest
+    for meta in run.path.glob("trials/worker+taught/*/trial-1"):
+        meta.rename(tmp_path / "removed")
+    arena = json.loads((tmp_path / "thunderdome.yaml").read_text())
+    (tmp_path / "thunderdome.yaml").write_text(json.dumps({**arena, "baseline": "worker+taught"}))
+    resumed = project.run_here("--resume")
+    assert resumed.returncode == 0, resumed.stderr
+    assert project.latest.name == run.name
+    assert project.latest.info().baselines == {"worker+taught": "worker", "worker+again": "worker"}
+    assert [line["orchestrator"] for line in events(run, "attempt_started")][3:] == ["worker+taught"]
