@@ -238,16 +238,22 @@ def _wrapped(line: str, width: int) -> str:
 
 
 def _several(report: ComparisonReport, width: int) -> Iterator[str]:
-    rows = map(overview_cells, report.comparisons)
-    shown = table(_OVERVIEW, rows, width=width, right=_OVERVIEW_RIGHT, drop=_OVERVIEW_DROP)
-    kept = shown.partition("\n")[0].split()
-    yield from ("", shown, "")
-    yield from (_wrapped(each, width) for each in overview_legend(report) if each.partition(":")[0] in kept)
+    yield ""
+    yield from _overview(report, width)
     for pair in report.comparisons:
         names = " and ".join(shown_name(each.name) for each in (pair.first, pair.second))
         yield from (_wrapped(f"warning: {names}: {each}", width) for each in pair.warnings)
     lines = dict.fromkeys(line for pair in report.comparisons for line in coverage_lines(pair))
     yield from (_wrapped(each, width) for each in lines)
+
+
+def _overview(report: ComparisonReport, width: int) -> Iterator[str]:
+    rows = map(overview_cells, report.comparisons)
+    shown = table(OVERVIEW, rows, width=width, right=_OVERVIEW_RIGHT, drop=_OVERVIEW_DROP)
+    kept = shown.partition("\n")[0].split()
+    yield shown
+    yield ""
+    yield from (_wrapped(each, width) for each in overview_legend(report) if each.partition(":")[0] in kept)
 
 
 def _one_pair(report: ComparisonReport, width: int, base: Path) -> Iterator[str]:
@@ -298,7 +304,7 @@ def _differing(pair: PairComparison, names: Sequence[str], width: int, base: Pat
             yield from (f"  {one_line(os.path.relpath(path, base), 4096)}" for path in files)
 
 
-_OVERVIEW = ("FIRST", "SECOND", "VERDICT", "DIFFERENCE", "ON TASKS LIKE THESE", "P", "TASKS", "VALID", "MORE TRIALS")
+OVERVIEW = ("FIRST", "SECOND", "VERDICT", "DIFFERENCE", "ON TASKS LIKE THESE", "P", "TASKS", "VALID", "MORE TRIALS")
 _OVERVIEW_RIGHT = ("P", "TASKS", "VALID", "MORE TRIALS")
 _OVERVIEW_DROP = ("P", "TASKS", "MORE TRIALS", "ON TASKS LIKE THESE", "VALID")
 
@@ -332,7 +338,7 @@ def render_comparison_markdown(report: ComparisonReport, base: Path) -> str:
     sections = ["# Comparison"]
     if not report.one_pair:
         cells = [[markdown.escaped(cell) for cell in overview_cells(pair)] for pair in report.comparisons]
-        sections.append(markdown.table([each.capitalize() for each in _OVERVIEW], cells))
+        sections.append(markdown.table([each.capitalize() for each in OVERVIEW], cells))
         sections.append(_bullets(overview_legend(report)))
     for pair in report.comparisons:
         sections += _markdown_pair(report, pair, base)
