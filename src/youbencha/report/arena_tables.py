@@ -8,7 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterator, Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.report import markdown
 from youbencha.report.arena_loading import ArenaTrial
@@ -16,6 +16,9 @@ from youbencha.report.arena_selection import Exclusion
 from youbencha.report.leaderboard import Leaderboard, Row, Total, TrialCoverage
 from youbencha.stats.intervals import CONFIDENCE, RESAMPLES, Interval
 from youbencha.text import count, duration, one_line, percent, plural, table, usd, visible
+
+if TYPE_CHECKING:
+    from youbencha.report.comparison import ComparisonReport
 
 JSON_VERSION = "1.0.0"
 NOT_KNOWN = "-"
@@ -159,7 +162,7 @@ def legend(
         yield f"{title('PARETO')}: no other agent has a better score for as little money."
 
 
-def remarks(board: Leaderboard, most_listed: int | None = _MOST_LISTED) -> Iterator[str]:
+def remarks(board: Leaderboard | ComparisonReport, most_listed: int | None = _MOST_LISTED) -> Iterator[str]:
     """Say what the figures leave out, and why."""
     yield f"{plural(len(board.runs), 'run')}: {_some([one_line(each, 100) for each in board.runs])}"
     yield from (f"excluded by {one_line(each.rule)}: {_dropped(each)}" for each in board.exclusions)
