@@ -117,7 +117,7 @@ def compare_scores(
     estimate = fmean(means)
     spread = _spread_on_these_tasks(common, quantiles)
     these = spread.interval(estimate, quantiles)
-    like_these = _on_tasks_like_these(common, means, quantiles)
+    like_these = _on_tasks_like_these(common, these, quantiles)
     verdict = verdict_of(these, margin)
     detectable = quantiles.with_power * spread.error(quantiles)
     return Difference(
@@ -274,11 +274,12 @@ def _least_pairs(common: Sequence[TaskScores], quantiles: _Quantiles) -> float:
 
 
 def _on_tasks_like_these(
-    common: Sequence[TaskScores], means: Sequence[float], quantiles: _Quantiles
+    common: Sequence[TaskScores], on_these: DifferenceInterval, quantiles: _Quantiles
 ) -> DifferenceInterval | None:
     """The bootstrap of tasks and trials, at least as wide as the t interval with the pseudo-pairs as further tasks.
 
-    The bootstrap alone is too narrow for few tasks: if all have the same difference, so has every resample.
+    The bootstrap alone is too narrow for few tasks: if all have the same difference, so has every resample. And what is
+    not known about these tasks is not known about others.
     """
     from youbencha.stats.resampling import resample
 
@@ -287,9 +288,10 @@ def _on_tasks_like_these(
         return None
     drawn = resample(*_both(common))
     low, high = quantiles.percentiles(drawn.first - drawn.second)
-    variance = _variance(means) / tasks
-    least = _Spread(tasks, variance, variance**2 / (tasks - 1)).interval(fmean(means), quantiles)
-    return _rounded(min(low, least.low), max(high, least.high))
+    differences = [fmean(each.first) - fmean(each.second) for each in common]
+    variance = _variance(differences) / tasks
+    by_t = _Spread(tasks, variance, variance**2 / (tasks - 1)).interval(fmean(differences), quantiles)
+    return _rounded(min(low, by_t.low, on_these.low), max(high, by_t.high, on_these.high))
 
 
 def _more_trials(
