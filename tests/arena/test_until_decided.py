@@ -93,16 +93,17 @@ def test_the_rounds_can_be_replayed_from_the_results_alone(matrix: Matrix) -> No
         assert (sequence.interval, sequence.verdict) == (state.interval, state.verdict)
 
 
-def test_at_most_so_many_trials_are_run(tmp_path: Path) -> None:
-    matrix = matrix_of(tmp_path, ["base", "same"], 3, baselines={"same": "base"})
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_at_most_so_many_trials_are_run(tmp_path: Path, tasks: int) -> None:
+    matrix = matrix_of(tmp_path, ["base", "same"], tasks, baselines={"same": "base"})
     planned = plan_comparisons(matrix, margin=0.05, max_trials=50)
     assert planned.total == 50
     simulation = simulate(planned)
     (state,) = simulation.schedule.comparisons
     assert state.verdict == "undecided"
-    assert 50 - 2 * 3 * 4 < len(simulation.rows) <= 50
+    assert 50 - 2 * 4 * tasks < len(simulation.rows) <= 50
     assert simulation.schedule.left == 0
-    assert plan_comparisons(matrix, margin=0.05).total == 20 * 6
+    assert plan_comparisons(matrix, margin=0.05).total == 20 * 2 * tasks
     assert all(planned.find(key) for key in simulation.rows)
 
 

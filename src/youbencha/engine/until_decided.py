@@ -99,10 +99,9 @@ class UntilDecidedSchedule:
             while each.rounds.advance(pairs):
                 states.append(each.state())
         for each in self._comparisons:
-            wanted = each.needed() - self._finished.keys()
-            room = self.most - len(self._finished) - len(self._open)
-            if len(wanted - self._open) <= room and not wanted & self._dropped:
-                self._ask(wanted - self._open)
+            wanted = each.needed() - self._finished.keys() - self._open
+            if len(self._finished) + len(self._open) + len(wanted) <= self.most:
+                self._ask(wanted)
         return states
 
     def _pairs(self, comparison: _Comparison) -> Pairs:
