@@ -63,7 +63,7 @@ def test_the_better_one_is_found_and_the_rest_is_saved(tmp_path: Path) -> None:
 
 
 def test_the_result_says_what_is_known_and_what_was_saved(tmp_path: Path) -> None:
-    project = arena(tmp_path, base=GOOD, same=GOOD, bad=BAD)
+    project = arena(tmp_path, tasks=1, base=GOOD, same=GOOD, bad=BAD)
     done = project.run_here("--until-decided", "--margin", "0.6", "--max-trials", "200", "--parallel", "4")
     assert done.returncode == 0, done.stderr
     assert "running at most 200 trials" in done.stderr
@@ -73,28 +73,28 @@ def test_the_result_says_what_is_known_and_what_was_saved(tmp_path: Path) -> Non
 
 
 def test_out_of_trials_it_ends_properly_and_can_go_on_with_more(tmp_path: Path) -> None:
-    project = arena(tmp_path, base=GOOD, same=GOOD)
-    done = project.run_here("--until-decided", "--max-trials", "10", "--parallel", "4")
+    project = arena(tmp_path, tasks=1, base=GOOD, same=GOOD)
+    done = project.run_here("--until-decided", "--max-trials", "5", "--parallel", "4")
     assert done.returncode == 0, done.stderr
     assert "it is undecided whether same or base is better" in done.stdout
     assert "saved" not in done.stdout
     before = len(metas(project.latest))
-    assert before <= 10
-    less = project.run_here("--resume", "--max-trials", "8")
+    assert before == 4, "half a round is not run"
+    less = project.run_here("--resume", "--max-trials", "4")
     assert less.returncode == 2
     assert "can only be raised" in less.stderr
-    more = project.run_here("--resume", "--max-trials", "20")
+    more = project.run_here("--resume", "--max-trials", "8")
     assert more.returncode == 0, more.stderr
-    assert before < len(metas(project.latest)) <= 20
+    assert len(metas(project.latest)) == 8
     info = project.latest.info()
     assert info.until_decided is not None
-    assert info.until_decided.max_trials == 20
+    assert info.until_decided.max_trials == 8
 
 
 def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
     """The third trial kills the harness."""
     suicide = f"echo x >> {tmp_path}/tries; test $(wc -l < {tmp_path}/tries) -ne 3 || kill -9 $(cat {tmp_path}/pid)"
-    project = arena(tmp_path, base=BAD, good=f"{suicide}; {GOOD}")
+    project = arena(tmp_path, tasks=1, base=BAD, good=f"{suicide}; {GOOD}")
     process = project.start("--until-decided", "--parallel", "2", "--max-trials", "60")
     (tmp_path / "pid").write_text(str(process.pid))
     process.communicate()
@@ -111,7 +111,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
 
 
 def test_the_baselines_trials_of_an_earlier_run_count(tmp_path: Path) -> None:
-    project = arena(tmp_path, base=BAD, good=GOOD)
+    project = arena(tmp_path, tasks=1, base=BAD, good=GOOD)
     first = project.run_here("--until-decided", "--parallel", "4", "--json")
     assert first.returncode == 0, first.stderr
     earlier = project.latest
