@@ -18,7 +18,7 @@ from youbencha.stats.intervals import CONFIDENCE, RESAMPLES, Interval
 from youbencha.text import count, duration, one_line, percent, plural, table, usd, visible
 
 if TYPE_CHECKING:
-    from youbencha.report.comparison import ComparisonReport
+    from youbencha.report.comparison import ComparisonReport, PairComparison
 
 JSON_VERSION = "1.0.0"
 NOT_KNOWN = "-"
@@ -340,7 +340,26 @@ def render_json(board: Leaderboard) -> str:
         "unreadable": [{"path": one_line(str(path), 4096), "reason": reason} for path, reason in board.unreadable],
         "notes": board.notes,
     }
+    if board.compared is not None:
+        document["comparisons"] = [_comparison(each) for each in board.compared.comparisons]
     return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
+
+
+def _comparison(pair: PairComparison) -> dict[str, Any]:
+    """One with a baseline. `yb compare --format json` has more."""
+    found = pair.difference
+    return {
+        "first": visible(pair.first.name),
+        "second": visible(pair.second.name),
+        "verdict": pair.verdict,
+        "verdict_on_tasks_like_these": found.verdict_on_tasks_like_these,
+        "difference": found.estimate,
+        "interval_on_these_tasks": found.on_these_tasks and list(found.on_these_tasks),
+        "interval_on_tasks_like_these": found.on_tasks_like_these and list(found.on_tasks_like_these),
+        "tasks": found.tasks,
+        "more_trials_needed": found.more_trials,
+        "reason": found.reason,
+    }
 
 
 _OF_A_TRIAL = {

@@ -17,8 +17,17 @@ from youbencha.log.arena import PATCH_FILE, RunInfo, TrialMeta
 from youbencha.report.arena_loading import ArenaResults, ArenaTrial, Unreadable
 from youbencha.report.arena_selection import Exclusion, exclude, newest_only
 from youbencha.report.comparability import comparability_warnings
-from youbencha.report.comparison_loading import Contestant, Pair, Pairs
-from youbencha.report.leaderboard import SOLVED, Row, TrialCoverage, coverage_of, listed, make_row, score_of
+from youbencha.report.comparison_loading import Contestant, Pair, Pairs, baseline_pairs
+from youbencha.report.leaderboard import (
+    SOLVED,
+    Leaderboard,
+    Row,
+    TrialCoverage,
+    coverage_of,
+    listed,
+    make_row,
+    score_of,
+)
 from youbencha.stats.comparison import (
     MARGIN,
     Difference,
@@ -118,6 +127,8 @@ class DecidedEarly:
     """Of the whole run, as the two below."""
     max_trials: int
     saved: int
+    intervals: tuple[DifferenceInterval, ...]
+    """Of the confidence sequence, after each round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,6 +212,12 @@ def make_comparison(found: Pairs, rules: Sequence[str] = (), *, margin: float | 
 def _margin(found: Pairs) -> float:
     info = found.pairs[0].first.source.info
     return info.until_decided.margin if info and info.until_decided else MARGIN
+
+
+def with_baselines(board: Leaderboard, results: ArenaResults, rules: Sequence[str] = ()) -> Leaderboard:
+    """Add how the orchestrators of a run compare with their baselines, if it has any."""
+    found = baseline_pairs(results)
+    return replace(board, compared=make_comparison(found, rules)) if found.pairs else board
 
 
 class _Selection(NamedTuple):
@@ -342,9 +359,9 @@ class _Judging(NamedTuple):
         sequence = PairedSequence(tasks, margin=run.until_decided.margin, confidence=confidence_of_each(run.baselines))
         turned = _is_baseline(first, second, run)
         pair = (second, first) if turned else (first, second)  # as in the run
-        rounds = replay_rounds(sequence, {task: list(_differences(*pair, task)) for task in tasks})
-        low, high = sequence.interval
-        interval = DifferenceInterval(-high, -low) if turned else sequence.interval
+        found = replay_rounds(sequence, {task: list(_differences(*pair, task)) for task in tasks})
+        intervals = tuple(DifferenceInterval(-each.high, -each.low) if turned else each for each in found)
+        interval = intervals[-1] if intervals else sequence.interval
         verdict = verdict_of(interval, self.margin)
         judged = replace(
             once,
@@ -354,7 +371,13 @@ class _Judging(NamedTuple):
         )
         finished = len(first.contestant.source.results.trials)
         most = run.until_decided.max_trials
-        return judged, DecidedEarly(rounds=rounds, trials=finished, max_trials=most, saved=max(0, most - finished))
+        return judged, DecidedEarly(
+            rounds=len(intervals),
+            trials=finished,
+            max_trials=most,
+            saved=max(0, most - finished),
+            intervals=intervals,
+        )
 
 
 def _recorded_run(first: _Side, second: _Side) -> RunInfo | None:

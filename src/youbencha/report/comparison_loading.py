@@ -185,6 +185,17 @@ def _recorded(source: Source) -> tuple[Pair, ...]:
     raise YouBenchaError("COMPARISON_NO_BASELINE", message, hint=hint)
 
 
+def baseline_pairs(results: ArenaResults) -> Pairs:
+    """Return each orchestrator of a run with its baseline; of several runs, nothing."""
+    source = Source("", results.runs, results)
+    pairs = (
+        Pair(Contestant(source, name), Contestant(source, baseline))
+        for name, baseline in sorted(_baselines(source).items())
+        if {name, baseline} <= {*source.names}
+    )
+    return Pairs(tuple(pairs), one_pair=False)
+
+
 def _baselines(source: Source) -> Mapping[str, str]:
     return source.info.baselines if source.info else {}
 

@@ -18,6 +18,8 @@ from youbencha.text import count, one_line, percent, plural, table, usd
 
 _LONGEST_NAME = 60
 _MOST_TASKS = 10
+BASELINES = "Compared with the baseline"
+"""The heading of that part of a leaderboard."""
 _MOST_WITH_FILES = 3
 _RELATION: dict[Verdict, str] = {"better": "is better than", "worse": "is worse than"}
 
@@ -256,6 +258,11 @@ def _overview(report: ComparisonReport, width: int) -> Iterator[str]:
     yield from (_wrapped(each, width) for each in overview_legend(report) if each.partition(":")[0] in kept)
 
 
+def render_baselines_table(report: ComparisonReport, width: int) -> str:
+    """As a part of a leaderboard."""
+    return "\n".join(["", f"{BASELINES}:", "", *_overview(report, width)]) + "\n"
+
+
 def _one_pair(report: ComparisonReport, width: int, base: Path) -> Iterator[str]:
     pair = report.comparisons[0]
     rows = list(figure_rows(pair))
@@ -337,12 +344,21 @@ def render_comparison_markdown(report: ComparisonReport, base: Path) -> str:
     """In GitHub's Markdown. Links are relative to `base`."""
     sections = ["# Comparison"]
     if not report.one_pair:
-        cells = [[markdown.escaped(cell) for cell in overview_cells(pair)] for pair in report.comparisons]
-        sections.append(markdown.table([each.capitalize() for each in OVERVIEW], cells))
-        sections.append(_bullets(overview_legend(report)))
+        sections += _markdown_overview(report)
     for pair in report.comparisons:
         sections += _markdown_pair(report, pair, base)
     return "\n\n".join([*sections, _bullets(remarks(report))]) + "\n"
+
+
+def _markdown_overview(report: ComparisonReport) -> Iterator[str]:
+    cells = [[markdown.escaped(cell) for cell in overview_cells(pair)] for pair in report.comparisons]
+    yield markdown.table([each.capitalize() for each in OVERVIEW], cells)
+    yield _bullets(overview_legend(report))
+
+
+def render_baselines_markdown(report: ComparisonReport) -> str:
+    """As a part of a leaderboard."""
+    return "\n\n".join(["", f"## {BASELINES}", *_markdown_overview(report)]) + "\n"
 
 
 def _markdown_pair(report: ComparisonReport, pair: PairComparison, base: Path) -> Iterator[str]:
