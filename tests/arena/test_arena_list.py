@@ -61,7 +61,7 @@ def test_everything_is_listed_without_keys_scripts_or_repositories(arenas: Arena
 
 
 def test_variants_are_listed_below_their_orchestrator(arenas: ArenaBench) -> None:
-    variants = [{"name": "new", "version": "2.1.100"}, {"name": "haiku", "model": "haiku"}]
+    variants = [{"name": "new", "version": "2.1.100"}, {"name": "haiku", "model": "haiku", "config": {"effort": "low"}}]
     orchestrators = [{"name": "aider"}, {**ARENA["orchestrators"][2], "variants": variants}]
     arenas.write({**ARENA, "orchestrators": orchestrators})
     rows = json.loads(listed(arenas, "--json").stdout)["orchestrators"]
@@ -73,6 +73,8 @@ def test_variants_are_listed_below_their_orchestrator(arenas: ArenaBench) -> Non
         ("claude-code+haiku", "claude-code", "claude-code", None, "haiku", "claude-code"),
     ]
     text = listed(arenas).stdout
+    assert [row["changes"] for row in rows] == [[], [], ["version"], ["model", "config.effort"]]
+    assert "model, config.effort" in text
     assert "COMPARED WITH" in text
     assert text.index("claude-code+new") < text.index("claude-code+haiku")
     done = yb("validate", "-c", "thunderdome.yaml", cwd=arenas.root)
