@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from trial_bench import GIT, TrialBench, appear
+from trial_bench import GIT, TrialBench
 
 from systems import posix_only
-from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.log.results import ResultsBundle
 from youbencha.spec.testcase import AgentSpec, TestCase
-from youbencha.trial.agent_files import files_digest
 from youbencha.trial.run import run_trial
-from youbencha.workspace.given_files import MOST_BYTES, MOST_FILES, given_files
 
 REPOSITORY = {"README.md": "the original\n", "AGENTS.md": "of the repository\n", "src.py": "A = 1\n"}
 OVERLAY = {"AGENTS.md": "laid over\n", "docs/rules/one.md": "a rule\n", "bin/tool": "#!/bin/sh\necho tool\n"}
@@ -63,7 +58,8 @@ async def test_the_agent_has_the_files_and_the_diff_does_not(trials: TrialBench)
         "import pathlib, subprocess\n"
         "print(pathlib.Path('AGENTS.md').read_text(), pathlib.Path('docs/rules/one.md').read_text())\n"
         "print(subprocess.run(['bin/tool'], capture_output=True, text=True).stdout)\n"
-        "print('status:', subprocess.run(['git', 'status', '--short'], capture_output=True, text=True).stdout, ':end')\n"
+        "status = subprocess.run(['git', 'status', '--short'], capture_output=True, text=True).stdout\n"
+        "print('status:', status, ':end')\n"
         "pathlib.Path('src.py').write_text('A = 2\\n')\n"
         "pathlib.Path('docs/mine.md').write_text('mine\\n')\n"
     )
@@ -86,9 +82,9 @@ async def test_the_agent_has_the_files_and_the_diff_does_not(trials: TrialBench)
 HOSTILE = {
     "changed": "echo mine > AGENTS.md; echo mine > docs/rules/one.md; chmod 777 bin/tool",
     "deleted": "rm -r AGENTS.md docs bin",
-    "by links": "rm AGENTS.md docs/rules/one.md; ln -s $O/rules/one.md AGENTS.md; ln -s $O/rules/one.md docs/rules/one.md",
+    "by links": "ln -sf $O/rules/one.md AGENTS.md; ln -sf $O/rules/one.md docs/rules/one.md",
     "by a link to a directory": "rm -r docs; ln -s $O docs; rm AGENTS.md; ln -s $O/rules AGENTS.md",
-    "by directories": "rm AGENTS.md bin/tool; mkdir -p AGENTS.md/a/b bin/tool; echo x > AGENTS.md/a/b/c; echo x > bin/tool/x",
+    "by directories": "rm AGENTS.md bin/tool; mkdir -p AGENTS.md/a/b bin/tool; touch AGENTS.md/a/b/c bin/tool/x",
     "by pipes": "rm AGENTS.md bin/tool; mkfifo AGENTS.md bin/tool",
     "committed": "git add -Af . && git -c user.name=a -c user.email=a@b commit -qm all",
     "without rights": "chmod 0 AGENTS.md docs/rules/one.md; chmod 0 docs/rules bin",
