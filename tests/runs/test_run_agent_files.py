@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,8 @@ from run_bench import Outcome, RunBench
 
 from agent_clis import NEWEST, OLD
 from claude_bench import API_KEY, bash, says, script, versions
+from toolbox_tools import installed
+from youbencha.adapters import get_adapter
 from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 from youbencha.user_dirs import default_root
@@ -62,10 +66,14 @@ WORK = (
 )
 
 
+def write(top: Path, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_text(text)
+
+
 def agent(runs: RunBench, cli: InstalledAgent) -> dict[str, Any]:
-    for name, text in FILES.items():
-        (runs.root / name).parent.mkdir(parents=True, exist_ok=True)
-        (runs.root / name).write_text(text)
+    write(runs.root, FILES)
     config = {"prompt": "Fix the tax.", "mcp_config": "servers.json"}
     return {
         "type": "claude-code",
@@ -132,3 +140,46 @@ async def test_claude_code_in_a_container(runs: RunBench, image: str, claude_cli
     done, sent = await run_with_files(runs, claude_cli, evaluators=["git-diff", SEES_NONE], sandbox=sandbox)
     assert_the_agent_had_them(done, sent)
     assert_the_diff_does_not(done)
+
+
+OTHERS: dict[str, tuple[str, dict[str, str]]] = {
+    "aider": ("anthropic/claude-sonnet-4-5", {"ANTHROPIC_API_BASE": "{url}", "ANTHROPIC_API_KEY": API_KEY}),
+    "codex": ("gpt-5-codex", {"OPENAI_BASE_URL": "{url}/v1", "OPENAI_API_KEY": API_KEY}),
+    "copilot-cli": (
+        "claude-sonnet-4-5",
+        {
+            "COPILOT_PROVIDER_BASE_URL": "{url}",
+            "COPILOT_PROVIDER_TYPE": "anthropic",
+            "COPILOT_PROVIDER_API_KEY": API_KEY,
+            "COPILOT_OFFLINE": "true",
+        },
+    ),
+    "gemini-cli": ("gemini-2.5-pro", {"GOOGLE_GEMINI_BASE_URL": "{url}", "GEMINI_API_KEY": API_KEY}),
+    "opencode": ("anthropic/claude-sonnet-4-5", {"ANTHROPIC_BASE_URL": "{url}", "ANTHROPIC_API_KEY": API_KEY}),
+}
+EXTENSION = {
+    "given/reviews/gemini-extension.json": '{"name": "reviews", "version": "1.0.0", "contextFileName": "CONTEXT.md"}',
+    "given/reviews/CONTEXT.md": "An extension's ZYMURGY.\n",
+    "given/home/.gemini/settings.json": FILES["servers.json"],
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", OTHERS)
+async def test_other_agents(runs: RunBench, name: str) -> None:
+    installed(name)
+    places = get_adapter(name).file_places  # type: ignore[attr-defined]
+    texts = ["FROBNICATE", *(["QUIXOTRY"] if places.skills else []), *(["ZYMURGY"] if places.plugins else [])]
+    write(runs.root, {**FILES, **(EXTENSION if name == "gemini-cli" else {})})
+    texts += ["ask_oracle"] if name == "gemini-cli" else []  # its MCP servers are in the settings of its home
+    model_name, variables = OTHERS[name]
+    given = {key: GIVEN[key] for key in GIVEN if key in ("files", "home") or getattr(places, key)}
+    async with ScriptedModel(script(says("Done."))) as model:
+        env = {key: value.format(url=model.url) for key, value in variables.items()}
+        about = {"type": name, "model": model_name, "config": {"prompt": "Fix the tax."}, "env": env, **given}
+        toolbox = {"YOUBENCHA_TOOLBOX": str(default_root(os.environ))}
+        done = await runs.run(about, env=toolbox, gateway="none", evaluators=["git-diff", SEES_NONE])
+    assert done.done.code == 0, done.done.err
+    sent = json.dumps([request.body for request in model.requests])
+    assert [text for text in texts if text not in sent] == []
+    assert done.diff == ""
