@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from arena_bench import ArenaBench
+from ray_bench import RayBench
 
 
 @pytest.fixture
@@ -21,3 +23,15 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "home").mkdir()
     (tmp_path / ".youbencharc").write_text(f"cache_dir: {tmp_path / 'cache'}\n")
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayBench]:
+    """A Ray cluster of two nodes."""
+    bench = RayBench(tmp_path_factory.mktemp("ray"))
+    try:
+        bench.add_node()
+        bench.add_node()
+        yield bench
+    finally:
+        bench.close()

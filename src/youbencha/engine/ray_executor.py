@@ -152,7 +152,8 @@ def _lost(kinds: Any, error: Exception, node: str) -> YouBenchaError:
         return YouBenchaError(NODE_LOST, f"The node {node} was lost.")
     if isinstance(error, kinds.WorkerCrashedError):
         return YouBenchaError("RAY_WORKER_LOST", f"The process of the trial on {node} was killed.")
-    return YouBenchaError("RAY_FAILED", f"Ray could not run the trial on {node}: {error}")
+    reason = str(error).strip().splitlines()[-1]  # of a traceback
+    return YouBenchaError("RAY_FAILED", f"Ray could not run the trial on {node}: {reason}")
 
 
 def _brought_home(directory: Path, repo: str) -> ResultsBundle:

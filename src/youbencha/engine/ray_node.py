@@ -115,7 +115,8 @@ def _run(loop: asyncio.AbstractEventLoop, directory: Path, host: Host, cargo: Ca
         if failed := _failure(running):
             yield failed
             return
-        yield from map(Sent, batches(_results_last(parts_of_agent(run))))
+        for parts in batches(_results_last(parts_of_agent(run))):
+            yield Sent(parts)
     finally:
         running.cancel()
         loop.run_until_complete(asyncio.gather(running, return_exceptions=True))

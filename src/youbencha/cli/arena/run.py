@@ -234,10 +234,9 @@ class _Session:
             if earlier is not None:
                 reused = await reuse_results(matrix, request.host, earlier, self.run, parallel=request.parallel)
                 display.print("", "", f"{reused.unchanged} trials taken over, {reused.rescored} scored again")
+            chosen = request.options()
             return await run_matrix(
-                *(matrix, request.host, self.run, request.options(), display),
-                control=control,
-                open_executor=open_executor,
+                matrix, request.host, self.run, chosen, display, control=control, open_executor=open_executor
             )
 
     async def _plan_again(self) -> Matrix:
