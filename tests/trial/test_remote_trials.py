@@ -23,7 +23,8 @@ from agent_clis import NEWEST
 from claude_bench import API_KEY, bash, says, script, versions
 from docker_engine import Engine, containers_of
 from systems import posix_only
-from youbencha.engine.attempts import TrialJob, run_attempt
+from youbencha.engine.attempts import TrialJob
+from youbencha.engine.executor import LocalExecutor
 from youbencha.engine.failures import Consequence
 from youbencha.engine.matrix import Cell, TrialKey
 from youbencha.engine.results import TrialDirectory
@@ -334,13 +335,14 @@ async def test_without_its_driver_an_attempt_fails(trials: TrialBench) -> None:
                 position=0,
                 directory=TrialDirectory(trials.runs / "trial-1", "run-task-trial-1"),
             )
-            running = asyncio.create_task(run_attempt(job, node, 1, on_event=lambda _: None, keep_workspace=True))
+            attempt = LocalExecutor(node).run_attempt(job, 1, on_event=lambda _: None, keep_workspace=True)
+            running = asyncio.create_task(attempt)
             await appear(job.directory.attempt(1) / "src-modified" / "asked")
             driver.kill()
             killed = time.monotonic()
-            attempt = await asyncio.wait_for(running, PATIENCE_S)
+            done = await asyncio.wait_for(running, PATIENCE_S)
     assert time.monotonic() - killed < 20
-    assert (attempt.info.outcome, attempt.consequence, attempt.bundle) == ("infra_error", Consequence.RETRY, None)
-    assert "driver's gateway" in attempt.info.reason
-    assert ticket.token not in attempt.info.reason
+    assert (done.info.outcome, done.consequence, done.bundle) == ("infra_error", Consequence.RETRY, None)
+    assert "driver's gateway" in done.info.reason
+    assert ticket.token not in done.info.reason
     trials.assert_nothing_is_left()
