@@ -12,13 +12,17 @@ from engine_bench import events, metas
 AGENT: dict[str, Any] = {
     "name": "worker",
     "agent": "command",
-    "config": {"command": 'test -z "$SKILL" || echo "$SKILL" > made.txt', "shell": True, "prompt_by": "none"},
-    "variants": [{"name": "taught", "env": {"SKILL": "made"}}, {"name": "again", "env": {"SKILL": "again"}}],
+    "config": {"command": 'cat "$HOW_TO" > made.txt || rm made.txt', "shell": True, "prompt_by": "none"},
+    "env": {"HOW_TO": "how-to.txt"},
+    "variants": [{"name": "taught", "files": "for-agents"}, {"name": "other", "env": {"HOW_TO": "TASK.md"}}],
 }
-SCORES = {"worker": 0.0, "worker+again": 1.0, "worker+taught": 1.0}
+"""It knows what to do only if it finds it in a file."""
+SCORES = {"worker": 0.0, "worker+other": 1.0, "worker+taught": 1.0}
 
 
 def project_in(root: Path, **more: Any) -> ArenaProject:
+    (root / "for-agents").mkdir()
+    (root / "for-agents" / "how-to.txt").write_text("how to\n")
     return ArenaProject(root, orchestrators=[AGENT], tasks=2, **more)
 
 
@@ -33,9 +37,10 @@ def test_variants_run_besides_their_orchestrator(tmp_path: Path) -> None:
     assert scores(project) == {
         f"{name}/task-{number}/trial-1": score for name, score in SCORES.items() for number in (1, 2)
     }
-    assert project.latest.info().baselines == {"worker+taught": "worker", "worker+again": "worker"}
-    diff = project.latest.path / "trials/worker+taught/task-1/trial-1/diff.patch"
-    assert "+made" in diff.read_text()
+    assert project.latest.info().baselines == {"worker+taught": "worker", "worker+other": "worker"}
+    diff = (project.latest.path / "trials/worker+taught/task-1/trial-1/diff.patch").read_text()
+    assert "+how to" in diff
+    assert "how-to.txt" not in diff
     board = json.loads(project.run_here_as("leaderboard", "--format", "json").stdout)
     assert {row["agent"]: row["score"]["mean"] for row in board["agents"]} == SCORES
 
@@ -43,19 +48,17 @@ def test_variants_run_besides_their_orchestrator(tmp_path: Path) -> None:
 def test_only_what_is_selected_is_compared(tmp_path: Path) -> None:
     project = project_in(tmp_path)
     assert project.run_here("--orchestrator", "worker+*", "--task", "task-1").returncode == 0
-    assert list(scores(project)) == ["worker+again/task-1/trial-1", "worker+taught/task-1/trial-1"]
+    assert list(scores(project)) == ["worker+other/task-1/trial-1", "worker+taught/task-1/trial-1"]
     assert project.latest.info().baselines == {}
-    assert project.run_here("--orchestrator", "worker", "--orchestrator", "*+again", "--task", "task-1").returncode == 0
-    assert project.latest.info().baselines == {"worker+again": "worker"}
+    assert project.run_here("--orchestrator", "worker", "--orchestrator", "*+other", "--task", "task-1").returncode == 0
+    assert project.latest.info().baselines == {"worker+other": "worker"}
 
 
 def test_a_changed_variant_runs_again_and_its_baseline_does_not(tmp_path: Path) -> None:
     project = project_in(tmp_path)
     assert project.run_here("--task", "task-1").returncode == 0
     before = project.latest
-    arena = json.loads((tmp_path / "thunderdome.yaml").read_text())
-    arena["orchestrators"][0]["variants"][0]["env"]["SKILL"] = "other"
-    (tmp_path / "thunderdome.yaml").write_text(json.dumps(arena))
+    (tmp_path / "for-agents" / "how-to.txt").write_text("how to do it better\n")
     resumed = project.run_here("--resume")
     assert resumed.returncode == 2
     assert "worker+taught on task-1: the agent" in resumed.stderr
@@ -63,7 +66,7 @@ def test_a_changed_variant_runs_again_and_its_baseline_does_not(tmp_path: Path) 
     reused = project.run_here("--task", "task-1", "--reuse", before.name)
     assert reused.returncode == 0, reused.stderr
     found = {path.partition("/")[0]: meta.reused_from for path, meta in metas(project.latest).items()}
-    assert found == {"worker": before.name, "worker+again": before.name, "worker+taught": None}
+    assert found == {"worker": before.name, "worker+other": before.name, "worker+taught": None}
     assert [line["orchestrator"] for line in events(project.latest, "attempt_started")] == ["worker+taught"]
 
 
@@ -78,5 +81,5 @@ def test_a_run_is_resumed_with_the_baselines_that_it_began_with(tmp_path: Path) 
     resumed = project.run_here("--resume")
     assert resumed.returncode == 0, resumed.stderr
     assert project.latest.name == run.name
-    assert project.latest.info().baselines == {"worker+taught": "worker", "worker+again": "worker"}
+    assert project.latest.info().baselines == {"worker+taught": "worker", "worker+other": "worker"}
     assert [line["orchestrator"] for line in events(run, "attempt_started")][3:] == ["worker+taught"]

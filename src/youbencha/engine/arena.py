@@ -31,6 +31,7 @@ from youbencha.spec.gateway import GatewaySpec
 from youbencha.spec.sandbox import SandboxSpec
 from youbencha.spec.testcase import AgentSpec, EvaluatorEntry, TestCase
 from youbencha.spec.variables import names_in
+from youbencha.trial.agent_files import files_digest
 from youbencha.trial.context import Host
 from youbencha.trial.plan import Plan, PlanOptions, plan_trial
 from youbencha.workspace import Repository
@@ -110,11 +111,16 @@ async def plan_arena(
     tasks = await _find_tasks(arena, host, chosen.tasks, progress)
     problems = ArenaProblems(arena)
     cells: list[Cell] = []
+    digests: dict[str, str | None] = {}
     for task in tasks:
         for orchestrator in chosen.orchestrators:
             plan = _planned(arena, host, orchestrator, task, choices, problems)
-            if plan is not None:
-                cells.append(_cell(arena, orchestrator, task, plan))
+            if plan is None:
+                continue
+            if orchestrator.name not in digests:
+                files = await asyncio.to_thread(files_digest, plan.case.agent, arena.directory)
+                digests[orchestrator.name] = files
+            cells.append(_cell(arena, orchestrator, task, plan, digests[orchestrator.name]))
     problems.raise_if_any()
     trials = choices.trials or arena.spec.trials
     names = {each.name for each in chosen.orchestrators}
@@ -122,14 +128,14 @@ async def plan_arena(
     return Matrix(cells=tuple(cells), trials=trials, baselines=baselines)
 
 
-def _cell(arena: Arena, orchestrator: OrchestratorSpec, task: FoundTask, plan: Plan) -> Cell:
+def _cell(arena: Arena, orchestrator: OrchestratorSpec, task: FoundTask, plan: Plan, files: str | None) -> Cell:
     script = arena.directory / Path(orchestrator.adapter).expanduser() if orchestrator.adapter else None
     return Cell(
         orchestrator=orchestrator.name,
         task=task.spec.key,
         plan=plan,
         task_text=task.text,
-        agent_hash=agent_hash(plan, script),
+        agent_hash=agent_hash(plan, files, script),
         validation_hash=validation_hash(plan),
         category=task.spec.category,
     )

@@ -14,6 +14,7 @@ from youbencha.errors import ConfigError, Problem, YouBenchaError
 from youbencha.progress import StepProgress
 from youbencha.spec.document import read_document
 from youbencha.spec.testcase import AgentOverride
+from youbencha.trial.agent_files import files_digest
 from youbencha.trial.context import Host
 from youbencha.trial.plan import Plan, PlanOptions, load_plan
 
@@ -113,7 +114,7 @@ def _cell(plan: Plan, task: str) -> Cell:
         task=task,
         plan=plan,
         task_text=str(text),
-        agent_hash=agent_hash(plan, prompt),
+        agent_hash=agent_hash(plan, files_digest(plan.case.agent, plan.config_dir), prompt),
         validation_hash=validation_hash(plan),
     )
 

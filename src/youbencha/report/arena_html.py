@@ -24,6 +24,7 @@ from youbencha.report.arena_tables import (
     rows_of,
     spent,
 )
+from youbencha.report.axis import Tick, round_step
 from youbencha.report.html import Tile, render_page
 from youbencha.report.leaderboard import SOLVED, Leaderboard, Row
 from youbencha.text import count, one_line, plural, usd
@@ -122,12 +123,6 @@ def _trial(trial: ArenaTrial, base: Path) -> _TrialRow:
         flags=len(meta.flags),
         links=tuple((name, f"{where}/{name}") for name in names),
     )
-
-
-@dataclass(frozen=True)
-class Tick:
-    at: float
-    label: str
 
 
 @dataclass(frozen=True)
@@ -235,8 +230,7 @@ class _Scale:
         if self.log:
             decades = range(round(math.log10(self.low)), round(math.log10(self.high)) + 1)
             return [10.0**each for each in decades]
-        step = 10 ** math.floor(math.log10(self.high / 2))
-        step *= next(factor for factor in (1, 2, 5, 10) if self.high / (step * factor) <= 6)
+        step = round_step(self.high, most=6)
         return [step * number for number in range(int(self.high / step) + 1)]
 
 

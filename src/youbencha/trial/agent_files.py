@@ -19,6 +19,7 @@ from youbencha.adapters.base import AgentAdapter, FilePlaces, InstalledFiles, Re
 from youbencha.adapters.cli_agent.environment import fresh_home_for
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.spec.agent_files import AgentFiles
+from youbencha.text import first_few
 from youbencha.workspace.given_files import GivenFile, copy_given, digest_of, given_file, given_files, invalid
 from youbencha.workspace.overlay import Overlay
 
@@ -172,13 +173,9 @@ async def give_files(context: TrialContext) -> None:
             await context.overlay.hide_from_git(context.repository.commit)
 
 
-async def take_files_away(context: TrialContext) -> None:
+async def take_files_away(context: TrialContext, overlay: Overlay) -> None:
     """Restore the checkout, after the agent's processes have ended and before it is looked at."""
-    if context.overlay is None:
-        return
-    if replaced := await asyncio.to_thread(context.overlay.take_away):
-        from youbencha.text import first_few
-
+    if replaced := await asyncio.to_thread(overlay.take_away):
         message = f"the agent put directories in place of files that were laid over the checkout: {first_few(replaced)}"
         context.warn("WORKSPACE_TAMPERED", f"{message}; they were removed")
 

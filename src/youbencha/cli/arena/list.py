@@ -110,7 +110,7 @@ def _runs(results: Path, last: int) -> Iterator[Row]:
         row["trials_finished"] = sum(1 for _ in path.glob(f"{TRIALS_DIR}/*/*/trial-*/{META_FILE}"))
         with suppress(YouBenchaError):
             info = ArenaRun(path).info()
-            row |= {"began": info.created_at, "trials_planned": len(info.cells) * info.trials}
+            row |= {"began": info.created_at, "trials_planned": info.total}
         yield row
 
 
