@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from youbencha.report.comparison import ComparedAgent, ComparedTrial, ComparisonReport, PairComparison, TaskResult
+from youbencha.report.comparison_model import ComparedAgent, ComparedTrial, ComparisonReport, PairComparison, TaskResult
 from youbencha.report.comparison_tables import (
     render_comparison_markdown,
     render_comparison_table,
