@@ -26,7 +26,7 @@ QUICK_TASKS = ("recur-month-ends", "overdue-loans", "split-sales-report")
 MOST_TRIALS = 60
 AGENT = """
 import json, pathlib, sys
-outcomes, trees = (json.loads(pathlib.Path(name).read_bytes()) for name in sys.argv[1:])
+outcomes, trees = (json.loads(pathlib.Path(name).read_bytes()) for name in sys.argv[1:3])
 *_, agent, task, trial, _, _, _ = pathlib.Path.cwd().parts
 if f"{agent}/{task}/{trial}" in outcomes:
     for name, text in trees[task].items():
@@ -70,7 +70,7 @@ class SkilledBench:
         }
         for file, text in files.items():
             (self.root / file).write_text(text)
-        command = [sys.executable, *(str(self.root / file) for file in files)]
+        command = [sys.executable, *(str(self.root / file) for file in files), name]
         return {"name": name, "agent": "command", "config": {"command": command, "prompt_by": "none"}}
 
     def claude_code(self) -> list[dict[str, Any]]:
