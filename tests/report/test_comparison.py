@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -292,3 +293,46 @@ def test_damaged_results_are_listed_and_the_others_compared(tmp_path: Path) -> N
         31,
         "is not JSON, or only half of it",
     )
+
+
+def until_decided(results: Path, rounds: int, *, solved: bool) -> Path:
+    """A run with `--until-decided` whose baseline solves nothing, with one pair for each task in each round."""
+    first = trials("cc+tdd", rounds if solved else 0, rounds)
+    until = {"margin": 0.1, "max_trials": 400}
+    return write(
+        results,
+        *first,
+        *trials("cc", 0, rounds),
+        planned=400,
+        baselines={"cc+tdd": "cc"},
+        until_decided=until,
+    )
+
+
+def test_a_run_until_decided_is_judged_by_the_sequence_that_ended_it(tmp_path: Path) -> None:
+    until_decided(tmp_path, 2, solved=True)
+    pair = only(report := compare(tmp_path))
+    assert pair.decided_early is not None
+    early = pair.decided_early
+    assert (pair.verdict, early.rounds, early.trials, early.max_trials, early.saved) == ("better", 2, 32, 400, 368)
+    assert report.margin == 0.1
+    turned = only(compare(tmp_path, "cc", "cc+tdd"))
+    assert turned.verdict == "worse"
+    assert turned.decided_early == early
+    assert turned.difference.on_these_tasks == tuple(-end for end in reversed(pair.difference.on_these_tasks or ()))
+
+
+def test_another_pair_of_a_run_until_decided_is_warned_about(tmp_path: Path) -> None:
+    until_decided(tmp_path, 2, solved=True)
+    write(tmp_path, *trials("cc+skill", 0, 2), planned=None)
+    pair = only(compare(tmp_path, "cc+tdd", "cc+skill"))
+    assert pair.decided_early is None
+    assert "ended as soon as other comparisons were decided" in pair.warnings[0]
+
+
+def test_rounds_that_are_not_complete_do_not_count(tmp_path: Path) -> None:
+    run = until_decided(tmp_path, 3, solved=False)
+    shutil.rmtree(run / "trials" / "cc" / "shop" / "trial-3")
+    early = only(compare(tmp_path, "cc+tdd")).decided_early
+    assert early is not None
+    assert (early.rounds, early.trials) == (2, 47)

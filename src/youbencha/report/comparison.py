@@ -341,7 +341,10 @@ class _Judging(NamedTuple):
             ),
             only_first=tuple(sorted(first.scored - second.scored)),
             only_second=tuple(sorted(second.scored - first.scored)),
-            warnings=tuple(comparability_warnings(first.by_task, second.by_task, common)),
+            warnings=(
+                *comparability_warnings(first.by_task, second.by_task, common),
+                *_ended_by_others(first, second, early),
+            ),
         )
 
     def _scores(self, first: _Side, second: _Side, tasks: Sequence[str], of: Figure = score_of) -> Difference:
@@ -354,11 +357,15 @@ class _Judging(NamedTuple):
         assert run.until_decided is not None
         tasks = list(dict.fromkeys(cell.task for cell in run.cells))
         sequence = PairedSequence(tasks, margin=run.until_decided.margin, confidence=confidence_of_each(run.baselines))
-        intervals = replay_rounds(sequence, {task: list(_differences(first, second, task)) for task in tasks})
-        verdict = verdict_of(sequence.interval, self.margin)
+        turned = _is_baseline(first, second, run)
+        pair = (second, first) if turned else (first, second)  # as in the run
+        found = replay_rounds(sequence, {task: list(_differences(*pair, task)) for task in tasks})
+        intervals = tuple(DifferenceInterval(-each.high, -each.low) if turned else each for each in found)
+        interval = intervals[-1] if intervals else sequence.interval
+        verdict = verdict_of(interval, self.margin)
         judged = replace(
             once,
-            on_these_tasks=sequence.interval,
+            on_these_tasks=interval,
             verdict=verdict,
             more_trials=once.more_trials if verdict == "undecided" else None,
         )
@@ -374,12 +381,22 @@ class _Judging(NamedTuple):
 
 
 def _recorded_run(first: _Side, second: _Side) -> RunInfo | None:
-    """The run with `--until-decided` whose comparison this is, if it is one."""
-    ones, twos = first.contestant, second.contestant
-    info = ones.source.info
-    if info is None or info.until_decided is None or ones.source.runs != twos.source.runs:
+    """The run with `--until-decided` whose comparison this is, if it is one; in either direction."""
+    source = first.contestant.source
+    info = source.info
+    if info is None or info.until_decided is None or source.runs != second.contestant.source.runs:
         return None
-    return info if info.baselines.get(ones.orchestrator) == twos.orchestrator else None
+    return info if _is_baseline(first, second, info) or _is_baseline(second, first, info) else None
+
+
+def _is_baseline(one: _Side, other: _Side, run: RunInfo) -> bool:
+    return run.baselines.get(other.contestant.orchestrator) == one.contestant.orchestrator
+
+
+def _ended_by_others(first: _Side, second: _Side, early: DecidedEarly | None) -> Iterator[str]:
+    infos = [side.contestant.source.info for side in (first, second)]
+    if early is None and any(info is not None and info.until_decided is not None for info in infos):
+        yield "The trials ended as soon as other comparisons were decided: these intervals may be too narrow."
 
 
 def _differences(first: _Side, second: _Side, task: str) -> Iterator[float | None]:

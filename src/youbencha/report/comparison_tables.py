@@ -10,7 +10,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from youbencha.report import markdown
-from youbencha.report.arena_tables import NOT_KNOWN, coverage, per, rate, remarks, spent
+from youbencha.report.arena_tables import NOT_KNOWN, coverage, per, rate, remarks
 from youbencha.report.comparison import ComparedTrial, ComparisonReport, PairComparison, TaskComparison, TaskResult
 from youbencha.report.leaderboard import listed
 from youbencha.stats.comparison import DifferenceInterval, ValueDifference, Verdict
@@ -90,14 +90,12 @@ def figure_rows(pair: PairComparison) -> Iterator[FigureRow]:
     """The figures of both side by side, over the tasks that are compared."""
     first, second, found = pair.first.figures, pair.second.figures, pair.difference
     yield FigureRow(
-        "Score on these tasks",
+        "Score, on these tasks",
         _score(first.score.mean),
         _score(second.score.mean),
         _with_interval(found.estimate, found.on_these_tasks, signed),
     )
-    yield FigureRow(
-        "Score on tasks like these", "", "", _with_interval(found.estimate, found.on_tasks_like_these, signed)
-    )
+    yield FigureRow("  on tasks like these", "", "", _with_interval(found.estimate, found.on_tasks_like_these, signed))
     passed = pair.pass_rate
     yield FigureRow(
         "Solved",
@@ -122,7 +120,7 @@ def figure_rows(pair: PairComparison) -> Iterator[FigureRow]:
         per(costs[1], second.cost_usd),
         NOT_KNOWN if costs[0] is None or costs[1] is None else _sign(costs[0] - costs[1], usd),
     )
-    yield _value_row("Time per trial", pair.duration_s, spent)
+    yield _value_row("Time per trial", pair.duration_s, _span)
     yield _value_row("Tokens per trial", pair.tokens, lambda tokens: count(round(tokens)))
     yield FigureRow("Trials", coverage(pair.first.coverage), coverage(pair.second.coverage))
 
@@ -137,11 +135,18 @@ def _with_interval(estimate: float | None, interval: DifferenceInterval | None, 
 
 def _points(share: float) -> str:
     """A difference of percentages."""
-    return f"{share * 100:+.1f} pp"
+    return f"{share * 100:+.1f}"
 
 
 def _sign(number: float, form: Callable[[float], str]) -> str:
     return ("-" if number < 0 else "+") + form(abs(number))
+
+
+def _span(seconds: float) -> str:
+    """Shorter than elsewhere: an interval has two of them."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
 
 
 def _value_row(label: str, found: ValueDifference, form: Callable[[float], str]) -> FigureRow:
@@ -166,9 +171,9 @@ def certainty_lines(pair: PairComparison, report: ComparisonReport) -> Iterator[
         yield f"p-value {_p(found.p_value)} (sign-flip test over {plural(found.tasks, 'task')}){adjusted}."
     if found.detectable is not None:
         yield f"This many trials find a difference of {digits(found.detectable)} in 80 of 100 cases."
-    if pair.first.passes:
-        most = pair.first.passes[-1].k
-        yield f"pass@{most}: solved at least once in {most} trials; pass^{most}: every time. pp: percentage points."
+    most = len(pair.first.passes)
+    passes = f"pass@{most}: solved at least once in {most} trials; pass^{most}: every time. " if most > 1 else ""
+    yield f"{passes}Differences of shares are in percentage points."
     if found.reason and found.estimate is not None and found.on_these_tasks is not None:
         yield f"{found.reason[0].upper()}{found.reason[1:]}."
 
@@ -180,8 +185,12 @@ def _p(value: float | None) -> str:
 
 
 def pair_remarks(pair: PairComparison) -> Iterator[str]:
-    """Say what is left out, and why the two may not be comparable."""
+    """Say why the two may not be comparable, and what is left out."""
     yield from (f"warning: {each}" for each in pair.warnings)
+    yield from coverage_lines(pair)
+
+
+def coverage_lines(pair: PairComparison) -> Iterator[str]:
     for side, tasks in ((pair.first, pair.only_first), (pair.second, pair.only_second)):
         if tasks:
             yield f"only {shown_name(side.name)} has a score for {listed(tasks)}: not compared"
@@ -234,14 +243,19 @@ def _several(report: ComparisonReport, width: int) -> Iterator[str]:
     yield ""
     yield from _overview(report, width)
     for pair in report.comparisons:
-        yield from (_wrapped(f"{shown_name(pair.first.name)}: {each}", width) for each in pair_remarks(pair))
+        names = " and ".join(shown_name(each.name) for each in (pair.first, pair.second))
+        yield from (_wrapped(f"warning: {names}: {each}", width) for each in pair.warnings)
+    lines = dict.fromkeys(line for pair in report.comparisons for line in coverage_lines(pair))
+    yield from (_wrapped(each, width) for each in lines)
 
 
 def _overview(report: ComparisonReport, width: int) -> Iterator[str]:
     rows = map(overview_cells, report.comparisons)
-    yield table(OVERVIEW, rows, width=width, right=_OVERVIEW_RIGHT, drop=_OVERVIEW_DROP)
+    shown = table(OVERVIEW, rows, width=width, right=_OVERVIEW_RIGHT, drop=_OVERVIEW_DROP)
+    kept = shown.partition("\n")[0].split()
+    yield shown
     yield ""
-    yield from (_wrapped(each, width) for each in overview_legend(report))
+    yield from (_wrapped(each, width) for each in overview_legend(report) if each.partition(":")[0] in kept)
 
 
 def render_baselines_table(report: ComparisonReport, width: int) -> str:
@@ -254,7 +268,7 @@ def _one_pair(report: ComparisonReport, width: int, base: Path) -> Iterator[str]
     rows = list(figure_rows(pair))
     names = [shown_name(pair.first.name), shown_name(pair.second.name)]
     figures = table(_header(names), rows, width=width, right=names) if len({*_header(names)}) == 4 else ""
-    short = not figures or len(figures.partition("\n")[0]) > width
+    short = not figures or max(map(len, figures.splitlines())) > width
     yield ""
     yield from [f"FIRST   {names[0]}", f"SECOND  {names[1]}", ""] if short else []
     names = ["FIRST", "SECOND"] if short else names
@@ -293,9 +307,8 @@ def _differing(pair: PairComparison, names: Sequence[str], width: int, base: Pat
     for task in found[:_MOST_WITH_FILES]:
         for name, trial in zip(names, telling_trials(task), strict=True):
             yield f"{shown_name(task.task)}, {name}, trial {trial.trial}:"
-            yield from (
-                f"  {one_line(os.path.relpath(path, base), 4096)}" for path in (trial.diff, trial.transcript) if path
-            )
+            files = [path for path in (trial.diff, trial.transcript) if path] or [trial.directory]
+            yield from (f"  {one_line(os.path.relpath(path, base), 4096)}" for path in files)
 
 
 OVERVIEW = ("FIRST", "SECOND", "VERDICT", "DIFFERENCE", "ON TASKS LIKE THESE", "P", "TASKS", "VALID", "MORE TRIALS")
@@ -323,7 +336,8 @@ def overview_cells(pair: PairComparison) -> tuple[str, ...]:
 
 def overview_legend(report: ComparisonReport) -> Iterator[str]:
     yield f"DIFFERENCE: of the mean scores on these tasks, with an interval of {percent(report.confidence)} for each."
-    yield "P: of the sign-flip test, adjusted by Holm's method. VALID: valid/finished trials of both."
+    yield "P: of the sign-flip test, adjusted by Holm's method."
+    yield "VALID: valid/finished trials of both."
 
 
 def render_comparison_markdown(report: ComparisonReport, base: Path) -> str:
