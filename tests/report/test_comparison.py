@@ -318,7 +318,8 @@ def test_a_run_until_decided_is_judged_by_the_sequence_that_ended_it(tmp_path: P
     assert report.margin == 0.1
     turned = only(compare(tmp_path, "cc", "cc+tdd"))
     assert turned.verdict == "worse"
-    assert turned.decided_early == early
+    assert turned.decided_early is not None
+    assert turned.decided_early.rounds == early.rounds
     assert turned.difference.on_these_tasks == tuple(-end for end in reversed(pair.difference.on_these_tasks or ()))
 
 

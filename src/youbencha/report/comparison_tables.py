@@ -90,12 +90,14 @@ def figure_rows(pair: PairComparison) -> Iterator[FigureRow]:
     """The figures of both side by side, over the tasks that are compared."""
     first, second, found = pair.first.figures, pair.second.figures, pair.difference
     yield FigureRow(
-        "Score, on these tasks",
+        "Score on these tasks",
         _score(first.score.mean),
         _score(second.score.mean),
         _with_interval(found.estimate, found.on_these_tasks, signed),
     )
-    yield FigureRow("  on tasks like these", "", "", _with_interval(found.estimate, found.on_tasks_like_these, signed))
+    yield FigureRow(
+        "Score on tasks like these", "", "", _with_interval(found.estimate, found.on_tasks_like_these, signed)
+    )
     passed = pair.pass_rate
     yield FigureRow(
         "Solved",
