@@ -11,8 +11,9 @@ import pytest
 
 from arena_trees import HASH, meta, original, write_run
 from youbencha.errors import YouBenchaError
-from youbencha.report.comparison import ComparisonReport, PairComparison, make_comparison
+from youbencha.report.comparison import make_comparison
 from youbencha.report.comparison_loading import find_pairs
+from youbencha.report.comparison_model import ComparisonReport, PairComparison
 from youbencha.report.comparison_tables import verdict_sentence
 
 TASKS = ("cache", "clock", "ledger", "parser", "router", "shop", "stack", "words")

@@ -25,9 +25,9 @@ from youbencha.report.arena_tables import (
     spent,
 )
 from youbencha.report.axis import Tick, round_step
-from youbencha.report.comparison import ComparisonReport
 from youbencha.report.comparison_figures import IntervalsPicture
 from youbencha.report.comparison_html import overview_picture
+from youbencha.report.comparison_model import ComparisonReport
 from youbencha.report.comparison_tables import OVERVIEW, overview_cells, overview_legend
 from youbencha.report.html import Tile, render_page
 from youbencha.report.leaderboard import SOLVED, Leaderboard, Row

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from youbencha.report.comparison import (
+from youbencha.report.comparison_model import (
     ComparedAgent,
     ComparedTrial,
     ComparisonReport,

@@ -11,7 +11,13 @@ from urllib.parse import quote
 
 from youbencha.report import markdown
 from youbencha.report.arena_tables import NOT_KNOWN, coverage, per, rate, remarks
-from youbencha.report.comparison import ComparedTrial, ComparisonReport, PairComparison, TaskComparison, TaskResult
+from youbencha.report.comparison_model import (
+    ComparedTrial,
+    ComparisonReport,
+    PairComparison,
+    TaskComparison,
+    TaskResult,
+)
 from youbencha.report.leaderboard import listed
 from youbencha.stats.comparison import DifferenceInterval, ValueDifference, Verdict
 from youbencha.text import count, one_line, percent, plural, table, usd
