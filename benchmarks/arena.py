@@ -25,7 +25,7 @@ from youbencha.sandbox.toolbox.toolbox import Toolbox
 CONFIG = HERE / "thunderdome.yaml"
 RESULTS = BUILD / "results"
 THUNDERDOME = (sys.executable, "-c", "from youbencha.cli import thunderdome; thunderdome()")
-_ENV = {
+ENV = {
     "IS_SANDBOX": "1",  # Claude Code works for root only so; safe here, because the model is a script
     "PYTHONDONTWRITEBYTECODE": "1",
 }
@@ -35,9 +35,9 @@ def scripted_arena(repositories: Path, *, aider: bool, sandbox: Mapping[str, str
     """The suite's tasks for the scripted models, in the form of thunderdome.yaml."""
     suite = YAML(typ="safe").load(CONFIG)
     orchestrators: list[dict[str, Any]] = [
-        {"name": "claude-opus", "agent": "claude-code", "model": "claude-opus-4-5", "env": _ENV},
-        {"name": "claude-haiku", "agent": "claude-code", "model": "claude-haiku-4-5", "env": _ENV},
-        {"name": "aider", "model": "openai/gpt-4.1", "config": {"edit_format": "diff"}, "env": _ENV},
+        {"name": "claude-opus", "agent": "claude-code", "model": "claude-opus-4-5", "env": ENV},
+        {"name": "claude-haiku", "agent": "claude-code", "model": "claude-haiku-4-5", "env": ENV},
+        {"name": "aider", "model": "openai/gpt-4.1", "config": {"edit_format": "diff"}, "env": ENV},
         {"name": "null"},
     ]
     return {

@@ -160,7 +160,8 @@ class MatrixSummary(NamedTuple):
     def saved(self) -> int:
         """Trials that were not needed, because every comparison was decided before."""
         decided = all(each.verdict != "undecided" for each in self.comparisons)
-        return self.max_trials - len(self.rows) if self.max_trials and decided else 0
+        own = sum(row.reused_from is None for row in self.rows)
+        return self.max_trials - own if self.max_trials and decided else 0
 
     @property
     def saved_usd(self) -> float | None:
