@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from youbencha.adapters import UsesGateway, get_adapter
 from youbencha.adapters.cli_agent.environment import is_model_credential
 from youbencha.errors import YouBenchaError
-from youbencha.events import EventSink
+from youbencha.events import EventSink, WarningRaised
 from youbencha.process.redact import secret_values
 from youbencha.spec.gateway import LiteLLMSpec, UpstreamSpecs
 from youbencha.trial.context import Host
@@ -67,8 +67,12 @@ async def lend(
 
     None if the plan has no gateway. `agent` names the agent whose budget pays for it, `attempt` the attempt in the
     ledger. The ledger is written to `artifacts` here, also of a node that is lost in the middle. Requests are events
-    here, not on the node. Raises YouBenchaError if the attempt can only run where its cassette is.
+    here, not on the node, and so are secrets that the agent needs itself. Raises YouBenchaError if the attempt can only
+    run where its cassette is.
     """
+    if names := sent_secrets(portable(plan)):
+        message = f"sent to the node, because the agent needs them itself: {', '.join(names)}"
+        on_event(WarningRaised(code="SECRETS_SENT", message=message))
     if plan.gateway is None:
         yield None
         return
