@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -83,6 +84,11 @@ def test_a_variant_removes_what_its_orchestrator_has(key: str) -> None:
 
 def test_a_variant_removes_a_variable() -> None:
     assert merged(env={"ANTHROPIC_API_KEY": None, "B": "2"}).env == {"B": "2"}
+
+
+def test_a_variant_has_no_variants() -> None:
+    variant = VariantSpec(name="v", model="x")
+    assert OrchestratorSpec(name="one", variants=(variant,)).with_variant(variant).variants == ()
 
 
 def test_the_agent_is_that_of_the_orchestrator() -> None:
@@ -226,6 +232,8 @@ def test_a_problem_of_the_orchestrator_is_shown_once(arenas: ArenaBench) -> None
     assert problem.startswith("5:14: orchestrators.0.config.max_turn: unknown key")
     (problem,) = checked(arenas, text.replace("claude-code", "claud-code"))
     assert problem.startswith("3:12: orchestrators.0.agent: There is no adapter")
+    (problem,) = checked(arenas, text.replace("    agent: claude-code\n", ""))
+    assert problem.startswith("2:11: orchestrators.0.name: There is no adapter"), "the default is the name"
 
 
 def test_a_problem_that_only_a_variant_has_names_it(arenas: ArenaBench) -> None:
@@ -272,6 +280,79 @@ def test_two_versions_of_one_agent_are_in_one_plan(small: ArenaBench) -> None:
     assert {cell.plan.case.agent.type for cell in cells.values()} == {"claude-code"}
     assert len({cell.agent_hash for cell in cells.values()}) == 3
     assert len({cell.validation_hash for cell in cells.values()}) == 1
+
+
+def hashes_of(arenas: ArenaBench, *variants: dict[str, Any]) -> dict[str, str]:
+    return {name: cell.agent_hash for name, cell in cells_of(arenas, with_variants(*variants)).items()}
+
+
+@pytest.mark.parametrize(("key", "file"), [
+    ("instructions", "CLAUDE.md"), ("skills", "skill/SKILL.md"), ("plugins", "plugin/.claude-plugin/plugin.json"),
+    ("files", "files/notes.txt"), ("home", "home/.config/x"),
+])  # fmt: skip
+def test_the_contents_of_files_identify_a_trial(key: str, file: str, small: ArenaBench) -> None:
+    """Not those of others, nor where they are."""
+    top = "for-agents/" + file.partition("/")[0]
+    variant = {"name": "v", key: [top] if key in ("skills", "plugins") else top}
+    other = {"name": "w", "model": "x"}
+    before = hashes_of(small, variant, other)
+    (small.root / "elsewhere").mkdir()
+    moved = json.loads(json.dumps(variant).replace("for-agents", "elsewhere"))
+    (small.root / top).rename(small.root / top.replace("for-agents", "elsewhere"))
+    assert hashes_of(small, moved, other) == before
+    path = small.root / "elsewhere" / file
+    path.write_text(path.read_text() + " ")
+    after = hashes_of(small, moved, other)
+    assert {name for name in before if before[name] != after[name]} == {"one+v"}
+
+
+MISSING = """\
+orchestrators:
+  - name: one
+    agent: claude-code
+    skills: [for-agents/skill]
+    variants:
+      - name: mine
+        skills: [for-agents/skill, nowhere/a]
+        instructions: nowhere.md
+      - {name: other, model: x}
+  - name: two
+    agent: command
+    config: {command: "true"}
+    variants:
+      - {name: with, instructions: for-agents/CLAUDE.md}
+tasks:
+  - {id: fix, repo: repos/fix, tag: v1, test_cmd: pytest}
+"""
+
+
+def test_missing_files_are_found_before_anything_runs(small: ArenaBench) -> None:
+    found = [each.partition(": ")[::2] for each in checked(small, MISSING)]
+    assert [(at, message.partition(":")[0]) for at, message in found] == [
+        ("7:36", "orchestrators.0.variants.0.skills.1"),
+        ("8:23", "orchestrators.0.variants.0.instructions"),
+        ("14:36", "orchestrators.1.variants.0.instructions"),
+    ]
+
+
+def test_a_missing_file_of_the_orchestrator_is_shown_once(small: ArenaBench) -> None:
+    arena = with_variants({"name": "v", "model": "x"})
+    arena["orchestrators"][0]["skills"] = ["nowhere"]
+    (problem,) = checked(small, json.dumps(arena))
+    assert "orchestrators.0.skills.0: there is no directory" in problem
+
+
+LOCAL = with_variants({"name": "v", "instructions": "CLAUDE.md"}, sandbox="local")
+
+
+def test_instructions_that_all_agents_would_read_are_refused(small: ArenaBench) -> None:
+    """Claude Code reads every CLAUDE.md above its workspace, which is in the results on this host."""
+    small.script("CLAUDE.md", "Be brief.\n")
+    (problem,) = checked(small, json.dumps(LOCAL))
+    assert "orchestrators.0.variants.0.instructions: claude-code reads it in every trial on this host" in problem
+    small.matrix({**LOCAL, "results": {"dir": "../results"}})
+    small.matrix({**LOCAL, "sandbox": "docker"})
+    small.matrix(with_variants({"name": "v", "instructions": "for-agents/CLAUDE.md"}, sandbox="local"))
 
 
 def test_a_variant_has_the_budget_of_its_orchestrator_for_itself(small: ArenaBench) -> None:

@@ -20,11 +20,17 @@ from youbencha.log.arena import AttemptInfo
 from youbencha.log.results import ResultsBundle
 from youbencha.report.loading import ledger_usage, load_results
 from youbencha.text import iso_time, one_line
+from youbencha.trial.agent_files import files_digest
 from youbencha.trial.budgets import RUN_ACCOUNT, agent_account
 from youbencha.workspace.run_dir import ARTIFACTS
 
 NODE_LOST = "NODE_LOST"
 """The code of an error: the machine that the attempt ran on is gone."""
+
+
+class AttemptLost(YouBenchaError):
+    """An attempt ended without results. What it cost is known only if its requests went through the gateway."""
+
 
 _NOT_FAILED = ("killed", "interrupted")
 """Such an attempt is repeated, and does not count as one of those allowed."""
@@ -66,6 +72,7 @@ async def run_attempt(job: TrialJob, number: int, run: Callable[[Path], Awaitabl
     directory, started_at = job.directory.attempt(number), time.time()
     directory.parent.mkdir(parents=True, exist_ok=True)
     try:
+        await asyncio.to_thread(_check_files, job.cell)
         bundle = await run(directory)
     except asyncio.CancelledError:
         job.attempts.append(_from_files(job, number) or _without_results(job, number, "interrupted", started_at))
@@ -76,6 +83,17 @@ async def run_attempt(job: TrialJob, number: int, run: Callable[[Path], Awaitabl
     assert outcome is not None
     consequence = Consequence.SKIP if broken else Consequence.RETRY if outcome.retry else None
     return FinishedAttempt(_info(job, number, bundle), bundle, consequence, broken)
+
+
+def _check_files(cell: Cell) -> None:
+    """Refuse to run an agent with other files than the hash of its trials says."""
+    plan = cell.plan
+    if cell.files is not None and files_digest(plan.case.agent, plan.config_dir) != cell.files:
+        raise YouBenchaError(
+            "AGENT_FILES_MISMATCH",
+            f"The files of {cell.orchestrator} have changed since the run began.",
+            hint="Undo the change and use --resume; or start a new run.",
+        )
 
 
 def earlier_attempts(job: TrialJob, noted: Iterable[Mapping[str, Any]]) -> ResultsBundle | None:
@@ -104,8 +122,12 @@ def _info(job: TrialJob, number: int, bundle: ResultsBundle) -> AttemptInfo:
 def _of_error(job: TrialJob, number: int, error: Exception, started_at: float) -> AttemptInfo:
     message = error.message if isinstance(error, YouBenchaError) else f"{type(error).__name__}: {error}"
     found = _from_files(job, number) or _without_results(job, number, "infra_error", started_at)
-    lost = isinstance(error, YouBenchaError) and error.code == NODE_LOST
-    return found.model_copy(update={"outcome": "killed" if lost else "infra_error", "reason": one_line(message)})
+    update: dict[str, Any] = {"outcome": "infra_error", "reason": one_line(message)}
+    if isinstance(error, AttemptLost):
+        update["outcome"] = "killed" if error.code == NODE_LOST else "infra_error"
+        if job.cell.plan.gateway is None:
+            update["cost_usd"] = None
+    return found.model_copy(update=update)
 
 
 def _broken_validation(bundle: ResultsBundle) -> YouBenchaError | None:

@@ -238,7 +238,7 @@ def _planned(run: Path) -> tuple[list[UnfinishedTrial] | None, list[Unreadable]]
         return None, [Unreadable(run / RUN_FILE, _first_problem(error))]
     if info.until_decided is not None:
         return _begun(run, info), []
-    if len(info.cells) * info.trials > _MOST_PLANNED:
+    if info.total > _MOST_PLANNED:
         return None, [Unreadable(run / RUN_FILE, f"has more than {_MOST_PLANNED:,} trials")]
     return [
         UnfinishedTrial(run.name, cell.orchestrator, cell.task, number, cell.category)

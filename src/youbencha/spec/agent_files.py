@@ -25,3 +25,7 @@ class AgentFiles(StrictModel):
     ended."""
     home: OptionalPath = None
     """A directory whose files are laid over the agent's home, which is always a new one then."""
+
+    @property
+    def has_files(self) -> bool:
+        return any(getattr(self, name) for name in AgentFiles.model_fields)

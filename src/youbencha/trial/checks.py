@@ -10,9 +10,9 @@ from youbencha.adapters import ChecksConfig, get_adapter
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators import get_evaluator
 from youbencha.evaluators.base import ReadsEnvironment
+from youbencha.spec.agent_files import AgentFiles
 from youbencha.spec.loader import Loaded, LocatedEvaluator, UncheckedParts
 from youbencha.spec.testcase import EvalConfig, TestCase
-from youbencha.trial.agent_files import files_problems
 
 _AGENT_KEYS = ("agent_name", "version")
 """Keys next to `config` that the adapter gets as part of its configuration."""
@@ -53,8 +53,11 @@ def _agent_problems(parts: UncheckedParts, agent: Mapping[str, Any]) -> list[Pro
     if isinstance(adapter, ChecksConfig):
         found = adapter.check_config(adapter_config(agent), parts.directory)
         problems += [_in_agent(parts, agent, problem) for problem in found]
-    for problem in files_problems(agent, adapter, parts.directory):
-        problems.append(parts.document.problem(("agent", *_steps(problem.path)), problem.message, problem.hint))
+    if AgentFiles.model_fields.keys() & agent.keys():
+        from youbencha.trial.agent_files import files_problems
+
+        for problem in files_problems(agent, adapter, parts.directory):
+            problems.append(parts.document.problem(("agent", *_steps(problem.path)), problem.message, problem.hint))
     return problems
 
 

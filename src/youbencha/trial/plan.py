@@ -16,7 +16,6 @@ from youbencha.spec.sandbox import SandboxSpec
 from youbencha.spec.testcase import AgentOverride, TestCase
 from youbencha.spec.variables import REFERENCE
 from youbencha.text import plural
-from youbencha.trial.agent_files import home_problem
 from youbencha.trial.checks import adapter_config, check_parts
 from youbencha.trial.context import Host
 from youbencha.trial.gateway_plan import GatewayOptions, GatewayPlan, check_replay, plan_gateway
@@ -120,7 +119,7 @@ def plan_loaded(loaded: Loaded[TestCase], host: Host, options: PlanOptions = Pla
             gateway_only=sandbox.type == "docker" and sandbox.network == "gateway",
         )
     check_replay(loaded, gateway, env)
-    if options.resolve_env:
+    if options.resolve_env and case.agent.has_files:
         _check_home(loaded, adapter, sandbox, host, env, gateway)
     return Plan(
         case=case,
@@ -149,6 +148,8 @@ def _check_home(
     gateway: GatewayPlan | None,
 ) -> None:
     """Raise a ConfigError if the agent gets files in its home, but runs in the user's."""
+    from youbencha.trial.agent_files import home_problem
+
     problem = home_problem(
         loaded.case.agent, adapter, sandbox, harness_env=host.env, agent_env=env, behind_gateway=gateway is not None
     )

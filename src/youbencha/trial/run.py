@@ -15,7 +15,6 @@ from youbencha.events import EvaluatorFinished, EventSink
 from youbencha.files import DIFF_FILE
 from youbencha.log.results import MODELS_OF_A_RUN, EvaluationResult
 from youbencha.trial.agent import end_agent, reclaim, run_agent
-from youbencha.trial.agent_files import take_files_away
 from youbencha.trial.context import Host, TrialContext
 from youbencha.trial.evaluation import evaluate_all
 from youbencha.trial.plan import Plan
@@ -141,7 +140,10 @@ async def compare(context: TrialContext) -> Changes | None:
         if finding := await asyncio.to_thread(strip_set_uid, context.directory.modified):
             context.warn("WORKSPACE_TAMPERED", finding)
         try:
-            await take_files_away(context)
+            if context.overlay is not None:
+                from youbencha.trial.agent_files import take_files_away
+
+                await take_files_away(context, context.overlay)
             changes = await start.changes(context.directory.artifacts / DIFF_FILE)
         except (YouBenchaError, OSError) as error:
             record.failure = f"Cannot determine what the agent changed: {error}"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import shutil
 import stat
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
@@ -21,7 +20,7 @@ from youbencha.files import untrusted_directory
 from youbencha.text import shown
 from youbencha.workspace.git import GitFailed, git
 from youbencha.workspace.git_dir import scratch_git_dir
-from youbencha.workspace.given_files import GivenFile, invalid, not_writable
+from youbencha.workspace.given_files import GivenFile, given_file, invalid, not_writable
 from youbencha.workspace.trees import remove_tree
 
 
@@ -31,8 +30,8 @@ class Overlay:
     def __init__(self, tree: Path, kept: Path) -> None:
         """`kept` is a directory for the originals of files that are replaced, which an agent cannot change."""
         self._tree, self._kept = tree, kept
-        self._originals: dict[str, Path | None] = {}
-        """Each path that was laid, with the copy of what was there before."""
+        self._originals: dict[str, GivenFile | str | None] = {}
+        """Each path that was laid, and what was there before: a file, of which there is a copy, or a link's target."""
         self._made: list[Path] = []
         """Directories that were made, outer ones first."""
 
@@ -66,12 +65,16 @@ class Overlay:
             if not _exists(directory):
                 directory.mkdir()
                 self._made.append(directory)
-        original = None
-        if _exists(target):
-            original = self._kept / str(len(self._originals))
-            shutil.copy2(target, original, follow_symlinks=False)
-        self._originals[file.path] = original
+        self._originals[file.path] = self._keep(target) if _exists(target) else None
         file.write(target)
+
+    def _keep(self, target: Path) -> GivenFile | str:
+        if target.is_symlink():
+            return str(target.readlink())
+        original = given_file(target, target.name)
+        copy = self._kept / str(len(self._originals))
+        original.write(copy)
+        return original._replace(source=copy)
 
     def take_away(self) -> list[str]:
         """Remove the files, and put back what was there before. May be called again.
@@ -90,8 +93,10 @@ class Overlay:
                 if _is_directory(target):
                     replaced.append(path)
                 remove_tree(target)
-                if original is not None:
-                    shutil.copy2(original, target, follow_symlinks=False)
+                if isinstance(original, GivenFile):
+                    original.write(target)
+                elif original is not None:
+                    target.symlink_to(original)
             for directory in reversed(self._made):
                 if self._is_reachable(directory) and _is_directory(directory):
                     with suppress(OSError):  # it is not empty: the agent's own files stay

@@ -20,6 +20,7 @@ from youbencha.adapters.cli_agent import (
     codes,
 )
 from youbencha.adapters.gemini_cli.events import GeminiCliReader
+from youbencha.files import read_untrusted
 from youbencha.gateway.api import GatewayAccess
 from youbencha.process import Command
 
@@ -36,7 +37,7 @@ KIND = AgentKind(
         instructions=".gemini/GEMINI.md",
         skills=".gemini/skills",
         plugins=".gemini/extensions",
-        plugin_manifest="gemini-extension.json",
+        plugin_parts=("gemini-extension.json",),
         moved_by=frozenset({"GEMINI_CLI_HOME"}),
     ),
     provider="google",
@@ -64,6 +65,8 @@ _SETTINGS = {
     # Otherwise the repository's `.env` would set the agent's environment.
     "advanced": {"ignoreLocalEnv": True},
 }
+
+_LARGEST_SETTINGS = 1024 * 1024
 
 _BASE_URL = "GOOGLE_GEMINI_BASE_URL"
 
@@ -164,9 +167,11 @@ def private_home(invocation: Invocation[Any]) -> dict[str, str]:
 
 def _user_settings(home: Path) -> Any:
     try:
-        return json.loads((home / ".gemini" / "settings.json").read_bytes())
-    except (OSError, ValueError):
+        return json.loads(read_untrusted(home, ".gemini/settings.json", _LARGEST_SETTINGS))
+    except FileNotFoundError:
         return {}
+    except (OSError, ValueError) as error:
+        raise KIND.one_problem("home", f".gemini/settings.json cannot be read: {error}") from error
 
 
 def _merged(given: Any, over: Any) -> Any:
