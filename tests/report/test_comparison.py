@@ -221,6 +221,9 @@ def test_trials_can_be_excluded(tmp_path: Path) -> None:
     write(tmp_path, *trials("a", 4, 4), *trials("b", 1, 4))
     report = compare(tmp_path, "a", "b", rules=["task=c*"])
     assert (report.exclusions[0].dropped, only(report).difference.tasks) == (16, 6)
+    write(tmp_path, *trials("a", 4, 4), name=LATER)
+    (exclusion,) = compare(tmp_path, f"{RUN}:a", "a", rules=["task=c*"]).exclusions  # of both runs
+    assert exclusion.dropped == 24
 
 
 @pytest.mark.parametrize(
