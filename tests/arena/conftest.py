@@ -26,12 +26,15 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayBench]:
-    """A Ray cluster of two nodes."""
+def ray_bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayBench]:
     bench = RayBench(tmp_path_factory.mktemp("ray"))
     try:
-        bench.add_node()
-        bench.add_node()
         yield bench
     finally:
         bench.close()
+
+
+@pytest.fixture
+def cluster(ray_bench: RayBench) -> RayBench:
+    """A Ray cluster of two nodes."""
+    return ray_bench.with_two_nodes()

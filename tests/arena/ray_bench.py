@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import psutil
 
@@ -19,6 +19,13 @@ from youbencha.engine.run import MatrixOptions, run_matrix
 from youbencha.engine.updates import MatrixSummary, UpdateSink
 from youbencha.spec.arena import RetrySpec
 from youbencha.trial.context import Host
+
+_NOTICED_SOON = {
+    "health_check_initial_delay_ms": 0,
+    "health_check_period_ms": 500,
+    "health_check_failure_threshold": 4,
+}
+"""By default, it takes Ray 15 seconds to notice that a node is gone."""
 
 
 class RayBench:
@@ -33,9 +40,14 @@ class RayBench:
         with self._environment():
             self.cluster = Cluster(
                 initialize_head=True,
-                head_node_args={"num_cpus": 0, "include_dashboard": False, "include_log_monitor": False},
+                head_node_args={
+                    "num_cpus": 0,
+                    "include_dashboard": False,
+                    "include_log_monitor": False,
+                    "_system_config": _NOTICED_SOON,
+                },
             )
-        self._started: list[psutil.Process] = []
+        self.nodes: list[Any] = []
 
     @property
     def address(self) -> str:
@@ -44,6 +56,12 @@ class RayBench:
     def add_node(self, *, cpus: int = 1, env: Mapping[str, str] | None = None) -> Any:
         with self._environment():
             return self.cluster.add_node(num_cpus=cpus, include_log_monitor=False, env_vars=dict(env or {}))
+
+    def with_two_nodes(self) -> Self:
+        """As a test needs it, whatever the one before it did."""
+        while len(self.nodes) < 2:
+            self.nodes.append(self.add_node())
+        return self
 
     @contextmanager
     def _environment(self) -> Iterator[None]:
@@ -57,6 +75,7 @@ class RayBench:
 
     def kill(self, node: Any) -> None:
         """Kill a node at once, with all of its processes, as a power failure does."""
+        self.nodes.remove(node)
         raylets = [each.process.pid for some in node.all_processes.values() for each in some]
         for pid in raylets:
             process = psutil.Process(pid)
@@ -80,11 +99,6 @@ class RayBench:
         for process in left:
             if process.is_running():
                 process.kill()
-
-    @asynccontextmanager
-    async def executor(self, env: Mapping[str, str]) -> AsyncIterator[Any]:
-        async with connect(self.address, env) as cluster:
-            yield cluster
 
     async def run(
         self, matrix: Matrix, host: Host, run: ArenaRun, on_update: UpdateSink = lambda _: None, **options: Any

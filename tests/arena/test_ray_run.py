@@ -62,22 +62,19 @@ async def test_results_are_those_of_a_local_run(cluster: RayBench, tmp_path: Pat
 async def test_trials_of_a_lost_node_run_elsewhere(cluster: RayBench, tmp_path: Path) -> None:
     bench = EngineBench(tmp_path)
     host = bench.host()
-    mark = tmp_path / "marks"
-    mark.mkdir()
-    matrix = bench.matrix(host, trials=2, script=f"echo $PPID > {mark}/$$; sleep 0.7; echo done > done.txt")
+    matrix = bench.matrix(host, script="sleep 0.5; echo done > done.txt")
     undisturbed, run = bench.new_run(matrix), bench.new_run(matrix)
     await run_matrix(matrix, bench.host(), undisturbed, MatrixOptions(parallel=4))
-    doomed = cluster.add_node()
     agents: list[int] = []
 
     def on_update(update: Update) -> None:
         match update:
             case AttemptEvent(event=ProcessStarted(pid=pid)):
                 agents.append(pid)
-                if len(agents) == 3:  # one on each node
-                    cluster.kill(doomed)
+                if len(agents) == 2:  # one on each node
+                    cluster.kill(cluster.nodes[0])
 
-    summary = await cluster.run(matrix, host, run, on_update, parallel=3)
+    summary = await cluster.run(matrix, host, run, on_update)
     assert (summary.complete, summary.not_valid) == (True, 0)
     assert comparable(run) == comparable(undisturbed)
     finished = Counter((line["orchestrator"], line["task"], line["number"]) for line in events(run, "trial_finished"))
@@ -131,7 +128,8 @@ def claude(cli: InstalledAgent) -> dict[str, object]:
 async def test_keys_stay_with_the_driver(cluster: RayBench, tmp_path: Path, claude_cli: InstalledAgent) -> None:
     bench = EngineBench(tmp_path)
     environ = tmp_path / "environ"
-    look = f"cat /proc/$PPID/environ /proc/self/environ > {environ}; grep -rl {API_KEY} {cluster.home} >> {environ}; echo x > done.txt"
+    parents = "p=$$; while test $p -gt 1; do cat /proc/$p/environ; p=$(awk '/PPid/ {print $2}' /proc/$p/status); done"
+    look = f"({parents}) > {environ}; grep -rl {API_KEY} {cluster.home} > {environ}-files; echo x > done.txt"
     async with ScriptedModel(script(bash(look), says("Done."))) as model:
         host = bench.host({"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY})
         cell = bench.cell(host, "claude", "task", agent=claude(claude_cli), gateway="builtin")
@@ -145,7 +143,7 @@ async def test_keys_stay_with_the_driver(cluster: RayBench, tmp_path: Path, clau
     seen = environ.read_bytes()
     assert b"sk-yb-" in seen
     assert API_KEY.encode() not in seen
-    assert str(cluster.home).encode() + b"/" not in seen.rpartition(b"\0")[2]
+    assert Path(f"{environ}-files").read_text() == ""
     ledger = run.path / "trials/claude/task/trial-1/attempts/1/artifacts/gateway-ledger.jsonl"
     assert ledger.is_file(), sorted(ledger.parent.iterdir())
 

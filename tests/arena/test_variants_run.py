@@ -83,3 +83,15 @@ def test_a_run_is_resumed_with_the_baselines_that_it_began_with(tmp_path: Path) 
     assert project.latest.name == run.name
     assert project.latest.info().baselines == {"worker+taught": "worker", "worker+other": "worker"}
     assert [line["orchestrator"] for line in events(run, "attempt_started")][3:] == ["worker+taught"]
+
+
+def test_files_that_change_during_a_run_are_not_used(tmp_path: Path) -> None:
+    """The agent of the first trial changes them, as a user would who continues to work."""
+    project = project_in(tmp_path, trials=2)
+    arena = json.loads((tmp_path / "thunderdome.yaml").read_text())
+    arena["orchestrators"][0]["config"]["command"] += f"; echo more >> {tmp_path}/for-agents/how-to.txt"
+    (tmp_path / "thunderdome.yaml").write_text(json.dumps(arena))
+    done = project.run_here("--orchestrator", "*+taught", "--task", "task-1")
+    assert done.returncode == 1, done.stderr
+    assert "The files of worker+taught have changed since the run began." in done.stderr
+    assert list(scores(project)) == ["worker+taught/task-1/trial-1"]

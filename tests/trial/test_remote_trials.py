@@ -23,10 +23,8 @@ from agent_clis import NEWEST
 from claude_bench import API_KEY, bash, says, script, versions
 from docker_engine import Engine, containers_of
 from systems import posix_only
-from youbencha.engine.attempts import TrialJob, run_attempt
-from youbencha.engine.failures import Consequence
-from youbencha.engine.matrix import Cell, TrialKey
-from youbencha.engine.results import TrialDirectory
+from youbencha.engine.failures import Consequence, consequence_of
+from youbencha.errors import YouBenchaError
 from youbencha.events import Event, ModelCalled
 from youbencha.gateway.ledger import LEDGER_FILE, read_ledger
 from youbencha.gateway.script import Script, ScriptedModel
@@ -313,7 +311,7 @@ async def driver_process(trials: TrialBench, plan: Plan, host: Host) -> AsyncIte
 
 
 async def test_without_its_driver_an_attempt_fails(trials: TrialBench) -> None:
-    """At once, although the agent would work on; and not because of the agent."""
+    """At once, although the agent would work on. It is an error of the harness: another attempt follows."""
     program = f"{ASK_AND_WAIT}\nopen('asked', 'w').close()\ntime.sleep(1000)"
     async with ScriptedModel(SCRIPT) as model:
         host = trials.host(keys(model))
@@ -321,26 +319,15 @@ async def test_without_its_driver_an_attempt_fails(trials: TrialBench) -> None:
         async with driver_process(trials, plan, host) as (driver, ticket):
             node = trials.host()
             node.gateways = RemoteGateways(ticket)
-            job = TrialJob(
-                key=TrialKey("one", "task", 1),
-                cell=Cell(
-                    orchestrator="one",
-                    task="task",
-                    plan=portable(plan),
-                    task_text="",
-                    agent_hash="",
-                    validation_hash="",
-                ),
-                position=0,
-                directory=TrialDirectory(trials.runs / "trial-1", "run-task-trial-1"),
-            )
-            running = asyncio.create_task(run_attempt(job, node, 1, on_event=lambda _: None, keep_workspace=True))
-            await appear(job.directory.attempt(1) / "src-modified" / "asked")
+            directory = trials.runs / "far"
+            running = asyncio.create_task(run_trial(portable(plan), node, directory=directory))
+            await appear(directory / "src-modified" / "asked")
             driver.kill()
             killed = time.monotonic()
-            attempt = await asyncio.wait_for(running, PATIENCE_S)
+            with pytest.raises(YouBenchaError, match="driver's gateway") as raised:
+                await asyncio.wait_for(running, PATIENCE_S)
     assert time.monotonic() - killed < 20
-    assert (attempt.info.outcome, attempt.consequence, attempt.bundle) == ("infra_error", Consequence.RETRY, None)
-    assert "driver's gateway" in attempt.info.reason
-    assert ticket.token not in attempt.info.reason
+    assert raised.value.code == "DRIVER_GONE"
+    assert consequence_of(raised.value) is Consequence.RETRY
+    assert ticket.token not in repr(raised.value)
     trials.assert_nothing_is_left()

@@ -39,8 +39,8 @@ class FilePlaces(NamedTuple):
     """The directory with a directory for each skill."""
     plugins: str | None = None
     """The same, for plugins."""
-    plugin_manifest: str | None = None
-    """A file without which a directory is not a plugin."""
+    plugin_parts: tuple[str, ...] = ()
+    """Files and directories, of which every plugin has at least one."""
     moved_by: frozenset[str] = frozenset()
     """Variables that make the agent look elsewhere."""
     source_option: tuple[str, str] | None = None

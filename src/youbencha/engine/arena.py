@@ -137,6 +137,7 @@ def _cell(arena: Arena, orchestrator: OrchestratorSpec, task: FoundTask, plan: P
         task_text=task.text,
         agent_hash=agent_hash(plan, files, script),
         validation_hash=validation_hash(plan),
+        files=files,
         category=task.spec.category,
     )
 

@@ -97,7 +97,7 @@ def render_leaderboard_html(board: Leaderboard, base: Path) -> str:
 def _baselines(report: ComparisonReport) -> _Baselines:
     rows = [overview_cells(each) for each in report.comparisons]
     titles = [each.capitalize() for each in OVERVIEW]
-    return _Baselines(overview_picture(report), titles, rows, list(overview_legend(report)))
+    return _Baselines(overview_picture(report), titles, rows, list(overview_legend(report, str.capitalize)))
 
 
 def _section(board: Leaderboard, by: Grouping) -> _Section:

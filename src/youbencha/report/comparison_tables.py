@@ -346,10 +346,12 @@ def overview_cells(pair: PairComparison) -> tuple[str, ...]:
     )
 
 
-def overview_legend(report: ComparisonReport) -> Iterator[str]:
-    yield f"DIFFERENCE: of the mean scores on these tasks, with an interval of {percent(report.confidence)} for each."
+def overview_legend(report: ComparisonReport, title: Callable[[str], str] = str) -> Iterator[str]:
+    """Explain the columns. `title` formats their titles."""
+    interval = f"an interval of {percent(report.confidence)} for each"
+    yield f"{title('DIFFERENCE')}: of the mean scores on these tasks, with {interval}."
     yield "P: of the sign-flip test, adjusted by Holm's method."
-    yield "VALID: valid/finished trials of both."
+    yield f"{title('VALID')}: valid/finished trials of both."
 
 
 def render_comparison_markdown(report: ComparisonReport, base: Path | None) -> str:
@@ -365,7 +367,7 @@ def render_comparison_markdown(report: ComparisonReport, base: Path | None) -> s
 def _markdown_overview(report: ComparisonReport) -> Iterator[str]:
     cells = [[markdown.escaped(cell) for cell in overview_cells(pair)] for pair in report.comparisons]
     yield markdown.table([each.capitalize() for each in OVERVIEW], cells)
-    yield _bullets(overview_legend(report))
+    yield _bullets(overview_legend(report, str.capitalize))
 
 
 def render_baselines_markdown(report: ComparisonReport) -> str:

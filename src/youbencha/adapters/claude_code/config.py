@@ -24,7 +24,7 @@ CLAUDE = AgentKind(
         instructions=".claude/CLAUDE.md",
         skills=".claude/skills",
         plugins=".claude/youbencha-plugins",  # named on the command line
-        plugin_manifest=".claude-plugin/plugin.json",
+        plugin_parts=(".claude-plugin/plugin.json", "skills", "commands", "agents", "hooks", ".mcp.json"),
         moved_by=frozenset({"CLAUDE_CONFIG_DIR"}),
         source_option=("setting_sources", "user"),
     ),

@@ -41,7 +41,7 @@ COPILOT = AgentKind(
         instructions=".copilot/copilot-instructions.md",
         skills=".copilot/skills",
         plugins=".copilot/youbencha-plugins",  # named on the command line
-        plugin_manifest="plugin.json",
+        plugin_parts=("plugin.json", ".github/plugin/plugin.json", ".claude-plugin/plugin.json"),
         moved_by=frozenset({"COPILOT_HOME"}),
     ),
     provider="github",
