@@ -104,11 +104,11 @@ def test_passes_of_k_trials_and_flaky_tasks(tmp_path: Path) -> None:
 
 def test_trials_that_are_not_valid_are_in_no_score_and_in_the_coverage(tmp_path: Path) -> None:
     broken = [
-        meta("second", task, 4, valid=False, outcome="infra_error", composite_score=None, identity=identity("second"))
+        meta("second", task, 4, valid=False, outcome="infra_error", composite_score=0.0, identity=identity("second"))
         for task in TASKS
     ]
     pair = only(compare_written(tmp_path, *trials("first", 4, 4), *trials("second", 3, 3), *broken))
-    assert pair.difference.estimate == 0
+    assert (pair.difference.estimate, pair.pass_rate.estimate) == (0, 0)
     assert (pair.second.coverage.valid, pair.second.coverage.finished, pair.second.coverage.planned) == (24, 32, 32)
     assert pair.tasks[0].second.scored == 3
 
