@@ -22,9 +22,9 @@ _WHAT = "An orchestrator or variant of the latest run, a RUN (its directory, its
 
 
 def compare(
-    first: Annotated[str | None, typer.Argument(metavar="[A]", help=_WHAT)] = None,
+    first: Annotated[str | None, typer.Argument(metavar="A", help=_WHAT)] = None,
     second: Annotated[
-        str | None, typer.Argument(metavar="[B]", help="What to compare it with. Default: its baseline.")
+        str | None, typer.Argument(metavar="B", help="What to compare it with. Default: its baseline.")
     ] = None,
     form: Annotated[ComparisonFormat, typer.Option("--format", "-f", help="The format.")] = ComparisonFormat.TABLE,
     output: Output = None,
