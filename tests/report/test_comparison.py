@@ -14,7 +14,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.report.comparison import make_comparison
 from youbencha.report.comparison_loading import find_pairs
 from youbencha.report.comparison_model import ComparisonReport, PairComparison
-from youbencha.report.comparison_tables import verdict_sentence
+from youbencha.report.comparison_tables import shown_name, verdict_sentence
 
 TASKS = ("cache", "clock", "ledger", "parser", "router", "shop", "stack", "words")
 RUN = "2026-01-02T03-00-00Z-0000aaaa"
@@ -341,3 +341,11 @@ def test_rounds_that_are_not_complete_do_not_count(tmp_path: Path) -> None:
     early = only(compare(tmp_path, "cc+tdd")).decided_early
     assert early is not None
     assert (early.rounds, early.trials) == (2, 47)
+
+
+def test_long_names_keep_their_ends() -> None:
+    first, second = (shown_name(f"/home/me/{'results-' * 20}{which}:claude-code") for which in ("before", "after"))
+    assert (len(first), len(second)) == (60, 60)
+    assert first.startswith("/home/me/results-")
+    assert first.endswith("before:claude-code")
+    assert second.endswith("after:claude-code")

@@ -43,7 +43,7 @@ def shown_name(name: str) -> str:
     """On one line, shortened in the middle: paths of runs differ at their ends."""
     line = one_line(name, 4096)
     half = _LONGEST_NAME // 2
-    return line if len(line) <= _LONGEST_NAME else f"{line[: half - 1]}…{line[-half:]}"
+    return line if len(line) <= _LONGEST_NAME else f"{line[:half]}…{line[1 - half :]}"
 
 
 def verdict_sentence(pair: PairComparison, margin: float) -> str:
