@@ -14,7 +14,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.report.comparison import make_comparison
 from youbencha.report.comparison_loading import find_pairs
 from youbencha.report.comparison_model import ComparisonReport, PairComparison
-from youbencha.report.comparison_tables import shown_name, verdict_sentence
+from youbencha.report.comparison_tables import render_comparison_table, shown_name, verdict_sentence
 
 TASKS = ("cache", "clock", "ledger", "parser", "router", "shop", "stack", "words")
 RUN = "2026-01-02T03-00-00Z-0000aaaa"
@@ -320,6 +320,10 @@ def test_a_run_until_decided_is_judged_by_the_sequence_that_ended_it(tmp_path: P
     early = pair.decided_early
     assert (pair.verdict, early.rounds, early.trials, early.max_trials, early.saved) == ("better", 2, 32, 400, 368)
     assert report.margin == 0.1
+    assert pair.difference.on_these_tasks is not None
+    assert pair.difference.on_tasks_like_these is not None
+    assert pair.difference.on_tasks_like_these.low <= pair.difference.on_these_tasks.low
+    assert "after 2 rounds: 32 trials of at most 400, 368 saved." in render_comparison_table(report, 1000, tmp_path)
     turned = only(compare(tmp_path, "cc", "cc+tdd"))
     assert turned.verdict == "worse"
     assert turned.decided_early is not None

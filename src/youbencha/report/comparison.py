@@ -252,10 +252,15 @@ class _Judging(NamedTuple):
         intervals = tuple(DifferenceInterval(-each.high, -each.low) if turned else each for each in found)
         interval = intervals[-1] if intervals else sequence.interval
         verdict = verdict_of(interval, self.margin)
+        others = once.on_tasks_like_these
+        if others is not None:  # for one look; it cannot be surer than that about these tasks
+            others = DifferenceInterval(min(others.low, interval.low), max(others.high, interval.high))
         judged = replace(
             once,
             on_these_tasks=interval,
+            on_tasks_like_these=others,
             verdict=verdict,
+            verdict_on_tasks_like_these=verdict_of(others, self.margin),
             more_trials=once.more_trials if verdict == "undecided" else None,
         )
         finished = len(first.contestant.source.results.trials)

@@ -170,12 +170,7 @@ def _value_row(label: str, found: ValueDifference, form: Callable[[float], str])
 def certainty_lines(pair: PairComparison, report: ComparisonReport) -> Iterator[str]:
     """Say what the verdict rests on."""
     found = pair.difference
-    if pair.decided_early is not None:
-        early = pair.decided_early
-        yield (
-            f"Judged by the confidence sequence that ended the run, after {plural(early.rounds, 'round')}: "
-            f"{plural(early.trials, 'trial')} of at most {count(early.max_trials)}, {count(early.saved)} saved."
-        )
+    yield from early_lines(pair)
     if found.p_value is not None:
         several = f", {_p(pair.p_adjusted)} adjusted for {len(report.comparisons)} comparisons (Holm)"
         adjusted = several if len(report.comparisons) > 1 else ""
@@ -187,6 +182,15 @@ def certainty_lines(pair: PairComparison, report: ComparisonReport) -> Iterator[
     yield f"{passes}Differences of shares are in percentage points."
     if found.reason and found.estimate is not None and found.on_these_tasks is not None:
         yield f"{found.reason[0].upper()}{found.reason[1:]}."
+
+
+def early_lines(pair: PairComparison) -> Iterator[str]:
+    """Say how many trials a run with `--until-decided` needed."""
+    if (early := pair.decided_early) is not None:
+        yield (
+            f"Judged by the confidence sequence that ended the run, after {plural(early.rounds, 'round')}: "
+            f"{plural(early.trials, 'trial')} of at most {count(early.max_trials)}, {count(early.saved)} saved."
+        )
 
 
 def _p(value: float | None) -> str:
@@ -255,6 +259,7 @@ def _several(report: ComparisonReport, width: int) -> Iterator[str]:
     yield from _overview(report, width)
     for pair in report.comparisons:
         names = " and ".join(shown_name(each.name) for each in (pair.first, pair.second))
+        yield from (_wrapped(f"{names}: {each}", width) for each in early_lines(pair))
         yield from (_wrapped(f"warning: {names}: {each}", width) for each in pair.warnings)
     lines = dict.fromkeys(line for pair in report.comparisons for line in coverage_lines(pair))
     yield from (_wrapped(each, width) for each in lines)
