@@ -101,7 +101,10 @@ class ArenaProject:
 
     def run_here(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run the command in this process, which is quicker."""
-        return run_here(("bench", "run", *arguments), cwd=self.root, env=self.env)
+        return self.run_here_as("run", *arguments)
+
+    def run_here_as(self, command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return run_here(("bench", command, *arguments), cwd=self.root, env=self.env)
 
     @property
     def latest(self) -> ArenaRun:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from arena_bench import ArenaBench
+from ray_bench import RayBench
 
 
 @pytest.fixture
@@ -21,3 +23,18 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "home").mkdir()
     (tmp_path / ".youbencharc").write_text(f"cache_dir: {tmp_path / 'cache'}\n")
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def ray_bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayBench]:
+    bench = RayBench(tmp_path_factory.mktemp("ray"))
+    try:
+        yield bench
+    finally:
+        bench.close()
+
+
+@pytest.fixture
+def cluster(ray_bench: RayBench) -> RayBench:
+    """A Ray cluster of two nodes."""
+    return ray_bench.with_two_nodes()

@@ -51,8 +51,20 @@ ORCHESTRATOR: dict[str, tuple[Any, Callable[[Cell], Any], Any]] = {
     "model": ("opus", lambda cell: cell.plan.model, "opus"),
     "config": ({"max_turns": 3}, lambda cell: cell.plan.agent_config["max_turns"], 3),
     "budget": (2, lambda cell: gateway_of(cell).budget_per_trial_usd, 2.0),
+    "instructions": ("for-agents/CLAUDE.md", lambda cell: cell.plan.case.agent.instructions, "for-agents/CLAUDE.md"),
+    "skills": (["for-agents/skill"], lambda cell: cell.plan.case.agent.skills, ("for-agents/skill",)),
+    "plugins": (["for-agents/plugin"], lambda cell: cell.plan.case.agent.plugins, ("for-agents/plugin",)),
+    "files": ("for-agents/files", lambda cell: cell.plan.case.agent.files, "for-agents/files"),
+    "home": ("for-agents/home", lambda cell: cell.plan.case.agent.home, "for-agents/home"),
 }
-"""A value for each key, and what it changes in the plan. `adapter` has tests of its own."""
+"""A value for each key, and what it changes in the plan. `adapter` and `variants` have tests of their own."""
+FOR_AGENTS = {
+    "CLAUDE.md": "Be brief.\n",
+    "skill/SKILL.md": "---\nname: skill\ndescription: Tests.\n---\nTest first.\n",
+    "plugin/.claude-plugin/plugin.json": '{"name": "plugin"}',
+    "files/notes.txt": "A note.\n",
+    "home/.config/x": "1\n",
+}
 
 AGENTS_TASK: dict[str, tuple[Any, Callable[[Cell], Any], Any]] = {
     "id": ("other", lambda cell: cell.task, "other"),
@@ -107,7 +119,7 @@ BUDGETS = {
     **{name: name for name in ("tokens_per_call", "tokens_per_trial", "tokens_per_agent", "tokens_total")},
 }
 OF_THE_ENGINE = {"trials", "parallel", "parallel_per_provider", "container_starts", "retries", "results"}
-"""Keys that change no plan: the engine obeys them. `secrets` and the lists have tests of their own."""
+"""Keys that change no plan: the engine obeys them. `secrets`, `baseline` and the lists have tests of their own."""
 
 
 @pytest.fixture(scope="session")
@@ -121,14 +133,16 @@ def repositories(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def small(arenas: ArenaBench, repositories: Path) -> ArenaBench:
     shutil.copytree(repositories, arenas.root / "repos")
+    for name, text in FOR_AGENTS.items():
+        arenas.script(f"for-agents/{name}", text)
     return arenas
 
 
 def test_every_key_is_tested_here() -> None:
-    assert set(OrchestratorSpec.model_fields) == {*ORCHESTRATOR, "adapter"}
+    assert set(OrchestratorSpec.model_fields) == {*ORCHESTRATOR, "adapter", "variants"}
     assert set(TaskSpec.model_fields) == {*AGENTS_TASK, *VALIDATED_TASK, "greenfield", "green_weights"}
     assert set(BudgetSpec.model_fields) == set(BUDGETS)
-    known = {*ARENA, *OF_THE_ENGINE, "budgets", "secrets", "orchestrators", "tasks"}
+    known = {*ARENA, *OF_THE_ENGINE, "budgets", "secrets", "orchestrators", "tasks", "baseline"}
     assert set(ArenaSpec.model_fields) == known
 
 
@@ -420,7 +434,7 @@ SELECTIONS: dict[str, tuple[Selection, list[str], list[str]]] = {
 @pytest.mark.parametrize("name", SELECTIONS)
 def test_selection(name: str) -> None:
     selection, orchestrators, tasks = SELECTIONS[name]
-    found = select(many(), selection)
+    found = select(many().orchestrators, many().tasks, selection)
     assert [each.name for each in found.orchestrators] == orchestrators
     assert [each.key for each in found.tasks] == tasks
 
@@ -439,14 +453,14 @@ NOTHING = {
 def test_a_filter_that_matches_nothing_is_an_error(name: str) -> None:
     selection, hint = NOTHING[name]
     with pytest.raises(YouBenchaError) as caught:
-        select(many(), selection)
+        select(many().orchestrators, many().tasks, selection)
     assert caught.value.code == "NOTHING_SELECTED"
     assert hint in (caught.value.hint or "")
 
 
 @given(st.sets(st.sampled_from(["null", "claude-code", "claude-old", "aider"]), min_size=1))
 def test_each_name_selects_itself(names: set[str]) -> None:
-    found = select(many(), Selection(tuple(names)))
+    found = select(many().orchestrators, many().tasks, Selection(tuple(names)))
     assert {each.name for each in found.orchestrators} == names
     assert len(found.orchestrators) == len(names)
 

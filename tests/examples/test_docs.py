@@ -39,8 +39,10 @@ from youbencha.spec.arena import (
     RubricSpec,
     TaskSpec,
     ValidationSpec,
+    VariantSpec,
     Weights,
 )
+from youbencha.spec.arena_loader import load_arena_file
 from youbencha.spec.loader import load_test_case
 from youbencha.spec.loop import (
     AdapterSpec,
@@ -148,6 +150,16 @@ def test_every_snippet_is_valid(name: str, case: dict[str, Any], tmp_path: Path)
     load_test_case(tmp_path / "testcase.yaml", check=check_parts)
 
 
+ARENAS = [data for name, data in documents() if name == "thunderdome-yaml"]
+
+
+@pytest.mark.parametrize("data", ARENAS, ids=["an arena", "variants"])
+def test_every_arena_is_valid(data: dict[str, Any], tmp_path: Path) -> None:
+    with (tmp_path / "thunderdome.yaml").open("w") as file:
+        YAML().dump(data, file)
+    load_arena_file(tmp_path / "thunderdome.yaml")
+
+
 LOOPS = [data for name, data in documents() if name == "ralph-yml"]
 
 
@@ -173,6 +185,7 @@ def test_exactly_the_existing_backends_are_documented() -> None:
         ("test-case", "Judge a directory", EvalConfig, set()),
         ("thunderdome-yaml", "Keys", ArenaSpec, set()),
         ("thunderdome-yaml", "orchestrators", OrchestratorSpec, set()),
+        ("thunderdome-yaml", "variants", VariantSpec, set()),
         ("thunderdome-yaml", "tasks", TaskSpec, set()),
         ("thunderdome-yaml", "weights", Weights, set()),
         ("thunderdome-yaml", "weights", GreenWeights, set()),

@@ -94,6 +94,22 @@ def test_the_arena_is_planned_with_every_check(examples: Path) -> None:
     assert describe_plan(matrix).worst_case.usd == 10, "3 x (1 + 2 + 1), limited by the total"
 
 
+def test_the_variants_are_planned_with_every_check(examples: Path) -> None:
+    host = Host({**os.environ, "ANTHROPIC_API_KEY": "sk-of-nobody"}, load_settings(examples, examples))
+    arena = load_arena(examples / "does-my-skill-help" / "thunderdome.yaml", host)
+    matrix = asyncio.run(plan_arena(arena, host))
+    variants = [
+        "claude-code+skill",
+        "claude-code+claude-md",
+        "claude-code+both",
+        "claude-code+effort",
+        "claude-code+haiku",
+    ]
+    assert [cell.orchestrator for cell in matrix.cells if cell.task == "discount"] == ["claude-code", *variants]
+    assert matrix.baselines == dict.fromkeys(variants, "claude-code")
+    assert describe_plan(matrix).worst_case.usd == 30, "6 x 2 x 5, limited by the total"
+
+
 def test_the_loop_ends_when_its_gate_passes(examples: Path) -> None:
     """With a program as the agent: it first only claims that the work is done, then does it."""
     again = shutil.copytree(examples / ".repos" / "tiny-shop", examples.parent / "loop" / "tiny-shop")

@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 from trial_bench import TrialBench
 
+from docker_engine import engine, image
+
+__all__ = ["engine", "image"]
+
 
 @pytest.fixture
 def trials(tmp_path: Path) -> TrialBench:

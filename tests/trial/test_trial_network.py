@@ -12,13 +12,11 @@ from pathlib import Path
 import pytest
 from trial_bench import TrialBench
 
-from docker_engine import Engine, engine, image
+from docker_engine import Engine
 from youbencha.events import Event, WarningRaised
 from youbencha.gateway.script import Script, ScriptedModel
 from youbencha.sandbox.base import FORWARD_PROXY_PORT
 from youbencha.trial.run import run_trial
-
-__all__ = ["engine", "image"]
 
 HOST = "127.0.0.2"
 """On this computer. Programs reach it through the proxy, because it is not in NO_PROXY."""

@@ -34,13 +34,13 @@ def run_and_show(
     tui: str | None = None,
     by_task: bool = False,
     resume: str = "thunderdome run",
-    succeeded: Callable[[MatrixSummary], bool] = lambda summary: not summary.not_valid,
+    succeeded: Callable[[MatrixSummary], bool] | None = None,
 ) -> int:
     """Run a matrix, which the first Ctrl-C drains and the second aborts; print the result and return the exit code.
 
     `run` returns the run, once there is one. `tui` is the title of the full screen, if it is wanted. With `by_task`,
     the table has a row for each agent and task. `resume` is the command that continues the run. If everything ran,
-    `succeeded` decides whether the exit code is 0.
+    `succeeded` decides whether the exit code is 0, by default if every trial measured its agent.
     """
     from youbencha.engine.run import MatrixControl
 
@@ -61,8 +61,14 @@ def run_and_show(
     if not summary.complete:
         _say_what_is_left(summary)
         typer.echo(_how_to_resume(resume, found), err=True)
-        return INTERRUPTED if summary.drained else NOT_PASSED
-    return 0 if succeeded(summary) else NOT_PASSED
+        if not summary.ended:
+            return INTERRUPTED if summary.drained else NOT_PASSED
+    return 0 if (succeeded or _measured)(summary) else NOT_PASSED
+
+
+def _measured(summary: MatrixSummary) -> bool:
+    """Whether every trial measured its agent; if some need not, whether every comparison has results."""
+    return all(each.pairs for each in summary.comparisons) if summary.comparisons else not summary.not_valid
 
 
 def show_plan(matrix: Matrix, options: MatrixOptions, *, as_json: bool) -> None:
@@ -84,17 +90,35 @@ async def check_engine(matrix: Matrix) -> None:
 
 def _show(summary: MatrixSummary, run: ArenaRun, *, by_task: bool) -> None:
     from youbencha.cli.screen import width_of
+    from youbencha.report.arena_formats import ArenaFormat, render_leaderboard
     from youbencha.report.arena_loading import load_runs
-    from youbencha.report.arena_tables import Grouping, render_table
+    from youbencha.report.arena_tables import Grouping
+    from youbencha.report.comparison import with_baselines
+    from youbencha.report.comparison_tables import verdict_sentence
     from youbencha.report.leaderboard import make_leaderboard
 
+    verdicts = {(each.first, each.second): str(each) for each in summary.comparisons}
     if summary.rows:
-        board = make_leaderboard(load_runs([run.path]))
-        typer.echo(render_table(board, Grouping.TASK if by_task else Grouping.AGENT, width_of(sys.stdout)), nl=False)
+        loaded = load_runs([run.path])
+        board = with_baselines(make_leaderboard(loaded), loaded)
+        by = Grouping.TASK if by_task else Grouping.AGENT
+        text = render_leaderboard(board, ArenaFormat.TABLE, by, width=width_of(sys.stdout), base=run.path)
+        typer.echo(text, nl=False)
+        if board.compared is not None and verdicts:
+            for pair in board.compared.comparisons:
+                verdicts[pair.first.name, pair.second.name] = verdict_sentence(pair, board.compared.margin)
     finished = f"{count(len(summary.rows))} of {plural(summary.trials, 'trial')} finished"
     not_valid = f", {count(summary.not_valid)} not valid" if summary.not_valid else ""
     spent = f", {usd(summary.spent_usd)} spent" if summary.spent_usd else ""
-    typer.echo(f"\n{finished}{not_valid}{spent}\nResults: {run.path}")
+    typer.echo("".join(f"\n{each}" for each in verdicts.values()))
+    typer.echo(f"{finished}{not_valid}{spent}{_saved(summary)}\nResults: {run.path}")
+
+
+def _saved(summary: MatrixSummary) -> str:
+    if not summary.saved:
+        return ""
+    money = f" (about {usd(summary.saved_usd)})" if summary.saved_usd else ""
+    return f"; {count(summary.saved)} of at most {count(summary.max_trials)} saved{money}"
 
 
 def _say_what_is_left(summary: MatrixSummary) -> None:
@@ -125,6 +149,10 @@ def _document(summary: MatrixSummary, run: ArenaRun) -> dict[str, Any]:
         "interrupted": summary.drained and not summary.complete,
         "stopped": summary.stopped,
         "spent_usd": summary.spent_usd,
+        "comparisons": [{**each._asdict(), "interval": each.interval._asdict()} for each in summary.comparisons],
+        "max_trials": summary.max_trials,
+        "saved_trials": summary.saved if summary.comparisons else None,
+        "saved_usd": summary.saved_usd if summary.comparisons else None,
         "skipped": [each._asdict() for each in summary.skipped],
         "results": [
             {**row.key._asdict(), **{name: value for name, value in row._asdict().items() if name != "key"}}

@@ -15,6 +15,7 @@ from youbencha.engine.updates import (
     AttemptBegun,
     AttemptEvent,
     AttemptFailed,
+    ComparisonState,
     RunBegun,
     Stopping,
     TrialFinished,
@@ -65,6 +66,7 @@ class MatrixDisplay:
         self.trials = self.finished = self.solved = self.not_valid = 0
         self.spent_usd = 0.0
         self.running: dict[TrialKey, RunningTrial] = {}
+        self.comparisons: dict[tuple[str, str], ComparisonState] = {}
 
     def __call__(self, update: Update) -> None:
         match update:
@@ -79,6 +81,8 @@ class MatrixDisplay:
                 self.spent_usd += info.cost_usd or 0
             case TrialFinished(row):
                 self._count(row)
+            case ComparisonState(first, second):
+                self.comparisons[first, second] = update
         for line in self._lines(update):
             self.print(*line)
 
@@ -114,6 +118,8 @@ class MatrixDisplay:
             case TrialsSkipped(orchestrator, task, reason):
                 which = f"{orchestrator} on {task}" if task else orchestrator
                 return [("!", "yellow", f"no further trials of {which}: {one_line(reason, 2 * _LONGEST_REASON)}")]
+            case ComparisonState(rounds=rounds) if rounds:
+                return [("", "", str(update))]
             case Stopping(reason, running):
                 wait = f"; {plural(running, 'running trial')} will finish, Ctrl-C aborts" if running else ""
                 return [("!", "yellow", f"no further trials are started: {one_line(reason)}{wait}")]
@@ -231,12 +237,13 @@ class LiveMatrixDisplay(MatrixDisplay):
         table = Table.grid(padding=(0, 2, 0, 0))
         for justify in ("left", "left", "right", "right", "right"):
             table.add_column(justify=justify, no_wrap=True)
-        most = max(1, self._console.height - _OTHER_LINES)
+        most = max(1, self._console.height - _OTHER_LINES - len(self.comparisons))
         for key, trial in list(self.running.items())[:most]:
             table.add_row(*_cells(key, trial, now))
         if len(self.running) > most:
             table.add_row(Text(f"and {len(self.running) - most} more", "dim"))
-        return Group(Text(), table, self._totals(now))
+        comparisons = (Text(str(each), "dim", no_wrap=True) for each in self.comparisons.values())
+        return Group(Text(), table, *comparisons, self._totals(now))
 
     def _totals(self, now: float) -> RenderableType:
         from rich.text import Text

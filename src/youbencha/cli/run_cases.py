@@ -115,7 +115,7 @@ class _Session:
         run = _found_run(request, matrix) if request.resume else _new_run(request, matrix)
         self.run = run
         if self._say:
-            trials = plural(len(matrix.cells) * matrix.trials, "trial")
+            trials = plural(matrix.total, "trial")
             display.announce(f"{'resuming' if request.resume else 'running'} {trials}; results: {run.path}")
         with display:
             return await run_matrix(matrix, request.host, run, request.options(), display, control=control)

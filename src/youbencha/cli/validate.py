@@ -63,8 +63,11 @@ def _check_arena(config: Path) -> _Checked:
     from youbencha.engine.arena import load_arena
     from youbencha.text import plural
 
-    spec = load_arena(config, options.host_here(), resolve_env=False).spec
-    return _Checked(f"{plural(len(spec.orchestrators), 'orchestrator')}, {plural(len(spec.tasks), 'task')}")
+    arena = load_arena(config, options.host_here(), resolve_env=False)
+    parts = [plural(len(arena.spec.orchestrators), "orchestrator")]
+    if variants := len(arena.entries) - len(arena.spec.orchestrators):
+        parts.append(plural(variants, "variant"))
+    return _Checked(", ".join([*parts, plural(len(arena.spec.tasks), "task")]))
 
 
 def _check(config: Path, var: list[str] | None, *, thorough: bool) -> _Checked:

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from youbencha.adapters import get_adapter
-from youbencha.adapters.base import UsesGateway
+from youbencha.adapters.base import ReadsFiles, UsesGateway
+from youbencha.engine.arena_problems import ArenaProblems
 from youbencha.engine.identity import agent_hash, validation_hash
 from youbencha.engine.matrix import Cell, Matrix
 from youbencha.engine.selection import Selection, select
@@ -23,12 +24,14 @@ from youbencha.errors import ConfigError, Problem, YouBenchaError
 from youbencha.evaluators.base import VALIDATION
 from youbencha.gateway.upstreams import read_secrets
 from youbencha.progress import StepProgress
-from youbencha.spec.arena import NULL, BudgetSpec, OrchestratorSpec, TaskSpec
+from youbencha.spec.agent_files import AgentFiles
+from youbencha.spec.arena import BudgetSpec, OrchestratorSpec, TaskSpec
 from youbencha.spec.arena_loader import Arena, load_arena_file
 from youbencha.spec.gateway import GatewaySpec
 from youbencha.spec.sandbox import SandboxSpec
 from youbencha.spec.testcase import AgentSpec, EvaluatorEntry, TestCase
 from youbencha.spec.variables import names_in
+from youbencha.trial.agent_files import files_digest
 from youbencha.trial.context import Host
 from youbencha.trial.plan import Plan, PlanOptions, plan_trial
 from youbencha.workspace import Repository
@@ -86,12 +89,12 @@ def _secrets(arena: Arena, path: Path) -> dict[str, str]:
 def check_arena(arena: Arena, host: Host) -> None:
     """Check every orchestrator and task, without repositories. Raises one ConfigError."""
     spec, choices = arena.spec, PlanChoices(resolve_env=False)
-    pairs = [(each, spec.tasks[0]) for each in spec.orchestrators] + [(spec.orchestrators[0], e) for e in spec.tasks]
-    problems: list[Problem] = []
+    pairs = [(each, spec.tasks[0]) for each in arena.orchestrators]
+    pairs += [(arena.orchestrators[0], each) for each in spec.tasks]
+    problems = ArenaProblems(arena)
     for orchestrator, task in pairs:
         _planned(arena, host, orchestrator, FoundTask(task), choices, problems)
-    if problems:
-        raise arena.document.error(_distinct(problems))
+    problems.raise_if_any()
 
 
 async def plan_arena(
@@ -102,46 +105,52 @@ async def plan_arena(
     progress: StepProgress = lambda _step, _detail="", /: None,
 ) -> Matrix:
     """Plan the selected orchestrators and tasks. Problems of the same kind are one error."""
-    chosen = select(arena.spec, selection)
+    chosen = select(arena.orchestrators, arena.spec.tasks, selection)
     if choices.resolve_env:
         _check_variables(arena, host.env, [*chosen.orchestrators, *chosen.tasks])
     tasks = await _find_tasks(arena, host, chosen.tasks, progress)
-    problems: list[Problem] = []
+    problems = ArenaProblems(arena)
     cells: list[Cell] = []
+    digests: dict[str, str | None] = {}
     for task in tasks:
         for orchestrator in chosen.orchestrators:
             plan = _planned(arena, host, orchestrator, task, choices, problems)
-            if plan is not None:
-                cells.append(_cell(arena, orchestrator, task, plan))
-    if problems:
-        raise arena.document.error(_distinct(problems))
-    return Matrix(cells=tuple(cells), trials=choices.trials or arena.spec.trials)
+            if plan is None:
+                continue
+            if orchestrator.name not in digests:
+                files = await asyncio.to_thread(files_digest, plan.case.agent, arena.directory)
+                digests[orchestrator.name] = files
+            cells.append(_cell(arena, orchestrator, task, plan, digests[orchestrator.name]))
+    problems.raise_if_any()
+    trials = choices.trials or arena.spec.trials
+    names = {each.name for each in chosen.orchestrators}
+    baselines = {name: baseline for name, baseline in arena.baselines().items() if {name, baseline} <= names}
+    return Matrix(cells=tuple(cells), trials=trials, baselines=baselines)
 
 
-def _cell(arena: Arena, orchestrator: OrchestratorSpec, task: FoundTask, plan: Plan) -> Cell:
+def _cell(arena: Arena, orchestrator: OrchestratorSpec, task: FoundTask, plan: Plan, files: str | None) -> Cell:
     script = arena.directory / Path(orchestrator.adapter).expanduser() if orchestrator.adapter else None
     return Cell(
         orchestrator=orchestrator.name,
         task=task.spec.key,
         plan=plan,
         task_text=task.text,
-        agent_hash=agent_hash(plan, script),
+        agent_hash=agent_hash(plan, files, script),
         validation_hash=validation_hash(plan),
+        files=files,
         category=task.spec.category,
     )
 
 
 def _check_variables(arena: Arena, env: Mapping[str, str], entries: Sequence[OrchestratorSpec | TaskSpec]) -> None:
-    problems = []
+    problems = ArenaProblems(arena)
     for entry in entries:
         for name, text in entry.env.items():
             for variable in names_in(text):
                 if variable not in env:
                     message = f"${{{variable}}} is set neither in `secrets.env_file` nor in the environment"
-                    path = (*_path_of(arena, entry), "env", name)
-                    problems.append(arena.document.problem(path, message, f"export {variable} first"))
-    if problems:
-        raise arena.document.error(problems)
+                    problems.add_at(arena.path_of(entry, "env", name), message, f"export {variable} first")
+    problems.raise_if_any()
 
 
 async def _find_tasks(arena: Arena, host: Host, tasks: Sequence[TaskSpec], progress: StepProgress) -> list[FoundTask]:
@@ -167,7 +176,7 @@ async def _find_task(
         text = task.prompt or _text_of(await repository.read_file(task.prompt_file, _TASK_BYTES), task.prompt_file)
     except YouBenchaError as error:
         message = f"task {task.key}, tag {task.tag}: {error.message}"
-        problems.append(arena.document.problem((*_path_of(arena, task), key), message, error.hint))
+        problems.append(arena.document.problem(arena.path_of(task, key), message, error.hint))
         return None
     return FoundTask(task, text, repository.commit, commits["validation_tag"], commits["reference_tag"])
 
@@ -200,54 +209,31 @@ def _planned(
     orchestrator: OrchestratorSpec,
     task: FoundTask,
     choices: PlanChoices,
-    problems: list[Problem],
+    problems: ArenaProblems,
 ) -> Plan | None:
-    """The plan of a trial; None if there are problems, which are added to the list with their positions."""
+    """The plan of a trial; None if there are problems, which are added."""
     try:
         case = _test_case(arena, host, orchestrator, task, choices)
         options = PlanOptions(resolve_env=choices.resolve_env)
-        return replace(plan_trial(case, host, directory=arena.directory, options=options), config_file=arena.file)
-    except ConfigError as error:
-        problems += [_located(arena, orchestrator, task.spec, problem) for problem in error.problems]
+        plan = plan_trial(case, host, directory=arena.directory, options=options)
+        _check_instructions(arena, orchestrator, plan)
+        return replace(plan, config_file=arena.file)
     except YouBenchaError as error:
-        path, hint = _path_of(arena, orchestrator), error.hint
-        if error.code == "AGENT_UNKNOWN":
-            path = (*path, "agent" if orchestrator.agent else "name")
-            hint = hint if orchestrator.agent else f"add an `adapter` or an `agent`; {hint}"
-        problems.append(arena.document.problem(path, error.message, hint))
-    return None
+        problems.add(error, orchestrator, task.spec)
+        return None
 
 
-def _located(arena: Arena, orchestrator: OrchestratorSpec, task: TaskSpec, problem: Problem) -> Problem:
-    """A problem of a test case, at the place of the arena that it comes from."""
-    if problem.line is not None:
-        return problem
-    steps = [int(step) if step.isdecimal() else step for step in problem.path.split(".")]
-    match steps:
-        case ["agent", *rest]:
-            path = (*_path_of(arena, orchestrator), *rest)
-        case ["evaluators", 0, "config", *rest]:
-            path = (*_path_of(arena, task), *rest)
-        case ["evaluators", _, "config", *rest]:
-            path = (*_path_of(arena, task), "rubric", *(_OF_JUDGE.get(step, step) for step in rest))
-        case rest:
-            path = tuple(rest)
-    return arena.document.problem(path, problem.message, problem.hint, kind=problem.kind)
-
-
-_OF_JUDGE: Mapping[str | int, str] = {"assertions": "criteria", "type": "agent"}
-"""What a rubric calls the keys of an agentic-judge."""
-
-
-def _path_of(arena: Arena, entry: OrchestratorSpec | TaskSpec) -> tuple[str | int, ...]:
-    if isinstance(entry, TaskSpec):
-        return "tasks", arena.spec.tasks.index(entry)
-    return "orchestrators", arena.spec.orchestrators.index(entry)
-
-
-def _distinct(problems: Sequence[Problem]) -> list[Problem]:
-    """Each problem once, although every cell of its row or column has it."""
-    return list({(problem.path, problem.message): problem for problem in problems}.values())
+def _check_instructions(arena: Arena, orchestrator: OrchestratorSpec, plan: Plan) -> None:
+    """Refuse instructions that other agents would find, too, without which they are to be compared."""
+    adapter = get_adapter(plan.case.agent.type)
+    if orchestrator.instructions is None or plan.sandbox.type != "local" or not isinstance(adapter, ReadsFiles):
+        return
+    file = (arena.directory / Path(orchestrator.instructions).expanduser()).resolve()
+    above = arena.results_dir.resolve().parents
+    if any(file == directory / name for directory in above for name in adapter.file_places.above):
+        message = f"{adapter.name} reads it in every trial on this host, because the results are below its directory"
+        hint = "give it another name, move it, or use `sandbox: docker`"
+        raise arena.document.error([arena.document.problem(arena.path_of(orchestrator, "instructions"), message, hint)])
 
 
 def _test_case(
@@ -282,6 +268,7 @@ def _agent(arena: Arena, orchestrator: OrchestratorSpec, task: FoundTask) -> Age
         version=orchestrator.version,
         config=config,
         env={**task.spec.env, **orchestrator.env},
+        **{name: getattr(orchestrator, name) for name in AgentFiles.model_fields},
     )
 
 
@@ -295,7 +282,7 @@ def _script(arena: Arena, orchestrator: OrchestratorSpec, written: str) -> str:
     elif relative.startswith("../") or re.search(r"\s", relative):
         fault, hint = "must be below the arena's directory, without white space in its path", "move it"
     if fault:
-        raise arena.document.error([arena.document.problem((*_path_of(arena, orchestrator), "adapter"), fault, hint)])
+        raise arena.document.error([arena.document.problem(arena.path_of(orchestrator, "adapter"), fault, hint)])
     return relative
 
 
@@ -318,7 +305,7 @@ def _gateway(
     sandbox: SandboxSpec,
 ) -> GatewaySpec:
     """The gateway with its budgets: those of the command line come before the orchestrator's and the arena's."""
-    if orchestrator.name == NULL and orchestrator.agent is None and task.rubric is None:
+    if orchestrator.needs_no_model and task.rubric is None:
         return GatewaySpec(type="none")  # it needs no model, and so no key
     spec = arena.spec.gateway or (arena.spec.proxy.as_gateway() if arena.spec.proxy else GatewaySpec())
     spec = spec.merged_over(host.settings.gateway)

@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from youbencha.engine.failures import Consequence, consequence_of
 from youbencha.engine.matrix import Cell, TrialKey
-from youbencha.engine.meta import attempt_of
+from youbencha.engine.meta import attempt_of, total_tokens
 from youbencha.engine.results import TrialDirectory
 from youbencha.errors import YouBenchaError
-from youbencha.events import EventSink
 from youbencha.log.arena import AttemptInfo
 from youbencha.log.results import ResultsBundle
-from youbencha.report.loading import load_results
+from youbencha.report.loading import ledger_usage, load_results
 from youbencha.text import iso_time, one_line
+from youbencha.trial.agent_files import files_digest
 from youbencha.trial.budgets import RUN_ACCOUNT, agent_account
-from youbencha.trial.context import Host
-from youbencha.trial.run import run_trial
 from youbencha.workspace.run_dir import ARTIFACTS
+
+NODE_LOST = "NODE_LOST"
+"""The code of an error: the machine that the attempt ran on is gone."""
+
+
+class AttemptLost(YouBenchaError):
+    """An attempt ended without results. What it cost is known only if its requests went through the gateway."""
+
 
 _NOT_FAILED = ("killed", "interrupted")
 """Such an attempt is repeated, and does not count as one of those allowed."""
@@ -35,15 +42,8 @@ class TrialJob:
 
     key: TrialKey
     cell: Cell
-    position: int
-    """In the order of the run."""
     directory: TrialDirectory
     attempts: list[AttemptInfo] = field(default_factory=list)
-
-    @property
-    def provider(self) -> str | None:
-        """Of its model, as far as it is known."""
-        return self.cell.plan.gateway.provider if self.cell.plan.gateway else None
 
     @property
     def failed(self) -> int:
@@ -64,31 +64,36 @@ class FinishedAttempt(NamedTuple):
     error: Exception | None = None
 
 
-async def run_attempt(
-    job: TrialJob, host: Host, number: int, *, on_event: EventSink, keep_workspace: bool
-) -> FinishedAttempt:
-    """Run an attempt to its end, or until it is cancelled; then it is noted in the job, too."""
+async def run_attempt(job: TrialJob, number: int, run: Callable[[Path], Awaitable[ResultsBundle]]) -> FinishedAttempt:
+    """Run an attempt to its end, or until it is cancelled; then it is noted in the job, too.
+
+    `run` runs it in that directory, which does not exist yet, and leaves its results there.
+    """
     directory, started_at = job.directory.attempt(number), time.time()
     directory.parent.mkdir(parents=True, exist_ok=True)
     try:
-        result = await run_trial(
-            job.cell.plan,
-            host,
-            directory=directory,
-            run_id=job.directory.attempt_id(number),
-            agent=job.key.orchestrator,
-            on_event=on_event,
-            delete_workspace=not keep_workspace,
-        )
+        await asyncio.to_thread(_check_files, job.cell)
+        bundle = await run(directory)
     except asyncio.CancelledError:
-        job.attempts.append(_from_files(job, number) or _without_files(number, "interrupted", "", started_at))
+        job.attempts.append(_from_files(job, number) or _without_results(job, number, "interrupted", started_at))
         raise
     except Exception as error:  # noqa: BLE001 (whatever it is, the other trials continue)
         return FinishedAttempt(_of_error(job, number, error, started_at), None, consequence_of(error), error)
-    outcome, broken = result.bundle.outcome, _broken_validation(result.bundle)
+    outcome, broken = bundle.outcome, _broken_validation(bundle)
     assert outcome is not None
     consequence = Consequence.SKIP if broken else Consequence.RETRY if outcome.retry else None
-    return FinishedAttempt(_info(job, number, result.bundle), result.bundle, consequence, broken)
+    return FinishedAttempt(_info(job, number, bundle), bundle, consequence, broken)
+
+
+def _check_files(cell: Cell) -> None:
+    """Refuse to run an agent with other files than the hash of its trials says."""
+    plan = cell.plan
+    if cell.files is not None and files_digest(plan.case.agent, plan.config_dir) != cell.files:
+        raise YouBenchaError(
+            "AGENT_FILES_MISMATCH",
+            f"The files of {cell.orchestrator} have changed since the run began.",
+            hint="Undo the change and use --resume; or start a new run.",
+        )
 
 
 def earlier_attempts(job: TrialJob, noted: Iterable[Mapping[str, Any]]) -> ResultsBundle | None:
@@ -101,7 +106,7 @@ def earlier_attempts(job: TrialJob, noted: Iterable[Mapping[str, Any]]) -> Resul
     for number in sorted({*known, *job.directory.attempts()}):
         bundle = _results(job, number)
         info = known.get(number) or (_info(job, number, bundle) if bundle else None)
-        job.attempts.append(info or _without_files(number, "killed", "", None))
+        job.attempts.append(info or _without_results(job, number, "killed", None))
     if bundle is None or bundle.outcome is None or job.attempts[-1].outcome in _NOT_FAILED:
         return None
     return bundle
@@ -116,8 +121,13 @@ def _info(job: TrialJob, number: int, bundle: ResultsBundle) -> AttemptInfo:
 
 def _of_error(job: TrialJob, number: int, error: Exception, started_at: float) -> AttemptInfo:
     message = error.message if isinstance(error, YouBenchaError) else f"{type(error).__name__}: {error}"
-    found = _from_files(job, number) or _without_files(number, "infra_error", "", started_at)
-    return found.model_copy(update={"outcome": "infra_error", "reason": one_line(message)})
+    found = _from_files(job, number) or _without_results(job, number, "infra_error", started_at)
+    update: dict[str, Any] = {"outcome": "infra_error", "reason": one_line(message)}
+    if isinstance(error, AttemptLost):
+        update["outcome"] = "killed" if error.code == NODE_LOST else "infra_error"
+        if job.cell.plan.gateway is None:
+            update["cost_usd"] = None
+    return found.model_copy(update=update)
 
 
 def _broken_validation(bundle: ResultsBundle) -> YouBenchaError | None:
@@ -147,15 +157,17 @@ def _results(job: TrialJob, number: int) -> ResultsBundle | None:
         return None
 
 
-def _without_files(number: int, outcome: Any, reason: str, started_at: float | None) -> AttemptInfo:
-    """An attempt that ended before its agent was started, and so cost nothing."""
+def _without_results(job: TrialJob, number: int, outcome: Any, started_at: float | None) -> AttemptInfo:
+    """An attempt that ended before its agent was started, and so cost nothing; or on a node that was lost."""
+    usage = ledger_usage(job.directory.attempt(number) / ARTIFACTS)
     return AttemptInfo(
         number=number,
         outcome=outcome,
-        reason=reason,
         started_at=iso_time(started_at) if started_at else None,
         duration_s=max(0.0, time.time() - started_at) if started_at else None,
-        cost_usd=0.0,
+        total_tokens=total_tokens(usage) if usage else None,
+        cost_usd=usage.cost_usd if usage else 0.0,
+        partial=usage is not None,
     )
 
 

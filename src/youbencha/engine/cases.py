@@ -14,6 +14,7 @@ from youbencha.errors import ConfigError, Problem, YouBenchaError
 from youbencha.progress import StepProgress
 from youbencha.spec.document import read_document
 from youbencha.spec.testcase import AgentOverride
+from youbencha.trial.agent_files import files_digest
 from youbencha.trial.context import Host
 from youbencha.trial.plan import Plan, PlanOptions, load_plan
 
@@ -108,13 +109,15 @@ def _cell(plan: Plan, task: str) -> Cell:
     file = plan.config_dir / str(config.get("prompt_file") or "")
     prompt = file if file.is_file() else None  # otherwise it is in the repository, at a commit
     text = prompt.read_text("utf-8", "replace") if prompt else config.get("prompt") or plan.case.description
+    files = files_digest(plan.case.agent, plan.config_dir)
     return Cell(
         orchestrator=agent_name(plan),
         task=task,
         plan=plan,
         task_text=str(text),
-        agent_hash=agent_hash(plan, prompt),
+        agent_hash=agent_hash(plan, files, prompt),
         validation_hash=validation_hash(plan),
+        files=files,
     )
 
 

@@ -16,7 +16,7 @@ from youbencha.workspace import public_url
 
 _FIRST = 6
 _WIDTH = 160
-_ORCHESTRATOR = ("ORCHESTRATOR", "AGENT", "VERSION", "MODEL", "SANDBOX", "PER TRIAL")
+_ORCHESTRATOR = ("ORCHESTRATOR", "AGENT", "VERSION", "MODEL", "SANDBOX", "PER TRIAL", "COMPARED WITH")
 _TASK = ("TASK", "CATEGORY", "TAG", "COMMIT", "TIME LIMIT")
 
 
@@ -37,7 +37,8 @@ class PlanDescription:
 
     @property
     def trials(self) -> int:
-        return len(self.matrix.cells) * self.matrix.trials
+        """At most."""
+        return self.matrix.total
 
     @property
     def worst_case(self) -> CostBound:
@@ -48,16 +49,21 @@ class PlanDescription:
         """For the agents alone: the time limits, as if the longest trial were the last to start."""
         limits = [cell.plan.timeout_ms / 1000 for cell in self.matrix.cells]
         longest = max(limits)
-        return (sum(limits) * self.matrix.trials - longest) / self.parallel + longest
+        together = longest * self.trials if self.matrix.until_decided else sum(limits) * self.matrix.trials
+        return (together - longest) / self.parallel + longest
 
     def as_data(self) -> dict[str, Any]:
         """The description as JSON data. What is not limited is null."""
-        worst = self.worst_case
+        worst, until_decided = self.worst_case, self.matrix.until_decided
         return {
-            "orchestrators": [_orchestrator(cell) for cell in _first_of(self.matrix.cells, "orchestrator")],
+            "orchestrators": [
+                {**_orchestrator(cell), "baseline": self.matrix.baselines.get(cell.orchestrator)}
+                for cell in _first_of(self.matrix.cells, "orchestrator")
+            ],
             "tasks": [_task(cell) for cell in _first_of(self.matrix.cells, "task")],
-            "trials_each": self.matrix.trials,
+            "trials_each": None if until_decided else self.matrix.trials,
             "trials": self.trials,
+            "until_decided": until_decided.model_dump() if until_decided else None,
             "parallel": self.parallel,
             "attempts": self.attempts,
             "order": [key._asdict() for key in self._first_trials()],
@@ -85,12 +91,17 @@ class PlanDescription:
 
     def _lines(self) -> Iterator[str]:
         agents, tasks = _first_of(self.matrix.cells, "orchestrator"), _first_of(self.matrix.cells, "task")
-        yield table(_ORCHESTRATOR, map(_orchestrator_row, agents), width=_WIDTH, right=("PER TRIAL",))
+        rows = [(*_orchestrator_row(cell), self.matrix.baselines.get(cell.orchestrator, "-")) for cell in agents]
+        yield table(_ORCHESTRATOR, rows, width=_WIDTH, right=("PER TRIAL",))
         yield ""
         yield table(_TASK, map(_task_row, tasks), width=_WIDTH, right=("TIME LIMIT",))
         yield ""
-        pairs = f"{plural(len(agents), 'orchestrator')} x {plural(len(tasks), 'task')} x {count(self.matrix.trials)}"
-        yield f"trials        {count(self.trials)} ({pairs}), {count(self.parallel)} at a time"
+        pairs = f"{plural(len(agents), 'orchestrator')} x {plural(len(tasks), 'task')}"
+        trials = f"{count(self.trials)} ({pairs} x {count(self.matrix.trials)})"
+        if self.matrix.until_decided:
+            margin = self.matrix.until_decided.margin
+            trials = f"at most {count(self.trials)} ({pairs}), until decided with a margin of {margin:g}"
+        yield f"trials        {trials}, {count(self.parallel)} at a time"
         first = self._first_trials()
         more = ", …" if len(first) < self.trials else ""
         yield f"order         {', '.join(f'{key.orchestrator}/{key.task}/{key.number}' for key in first)}{more}"
@@ -117,6 +128,9 @@ def worst_case(matrix: Matrix, attempts: int = 1) -> CostBound:
                 return CostBound(None, reason=f"nothing limits {name}: set a budget, or use --budget")
             amount += total if spent is None and total is not None else spent or Decimal(0)
         amounts.append(amount if total is None else min(amount, total))
+    if matrix.until_decided and None not in (caps := [trial_cap(cell) for cell in matrix.cells]):
+        most = max(cap for cap in caps if cap is not None) * matrix.total
+        amounts = [min(amounts[0], most), min(amounts[1], most * attempts)]
     return CostBound(amounts[0], amounts[1])
 
 

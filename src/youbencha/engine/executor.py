@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import Protocol
 
 from youbencha.engine.attempts import FinishedAttempt, TrialJob, run_attempt
 from youbencha.events import EventSink
+from youbencha.log.results import ResultsBundle
 from youbencha.trial.context import Host
+from youbencha.trial.run import run_trial
 
 
 class Executor(Protocol):
@@ -35,4 +38,16 @@ class LocalExecutor:
     async def run_attempt(
         self, job: TrialJob, number: int, *, on_event: EventSink, keep_workspace: bool
     ) -> FinishedAttempt:
-        return await run_attempt(job, self._host, number, on_event=on_event, keep_workspace=keep_workspace)
+        async def run(directory: Path) -> ResultsBundle:
+            result = await run_trial(
+                job.cell.plan,
+                self._host,
+                directory=directory,
+                run_id=job.directory.attempt_id(number),
+                agent=job.key.orchestrator,
+                on_event=on_event,
+                delete_workspace=not keep_workspace,
+            )
+            return result.bundle
+
+        return await run_attempt(job, number, run)

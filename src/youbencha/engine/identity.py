@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from youbencha.spec.agent_files import AgentFiles
 from youbencha.trial.plan import Plan
 
 _NOT_OF_ONE_TRIAL = {
@@ -24,15 +25,20 @@ _NOT_OF_ONE_TRIAL = {
 resumed with a larger one."""
 
 
-def agent_hash(plan: Plan, script: Path | None = None) -> str:
-    """Hash everything that the agent's work depends on. `script` is its adapter script."""
+def agent_hash(plan: Plan, files: str | None, script: Path | None = None) -> str:
+    """Hash everything that the agent's work depends on.
+
+    `files` is the digest of the files that the agent gets, `script` its adapter script or the file with its prompt.
+    """
     case = plan.case
     gateway = (
         case.gateway.model_dump(mode="json", exclude=_NOT_OF_ONE_TRIAL, exclude_none=True) if case.gateway else None
     )
+    given = {"files": files} if files is not None else {}  # other hashes are as before there were such files
     return _hash(
         {
-            "agent": case.agent.model_dump(mode="json", exclude_none=True),
+            **given,
+            "agent": case.agent.model_dump(mode="json", exclude_none=True, exclude=set(AgentFiles.model_fields)),
             "script": hashlib.sha256(script.read_bytes()).hexdigest() if script else None,
             "model": plan.model,
             "commit": case.commit,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product
 from typing import NamedTuple
 
+from youbencha.log.arena import UntilDecided
 from youbencha.trial.plan import Plan
 
 
@@ -34,23 +36,63 @@ class Cell:
     """Of everything that the agent's work depends on."""
     validation_hash: str
     """Of everything else that the scores depend on."""
+    files: str | None = None
+    """The digest of the files that the agent gets besides those of its task, which is part of its hash."""
     category: str | None = None
+
+    @property
+    def provider(self) -> str | None:
+        """Of its model, as far as it is known."""
+        return self.plan.gateway.provider if self.plan.gateway else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Matrix:
     cells: tuple[Cell, ...]
     trials: int
+    """Of each cell."""
+    baselines: Mapping[str, str] = field(default_factory=dict)
+    """What each orchestrator is compared with, if with another one of the matrix."""
+    until_decided: UntilDecided | None = None
+    """Set if the trials end as soon as every comparison is decided. Then `trials` is the most that can be needed."""
+
+    @property
+    def total(self) -> int:
+        """How many trials there are, at most."""
+        return self.until_decided.max_trials if self.until_decided else len(self.cells) * self.trials
 
     def order(self) -> Iterator[tuple[TrialKey, Cell]]:
         """Yield every trial, interleaved: agents meet a task under the same conditions, none always first.
 
         All first trials come before all second ones, so that a run that is stopped has compared all agents.
         """
-        by_task: dict[str, list[Cell]] = {}
-        for cell in self.cells:
-            by_task.setdefault(cell.task, []).append(cell)
-        for number, (position, cells) in product(range(1, self.trials + 1), enumerate(by_task.values())):
+        for number, (position, cells) in product(range(1, self.trials + 1), enumerate(self._by_task.values())):
             shift = (number - 1 + position) % len(cells)
             for cell in (*cells[shift:], *cells[:shift]):
                 yield TrialKey(cell.orchestrator, cell.task, number), cell
+
+    def place(self, key: TrialKey) -> tuple[int, int, int]:
+        """Where a trial is in the order: trials are sorted by it."""
+        position, agent = self._places[key.orchestrator, key.task]
+        return key.number, position, (agent - (key.number - 1 + position)) % len(self._by_task[key.task])
+
+    def find(self, key: TrialKey) -> Cell | None:
+        """Return the cell of a trial; None if it has no such trial."""
+        place = self._places.get((key.orchestrator, key.task))
+        return self._by_task[key.task][place[1]] if place and 1 <= key.number <= self.trials else None
+
+    @cached_property
+    def _by_task(self) -> dict[str, list[Cell]]:
+        by_task: dict[str, list[Cell]] = {}
+        for cell in self.cells:
+            by_task.setdefault(cell.task, []).append(cell)
+        return by_task
+
+    @cached_property
+    def _places(self) -> dict[tuple[str, str], tuple[int, int]]:
+        """The positions of each cell's task, and of its orchestrator among those on the task."""
+        return {
+            (cell.orchestrator, cell.task): (position, agent)
+            for position, cells in enumerate(self._by_task.values())
+            for agent, cell in enumerate(cells)
+        }

@@ -30,7 +30,7 @@ from youbencha.log.arena import (
     read_run_info,
 )
 from youbencha.log.model import as_json
-from youbencha.report.arena_loading import is_run, locate_run
+from youbencha.report.arena_loading import is_run, locate_run, trial_directories
 from youbencha.workspace.lock import lock_file
 from youbencha.workspace.run_dir import ARTIFACTS
 
@@ -60,9 +60,23 @@ class ArenaRun:
             raise _not_a_run(self.path, f"it was written by a newer youBencha ({info.youbencha_version})")
         return info
 
+    def replace_info(self, info: RunInfo) -> None:
+        """Write `run.json` in place of the one there is."""
+        try:
+            _write_synced(self.path / RUN_FILE, as_json(info).encode())
+        except OSError as error:
+            raise not_writable(self.path, error) from error
+
     def trial(self, key: TrialKey) -> TrialDirectory:
         relative = Path(TRIALS_DIR, key.orchestrator, key.task, f"trial-{key.number}")
         return TrialDirectory(self.path / relative, f"{self.name}-{_digest(relative)}")
+
+    def trials(self) -> Iterator[TrialKey]:
+        """Yield the trials that have a directory: those that have begun."""
+        for task, orchestrator, name in trial_directories(self.path / TRIALS_DIR):
+            number = name.rpartition("-")[2]
+            if number.isdecimal() and name == f"trial-{int(number)}":
+                yield TrialKey(orchestrator, task.name, int(number))
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -35,10 +35,9 @@ STAGING = ".reuse-"
 
 
 class ResumeState(NamedTuple):
-    order: tuple[TrialKey, ...]
-    finished: Mapping[TrialKey, TrialRow]
-    jobs: tuple[TrialJob, ...]
-    """Trials that are not finished, in order."""
+    finished: dict[TrialKey, TrialRow]
+    earlier: dict[TrialKey, list[AttemptInfo]]
+    """Attempts of trials that are not finished."""
     spent: Mapping[str, Spend]
     """By orchestrator, as far as it is known."""
     resumed: bool
@@ -51,19 +50,20 @@ def load_state(matrix: Matrix, run: ArenaRun, journal: JournalContents) -> Resum
     for line in journal.records:
         if line.get("event") == "attempt_finished" and (key := _key_in(line)):
             noted.setdefault(key, []).append(line)
-    order, finished, jobs, attempts = [], {}, [], dict[str, list[AttemptInfo]]()
-    for position, (key, cell) in enumerate(matrix.order()):
-        order.append(key)
-        job = TrialJob(key=key, cell=cell, position=position, directory=run.trial(key))
+    finished, earlier, attempts = {}, {}, dict[str, list[AttemptInfo]]()
+    for key in dict.fromkeys((*run.trials(), *noted)):
+        if (cell := matrix.find(key)) is None:
+            continue
+        job = TrialJob(key=key, cell=cell, directory=run.trial(key))
         meta = _finished(job, noted.get(key, ()))
         if meta is None:
-            jobs.append(job)
+            earlier[key] = job.attempts
         else:
             finished[key] = row_of(key, meta)
         if meta is None or meta.reused_from is None:
             attempts.setdefault(key.orchestrator, []).extend(meta.attempts if meta else job.attempts)
     spent = {orchestrator: spend_of(some) for orchestrator, some in attempts.items()}
-    return ResumeState(tuple(order), finished, tuple(jobs), spent, journal.has_begun, tuple(_warnings(journal)))
+    return ResumeState(finished, earlier, spent, journal.has_begun, tuple(_warnings(journal)))
 
 
 def spend_of(attempts: Sequence[AttemptInfo]) -> Spend:
@@ -103,7 +103,7 @@ def check_unchanged(info: RunInfo, matrix: Matrix, *, otherwise: str = "start a 
     for place in before.keys() & now.keys():
         old, new = before[place], now[place]
         if old.agent_hash != new.agent_hash:
-            changes.append(f"{' on '.join(place)}: the agent, the task, its limits or its sandbox")
+            changes.append(f"{' on '.join(place)}: the agent, its files, the task, its limits or its sandbox")
         elif old.validation_hash != new.validation_hash:
             changes.append(f"{' on '.join(place)}: its validation")
     if info.trials != matrix.trials:
@@ -130,6 +130,8 @@ def run_info(
         selection=selection,
         trials=matrix.trials,
         cells=cell_infos(matrix),
+        baselines=dict(matrix.baselines),
+        until_decided=matrix.until_decided,
         options=options,
     )
 

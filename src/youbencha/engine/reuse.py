@@ -35,10 +35,10 @@ async def reuse_results(matrix: Matrix, host: Host, earlier: ArenaRun, run: Aren
     unchanged = 0
     with run.locked():
         async with Journal(run.path, size=read_journal(run.path).size) as journal, asyncio.TaskGroup() as group:
-            for key, cell in matrix.order():
-                source = earlier.trial(key)
+            for key in earlier.trials():
+                cell, source = matrix.find(key), earlier.trial(key)
                 meta = await asyncio.to_thread(source.meta)
-                if meta is None or not _applies(meta, cell, source):
+                if cell is None or meta is None or not _applies(meta, cell, source):
                     continue
                 unchanged += is_of(meta, cell)
                 meta = meta.model_copy(update={"reused_from": meta.reused_from or earlier.name})

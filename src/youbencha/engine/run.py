@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import Counter, deque
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 
@@ -20,15 +20,16 @@ from youbencha.engine.matrix import Matrix, TrialKey
 from youbencha.engine.meta import meta_of, meta_without_results
 from youbencha.engine.results import ArenaRun
 from youbencha.engine.resume import ResumeState, load_state, remove_leftovers
+from youbencha.engine.schedule import FixedSchedule, Schedule
 from youbencha.engine.updates import (
     AttemptBegun,
     AttemptEvent,
     AttemptFailed,
+    ComparisonState,
     MatrixSummary,
     RunBegun,
     Stopping,
     TrialFinished,
-    TrialRow,
     TrialsSkipped,
     UpdateSink,
     row_of,
@@ -38,7 +39,7 @@ from youbencha.log.results import ResultsBundle
 from youbencha.spec.arena import RetrySpec
 from youbencha.text import sentences
 from youbencha.trial.budgets import Budgets
-from youbencha.trial.context import Host
+from youbencha.trial.context import LOOPBACK, Host
 
 RESUME_HINT = "Nothing that was finished is lost."
 
@@ -53,6 +54,8 @@ class MatrixOptions:
     container_starts: int | None = None
     retries: RetrySpec = field(default_factory=RetrySpec)
     keep_workspaces: bool = False
+    listen: str = LOOPBACK
+    """The address of the gateways. An executor on other machines needs one that they reach."""
 
 
 class MatrixControl:
@@ -93,7 +96,9 @@ async def run_matrix(
             journal = await opened.enter_async_context(Journal(run.path, size=contents.size))
             state = await asyncio.to_thread(load_state, matrix, run, contents)
             plans = [(cell.orchestrator, cell.plan) for cell in matrix.cells]
-            sharing = host.sharing(plans, log_dir=run.path, container_starts=options.container_starts)
+            sharing = host.sharing(
+                plans, log_dir=run.path, container_starts=options.container_starts, listen=options.listen
+            )
             budgets = await opened.enter_async_context(sharing)
             for agent, spend in state.spent.items():
                 budgets.agent(agent).charge(spend)
@@ -101,13 +106,26 @@ async def run_matrix(
             if open_executor is not None:
                 executor = await opened.enter_async_context(open_executor(host))
             control = control or MatrixControl()
-            scheduler = _Scheduler(executor, options, on_update, journal, state, budgets, control, rng)
-            return await scheduler.run()
+            schedule = _schedule_of(matrix)
+            schedule.begin(state.finished)
+            scheduler = _Scheduler(run, schedule, executor, options, on_update, journal, state, budgets, control, rng)
+            summary = await scheduler.run()
+            return summary._replace(rows=tuple(sorted(summary.rows, key=lambda row: matrix.place(row.key))))
+
+
+def _schedule_of(matrix: Matrix) -> Schedule:
+    if matrix.until_decided is None:
+        return FixedSchedule(matrix)
+    from youbencha.engine.until_decided import UntilDecidedSchedule
+
+    return UntilDecidedSchedule(matrix)
 
 
 class _Scheduler:
     def __init__(
         self,
+        run: ArenaRun,
+        schedule: Schedule,
         executor: Executor,
         options: MatrixOptions,
         on_update: UpdateSink,
@@ -117,18 +135,19 @@ class _Scheduler:
         control: MatrixControl,
         rng: random.Random | None,
     ) -> None:
+        self._arena_run = run
+        self._schedule = schedule
         self._executor = executor
         self._options = options
         self._on_update = on_update
         self._journal = journal
         self._state = state
+        self._rows = state.finished
         self._budgets = budgets
         self._control = control
         self._random = rng or random.Random()  # noqa: S311 - only spreads retries
-        self._queues: dict[str | None, deque[TrialJob]] = {}
-        for job in state.jobs:
-            self._queues.setdefault(job.provider, deque()).append(job)
-        self._rows: dict[TrialKey, TrialRow] = dict(state.finished)
+        self._retries: list[TrialJob] = []
+        self._dropped = 0
         self._running: Counter[str | None] = Counter()
         self._waiting: dict[TrialKey, asyncio.TimerHandle] = {}
         self._spent: float | None = None
@@ -137,22 +156,25 @@ class _Scheduler:
         self._skipped: dict[tuple[str, str | None], TrialsSkipped] = {}
         self._stopped: str | None = None
         self._hint: str | None = None
+        self._budget_spent = False
 
     async def run(self) -> MatrixSummary:
         state = self._state
-        trials = len(state.jobs) + len(state.finished)
+        trials = self._schedule.most
         self._journal.add("run_resumed" if state.resumed else RUN_STARTED, trials=trials, finished=len(self._rows))
         self._on_update(RunBegun(trials, len(self._rows), state.warnings))
+        for comparison in self._schedule.comparisons:
+            self._on_update(comparison)
         try:
             async with asyncio.TaskGroup() as group:
-                await self._schedule(group)
+                await self._start_jobs(group)
         except asyncio.CancelledError:
             self._note_end("run_aborted")
             raise
         finally:
             for timer in self._waiting.values():
                 timer.cancel()
-        summary = self._summary(trials)
+        summary = self._summary()
         self._note_end("run_finished" if summary.complete else "run_stopped")
         return summary
 
@@ -160,7 +182,7 @@ class _Scheduler:
         with suppress(YouBenchaError):  # the disk may be full; no result depends on the journal
             self._journal.add(event, finished=len(self._rows))
 
-    async def _schedule(self, group: asyncio.TaskGroup) -> None:
+    async def _start_jobs(self, group: asyncio.TaskGroup) -> None:
         changed = self._control.changed
         while True:
             changed.clear()
@@ -168,7 +190,7 @@ class _Scheduler:
             if self._control.draining and self._stopped is None:
                 self._stop("interrupted", RESUME_HINT)
             while (job := self._next()) is not None:
-                self._running[job.provider] += 1
+                self._running[job.cell.provider] += 1
                 group.create_task(self._run_job(job))
             if not self._running.total() and (self._stopped or not self._waiting):
                 return
@@ -178,10 +200,15 @@ class _Scheduler:
         """Take the first job that may start now."""
         if self._stopped is not None or self._running.total() >= self._options.parallel:
             return None
-        free = [provider for provider, queue in self._queues.items() if queue and self._has_room(provider)]
-        if not free:
+        for job in self._retries:
+            if self._has_room(job.cell.provider):
+                self._retries.remove(job)
+                return job
+        due = self._schedule.next(self._has_room)
+        if due is None:
             return None
-        return self._queues[min(free, key=lambda provider: self._queues[provider][0].position)].popleft()
+        earlier = self._state.earlier.pop(due.key, [])
+        return TrialJob(key=due.key, cell=due.cell, directory=self._arena_run.trial(due.key), attempts=earlier)
 
     def _has_room(self, provider: str | None) -> bool:
         most = self._options.per_provider.get(provider) if provider else None
@@ -190,12 +217,14 @@ class _Scheduler:
     async def _run_job(self, job: TrialJob) -> None:
         """Run one attempt, and decide what follows."""
         try:
-            if not self._is_skipped(job):
+            if self._is_skipped(job):
+                self._drop(job)
+            else:
                 await self._attempt(job)
         except YouBenchaError as error:  # the journal or the results cannot be written
             self._stop(error.message, error.hint)
         finally:
-            self._running[job.provider] -= 1
+            self._running[job.cell.provider] -= 1
             self._control.changed.set()
 
     async def _attempt(self, job: TrialJob) -> None:
@@ -225,6 +254,8 @@ class _Scheduler:
             case Consequence.SKIP:
                 if attempt.bundle is not None:  # the agent's work is done, and can be validated later
                     await self._finish(job, attempt.bundle)
+                else:
+                    self._drop(job)
                 self._skip(job, attempt)
             case Consequence.STOP:
                 self._on_update(AttemptFailed(key, attempt.info, None))
@@ -254,6 +285,17 @@ class _Scheduler:
             attempts=row.attempts,
         )
         self._on_update(TrialFinished(row))
+        self._compare(self._schedule.finish(row))
+
+    def _drop(self, job: TrialJob) -> None:
+        self._dropped += 1
+        self._compare(self._schedule.drop(job.key))
+
+    def _compare(self, comparisons: Iterable[ComparisonState]) -> None:
+        """Note what is known after a round of trials."""
+        for each in comparisons:
+            self._journal.add("round_finished", **each._asdict())
+            self._on_update(each)
 
     async def _retry(self, job: TrialJob, attempt: FinishedAttempt) -> None:
         if job.failed < self._options.retries.attempts:
@@ -274,7 +316,7 @@ class _Scheduler:
 
     def _requeue(self, job: TrialJob) -> None:
         del self._waiting[job.key]
-        self._queues[job.provider].appendleft(job)
+        self._retries.append(job)
         self._control.changed.set()
 
     def _skip(self, job: TrialJob, attempt: FinishedAttempt) -> None:
@@ -300,25 +342,29 @@ class _Scheduler:
     def _check_budget(self) -> None:
         if self._stopped is None and (reached := self._budgets.total.exhausted) and self._has_work():
             self._stop(f"the budget of the run is spent: {reached.described()}", f"Raise it. {RESUME_HINT}")
+            self._budget_spent = True
 
     def _has_work(self) -> bool:
-        return bool(self._waiting) or any(self._queues.values())
+        return self._schedule.left > self._running.total() + self._dropped
 
     def _stop(self, reason: str, hint: str | None) -> None:
         if self._stopped is None:
             self._stopped, self._hint = reason, hint
             self._on_update(Stopping(reason, self._running.total()))
 
-    def _summary(self, trials: int) -> MatrixSummary:
-        complete = len(self._rows) == trials
+    def _summary(self) -> MatrixSummary:
+        schedule, complete = self._schedule, not self._schedule.left
         return MatrixSummary(
-            trials=trials,
-            rows=tuple(self._rows[key] for key in self._state.order if key in self._rows),
+            trials=len(self._rows) + schedule.left,
+            rows=tuple(self._rows.values()),
             skipped=tuple(self._skipped.values()),
             stopped=None if complete else self._stopped,
             hint=None if complete else self._hint,
             drained=self._control.draining,
             spent_usd=self._spent,
+            comparisons=tuple(schedule.comparisons),
+            max_trials=schedule.most if schedule.comparisons else None,
+            budget_spent=self._budget_spent,
         )
 
 

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple, TypeVar
 
 from youbencha.errors import YouBenchaError
-from youbencha.spec.arena import ArenaSpec, OrchestratorSpec, TaskSpec
+from youbencha.spec.arena import OrchestratorSpec, TaskSpec
 from youbencha.text import did_you_mean, first_few
 
 Entry = TypeVar("Entry")
@@ -17,7 +17,7 @@ class Selection(NamedTuple):
     """What to select; nothing given means everything."""
 
     orchestrators: tuple[str, ...] = ()
-    """Names; `*` matches any text."""
+    """Names; `*` matches any text: an orchestrator's name is only itself, `NAME+*` its variants, `NAME*` both."""
     tasks: tuple[str, ...] = ()
     """Each an id, a name, a repository, or the end of one."""
     categories: tuple[str, ...] = ()
@@ -30,35 +30,34 @@ class Selected(NamedTuple):
     tasks: list[TaskSpec]
 
 
-def select(arena: ArenaSpec, selection: Selection) -> Selected:
+def select(orchestrators: Sequence[OrchestratorSpec], tasks: Sequence[TaskSpec], selection: Selection) -> Selected:
     """Select what is to run. Tasks must match a task filter and a category filter, if both are given."""
-    names = [each.name for each in arena.orchestrators]
-    orchestrators = _matching(
-        arena.orchestrators,
+    chosen = _matching(
+        orchestrators,
         selection.orchestrators,
-        lambda wanted: [each for each in arena.orchestrators if fnmatchcase(each.name, wanted)],
-        lambda wanted: _unknown("orchestrator", wanted, names),
+        lambda wanted: [each for each in orchestrators if fnmatchcase(each.name, wanted)],
+        lambda wanted: _unknown("orchestrator", wanted, [each.name for each in orchestrators]),
     )
     by_name = _matching(
-        arena.tasks,
+        tasks,
         selection.tasks,
-        lambda wanted: _tasks_called(arena.tasks, wanted),
-        lambda wanted: _unknown("task", wanted, [each.key for each in arena.tasks]),
+        lambda wanted: _tasks_called(tasks, wanted),
+        lambda wanted: _unknown("task", wanted, [each.key for each in tasks]),
     )
     by_category = _matching(
-        arena.tasks,
+        tasks,
         selection.categories,
-        lambda wanted: [each for each in arena.tasks if _is_in(each, wanted)],
-        lambda wanted: _unknown("category", wanted, _categories(arena.tasks)),
+        lambda wanted: [each for each in tasks if _is_in(each, wanted)],
+        lambda wanted: _unknown("category", wanted, _categories(tasks)),
     )
-    tasks = [each for each in by_name if each in by_category]
-    if not tasks:
+    both = [each for each in by_name if each in by_category]
+    if not both:
         raise YouBenchaError(
             "NOTHING_SELECTED",
             f"No task is in {' or '.join(selection.categories)} and is {' or '.join(selection.tasks)}.",
             hint="A task must match --task and --category, if both are given.",
         )
-    return Selected(orchestrators, tasks)
+    return Selected(chosen, both)
 
 
 def _matching(

@@ -9,6 +9,7 @@ from youbencha.engine.matrix import TrialKey
 from youbencha.events import Event
 from youbencha.log.arena import AttemptInfo, TrialMeta
 from youbencha.log.results import OutcomeName
+from youbencha.stats.comparison import DifferenceInterval, Verdict
 
 
 class TrialRow(NamedTuple):
@@ -31,6 +32,7 @@ class TrialRow(NamedTuple):
 
 class RunBegun(NamedTuple):
     trials: int
+    """With `--until-decided`, at most."""
     finished: int
     """Before; they are not repeated."""
     warnings: tuple[str, ...] = ()
@@ -68,6 +70,29 @@ class TrialsSkipped(NamedTuple):
     reason: str
 
 
+class ComparisonState(NamedTuple):
+    """How far a comparison of a run with `--until-decided` is."""
+
+    first: str
+    second: str
+    """The baseline."""
+    rounds: int
+    """Completed."""
+    difference: float | None
+    interval: DifferenceInterval
+    """Valid at every look."""
+    verdict: Verdict
+    pairs: int
+    """Of two valid trials."""
+    missing: int
+    """Pairs without two valid trials."""
+
+    def __str__(self) -> str:
+        known = "unknown" if self.difference is None else f"{self.difference:+.2f}"
+        interval = f"{self.interval.low:+.2f} to {self.interval.high:+.2f}"
+        return f"{self.first} vs {self.second}: round {self.rounds}, difference {known} ({interval}), {self.verdict}"
+
+
 class Stopping(NamedTuple):
     """No further trial is started."""
 
@@ -75,7 +100,9 @@ class Stopping(NamedTuple):
     running: int
 
 
-Update = RunBegun | AttemptBegun | AttemptEvent | AttemptFailed | TrialFinished | TrialsSkipped | Stopping
+Update = (
+    RunBegun | AttemptBegun | AttemptEvent | AttemptFailed | TrialFinished | TrialsSkipped | ComparisonState | Stopping
+)
 UpdateSink = Callable[[Update], None]
 
 
@@ -91,6 +118,12 @@ class MatrixSummary(NamedTuple):
     """Ended by Ctrl-C."""
     spent_usd: float | None = None
     """On all attempts of this run, as far as it is known. None if nothing is."""
+    comparisons: tuple[ComparisonState, ...] = ()
+    """Of a run with `--until-decided`."""
+    max_trials: int | None = None
+    """The most that it could have had."""
+    budget_spent: bool = False
+    """Whether it was stopped by the budget of the run."""
 
     @property
     def complete(self) -> bool:
@@ -99,6 +132,24 @@ class MatrixSummary(NamedTuple):
     @property
     def not_valid(self) -> int:
         return sum(not row.valid for row in self.rows)
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing is left to do: all trials ran, or those that the budget of comparisons allowed."""
+        return self.complete or (bool(self.comparisons) and self.budget_spent)
+
+    @property
+    def saved(self) -> int:
+        """Trials that were not needed, because every comparison was decided before."""
+        decided = all(each.verdict != "undecided" for each in self.comparisons)
+        own = sum(row.reused_from is None for row in self.rows)
+        return self.max_trials - own if self.max_trials and decided else 0
+
+    @property
+    def saved_usd(self) -> float | None:
+        """About what they would have cost."""
+        costs = [row.cost_usd for row in self.rows if row.cost_usd is not None]
+        return self.saved * sum(costs) / len(costs) if costs else None
 
 
 def row_of(key: TrialKey, meta: TrialMeta) -> TrialRow:

@@ -29,6 +29,7 @@ from youbencha.gateway.http import url_of
 from youbencha.gateway.keys import KeyScope, VirtualKey, VirtualKeys
 from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.prices import Prices
+from youbencha.gateway.trial_keys import Tickets
 
 if TYPE_CHECKING:
     from youbencha.gateway.cassette.cassette import Cassette
@@ -61,6 +62,8 @@ class Gateway:
         """`ledger` is for the calls of keys without their own ledger, and for requests without a valid key."""
         self.total = Account("run", caps)
         self.keys = VirtualKeys()
+        self.tickets = Tickets()
+        """For trials on other machines."""
         self.prices = prices or Prices()
         self.ledger = ledger or Ledger(None)
         self.cassette = cassette

@@ -1,4 +1,4 @@
-"""The gateway's HTTP server: health, metrics, and the proxy."""
+"""The gateway's HTTP server: health, metrics, control, and the proxy."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from aiohttp.web_protocol import RequestHandler
 from youbencha import __version__
 from youbencha.gateway.api import Provider
 from youbencha.gateway.call import Call
+from youbencha.gateway.control import CONTROL_PREFIX, Control
 from youbencha.gateway.forward import Circuit, Forwarder, load_certificates, new_client
 from youbencha.gateway.keys import KEY_WITHIN_S, MAX_CONNECTIONS
 from youbencha.gateway.proxy import Proxy
@@ -33,6 +34,7 @@ class GatewayServer:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
+        self._control = Control(gateway.tickets, lambda request: self._keep(request.protocol))
         self._certificates = load_certificates(gateway.upstreams)
         self._metrics = Metrics() if gateway.with_metrics else None
         self._stack = AsyncExitStack()
@@ -100,6 +102,8 @@ class GatewayServer:
         await self._stack.aclose()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
+        if request.path.startswith(CONTROL_PREFIX):
+            return await self._control.handle(request)
         if request.method in ("GET", "HEAD"):
             match request.path:
                 case "/":  # Claude Code probes its base URL

@@ -161,6 +161,11 @@ class RunInfo(Record):
     options: dict[str, Any] = Field(default_factory=dict)
     """How the trials run, which does not affect their results."""
 
+    @property
+    def total(self) -> int:
+        """How many trials there are, at most."""
+        return self.until_decided.max_trials if self.until_decided else len(self.cells) * self.trials
+
 
 def read_meta(directory: Path, name: str = META_FILE) -> TrialMeta:
     """Read the result of a trial. Raises OSError or ValidationError."""

@@ -22,6 +22,7 @@ from youbencha.log.arena import (
     RUN_FILE,
     RUNS_DIR,
     TRIALS_DIR,
+    RunInfo,
     TrialMeta,
     read_meta,
     read_run_info,
@@ -167,7 +168,7 @@ def _not_found(message: str) -> YouBenchaError:
 
 def _load_trials(run: Path) -> tuple[list[ArenaTrial], list[Unreadable]]:
     trials, unreadable = [], []
-    for task, orchestrator, trial in _trial_directories(run / TRIALS_DIR):
+    for task, orchestrator, trial in trial_directories(run / TRIALS_DIR):
         directory = f"{task}{os.sep}{trial}"  # `Path` would take a tenth of the time
         try:
             trials.append(ArenaTrial(run.name, directory, _read_meta(task, orchestrator, trial)))
@@ -178,7 +179,7 @@ def _load_trials(run: Path) -> tuple[list[ArenaTrial], list[Unreadable]]:
     return trials, unreadable
 
 
-def _trial_directories(root: Path) -> Iterator[tuple[Path, str, str]]:
+def trial_directories(root: Path) -> Iterator[tuple[Path, str, str]]:
     """Yield the directory of the task, the orchestrator's name and the trial's, sorted. No link is followed."""
     for orchestrator in _directories(root):
         for task in _directories(root / orchestrator):
@@ -224,7 +225,7 @@ def _first_problem(error: ValidationError) -> str:
 
 
 def _planned(run: Path) -> tuple[list[UnfinishedTrial] | None, list[Unreadable]]:
-    """Return every trial that was planned; None if the run does not say it."""
+    """Return every trial that was planned and is needed; None if the run does not say it."""
     from pydantic import ValidationError
 
     try:
@@ -235,13 +236,25 @@ def _planned(run: Path) -> tuple[list[UnfinishedTrial] | None, list[Unreadable]]
         return None, [Unreadable(run / RUN_FILE, error.strerror or str(error))]
     except ValidationError as error:
         return None, [Unreadable(run / RUN_FILE, _first_problem(error))]
-    if len(info.cells) * info.trials > _MOST_PLANNED:
+    if info.until_decided is not None:
+        return _begun(run, info), []
+    if info.total > _MOST_PLANNED:
         return None, [Unreadable(run / RUN_FILE, f"has more than {_MOST_PLANNED:,} trials")]
     return [
         UnfinishedTrial(run.name, cell.orchestrator, cell.task, number, cell.category)
         for number in range(1, info.trials + 1)
         for cell in info.cells
     ], []
+
+
+def _begun(run: Path, info: RunInfo) -> list[UnfinishedTrial]:
+    """Return the trials that a run with `--until-decided` has begun. It did not need others."""
+    categories = {(cell.orchestrator, cell.task): cell.category for cell in info.cells}
+    return [
+        UnfinishedTrial(run.name, orchestrator, task.name, int(number), categories.get((orchestrator, task.name)))
+        for task, orchestrator, trial in trial_directories(run / TRIALS_DIR)
+        if (number := trial.removeprefix(_TRIAL)).isdecimal()
+    ]
 
 
 def _calibration(runs: Iterable[Path]) -> tuple[dict[str, Range] | None, list[Unreadable]]:

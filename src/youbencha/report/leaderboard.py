@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
+from typing import TYPE_CHECKING
 
 from youbencha.log.arena import TrialMeta
 from youbencha.report.arena_loading import ArenaResults, ArenaTrial, Range, UnfinishedTrial, Unreadable
@@ -17,6 +18,9 @@ from youbencha.report.arena_selection import Exclusion, exclude, newest_only
 from youbencha.scoring.composite import between
 from youbencha.stats.intervals import Interval, mean_interval, pass_rate_interval
 from youbencha.text import one_line, plural
+
+if TYPE_CHECKING:
+    from youbencha.report.comparison_model import ComparisonReport
 
 SOLVED = "solved"
 _MOST_NAMES = 5
@@ -92,6 +96,8 @@ class Leaderboard:
     """Trials that were left out because there is a newer one of the same identity."""
     unreadable: tuple[Unreadable, ...]
     notes: tuple[str, ...] = field(default=())
+    compared: ComparisonReport | None = None
+    """How the orchestrators compare with their baselines. None: the run has none."""
 
 
 def make_leaderboard(results: ArenaResults, rules: Sequence[str] = (), *, over_runs: bool = False) -> Leaderboard:
@@ -106,7 +112,9 @@ def make_leaderboard(results: ArenaResults, rules: Sequence[str] = (), *, over_r
     )
     return Leaderboard(
         runs=tuple(run.name for run in results.runs),
-        coverage=_coverage([each.meta for each in trials], len(results.unfinished) if results.planned_known else None),
+        coverage=coverage_of(
+            [each.meta for each in trials], len(results.unfinished) if results.planned_known else None
+        ),
         agents=tuple(_on_frontier(row, frontier) for row in sorted(agents, key=_rank)),
         tasks=tuple(sorted(_rows(results, lambda agent, task: (agent, task, suites[task])), key=_rank_in_task)),
         suites=tuple(sorted(_rows(results, lambda agent, task: (agent, None, suites[task])), key=_rank_in_suite)),
@@ -149,12 +157,16 @@ def _rows(results: ArenaResults, group_of: Callable[[str, str], Group]) -> list[
     for missing in results.unfinished:
         unfinished[group_of(missing.orchestrator, missing.task)] += 1
     return [
-        _row(group, trials.get(group, []), unfinished[group] if results.planned_known else None, results.calibration)
+        make_row(
+            group, trials.get(group, []), unfinished[group] if results.planned_known else None, results.calibration
+        )
         for group in {**trials, **unfinished}
     ]
 
 
-def _row(group: Group, trials: list[TrialMeta], unfinished: int | None, calibration: Mapping[str, Range] | None) -> Row:
+def make_row(
+    group: Group, trials: list[TrialMeta], unfinished: int | None, calibration: Mapping[str, Range] | None
+) -> Row:
     agent, task, suite = group
     counted = [each for each in trials if each.valid is not False]
     judged = [each for each in counted if each.outcome is not None]
@@ -165,8 +177,8 @@ def _row(group: Group, trials: list[TrialMeta], unfinished: int | None, calibrat
         agent=agent,
         task=task,
         suite=suite,
-        trials=_coverage(trials, unfinished),
-        score=mean_interval(_by_task((each.task, _score(each)) for each in counted)),
+        trials=coverage_of(trials, unfinished),
+        score=mean_interval(_by_task((each.task, score_of(each)) for each in counted)),
         calibrated=_calibrated(counted, calibration),
         pass_rate=pass_rate_interval(solved, len(judged))
         if task is not None
@@ -184,7 +196,7 @@ def _row(group: Group, trials: list[TrialMeta], unfinished: int | None, calibrat
     )
 
 
-def _coverage(trials: Sequence[TrialMeta], unfinished: int | None) -> TrialCoverage:
+def coverage_of(trials: Sequence[TrialMeta], unfinished: int | None) -> TrialCoverage:
     valid = [each for each in trials if each.valid is not False]
     return TrialCoverage(
         planned=None if unfinished is None else len(trials) + unfinished,
@@ -195,7 +207,7 @@ def _coverage(trials: Sequence[TrialMeta], unfinished: int | None) -> TrialCover
     )
 
 
-def _score(meta: TrialMeta) -> float | None:
+def score_of(meta: TrialMeta) -> float | None:
     return None if meta.composite_score is None else min(meta.composite_score, 1.0)
 
 
@@ -213,7 +225,7 @@ def _calibrated(trials: Sequence[TrialMeta], calibration: Mapping[str, Range] | 
         return None
     unknown = Range(None, None)
     return mean_interval(
-        _by_task((each.task, between(_score(each), *calibration.get(each.task, unknown))) for each in trials)
+        _by_task((each.task, between(score_of(each), *calibration.get(each.task, unknown))) for each in trials)
     )
 
 
@@ -276,12 +288,12 @@ def _notes(results: ArenaResults) -> Iterable[str]:
     if unscored := sum(each.valid is not False and each.composite_score is None for each in metas):
         yield f"{plural(unscored, 'valid trial')} without a score: in no mean."
     yield from _different_tasks(metas)
-    yield from _configurations(metas)
+    yield from mixed_configurations(metas)
     if results.calibration is not None:
         tasks = {each.task for each in metas}
         missing = [each for each in tasks if between(0.0, *results.calibration.get(each, Range(None, None))) is None]
         if missing:
-            yield f"Not calibrated, and so not in the calibrated score: {_listed(missing)}."
+            yield f"Not calibrated, and so not in the calibrated score: {listed(missing)}."
 
 
 def _different_tasks(metas: Iterable[TrialMeta]) -> Iterable[str]:
@@ -292,22 +304,22 @@ def _different_tasks(metas: Iterable[TrialMeta]) -> Iterable[str]:
     everything = set().union(*by_agent.values())
     lacking = {agent: everything - tasks for agent, tasks in sorted(by_agent.items()) if tasks != everything}
     for agent, tasks in list(lacking.items())[:_MOST_NAMES]:
-        yield f"{one_line(agent, 100)} has no score for {_listed(tasks)}: its mean is over fewer tasks."
+        yield f"{one_line(agent, 100)} has no score for {listed(tasks)}: its mean is over fewer tasks."
     if len(lacking) > _MOST_NAMES:
         yield f"The same is true of {plural(len(lacking) - _MOST_NAMES, 'more agent')}."
 
 
-def _configurations(metas: Iterable[TrialMeta]) -> Iterable[str]:
+def mixed_configurations(metas: Iterable[TrialMeta]) -> Iterable[str]:
     hashes: dict[tuple[str, str], set[str]] = defaultdict(set)
     for each in metas:
         if each.identity is not None:
             hashes[each.orchestrator, each.task].add(each.identity.agent_hash)
     mixed = sorted({agent for (agent, _), found in hashes.items() if len(found) > 1})
     if mixed:
-        yield f"Trials of different configurations are counted together: {_listed(mixed)}."
+        yield f"Trials of different configurations are counted together: {listed(mixed)}."
 
 
-def _listed(names: Iterable[str]) -> str:
+def listed(names: Iterable[str]) -> str:
     """`a, b and 3 more`."""
     ordered = sorted(names)
     shown = ", ".join(one_line(each, 100) for each in ordered[:_MOST_NAMES])

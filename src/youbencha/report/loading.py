@@ -17,11 +17,13 @@ from youbencha.files import RESULTS_FILE, read_regular, read_untrusted
 from youbencha.json_lines import amount, count, loads_lossy, mapping
 from youbencha.log.arena import RUN_FILE, RUNS_DIR, TRIALS_DIR
 from youbencha.text import UNKNOWN
+from youbencha.usage import Tokens, add_all
 from youbencha.workspace.run_dir import ARTIFACTS, run_started_at
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
+    from youbencha.log.model import Usage
     from youbencha.log.results import ResultsBundle
 
 
@@ -72,24 +74,30 @@ def load_results(path: Path) -> ResultsBundle:
 
 def _with_ledger(bundle: ResultsBundle, artifacts: Path) -> ResultsBundle:
     """Add what the ledger knows to the results of a run that is not finished, such as one that was killed."""
+    agent = bundle.agent
+    if agent is None or agent.usage is not None:
+        return bundle
+    usage = ledger_usage(artifacts, agent.type)
+    if usage is None or all(getattr(usage, name) is None for name in _TOKENS):
+        return bundle
+    return bundle.model_copy(update={"agent": agent.model_copy(update={"usage": usage})})
+
+
+def ledger_usage(artifacts: Path, user: str | None = None) -> Usage | None:
+    """What the ledger of a run knows, which may not be all: of one user of the gateway, or of all. None without one."""
     from youbencha.gateway.ledger import LEDGER_FILE
     from youbencha.log.model import usage_of
-    from youbencha.usage import Tokens, add_all
 
-    agent = bundle.agent
     try:
         lines = read_untrusted(artifacts, LEDGER_FILE, LARGEST_RESULTS).splitlines()
     except OSError:
-        return bundle
-    if agent is None or agent.usage is not None:
-        return bundle
-    calls = [call for line in lines if (call := mapping(loads_lossy(line))).get("key") == agent.type]
+        return None
+    calls = [call for call in map(mapping, map(loads_lossy, lines)) if user is None or call.get("key") == user]
     tokens = [Tokens(*(count(call.get(name), _MOST_TOKENS) for name in _TOKENS)) for call in calls]
     costs = [amount(call.get("cost_usd")) for call, used in zip(calls, tokens, strict=True) if used != Tokens()]
     known = [cost for cost in costs if cost is not None]
-    spent = sum(known) if len(known) == len(costs) else None
-    usage = usage_of(add_all(tokens), spent, partial=True, cost_source="gateway")
-    return bundle.model_copy(update={"agent": agent.model_copy(update={"usage": usage})}) if costs else bundle
+    spent = float(sum(known)) if len(known) == len(costs) else None
+    return usage_of(add_all(tokens), spent, partial=True, cost_source="gateway")
 
 
 def find_matrix(path: Path | None, workspaces: Sequence[Path]) -> Path | None:

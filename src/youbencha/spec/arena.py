@@ -1,6 +1,7 @@
 """The arena's configuration (`thunderdome.yaml`): orchestrators, tasks, and how their trials run and are validated."""
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
@@ -8,7 +9,7 @@ from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 from youbencha.spec.agent_files import AgentFiles
 from youbencha.spec.base import INT_AS_FLOAT, Line, StrictModel, VariableName
 from youbencha.spec.gateway import Dollars, Gateway, GatewaySpec, GatewayType, TokenCount
-from youbencha.spec.problems import ProblemAt
+from youbencha.spec.problems import ProblemAt, Step
 from youbencha.spec.sandbox import AllowedHost, Cpus, Sandbox, Size
 
 ValidationMode = Literal["diff", "shared", "separate"]
@@ -20,6 +21,8 @@ Name = Annotated[str, Field(max_length=LONGEST_NAME, pattern=NAME_PATTERN.patter
 """Also the name of a directory in the results."""
 
 NULL = "null"
+VARIANT_MARK = "+"
+"""Between the names of an orchestrator and its variant."""
 Env = dict[VariableName, str]
 """`${NAME}` is taken from `secrets.env_file`, then from the environment."""
 
@@ -71,18 +74,45 @@ Budget = Annotated[BudgetSpec, BeforeValidator(_per_trial, json_schema_input_typ
 """A number is dollars per trial."""
 
 
+def _no_prompt(config: Mapping[str, Any]) -> None:
+    for name in ("prompt", "prompt_file"):
+        if name in config:
+            raise ProblemAt("config", f"must not contain `{name}`: the task has the prompt")
+
+
 class VariantSpec(AgentFiles):
-    """The same agent with something changed. What is not given is as in its orchestrator."""
+    """The same agent with something changed. What is not given is as in its orchestrator; a null removes it."""
 
     name: Annotated[str, Field(max_length=50, pattern=NAME_PATTERN.pattern)]
     """In the results, the variant is called `<orchestrator>+<name>`."""
     image: Line | None = None
-    env: Env = Field(default_factory=dict)
-    """Added to the orchestrator's."""
+    env: dict[VariableName, str | None] = Field(default_factory=dict)
+    """Added to the orchestrator's. A null removes a variable."""
     version: Line | None = None
     model: Annotated[Line, Field(pattern=r"^[^-\s]\S*$")] | None = None
     config: dict[str, Any] = Field(default_factory=dict)
     """Added to the orchestrator's: `effort`, `append_system_prompt`, `mcp_config` and others. A null removes a key."""
+
+    @model_validator(mode="after")
+    def _only_the_agent(self) -> Self:
+        _no_prompt(self.config)
+        return self
+
+    @property
+    def changed_keys(self) -> list[str]:
+        """Such as `skills` and `config.effort`, in the order of the model."""
+        keys = [key for key in type(self).model_fields if key in self.model_fields_set and key != "name"]
+        inside = {key: [f"{key}.{name}" for name in getattr(self, key)] for key in _ADDED}
+        return [name for key in keys for name in inside.get(key, [key])]
+
+    def changes(self, key: str, *inside: Step) -> bool:
+        """Whether this key is the variant's, not the orchestrator's. `inside` are the steps from it to a value."""
+        given = key in self.model_fields_set
+        return given and (key not in _ADDED or not inside or inside[0] in getattr(self, key))
+
+
+_ADDED = ("env", "config")
+"""Keys of a variant that are merged with the orchestrator's; others replace them."""
 
 
 class OrchestratorSpec(AgentFiles):
@@ -104,7 +134,7 @@ class OrchestratorSpec(AgentFiles):
     budget: Budget | None = None
     """Overrides `budgets`."""
     variants: Annotated[tuple[VariantSpec, ...], Field(strict=False)] = ()
-    """Run besides the orchestrator itself, and compared with it."""
+    """Run besides the orchestrator itself, with its budget, and compared with it."""
 
     @model_validator(mode="after")
     def _belongs_together(self) -> Self:
@@ -112,9 +142,7 @@ class OrchestratorSpec(AgentFiles):
             for name in ("agent", "config", "version"):
                 if name in self.model_fields_set:
                     raise ProblemAt(name, "cannot be combined with `adapter`", hint="remove one of the two")
-        for name in ("prompt", "prompt_file"):
-            if name in self.config:
-                raise ProblemAt("config", f"must not contain `{name}`: the task has the prompt")
+        _no_prompt(self.config)
         if self.budget and self.budget.model_fields_set & {"total_usd", "tokens_total"}:
             raise ProblemAt("budget", "cannot limit the whole run", hint="do that in `budgets`, or use per_agent_usd")
         if self.does_nothing and (unused := self.model_fields_set & {"model", "version", "config", "budget"}):
@@ -124,7 +152,23 @@ class OrchestratorSpec(AgentFiles):
     @property
     def does_nothing(self) -> bool:
         """An orchestrator `null` without a script or an agent, which shows what a task scores if nothing is done."""
-        return self.name == NULL and self.adapter is None and self.agent is None
+        return self.needs_no_model and self.adapter is None
+
+    @property
+    def needs_no_model(self) -> bool:
+        """Whether it is called `null`: it does nothing, or is a script that does nothing."""
+        return self.name == NULL and self.agent is None
+
+    def with_variant(self, variant: VariantSpec) -> Self:
+        """The variant as an orchestrator of its own."""
+        given = {name: getattr(variant, name) for name in variant.model_fields_set}
+        for name in variant.model_fields_set & set(_ADDED):
+            removed = {key for key, value in given[name].items() if value is None}
+            both = {**getattr(self, name), **given[name]}
+            given[name] = {key: value for key, value in both.items() if key not in removed}
+        agent = self.agent or (self.name if self.adapter is None else None)
+        fixed = {"name": f"{self.name}{VARIANT_MARK}{variant.name}", "agent": agent, "variants": ()}
+        return self.model_copy(update={**given, **fixed})
 
 
 class Weights(StrictModel):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from youbencha.errors import ConfigError, Problem
-from youbencha.spec.arena import LONGEST_NAME, NAME_PATTERN, ArenaSpec, key_of_repo
+from youbencha.spec.arena import LONGEST_NAME, NAME_PATTERN, ArenaSpec, OrchestratorSpec, TaskSpec, key_of_repo
 from youbencha.spec.document import Document, read_document
+from youbencha.spec.problems import KeyPath, Step
+from youbencha.spec.variants import ArenaEntry, expand, problems_of_variants, written_names
 
 CODE = "ARENA_INVALID"
 _OF_CONTAINERS = {
@@ -27,22 +29,57 @@ class Arena(NamedTuple):
     file: Path
     directory: Path
     """Where relative paths in it start."""
+    entries: tuple[ArenaEntry, ...]
+
+    @property
+    def orchestrators(self) -> tuple[OrchestratorSpec, ...]:
+        """What can run: each orchestrator, followed by its variants."""
+        return tuple(entry.spec for entry in self.entries)
 
     @property
     def results_dir(self) -> Path:
         return self.directory / Path(self.spec.results.dir).expanduser()
+
+    def entry(self, orchestrator: OrchestratorSpec) -> ArenaEntry:
+        return next(entry for entry in self.entries if entry.spec.name == orchestrator.name)
+
+    def path_of(self, of: OrchestratorSpec | TaskSpec, *keys: Step) -> KeyPath:
+        """Where it is written, or a key of it: with a variant if that gives the key, else with its orchestrator."""
+        if isinstance(of, TaskSpec):
+            return "tasks", self.spec.tasks.index(of), *keys
+        return self.entry(of).path_of(*keys)
+
+    def baselines(self) -> dict[str, str]:
+        """What each orchestrator and variant is compared with, by their names.
+
+        That is `baseline` for all others; else a variant's orchestrator; else, if there are just two, the first.
+        """
+        if self.spec.baseline is not None:
+            return {each.name: self.spec.baseline for each in self.orchestrators if each.name != self.spec.baseline}
+        found = {entry.spec.name: entry.orchestrator.name for entry in self.entries if entry.variant is not None}
+        if not found and len(self.entries) == 2:
+            first, second = self.orchestrators
+            return {second.name: first.name}
+        return found
 
 
 def load_arena_file(path: Path | str) -> Arena:
     """Read an arena and check what can be checked without adapters and repositories. All problems are one error."""
     document = read_document(path, code=CODE, what="The arena")
     spec = document.validate(ArenaSpec)
-    found = spec if isinstance(spec, list) else [*_for_containers_only(document, spec), *_unused_images(document, spec)]
-    problems = [*found, *_problems_of_names(document)]
-    if isinstance(spec, list) or problems:
+    if isinstance(spec, list):
+        raise document.error([*spec, *_problems_of_names(document)])
+    entries = expand(spec.orchestrators)
+    problems = [
+        *_problems_of_names(document),
+        *_for_containers_only(document, spec),
+        *_unused_images(document, spec),
+        *problems_of_variants(document, spec, entries),
+    ]
+    if problems:
         raise document.error(problems)
     file = Path(path).absolute()
-    return Arena(spec, document, file, file.parent)
+    return Arena(spec, document, file, file.parent, entries)
 
 
 def is_arena(path: Path) -> bool:
@@ -61,6 +98,10 @@ def _for_containers_only(document: Document, spec: ArenaSpec) -> Iterator[Proble
     for kind, entries in (("orchestrators", spec.orchestrators), ("tasks", spec.tasks)):
         for index, entry in enumerate(entries):
             paths += [(kind, index, key) for key in _OF_CONTAINERS[kind] if key in entry.model_fields_set]
+    for index, orchestrator in enumerate(spec.orchestrators):
+        for number, variant in enumerate(orchestrator.variants):
+            given = variant.model_fields_set.intersection(_OF_CONTAINERS["orchestrators"])
+            paths += [("orchestrators", index, "variants", number, key) for key in given]
     for path in paths:
         yield document.problem(path, "is only valid with `sandbox: docker`", at_key=True)
 
@@ -76,30 +117,29 @@ def _unused_images(document: Document, spec: ArenaSpec) -> Iterator[Problem]:
 def _problems_of_names(document: Document) -> Iterator[Problem]:
     """Names and ids that occur twice, read even from an invalid file."""
     data = document.data if isinstance(document.data, Mapping) else {}
-    for key, name_of in (("orchestrators", _name), ("tasks", _id)):
-        entries = data.get(key)
-        seen: dict[str, int] = {}
-        for index, entry in enumerate(entries if isinstance(entries, list) else ()):
-            if not isinstance(entry, Mapping) or (found := name_of(entry)) is None:
-                continue
-            field, name = found
-            first = seen.setdefault(name.casefold(), index)  # they are directories, and some disks ignore case
-            if first != index:
-                message = f"{name!r} is also in line {document.locate((key, first)).line}"
-                hint = "give each task an `id` of its own" if key == "tasks" else "give each its own name"
-                yield document.problem((key, index, field), message, hint)
-            elif field == "repo" and not (NAME_PATTERN.fullmatch(name) and len(name) <= LONGEST_NAME):
-                yield document.problem((key, index, field), "no id can be made of its last part", "add an `id`")
+    yield from _repeated(document, written_names(data), "give each its own name")
+    tasks = list(_ids(data))
+    yield from _repeated(document, tasks, "give each task an `id` of its own")
+    for path, name in tasks:
+        if path[-1] == "repo" and not (NAME_PATTERN.fullmatch(name) and len(name) <= LONGEST_NAME):
+            yield document.problem(path, "no id can be made of its last part", "add an `id`")
 
 
-def _name(entry: Mapping[str, Any]) -> tuple[str, str] | None:
-    name = entry.get("name")
-    return ("name", name.strip()) if isinstance(name, str) else None
+def _repeated(document: Document, named: Iterable[tuple[KeyPath, str]], hint: str) -> Iterator[Problem]:
+    seen: dict[str, KeyPath] = {}
+    for path, name in named:
+        first = seen.setdefault(name.casefold(), path)  # they are directories, and some disks ignore case
+        if first != path:
+            yield document.problem(path, f"{name!r} is also in line {document.locate(first[:-1]).line}", hint)
 
 
-def _id(entry: Mapping[str, Any]) -> tuple[str, str] | None:
-    """What identifies a task, and the field that it is from."""
-    for field in ("id", "repo"):
-        if isinstance(value := entry.get(field), str):
-            return field, value if field == "id" else key_of_repo(value.strip())
-    return None
+def _ids(data: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    """What identifies each task, and where it is written."""
+    tasks = data.get("tasks")
+    for index, task in enumerate(tasks if isinstance(tasks, list) else ()):
+        if not isinstance(task, Mapping):
+            continue
+        if isinstance(value := task.get("id"), str):
+            yield ("tasks", index, "id"), value
+        elif isinstance(value := task.get("repo"), str):
+            yield ("tasks", index, "repo"), key_of_repo(value.strip())

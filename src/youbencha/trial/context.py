@@ -26,10 +26,13 @@ if TYPE_CHECKING:
     from youbencha.trial.gateway_session import TrialGateway
     from youbencha.trial.gateways import SharedGateways
     from youbencha.trial.plan import Plan
+    from youbencha.trial.remote_gateways import RemoteGateways
     from youbencha.trial.results import ResultFiles, RunRecord
     from youbencha.workspace import Repository, RunDirectory, Snapshot
     from youbencha.workspace.overlay import Overlay
     from youbencha.workspace.source import Refs, RemoteUrl
+
+LOOPBACK = "127.0.0.1"
 
 
 class Host:
@@ -46,8 +49,8 @@ class Host:
         directory that holds the toolbox.
         """
         self.settings = settings
-        self.gateways: SharedGateways | None = None
-        """Shared by the trials of a run, see `sharing`. None: each trial has its own gateway and budgets."""
+        self.gateways: SharedGateways | RemoteGateways | None = None
+        """Shared by the trials of a run, see `sharing`; on a node, the driver's. None: each trial has its own."""
         self.container_starts: asyncio.Semaphore | None = None
         """Limits how many containers start at the same time."""
         self.shared = SharedResults()
@@ -60,33 +63,39 @@ class Host:
 
     @contextlib.asynccontextmanager
     async def sharing(
-        self, plans: Iterable[tuple[str, Plan]], *, log_dir: Path, container_starts: int | None = None
+        self,
+        plans: Iterable[tuple[str, Plan]],
+        *,
+        log_dir: Path,
+        container_starts: int | None = None,
+        listen: str = LOOPBACK,
     ) -> AsyncIterator[Budgets]:
         """Let trials share gateways and budgets during the block: those of all plans, each with its agent's name.
 
         Each trial has its own keys and ledger. One with a cassette also has its own gateway. LiteLLM's logs are written
-        to `log_dir`. At most `container_starts` containers start at the same time; None: any number.
+        to `log_dir`. At most `container_starts` containers start at the same time; None: any number. `listen` is the
+        gateways' address; `remote_gateways.lend` needs one that nodes reach.
         """
         from youbencha.trial.budgets import Budgets
 
         budgets = Budgets((agent, plan.gateway) for agent, plan in plans if plan.gateway is not None)
         self.container_starts = asyncio.Semaphore(container_starts) if container_starts else None
         try:
-            async with self.sharing_budgets(budgets, log_dir=log_dir):
+            async with self.sharing_budgets(budgets, log_dir=log_dir, listen=listen):
                 yield budgets
         finally:
             self.container_starts = None
 
     @contextlib.asynccontextmanager
-    async def sharing_budgets(self, budgets: Budgets, *, log_dir: Path) -> AsyncIterator[None]:
+    async def sharing_budgets(self, budgets: Budgets, *, log_dir: Path, listen: str = LOOPBACK) -> AsyncIterator[None]:
         """Let everything that runs during the block share gateways and these budgets; otherwise as `sharing`."""
         from youbencha.trial.gateways import SharedGateways
 
-        self.gateways = SharedGateways(budgets, log_dir)
+        self.gateways = shared = SharedGateways(budgets, log_dir, listen)
         try:
             yield
         finally:
-            shared, self.gateways = self.gateways, None
+            self.gateways = None
             await shared.aclose()
 
     @property

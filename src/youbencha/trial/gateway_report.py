@@ -23,9 +23,7 @@ def usage_in(totals: ModelTotals) -> Usage:
     return usage_of(totals.tokens, cost, partial=totals.partial, cost_source="gateway")
 
 
-def report_of(
-    plan: GatewayPlan, key: VirtualKey, *, ledger: str, prices: str, mismatches: tuple[str, ...] = ()
-) -> GatewayReport:
+def report_of(plan: GatewayPlan, key: VirtualKey, *, ledger: str, prices: str) -> GatewayReport:
     totals = key.totals
     return GatewayReport(
         type=plan.type,
@@ -45,7 +43,7 @@ def report_of(
             for name, of_model in sorted(totals.models.items())
         },
         budget=_budget(key),
-        cassette=_cassette(plan, key, mismatches),
+        cassette=_cassette(plan, key),
     )
 
 
@@ -110,7 +108,7 @@ def _is_capped(account: Account) -> bool:
     return any(value is not None for value in (*account.caps, *account.per_call))
 
 
-def _cassette(plan: GatewayPlan, key: VirtualKey, mismatches: tuple[str, ...]) -> CassetteReport | None:
+def _cassette(plan: GatewayPlan, key: VirtualKey) -> CassetteReport | None:
     if plan.spec.cassette is None or key.cassette is None:
         return None
     return CassetteReport(
@@ -119,5 +117,4 @@ def _cassette(plan: GatewayPlan, key: VirtualKey, mismatches: tuple[str, ...]) -
         replayed=key.totals.replayed,
         recorded=key.cassette.recorded,
         unmatched=key.totals.unmatched,
-        mismatches=mismatches,
     )

@@ -1,41 +1,33 @@
-"""Give a trial its gateway, opened for it or shared: a key for the agent, and one for each evaluator."""
+"""Give a trial its gateway: a key for the agent, and one for each evaluator."""
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from youbencha.events import EventSink, ModelCalled
+from youbencha.events import EventSink
 from youbencha.files import write_atomically
 from youbencha.gateway.api import GatewayAccess
-from youbencha.gateway.budget import NO_CAPS, Account, Caps
-from youbencha.gateway.call import Call, Labels
 from youbencha.gateway.cassette.placeholders import Places
-from youbencha.gateway.gateway import Gateway
-from youbencha.gateway.keys import KeyScope, VirtualKey
-from youbencha.gateway.ledger import LEDGER_FILE, Ledger
+from youbencha.gateway.trial_keys import EndedKey, Finding, TrialKeys
 from youbencha.log.model import Usage
 from youbencha.log.results import GatewayReport
 from youbencha.process import Redactor
 from youbencha.sandbox.base import GATEWAY_PORT, Sandbox
 from youbencha.sandbox.local import HOST
-from youbencha.trial.budgets import Budgets, caps_of
+from youbencha.trial.budgets import RUN_ACCOUNT
 from youbencha.trial.context import Host
+from youbencha.trial.gateway_keys import open_keys
 from youbencha.trial.gateway_plan import GatewayPlan
-from youbencha.trial.gateway_report import report_of, usage_in
-from youbencha.trial.gateways import open_gateway
-from youbencha.trial.results import LITELLM_LOG
+from youbencha.trial.remote_gateways import RemoteGateways
 from youbencha.workspace import RunDirectory
 
-_FINAL = frozenset({"budget_exceeded", "call_over_cap", "price_unknown", "not_metered", "not_recorded"})
-"""Refusals that a retry cannot change."""
-
-_MAX_FINAL_REFUSALS = 3
-"""More than one, because each subagent makes its own requests."""
+if TYPE_CHECKING:
+    from youbencha.gateway.cassette.matching import Mismatch
 
 _MAX_MISMATCH_FILES = 10
 """The first shows the cause; the others are usually consequences."""
@@ -51,35 +43,24 @@ async def open_trial_gateway(
 ) -> TrialGateway:
     """Open a trial's gateway until its `close`, or until `opened` is closed. `issue_key` then lets the agent use it.
 
-    It is a shared one, if the host's trials share theirs and this one has no cassette. `budget` names the agent whose
-    budget pays for it.
+    It is that of the driver, if this host is a node. `budget` names the agent whose budget pays for it.
     """
-    running = AsyncExitStack()
-    opened.push_async_callback(running.aclose)
-    artifacts = directory.artifacts
-    ledger = running.enter_context(Ledger(artifacts / LEDGER_FILE, keep_copy=True))
-    if host.gateways is not None and plan.spec.cassette is None:
-        gateway = await host.gateways.gateway(plan, host, on_event)
+    secrets = plan.secrets
+    keys: TrialKeys
+    if isinstance(host.gateways, RemoteGateways):
+        keys = await host.gateways.open_keys(opened)
+        secrets = {**secrets, **host.gateways.secrets}
     else:
-        new = open_gateway(plan, host, litellm_log=artifacts / LITELLM_LOG, ledger=ledger, on_event=on_event)
-        gateway = await running.enter_async_context(new)
-    budgets = host.gateways.budgets if host.gateways else Budgets([(budget, plan)])
-    account = budgets.agent(budget)
-    return TrialGateway(gateway, plan, directory, ledger, running, on_event, host.env, account, budgets.total)
-
-
-def _scope_of(plan: GatewayPlan) -> KeyScope | None:
-    """What the agent's key is for: the provider of its API, and the models of the test case, if it lists some; else,
-    through LiteLLM, that provider's models and its own."""
-    if plan.spec.models:
-        return KeyScope(plan.provider, tuple(name.lower() for name in plan.spec.models))
-    if plan.provider is None or plan.type != "litellm":
-        return KeyScope(plan.provider) if plan.provider else None
-    from youbencha.gateway.litellm.config import patterns_of
-
-    own = (plan.model or "").lower()
-    names = (name for name, _ in patterns_of(plan.provider))
-    return KeyScope(plan.provider, (*names, own, own.partition("/")[2]))
+        keys = await open_keys(
+            plan,
+            host,
+            agent=budget,
+            run=directory.name,
+            artifacts=directory.artifacts,
+            on_event=on_event,
+            opened=opened,
+        )
+    return TrialGateway(keys, secrets, directory, host.env)
 
 
 def _places_in(directory: RunDirectory, sandbox: Sandbox, harness_env: Mapping[str, str]) -> Places:
@@ -105,77 +86,56 @@ class EvaluatorAccess:
 
 
 class TrialGateway:
-    """The keys of one trial, its ledger, and what went through the gateway with them."""
+    """The gateway as a trial uses it: keys, where sandboxes reach it, and what went through it."""
 
     access: GatewayAccess
     """The agent's."""
 
     def __init__(
-        self,
-        gateway: Gateway,
-        plan: GatewayPlan,
-        directory: RunDirectory,
-        ledger: Ledger,
-        running: AsyncExitStack,
-        on_event: EventSink,
-        env: Mapping[str, str],
-        account: Account,
-        total: Account,
+        self, keys: TrialKeys, secrets: Mapping[str, str], directory: RunDirectory, env: Mapping[str, str]
     ) -> None:
-        """`running` closes what belongs to the trial: its ledger, and the gateway if it is not shared.
-
-        `account` pays for the agent; `total`, which is the run's, for evaluators.
-        """
-        self.stop = asyncio.Event()
-        """Set when the agent cannot continue: its requests are refused for good, or the gateway has failed."""
-        self._gateway = gateway
-        self._plan = plan
+        self.stop = keys.stop
+        """Set when the agent cannot continue: its requests are refused for good, or the gateway is gone."""
+        self._keys = keys
+        self._secrets = secrets
         self._directory = directory
-        self._ledger = ledger
-        self._running = running
-        self._on_event = on_event
         self._env = env
-        self._account = account
-        self._total = total
-        self._redactor = Redactor.for_env(env, plan.secrets)
-        self._refusals = 0
+        self._redactor = Redactor.for_env(env, secrets)
         self._issued: list[GatewayAccess] = []
         self._exposed: set[Path] = set()
-        self._key: VirtualKey | None = None
+        self._agent: EndedKey | None = None
         self._evaluators_exceeded = False
         self._mismatches: tuple[str, ...] = ()
-        running.callback(gateway.on_failure(self.stop.set))
-        running.push_async_callback(self._end_keys)
 
     async def issue_key(self, agent: str, sandbox: Sandbox) -> None:
         """Issue the agent's key, which is valid in its sandbox only. `agent` is its name in the ledger.
 
         After `end_agent`, another can be issued, for the agent's next session.
         """
-        if self._key is not None:
-            self._forget_ended()
+        if self._agent is not None:
+            self._issued = [each for each in self._issued if each.key != self.access.key]
+            self._agent, self._mismatches = None, ()
         forwarded = sandbox.forward_port(GATEWAY_PORT)
-        issued = self._issue(
+        issued = await self._keys.issue(
+            "agent",
             agent,
-            self._account,
-            caps=caps_of(self._plan.spec, "trial"),
             places=_places_in(self._directory, sandbox, self._env),
-            on_call=self._agent_called,
             peers=None if forwarded is None else frozenset({str(forwarded.socket)}),
-            scope=_scope_of(self._plan),
         )
+        self._issued.append(issued)
         self.access = await self.expose_in(sandbox, issued)
 
     @property
     def secrets(self) -> Mapping[str, str]:
         """Values to redact in everything that is written."""
         keys = {f"GATEWAY_VIRTUAL_KEY_{number}": each.key for number, each in enumerate(self._issued)}
-        return {**self._plan.secrets, **keys}
+        return {**self._secrets, **keys}
 
     @property
     def budget_is_spent(self) -> bool:
         """Whether a budget that the agent shares with others has refused one of its requests."""
-        return self._key is not None and self._key.totals.refused_by == self._total.name
+        budget = self._agent.report.budget if self._agent else None
+        return budget is not None and budget.refused_by == RUN_ACCOUNT
 
     async def expose_in(self, sandbox: Sandbox, access: GatewayAccess) -> GatewayAccess:
         """Make the gateway reachable in a sandbox; return the key with its address there."""
@@ -183,8 +143,7 @@ class TrialGateway:
         if forwarded is None:
             return access
         if forwarded.socket not in self._exposed:
-            await self._gateway.listen_on(forwarded.socket)
-            self._running.callback(self._gateway.stop_listening, forwarded.socket)
+            await self._keys.listen_on(forwarded.socket)
             self._exposed.add(forwarded.socket)
         return access._replace(url=f"http://{forwarded.address}")
 
@@ -193,130 +152,56 @@ class TrialGateway:
 
         Raises YouBenchaError if the gateway has failed: nothing was measured then.
         """
-        if self._key is None:
-            self._key = self._end(self.access)
-        await self._gateway.settled(self._key)
-        if self._gateway.failure is not None:
-            raise self._gateway.failure
+        if self._agent is None:
+            self._agent = await self._keys.end(self.access.key)
 
     def report(self) -> GatewayReport:
         """Report the agent's requests, once the agent has ended and the run directory is reclaimed."""
-        assert self._key is not None
-        self._mismatches = self._write_mismatches(self._key, self._directory.artifacts)
-        prices = self._gateway.prices.source
-        return report_of(self._plan, self._key, ledger=LEDGER_FILE, prices=prices, mismatches=self._mismatches)
+        assert self._agent is not None
+        report = self._agent.report
+        self._mismatches = self._write_mismatches(self._agent.mismatches, self._directory.artifacts)
+        if report.cassette is None:
+            return report
+        cassette = report.cassette.model_copy(update={"mismatches": self._mismatches})
+        return report.model_copy(update={"cassette": cassette})
 
-    def findings(self) -> Iterator[tuple[str, str]]:
-        """Codes and messages of warnings."""
-        assert self._key is not None
+    def findings(self) -> Iterator[Finding]:
+        """Warnings about the agent's requests."""
+        assert self._agent is not None
         if self._mismatches:
-            summary = self._redactor.text(self._key.mismatches[0].summary)
+            summary = self._redactor.text(self._agent.mismatches[0].summary)
             yield "CASSETTE_MISMATCH", f"{summary} (full diff: artifacts/{self._mismatches[0]})"
-        if self._key.cassette and (why := self._key.cassette.doubts()):
+        if why := self._agent.cassette_doubts:
             yield "CASSETTE_INCOMPLETE", f"a replay may fail: {why}"
-
-    def _forget_ended(self) -> None:
-        """Forget the agent's last key and its refusals."""
-        self._gateway.forget(self.access.key)
-        self._issued = [each for each in self._issued if each.key != self.access.key]
-        self._key, self._refusals, self._mismatches = None, 0, ()
-        if self._gateway.failure is None:
-            self.stop.clear()
-
-    def _agent_called(self, call: Call) -> None:
-        self._on_event(_event_of(call))
-        if call.error in _FINAL:
-            self._refusals += 1
-            if self._refusals > _MAX_FINAL_REFUSALS:
-                self.stop.set()
 
     @asynccontextmanager
     async def key_for(self, name: str) -> AsyncIterator[EvaluatorAccess]:
         """Issue a key for an evaluator. Its usage is not the agent's, but counts against the total budget."""
-        access = EvaluatorAccess(self._issue(name, self._total, places=_places_in(self._directory, HOST, self._env)))
+        places = _places_in(self._directory, HOST, self._env)
+        access = EvaluatorAccess(await self._keys.issue("evaluator", name, places=places))
+        self._issued.append(access.access)
         try:
             yield access
         finally:
-            key = self._end(access.access)
-            await self._gateway.settled(key)
-            if key.totals.total.requests:
-                access.usage = usage_in(key.totals.total)
-            self._evaluators_exceeded |= key.account.exceeded and self._total.exceeded
-            self._write_mismatches(key, self._directory.artifacts / "evaluators" / name)
+            ended = await self._keys.end(access.access.key)
+            if ended.report.models:
+                access.usage = ended.report.usage
+            self._evaluators_exceeded |= ended.total_exceeded
+            self._write_mismatches(ended.mismatches, self._directory.artifacts / "evaluators" / name)
 
-    async def close(self) -> list[tuple[str, str]]:
-        """Close what belongs to this trial only, and restore its ledger if it was changed. Returns warnings."""
-        spent_by_agent = self._key is not None and self._key.account.exceeded
-        await self._running.aclose()
-        warnings = []
+    async def close(self) -> list[Finding]:
+        """Close what belongs to this trial only. Returns warnings."""
+        budget = self._agent.report.budget if self._agent else None
+        spent_by_agent = budget is not None and budget.exceeded
+        warnings = await self._keys.close()
         if self._evaluators_exceeded and not spent_by_agent:
-            warnings.append(("BUDGET_EXCEEDED", "the evaluators exceeded the run's total budget"))
-        if self._ledger.failure is not None:
-            message = f"the gateway's ledger is incomplete: {self._ledger.failure}"
-            warnings.append(("LEDGER_INCOMPLETE", message))
-        elif self._ledger.restore():
-            message = "the gateway's ledger was changed while the agent ran; it was restored"
-            warnings.append(("WORKSPACE_TAMPERED", message))
+            return [("BUDGET_EXCEEDED", "the evaluators exceeded the run's total budget"), *warnings]
         return warnings
 
-    def _issue(
-        self,
-        name: str,
-        account: Account,
-        *,
-        places: Places,
-        caps: Caps = NO_CAPS,
-        on_call: Callable[[Call], None] | None = None,
-        peers: frozenset[str] | None = None,
-        scope: KeyScope | None = None,
-    ) -> GatewayAccess:
-        access = self._gateway.issue(
-            Labels(key=name, agent=name, run=self._directory.name),
-            caps=caps,
-            per_call=caps_of(self._plan.spec, "call"),
-            parent=account,
-            ledger=self._ledger,
-            places=places,
-            on_call=on_call,
-            peers=peers,
-            scope=scope,
-        )
-        self._issued.append(access)
-        return access
-
-    async def _end_keys(self) -> None:
-        """End the keys that are still valid, as after an interrupt, and forget all: the gateway may go on."""
-        for access in self._issued:
-            if (key := self._gateway.end(access.key)) is not None:
-                await self._gateway.settled(key)
-            self._gateway.forget(access.key)
-
-    def _end(self, access: GatewayAccess) -> VirtualKey:
-        """End a key. Its requests are cut off; they are counted when they have settled."""
-        key = self._gateway.end(access.key)
-        assert key is not None, "a key is ended once"
-        return key
-
-    def _write_mismatches(self, key: VirtualKey, directory: Path) -> tuple[str, ...]:
+    def _write_mismatches(self, mismatches: Sequence[Mismatch], directory: Path) -> tuple[str, ...]:
         """Write how each unmatched request differs from the nearest recorded one; return the files' names."""
         names = []
-        for number, mismatch in enumerate(key.mismatches[:_MAX_MISMATCH_FILES], start=1):
+        for number, mismatch in enumerate(mismatches[:_MAX_MISMATCH_FILES], start=1):
             names.append(f"cassette-mismatch-{number}.diff")
             write_atomically(directory / names[-1], self._redactor.text(mismatch.text).encode("utf-8", "replace"))
         return tuple(names)
-
-
-def _event_of(call: Call) -> ModelCalled:
-    return ModelCalled(
-        model=call.model,
-        status=call.status,
-        input_tokens=call.tokens.input,
-        output_tokens=call.tokens.output,
-        cache_read_tokens=call.tokens.cache_read,
-        cache_creation_tokens=call.tokens.cache_creation,
-        cost_usd=None if call.cost_usd is None else float(call.cost_usd),
-        partial=call.partial,
-        error=call.error,
-        duration_ms=call.duration_ms,
-        retry_after_s=call.retry_after_s,
-    )

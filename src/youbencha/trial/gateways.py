@@ -17,20 +17,21 @@ from youbencha.gateway.prices import Prices
 from youbencha.gateway.upstreams import Upstream, same_for_all
 from youbencha.process import Redactor
 from youbencha.trial.budgets import Budgets
+from youbencha.trial.context import LOOPBACK, Host
 from youbencha.trial.gateway_plan import GatewayPlan
 
 if TYPE_CHECKING:
     from youbencha.gateway.cassette.cassette import Cassette
-    from youbencha.trial.context import Host
 
 
 class SharedGateways:
     """The gateways and budgets of a run. LiteLLM is started once for all trials with the same plan."""
 
-    def __init__(self, budgets: Budgets, log_dir: Path) -> None:
-        """LiteLLM's logs are written to `log_dir`."""
+    def __init__(self, budgets: Budgets, log_dir: Path, listen: str) -> None:
+        """LiteLLM's logs are written to `log_dir`. The gateways listen on the address `listen`."""
         self.budgets = budgets
         self._log_dir = log_dir
+        self._listen = listen
         self._opened = AsyncExitStack()
         self._opening = asyncio.Lock()
         self._gateways: list[tuple[object, Gateway]] = []
@@ -43,7 +44,7 @@ class SharedGateways:
                 if known == kind:
                     return gateway
             litellm_log = self._log_dir / f"litellm-{len(self._gateways) + 1}.log"
-            opening = open_gateway(plan, host, litellm_log=litellm_log, on_event=on_event)
+            opening = open_gateway(plan, host, litellm_log=litellm_log, on_event=on_event, listen=self._listen)
             gateway = await self._opened.enter_async_context(opening)
             self._gateways.append((kind, gateway))
             return gateway
@@ -62,7 +63,13 @@ def _kind(plan: GatewayPlan) -> object:
 
 @asynccontextmanager
 async def open_gateway(
-    plan: GatewayPlan, host: Host, *, litellm_log: Path, ledger: Ledger | None = None, on_event: EventSink
+    plan: GatewayPlan,
+    host: Host,
+    *,
+    litellm_log: Path,
+    ledger: Ledger | None = None,
+    on_event: EventSink,
+    listen: str = LOOPBACK,
 ) -> AsyncIterator[Gateway]:
     """Open a gateway for one trial or many, with LiteLLM behind it if planned.
 
@@ -77,6 +84,7 @@ async def open_gateway(
             prices=Prices(plan.spec.prices, price_list=PriceList(host.cache_dir)),
             ledger=ledger,
             cassette=_cassette(plan, host.env),
+            host=listen,
         )
         yield await stack.enter_async_context(gateway)
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 import shutil
-from collections.abc import Awaitable, Callable, Collection, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from youbencha.workspace import revisions
 from youbencha.workspace.diff import Entry, FileChange
 from youbencha.workspace.git import GitFailed, git
 from youbencha.workspace.git_dir import is_ref_name, make_agents_git_dir, make_git_dir, probe, scratch_git_dir
+from youbencha.workspace.packs import pack_commits
 from youbencha.workspace.run_dir import not_writable, writing_to
 from youbencha.workspace.snapshot import Snapshot, entries_at
 from youbencha.workspace.source import RefKind, Refs, RemoteUrl, read_source, short_name
@@ -182,6 +183,10 @@ class Repository:
             if error.code != "REPO_BRANCH_UNKNOWN" or not COMMIT_ID.fullmatch(name):
                 raise
         return await self.resolve(name, "commit")
+
+    async def pack(self, commits: Sequence[str], near: Path) -> bytes:
+        """Pack commits, without their history, for another machine (`packs.unpack_commits`)."""
+        return await pack_commits(self._store.objects, commits, near)
 
     async def files_of(self, commit: str, near: Path) -> dict[str, Entry]:
         """All files of a commit, by their paths. `near` is a path beside which a temporary directory may be made."""

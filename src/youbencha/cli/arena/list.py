@@ -54,17 +54,24 @@ def list_all(
 
 
 def _orchestrators(arena: Arena) -> list[Row]:
-    return [
-        {
+    """The orchestrators, each followed by its variants."""
+    baselines = arena.baselines()
+    rows: list[Row] = []
+    for entry in arena.entries:
+        each = entry.spec
+        row = {
             "name": each.name,
+            "variant_of": entry.orchestrator.name if entry.variant else None,
+            "changes": entry.variant.changed_keys if entry.variant else [],
             "adapter": each.adapter,
             "agent": None if each.adapter or each.does_nothing else each.agent or each.name,
             "version": each.version,
             "model": each.model,
             "image": each.image,
+            "baseline": baselines.get(each.name),
         }
-        for each in arena.spec.orchestrators
-    ]
+        rows.append(row)
+    return rows
 
 
 def _tasks(arena: Arena) -> list[Row]:
@@ -103,7 +110,7 @@ def _runs(results: Path, last: int) -> Iterator[Row]:
         row["trials_finished"] = sum(1 for _ in path.glob(f"{TRIALS_DIR}/*/*/trial-*/{META_FILE}"))
         with suppress(YouBenchaError):
             info = ArenaRun(path).info()
-            row |= {"began": info.created_at, "trials_planned": len(info.cells) * info.trials}
+            row |= {"began": info.created_at, "trials_planned": info.total}
         yield row
 
 
@@ -111,11 +118,7 @@ def _tables(found: dict[str, list[Row]]) -> Iterator[str]:
     from youbencha.text import duration, table
 
     width = width_of(sys.stdout)
-    agents = [
-        (row["name"], row["adapter"] or row["agent"] or "does nothing", *map(_shown, (row["model"], row["image"])))
-        for row in found["orchestrators"]
-    ]
-    yield table(("ORCHESTRATOR", "AGENT", "MODEL", "IMAGE"), agents, width=width, drop=("IMAGE", "MODEL"))
+    yield _table_of_orchestrators(found["orchestrators"], width)
     tasks = [
         (
             row["id"],
@@ -137,6 +140,21 @@ def _tables(found: dict[str, list[Row]]) -> Iterator[str]:
         ]
         columns_of_runs = ("RUN", "BEGAN", "FINISHED", "PLANNED")
         yield table(columns_of_runs, runs, width=width, right=("FINISHED", "PLANNED"), drop=("BEGAN",))
+
+
+def _table_of_orchestrators(rows: list[Row], width: int) -> str:
+    from youbencha.text import table
+
+    columns = ["ORCHESTRATOR", "AGENT", "VERSION", "MODEL", "IMAGE", "CHANGES", "COMPARED WITH"]
+    cells = [
+        (
+            row["name"],
+            row["adapter"] or row["agent"] or "does nothing",
+            *map(_shown, (row["version"], row["model"], row["image"], ", ".join(row["changes"]), row["baseline"])),
+        )
+        for row in rows
+    ]
+    return table(columns, cells, width=width, drop=("IMAGE", "VERSION", "MODEL", "CHANGES", "COMPARED WITH"))
 
 
 def _minute(time: str | None) -> str:

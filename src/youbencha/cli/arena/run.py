@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from youbencha.cli import options
+from youbencha.cli.arena.executor import HERE, Address, Executor, ExecutorName, ExecutorOptions, Place
+from youbencha.cli.arena.until_decided import UntilOptions
 from youbencha.errors import YouBenchaError
 
 if TYPE_CHECKING:
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     from youbencha.spec.arena_loader import Arena
     from youbencha.trial.context import Host
 
-_WHAT, _AGAIN = "What runs", "With earlier results"
+_WHAT, _DECIDED, _AGAIN = "What runs", "Until it is known which is better", "With earlier results"
 _SELECTING = ("orchestrators", "tasks", "categories")
 Names = list[str] | None
 
@@ -44,10 +47,37 @@ def run(
     trials: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Of each orchestrator on each task.", rich_help_panel=_WHAT)
     ] = None,
+    until_decided: Annotated[
+        bool,
+        typer.Option(
+            "--until-decided",
+            help="Run pairs of trials until each orchestrator is better or worse than its baseline, or equivalent.",
+            rich_help_panel=_DECIDED,
+        ),
+    ] = False,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            metavar="M",
+            help="Differences of scores within plus or minus M are equivalent. Default: 0.05.",
+            rich_help_panel=_DECIDED,
+        ),
+    ] = None,
+    max_trials: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=2,
+            help="End after N trials of all together. Default: 20 for each orchestrator and task.",
+            rich_help_panel=_DECIDED,
+        ),
+    ] = None,
     parallel: Annotated[int | None, typer.Option(metavar="N", min=1, help="Trials at the same time.")] = None,
     budget: Annotated[
         float | None, typer.Option(metavar="USD", min=0, help="The most that all trials together may spend.")
     ] = None,
+    executor: Executor = ExecutorName.LOCAL,
+    address: Address = None,
     resume: Annotated[
         bool,
         typer.Option("--resume", help="Continue a run that was stopped or killed.", rich_help_panel=_AGAIN),
@@ -74,8 +104,8 @@ def run(
     Ctrl-C starts no further trials and waits for those that are running; a second one aborts them. Then `--resume`
     continues.
 
-    Exit code 0: everything ran, and every trial measured its agent · 1: otherwise · 2: nothing could be run · 130:
-    interrupted.
+    Exit code 0: everything ran, and every trial measured its agent; with --until-decided, it ended as planned, decided
+    or not · 1: otherwise · 2: nothing could be run · 130: interrupted.
 
     Example: `thunderdome run --orchestrator claude-code --task bench-time-tracker --trials 3`
     """
@@ -87,26 +117,36 @@ def run(
 
     selection = Selection(tuple(orchestrator or ()), tuple(task or ()), tuple(category or ()))
     _check(which, selection, trials, reuse, resume=resume, dry_run=dry_run)
+    until = UntilOptions(until_decided, margin, max_trials)
+    until.check(trials, resume=resume)
+    where = ExecutorOptions(executor, address)
+    where.check()
     host = options.host_here()
     with options.add_hint(config):
         arena = load_arena(config, host, resolve_env=not dry_run)
     directory = results or arena.results_dir
     limit = None if budget is None else BudgetSpec(total_usd=budget)
     choices = PlanChoices(trials=trials, budget=limit, resolve_env=not dry_run)
-    request = _Request(arena, host, directory, selection, choices, parallel or arena.spec.parallel)
+    request = _Request(arena, host, directory, selection, choices, parallel, until)
     if dry_run:
         show_plan(run_async(request.plan()), request.options(), as_json=as_json)
         return 0
-    session = _Session(request, which if resume else None, resume=resume, reuse=reuse, say=not (quiet or as_json))
-    again = _command(config, results)
+    say = not (quiet or as_json)
+    session = _Session(request, which if resume else None, where, resume=resume, reuse=reuse, say=say)
+    again = _command(config, results, where)
     title = config.name if tui else None
     return run_and_show(session.work, lambda: session.run, as_json=as_json, quiet=quiet, tui=title, resume=again)
 
 
-def _command(config: Path, results: Path | None) -> str:
+def _command(config: Path, results: Path | None, where: ExecutorOptions) -> str:
     """The command that runs this arena again, without what `--resume` knows."""
-    given = {"--config": config if config != options.ARENA_FILE else None, "--results": results}
-    words = ["thunderdome", "run", *(word for name, path in given.items() if path for word in (name, str(path)))]
+    given = {
+        "--config": config if config != options.ARENA_FILE else None,
+        "--results": results,
+        "--executor": where.name if where.name is not ExecutorName.LOCAL else None,
+        "--address": where.address,
+    }
+    words = ["thunderdome", "run", *(word for name, value in given.items() if value for word in (name, str(value)))]
     return shlex.join(words)
 
 
@@ -118,10 +158,19 @@ class _Request(NamedTuple):
     results: Path
     selection: Selection
     choices: PlanChoices
-    parallel: int
+    given_parallel: int | None
+    until: UntilOptions
+    place: Place = HERE
+
+    @property
+    def parallel(self) -> int:
+        """Trials at the same time. On a cluster by default as many as it has CPUs."""
+        cluster = self.place.cluster
+        return self.given_parallel or (cluster.cpus if cluster else self.arena.spec.parallel)
 
     def options(self) -> MatrixOptions:
         from youbencha.engine.run import MatrixOptions
+        from youbencha.trial.context import LOOPBACK
 
         spec = self.arena.spec
         return MatrixOptions(
@@ -130,26 +179,43 @@ class _Request(NamedTuple):
             container_starts=spec.container_starts,
             retries=spec.retries,
             keep_workspaces=spec.results.keep_workspaces,
+            listen=self.place.cluster.driver_host if self.place.cluster else LOOPBACK,
         )
 
     async def plan(self) -> Matrix:
         from youbencha.engine.arena import plan_arena
 
-        return await plan_arena(self.arena, self.host, self.selection, self.choices)
+        matrix = await plan_arena(self.arena, self.host, self.selection, self.choices)
+        return self.until.plan(matrix)
 
 
 class _Session:
     """One invocation: it plans, makes the directory of a run or finds it, and runs the matrix."""
 
-    def __init__(self, request: _Request, which: str | None, *, resume: bool, reuse: str | None, say: bool) -> None:
+    def __init__(
+        self,
+        request: _Request,
+        which: str | None,
+        where: ExecutorOptions,
+        *,
+        resume: bool,
+        reuse: str | None,
+        say: bool,
+    ) -> None:
         self.run: ArenaRun | None = None
         self._request = request
         self._which = which
+        self._where = where
         self._resume = resume
         self._reuse = reuse
         self._say = say
 
     async def work(self, display: MatrixDisplay, control: MatrixControl) -> MatrixSummary:
+        async with self._where.opened(self._request.host.env) as place:
+            self._request = self._request._replace(place=place)
+            return await self._work(display, control)
+
+    async def _work(self, display: MatrixDisplay, control: MatrixControl) -> MatrixSummary:
         from youbencha.cli.matrix import check_engine
         from youbencha.engine.results import find_run
         from youbencha.engine.reuse import reuse_results
@@ -161,7 +227,9 @@ class _Session:
             matrix = await self._plan_again()
         else:
             matrix = await request.plan()
-        await check_engine(matrix)
+        open_executor = request.place.open_executor(matrix, request.arena, request.results)
+        if open_executor is None:
+            await check_engine(matrix)
         if not self._resume:
             self.run = _new_run(request, matrix)
         assert self.run is not None
@@ -171,7 +239,10 @@ class _Session:
             if earlier is not None:
                 reused = await reuse_results(matrix, request.host, earlier, self.run, parallel=request.parallel)
                 display.print("", "", f"{reused.unchanged} trials taken over, {reused.rescored} scored again")
-            return await run_matrix(matrix, request.host, self.run, request.options(), display, control=control)
+            chosen = request.options()
+            return await run_matrix(
+                matrix, request.host, self.run, chosen, display, control=control, open_executor=open_executor
+            )
 
     async def _plan_again(self) -> Matrix:
         """Plan what the run planned when it began."""
@@ -183,12 +254,14 @@ class _Session:
         info = found.info()
         selection = Selection(*(tuple(info.selection.get(name, ())) for name in _SELECTING))
         choices = self._request.choices._replace(trials=info.trials)
-        self._request = self._request._replace(selection=selection, choices=choices)
+        given = self._request.until
+        until = given.of_run(info.until_decided)
+        self._request = self._request._replace(selection=selection, choices=choices, until=until)
         matrix = await self._request.plan()
         reuse = f"start a new run with `--reuse {found.name}`, which takes over all results that still apply"
         check_unchanged(info, matrix, otherwise=reuse)
         self.run = found
-        return matrix
+        return given.raise_limit(replace(matrix, baselines=info.baselines), found)
 
 
 def _new_run(request: _Request, matrix: Matrix) -> ArenaRun:
@@ -220,7 +293,8 @@ def _announcement(matrix: Matrix, run: ArenaRun, request: _Request, *, resumed: 
     worst = plan.worst_case.with_retries_usd
     cap = f"at most {usd(float(worst))}" if worst is not None else "no cost limit"
     verb = "resuming" if resumed else "running"
-    return f"{verb} {plural(plan.trials, 'trial')}, {cap}; results: {run.path}"
+    trials = f"{'at most ' if matrix.until_decided else ''}{plural(plan.trials, 'trial')}"
+    return f"{verb} {trials}, {cap}; results: {run.path}"
 
 
 def _check(

@@ -1,0 +1,117 @@
+"""Move files from one machine to another, in parts that fit into a message."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from io import BufferedReader
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from youbencha.errors import YouBenchaError
+from youbencha.files import PathNotAllowed, check_relative, open_regular, open_untrusted, untrusted_directory
+
+PART_BYTES = 1024**2
+MOST_BYTES = 4 * 1024**3
+MOST_FILES = 200_000
+
+
+class FilePart(NamedTuple):
+    """A file, or a part of it."""
+
+    name: str
+    """Relative, with slashes."""
+    data: bytes
+    executable: bool = False
+    first: bool = True
+    """False: it continues the file of that name."""
+
+
+def parts_of_user(base: Path, names: Iterable[str]) -> Iterator[FilePart]:
+    """Yield files of a user, and all files in directories. Names are relative to `base`; links are followed."""
+    for name in names:
+        if (base / name).is_file():
+            yield from _parts(open_regular(base / name), name)
+        for directory, directories, files in os.walk(base / name, followlinks=True):
+            directories.sort()
+            for file in sorted(files):
+                path = Path(directory, file)
+                if path.is_file():
+                    yield from _parts(open_regular(path), path.relative_to(base).as_posix())
+
+
+def parts_of_agent(root: Path) -> Iterator[FilePart]:
+    """Yield the regular files below a directory in which an agent could have written. Links are left out."""
+    waiting = [""]
+    while waiting:
+        folder = waiting.pop()
+        with os.scandir(root / folder) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+        for entry in found:
+            name = str(PurePosixPath(folder, entry.name))
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(name)
+            elif entry.is_file(follow_symlinks=False):
+                yield from _parts(open_untrusted(root, name), name)
+
+
+def _parts(file: BufferedReader, name: str) -> Iterator[FilePart]:
+    with file:
+        executable, first = bool(os.fstat(file.fileno()).st_mode & 0o100), True
+        while (data := file.read(PART_BYTES)) or first:
+            yield FilePart(name, data, executable, first)
+            first = False
+
+
+def batches(parts: Iterable[FilePart]) -> Iterator[tuple[FilePart, ...]]:
+    """Put small files together, so that each batch has about as many bytes as a part may have."""
+    batch: list[FilePart] = []
+    size = 0
+    for part in parts:
+        batch.append(part)
+        size += len(part.data) + len(part.name) + 100
+        if size >= PART_BYTES:
+            yield tuple(batch)
+            batch, size = [], 0
+    if batch:
+        yield tuple(batch)
+
+
+class PartsWriter:
+    """Writes parts below a directory. They are not trusted: nothing is written elsewhere, nor without bounds."""
+
+    def __init__(self, root: Path, *, most_bytes: int = MOST_BYTES, most_files: int = MOST_FILES) -> None:
+        self._root = root
+        self._bytes = most_bytes
+        self._files = most_files
+
+    def write(self, parts: Iterable[FilePart]) -> None:
+        """Raises `FILES_HOSTILE` or `FILES_TOO_LARGE`, or OSError."""
+        for part in parts:
+            self._count(part)
+            try:
+                check_relative(part.name)
+            except PathNotAllowed as error:
+                raise YouBenchaError("FILES_HOSTILE", f"A node sent a file outside its directory: {error}") from error
+            self._write(part)
+
+    def _count(self, part: FilePart) -> None:
+        self._bytes -= len(part.data)
+        self._files -= part.first
+        if self._bytes < 0 or self._files < 0:
+            raise YouBenchaError(
+                "FILES_TOO_LARGE",
+                f"A trial's files are more than {MOST_BYTES // 1024**3} GiB, or more than {MOST_FILES:,}.",
+                hint="Turn `results.keep_workspaces` off, or make the agent's output smaller.",
+            )
+
+    def _write(self, part: FilePart) -> None:
+        path = PurePosixPath(part.name)
+        flags = os.O_WRONLY | (os.O_TRUNC if part.first else os.O_APPEND)
+        with (
+            untrusted_directory(self._root, str(path.parent)) as directory,
+            os.fdopen(directory.open(path.name, flags), "wb") as file,
+        ):
+            file.write(part.data)
+            if part.executable and hasattr(os, "fchmod"):
+                os.fchmod(file.fileno(), 0o755)

@@ -1,0 +1,195 @@
+"""Connect to a Ray cluster, and check that its nodes can run trials."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import platform
+import signal
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, NamedTuple
+
+from youbencha import __version__
+from youbencha.adapters.cli_agent.environment import is_model_credential
+from youbencha.errors import YouBenchaError
+from youbencha.text import first_few
+from youbencha.trial.context import LOOPBACK
+
+_CONNECT_S = 10.0
+_PROBE_S = 120.0
+ADDRESS_VARIABLE = "RAY_ADDRESS"
+HOST_VARIABLE = "YOUBENCHA_DRIVER_HOST"
+"""The address at which nodes reach the driver's gateway, if it is not the one that Ray uses."""
+
+_START_HINT = "Start one with `ray start --head`, or see docs/ray.md."
+
+
+class Node(NamedTuple):
+    id: str
+    host: str
+    resources: Mapping[str, float]
+
+    @property
+    def cpus(self) -> float:
+        return self.resources.get("CPU", 0.0)
+
+
+class Cluster(NamedTuple):
+    """A cluster that this process is connected to."""
+
+    ray: Any
+    """The module."""
+    nodes: tuple[Node, ...]
+    """Those that have CPUs."""
+    driver_host: str
+    """The address of this machine, for the other nodes."""
+
+    @property
+    def cpus(self) -> int:
+        return max(1, int(sum(node.cpus for node in self.nodes)))
+
+
+@asynccontextmanager
+async def connect(address: str | None, env: Mapping[str, str]) -> AsyncIterator[Cluster]:
+    """Connect to the cluster at an address, or that of RAY_ADDRESS; without one, start Ray on this machine.
+
+    Every node has been checked then. Raises YouBenchaError.
+    """
+    ray = _import_ray()
+    address = address or env.get(ADDRESS_VARIABLE) or None
+    if address is not None:
+        await _check_reachable(address)
+    await asyncio.to_thread(_init, ray, address)
+    with contextlib.suppress(ValueError):  # not the main thread, which alone has handlers
+        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))  # Ray's own prints a stack trace
+    try:
+        nodes = tuple(
+            Node(each["NodeID"], each["NodeManagerHostname"], each["Resources"])
+            for each in ray.nodes()
+            if each["Alive"] and each["Resources"].get("CPU")
+        )
+        if not nodes:
+            raise YouBenchaError("RAY_NO_NODES", "No node of the Ray cluster has a CPU for trials.", hint="Add a node.")
+        await _check_versions(ray, nodes)
+        here = ray.util.get_node_ip_address() if address else LOOPBACK
+        yield Cluster(ray, nodes, env.get(HOST_VARIABLE) or here)
+    finally:
+        await asyncio.to_thread(ray.shutdown)
+
+
+def _import_ray() -> Any:
+    try:
+        import ray
+        import ray._private.worker as worker
+    except ImportError as error:
+        raise YouBenchaError(
+            "RAY_NOT_INSTALLED", "Ray is not installed.", hint="Install it: `pip install 'youbencha[ray]'`."
+        ) from error
+    # Ray prints about lost nodes and workers on stdout, which belongs to results. What matters is reported by us.
+    worker.print_to_stdstream = lambda *_, **__: None
+    return ray
+
+
+async def _check_reachable(address: str) -> None:
+    """Raise at once if nothing answers there: Ray itself tries for minutes."""
+    if address.startswith("ray://"):
+        raise YouBenchaError(
+            "RAY_CLIENT_UNSUPPORTED",
+            f"{address}: Ray's client cannot stream what happens in trials.",
+            hint="Run this command on a node of the cluster (one with `--num-cpus=0` will do), and give the address "
+            "of the head: --address HEAD:6379.",
+        )
+    host, colon, port = address.rpartition(":")
+    if address in ("auto", "local"):
+        return
+    if not colon or not port.isdecimal():
+        raise YouBenchaError("OPTION_INVALID", f"--address {address}: not an address", hint="Write HOST:PORT, or auto.")
+    try:
+        async with asyncio.timeout(_CONNECT_S):
+            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+    except (OSError, TimeoutError) as error:
+        reason = f"no answer within {_CONNECT_S:.0f} s" if isinstance(error, TimeoutError) else error.strerror
+        raise YouBenchaError(
+            "RAY_UNREACHABLE", f"The Ray cluster at {address} cannot be reached: {reason}.", hint=_START_HINT
+        ) from error
+
+
+def _init(ray: Any, address: str | None) -> None:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would report the use of a cluster that it starts
+    try:
+        with _without_keys():
+            ray.init(
+                address=address or "local",
+                log_to_driver=False,
+                configure_logging=True,
+                logging_level=logging.CRITICAL,
+                include_dashboard=None if address else False,
+            )
+    except (OSError, RuntimeError, ValueError) as error:
+        raise _not_connected(address, str(error)) from error
+
+
+def _not_connected(address: str | None, reason: str) -> YouBenchaError:
+    if "ersion mismatch" in reason:
+        return YouBenchaError(
+            "RAY_VERSION_MISMATCH",
+            f"The Ray cluster at {address} has other versions than this machine (Python {platform.python_version()}): "
+            f"{reason}",
+            hint="All nodes need the same Python and the same Ray.",
+        )
+    where = f"the Ray cluster at {address}" if address else "Ray on this machine"
+    return YouBenchaError("RAY_UNREACHABLE", f"Cannot connect to {where}: {reason}", hint=_START_HINT)
+
+
+@contextmanager
+def _without_keys() -> Iterator[None]:
+    """Hide the keys of models from what Ray starts on this machine: nodes need none."""
+    hidden = {name: os.environ.pop(name) for name in list(os.environ) if is_model_credential(name)}
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)
+
+
+async def _check_versions(ray: Any, nodes: tuple[Node, ...]) -> None:
+    """Raise if a node has another youBencha, or none."""
+
+    def version_here() -> str | None:  # sent as it is: the node may not have this module
+        try:
+            import youbencha
+        except ImportError:
+            return None
+        return str(youbencha.__version__)
+
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    probe = ray.remote(num_cpus=0, max_retries=0)(version_here)
+    probes = [
+        probe.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False)).remote()
+        for node in nodes
+    ]
+    try:
+        async with asyncio.timeout(_PROBE_S):
+            found = await asyncio.gather(*probes)
+    except TimeoutError:
+        message = f"Not every node of the Ray cluster answered within {_PROBE_S:.0f} s."
+        raise YouBenchaError("RAY_UNREACHABLE", message, hint="`ray status` shows the nodes.") from None
+    except ray.exceptions.RayError as error:
+        raise YouBenchaError("RAY_UNREACHABLE", f"A node of the Ray cluster failed: {error}") from error
+    other = [
+        f"{node.host} has {'no youBencha' if version is None else version}"
+        for node, version in zip(nodes, found, strict=True)
+        if version != __version__
+    ]
+    if other:
+        raise YouBenchaError(
+            "RAY_VERSION_MISMATCH",
+            f"All nodes need youBencha {__version__}, as this machine has: {first_few(other)}.",
+            hint=f"Install it there: `pip install 'youbencha[ray]=={__version__}'`.",
+        )

@@ -1,0 +1,195 @@
+"""Run attempts on a Ray cluster: the trial moves, while schedule, budgets, keys and results stay here."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import pickle
+from collections.abc import AsyncIterator, Hashable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from youbencha import __version__
+from youbencha.engine.attempts import NODE_LOST, AttemptLost, FinishedAttempt, TrialJob, run_attempt
+from youbencha.engine.executor import OpensExecutor
+from youbencha.engine.file_parts import PartsWriter
+from youbencha.engine.matrix import Cell, Matrix
+from youbencha.engine.ray_cluster import Cluster
+from youbencha.engine.ray_node import Began, Failed, Happened, Order, Sent, Shipment, run_on_node
+from youbencha.engine.shipping import files_of, make_cargo
+from youbencha.errors import YouBenchaError
+from youbencha.events import EventSink
+from youbencha.files import REPORT_FILE, RESULTS_FILE, write_atomically
+from youbencha.gateway.ledger import LEDGER_FILE
+from youbencha.log.model import as_json
+from youbencha.log.results import ResultsBundle
+from youbencha.report.loading import load_results
+from youbencha.spec.sandbox import SandboxSpec
+from youbencha.text import count
+from youbencha.trial.context import Host
+from youbencha.trial.plan import Plan
+from youbencha.trial.remote_gateways import lend
+from youbencha.workspace.run_dir import ARTIFACTS
+
+_CANCEL_S = 20.0
+"""How long a cancelled attempt may take to end its agent, and to remove what it made on its node."""
+
+_UNREAD = 16
+"""A node waits if so many of its reports were not read yet."""
+
+
+def opens_ray_executor(cluster: Cluster, *, never_sent: Sequence[Path]) -> OpensExecutor:
+    """Make what opens the executor of a run. `never_sent`: files and directories that must not leave this machine."""
+
+    @asynccontextmanager
+    async def opened(host: Host) -> AsyncIterator[RayExecutor]:
+        yield RayExecutor(cluster, host, never_sent)
+
+    return opened
+
+
+def resources_of(sandbox: SandboxSpec) -> dict[str, float]:
+    """What a trial reserves on its node, in Ray's words."""
+    memory = {"memory": sandbox.memory} if "memory" in sandbox.model_fields_set else {}
+    return {"num_cpus": sandbox.cpus or 1.0, **memory}
+
+
+def check_resources(matrix: Matrix, cluster: Cluster) -> None:
+    """Raise if no node has what a trial needs: Ray would wait for one."""
+    for cell in matrix.cells:
+        needed = resources_of(cell.plan.sandbox)
+        cpus, memory = needed["num_cpus"], needed.get("memory", 0.0)
+        if not any(node.cpus >= cpus and node.resources.get("memory", 0.0) >= memory for node in cluster.nodes):
+            size = f" and {count(round(memory / 1024**2))} MiB" if memory else ""
+            raise YouBenchaError(
+                "RAY_TOO_SMALL",
+                f"No node of the Ray cluster has {cpus:g} CPUs{size}, which {cell.orchestrator} needs on {cell.task}.",
+                hint="Add such a node, or lower the task's `resources`.",
+            )
+
+
+class RayExecutor:
+    """Runs each attempt as a task of Ray."""
+
+    def __init__(self, cluster: Cluster, host: Host, never_sent: Sequence[Path]) -> None:
+        self._ray = cluster.ray
+        self._host = host
+        self._never_sent = never_sent
+        self._shipments: dict[tuple[str, str], tuple[Shipment, str]] = {}
+        self._stored: dict[Hashable, Any] = {}
+        self._shipping = asyncio.Lock()
+        self._task = self._ray.remote(
+            num_returns="streaming", max_retries=0, _generator_backpressure_num_objects=_UNREAD
+        )(run_on_node)
+
+    async def run_attempt(
+        self, job: TrialJob, number: int, *, on_event: EventSink, keep_workspace: bool
+    ) -> FinishedAttempt:
+        async def run(directory: Path) -> ResultsBundle:
+            shipment, repo = await self._ship(job.cell, directory)
+            artifacts = directory / ARTIFACTS
+            artifacts.mkdir(parents=True)
+            run_id, agent = job.directory.attempt_id(number), job.key.orchestrator
+            lending = lend(
+                job.cell.plan, self._host, agent=agent, attempt=run_id, artifacts=artifacts, on_event=on_event
+            )
+            async with lending as ticket:
+                order = Order(run_id=run_id, agent=agent, ticket=ticket, keep_workspace=keep_workspace)
+                task = self._task.options(**resources_of(job.cell.plan.sandbox))
+                stream = task.remote(__version__, shipment, order)
+                await self._follow(stream, directory, on_event)
+            return await asyncio.to_thread(_brought_home, directory, repo)
+
+        return await run_attempt(job, number, run)
+
+    async def _ship(self, cell: Cell, near: Path) -> tuple[Shipment, str]:
+        """What the cell's attempts need on nodes, and the name of its repository. Prepared once."""
+        place = (cell.orchestrator, cell.task)
+        async with self._shipping:
+            if place not in self._shipments:
+                repository = await self._host.open_repository_of(cell.plan, lambda _step, _detail="", /: None)
+                cargo = make_cargo(cell.plan, repository, self._host.env)
+                never = [*self._never_sent, *_secrets_file(cell.plan)]
+                files = pickle.dumps(await asyncio.to_thread(files_of, cell.plan, never))
+                pack = None
+                if cargo.commits and (pack := self._stored.get(cargo.commits)) is None:
+                    pack = await self._store(cargo.commits, await repository.pack(cargo.commits, near))
+                sent = await self._store(hashlib.sha256(files).digest(), files)
+                self._shipments[place] = Shipment(pickle.dumps(cargo), sent, pack), cargo.repo
+        return self._shipments[place]
+
+    async def _store(self, key: Hashable, data: bytes) -> Any:
+        """Put data into Ray's object store, once."""
+        if key not in self._stored:
+            self._stored[key] = await asyncio.to_thread(self._ray.put, data)
+        return self._stored[key]
+
+    async def _follow(self, stream: Any, directory: Path, on_event: EventSink) -> None:
+        """Read the reports of an attempt to the end. Raises what it failed with."""
+        writer, node = PartsWriter(directory), "a node"
+        try:
+            async for reference in stream:
+                match await reference:
+                    case Began(host, pid):
+                        node = f"{host} (process {pid})"
+                    case Happened(events):
+                        for event in events:
+                            on_event(event)
+                    case Sent(parts):
+                        ours = [part for part in parts if part.name != f"{ARTIFACTS}/{LEDGER_FILE}"]
+                        await asyncio.to_thread(writer.write, ours)
+                    case Failed(code, message, hint):
+                        raise YouBenchaError(code or "TRIAL_FAILED", f"On {node}: {message}", hint=hint)
+        except asyncio.CancelledError:
+            await self._cancel(stream)
+            raise
+        except self._ray.exceptions.RayError as error:
+            raise _lost(self._ray.exceptions, error, node) from error
+
+    async def _cancel(self, stream: Any) -> None:
+        """Let the node end its agent and remove what it made, before this process disconnects."""
+        self._ray.cancel(stream, force=False)
+        with contextlib.suppress(TimeoutError, self._ray.exceptions.RayError):
+            async with asyncio.timeout(_CANCEL_S):
+                async for reference in stream:
+                    await reference
+
+
+def _secrets_file(plan: Plan) -> list[Path]:
+    file = plan.gateway.spec.secrets_file if plan.gateway else None
+    return [plan.config_dir / Path(file).expanduser()] if file else []
+
+
+def _lost(kinds: Any, error: Exception, node: str) -> YouBenchaError:
+    """Why a task of Ray ended without results."""
+    if isinstance(error, kinds.OutOfMemoryError):
+        message = f"Ray ended the trial on {node}, because that node was running out of memory."
+        return AttemptLost("RAY_OUT_OF_MEMORY", message, hint="Reserve more `memory` for the task.")
+    if isinstance(error, kinds.NodeDiedError | kinds.ObjectLostError):
+        return AttemptLost(NODE_LOST, f"The node {node} was lost.")
+    if isinstance(error, kinds.WorkerCrashedError):
+        return AttemptLost("RAY_WORKER_LOST", f"The process of the trial on {node} was killed.")
+    reason = str(error).strip().splitlines()[-1]  # of a traceback
+    return YouBenchaError("RAY_FAILED", f"Ray could not run the trial on {node}: {reason}")
+
+
+def _brought_home(directory: Path, repo: str) -> ResultsBundle:
+    """Load results that a node sent, with the paths that they have here."""
+    from youbencha.report.markdown import render_markdown
+
+    artifacts = directory / ARTIFACTS
+    bundle = load_results(artifacts)
+    execution = bundle.execution
+    environment = execution.environment.model_copy(update={"workspace_dir": os.fspath(directory)})
+    bundle = bundle.model_copy(
+        update={
+            "test_case": bundle.test_case.model_copy(update={"repo": repo}),
+            "execution": execution.model_copy(update={"environment": environment}),
+        }
+    )
+    write_atomically(artifacts / RESULTS_FILE, as_json(bundle).encode("utf-8", "replace"))
+    write_atomically(artifacts / REPORT_FILE, render_markdown(bundle).encode("utf-8", "replace"))
+    return bundle

@@ -1,0 +1,80 @@
+"""The rounds of a comparison that ends as soon as it is decided, determined by the scores of finished trials alone.
+
+The engine asks which trials a round needs; a report puts the trials of a run into their rounds again. So both come to
+the same verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Sized
+from statistics import fmean
+
+from youbencha.stats.comparison import DifferenceInterval
+from youbencha.stats.intervals import CONFIDENCE
+from youbencha.stats.sequence import PairedSequence
+
+Pairs = Mapping[str, Sequence[float | None]]
+"""For each task, the differences of the first, second, … trials of both; None if one of them is not valid. They end
+before the first pair that is not finished."""
+
+
+def confidence_of_each(comparisons: Sized) -> float:
+    """Of several comparisons in one run, each has its share of the 5 %."""
+    return 1 - (1 - CONFIDENCE) / len(comparisons)
+
+
+class PairedRounds:
+    """Adds pairs to a sequence, round by round, until there is a verdict."""
+
+    def __init__(self, sequence: PairedSequence) -> None:
+        self.completed = 0
+        self.missing = 0
+        """Pairs without two valid trials."""
+        self._sequence = sequence
+        self._sizes = sequence.next_round()
+        self._before = dict.fromkeys(self._sizes, 0)
+        self._differences: dict[str, list[float]] = {task: [] for task in self._sizes}
+
+    @property
+    def difference(self) -> float | None:
+        """The mean over tasks; None if there is no pair of valid trials."""
+        means = [fmean(some) for some in self._differences.values() if some]
+        return fmean(means) if means else None
+
+    @property
+    def pairs(self) -> int:
+        """Of two valid trials."""
+        return sum(map(len, self._differences.values()))
+
+    def needed(self) -> Iterator[tuple[str, int]]:
+        """Yield the trials of the next round, by task and number. There are none if it is decided."""
+        if self._sequence.verdict == "undecided":
+            for task, size in self._sizes.items():
+                yield from ((task, self._before[task] + each) for each in range(1, size + 1))
+
+    def advance(self, pairs: Pairs) -> bool:
+        """Complete the next round, if it is needed and all its trials are finished."""
+        needed = list(self.needed())
+        if not needed or any(number > len(pairs[task]) for task, number in needed):
+            return False
+        differences: dict[str, list[float]] = {task: [] for task in self._sizes}
+        for task, number in needed:
+            self._before[task] = number
+            if (difference := pairs[task][number - 1]) is None:
+                self.missing += 1
+            else:
+                differences[task].append(min(1.0, max(-1.0, difference)))  # scores may be rounded to more than 1
+        self._sequence.add_round(differences)
+        for task, some in differences.items():
+            self._differences[task] += some
+        self.completed += 1
+        self._sizes = self._sequence.next_round()
+        return True
+
+
+def replay_rounds(sequence: PairedSequence, pairs: Pairs) -> tuple[DifferenceInterval, ...]:
+    """Add every whole round until the verdict, and return the interval after each."""
+    rounds, intervals = PairedRounds(sequence), []
+    while rounds.advance(pairs):
+        intervals.append(sequence.interval)
+    return tuple(intervals)

@@ -1,0 +1,182 @@
+"""Ray clusters that cannot be used, and what is sent to nodes and back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from arena_bench import ArenaBench, changed
+from arena_process import ArenaProject
+from engine_bench import EngineBench
+from ray_bench import RayBench
+
+from youbencha import __version__
+from youbencha.engine import ray_cluster
+from youbencha.engine.file_parts import FilePart, PartsWriter, batches, parts_of_agent
+from youbencha.engine.matrix import Matrix
+from youbencha.engine.ray_cluster import Cluster, Node, connect
+from youbencha.engine.ray_executor import check_resources
+from youbencha.engine.ray_node import node_environment
+from youbencha.engine.shipping import make_cargo, unpack_cargo
+from youbencha.errors import YouBenchaError
+from youbencha.workspace import open_repository
+
+
+async def refused(address: str | None) -> YouBenchaError:
+    with pytest.raises(YouBenchaError) as raised:
+        async with connect(address, {}):
+            pass
+    return raised.value
+
+
+@pytest.mark.parametrize(
+    ("address", "code"),
+    [
+        ("127.0.0.1:1", "RAY_UNREACHABLE"),
+        ("192.0.2.77:6379", "RAY_UNREACHABLE"),
+        ("no-such-host.invalid:6379", "RAY_UNREACHABLE"),
+        ("ray://127.0.0.1:10001", "RAY_CLIENT_UNSUPPORTED"),
+        ("somewhere", "OPTION_INVALID"),
+    ],
+)
+async def test_a_cluster_that_cannot_be_reached(address: str, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_cluster, "_CONNECT_S", 1.0)
+    began = time.monotonic()
+    error = await refused(address)
+    assert error.code == code
+    assert address in error.message
+    assert error.hint
+    assert time.monotonic() - began < 15
+
+
+async def test_ray_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    error = await refused(None)
+    assert (error.code, error.hint) == ("RAY_NOT_INSTALLED", "Install it: `pip install 'youbencha[ray]'`.")
+
+
+def test_an_address_needs_ray(tmp_path: Path) -> None:
+    done = ArenaProject(tmp_path).run("--address", "127.0.0.1:6379")
+    assert done.returncode == 2
+    assert "Add --executor ray." in done.stderr
+
+
+def test_no_node_is_large_enough(tmp_path: Path) -> None:
+    bench = EngineBench(tmp_path)
+    cell = bench.cell(bench.host(), "agent", "task", sandbox={"type": "docker", "cpus": 4, "memory": "8g"})
+    small = Node("1", "small", {"CPU": 8.0, "memory": 4 * 1024.0**3})
+    with pytest.raises(YouBenchaError, match="No node of the Ray cluster has 4 CPUs and 8,192 MiB, which agent needs"):
+        check_resources(Matrix(cells=(cell,), trials=1), Cluster(None, (small,), "here"))
+    large = small._replace(resources={"CPU": 4.0, "memory": 8 * 1024.0**3})
+    check_resources(Matrix(cells=(cell,), trials=1), Cluster(None, (small, large), "here"))
+
+
+@pytest.mark.full
+async def test_versions_differ(cluster: RayBench, tmp_path: Path) -> None:
+    (tmp_path / "youbencha").mkdir()
+    (tmp_path / "youbencha" / "__init__.py").write_text("__version__ = '0.0.1'\n")
+    node = cluster.add_node(env={"PYTHONPATH": str(tmp_path)})
+    try:
+        error = await refused(cluster.address)
+    finally:
+        cluster.cluster.remove_node(node)
+    assert error.code == "RAY_VERSION_MISMATCH"
+    assert f"All nodes need youBencha {__version__}, as this machine has: {os.uname().nodename} has 0.0.1." in str(
+        error
+    )
+
+
+async def test_the_command_runs_scripts_and_validations_on_nodes(cluster: RayBench, tmp_path: Path) -> None:
+    project = ArenaProject(tmp_path)
+    adapters = tmp_path / "adapters"
+    adapters.mkdir()
+    (adapters / "agent.sh").write_text('. "$(dirname "$0")/common.sh"\nls -A "$(dirname "$0")" > made.txt\nwork\n')
+    (adapters / "common.sh").write_text("work() { echo $COLOUR >> made.txt; }\n")
+    (adapters / "secrets.env").write_text("COLOUR=green\nANTHROPIC_API_KEY=sk-ant-0123456789\n")
+    (adapters / "secrets.env").chmod(0o600)
+    project.write(
+        orchestrators=[{"name": "scripted", "adapter": "adapters/agent.sh", "env": {"COLOUR": "${COLOUR}"}}],
+        secrets={"env_file": "adapters/secrets.env"},
+        tasks=1,
+    )
+    done = project.run(
+        "--executor", "ray", "--address", cluster.address, "--json", "--results", str(adapters / "results")
+    )
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert [row["composite_score"] for row in document["results"]] == [1.0]
+    patch = Path(document["directory"], "trials/scripted/task-1/trial-1/diff.patch").read_text()
+    added = [line[1:] for line in patch.splitlines() if line.startswith("+") and not line.startswith("+++")]
+    assert added == ["agent.sh", "common.sh", "green"]
+    cluster.assert_nothing_is_left()
+
+
+async def test_a_repository_travels_without_its_history(arenas: ArenaBench, tmp_path: Path) -> None:
+    repository = arenas.repository("repos/fix")
+    cell = await asyncio.to_thread(arenas.cell, changed("tasks", 0, "validation_tag", "v1-validation"))
+    host = arenas.host()
+    source = await host.open_repository_of(cell.plan, lambda _step, _detail="", /: None)
+    cargo = make_cargo(cell.plan, source, host.env)
+    pack = await source.pack(cargo.commits, tmp_path / "near")
+    plan = await unpack_cargo(cargo, (), lambda: pack, tmp_path / "node", tmp_path / "cache")
+    assert str(arenas.root / "repos") not in plan.case.repo
+    opened = await open_repository(plan.case.repo, base=plan.config_dir, branch="v1", commit=plan.case.commit)
+    await opened.check_out(tmp_path / "tree")
+    assert (tmp_path / "tree" / "v1.txt").read_text() == "v1"
+    validation = await opened.find(plan.evaluators[0].config["validation_tag"])
+    await opened.write_tree(validation, tmp_path / "validation")
+    assert (tmp_path / "validation" / "v1-validation.txt").is_file()
+    with pytest.raises(YouBenchaError, match="has no commit"):
+        await opened.find(arenas.git(repository, "rev-parse", "v1-solution"))
+    assert plan.gateway is not None
+    assert not plan.gateway.upstreams
+    assert "sk-ant" not in repr((plan.env, plan.gateway.secrets, cargo.env))
+
+
+def test_a_node_keeps_its_keys_from_agents() -> None:
+    env = {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k", "RAY_JOB_ID": "1", "PATH": "/bin"}
+    assert node_environment(env) == {"PATH": "/bin"}
+
+
+def test_files_of_an_agent_arrive_without_links(tmp_path: Path) -> None:
+    there, here = tmp_path / "there", tmp_path / "here"
+    (there / "deep").mkdir(parents=True)
+    here.mkdir()
+    (there / "deep" / "large").write_bytes(os.urandom(2_500_000))
+    (there / "empty").touch()
+    (there / "program").write_text("#!/bin/sh\n")
+    (there / "program").chmod(0o4755)
+    (there / "link").symlink_to("/etc/passwd")
+    os.mkfifo(there / "pipe")
+    writer = PartsWriter(here)
+    for batch in batches(parts_of_agent(there)):
+        writer.write(batch)
+    assert sorted(file.name for file in here.rglob("*")) == ["deep", "empty", "large", "program"]
+    assert (here / "deep" / "large").read_bytes() == (there / "deep" / "large").read_bytes()
+    assert (here / "program").stat().st_mode & 0o7777 == 0o755
+
+
+@pytest.mark.parametrize("name", ["../out", "/tmp/out", "a/../../out", "C:\\out", "a\0b"])
+def test_a_hostile_node_writes_nowhere_else(tmp_path: Path, name: str) -> None:
+    (tmp_path / "in").mkdir()
+    with pytest.raises(YouBenchaError, match="A node sent a file outside its directory"):
+        PartsWriter(tmp_path / "in").write([FilePart(name, b"x")])
+    assert sorted(tmp_path.rglob("*")) == [tmp_path / "in"]
+
+
+def test_a_hostile_node_follows_no_link(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "link").symlink_to(tmp_path)
+    with pytest.raises(OSError, match="is a link"):
+        PartsWriter(tmp_path / "in").write([FilePart("link/out", b"x")])
+
+
+def test_a_hostile_node_sends_no_more_than_allowed(tmp_path: Path) -> None:
+    for writer in (PartsWriter(tmp_path, most_bytes=10), PartsWriter(tmp_path, most_files=1)):
+        with pytest.raises(YouBenchaError, match="A trial's files are more than"):
+            writer.write([FilePart("a", b"123456"), FilePart("b", b"123456")])

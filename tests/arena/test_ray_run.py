@@ -1,0 +1,166 @@
+"""Trials on a Ray cluster of two nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from pathlib import Path
+
+import psutil
+import pytest
+from engine_bench import EngineBench, events, metas
+from ray_bench import RayBench
+
+from agent_clis import NEWEST
+from claude_bench import API_KEY, bash, says, script, versions
+from youbencha.engine.matrix import Matrix
+from youbencha.engine.results import ArenaRun
+from youbencha.engine.run import MatrixOptions, run_matrix
+from youbencha.engine.updates import AttemptEvent, Update
+from youbencha.events import ProcessStarted
+from youbencha.gateway.script import ScriptedModel
+from youbencha.sandbox.toolbox.installed import InstalledAgent
+
+_VARY = {"duration_s", "attempts", "started_at", "completed_at", "identity"}
+
+
+def comparable(run: ArenaRun) -> dict[str, object]:
+    return {name: meta.model_dump(exclude=_VARY) for name, meta in metas(run).items()}
+
+
+def artifacts(run: ArenaRun) -> dict[str, bytes]:
+    """The last attempt's files, by name."""
+    files = [file for file in run.path.glob("trials/*/*/*/attempts/1/**/*") if file.is_file()]
+    names = [re.sub(r"\d{4}-\d\d-\d\dT?[\d-]*Z?", "TIME", str(file.relative_to(run.path))) for file in files]
+    return {name: file.read_bytes() for name, file in sorted(zip(names, files, strict=True))}
+
+
+async def test_results_are_those_of_a_local_run(cluster: RayBench, tmp_path: Path) -> None:
+    bench = EngineBench(tmp_path)
+    host = bench.host()
+    matrix = bench.matrix(host, tasks=1)
+    here, there = bench.new_run(matrix), bench.new_run(matrix)
+    await run_matrix(matrix, host, here, MatrixOptions())
+    happened: list[Update] = []
+    summary = await cluster.run(matrix, bench.host(), there, happened.append)
+    assert summary.complete
+    assert not summary.not_valid
+    assert comparable(there) == comparable(here)
+    local, remote = artifacts(here), artifacts(there)
+    assert remote.keys() == local.keys()
+    patch = "trials/agent-1/task-1/trial-1/attempts/1/artifacts/git-diff.patch"
+    assert remote[patch] == local[patch] != b""
+    for content in remote.values():
+        assert str(cluster.cache).encode() not in content or b"terminal" in content
+    kinds = [type(update.event) for update in happened if isinstance(update, AttemptEvent)]
+    assert ProcessStarted in kinds
+    bench.assert_nothing_is_left()
+    cluster.assert_nothing_is_left()
+
+
+async def test_a_cancelled_run_leaves_nothing_on_nodes(cluster: RayBench, tmp_path: Path) -> None:
+    bench = EngineBench(tmp_path)
+    host = bench.host()
+    matrix = Matrix(cells=(bench.cell(host, "agent", "task", "sleep 600"),), trials=1)
+    run = bench.new_run(matrix)
+    started = asyncio.get_running_loop().create_future()
+
+    def on_update(update: Update) -> None:
+        match update:
+            case AttemptEvent(event=ProcessStarted(pid=pid)):
+                started.set_result(pid)
+
+    running = asyncio.create_task(cluster.run(matrix, host, run, on_update))
+    agent = await started
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert not psutil.pid_exists(agent)
+    assert [line["attempt"]["outcome"] for line in events(run, "attempt_finished")] == ["interrupted"]
+    bench.assert_nothing_is_left()
+    cluster.assert_nothing_is_left()
+
+
+def claude(cli: InstalledAgent) -> dict[str, object]:
+    return {
+        "type": "claude-code",
+        "model": "claude-opus-4-5",
+        "config": {"prompt": "Do it.", "executable": str(cli.executable)},
+        "env": {"IS_SANDBOX": "1"},
+    }
+
+
+@versions(NEWEST)
+async def test_keys_stay_with_the_driver(cluster: RayBench, tmp_path: Path, claude_cli: InstalledAgent) -> None:
+    bench = EngineBench(tmp_path)
+    environ = tmp_path / "environ"
+    parents = "p=$$; while test $p -gt 1; do cat /proc/$p/environ; p=$(awk '/PPid/ {print $2}' /proc/$p/status); done"
+    key = f"{API_KEY[:6]}''{API_KEY[6:]}"  # in two parts: the command is in the transcript
+    look = f"({parents}) > {environ}; grep -rl {key} {cluster.home} > {environ}-files; echo x > done.txt"
+    async with ScriptedModel(script(bash(look), says("Done."))) as model:
+        host = bench.host({"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY})
+        cell = bench.cell(host, "claude", "task", agent=claude(claude_cli), gateway="builtin")
+        matrix = Matrix(cells=(cell,), trials=1)
+        run = bench.new_run(matrix)
+        summary = await cluster.run(matrix, host, run)
+    (meta,) = metas(run).values()
+    assert summary.complete
+    assert (meta.outcome, meta.valid) == ("solved", True)
+    assert (meta.total_cost_usd or 0) > 0
+    seen = environ.read_bytes()
+    assert b"sk-yb-" in seen
+    assert API_KEY.encode() not in seen
+    assert Path(f"{environ}-files").read_text() == ""
+    ledger = run.path / "trials/claude/task/trial-1/attempts/1/artifacts/gateway-ledger.jsonl"
+    assert ledger.is_file(), sorted(ledger.parent.iterdir())
+
+
+@pytest.mark.full
+@versions(NEWEST)
+async def test_a_budget_holds_over_all_nodes(cluster: RayBench, tmp_path: Path, claude_cli: InstalledAgent) -> None:
+    bench = EngineBench(tmp_path)
+    async with ScriptedModel(script(bash("echo x > done.txt"), says("Done."))) as model:
+        host = bench.host({"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY})
+        gateway = {"type": "builtin", "budget_total_usd": 0.000001}
+        cells = tuple(
+            bench.cell(host, name, "task", agent=claude(claude_cli), gateway=gateway) for name in ("one", "two")
+        )
+        matrix = Matrix(cells=cells, trials=1)
+        run = bench.new_run(matrix)
+        summary = await cluster.run(matrix, host, run)
+    assert not summary.complete
+    assert "budget of the run is spent" in (summary.stopped or "")
+
+
+async def test_trials_of_a_lost_node_run_elsewhere(cluster: RayBench, tmp_path: Path) -> None:
+    bench = EngineBench(tmp_path)
+    host = bench.host()
+    matrix = bench.matrix(host, script="sleep 0.5; echo done > done.txt")
+    undisturbed, run = bench.new_run(matrix), bench.new_run(matrix)
+    await run_matrix(matrix, bench.host(), undisturbed, MatrixOptions(parallel=4))
+    agents: list[int] = []
+
+    def on_update(update: Update) -> None:
+        match update:
+            case AttemptEvent(event=ProcessStarted(pid=pid)):
+                agents.append(pid)
+                if len(agents) == 2:  # one on each node
+                    cluster.kill(cluster.nodes[0])
+
+    summary = await cluster.run(matrix, host, run, on_update)
+    assert (summary.complete, summary.not_valid) == (True, 0)
+    assert comparable(run) == comparable(undisturbed)
+    finished = Counter((line["orchestrator"], line["task"], line["number"]) for line in events(run, "trial_finished"))
+    assert set(finished.values()) == {1}
+    lost = [attempt for meta in metas(run).values() for attempt in meta.attempts if attempt.outcome == "killed"]
+    assert [re.fullmatch(r"The node .* was lost\.", attempt.reason) is not None for attempt in lost] == [True]
+    await gone(*agents)
+    bench.assert_nothing_is_left()
+    cluster.assert_nothing_is_left()
+
+
+async def gone(*pids: int) -> None:
+    async with asyncio.timeout(20):
+        while any(map(psutil.pid_exists, pids)):
+            await asyncio.sleep(0.05)

@@ -1,0 +1,166 @@
+"""Trials end when every comparison is decided: in whole rounds, in any order of completion, after any kill."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from schedule_bench import Simulation, chance, matrix_of, row_of
+
+from youbencha.engine.matrix import Matrix, TrialKey
+from youbencha.engine.until_decided import UntilDecidedSchedule, plan_comparisons
+from youbencha.errors import YouBenchaError
+from youbencha.stats.rounds import confidence_of_each, replay_rounds
+from youbencha.stats.sequence import PairedSequence
+
+RATES = {"base": 0.4, "good": 0.85, "same": 0.4, "bad": 0.05}
+BASELINES = {"good": "base", "same": "base", "bad": "base"}
+
+
+@pytest.fixture
+def matrix(tmp_path: Path) -> Matrix:
+    found = matrix_of(tmp_path, list(RATES), 8, baselines=BASELINES)
+    return plan_comparisons(found, margin=0.05, max_trials=1200)
+
+
+def simulate(matrix: Matrix, *, seed: int = 0, parallel: int = 8) -> Simulation:
+    simulation = Simulation(UntilDecidedSchedule(matrix), chance(RATES), parallel=parallel, seed=seed)
+    simulation.run()
+    return simulation
+
+
+def test_what_differs_is_decided_and_gets_no_more_trials(matrix: Matrix) -> None:
+    simulation = simulate(matrix)
+    found = {each.first: each for each in simulation.schedule.comparisons}
+    assert (found["good"].verdict, found["bad"].verdict) == ("better", "worse")
+    assert found["same"].verdict in ("undecided", "equivalent")
+    trials = {name: sum(key.orchestrator == name for key in simulation.rows) for name in RATES}
+    assert trials["good"] == found["good"].pairs < trials["base"]
+    assert trials["bad"] == found["bad"].pairs < trials["base"]
+    assert trials["same"] == trials["base"]
+    assert len(simulation.rows) <= 1200
+    assert simulation.schedule.left == 0
+    low, high = found["good"].interval
+    assert 0 < low <= (found["good"].difference or 0) <= high
+
+
+def test_decisions_do_not_depend_on_the_order_in_which_trials_end(matrix: Matrix) -> None:
+    runs = [simulate(matrix, seed=seed, parallel=parallel) for seed, parallel in ((1, 8), (2, 8), (3, 1), (4, 100))]
+    first = runs[0]
+    for other in runs[1:]:
+        assert other.rows == first.rows
+        assert other.states == first.states
+        assert list(other.schedule.comparisons) == list(first.schedule.comparisons)
+
+
+def test_pairs_are_interleaved_and_slots_are_used(matrix: Matrix) -> None:
+    schedule = UntilDecidedSchedule(matrix)
+    schedule.begin({})
+    first_round = [due.key for due in iter(lambda: schedule.next(lambda _: True), None)]
+    assert sorted(first_round, key=matrix.place) == first_round
+    assert {key[:2] for key in first_round} == {(cell.orchestrator, cell.task) for cell in matrix.cells}
+    assert len(first_round) == len(set(first_round)), "the baseline's trials are shared"
+    assert simulate(matrix).most_running == 8
+
+
+@pytest.mark.parametrize("killed_after", [1, 31, 32, 100])
+def test_a_killed_run_continues_to_the_same_end(matrix: Matrix, killed_after: int) -> None:
+    whole = simulate(matrix)
+    killed = Simulation(UntilDecidedSchedule(matrix), chance(RATES), seed=5)
+    killed.run(killed_after)
+    assert len(killed.rows) == killed_after
+    again = Simulation(UntilDecidedSchedule(matrix), chance(RATES), seed=6)
+    again.rows = dict(random.Random(0).sample(list(killed.rows.items()), killed_after))
+    again.run()
+    assert again.rows == whole.rows
+    assert list(again.schedule.comparisons) == list(whole.schedule.comparisons)
+
+
+def test_the_rounds_can_be_replayed_from_the_results_alone(matrix: Matrix) -> None:
+    simulation = simulate(matrix)
+    tasks = list(dict.fromkeys(cell.task for cell in matrix.cells))
+    for state in simulation.schedule.comparisons:
+        pairs: dict[str, list[float | None]] = {task: [] for task in tasks}
+        for task in tasks:
+            while all((key := TrialKey(name, task, len(pairs[task]) + 1)) in simulation.rows for name in state[:2]):
+                first, second = (simulation.rows[key._replace(orchestrator=name)].composite_score for name in state[:2])
+                assert first is not None
+                assert second is not None
+                pairs[task].append(first - second)
+        sequence = PairedSequence(tasks, margin=0.05, confidence=confidence_of_each(BASELINES))
+        assert len(replay_rounds(sequence, pairs)) == state.rounds
+        assert (sequence.interval, sequence.verdict) == (state.interval, state.verdict)
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_at_most_so_many_trials_are_run(tmp_path: Path, tasks: int) -> None:
+    matrix = matrix_of(tmp_path, ["base", "same"], tasks, baselines={"same": "base"})
+    planned = plan_comparisons(matrix, margin=0.05, max_trials=50)
+    assert planned.total == 50
+    simulation = simulate(planned)
+    (state,) = simulation.schedule.comparisons
+    assert state.verdict == "undecided"
+    assert 50 - 2 * 4 * tasks < len(simulation.rows) <= 50
+    assert simulation.schedule.left == 0
+    assert plan_comparisons(matrix, margin=0.05).total == 20 * 2 * tasks
+    assert all(planned.find(key) for key in simulation.rows)
+
+
+def test_a_pair_without_two_valid_trials_is_missing(tmp_path: Path) -> None:
+    matrix = plan_comparisons(
+        matrix_of(tmp_path, ["base", "good"], 4, baselines={"good": "base"}), margin=0.05, max_trials=400
+    )
+    score = chance(RATES)
+    broken = Simulation(
+        UntilDecidedSchedule(matrix), lambda key: None if key == ("good", "task-1", 2) else score(key), parallel=3
+    )
+    (state,) = broken.run().values()
+    assert state.verdict == "better"
+    assert state.missing == 1
+    assert 2 * (state.pairs + 1) == len(broken.rows)
+
+
+def test_if_no_trial_is_valid_it_ends_undecided(tmp_path: Path) -> None:
+    matrix = matrix_of(tmp_path, ["base", "good"], 2, baselines={"good": "base"})
+    broken = Simulation(UntilDecidedSchedule(plan_comparisons(matrix, margin=0.05, max_trials=30)), lambda _: None)
+    (state,) = broken.run().values()
+    assert (state.verdict, state.pairs, state.difference) == ("undecided", 0, None)
+    assert state.interval == (-1, 1)
+
+
+def test_a_comparison_whose_trials_cannot_run_does_not_hold_up_the_others(matrix: Matrix) -> None:
+    schedule = UntilDecidedSchedule(matrix)
+    Simulation(schedule, chance(RATES), parallel=3, skipped="bad").run()
+    found = {each.first: each for each in schedule.comparisons}
+    assert found["good"].verdict == "better"
+    assert (found["bad"].verdict, found["bad"].rounds) == ("undecided", 0)
+    assert schedule.left == 8, "they can be run later"
+
+
+def test_trials_that_were_taken_over_count(matrix: Matrix) -> None:
+    """All of the baseline's, and more than are needed. They do not count as trials of the run."""
+    whole, score = simulate(matrix), chance(RATES)
+    few = plan_comparisons(matrix, margin=0.05, max_trials=sum(key.orchestrator != "base" for key in whole.rows))
+    again = Simulation(UntilDecidedSchedule(few), score)
+    taken_over = [TrialKey("base", cell.task, number) for cell in matrix.cells[::4] for number in range(1, 301)]
+    again.rows = {key: row_of(key, score(key))._replace(reused_from="earlier") for key in taken_over}
+    again.run()
+    assert list(again.schedule.comparisons) == list(whole.schedule.comparisons)
+    own = {key for key, row in again.rows.items() if row.reused_from is None}
+    assert own == {key for key in whole.rows if key.orchestrator != "base"}
+
+
+def test_without_a_baseline_nothing_can_be_decided(tmp_path: Path) -> None:
+    matrix = matrix_of(tmp_path, ["base", "good", "alone"], 2, baselines={"good": "base"})
+    with pytest.raises(YouBenchaError, match="there is none for alone") as caught:
+        plan_comparisons(matrix, margin=0.05)
+    assert caught.value.code == "NOTHING_TO_COMPARE"
+    assert "baseline: NAME" in (caught.value.hint or "")
+
+
+def test_one_round_must_fit(tmp_path: Path) -> None:
+    matrix = matrix_of(tmp_path, ["base", "good"], 5, baselines={"good": "base"})
+    with pytest.raises(YouBenchaError, match="the first round alone has 10 trials"):
+        plan_comparisons(matrix, margin=0.05, max_trials=9)
+    assert plan_comparisons(matrix, margin=0.05, max_trials=10).total == 10

@@ -1,0 +1,202 @@
+"""`thunderdome run --until-decided` with real trials: decided, killed, reused, out of trials or money, bad options."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from arena_process import ArenaProject
+from engine_bench import EngineBench, events, metas
+
+from youbencha.engine.matrix import Matrix
+from youbencha.engine.run import MatrixOptions, run_matrix
+from youbencha.engine.until_decided import plan_comparisons
+from youbencha.gateway.script import Script, ScriptedModel
+from youbencha.report.arena_loading import load_runs
+
+GOOD, BAD = "echo x > made.txt", "true"
+
+
+def arena(root: Path, tasks: int = 2, gateway: str = "none", **scripts: str) -> ArenaProject:
+    """Agents by name, all compared with the first."""
+    orchestrators: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "agent": "command",
+            "config": {"command": f"{script}; : {root}", "shell": True, "prompt_by": "none"},
+        }
+        for name, script in scripts.items()
+    ]
+    more = {"orchestrators": orchestrators, "baseline": next(iter(scripts)), "gateway": gateway}
+    return ArenaProject(root, tasks=tasks, **more)
+
+
+def test_the_better_one_is_found_and_the_rest_is_saved(tmp_path: Path) -> None:
+    project = arena(tmp_path, base=BAD, good=GOOD)
+    done = project.run_here("--until-decided", "--parallel", "4", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    (comparison,) = found["comparisons"]
+    assert (comparison["first"], comparison["second"], comparison["verdict"]) == ("good", "base", "better")
+    assert comparison["difference"] == 1
+    assert 0 < comparison["interval"]["low"] < comparison["interval"]["high"] <= 1
+    assert found["complete"]
+    assert found["max_trials"] == 80
+    assert found["saved_trials"] == 80 - found["finished"] > 0
+    run = project.latest
+    assert len(metas(run)) == found["finished"] == 2 * comparison["pairs"]
+    info = run.info()
+    assert info.baselines == {"good": "base"}
+    assert info.until_decided is not None
+    assert (info.until_decided.margin, info.until_decided.max_trials) == (0.05, 80)
+    rounds = events(run, "round_finished")
+    assert [line["rounds"] for line in rounds] == list(range(1, comparison["rounds"] + 1))
+    assert [line["verdict"] for line in rounds] == ["undecided"] * (len(rounds) - 1) + ["better"]
+    assert "good vs base: round 1, difference +1.00 (" in done.stderr
+    results = load_runs([run.path])
+    assert results.planned_known
+    assert results.unfinished == (), "trials that were not needed are not missing"
+
+
+def test_the_result_says_what_is_known_and_what_was_saved(tmp_path: Path) -> None:
+    project = arena(tmp_path, tasks=1, base=GOOD, same=GOOD, bad=BAD)
+    done = project.run_here("--until-decided", "--margin", "0.6", "--max-trials", "200", "--parallel", "4")
+    assert done.returncode == 0, done.stderr
+    assert "running at most 200 trials" in done.stderr
+    assert "same and base are equivalent within ±0.6: they differ by +0.00 (" in done.stdout
+    assert "bad is worse than base by 1.00 (on these tasks -1.00 to -" in done.stdout
+    assert "of at most 200 saved" in done.stdout
+
+
+def test_out_of_trials_it_ends_properly_and_can_go_on_with_more(tmp_path: Path) -> None:
+    project = arena(tmp_path, tasks=1, base=GOOD, same=GOOD)
+    done = project.run_here("--until-decided", "--max-trials", "5", "--parallel", "4")
+    assert done.returncode == 0, done.stderr
+    assert "Undecided: same and base differ by +0.00 (on these tasks" in done.stdout
+    assert "saved" not in done.stdout
+    before = len(metas(project.latest))
+    assert before == 4, "half a round is not run"
+    less = project.run_here("--resume", "--max-trials", "4")
+    assert less.returncode == 2
+    assert "can only be raised" in less.stderr
+    more = project.run_here("--resume", "--max-trials", "8")
+    assert more.returncode == 0, more.stderr
+    assert len(metas(project.latest)) == 8
+    info = project.latest.info()
+    assert info.until_decided is not None
+    assert info.until_decided.max_trials == 8
+
+
+def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    """The third trial kills the harness."""
+    suicide = f"echo x >> {tmp_path}/tries; test $(wc -l < {tmp_path}/tries) -ne 3 || kill -9 $(cat {tmp_path}/pid)"
+    project = arena(tmp_path, tasks=1, base=BAD, good=f"{suicide}; {GOOD}")
+    process = project.start("--until-decided", "--parallel", "2", "--max-trials", "60")
+    (tmp_path / "pid").write_text(str(process.pid))
+    process.communicate()
+    assert process.returncode == -9
+    project.wait_until_no_process_is_left()
+    assert 0 < len(metas(project.latest)) < 60
+    done = project.run("--resume", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    (comparison,) = found["comparisons"]
+    assert comparison["verdict"] == "better"
+    assert found["max_trials"] == 60
+    assert len(metas(project.latest)) == 2 * comparison["pairs"], "nothing was run twice, and nothing for nothing"
+
+
+def test_the_baselines_trials_of_an_earlier_run_count(tmp_path: Path) -> None:
+    project = arena(tmp_path, tasks=1, base=BAD, good=GOOD)
+    first = project.run_here("--until-decided", "--parallel", "4", "--json")
+    assert first.returncode == 0, first.stderr
+    earlier = project.latest
+    shutil.rmtree(earlier.path / "trials/good")
+    again = project.run_here("--until-decided", "--parallel", "4", "--reuse", earlier.name, "--json")
+    assert again.returncode == 0, again.stderr
+    one, two = (json.loads(done.stdout) for done in (first, again))
+    assert one["comparisons"] == two["comparisons"]
+    assert {row["orchestrator"]: row["reused_from"] for row in two["results"]} == {"base": earlier.name, "good": None}
+
+
+def test_a_plan_says_when_the_run_ends(tmp_path: Path) -> None:
+    project = arena(tmp_path, base=BAD, good=GOOD)
+    shown = project.run_here("--until-decided", "--dry-run")
+    assert shown.returncode == 0, shown.stderr
+    assert "at most 80 (2 orchestrators x 2 tasks), until decided with a margin of 0.05" in shown.stdout
+    data = json.loads(project.run_here("--until-decided", "--max-trials", "9", "--dry-run", "--json").stdout)
+    assert (data["trials"], data["trials_each"]) == (9, None)
+    assert data["until_decided"] == {"margin": 0.05, "max_trials": 9}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--until-decided", "--trials", "3"), "Use --max-trials"),
+        (("--margin", "0.1"), "Add --until-decided"),
+        (("--max-trials", "9"), "Add --until-decided"),
+        (("--until-decided", "--margin", "0"), "not between 0 and 1"),
+        (("--until-decided", "--margin", "nan"), "not between 0 and 1"),
+        (("--until-decided", "--max-trials", "3"), "the first round alone has 4 trials"),
+        (("--until-decided", "--orchestrator", "good"), "baseline: NAME"),
+        (("--resume", "--margin", "0.1"), "keeps the margin"),
+    ],
+)
+def test_options_that_make_no_sense(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+    done = arena(tmp_path, base=BAD, good=GOOD).run_here(*arguments)
+    assert done.returncode == 2, done.stderr
+    assert said in " ".join(done.stderr.split())
+
+
+def test_a_run_with_a_fixed_number_of_trials_stays_one(tmp_path: Path) -> None:
+    project = arena(tmp_path, base=BAD, good=GOOD)
+    assert project.run_here("--task", "task-1").returncode == 0
+    for more in (("--until-decided",), ("--max-trials", "10")):
+        done = project.run_here("--resume", *more)
+        assert done.returncode == 2
+        assert "begun without --until-decided" in done.stderr
+
+
+ASK = """
+import json, os, urllib.request
+body = {"model": "claude-opus-4-5", "max_tokens": 100, "messages": [{"role": "user", "content": "work"}]}
+headers = {"x-api-key": os.environ["ANTHROPIC_API_KEY"], "content-type": "application/json"}
+url = os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages"
+urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers)).read()
+"""
+
+
+async def test_a_spent_budget_is_an_end_as_well(tmp_path: Path) -> None:
+    """A trial costs half a dollar, so a round of two costs one."""
+    (tmp_path / "ask.py").write_text(ASK)
+    ask = f"python3 {tmp_path}/ask.py"
+    project = arena(tmp_path, tasks=1, gateway="builtin", base=ask, same=ask)
+    turns = [{"text": "answer", "usage": {"input_tokens": 100_000, "output_tokens": 10}, "times": "forever"}]
+    script = {"tools_optional": True, "conversations": [{"when": {"prompt_contains": "work"}, "turns": turns}]}
+    async with ScriptedModel(Script.model_validate(script)) as model:
+        project.more_env = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "sk-ant-dummy-0123456789"}
+        done = await asyncio.to_thread(project.run, "--until-decided", "--budget", "1.2")
+    assert done.returncode == 0, done.stderr
+    assert "Undecided: same and base differ by +0.00 (on these tasks" in done.stdout
+    assert "same vs base: round 1, difference +0.00 (" in done.stderr
+    assert "round 2" not in done.stderr
+    assert "the budget of the run is spent" in done.stderr
+    assert f"--resume {project.latest.name}" in done.stderr
+
+
+async def test_what_cannot_run_does_not_hold_up_the_others(tmp_path: Path) -> None:
+    bench = EngineBench(tmp_path)
+    host = bench.host()
+    wrong = bench.cell(host, "wrong", "task", commit="0" * 40)
+    cells = (bench.cell(host, "base", "task", "exit 3"), wrong, bench.cell(host, "good", "task"))
+    matrix = Matrix(cells=cells, trials=1, baselines={"wrong": "base", "good": "base"})
+    planned = plan_comparisons(matrix, margin=0.05)
+    summary = await run_matrix(planned, host, bench.new_run(planned), MatrixOptions(parallel=4))
+    assert [(each.first, each.verdict) for each in summary.comparisons] == [("wrong", "undecided"), ("good", "better")]
+    assert (summary.complete, summary.ended) == (False, False)
+    assert [(each.orchestrator, each.task) for each in summary.skipped] == [("wrong", "task")]
+    assert summary.trials == len(summary.rows) + 1
