@@ -1,6 +1,7 @@
 """Run the task suite with real agents and scripted models, and rank them: `make arena`. Needs no key.
 
-The agents are Claude Code with two models, Aider if it is in the toolbox, and one that does nothing.
+The agents are Claude Code with two models, Aider if it is in the toolbox, and one that does nothing. All are compared
+with Claude Code and the smaller model.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ def scripted_arena(repositories: Path, *, aider: bool, sandbox: Mapping[str, str
     return {
         **suite,
         "orchestrators": [each for each in orchestrators if aider or each["name"] != "aider"],
+        "baseline": "claude-haiku",
         "tasks": [{**task, "repo": str(repositories / task["id"])} for task in suite["tasks"]],
         "sandbox": dict(sandbox),
         **settings,
@@ -55,7 +57,7 @@ async def thunderdome(*arguments: str, env: Mapping[str, str]) -> int:
 
 
 async def run_arena(options: argparse.Namespace) -> int:
-    """Calibrate the suite, then run it, which ends with the leaderboard."""
+    """Calibrate the suite, then run it, which ends with the leaderboard and the comparisons."""
     toolbox = Toolbox()
     if toolbox.find("claude-code") is None:
         await toolbox.install("claude-code", progress=lambda step, detail="", /: print(step, detail, flush=True))

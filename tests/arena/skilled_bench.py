@@ -9,24 +9,25 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.arena import ENV, THUNDERDOME, arena_env, scripted_arena
+from benchmarks.arena import ENV, arena_env, scripted_arena
 from benchmarks.build import build_task, read_tree
 from benchmarks.models import claude_turns
 from ruamel.yaml import YAML
 
+from yb import run_here
 from youbencha.gateway.script import Script
 
 QUICK_TASKS = ("recur-month-ends", "overdue-loans", "split-sales-report")
 MOST_TRIALS = 60
+NO_MODEL = "http://127.0.0.1:1"
 AGENT = """
 import json, pathlib, sys
-outcomes, trees = (json.loads(pathlib.Path(name).read_bytes()) for name in sys.argv[1:])
+outcomes, trees = (json.loads(pathlib.Path(name).read_bytes()) for name in sys.argv[1:3])
 *_, agent, task, trial, _, _, _ = pathlib.Path.cwd().parts
 if f"{agent}/{task}/{trial}" in outcomes:
     for name, text in trees[task].items():
@@ -70,7 +71,7 @@ class SkilledBench:
         }
         for file, text in files.items():
             (self.root / file).write_text(text)
-        command = [sys.executable, *(str(self.root / file) for file in files)]
+        command = [sys.executable, *(str(self.root / file) for file in files), name]
         return {"name": name, "agent": "command", "config": {"command": command, "prompt_by": "none"}}
 
     def claude_code(self) -> list[dict[str, Any]]:
@@ -96,18 +97,19 @@ class SkilledBench:
             trees[task] = {**changed, **{name: None for name in before if name not in after}}
         return trees
 
-    async def thunderdome(self, *arguments: str, model: str = "http://127.0.0.1:1") -> subprocess.CompletedProcess[str]:
-        process = await asyncio.create_subprocess_exec(
-            *THUNDERDOME,
-            *arguments,
-            cwd=self.root,
-            env={**arena_env(model, model), "NO_COLOR": "1", "COLUMNS": "160"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        printed, errors = await process.communicate()
-        assert process.returncode is not None
-        return subprocess.CompletedProcess(arguments, process.returncode, printed.decode(), errors.decode())
+    async def run(self, *arguments: str, model: str = NO_MODEL) -> str:
+        return await self.thunderdome("run", "--until-decided", "--quiet", *arguments, model=model)
+
+    async def compared(self, *names: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(await self.thunderdome("compare", *names, "--format=json"))
+        return found
+
+    async def thunderdome(self, *arguments: str, model: str = NO_MODEL) -> str:
+        """Run a command in this process, which is quicker, and return what it prints."""
+        env = {**arena_env(model, model), "NO_COLOR": "1", "COLUMNS": "160"}
+        done = await asyncio.to_thread(run_here, ("bench", *arguments), cwd=self.root, env=env)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     def script(self) -> Script:
         """The models, for the real Claude Code CLI: it tells them in which directory it works."""

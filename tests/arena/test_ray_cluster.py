@@ -22,7 +22,7 @@ from youbencha.engine.matrix import Matrix
 from youbencha.engine.ray_cluster import Cluster, Node, connect
 from youbencha.engine.ray_executor import check_resources
 from youbencha.engine.ray_node import node_environment
-from youbencha.engine.shipping import pack_cargo, unpack_cargo
+from youbencha.engine.shipping import make_cargo, unpack_cargo
 from youbencha.errors import YouBenchaError
 from youbencha.workspace import open_repository
 
@@ -119,9 +119,11 @@ async def test_the_command_runs_scripts_and_validations_on_nodes(cluster: RayBen
 async def test_a_repository_travels_without_its_history(arenas: ArenaBench, tmp_path: Path) -> None:
     repository = arenas.repository("repos/fix")
     cell = await asyncio.to_thread(arenas.cell, changed("tasks", 0, "validation_tag", "v1-validation"))
-    cargo = await pack_cargo(cell.plan, arenas.host(), tmp_path / "near")
-    arenas.git(repository, "checkout", "-q", "--orphan", "gone")
-    plan = await unpack_cargo(cargo, tmp_path / "node", tmp_path / "cache")
+    host = arenas.host()
+    source = await host.open_repository_of(cell.plan, lambda _step, _detail="", /: None)
+    cargo = make_cargo(cell.plan, source, host.env)
+    pack = await source.pack(cargo.commits, tmp_path / "near")
+    plan = await unpack_cargo(cargo, (), lambda: pack, tmp_path / "node", tmp_path / "cache")
     assert str(arenas.root / "repos") not in plan.case.repo
     opened = await open_repository(plan.case.repo, base=plan.config_dir, branch="v1", commit=plan.case.commit)
     await opened.check_out(tmp_path / "tree")

@@ -59,39 +59,6 @@ async def test_results_are_those_of_a_local_run(cluster: RayBench, tmp_path: Pat
     cluster.assert_nothing_is_left()
 
 
-async def test_trials_of_a_lost_node_run_elsewhere(cluster: RayBench, tmp_path: Path) -> None:
-    bench = EngineBench(tmp_path)
-    host = bench.host()
-    matrix = bench.matrix(host, script="sleep 0.5; echo done > done.txt")
-    undisturbed, run = bench.new_run(matrix), bench.new_run(matrix)
-    await run_matrix(matrix, bench.host(), undisturbed, MatrixOptions(parallel=4))
-    agents: list[int] = []
-
-    def on_update(update: Update) -> None:
-        match update:
-            case AttemptEvent(event=ProcessStarted(pid=pid)):
-                agents.append(pid)
-                if len(agents) == 2:  # one on each node
-                    cluster.kill(cluster.nodes[0])
-
-    summary = await cluster.run(matrix, host, run, on_update)
-    assert (summary.complete, summary.not_valid) == (True, 0)
-    assert comparable(run) == comparable(undisturbed)
-    finished = Counter((line["orchestrator"], line["task"], line["number"]) for line in events(run, "trial_finished"))
-    assert set(finished.values()) == {1}
-    lost = [attempt for meta in metas(run).values() for attempt in meta.attempts if attempt.outcome == "killed"]
-    assert [re.fullmatch(r"The node .* was lost\.", attempt.reason) is not None for attempt in lost] == [True]
-    await gone(*agents)
-    bench.assert_nothing_is_left()
-    cluster.assert_nothing_is_left()
-
-
-async def gone(*pids: int) -> None:
-    async with asyncio.timeout(20):
-        while any(map(psutil.pid_exists, pids)):
-            await asyncio.sleep(0.05)
-
-
 async def test_a_cancelled_run_leaves_nothing_on_nodes(cluster: RayBench, tmp_path: Path) -> None:
     bench = EngineBench(tmp_path)
     host = bench.host()
@@ -129,7 +96,8 @@ async def test_keys_stay_with_the_driver(cluster: RayBench, tmp_path: Path, clau
     bench = EngineBench(tmp_path)
     environ = tmp_path / "environ"
     parents = "p=$$; while test $p -gt 1; do cat /proc/$p/environ; p=$(awk '/PPid/ {print $2}' /proc/$p/status); done"
-    look = f"({parents}) > {environ}; grep -rl {API_KEY} {cluster.home} > {environ}-files; echo x > done.txt"
+    key = f"{API_KEY[:6]}''{API_KEY[6:]}"  # in two parts: the command is in the transcript
+    look = f"({parents}) > {environ}; grep -rl {key} {cluster.home} > {environ}-files; echo x > done.txt"
     async with ScriptedModel(script(bash(look), says("Done."))) as model:
         host = bench.host({"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY})
         cell = bench.cell(host, "claude", "task", agent=claude(claude_cli), gateway="builtin")
@@ -148,6 +116,7 @@ async def test_keys_stay_with_the_driver(cluster: RayBench, tmp_path: Path, clau
     assert ledger.is_file(), sorted(ledger.parent.iterdir())
 
 
+@pytest.mark.full
 @versions(NEWEST)
 async def test_a_budget_holds_over_all_nodes(cluster: RayBench, tmp_path: Path, claude_cli: InstalledAgent) -> None:
     bench = EngineBench(tmp_path)
@@ -162,3 +131,36 @@ async def test_a_budget_holds_over_all_nodes(cluster: RayBench, tmp_path: Path, 
         summary = await cluster.run(matrix, host, run)
     assert not summary.complete
     assert "budget of the run is spent" in (summary.stopped or "")
+
+
+async def test_trials_of_a_lost_node_run_elsewhere(cluster: RayBench, tmp_path: Path) -> None:
+    bench = EngineBench(tmp_path)
+    host = bench.host()
+    matrix = bench.matrix(host, script="sleep 0.5; echo done > done.txt")
+    undisturbed, run = bench.new_run(matrix), bench.new_run(matrix)
+    await run_matrix(matrix, bench.host(), undisturbed, MatrixOptions(parallel=4))
+    agents: list[int] = []
+
+    def on_update(update: Update) -> None:
+        match update:
+            case AttemptEvent(event=ProcessStarted(pid=pid)):
+                agents.append(pid)
+                if len(agents) == 2:  # one on each node
+                    cluster.kill(cluster.nodes[0])
+
+    summary = await cluster.run(matrix, host, run, on_update)
+    assert (summary.complete, summary.not_valid) == (True, 0)
+    assert comparable(run) == comparable(undisturbed)
+    finished = Counter((line["orchestrator"], line["task"], line["number"]) for line in events(run, "trial_finished"))
+    assert set(finished.values()) == {1}
+    lost = [attempt for meta in metas(run).values() for attempt in meta.attempts if attempt.outcome == "killed"]
+    assert [re.fullmatch(r"The node .* was lost\.", attempt.reason) is not None for attempt in lost] == [True]
+    await gone(*agents)
+    bench.assert_nothing_is_left()
+    cluster.assert_nothing_is_left()
+
+
+async def gone(*pids: int) -> None:
+    async with asyncio.timeout(20):
+        while any(map(psutil.pid_exists, pids)):
+            await asyncio.sleep(0.05)

@@ -67,8 +67,8 @@ def test_the_result_says_what_is_known_and_what_was_saved(tmp_path: Path) -> Non
     done = project.run_here("--until-decided", "--margin", "0.6", "--max-trials", "200", "--parallel", "4")
     assert done.returncode == 0, done.stderr
     assert "running at most 200 trials" in done.stderr
-    assert "same and base are equivalent within ±0.6: difference +0.00 (" in done.stdout
-    assert "bad is worse than base: difference -1.00 (" in done.stdout
+    assert "same and base are equivalent within ±0.6: they differ by +0.00 (" in done.stdout
+    assert "bad is worse than base by 1.00 (on these tasks -1.00 to -" in done.stdout
     assert "of at most 200 saved" in done.stdout
 
 
@@ -76,7 +76,7 @@ def test_out_of_trials_it_ends_properly_and_can_go_on_with_more(tmp_path: Path) 
     project = arena(tmp_path, tasks=1, base=GOOD, same=GOOD)
     done = project.run_here("--until-decided", "--max-trials", "5", "--parallel", "4")
     assert done.returncode == 0, done.stderr
-    assert "it is undecided whether same or base is better" in done.stdout
+    assert "Undecided: same and base differ by +0.00 (on these tasks" in done.stdout
     assert "saved" not in done.stdout
     before = len(metas(project.latest))
     assert before == 4, "half a round is not run"
@@ -181,8 +181,9 @@ async def test_a_spent_budget_is_an_end_as_well(tmp_path: Path) -> None:
         project.more_env = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "sk-ant-dummy-0123456789"}
         done = await asyncio.to_thread(project.run, "--until-decided", "--budget", "1.2")
     assert done.returncode == 0, done.stderr
-    assert "it is undecided whether same or base is better: difference +0.00 (" in done.stdout
-    assert ", 1 pair of trials" in done.stdout
+    assert "Undecided: same and base differ by +0.00 (on these tasks" in done.stdout
+    assert "same vs base: round 1, difference +0.00 (" in done.stderr
+    assert "round 2" not in done.stderr
     assert "the budget of the run is spent" in done.stderr
     assert f"--resume {project.latest.name}" in done.stderr
 

@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 from typing import Any
 
-from youbencha.report.comparison import (
+from youbencha.report.comparison_model import (
     ComparedAgent,
     ComparedTrial,
     ComparisonReport,

@@ -11,8 +11,9 @@ import pytest
 
 from arena_trees import HASH, meta, original, write_run
 from youbencha.errors import YouBenchaError
-from youbencha.report.comparison import ComparisonReport, PairComparison, make_comparison
+from youbencha.report.comparison import make_comparison
 from youbencha.report.comparison_loading import find_pairs
+from youbencha.report.comparison_model import ComparisonReport, PairComparison
 from youbencha.report.comparison_tables import verdict_sentence
 
 TASKS = ("cache", "clock", "ledger", "parser", "router", "shop", "stack", "words")
@@ -318,7 +319,8 @@ def test_a_run_until_decided_is_judged_by_the_sequence_that_ended_it(tmp_path: P
     assert report.margin == 0.1
     turned = only(compare(tmp_path, "cc", "cc+tdd"))
     assert turned.verdict == "worse"
-    assert turned.decided_early == early
+    assert turned.decided_early is not None
+    assert turned.decided_early.rounds == early.rounds
     assert turned.difference.on_these_tasks == tuple(-end for end in reversed(pair.difference.on_these_tasks or ()))
 
 

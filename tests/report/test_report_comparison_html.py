@@ -9,9 +9,9 @@ import pytest
 from test_report_html import URL_ATTRIBUTES, Page
 
 from youbencha.report.axis import Axis, round_step
-from youbencha.report.comparison import ComparisonReport
 from youbencha.report.comparison_figures import Measured, intervals_picture, rounds_picture, task_picture
 from youbencha.report.comparison_html import MOST_TASKS, MOST_TRIALS, render_comparison_html
+from youbencha.report.comparison_model import ComparisonReport
 from youbencha.stats.comparison import DifferenceInterval
 from youbencha.text import visible
 

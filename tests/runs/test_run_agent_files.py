@@ -15,7 +15,7 @@ import pytest
 from run_bench import Outcome, RunBench
 
 from agent_clis import NEWEST, OLD
-from claude_bench import API_KEY, bash, says, script, versions
+from claude_bench import API_KEY, bash, full, says, script, versions
 from toolbox_tools import installed
 from youbencha.adapters import get_adapter
 from youbencha.gateway.script import ScriptedModel
@@ -134,7 +134,7 @@ async def test_claude_code_on_this_computer(runs: RunBench, claude_cli: Installe
     assert (runs.root / "given/rules.md").read_text() == FILES["given/rules.md"]
 
 
-@versions(NEWEST)
+@versions(NEWEST, full(OLD))
 async def test_claude_code_in_a_container(runs: RunBench, image: str, claude_cli: InstalledAgent) -> None:
     sandbox = {"type": "docker", "image": image}
     done, sent = await run_with_files(runs, claude_cli, evaluators=["git-diff", SEES_NONE], sandbox=sandbox)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from youbencha.log.results import ResultsBundle
 from youbencha.spec.testcase import AgentSpec, TestCase
 from youbencha.trial.agent_files import files_digest
 from youbencha.trial.run import run_trial
-from youbencha.workspace.given_files import MOST_BYTES, MOST_FILES, copy_given, given_files
+from youbencha.workspace.given_files import MOST_BYTES, MOST_FILES, GivenFile, copy_given, given_files
+from youbencha.workspace.overlay import Overlay
 
 REPOSITORY = {"README.md": "the original\n", "AGENTS.md": "of the repository\n", "src.py": "A = 1\n"}
 OVERLAY = {"AGENTS.md": "laid over\n", "docs/rules/one.md": "a rule\n", "bin/tool": "#!/bin/sh\necho tool\n"}
@@ -142,6 +144,30 @@ async def test_an_interrupted_trial_saves_a_diff_without_them(trials: TrialBench
     assert "AGENTS.md" not in diff
     assert "rules" not in diff
     assert (tree / "AGENTS.md").read_text() == "of the repository\n"
+
+
+async def test_interrupted_while_they_are_laid(trials: TrialBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def lays_slowly(overlay: Overlay, file: GivenFile) -> None:
+        begun.set()
+        goes_on.wait(60)
+        lays(overlay, file)
+
+    lays = Overlay._lay
+    monkeypatch.setattr(Overlay, "_lay", lays_slowly)
+    host = trials.host()
+    plan = trials.plan(host, overlaid_case(trials, "pass"))
+    task = asyncio.create_task(run_trial(plan, host, directory=trials.runs / "one"))
+    await asyncio.to_thread(begun.wait, 60)
+    task.cancel()
+    done, _ = await asyncio.wait({task}, timeout=0.5)
+    assert not done  # what is laid meanwhile must be taken away, too
+    goes_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (trials.runs / "one/artifacts/git-diff.patch").read_text() == ""
+    assert not (trials.runs / "one/src-modified/docs").exists()
 
 
 async def test_a_link_of_the_repository_is_put_back(trials: TrialBench) -> None:

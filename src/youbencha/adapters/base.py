@@ -45,6 +45,8 @@ class FilePlaces(NamedTuple):
     """Variables that make the agent look elsewhere."""
     source_option: tuple[str, str] | None = None
     """An option with a list: if it is set, the agent reads the files only if this value is in it."""
+    above: tuple[str, ...] = ()
+    """Instructions that the agent also reads in every directory above its workspace, which the host has."""
 
 
 @dataclass(frozen=True, kw_only=True)

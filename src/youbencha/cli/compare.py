@@ -16,7 +16,7 @@ from youbencha.cli.screen import width_of
 from youbencha.report.comparison_formats import ComparisonFormat, Gate
 
 if TYPE_CHECKING:
-    from youbencha.report.comparison import ComparisonReport
+    from youbencha.report.comparison_model import ComparisonReport
 
 _WHAT = "An orchestrator or variant of the latest run, a RUN (its directory, its name or the start of it), or RUN:NAME."
 

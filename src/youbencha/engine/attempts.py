@@ -27,6 +27,11 @@ from youbencha.workspace.run_dir import ARTIFACTS
 NODE_LOST = "NODE_LOST"
 """The code of an error: the machine that the attempt ran on is gone."""
 
+
+class AttemptLost(YouBenchaError):
+    """An attempt ended without results. What it cost is known only if its requests went through the gateway."""
+
+
 _NOT_FAILED = ("killed", "interrupted")
 """Such an attempt is repeated, and does not count as one of those allowed."""
 
@@ -87,7 +92,7 @@ def _check_files(cell: Cell) -> None:
         raise YouBenchaError(
             "AGENT_FILES_MISMATCH",
             f"The files of {cell.orchestrator} have changed since the run began.",
-            hint="Undo the change and use --resume; or start a new run with --reuse.",
+            hint="Undo the change and use --resume; or start a new run.",
         )
 
 
@@ -117,8 +122,12 @@ def _info(job: TrialJob, number: int, bundle: ResultsBundle) -> AttemptInfo:
 def _of_error(job: TrialJob, number: int, error: Exception, started_at: float) -> AttemptInfo:
     message = error.message if isinstance(error, YouBenchaError) else f"{type(error).__name__}: {error}"
     found = _from_files(job, number) or _without_results(job, number, "infra_error", started_at)
-    lost = isinstance(error, YouBenchaError) and error.code == NODE_LOST
-    return found.model_copy(update={"outcome": "killed" if lost else "infra_error", "reason": one_line(message)})
+    update: dict[str, Any] = {"outcome": "infra_error", "reason": one_line(message)}
+    if isinstance(error, AttemptLost):
+        update["outcome"] = "killed" if error.code == NODE_LOST else "infra_error"
+        if job.cell.plan.gateway is None:
+            update["cost_usd"] = None
+    return found.model_copy(update=update)
 
 
 def _broken_validation(bundle: ResultsBundle) -> YouBenchaError | None:

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import platform
+import signal
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from youbencha import __version__
 from youbencha.adapters.cli_agent.environment import is_model_credential
 from youbencha.errors import YouBenchaError
 from youbencha.text import first_few
+from youbencha.trial.context import LOOPBACK
 
 _CONNECT_S = 10.0
 _PROBE_S = 120.0
@@ -61,6 +63,8 @@ async def connect(address: str | None, env: Mapping[str, str]) -> AsyncIterator[
     if address is not None:
         await _check_reachable(address)
     await asyncio.to_thread(_init, ray, address)
+    with contextlib.suppress(ValueError):  # not the main thread, which alone has handlers
+        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))  # Ray's own prints a stack trace
     try:
         nodes = tuple(
             Node(each["NodeID"], each["NodeManagerHostname"], each["Resources"])
@@ -70,7 +74,8 @@ async def connect(address: str | None, env: Mapping[str, str]) -> AsyncIterator[
         if not nodes:
             raise YouBenchaError("RAY_NO_NODES", "No node of the Ray cluster has a CPU for trials.", hint="Add a node.")
         await _check_versions(ray, nodes)
-        yield Cluster(ray, nodes, env.get(HOST_VARIABLE) or ray.util.get_node_ip_address())
+        here = ray.util.get_node_ip_address() if address else LOOPBACK
+        yield Cluster(ray, nodes, env.get(HOST_VARIABLE) or here)
     finally:
         await asyncio.to_thread(ray.shutdown)
 
@@ -116,6 +121,7 @@ async def _check_reachable(address: str) -> None:
 
 
 def _init(ray: Any, address: str | None) -> None:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would report the use of a cluster that it starts
     try:
         with _without_keys():
             ray.init(

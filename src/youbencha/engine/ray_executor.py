@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import os
 import pickle
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Hashable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from youbencha import __version__
-from youbencha.engine.attempts import NODE_LOST, FinishedAttempt, TrialJob, run_attempt
+from youbencha.engine.attempts import NODE_LOST, AttemptLost, FinishedAttempt, TrialJob, run_attempt
 from youbencha.engine.executor import OpensExecutor
 from youbencha.engine.file_parts import PartsWriter
 from youbencha.engine.matrix import Cell, Matrix
 from youbencha.engine.ray_cluster import Cluster
-from youbencha.engine.ray_node import Began, Failed, Happened, Order, Sent, run_on_node
-from youbencha.engine.shipping import pack_cargo
+from youbencha.engine.ray_node import Began, Failed, Happened, Order, Sent, Shipment, run_on_node
+from youbencha.engine.shipping import files_of, make_cargo
 from youbencha.errors import YouBenchaError
 from youbencha.events import EventSink
 from youbencha.files import REPORT_FILE, RESULTS_FILE, write_atomically
@@ -29,6 +30,7 @@ from youbencha.report.loading import load_results
 from youbencha.spec.sandbox import SandboxSpec
 from youbencha.text import count
 from youbencha.trial.context import Host
+from youbencha.trial.plan import Plan
 from youbencha.trial.remote_gateways import lend
 from youbencha.workspace.run_dir import ARTIFACTS
 
@@ -76,8 +78,9 @@ class RayExecutor:
         self._ray = cluster.ray
         self._host = host
         self._never_sent = never_sent
-        self._cargo: dict[tuple[str, str], Any] = {}
-        self._packing = asyncio.Lock()
+        self._shipments: dict[tuple[str, str], tuple[Shipment, str]] = {}
+        self._stored: dict[Hashable, Any] = {}
+        self._shipping = asyncio.Lock()
         self._task = self._ray.remote(
             num_returns="streaming", max_retries=0, _generator_backpressure_num_objects=_UNREAD
         )(run_on_node)
@@ -86,7 +89,7 @@ class RayExecutor:
         self, job: TrialJob, number: int, *, on_event: EventSink, keep_workspace: bool
     ) -> FinishedAttempt:
         async def run(directory: Path) -> ResultsBundle:
-            cargo, repo = await self._packed(job.cell, directory)
+            shipment, repo = await self._ship(job.cell, directory)
             artifacts = directory / ARTIFACTS
             artifacts.mkdir(parents=True)
             run_id, agent = job.directory.attempt_id(number), job.key.orchestrator
@@ -96,21 +99,33 @@ class RayExecutor:
             async with lending as ticket:
                 order = Order(run_id=run_id, agent=agent, ticket=ticket, keep_workspace=keep_workspace)
                 task = self._task.options(**resources_of(job.cell.plan.sandbox))
-                stream = task.remote(__version__, cargo, order)
+                stream = task.remote(__version__, shipment, order)
                 await self._follow(stream, directory, on_event)
             return await asyncio.to_thread(_brought_home, directory, repo)
 
         return await run_attempt(job, number, run)
 
-    async def _packed(self, cell: Cell, directory: Path) -> tuple[Any, str]:
-        """What the cell's attempts need on nodes, in Ray's object store, and the name of its repository."""
+    async def _ship(self, cell: Cell, near: Path) -> tuple[Shipment, str]:
+        """What the cell's attempts need on nodes, and the name of its repository. Prepared once."""
         place = (cell.orchestrator, cell.task)
-        async with self._packing:
-            if place not in self._cargo:
-                cargo = await pack_cargo(cell.plan, self._host, directory, self._never_sent)
-                self._cargo[place] = await asyncio.to_thread(self._ray.put, pickle.dumps(cargo)), cargo.repo
-        packed: tuple[Any, str] = self._cargo[place]
-        return packed
+        async with self._shipping:
+            if place not in self._shipments:
+                repository = await self._host.open_repository_of(cell.plan, lambda _step, _detail="", /: None)
+                cargo = make_cargo(cell.plan, repository, self._host.env)
+                never = [*self._never_sent, *_secrets_file(cell.plan)]
+                files = pickle.dumps(await asyncio.to_thread(files_of, cell.plan, never))
+                pack = None
+                if cargo.commits and (pack := self._stored.get(cargo.commits)) is None:
+                    pack = await self._store(cargo.commits, await repository.pack(cargo.commits, near))
+                sent = await self._store(hashlib.sha256(files).digest(), files)
+                self._shipments[place] = Shipment(pickle.dumps(cargo), sent, pack), cargo.repo
+        return self._shipments[place]
+
+    async def _store(self, key: Hashable, data: bytes) -> Any:
+        """Put data into Ray's object store, once."""
+        if key not in self._stored:
+            self._stored[key] = await asyncio.to_thread(self._ray.put, data)
+        return self._stored[key]
 
     async def _follow(self, stream: Any, directory: Path, on_event: EventSink) -> None:
         """Read the reports of an attempt to the end. Raises what it failed with."""
@@ -143,15 +158,20 @@ class RayExecutor:
                     await reference
 
 
+def _secrets_file(plan: Plan) -> list[Path]:
+    file = plan.gateway.spec.secrets_file if plan.gateway else None
+    return [plan.config_dir / Path(file).expanduser()] if file else []
+
+
 def _lost(kinds: Any, error: Exception, node: str) -> YouBenchaError:
     """Why a task of Ray ended without results."""
     if isinstance(error, kinds.OutOfMemoryError):
         message = f"Ray ended the trial on {node}, because that node was running out of memory."
-        return YouBenchaError("RAY_OUT_OF_MEMORY", message, hint="Reserve more `memory` for the task.")
-    if isinstance(error, kinds.NodeDiedError | kinds.ObjectLostError | kinds.OwnerDiedError):
-        return YouBenchaError(NODE_LOST, f"The node {node} was lost.")
+        return AttemptLost("RAY_OUT_OF_MEMORY", message, hint="Reserve more `memory` for the task.")
+    if isinstance(error, kinds.NodeDiedError | kinds.ObjectLostError):
+        return AttemptLost(NODE_LOST, f"The node {node} was lost.")
     if isinstance(error, kinds.WorkerCrashedError):
-        return YouBenchaError("RAY_WORKER_LOST", f"The process of the trial on {node} was killed.")
+        return AttemptLost("RAY_WORKER_LOST", f"The process of the trial on {node} was killed.")
     reason = str(error).strip().splitlines()[-1]  # of a traceback
     return YouBenchaError("RAY_FAILED", f"Ray could not run the trial on {node}: {reason}")
 

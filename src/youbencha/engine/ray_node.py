@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from youbencha import __version__
 from youbencha.adapters.cli_agent.environment import is_model_credential
@@ -76,7 +76,18 @@ _shared = SharedResults()
 """Of all attempts in this process, which share the event loop, too."""
 
 
-def run_on_node(version: str, cargo: bytes, order: Order) -> Iterator[Report]:
+class Shipment(NamedTuple):
+    """What a node needs for the attempts of a cell. The references are to Ray's object store."""
+
+    cargo: bytes
+    """A `Cargo`, pickled: it can be read by the same version only."""
+    files: Any
+    """Of the pickled files."""
+    pack: Any
+    """Of the commits; None if there are none."""
+
+
+def run_on_node(version: str, shipment: Shipment, order: Order) -> Iterator[Report]:
     """Run an attempt, and yield reports. SIGINT, with which Ray cancels it, ends it in an orderly way.
 
     It runs in the main thread, between the reports, as signals need it.
@@ -91,7 +102,7 @@ def run_on_node(version: str, cargo: bytes, order: Order) -> Iterator[Report]:
     host = Host(env, load_settings(Path.home(), Path.home()))
     host.shared = _shared
     with _directory(host.cache_dir, order.run_id) as directory:
-        yield from _run(_loop, directory, host, pickle.loads(cargo), order)  # noqa: S301 - the driver's
+        yield from _run(_loop, directory, host, shipment, order)
 
 
 def node_environment(env: Mapping[str, str]) -> dict[str, str]:
@@ -101,10 +112,12 @@ def node_environment(env: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _run(loop: asyncio.AbstractEventLoop, directory: Path, host: Host, cargo: Cargo, order: Order) -> Iterator[Report]:
+def _run(
+    loop: asyncio.AbstractEventLoop, directory: Path, host: Host, shipment: Shipment, order: Order
+) -> Iterator[Report]:
     events: list[Event] = []
     run = directory / "run"
-    running = loop.create_task(_run_trial(run, host, cargo, order, events.append))
+    running = loop.create_task(_run_trial(run, host, shipment, order, events.append))
     loop.add_signal_handler(signal.SIGINT, running.cancel)
     try:
         while not running.done():
@@ -124,9 +137,14 @@ def _run(loop: asyncio.AbstractEventLoop, directory: Path, host: Host, cargo: Ca
 
 
 async def _run_trial(
-    directory: Path, host: Host, cargo: Cargo, order: Order, on_event: Callable[[Event], None]
+    directory: Path, host: Host, shipment: Shipment, order: Order, on_event: Callable[[Event], None]
 ) -> None:
-    plan = await unpack_cargo(cargo, directory.with_name("config"), host.cache_dir)
+    import ray
+
+    cargo: Cargo = pickle.loads(shipment.cargo)  # noqa: S301 - the driver's, as the files
+    files = pickle.loads(ray.get(shipment.files))  # noqa: S301
+    config = directory.with_name("config")
+    plan = await unpack_cargo(cargo, files, lambda: ray.get(shipment.pack), config, host.cache_dir)
     host.env = {**host.env, **cargo.env}
     host.gateways = RemoteGateways(order.ticket) if order.ticket else None
     await run_trial(

@@ -5,21 +5,20 @@ Never sent: the file with the secrets, results, and anything else in the directo
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from youbencha.adapters.cli_agent.environment import is_model_credential
 from youbencha.engine.file_parts import FilePart, PartsWriter, parts_of_user
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.judge.agent import AGENT_DIRECTORIES
 from youbencha.spec.variables import names_in
-from youbencha.trial.context import Host
 from youbencha.trial.plan import Plan
 from youbencha.trial.remote_gateways import portable
+from youbencha.workspace import Repository
 from youbencha.workspace.packs import name_of, unpack_commits
 from youbencha.workspace.source import RemoteUrl, read_source
 
@@ -31,57 +30,45 @@ _COMMITS = ("validation_tag", "reference_tag")
 _MOST_SENT = 512 * 1024**2
 
 
-class Commits(NamedTuple):
-    """Commits of a repository of the driver."""
-
-    ids: tuple[str, ...]
-    pack: bytes
-
-
 @dataclass(frozen=True, kw_only=True)
 class Cargo:
-    """What a cell's attempts need on a node. Plain data: it can be pickled."""
+    """What the attempts of a plan need on a node, besides its files and commits. Plain data: it can be pickled."""
 
     plan: Plan
+    """Without secrets."""
     repo: str
     """How the repository is called in results."""
+    commits: tuple[str, ...]
+    """Those that are sent. Empty: the node fetches the repository from its address."""
     env: Mapping[str, str]
-    """Variables that evaluators refer to."""
-    files: tuple[FilePart, ...]
-    commits: Commits | None
-    """None: the node fetches the repository from its address."""
+    """Variables that evaluators and hooks refer to."""
 
 
-async def pack_cargo(plan: Plan, host: Host, near: Path, never: Sequence[Path] = ()) -> Cargo:
-    """Collect what a plan's trials need on a node, without what is in the files and directories `never`.
-
-    A temporary directory is made beside `near`.
-    """
-    repository = await host.open_repository_of(plan, lambda _step, _detail="", /: None)
-    commits = None
-    if not isinstance(read_source(plan.case.repo, plan.config_dir), RemoteUrl):
-        ids = tuple(dict.fromkeys([repository.commit, *_commits_in(plan)]))
-        commits = Commits(ids, await repository.pack(ids, near))
+def make_cargo(plan: Plan, repository: Repository, env: Mapping[str, str]) -> Cargo:
+    """Prepare a plan for other machines. `env` is the harness's."""
+    remote = isinstance(read_source(plan.case.repo, plan.config_dir), RemoteUrl)
     case = plan.case.model_copy(update={"commit": repository.commit})
     return Cargo(
         plan=portable(replace(plan, case=case)),
         repo=repository.public_url,
-        env={name: host.env[name] for name in _variables_in(plan) if name in host.env},
-        files=await asyncio.to_thread(_files_of, plan, never),
-        commits=commits,
+        commits=() if remote else tuple(dict.fromkeys([repository.commit, *_commits_in(plan)])),
+        env={name: env[name] for name in _variables_in(plan) if name in env},
     )
 
 
-async def unpack_cargo(cargo: Cargo, directory: Path, cache_dir: Path) -> Plan:
-    """Write the files into `directory`, and the repository into the cache. Returns the plan for this machine."""
+async def unpack_cargo(
+    cargo: Cargo, files: Sequence[FilePart], pack: Callable[[], bytes], directory: Path, cache_dir: Path
+) -> Plan:
+    """Write the files into `directory`, and the commits into the cache. Returns the plan for this machine."""
     directory.mkdir()
-    PartsWriter(directory).write(cargo.files)
+    PartsWriter(directory).write(files)
     case = cargo.plan.case
-    if cargo.commits is not None:
+    if cargo.commits:
         home = cache_dir.absolute() / "sent"
         home.mkdir(parents=True, exist_ok=True)
-        git_dir = home / f"{name_of(cargo.commits.ids)}.git"
-        await unpack_commits(cargo.commits.pack, cargo.commits.ids, git_dir)
+        git_dir = home / f"{name_of(cargo.commits)}.git"
+        if not git_dir.exists():
+            await unpack_commits(pack(), cargo.commits, git_dir)
         case = case.model_copy(update={"repo": str(git_dir)})
     return replace(cargo.plan, case=case, config_dir=directory)
 
@@ -98,8 +85,8 @@ def _variables_in(plan: Plan) -> set[str]:
     return {name for name in names_in(settings) if not is_model_credential(name)}
 
 
-def _files_of(plan: Plan, never: Sequence[Path]) -> tuple[FilePart, ...]:
-    """The files that a plan names, as they are now."""
+def files_of(plan: Plan, never: Sequence[Path] = ()) -> tuple[FilePart, ...]:
+    """The files that a plan names, as they are now, without those in the files and directories `never`."""
     parts, size = [], 0
     base, excluded = plan.config_dir, [path.resolve() for path in never]
     for part in parts_of_user(base, _below(base, sorted(set(_paths_in(plan))))):

@@ -54,7 +54,7 @@ class UntilDecidedSchedule:
         self._tasks = tuple(dict.fromkeys(cell.task for cell in matrix.cells))
         confidence = confidence_of_each(matrix.baselines)
         self._comparisons = [
-            _Comparison(first, second, PairedSequence(self._tasks, margin=margin, confidence=confidence), margin)
+            _Comparison(first, second, PairedSequence(self._tasks, margin=margin, confidence=confidence))
             for first, second in matrix.baselines.items()
         ]
         self._open: set[TrialKey] = set()
@@ -113,11 +113,10 @@ class UntilDecidedSchedule:
 
 
 class _Comparison:
-    def __init__(self, first: str, second: str, sequence: PairedSequence, margin: float) -> None:
+    def __init__(self, first: str, second: str, sequence: PairedSequence) -> None:
         self.rounds = PairedRounds(sequence)
         self._names = (first, second)
         self._sequence = sequence
-        self._margin = margin
 
     def needed(self) -> set[TrialKey]:
         """The trials of the next round."""
@@ -142,5 +141,4 @@ class _Comparison:
             verdict=self._sequence.verdict,
             pairs=rounds.pairs,
             missing=rounds.missing,
-            margin=self._margin,
         )

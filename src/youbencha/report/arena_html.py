@@ -25,9 +25,9 @@ from youbencha.report.arena_tables import (
     spent,
 )
 from youbencha.report.axis import Tick, round_step
-from youbencha.report.comparison import ComparisonReport
 from youbencha.report.comparison_figures import IntervalsPicture
 from youbencha.report.comparison_html import overview_picture
+from youbencha.report.comparison_model import ComparisonReport
 from youbencha.report.comparison_tables import OVERVIEW, overview_cells, overview_legend
 from youbencha.report.html import Tile, render_page
 from youbencha.report.leaderboard import SOLVED, Leaderboard, Row
@@ -97,7 +97,7 @@ def render_leaderboard_html(board: Leaderboard, base: Path) -> str:
 def _baselines(report: ComparisonReport) -> _Baselines:
     rows = [overview_cells(each) for each in report.comparisons]
     titles = [each.capitalize() for each in OVERVIEW]
-    return _Baselines(overview_picture(report), titles, rows, list(overview_legend(report)))
+    return _Baselines(overview_picture(report), titles, rows, list(overview_legend(report, str.capitalize)))
 
 
 def _section(board: Leaderboard, by: Grouping) -> _Section:

@@ -18,7 +18,7 @@ from youbencha.stats.intervals import CONFIDENCE, RESAMPLES, Interval
 from youbencha.text import count, duration, one_line, percent, plural, table, usd, visible
 
 if TYPE_CHECKING:
-    from youbencha.report.comparison import ComparisonReport, PairComparison
+    from youbencha.report.comparison_model import ComparisonReport, PairComparison
 
 JSON_VERSION = "1.0.0"
 NOT_KNOWN = "-"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from youbencha.report.axis import Axis, Tick
-from youbencha.report.comparison import ComparedTrial, TaskComparison
+from youbencha.report.comparison_model import ComparedTrial, TaskComparison
 from youbencha.stats.comparison import DifferenceInterval
 from youbencha.text import first_few, plural
 

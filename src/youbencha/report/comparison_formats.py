@@ -7,7 +7,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from youbencha.report.comparison import ComparedAgent, ComparedTrial, ComparisonReport, PairComparison, TaskResult
+from youbencha.report.comparison_model import (
+    ComparedAgent,
+    ComparedTrial,
+    ComparisonReport,
+    DecidedEarly,
+    PairComparison,
+    TaskResult,
+)
 from youbencha.report.comparison_tables import (
     render_comparison_markdown,
     render_comparison_table,
@@ -100,7 +107,7 @@ def _pair(pair: PairComparison, margin: float) -> dict[str, Any]:
         "p_value": found.p_value,
         "p_adjusted": pair.p_adjusted,
         "reason": found.reason,
-        "decided_early": pair.decided_early,
+        "decided_early": pair.decided_early and _early(pair.decided_early),
         "first": _agent(pair.first),
         "second": _agent(pair.second),
         "pass_rate": _shares(pair.pass_rate),
@@ -120,6 +127,16 @@ def _pair(pair: PairComparison, margin: float) -> dict[str, Any]:
         "only_first": [visible(each) for each in pair.only_first],
         "only_second": [visible(each) for each in pair.only_second],
         "warnings": pair.warnings,
+    }
+
+
+def _early(found: DecidedEarly) -> dict[str, Any]:
+    return {
+        "rounds": found.rounds,
+        "trials": found.trials,
+        "max_trials": found.max_trials,
+        "saved": found.saved,
+        "intervals": [list(each) for each in found.intervals],
     }
 
 

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from youbencha import __version__
 from youbencha.report.arena_tables import remarks
-from youbencha.report.comparison import ComparedTrial, ComparisonReport, PairComparison, TaskComparison
 from youbencha.report.comparison_figures import (
     SCORES,
     IntervalsPicture,
@@ -21,6 +20,7 @@ from youbencha.report.comparison_figures import (
     rounds_picture,
     task_picture,
 )
+from youbencha.report.comparison_model import ComparedTrial, ComparisonReport, PairComparison, TaskComparison
 from youbencha.report.comparison_tables import (
     FigureRow,
     certainty_lines,

@@ -11,7 +11,13 @@ from urllib.parse import quote
 
 from youbencha.report import markdown
 from youbencha.report.arena_tables import NOT_KNOWN, coverage, per, rate, remarks
-from youbencha.report.comparison import ComparedTrial, ComparisonReport, PairComparison, TaskComparison, TaskResult
+from youbencha.report.comparison_model import (
+    ComparedTrial,
+    ComparisonReport,
+    PairComparison,
+    TaskComparison,
+    TaskResult,
+)
 from youbencha.report.leaderboard import listed
 from youbencha.stats.comparison import DifferenceInterval, ValueDifference, Verdict
 from youbencha.text import count, one_line, percent, plural, table, usd
@@ -90,12 +96,14 @@ def figure_rows(pair: PairComparison) -> Iterator[FigureRow]:
     """The figures of both side by side, over the tasks that are compared."""
     first, second, found = pair.first.figures, pair.second.figures, pair.difference
     yield FigureRow(
-        "Score, on these tasks",
+        "Score on these tasks",
         _score(first.score.mean),
         _score(second.score.mean),
         _with_interval(found.estimate, found.on_these_tasks, signed),
     )
-    yield FigureRow("  on tasks like these", "", "", _with_interval(found.estimate, found.on_tasks_like_these, signed))
+    yield FigureRow(
+        "Score on tasks like these", "", "", _with_interval(found.estimate, found.on_tasks_like_these, signed)
+    )
     passed = pair.pass_rate
     yield FigureRow(
         "Solved",
@@ -334,10 +342,12 @@ def overview_cells(pair: PairComparison) -> tuple[str, ...]:
     )
 
 
-def overview_legend(report: ComparisonReport) -> Iterator[str]:
-    yield f"DIFFERENCE: of the mean scores on these tasks, with an interval of {percent(report.confidence)} for each."
+def overview_legend(report: ComparisonReport, title: Callable[[str], str] = str) -> Iterator[str]:
+    """Explain the columns. `title` formats their titles."""
+    interval = f"an interval of {percent(report.confidence)} for each"
+    yield f"{title('DIFFERENCE')}: of the mean scores on these tasks, with {interval}."
     yield "P: of the sign-flip test, adjusted by Holm's method."
-    yield "VALID: valid/finished trials of both."
+    yield f"{title('VALID')}: valid/finished trials of both."
 
 
 def render_comparison_markdown(report: ComparisonReport, base: Path) -> str:
@@ -353,7 +363,7 @@ def render_comparison_markdown(report: ComparisonReport, base: Path) -> str:
 def _markdown_overview(report: ComparisonReport) -> Iterator[str]:
     cells = [[markdown.escaped(cell) for cell in overview_cells(pair)] for pair in report.comparisons]
     yield markdown.table([each.capitalize() for each in OVERVIEW], cells)
-    yield _bullets(overview_legend(report))
+    yield _bullets(overview_legend(report, str.capitalize))
 
 
 def render_baselines_markdown(report: ComparisonReport) -> str:

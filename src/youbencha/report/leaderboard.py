@@ -20,7 +20,7 @@ from youbencha.stats.intervals import Interval, mean_interval, pass_rate_interva
 from youbencha.text import one_line, plural
 
 if TYPE_CHECKING:
-    from youbencha.report.comparison import ComparisonReport
+    from youbencha.report.comparison_model import ComparisonReport
 
 SOLVED = "solved"
 _MOST_NAMES = 5

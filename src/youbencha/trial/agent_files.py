@@ -6,10 +6,10 @@ Instructions, skills and plugins are copied to where the agent reads them in its
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from youbencha.adapters.base import AgentAdapter, FilePlaces, InstalledFiles, ReadsFiles
 from youbencha.adapters.cli_agent.environment import fresh_home_for
 from youbencha.errors import Problem, YouBenchaError
+from youbencha.evaluators.base import in_thread
 from youbencha.spec.agent_files import AgentFiles
 from youbencha.text import first_few
 from youbencha.workspace.given_files import GivenFile, copy_given, digest_of, given_file, given_files, invalid
@@ -171,19 +172,23 @@ async def give_files(context: TrialContext) -> None:
     if any(entry.kind != "files" for entry in given):
         places = context.adapter.file_places if isinstance(context.adapter, ReadsFiles) else FilePlaces()
         home = _home_of(context.sandbox, context.host.env)
-        context.installed = await asyncio.to_thread(_install, given, places, home)
+        context.installed = await in_thread(lambda _: _install(given, places, home))
     for entry in given:
         if entry.kind == "files":
             context.overlay = Overlay(context.directory.modified, context.directory.private / "overlaid")
-            await asyncio.to_thread(context.overlay.lay, await asyncio.to_thread(entry.files))
+            await in_thread(partial(_lay, context.overlay, entry))
             await context.overlay.hide_from_git(context.repository.commit)
 
 
 async def take_files_away(context: TrialContext, overlay: Overlay) -> None:
     """Restore the checkout, after the agent's processes have ended and before it is looked at."""
-    if replaced := await asyncio.to_thread(overlay.take_away):
+    if replaced := await in_thread(lambda _: overlay.take_away()):
         message = f"the agent put directories in place of files that were laid over the checkout: {first_few(replaced)}"
         context.warn("WORKSPACE_TAMPERED", f"{message}; they were removed")
+
+
+def _lay(overlay: Overlay, entry: Given, _: object) -> None:
+    overlay.lay(entry.files())
 
 
 def _home_of(sandbox: Sandbox, harness_env: Mapping[str, str]) -> Path:

@@ -29,9 +29,7 @@ async def pack_commits(objects: Path, commits: Sequence[str], near: Path) -> byt
 
 
 async def unpack_commits(pack: bytes, commits: Sequence[str], git_dir: Path) -> None:
-    """Make a bare repository with packed commits, unless it exists. HEAD is the first of them."""
-    if git_dir.exists():
-        return
+    """Make a bare repository with packed commits. HEAD is the first of them."""
     partial = git_dir.with_name(f".{git_dir.name}-{os.urandom(4).hex()}")
     try:
         make_git_dir(partial, commits[0])

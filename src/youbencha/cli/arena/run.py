@@ -133,15 +133,20 @@ def run(
         return 0
     say = not (quiet or as_json)
     session = _Session(request, which if resume else None, where, resume=resume, reuse=reuse, say=say)
-    again = _command(config, results)
+    again = _command(config, results, where)
     title = config.name if tui else None
     return run_and_show(session.work, lambda: session.run, as_json=as_json, quiet=quiet, tui=title, resume=again)
 
 
-def _command(config: Path, results: Path | None) -> str:
+def _command(config: Path, results: Path | None, where: ExecutorOptions) -> str:
     """The command that runs this arena again, without what `--resume` knows."""
-    given = {"--config": config if config != options.ARENA_FILE else None, "--results": results}
-    words = ["thunderdome", "run", *(word for name, path in given.items() if path for word in (name, str(path)))]
+    given = {
+        "--config": config if config != options.ARENA_FILE else None,
+        "--results": results,
+        "--executor": where.name if where.name is not ExecutorName.LOCAL else None,
+        "--address": where.address,
+    }
+    words = ["thunderdome", "run", *(word for name, value in given.items() if value for word in (name, str(value)))]
     return shlex.join(words)
 
 
