@@ -24,7 +24,7 @@ from agent_clis import NEWEST
 from claude_bench import API_KEY, bash, says, script, versions
 from docker_engine import Engine, containers_of
 from systems import posix_only
-from youbencha.engine.attempts import NODE_LOST, FinishedAttempt, TrialJob, run_attempt
+from youbencha.engine.attempts import NODE_LOST, AttemptLost, FinishedAttempt, TrialJob, run_attempt
 from youbencha.engine.failures import Consequence, consequence_of
 from youbencha.engine.matrix import Cell, Matrix, TrialKey
 from youbencha.engine.results import create_run
@@ -287,7 +287,7 @@ class Nodes:
                 if not self._lost_at.exists():
                     await appear(self._lost_at)
                     node.kill()
-                    raise YouBenchaError(NODE_LOST, "The node was lost.")
+                    raise AttemptLost(NODE_LOST, "The node was lost.")
                 assert await ended(node) == "done"
             shutil.copytree(self._driver.trials.runs / name / ARTIFACTS, directory / ARTIFACTS, dirs_exist_ok=True)
             return load_results(directory)
