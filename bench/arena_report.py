@@ -14,7 +14,6 @@ import orjson
 
 from bench.measure import Figure, env_as_installed, median_of, ms
 
-_AGENTS, _TASKS, _TRIALS = 10, 100, 10
 _FORMATS = ("table", "json", "html")
 _GOAL_MS = 2_000
 _THUNDERDOME = "from youbencha.cli import thunderdome; thunderdome()"
@@ -23,7 +22,7 @@ _THUNDERDOME = "from youbencha.cli import thunderdome; thunderdome()"
 def measure() -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as root:
         run = Path(root) / "runs" / "2026-01-01T00-00-00Z-00000000"
-        files = _write(run)
+        files = write_results(run, agents=10, tasks=100, trials=10)
         bare = median_of(3, lambda: [orjson.loads(file.read_bytes()) for file in files])
         env = env_as_installed()
         for form in _FORMATS:
@@ -39,12 +38,12 @@ def measure() -> Iterator[Figure]:
             )
 
 
-def _write(run: Path) -> list[Path]:
+def write_results(run: Path, *, agents: int, tasks: int, trials: int) -> list[Path]:
     rng = random.Random(5)
     files = []
-    for agent in range(_AGENTS):
-        for task in range(_TASKS):
-            for trial in range(1, _TRIALS + 1):
+    for agent in range(agents):
+        for task in range(tasks):
+            for trial in range(1, trials + 1):
                 directory = run / "trials" / f"agent-{agent}" / f"task-{task}" / f"trial-{trial}"
                 directory.mkdir(parents=True)
                 files.append(directory / "meta.json")

@@ -1,6 +1,7 @@
 """Run the task suite with real agents and scripted models, and rank them: `make arena`. Needs no key.
 
-The agents are Claude Code with two models, Aider if it is in the toolbox, and one that does nothing.
+The agents are Claude Code with two models, Aider if it is in the toolbox, and one that does nothing. All are compared
+with Claude Code and the smaller model.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from youbencha.sandbox.toolbox.toolbox import Toolbox
 CONFIG = HERE / "thunderdome.yaml"
 RESULTS = BUILD / "results"
 THUNDERDOME = (sys.executable, "-c", "from youbencha.cli import thunderdome; thunderdome()")
-_ENV = {
+ENV = {
     "IS_SANDBOX": "1",  # Claude Code works for root only so; safe here, because the model is a script
     "PYTHONDONTWRITEBYTECODE": "1",
 }
@@ -35,14 +36,15 @@ def scripted_arena(repositories: Path, *, aider: bool, sandbox: Mapping[str, str
     """The suite's tasks for the scripted models, in the form of thunderdome.yaml."""
     suite = YAML(typ="safe").load(CONFIG)
     orchestrators: list[dict[str, Any]] = [
-        {"name": "claude-opus", "agent": "claude-code", "model": "claude-opus-4-5", "env": _ENV},
-        {"name": "claude-haiku", "agent": "claude-code", "model": "claude-haiku-4-5", "env": _ENV},
-        {"name": "aider", "model": "openai/gpt-4.1", "config": {"edit_format": "diff"}, "env": _ENV},
+        {"name": "claude-opus", "agent": "claude-code", "model": "claude-opus-4-5", "env": ENV},
+        {"name": "claude-haiku", "agent": "claude-code", "model": "claude-haiku-4-5", "env": ENV},
+        {"name": "aider", "model": "openai/gpt-4.1", "config": {"edit_format": "diff"}, "env": ENV},
         {"name": "null"},
     ]
     return {
         **suite,
         "orchestrators": [each for each in orchestrators if aider or each["name"] != "aider"],
+        "baseline": "claude-haiku",
         "tasks": [{**task, "repo": str(repositories / task["id"])} for task in suite["tasks"]],
         "sandbox": dict(sandbox),
         **settings,
@@ -55,7 +57,7 @@ async def thunderdome(*arguments: str, env: Mapping[str, str]) -> int:
 
 
 async def run_arena(options: argparse.Namespace) -> int:
-    """Calibrate the suite, then run it, which ends with the leaderboard."""
+    """Calibrate the suite, then run it, which ends with the leaderboard and the comparisons."""
     toolbox = Toolbox()
     if toolbox.find("claude-code") is None:
         await toolbox.install("claude-code", progress=lambda step, detail="", /: print(step, detail, flush=True))

@@ -48,7 +48,7 @@ _SYSTEM_TOKENS = 14_000
 
 
 def claude_code_script() -> Script:
-    return _script(CLAUDE_CODE, _claude_turns)
+    return _script(CLAUDE_CODE, claude_turns)
 
 
 def aider_script() -> Script:
@@ -74,7 +74,7 @@ def _script(
     return Script.model_validate({"turns": turns, "conversations": conversations, **settings})
 
 
-def _claude_turns(before: Tree, after: Tree) -> list[dict[str, Any]]:
+def claude_turns(before: Tree, after: Tree) -> list[dict[str, Any]]:
     turns, context = [], _SYSTEM_TOKENS
     for answer in _claude_answers(before, after):
         turns.append(_with_usage(answer, cache_read_input_tokens=context, cache_creation_input_tokens=500))

@@ -63,15 +63,18 @@ def write_trial(run: Path, record: dict[str, Any]) -> Path:
     return directory
 
 
-def write_run(run: Path, records: list[dict[str, Any]], *, planned: int | None = None) -> Path:
-    """A run with these trials. With `planned`, `run.json` says how many trials each agent should have of each task."""
+def write_run(run: Path, records: list[dict[str, Any]], *, planned: int | None = None, **info: Any) -> Path:
+    """A run with these trials. With `planned`, `run.json` says how many trials each agent should have of each task.
+
+    `info` is what else is in `run.json`.
+    """
     (run / "trials").mkdir(parents=True, exist_ok=True)
     for record in records:
         write_trial(run, record)
     if planned is not None:
         cells = {(each["orchestrator"], each["task"]): each.get("category") for each in records}
         listed = [{"orchestrator": a, "task": t, "category": c, **HASH} for (a, t), c in cells.items()]
-        (run / "run.json").write_text(json.dumps({**RUN, "trials": planned, "cells": listed}))
+        (run / "run.json").write_text(json.dumps({**RUN, "trials": planned, "cells": listed, **info}))
     return run
 
 

@@ -60,6 +60,27 @@ def test_everything_is_listed_without_keys_scripts_or_repositories(arenas: Arena
     assert data["runs"] == []
 
 
+def test_variants_are_listed_below_their_orchestrator(arenas: ArenaBench) -> None:
+    variants = [{"name": "new", "version": "2.1.100"}, {"name": "haiku", "model": "haiku", "config": {"effort": "low"}}]
+    orchestrators = [{"name": "aider"}, {**ARENA["orchestrators"][2], "variants": variants}]
+    arenas.write({**ARENA, "orchestrators": orchestrators})
+    rows = json.loads(listed(arenas, "--json").stdout)["orchestrators"]
+    keys = ("name", "variant_of", "agent", "version", "model", "baseline")
+    assert [tuple(row[key] for key in keys) for row in rows] == [
+        ("aider", None, "aider", None, None, None),
+        ("claude-code", None, "claude-code", None, "opus", None),
+        ("claude-code+new", "claude-code", "claude-code", "2.1.100", "opus", "claude-code"),
+        ("claude-code+haiku", "claude-code", "claude-code", None, "haiku", "claude-code"),
+    ]
+    text = listed(arenas).stdout
+    assert [row["changes"] for row in rows] == [[], [], ["version"], ["model", "config.effort"]]
+    assert "model, config.effort" in text
+    assert "COMPARED WITH" in text
+    assert text.index("claude-code+new") < text.index("claude-code+haiku")
+    done = yb("validate", "-c", "thunderdome.yaml", cwd=arenas.root)
+    assert "valid: 2 orchestrators, 2 variants, 3 tasks" in done.stdout, done.stderr
+
+
 def test_runs_are_listed_the_newest_first(arenas: ArenaBench) -> None:
     arenas.write({**ARENA, "results": {"dir": "out"}})
     cells = tuple(CellInfo(orchestrator="null", task=name, agent_hash="", validation_hash="") for name in "abc")

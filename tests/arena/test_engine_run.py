@@ -65,6 +65,20 @@ async def test_a_finished_run_repeats_nothing(bench: EngineBench) -> None:
     assert len(events(run, "attempt_started")) == 4
 
 
+async def test_finished_trials_are_found_without_the_journal(bench: EngineBench) -> None:
+    host = bench.host()
+    matrix = bench.matrix(host)
+    run = bench.new_run(matrix)
+    first = await run_matrix(matrix, host, run, MatrixOptions(parallel=2))
+    (run.path / "journal.jsonl").unlink()
+    for stray in ("agent-1/task-1/trial-9", "agent-1/task-1/trial-01", "agent-9/task-1/trial-1"):
+        (run.path / "trials" / stray / "attempts/1").mkdir(parents=True)
+    again = await run_matrix(matrix, host, run, MatrixOptions(parallel=2))
+    assert again.rows == first.rows
+    assert again.complete
+    assert events(run, "attempt_started") == []
+
+
 async def test_no_more_trials_run_at_once_than_allowed(bench: EngineBench) -> None:
     host = bench.host()
     now, ever, seen = (bench.root / name for name in ("now", "ever", "seen"))

@@ -1,7 +1,8 @@
-"""`thunderdome run --until-decided` with real trials: decided, killed and resumed, reused, out of trials, bad options."""
+"""`thunderdome run --until-decided` with real trials: decided, killed, reused, out of trials or money, bad options."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from pathlib import Path
@@ -9,15 +10,19 @@ from typing import Any
 
 import pytest
 from arena_process import ArenaProject
-from engine_bench import events, metas
+from engine_bench import EngineBench, events, metas
 
+from youbencha.engine.matrix import Matrix
+from youbencha.engine.run import MatrixOptions, run_matrix
+from youbencha.engine.until_decided import plan_comparisons
+from youbencha.gateway.script import Script, ScriptedModel
 from youbencha.report.arena_loading import load_runs
 
 GOOD, BAD = "echo x > made.txt", "true"
 
 
-def arena(root: Path, tasks: int = 2, **scripts: str) -> ArenaProject:
-    """Agents by name, all compared with the first. `_` is a space."""
+def arena(root: Path, tasks: int = 2, gateway: str = "none", **scripts: str) -> ArenaProject:
+    """Agents by name, all compared with the first."""
     orchestrators: list[dict[str, Any]] = [
         {
             "name": name,
@@ -26,7 +31,8 @@ def arena(root: Path, tasks: int = 2, **scripts: str) -> ArenaProject:
         }
         for name, script in scripts.items()
     ]
-    return ArenaProject(root, tasks=tasks, orchestrators=orchestrators, baseline=next(iter(scripts)))
+    more = {"orchestrators": orchestrators, "baseline": next(iter(scripts)), "gateway": gateway}
+    return ArenaProject(root, tasks=tasks, **more)
 
 
 def test_the_better_one_is_found_and_the_rest_is_saved(tmp_path: Path) -> None:
@@ -57,38 +63,38 @@ def test_the_better_one_is_found_and_the_rest_is_saved(tmp_path: Path) -> None:
 
 
 def test_the_result_says_what_is_known_and_what_was_saved(tmp_path: Path) -> None:
-    project = arena(tmp_path, base=GOOD, same=GOOD, bad=BAD)
+    project = arena(tmp_path, tasks=1, base=GOOD, same=GOOD, bad=BAD)
     done = project.run_here("--until-decided", "--margin", "0.6", "--max-trials", "200", "--parallel", "4")
     assert done.returncode == 0, done.stderr
     assert "running at most 200 trials" in done.stderr
-    assert "same and base are equivalent within ±0.6: difference +0.00 (" in done.stdout
-    assert "bad is worse than base: difference -1.00 (" in done.stdout
+    assert "same and base are equivalent within ±0.6: they differ by +0.00 (" in done.stdout
+    assert "bad is worse than base by 1.00 (on these tasks -1.00 to -" in done.stdout
     assert "of at most 200 saved" in done.stdout
 
 
 def test_out_of_trials_it_ends_properly_and_can_go_on_with_more(tmp_path: Path) -> None:
-    project = arena(tmp_path, base=GOOD, same=GOOD)
-    done = project.run_here("--until-decided", "--max-trials", "10", "--parallel", "4")
+    project = arena(tmp_path, tasks=1, base=GOOD, same=GOOD)
+    done = project.run_here("--until-decided", "--max-trials", "5", "--parallel", "4")
     assert done.returncode == 0, done.stderr
-    assert "it is undecided whether same or base is better" in done.stdout
+    assert "Undecided: same and base differ by +0.00 (on these tasks" in done.stdout
     assert "saved" not in done.stdout
     before = len(metas(project.latest))
-    assert before <= 10
-    less = project.run_here("--resume", "--max-trials", "8")
+    assert before == 4, "half a round is not run"
+    less = project.run_here("--resume", "--max-trials", "4")
     assert less.returncode == 2
     assert "can only be raised" in less.stderr
-    more = project.run_here("--resume", "--max-trials", "20")
+    more = project.run_here("--resume", "--max-trials", "8")
     assert more.returncode == 0, more.stderr
-    assert before < len(metas(project.latest)) <= 20
+    assert len(metas(project.latest)) == 8
     info = project.latest.info()
     assert info.until_decided is not None
-    assert info.until_decided.max_trials == 20
+    assert info.until_decided.max_trials == 8
 
 
 def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
     """The third trial kills the harness."""
     suicide = f"echo x >> {tmp_path}/tries; test $(wc -l < {tmp_path}/tries) -ne 3 || kill -9 $(cat {tmp_path}/pid)"
-    project = arena(tmp_path, base=BAD, good=f"{suicide}; {GOOD}")
+    project = arena(tmp_path, tasks=1, base=BAD, good=f"{suicide}; {GOOD}")
     process = project.start("--until-decided", "--parallel", "2", "--max-trials", "60")
     (tmp_path / "pid").write_text(str(process.pid))
     process.communicate()
@@ -105,7 +111,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
 
 
 def test_the_baselines_trials_of_an_earlier_run_count(tmp_path: Path) -> None:
-    project = arena(tmp_path, base=BAD, good=GOOD)
+    project = arena(tmp_path, tasks=1, base=BAD, good=GOOD)
     first = project.run_here("--until-decided", "--parallel", "4", "--json")
     assert first.returncode == 0, first.stderr
     earlier = project.latest
@@ -153,3 +159,44 @@ def test_a_run_with_a_fixed_number_of_trials_stays_one(tmp_path: Path) -> None:
         done = project.run_here("--resume", *more)
         assert done.returncode == 2
         assert "begun without --until-decided" in done.stderr
+
+
+ASK = """
+import json, os, urllib.request
+body = {"model": "claude-opus-4-5", "max_tokens": 100, "messages": [{"role": "user", "content": "work"}]}
+headers = {"x-api-key": os.environ["ANTHROPIC_API_KEY"], "content-type": "application/json"}
+url = os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages"
+urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers)).read()
+"""
+
+
+async def test_a_spent_budget_is_an_end_as_well(tmp_path: Path) -> None:
+    """A trial costs half a dollar, so a round of two costs one."""
+    (tmp_path / "ask.py").write_text(ASK)
+    ask = f"python3 {tmp_path}/ask.py"
+    project = arena(tmp_path, tasks=1, gateway="builtin", base=ask, same=ask)
+    turns = [{"text": "answer", "usage": {"input_tokens": 100_000, "output_tokens": 10}, "times": "forever"}]
+    script = {"tools_optional": True, "conversations": [{"when": {"prompt_contains": "work"}, "turns": turns}]}
+    async with ScriptedModel(Script.model_validate(script)) as model:
+        project.more_env = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "sk-ant-dummy-0123456789"}
+        done = await asyncio.to_thread(project.run, "--until-decided", "--budget", "1.2")
+    assert done.returncode == 0, done.stderr
+    assert "Undecided: same and base differ by +0.00 (on these tasks" in done.stdout
+    assert "same vs base: round 1, difference +0.00 (" in done.stderr
+    assert "round 2" not in done.stderr
+    assert "the budget of the run is spent" in done.stderr
+    assert f"--resume {project.latest.name}" in done.stderr
+
+
+async def test_what_cannot_run_does_not_hold_up_the_others(tmp_path: Path) -> None:
+    bench = EngineBench(tmp_path)
+    host = bench.host()
+    wrong = bench.cell(host, "wrong", "task", commit="0" * 40)
+    cells = (bench.cell(host, "base", "task", "exit 3"), wrong, bench.cell(host, "good", "task"))
+    matrix = Matrix(cells=cells, trials=1, baselines={"wrong": "base", "good": "base"})
+    planned = plan_comparisons(matrix, margin=0.05)
+    summary = await run_matrix(planned, host, bench.new_run(planned), MatrixOptions(parallel=4))
+    assert [(each.first, each.verdict) for each in summary.comparisons] == [("wrong", "undecided"), ("good", "better")]
+    assert (summary.complete, summary.ended) == (False, False)
+    assert [(each.orchestrator, each.task) for each in summary.skipped] == [("wrong", "task")]
+    assert summary.trials == len(summary.rows) + 1

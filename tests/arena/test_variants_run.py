@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 from arena_process import ArenaProject
 from engine_bench import events, metas
+
+from agent_clis import OLD
+from claude_bench import API_KEY, says, script, versions
+from youbencha.gateway.script import ScriptedModel
+from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.sandbox.toolbox.toolbox import Toolbox
+from youbencha.user_dirs import TOOLBOX_VARIABLE, default_root
 
 AGENT: dict[str, Any] = {
     "name": "worker",
@@ -83,3 +91,60 @@ def test_a_run_is_resumed_with_the_baselines_that_it_began_with(tmp_path: Path) 
     assert project.latest.name == run.name
     assert project.latest.info().baselines == {"worker+taught": "worker", "worker+other": "worker"}
     assert [line["orchestrator"] for line in events(run, "attempt_started")][3:] == ["worker+taught"]
+
+
+def test_files_that_change_during_a_run_are_not_used(tmp_path: Path) -> None:
+    """The agent of the first trial changes them, as a user would who continues to work."""
+    project = project_in(tmp_path, trials=2)
+    arena = json.loads((tmp_path / "thunderdome.yaml").read_text())
+    arena["orchestrators"][0]["config"]["command"] += f"; echo more >> {tmp_path}/for-agents/how-to.txt"
+    (tmp_path / "thunderdome.yaml").write_text(json.dumps(arena))
+    done = project.run_here("--orchestrator", "*+taught", "--task", "task-1")
+    assert done.returncode == 1, done.stderr
+    assert "The files of worker+taught have changed since the run began." in done.stderr
+    assert list(scores(project)) == ["worker+taught/task-1/trial-1"]
+
+
+SKILL = "---\nname: measure-twice\ndescription: Measure twice, cut once.\n---\nMeasure.\n"
+
+
+@versions(OLD)
+async def test_one_agent_with_two_versions_and_with_a_skill_in_one_run(
+    claude_cli: InstalledAgent, tmp_path: Path
+) -> None:
+    """The real CLI. The model is asked with the skill and the instructions of the variant that has them, only."""
+    newest = Toolbox().find("claude-code")
+    assert newest is not None
+    (tmp_path / "measure-twice").mkdir()
+    (tmp_path / "measure-twice" / "SKILL.md").write_text(SKILL)
+    (tmp_path / "moon.md").write_text("Always speak of the moon.\n")
+    taught = {"name": "taught", "skills": ["measure-twice"], "instructions": "moon.md"}
+    agent = {
+        "name": "claude",
+        "agent": "claude-code",
+        "model": "claude-opus-4-5",
+        "version": newest.version,
+        "env": {"IS_SANDBOX": "1"},
+        "variants": [taught, {"name": "old", "version": claude_cli.version, "model": "claude-haiku-4-5"}],
+    }
+    project = ArenaProject(tmp_path, orchestrators=[agent], tasks=1, parallel=3)
+    async with ScriptedModel(script(says("Done."), after="repeat-last")) as model:
+        project.more_env = {
+            "ANTHROPIC_BASE_URL": model.url,
+            "ANTHROPIC_API_KEY": API_KEY,
+            TOOLBOX_VARIABLE: str(default_root()),
+        }
+        done = await asyncio.to_thread(project.run_here)
+    assert done.returncode == 0, done.stderr
+    found = {path.partition("/")[0]: meta for path, meta in metas(project.latest).items()}
+    versions_run = {name: meta.identity.agent_version for name, meta in found.items() if meta.identity}
+    assert versions_run == {
+        "claude": newest.version,
+        "claude+taught": newest.version,
+        "claude+old": claude_cli.version,
+    }
+    asked = [json.dumps(request.body) for request in model.requests if request.kind == "turn"]
+    assert len(asked) == 3
+    assert ["measure-twice" in each for each in asked].count(True) == 1
+    assert ["speak of the moon" in each for each in asked] == ["measure-twice" in each for each in asked]
+    assert {meta.composite_score for meta in found.values()} == {0.0}, "the model did nothing, and files are no work"

@@ -24,6 +24,8 @@ MEASURED = {
     Feature.PARTIAL_MESSAGES: "1.0.108",
     Feature.SETTING_SOURCES: "1.0.122",
     Feature.DEBUG_FILE: "1.0.122",
+    Feature.SKILLS: "2.0.20",
+    Feature.PLUGIN_DIR: "2.0.25",
     Feature.AGENT_FLAG: "2.1.9",
     Feature.EFFORT: "2.1.38",
     Feature.AUTH_STATUS: "2.1.40",

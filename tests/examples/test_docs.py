@@ -136,6 +136,15 @@ def test_every_snippet_is_valid(name: str, case: dict[str, Any], tmp_path: Path)
     (tmp_path / "evaluators").mkdir()
     (tmp_path / "evaluators" / "small-change.yaml").write_text("name: git-diff\n")
     (tmp_path / "notify.sh").touch(mode=0o755)
+    for path in (
+        "CLAUDE.md",
+        "skills/tax-rules/SKILL.md",
+        "reviews/.claude-plugin/plugin.json",
+        "checkout/a",
+        "home/a",
+    ):
+        (tmp_path / "given" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "given" / path).touch()
     with (tmp_path / "testcase.yaml").open("w") as file:
         YAML().dump(case, file)
     load_test_case(tmp_path / "testcase.yaml", check=check_parts)

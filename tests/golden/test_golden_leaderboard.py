@@ -1,4 +1,4 @@
-"""Leaderboards in every format: people have programs that read them."""
+"""Leaderboards and comparisons in every format: people have programs that read them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from golden_files import Golden
 
 import youbencha
-from arena_trees import small_results
+from arena_trees import meta, small_results, write_run
 from youbencha.cli.app import arena_app, run_app
 
 FILES = {"table": "txt", "markdown": "md", "json": "json", "csv": "csv", "html": "html", "junit": "xml"}
@@ -44,3 +44,17 @@ def test_report(form: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, g
 def test_groups(form: str, by: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, golden: Golden) -> None:
     text = printed(capsys, tmp_path, "leaderboard", "--format", form, "--by", by)
     golden.check(f"leaderboard/by-{by}.{FILES[form]}", text)
+
+
+@pytest.mark.parametrize("form", ["table", "markdown", "html"])
+def test_comparison(form: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, golden: Golden) -> None:
+    """Without the format json: its numbers have digits that differ between computers."""
+    records = [
+        meta(agent, f"task-{task}", trial, composite_score=score * (task % 3 + trial % 2) / 3, total_cost_usd=score)
+        for agent, score in (("claude-code", 0.4), ("claude-code+skill", 0.9))
+        for task in range(4)
+        for trial in range(1, 4)
+    ]
+    write_run(tmp_path / "compared", records, planned=3, baselines={"claude-code+skill": "claude-code"})
+    text = printed(capsys, tmp_path, "compare", "compared", "--format", form)
+    golden.check(f"comparison/compare.{FILES[form]}", text)

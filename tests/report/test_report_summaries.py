@@ -123,24 +123,28 @@ def test_a_step_summary_is_appended(tmp_path: Path) -> None:
     file = tmp_path / "summary.md"
     file.write_text("# Before\n")
     env = {"GITHUB_STEP_SUMMARY": str(file)}
-    assert write_step_summary(sample.bundle(), env)
-    assert write_step_summary(sample.hostile_bundle(), env)
+    assert write_step_summary(render_step_summary(sample.bundle()), env)
+    assert write_step_summary(render_step_summary(sample.hostile_bundle()), env)
     text = file.read_text(encoding="utf-8")
     assert text.startswith("# Before\n### ❌ Prices are rounded half up\n")
     assert text.count("### ❌") == 2
 
 
 def test_an_unwritable_summary_is_not_a_failure(tmp_path: Path) -> None:
-    assert not write_step_summary(sample.bundle(), {})
-    assert not write_step_summary(sample.bundle(), {"GITHUB_STEP_SUMMARY": ""})
-    assert not write_step_summary(sample.bundle(), {"GITHUB_STEP_SUMMARY": str(tmp_path)})
-    assert not write_step_summary(sample.bundle(), {"GITHUB_STEP_SUMMARY": str(tmp_path / "gone" / "x")})
+    assert not write_step_summary(render_step_summary(sample.bundle()), {})
+    assert not write_step_summary(render_step_summary(sample.bundle()), {"GITHUB_STEP_SUMMARY": ""})
+    assert not write_step_summary(render_step_summary(sample.bundle()), {"GITHUB_STEP_SUMMARY": str(tmp_path)})
+    assert not write_step_summary(
+        render_step_summary(sample.bundle()), {"GITHUB_STEP_SUMMARY": str(tmp_path / "gone" / "x")}
+    )
 
 
 def test_a_summary_that_github_would_drop_is_not_written(tmp_path: Path) -> None:
     many = [sample.git_diff() | {"evaluator": f"e{at}", "message": "x" * 300} for at in range(5000)]
     file = tmp_path / "summary.md"
-    assert not write_step_summary(sample.bundle(evaluators=many), {"GITHUB_STEP_SUMMARY": str(file)})
+    assert not write_step_summary(
+        render_step_summary(sample.bundle(evaluators=many)), {"GITHUB_STEP_SUMMARY": str(file)}
+    )
     assert not file.exists()
 
 

@@ -177,6 +177,21 @@ async def test_ctrl_c_drains_and_the_rest_can_be_resumed(runs: RunBench) -> None
     assert "--reuse" not in done.err, "an option of `thunderdome run` alone"
 
 
+async def test_files_for_the_agent_are_the_same_in_all_trials(runs: RunBench) -> None:
+    """The first trial changes them, as a user would who continues to work."""
+    (runs.root / "for-agents").mkdir()
+    (runs.root / "for-agents" / "note.txt").write_text("a note\n")
+    agent = {**runs.program(f"echo more >> {runs.root}/for-agents/note.txt"), "files": "for-agents"}
+    case = write(runs, "a.json", agent=agent)
+    done = await runs.yb("run", "-c", case, "--trials", "2")
+    assert done.code == 1, done.err
+    assert "The files of command have changed since the run began." in done.err
+    assert set(metas(runs)) == {"command/a/trial-1"}
+    done = await runs.yb("run", "-c", case, "--trials", "2", "--resume", "latest")
+    assert done.code == 2
+    assert "command on a: the agent, its files" in done.err
+
+
 async def test_reports(runs: RunBench) -> None:
     write(runs, "a.json")
     write(runs, "b.json", evaluators=ONE_FILE)

@@ -16,11 +16,12 @@ from trial_bench import TrialBench
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
+from youbencha.events import Event, WarningRaised
 from youbencha.gateway import control, remote
 from youbencha.gateway.ledger import LEDGER_FILE, read_ledger
 from youbencha.gateway.remote import RemoteKeys
 from youbencha.gateway.script import Script, ScriptedModel
-from youbencha.process.redact import MASK, Redactor
+from youbencha.process import Redactor
 from youbencha.trial.budgets import Budgets
 from youbencha.trial.context import Host
 from youbencha.trial.plan import Plan
@@ -179,13 +180,14 @@ async def test_a_ticket_ends_with_its_block(trials: TrialBench) -> None:
         ("issue", b'{"role": "agent"}', 400),
         ("issue", b'{"role": "owner", "name": "x"}', 400),
         ("issue", b'{"role": "agent", "name": "%s"}' % (b"x" * 300), 400),
-        ("issue", b'{"role": "agent", "name": "%s"}' % (b"x" * 100_000), 400),
+        ("issue", b'{"role": "agent", "name": "x"}', 200),
+        ("issue", b'{"role": "agent", "name": "x"}%s' % (b" " * 20_000), 400),
         ("end", b'{"key": 1}', 400),
         ("end", b'{"key": "sk-yb-unknown"}', 409),
         ("start", b"{}", 404),
     ],
 )
-async def test_bad_requests(trials: TrialBench, action: str, body: bytes, status: int) -> None:
+async def test_good_and_bad_requests(trials: TrialBench, action: str, body: bytes, status: int) -> None:
     async with lender(trials) as driver, driver.lending() as ticket:
         assert await control_status(ticket.url, ticket.token, action, body) == status
         assert await control_status(ticket.url, ticket.token, action, method="PUT") == 404
@@ -240,17 +242,10 @@ async def test_a_cassette_stays_here(trials: TrialBench) -> None:
     assert raised.value.code == "CASSETTE_REMOTE_IMPOSSIBLE"
 
 
-async def test_without_a_gateway_there_is_no_ticket(trials: TrialBench) -> None:
-    host = trials.host()
-    plan = trials.plan(host, trials.case("", gateway="none"))
-    async with lend(plan, host, agent="one", attempt="x", artifacts=trials.root, on_event=print) as ticket:
-        assert ticket is None
-
-
 def test_a_token_is_masked(trials: TrialBench) -> None:
     token = f"sk-yb-ticket-{'0123456789abcdef' * 4}"
     assert token not in repr(Ticket("http://127.0.0.1:1", token))
-    assert Redactor().text(f"Bearer {token}") == f"Bearer {MASK.decode()}"
+    assert Redactor().text(f"Bearer {token}") == "Bearer [REDACTED]"
 
 
 def plan_with(trials: TrialBench, env: Mapping[str, str], **gateway: Any) -> Plan:
@@ -300,14 +295,22 @@ def test_a_portable_plan_has_no_secret_of_the_gateway(trials: TrialBench) -> Non
     assert (sent.config_hash, sent.name, sent.evaluators) == (plan.config_hash, plan.name, plan.evaluators)
 
 
-def test_without_a_gateway_the_agents_own_secrets_are_sent(trials: TrialBench) -> None:
+async def test_without_a_gateway_the_agents_own_secrets_are_sent(trials: TrialBench) -> None:
+    """With a warning on the driver."""
     host = trials.host({"ANTHROPIC_API_KEY": "of-the-drivers-environment", "MINE": "a-key-for-the-agent"})
     agent = {
         "type": "command",
         "config": {"command": ["true"], "prompt_by": "none"},
         "env": {"ANTHROPIC_API_KEY": "${MINE}", "PLAIN": "1"},
     }
-    sent = portable(trials.plan(host, trials.case("", agent=agent, gateway="none")))
+    plan = trials.plan(host, trials.case("", agent=agent, gateway="none"))
+    sent = portable(plan)
     assert sent.env["ANTHROPIC_API_KEY"] == "a-key-for-the-agent"
     assert sent_secrets(sent) == ("ANTHROPIC_API_KEY",)
     assert b"of-the-drivers-environment" not in pickle.dumps(sent)
+    events: list[Event] = []
+    async with lend(plan, host, agent="one", attempt="x", artifacts=trials.root, on_event=events.append) as ticket:
+        assert ticket is None
+    assert [event.message for event in events if isinstance(event, WarningRaised)] == [
+        "sent to the node, because the agent needs them itself: ANTHROPIC_API_KEY"
+    ]

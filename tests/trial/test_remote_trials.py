@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import time
@@ -23,20 +24,26 @@ from agent_clis import NEWEST
 from claude_bench import API_KEY, bash, says, script, versions
 from docker_engine import Engine, containers_of
 from systems import posix_only
-from youbencha.engine.attempts import TrialJob, run_attempt
-from youbencha.engine.failures import Consequence
-from youbencha.engine.matrix import Cell, TrialKey
-from youbencha.engine.results import TrialDirectory
-from youbencha.events import Event, ModelCalled
+from youbencha.engine.attempts import NODE_LOST, FinishedAttempt, TrialJob, run_attempt
+from youbencha.engine.failures import Consequence, consequence_of
+from youbencha.engine.matrix import Cell, Matrix, TrialKey
+from youbencha.engine.results import create_run
+from youbencha.engine.resume import run_info
+from youbencha.engine.run import MatrixOptions, run_matrix
+from youbencha.errors import YouBenchaError
+from youbencha.events import Event, EventSink, ModelCalled
 from youbencha.gateway.ledger import LEDGER_FILE, read_ledger
 from youbencha.gateway.script import Script, ScriptedModel
-from youbencha.report.loading import ledger_usage
+from youbencha.log.results import ResultsBundle
+from youbencha.report.loading import ledger_usage, load_results
 from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.spec.arena import RetrySpec
 from youbencha.trial.context import Host
 from youbencha.trial.plan import Plan
 from youbencha.trial.remote_gateways import RemoteGateways, Ticket, lend, portable
 from youbencha.trial.run import run_trial
 from youbencha.user_dirs import default_root
+from youbencha.workspace.run_dir import ARTIFACTS
 
 pytestmark = posix_only("a node is a Unix machine")
 
@@ -61,23 +68,14 @@ class Driver:
         return self.trials.root / "collected" / name / "artifacts"
 
     @asynccontextmanager
-    async def lending(self, plan: Plan, name: str, agent: str = "one") -> AsyncIterator[Ticket]:
-        lending = lend(
-            plan,
-            self.host,
-            agent=agent,
-            attempt=name,
-            artifacts=self.artifacts(name),
-            on_event=self.events.append,
-        )
+    async def node(
+        self, plan: Plan, name: str, agent: str = "one", directory: Path | None = None
+    ) -> AsyncIterator[asyncio.subprocess.Process]:
+        """A node that runs an attempt, until it is ended by the block. `directory` is for its results."""
+        artifacts = directory / ARTIFACTS if directory else self.artifacts(name)
+        lending = lend(plan, self.host, agent=agent, attempt=name, artifacts=artifacts, on_event=self.events.append)
         async with lending as ticket:
             assert ticket is not None
-            yield ticket
-
-    @asynccontextmanager
-    async def node(self, plan: Plan, name: str, agent: str = "one") -> AsyncIterator[asyncio.subprocess.Process]:
-        """A node that runs an attempt, until it is ended by the block."""
-        async with self.lending(plan, name, agent) as ticket:
             job = (portable(plan), ticket, self.trials.runs / name)
             env = {name: os.environ[name] for name in ("DOCKER_HOST",) if name in os.environ}
             env |= {**self.trials.env, "YOUBENCHA_TOOLBOX": str(default_root())}
@@ -273,6 +271,60 @@ async def test_what_a_lost_node_spent_is_known(trials: TrialBench) -> None:
     assert usage.cost_usd > 0
 
 
+class Nodes:
+    """An executor that runs each attempt in a process of its own, and loses the first."""
+
+    def __init__(self, driver: Driver, lost_at: Path) -> None:
+        self._driver = driver
+        self._lost_at = lost_at
+
+    async def run_attempt(
+        self, job: TrialJob, number: int, *, on_event: EventSink, keep_workspace: bool
+    ) -> FinishedAttempt:
+        async def run(directory: Path) -> ResultsBundle:
+            name = job.directory.attempt_id(number)
+            async with self._driver.node(job.cell.plan, name, job.key.orchestrator, directory) as node:
+                if not self._lost_at.exists():
+                    await appear(self._lost_at)
+                    node.kill()
+                    raise YouBenchaError(NODE_LOST, "The node was lost.")
+                assert await ended(node) == "done"
+            shutil.copytree(self._driver.trials.runs / name / ARTIFACTS, directory / ARTIFACTS, dirs_exist_ok=True)
+            return load_results(directory)
+
+        return await run_attempt(job, number, run)
+
+
+async def test_a_trial_whose_node_is_lost_is_repeated(trials: TrialBench) -> None:
+    """What the first attempt spent is in the results and in the budget, but not the agent's."""
+    flag = trials.root / "asked"
+    program = (
+        f"{ASK_AND_WAIT}\nif not os.path.exists({str(flag)!r}):\n    open({str(flag)!r}, 'w').close(); time.sleep(1000)"
+    )
+    async with ScriptedModel(SCRIPT) as model:
+        host = trials.host(keys(model))
+        plan = trials.plan(host, trials.case(program, gateway={"type": "builtin", "tokens_total": 100_000}))
+        cell = Cell(orchestrator="one", task="task", plan=plan, task_text="", agent_hash="a", validation_hash="v")
+        matrix = Matrix(cells=(cell,), trials=1)
+        run = create_run(trials.root / "results", run_info(matrix, selection={}, options={}))
+
+        @asynccontextmanager
+        async def nodes(host: Host) -> AsyncIterator[Nodes]:
+            yield Nodes(Driver(trials, host), flag)
+
+        options = MatrixOptions(retries=RetrySpec(attempts=2, backoff_s=0.01))
+        summary = await run_matrix(matrix, host, run, options, open_executor=nodes)
+    assert summary.complete
+    meta = run.trial(TrialKey("one", "task", 1)).meta()
+    assert meta is not None
+    lost, finished = meta.attempts
+    assert (lost.outcome, lost.partial, finished.outcome) == ("killed", True, "solved")
+    assert lost.cost_usd == finished.cost_usd == meta.total_cost_usd
+    assert (lost.total_tokens, finished.total_tokens, meta.total_tokens) == (EACH, EACH, EACH)
+    assert meta.total_cost_usd is not None
+    assert summary.spent_usd == pytest.approx(2 * meta.total_cost_usd)
+
+
 DRIVER = """
 import asyncio, pickle, sys
 from pathlib import Path
@@ -313,7 +365,7 @@ async def driver_process(trials: TrialBench, plan: Plan, host: Host) -> AsyncIte
 
 
 async def test_without_its_driver_an_attempt_fails(trials: TrialBench) -> None:
-    """At once, although the agent would work on; and not because of the agent."""
+    """At once, although the agent would work on. It is an error of the harness: another attempt follows."""
     program = f"{ASK_AND_WAIT}\nopen('asked', 'w').close()\ntime.sleep(1000)"
     async with ScriptedModel(SCRIPT) as model:
         host = trials.host(keys(model))
@@ -321,26 +373,15 @@ async def test_without_its_driver_an_attempt_fails(trials: TrialBench) -> None:
         async with driver_process(trials, plan, host) as (driver, ticket):
             node = trials.host()
             node.gateways = RemoteGateways(ticket)
-            job = TrialJob(
-                key=TrialKey("one", "task", 1),
-                cell=Cell(
-                    orchestrator="one",
-                    task="task",
-                    plan=portable(plan),
-                    task_text="",
-                    agent_hash="",
-                    validation_hash="",
-                ),
-                position=0,
-                directory=TrialDirectory(trials.runs / "trial-1", "run-task-trial-1"),
-            )
-            running = asyncio.create_task(run_attempt(job, node, 1, on_event=lambda _: None, keep_workspace=True))
-            await appear(job.directory.attempt(1) / "src-modified" / "asked")
+            directory = trials.runs / "far"
+            running = asyncio.create_task(run_trial(portable(plan), node, directory=directory))
+            await appear(directory / "src-modified" / "asked")
             driver.kill()
             killed = time.monotonic()
-            attempt = await asyncio.wait_for(running, PATIENCE_S)
+            with pytest.raises(YouBenchaError, match="driver's gateway") as raised:
+                await asyncio.wait_for(running, PATIENCE_S)
     assert time.monotonic() - killed < 20
-    assert (attempt.info.outcome, attempt.consequence, attempt.bundle) == ("infra_error", Consequence.RETRY, None)
-    assert "driver's gateway" in attempt.info.reason
-    assert ticket.token not in attempt.info.reason
+    assert raised.value.code == "DRIVER_GONE"
+    assert consequence_of(raised.value) is Consequence.RETRY
+    assert ticket.token not in repr(raised.value)
     trials.assert_nothing_is_left()

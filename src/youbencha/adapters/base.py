@@ -39,12 +39,14 @@ class FilePlaces(NamedTuple):
     """The directory with a directory for each skill."""
     plugins: str | None = None
     """The same, for plugins."""
-    plugin_manifest: str | None = None
-    """A file without which a directory is not a plugin."""
+    plugin_parts: tuple[str, ...] = ()
+    """Files and directories, of which every plugin has at least one."""
     moved_by: frozenset[str] = frozenset()
     """Variables that make the agent look elsewhere."""
     source_option: tuple[str, str] | None = None
     """An option with a list: if it is set, the agent reads the files only if this value is in it."""
+    above: tuple[str, ...] = ()
+    """Instructions that the agent also reads in every directory above its workspace, which the host has."""
 
 
 @dataclass(frozen=True, kw_only=True)

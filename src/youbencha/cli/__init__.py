@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-INTERRUPTED = 130
+CANNOT_RUN, INTERRUPTED = 2, 130
 
 
 def main() -> None:

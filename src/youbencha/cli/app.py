@@ -13,16 +13,16 @@ import typer
 from typer.main import get_command, get_group
 
 from youbencha import __version__
-from youbencha.cli import INTERRUPTED
+from youbencha.cli import CANNOT_RUN, INTERRUPTED
 from youbencha.cli.help import Commands, HelpfulGroup, Row, usage_hint, usage_message
 from youbencha.errors import YouBenchaError
 
-CANNOT_RUN = 2
 _RUN = "Run and judge"
 _WRITE = "Write test cases"
 _SET_UP = "Set up and clean up"
 _MODELS = "Models"
 _AGENTS = "For agents"
+_COMPARE = "Tell whether A is better than B, by how much, and how sure that is."
 
 
 class CommandEntry(NamedTuple):
@@ -44,6 +44,7 @@ COMMANDS = {
     "bench": CommandEntry(
         _RUN, "app:arena_app", "Compare agents: run a matrix of agents, tasks and trials, and rank them."
     ),
+    "compare": CommandEntry(_RUN, "compare:compare", _COMPARE),
     "loop": CommandEntry(_RUN, "app:loop_app", "Keep going: run an agent again and again until its work is done."),
     "runs": CommandEntry(
         _RUN, "runs:runs", "List the runs in the workspace, the newest first: verdict, agent, model, tokens, cost."
@@ -102,6 +103,7 @@ ARENA_COMMANDS = {
     "list": CommandEntry(_RUN, "arena.list:list_all", "List the orchestrators, the tasks and the runs."),
     "report": CommandEntry(_RUN, "arena.report:report", "Report the results of a run."),
     "leaderboard": CommandEntry(_RUN, "arena.leaderboard:leaderboard", "Rank the orchestrators over several runs."),
+    "compare": CommandEntry(_RUN, "compare:compare", _COMPARE),
     "rescore": CommandEntry(_RUN, "arena.rescore:rescore", "Validate and score the results of a run again."),
     "calibrate": CommandEntry(
         _RUN, "arena.calibrate:calibrate", "Score doing nothing, the reference solution and cheating, for each task."

@@ -70,9 +70,9 @@ def _print_result(bundle: ResultsBundle, artifacts: Path, *, as_json: bool, quie
 def _show_on_github(bundle: ResultsBundle) -> None:
     if not {"GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS"} & os.environ.keys():
         return
-    from youbencha.report.summary import github_annotations, write_step_summary
+    from youbencha.report.summary import github_annotations, render_step_summary, write_step_summary
 
-    write_step_summary(bundle)
+    write_step_summary(render_step_summary(bundle))
     for line in github_annotations(bundle):
         typer.echo(line, err=True)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from youbencha.adapters import get_adapter
-from youbencha.adapters.base import UsesGateway
+from youbencha.adapters.base import ReadsFiles, UsesGateway
 from youbencha.engine.arena_problems import ArenaProblems
 from youbencha.engine.identity import agent_hash, validation_hash
 from youbencha.engine.matrix import Cell, Matrix
@@ -137,6 +137,7 @@ def _cell(arena: Arena, orchestrator: OrchestratorSpec, task: FoundTask, plan: P
         task_text=task.text,
         agent_hash=agent_hash(plan, files, script),
         validation_hash=validation_hash(plan),
+        files=files,
         category=task.spec.category,
     )
 
@@ -214,10 +215,25 @@ def _planned(
     try:
         case = _test_case(arena, host, orchestrator, task, choices)
         options = PlanOptions(resolve_env=choices.resolve_env)
-        return replace(plan_trial(case, host, directory=arena.directory, options=options), config_file=arena.file)
+        plan = plan_trial(case, host, directory=arena.directory, options=options)
+        _check_instructions(arena, orchestrator, plan)
+        return replace(plan, config_file=arena.file)
     except YouBenchaError as error:
         problems.add(error, orchestrator, task.spec)
         return None
+
+
+def _check_instructions(arena: Arena, orchestrator: OrchestratorSpec, plan: Plan) -> None:
+    """Refuse instructions that other agents would find, too, without which they are to be compared."""
+    adapter = get_adapter(plan.case.agent.type)
+    if orchestrator.instructions is None or plan.sandbox.type != "local" or not isinstance(adapter, ReadsFiles):
+        return
+    file = (arena.directory / Path(orchestrator.instructions).expanduser()).resolve()
+    above = arena.results_dir.resolve().parents
+    if any(file == directory / name for directory in above for name in adapter.file_places.above):
+        message = f"{adapter.name} reads it in every trial on this host, because the results are below its directory"
+        hint = "give it another name, move it, or use `sandbox: docker`"
+        raise arena.document.error([arena.document.problem(arena.path_of(orchestrator, "instructions"), message, hint)])
 
 
 def _test_case(

@@ -20,6 +20,7 @@ from youbencha.log.arena import AttemptInfo
 from youbencha.log.results import ResultsBundle
 from youbencha.report.loading import ledger_usage, load_results
 from youbencha.text import iso_time, one_line
+from youbencha.trial.agent_files import files_digest
 from youbencha.trial.budgets import RUN_ACCOUNT, agent_account
 from youbencha.workspace.run_dir import ARTIFACTS
 
@@ -75,6 +76,7 @@ async def run_attempt(job: TrialJob, number: int, run: Callable[[Path], Awaitabl
     directory, started_at = job.directory.attempt(number), time.time()
     directory.parent.mkdir(parents=True, exist_ok=True)
     try:
+        await asyncio.to_thread(_check_files, job.cell)
         bundle = await run(directory)
     except asyncio.CancelledError:
         job.attempts.append(_from_files(job, number) or _without_results(job, number, "interrupted", started_at))
@@ -85,6 +87,17 @@ async def run_attempt(job: TrialJob, number: int, run: Callable[[Path], Awaitabl
     assert outcome is not None
     consequence = Consequence.SKIP if broken else Consequence.RETRY if outcome.retry else None
     return FinishedAttempt(_info(job, number, bundle), bundle, consequence, broken)
+
+
+def _check_files(cell: Cell) -> None:
+    """Refuse to run an agent with other files than the hash of its trials says."""
+    plan = cell.plan
+    if cell.files is not None and files_digest(plan.case.agent, plan.config_dir) != cell.files:
+        raise YouBenchaError(
+            "AGENT_FILES_MISMATCH",
+            f"The files of {cell.orchestrator} have changed since the run began.",
+            hint="Undo the change and use --resume; or start a new run.",
+        )
 
 
 def earlier_attempts(job: TrialJob, noted: Iterable[Mapping[str, Any]]) -> ResultsBundle | None:

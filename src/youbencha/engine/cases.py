@@ -109,13 +109,15 @@ def _cell(plan: Plan, task: str) -> Cell:
     file = plan.config_dir / str(config.get("prompt_file") or "")
     prompt = file if file.is_file() else None  # otherwise it is in the repository, at a commit
     text = prompt.read_text("utf-8", "replace") if prompt else config.get("prompt") or plan.case.description
+    files = files_digest(plan.case.agent, plan.config_dir)
     return Cell(
         orchestrator=agent_name(plan),
         task=task,
         plan=plan,
         task_text=str(text),
-        agent_hash=agent_hash(plan, files_digest(plan.case.agent, plan.config_dir), prompt),
+        agent_hash=agent_hash(plan, files, prompt),
         validation_hash=validation_hash(plan),
+        files=files,
     )
 
 

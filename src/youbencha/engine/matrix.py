@@ -36,6 +36,8 @@ class Cell:
     """Of everything that the agent's work depends on."""
     validation_hash: str
     """Of everything else that the scores depend on."""
+    files: str | None = None
+    """The digest of the files that the agent gets besides those of its task, which is part of its hash."""
     category: str | None = None
 
     @property

@@ -35,10 +35,7 @@ def plan_comparisons(matrix: Matrix, *, margin: float, max_trials: int | None = 
             f"--max-trials {most} is not enough: the first round alone has {plural(len(cells), 'trial')}.",
             hint=f"Give at least {len(cells)}, or select fewer orchestrators or tasks.",
         )
-    tasks = len({cell.task for cell in cells})
-    # Every trial of one agent has its pair, and every other task at least one pair.
-    trials = most // 2 - tasks + 1
-    return replace(matrix, trials=trials, until_decided=UntilDecided(margin=margin, max_trials=most))
+    return replace(matrix, trials=most, until_decided=UntilDecided(margin=margin, max_trials=most))
 
 
 class UntilDecidedSchedule:
@@ -57,7 +54,7 @@ class UntilDecidedSchedule:
         self._tasks = tuple(dict.fromkeys(cell.task for cell in matrix.cells))
         confidence = confidence_of_each(matrix.baselines)
         self._comparisons = [
-            _Comparison(first, second, PairedSequence(self._tasks, margin=margin, confidence=confidence), margin)
+            _Comparison(first, second, PairedSequence(self._tasks, margin=margin, confidence=confidence))
             for first, second in matrix.baselines.items()
         ]
         self._open: set[TrialKey] = set()
@@ -92,34 +89,34 @@ class UntilDecidedSchedule:
         return self._advance() if self._open <= self._dropped else ()
 
     def _advance(self) -> list[ComparisonState]:
-        """Complete the rounds whose trials are finished, and ask for the next ones as far as the trials suffice."""
+        """Complete the rounds whose trials are finished, and ask for the trials of the next ones."""
         states: list[ComparisonState] = []
         for each in self._comparisons:
             pairs = self._pairs(each)
             while each.rounds.advance(pairs):
                 states.append(each.state())
         for each in self._comparisons:
-            wanted = each.needed() - self._finished.keys()
-            room = self.most - len(self._finished) - len(self._open)
-            if len(wanted - self._open) <= room and not wanted & self._dropped:
-                self._ask(wanted - self._open)
+            self._ask(each.needed() - self._finished.keys() - self._open)
         return states
 
     def _pairs(self, comparison: _Comparison) -> Pairs:
         return {task: list(comparison.differences(task, self._finished)) for task in self._tasks}
 
     def _ask(self, keys: set[TrialKey]) -> None:
-        self._open |= keys
-        self._waiting += (Due(key, cell) for key in keys if (cell := self._matrix.find(key)))
-        self._waiting.sort(key=lambda due: self._matrix.place(due.key))
+        """Want all of these trials, unless there would be too many. Those that were taken over do not count."""
+        own = sum(row.reused_from is None for row in self._finished.values())
+        due = [Due(key, cell) for key in keys if (cell := self._matrix.find(key))]
+        if len(due) == len(keys) and own + len(self._open) + len(keys) <= self.most:
+            self._open |= keys
+            self._waiting += due
+            self._waiting.sort(key=lambda due: self._matrix.place(due.key))
 
 
 class _Comparison:
-    def __init__(self, first: str, second: str, sequence: PairedSequence, margin: float) -> None:
+    def __init__(self, first: str, second: str, sequence: PairedSequence) -> None:
         self.rounds = PairedRounds(sequence)
         self._names = (first, second)
         self._sequence = sequence
-        self._margin = margin
 
     def needed(self) -> set[TrialKey]:
         """The trials of the next round."""
@@ -144,5 +141,4 @@ class _Comparison:
             verdict=self._sequence.verdict,
             pairs=rounds.pairs,
             missing=rounds.missing,
-            margin=self._margin,
         )

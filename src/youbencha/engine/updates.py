@@ -10,7 +10,6 @@ from youbencha.events import Event
 from youbencha.log.arena import AttemptInfo, TrialMeta
 from youbencha.log.results import OutcomeName
 from youbencha.stats.comparison import DifferenceInterval, Verdict
-from youbencha.text import count, plural
 
 
 class TrialRow(NamedTuple):
@@ -87,28 +86,11 @@ class ComparisonState(NamedTuple):
     """Of two valid trials."""
     missing: int
     """Pairs without two valid trials."""
-    margin: float
-    """Differences within plus or minus this are called equivalent."""
-
-    @property
-    def estimate(self) -> str:
-        """The difference and its interval."""
-        known = "unknown" if self.difference is None else f"{self.difference:+.2f}"
-        return f"{known} ({self.interval.low:+.2f} to {self.interval.high:+.2f})"
 
     def __str__(self) -> str:
-        return f"{self.first} vs {self.second}: round {self.rounds}, difference {self.estimate}, {self.verdict}"
-
-    def sentence(self) -> str:
-        """What is known at the end."""
-        verdict = {
-            "better": f"{self.first} is better than {self.second}",
-            "worse": f"{self.first} is worse than {self.second}",
-            "equivalent": f"{self.first} and {self.second} are equivalent within ±{self.margin:g}",
-            "undecided": f"it is undecided whether {self.first} or {self.second} is better",
-        }[self.verdict]
-        missing = f", {count(self.missing)} without two valid trials" if self.missing else ""
-        return f"{verdict}: difference {self.estimate}, {plural(self.pairs + self.missing, 'pair')} of trials{missing}"
+        known = "unknown" if self.difference is None else f"{self.difference:+.2f}"
+        interval = f"{self.interval.low:+.2f} to {self.interval.high:+.2f}"
+        return f"{self.first} vs {self.second}: round {self.rounds}, difference {known} ({interval}), {self.verdict}"
 
 
 class Stopping(NamedTuple):
@@ -160,7 +142,8 @@ class MatrixSummary(NamedTuple):
     def saved(self) -> int:
         """Trials that were not needed, because every comparison was decided before."""
         decided = all(each.verdict != "undecided" for each in self.comparisons)
-        return self.max_trials - len(self.rows) if self.max_trials and decided else 0
+        own = sum(row.reused_from is None for row in self.rows)
+        return self.max_trials - own if self.max_trials and decided else 0
 
     @property
     def saved_usd(self) -> float | None:

@@ -34,9 +34,9 @@ def render_leaderboard(
     """`width` is the terminal's; links in HTML are relative to `base`."""
     match form:
         case ArenaFormat.TABLE:
-            return render_table(board, by, width)
+            return render_table(board, by, width) + _baselines(board, width)
         case ArenaFormat.MARKDOWN:
-            return render_markdown(board, by)
+            return render_markdown(board, by) + _baselines(board)
         case ArenaFormat.JSON:
             return render_json(board)
         case ArenaFormat.CSV:
@@ -47,6 +47,16 @@ def render_leaderboard(
             return render_leaderboard_html(board, base)
         case ArenaFormat.JUNIT:
             return render_leaderboard_junit(board)
+
+
+def _baselines(board: Leaderboard, width: int | None = None) -> str:
+    """Render how agents compare with their baselines, for a terminal of this width or as Markdown."""
+    if board.compared is None:
+        return ""
+    from youbencha.report.comparison_tables import render_baselines_markdown, render_baselines_table
+
+    compared = board.compared
+    return render_baselines_markdown(compared) if width is None else render_baselines_table(compared, width)
 
 
 _JUNIT: dict[str, Result] = {

@@ -25,6 +25,10 @@ from youbencha.report.arena_tables import (
     spent,
 )
 from youbencha.report.axis import Tick, round_step
+from youbencha.report.comparison_figures import IntervalsPicture
+from youbencha.report.comparison_html import overview_picture
+from youbencha.report.comparison_model import ComparisonReport
+from youbencha.report.comparison_tables import OVERVIEW, overview_cells, overview_legend
 from youbencha.report.html import Tile, render_page
 from youbencha.report.leaderboard import SOLVED, Leaderboard, Row
 from youbencha.text import count, one_line, plural, usd
@@ -43,6 +47,15 @@ class _Section(NamedTuple):
     rows: Sequence[Row]
     notes: Sequence[str]
     opened: bool
+
+
+class _Baselines(NamedTuple):
+    """How agents compare with their baselines."""
+
+    picture: IntervalsPicture
+    titles: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str]
 
 
 class _TrialRow(NamedTuple):
@@ -70,6 +83,7 @@ def render_leaderboard_html(board: Leaderboard, base: Path) -> str:
         runs=[one_line(run, 100) for run in board.runs],
         tiles=list(_tiles(board)),
         sections=[_section(board, by) for by in Grouping],
+        compared=board.compared and _baselines(board.compared),
         chart=frontier_chart(board.agents),
         flags=list(flag_lines(board)),
         trials=[_trial(each, base) for each in board.trials[:MOST_TRIALS]],
@@ -78,6 +92,12 @@ def render_leaderboard_html(board: Leaderboard, base: Path) -> str:
         notes=board.notes,
         version=__version__,
     )
+
+
+def _baselines(report: ComparisonReport) -> _Baselines:
+    rows = [overview_cells(each) for each in report.comparisons]
+    titles = [each.capitalize() for each in OVERVIEW]
+    return _Baselines(overview_picture(report), titles, rows, list(overview_legend(report, str.capitalize)))
 
 
 def _section(board: Leaderboard, by: Grouping) -> _Section:

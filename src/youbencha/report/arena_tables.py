@@ -8,7 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterator, Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.report import markdown
 from youbencha.report.arena_loading import ArenaTrial
@@ -16,6 +16,9 @@ from youbencha.report.arena_selection import Exclusion
 from youbencha.report.leaderboard import Leaderboard, Row, Total, TrialCoverage
 from youbencha.stats.intervals import CONFIDENCE, RESAMPLES, Interval
 from youbencha.text import count, duration, one_line, percent, plural, table, usd, visible
+
+if TYPE_CHECKING:
+    from youbencha.report.comparison_model import ComparisonReport, PairComparison
 
 JSON_VERSION = "1.0.0"
 NOT_KNOWN = "-"
@@ -159,7 +162,7 @@ def legend(
         yield f"{title('PARETO')}: no other agent has a better score for as little money."
 
 
-def remarks(board: Leaderboard, most_listed: int | None = _MOST_LISTED) -> Iterator[str]:
+def remarks(board: Leaderboard | ComparisonReport, most_listed: int | None = _MOST_LISTED) -> Iterator[str]:
     """Say what the figures leave out, and why."""
     yield f"{plural(len(board.runs), 'run')}: {_some([one_line(each, 100) for each in board.runs])}"
     yield from (f"excluded by {one_line(each.rule)}: {_dropped(each)}" for each in board.exclusions)
@@ -337,7 +340,26 @@ def render_json(board: Leaderboard) -> str:
         "unreadable": [{"path": one_line(str(path), 4096), "reason": reason} for path, reason in board.unreadable],
         "notes": board.notes,
     }
+    if board.compared is not None:
+        document["comparisons"] = [_comparison(each) for each in board.compared.comparisons]
     return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
+
+
+def _comparison(pair: PairComparison) -> dict[str, Any]:
+    """One with a baseline. `yb compare --format json` has more."""
+    found = pair.difference
+    return {
+        "first": visible(pair.first.name),
+        "second": visible(pair.second.name),
+        "verdict": pair.verdict,
+        "verdict_on_tasks_like_these": found.verdict_on_tasks_like_these,
+        "difference": found.estimate,
+        "interval_on_these_tasks": found.on_these_tasks and list(found.on_these_tasks),
+        "interval_on_tasks_like_these": found.on_tasks_like_these and list(found.on_tasks_like_these),
+        "tasks": found.tasks,
+        "more_trials_needed": found.more_trials,
+        "reason": found.reason,
+    }
 
 
 _OF_A_TRIAL = {

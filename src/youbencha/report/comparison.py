@@ -2,159 +2,376 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import count
+from statistics import fmean
+from typing import NamedTuple
 
-from youbencha.report.arena_loading import Unreadable
-from youbencha.report.arena_selection import Exclusion
-from youbencha.report.leaderboard import Row, TrialCoverage
-from youbencha.stats.comparison import MARGIN, Difference, DifferenceInterval, Verdict
+from youbencha.errors import YouBenchaError
+from youbencha.files import LOG_FILE
+from youbencha.log.arena import PATCH_FILE, RunInfo, TrialMeta
+from youbencha.report.arena_loading import ArenaResults, ArenaTrial
+from youbencha.report.arena_selection import Exclusion, exclude, newest_only
+from youbencha.report.comparability import comparability_warnings
+from youbencha.report.comparison_loading import Contestant, Pair, Pairs, baseline_pairs
+from youbencha.report.comparison_model import (
+    ComparedAgent,
+    ComparedTrial,
+    ComparisonReport,
+    DecidedEarly,
+    PairComparison,
+    PassOfK,
+    TaskComparison,
+    TaskResult,
+)
+from youbencha.report.leaderboard import (
+    SOLVED,
+    Leaderboard,
+    Row,
+    TrialCoverage,
+    coverage_of,
+    listed,
+    make_row,
+    score_of,
+)
+from youbencha.stats.comparison import (
+    MARGIN,
+    Difference,
+    DifferenceInterval,
+    TaskScores,
+    compare_scores,
+    compare_values,
+    verdict_of,
+)
+from youbencha.stats.passing import is_flaky, pass_at_k, pass_hat_k
+from youbencha.stats.rounds import confidence_of_each, replay_rounds
+from youbencha.stats.sequence import PairedSequence
+from youbencha.stats.significance import holm
+from youbencha.text import one_line, plural
+from youbencha.workspace.run_dir import ARTIFACTS
 
-Judged = Literal["once", "until decided"]
-"""Once, after a fixed number of trials; or by the confidence sequence that ended them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedTrial:
-    run: str
-    trial: int
-    directory: str
-    outcome: str | None
-    valid: bool | None
-    """Null: not known; counted as valid."""
-    score: float | None
-    diff: str | None
-    """The path of the file. Null: there is none."""
-    transcript: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskResult:
-    """One agent on one task."""
-
-    trials: tuple[ComparedTrial, ...]
-    scored: int
-    """Valid, with a score."""
-    solved: int
-    score: float | None
-    """The mean."""
-    flaky: bool
-    """Both solved and failed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskComparison:
-    task: str
-    first: TaskResult
-    second: TaskResult
-    difference: float
-    """The first's mean score less the second's."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PassOfK:
-    """How many of the tasks would be solved in k trials, as a share."""
-
-    k: int
-    any: float
-    """At least once: pass@k."""
-    all: float
-    """Every time: pass^k."""
+_MOST_K = 10
+Figure = Callable[[TrialMeta], float | None]
+"""Of a trial. None: not known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedAgent:
-    name: str
-    """As in the report: the orchestrator's, with the run's if that tells them apart."""
-    orchestrator: str
-    runs: tuple[str, ...]
-    coverage: TrialCoverage
-    """Of all its trials."""
-    figures: Row
-    """Over the tasks that are compared."""
-    passes: tuple[PassOfK, ...]
-    versions: tuple[str, ...]
-    """Of the agent's CLI."""
-    models: tuple[str, ...]
+def make_comparison(found: Pairs, rules: Sequence[str] = (), *, margin: float | None = None) -> ComparisonReport:
+    """Compare each pair, without the trials that a rule excludes. The margin is by default the run's, or 0.05."""
+    margin = _margin(found) if margin is None else margin
+    if not 0 < margin < 1:
+        raise YouBenchaError("MARGIN_INVALID", f"--margin {margin:g}: not between 0 and 1.", hint="Such as 0.05.")
+    selections = {side.source.runs: _select(side.source.results, rules) for pair in found.pairs for side in pair}
+    confidence = confidence_of_each(found.pairs)
+    pairs = [_sides(pair, [selections[side.source.runs] for side in pair]) for pair in found.pairs]
+    if found.one_pair:
+        _check_common(*pairs[0])
+    judging = _Judging(margin, confidence)
+    compared = [judging.compare(first, second) for first, second in pairs]
+    p_values = {at: p for at, each in enumerate(compared) if (p := each.difference.p_value) is not None}
+    adjusted = dict(zip(p_values, holm(list(p_values.values())), strict=True))
+    chosen = list(selections.values())
+    return ComparisonReport(
+        comparisons=tuple(replace(each, p_adjusted=adjusted.get(at)) for at, each in enumerate(compared)),
+        one_pair=found.one_pair,
+        margin=margin,
+        confidence=confidence,
+        runs=tuple(dict.fromkeys(run.name for each in chosen for run in each.results.runs)),
+        exclusions=tuple(exclusion for each in chosen for exclusion in each.exclusions),
+        superseded=sum(each.superseded for each in chosen),
+        unreadable=tuple(file for each in chosen for file in each.results.unreadable),
+        notes=tuple(dict.fromkeys(note for pair in pairs for side in pair for note in side.notes())),
+    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gap:
-    """The first's mean of an unbounded figure less the second's, over the tasks for which both have it."""
-
-    first: float | None
-    second: float | None
-    difference: float | None
-    interval: DifferenceInterval | None
-    """On these tasks."""
-    tasks: int
-    reason: str | None = None
-    """Why there is no difference or no interval."""
+def _margin(found: Pairs) -> float:
+    info = found.pairs[0].first.source.info
+    return info.until_decided.margin if info and info.until_decided else MARGIN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecidedEarly:
-    """How a run with `--until-decided` ended."""
-
-    rounds: int
-    trials: int
-    """Of both, in these rounds."""
-    max_trials: int
-    """That the run could have had, of these two."""
-    saved: int
+def with_baselines(board: Leaderboard, results: ArenaResults, rules: Sequence[str] = ()) -> Leaderboard:
+    """Add how the orchestrators of a run compare with their baselines, if it has any."""
+    found = baseline_pairs(results)
+    return replace(board, compared=make_comparison(found, rules)) if found.pairs else board
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairComparison:
-    """The first compared with the second."""
+class _Selection(NamedTuple):
+    """The trials of one source that count."""
 
-    first: ComparedAgent
-    second: ComparedAgent
-    verdict: Verdict
-    """On these tasks."""
-    difference: Difference
-    """Of the scores."""
-    p_adjusted: float | None
-    """By Holm's method, if there are several comparisons; else the p-value itself."""
-    judged: Judged
-    decided_early: DecidedEarly | None
-    more_trials_cost_usd: float | None
-    """About what the trials would cost that would decide. Null: not known, or none are needed."""
-    pass_rate: Difference
-    cost_usd: Gap
-    """Of a trial."""
-    cost_per_solved_usd: Gap
-    duration_s: Gap
-    tokens: Gap
-    tasks: tuple[TaskComparison, ...]
-    """The largest difference first."""
-    only_first: tuple[str, ...]
-    """Tasks for which the second has no score."""
-    only_second: tuple[str, ...]
-    warnings: tuple[str, ...]
-    """Why the two may not be comparable."""
-
-    @property
-    def flaky(self) -> tuple[TaskComparison, ...]:
-        return tuple(each for each in self.tasks if each.first.flaky or each.second.flaky)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ComparisonReport:
-    comparisons: tuple[PairComparison, ...]
-    one_pair: bool
-    """Whether a pair was asked for; else all that there are."""
-    margin: float
-    confidence: float
-    """Of each interval: with several comparisons, each has its share of the 5 %."""
-    runs: tuple[str, ...]
+    results: ArenaResults
     exclusions: tuple[Exclusion, ...]
     superseded: int
-    """Trials that were left out because there is a newer one of the same identity."""
-    unreadable: tuple[Unreadable, ...]
-    notes: tuple[str, ...]
 
 
-def make_comparison(pairs: Sequence[object], *, margin: float = MARGIN) -> ComparisonReport:
-    raise NotImplementedError
+def _select(results: ArenaResults, rules: Sequence[str]) -> _Selection:
+    """As in a leaderboard: of several runs, only the newest of the same trial."""
+    results, exclusions = exclude(results, rules)
+    results, superseded = newest_only(results) if len(results.runs) > 1 else (results, 0)
+    return _Selection(results, exclusions, superseded)
+
+
+class _Side:
+    """The trials of one contestant."""
+
+    def __init__(self, contestant: Contestant, name: str, results: ArenaResults) -> None:
+        self.contestant = contestant
+        self.name = name
+        self._results = results
+        self.trials = sorted(
+            (each for each in results.trials if each.meta.orchestrator == contestant.orchestrator),
+            key=lambda each: (each.meta.task, each.meta.trial, each.run),
+        )
+
+    @cached_property
+    def by_task(self) -> dict[str, list[ArenaTrial]]:
+        by_task: dict[str, list[ArenaTrial]] = defaultdict(list)
+        for each in self.trials:
+            by_task[each.meta.task].append(each)
+        return by_task
+
+    @cached_property
+    def scored(self) -> frozenset[str]:
+        """The tasks with a valid score."""
+        return frozenset(task for task, trials in self.by_task.items() if _values(trials, score_of))
+
+    def coverage(self) -> TrialCoverage:
+        unfinished = sum(each.orchestrator == self.contestant.orchestrator for each in self._results.unfinished)
+        return coverage_of([each.meta for each in self.trials], unfinished if self._results.planned_known else None)
+
+    def figures(self, tasks: Iterable[str]) -> Row:
+        metas = [each.meta for task in tasks for each in self.by_task[task]]
+        return make_row((self.contestant.orchestrator, None, None), metas, None, None)
+
+    def notes(self) -> Iterable[str]:
+        if unknown := sum(each.meta.valid is None for each in self.trials):
+            yield (
+                f"{one_line(self.name, 100)}: {plural(unknown, 'trial')} with unknown validity (results of the original"
+                " Thunderdome), counted as valid. A zero in them may mean that nothing was measured."
+            )
+        if unscored := sum(each.meta.valid is not False and score_of(each.meta) is None for each in self.trials):
+            yield f"{one_line(self.name, 100)}: {plural(unscored, 'valid trial')} without a score, in no mean."
+
+
+def _sides(pair: Pair, selections: Sequence[_Selection]) -> tuple[_Side, _Side]:
+    """Name both so that they differ: by their runs, if they are the same orchestrator."""
+    same = pair.first.orchestrator == pair.second.orchestrator
+    names = [_with_run(each) if same else each.orchestrator for each in pair]
+    first, second = (_Side(*each) for each in zip(pair, names, [each.results for each in selections], strict=True))
+    return first, second
+
+
+def _with_run(contestant: Contestant) -> str:
+    return f"{contestant.source.written or contestant.source.runs[0].name}:{contestant.orchestrator}"
+
+
+def _check_common(first: _Side, second: _Side) -> None:
+    for side in (first, second):
+        if not side.trials:
+            raise _not_comparable(f"{one_line(side.name)} has no finished trial.", "Finish the run: `--resume`.")
+        if all(each.meta.valid is False for each in side.trials):
+            reason = side.trials[0].meta.reason or side.trials[0].meta.outcome or "the reason is not known"
+            message = f"None of the {plural(len(side.trials), 'trial')} of {one_line(side.name)} measured the agent."
+            raise _not_comparable(message, f"The first: {one_line(reason)}")
+        if not side.scored:
+            raise _not_comparable(
+                f"No valid trial of {one_line(side.name)} has a score.", "Score it: `thunderdome rescore`."
+            )
+    if not first.scored & second.scored:
+        names = (f"{one_line(side.name)} has {listed(side.scored)}" for side in (first, second))
+        message = "They have no task in common for which both have a valid score."
+        raise _not_comparable(message, f"{'; '.join(names)}.")
+
+
+def _not_comparable(message: str, hint: str) -> YouBenchaError:
+    return YouBenchaError("NOT_COMPARABLE", message, hint=hint)
+
+
+class _Judging(NamedTuple):
+    margin: float
+    confidence: float
+
+    def compare(self, first: _Side, second: _Side) -> PairComparison:
+        common = sorted(first.scored & second.scored)
+        difference, early = self._scores(first, second, common), None
+        if (run := _recorded_run(first, second)) is not None:
+            difference, early = self._until_decided(difference, first, second, run)
+        one, two = (_compared(side, common, _most_k(first, second, common)) for side in (first, second))
+        return PairComparison(
+            first=one,
+            second=two,
+            verdict=difference.verdict,
+            difference=difference,
+            p_adjusted=difference.p_value,
+            decided_early=early,
+            more_trials_cost_usd=_cost_of(difference.more_trials, one, two),
+            pass_rate=self._scores(first, second, common, _solved),
+            cost_usd=compare_values(_pairs(first, second, common, lambda meta: meta.total_cost_usd)),
+            duration_s=compare_values(_pairs(first, second, common, lambda meta: meta.duration_s)),
+            tokens=compare_values(_pairs(first, second, common, lambda meta: meta.total_tokens)),
+            tasks=tuple(
+                sorted(
+                    (_task(task, first.by_task[task], second.by_task[task]) for task in common),
+                    key=lambda each: (-abs(each.difference), each.task),
+                )
+            ),
+            only_first=tuple(sorted(first.scored - second.scored)),
+            only_second=tuple(sorted(second.scored - first.scored)),
+            warnings=(
+                *comparability_warnings(first.by_task, second.by_task, common),
+                *_ended_by_others(first, second, early),
+            ),
+        )
+
+    def _scores(self, first: _Side, second: _Side, tasks: Sequence[str], of: Figure = score_of) -> Difference:
+        return compare_scores(_pairs(first, second, tasks, of), margin=self.margin, confidence=self.confidence)
+
+    def _until_decided(
+        self, once: Difference, first: _Side, second: _Side, run: RunInfo
+    ) -> tuple[Difference, DecidedEarly]:
+        """Judge by the confidence sequence that ended the trials: an interval for one look is wrong after many."""
+        assert run.until_decided is not None
+        tasks = list(dict.fromkeys(cell.task for cell in run.cells))
+        sequence = PairedSequence(tasks, margin=run.until_decided.margin, confidence=confidence_of_each(run.baselines))
+        turned = _is_baseline(first, second, run)
+        pair = (second, first) if turned else (first, second)  # as in the run
+        found = replay_rounds(sequence, {task: list(_differences(*pair, task)) for task in tasks})
+        intervals = tuple(DifferenceInterval(-each.high, -each.low) if turned else each for each in found)
+        interval = intervals[-1] if intervals else sequence.interval
+        verdict = verdict_of(interval, self.margin)
+        judged = replace(
+            once,
+            on_these_tasks=interval,
+            verdict=verdict,
+            more_trials=once.more_trials if verdict == "undecided" else None,
+        )
+        finished = len(first.contestant.source.results.trials)
+        most = run.until_decided.max_trials
+        return judged, DecidedEarly(
+            rounds=len(intervals),
+            trials=finished,
+            max_trials=most,
+            saved=max(0, most - finished),
+            intervals=intervals,
+        )
+
+
+def _recorded_run(first: _Side, second: _Side) -> RunInfo | None:
+    """The run with `--until-decided` whose comparison this is, if it is one; in either direction."""
+    source = first.contestant.source
+    info = source.info
+    if info is None or info.until_decided is None or source.runs != second.contestant.source.runs:
+        return None
+    return info if _is_baseline(first, second, info) or _is_baseline(second, first, info) else None
+
+
+def _is_baseline(one: _Side, other: _Side, run: RunInfo) -> bool:
+    return run.baselines.get(other.contestant.orchestrator) == one.contestant.orchestrator
+
+
+def _ended_by_others(first: _Side, second: _Side, early: DecidedEarly | None) -> Iterator[str]:
+    infos = [side.contestant.source.info for side in (first, second)]
+    if early is None and any(info is not None and info.until_decided is not None for info in infos):
+        yield "The trials ended as soon as other comparisons were decided: these intervals may be too narrow."
+
+
+def _differences(first: _Side, second: _Side, task: str) -> Iterator[float | None]:
+    """The differences of the first, second, … trials of both, up to the first that is not finished."""
+    ones, twos = ({each.meta.trial: each.meta for each in side.by_task.get(task, ())} for side in (first, second))
+    for number in count(1):
+        if number not in ones or number not in twos:
+            return
+        scores = [_valid_score(metas[number]) for metas in (ones, twos)]
+        yield None if scores[0] is None or scores[1] is None else scores[0] - scores[1]
+
+
+def _valid_score(meta: TrialMeta) -> float | None:
+    return None if meta.valid is False else score_of(meta)
+
+
+def _pairs(first: _Side, second: _Side, tasks: Iterable[str], of: Figure) -> list[TaskScores]:
+    return [TaskScores(task, _values(first.by_task[task], of), _values(second.by_task[task], of)) for task in tasks]
+
+
+def _values(trials: Iterable[ArenaTrial], of: Figure) -> tuple[float, ...]:
+    """The known figures of the valid trials. Sorted, so that sums do not depend on the order of the trials."""
+    found = (of(each.meta) for each in trials if each.meta.valid is not False)
+    return tuple(sorted(each for each in found if each is not None))
+
+
+def _solved(meta: TrialMeta) -> float | None:
+    return None if meta.outcome is None else float(meta.outcome == SOLVED)
+
+
+def _compared(side: _Side, tasks: Sequence[str], most_k: int) -> ComparedAgent:
+    solved = [_values(side.by_task[task], _solved) for task in tasks]
+    identities = [each.meta.identity for each in side.trials if each.meta.identity]
+    return ComparedAgent(
+        name=side.name,
+        orchestrator=side.contestant.orchestrator,
+        runs=tuple(sorted({each.run for each in side.trials})),
+        coverage=side.coverage(),
+        figures=side.figures(tasks),
+        passes=tuple(
+            PassOfK(k=k, any=_mean(pass_at_k, solved, k), all=_mean(pass_hat_k, solved, k))
+            for k in range(1, most_k + 1)
+        ),
+        versions=tuple(sorted({each.agent_version for each in identities if each.agent_version})),
+        models=tuple(sorted({each.model for each in identities if each.model})),
+    )
+
+
+def _mean(estimate: Callable[[int, int, int], float], solved: Sequence[Sequence[float]], k: int) -> float:
+    return fmean(estimate(len(each), round(sum(each)), k) for each in solved)
+
+
+def _most_k(first: _Side, second: _Side, tasks: Iterable[str]) -> int:
+    """As many trials as each has of each task, of which it is known whether they were solved."""
+    sizes = [len(_values(side.by_task[task], _solved)) for side in (first, second) for task in tasks]
+    return min([*sizes, _MOST_K]) if sizes else 0
+
+
+def _task(task: str, first: Sequence[ArenaTrial], second: Sequence[ArenaTrial]) -> TaskComparison:
+    one, two = _task_result(first), _task_result(second)
+    return TaskComparison(task=task, first=one, second=two, difference=one.score - two.score)
+
+
+def _task_result(trials: Sequence[ArenaTrial]) -> TaskResult:
+    scores, solved = _values(trials, score_of), _values(trials, _solved)
+    return TaskResult(
+        trials=tuple(map(_trial, trials)),
+        scored=len(scores),
+        judged=len(solved),
+        solved=round(sum(solved)),
+        score=fmean(scores),
+        flaky=is_flaky(len(solved), round(sum(solved))),
+    )
+
+
+def _trial(trial: ArenaTrial) -> ComparedTrial:
+    meta = trial.meta
+    attempt = meta.attempts[-1].number if meta.attempts else 1
+    return ComparedTrial(
+        run=trial.run,
+        trial=meta.trial,
+        directory=trial.directory,
+        outcome=meta.outcome,
+        valid=meta.valid,
+        score=score_of(meta),
+        diff=_existing(f"{trial.directory}/{PATCH_FILE}"),
+        transcript=_existing(f"{trial.directory}/attempts/{attempt}/{ARTIFACTS}/{LOG_FILE}"),
+    )
+
+
+def _existing(path: str) -> str | None:
+    return path if os.path.lexists(path) else None
+
+
+def _cost_of(trials: int | None, first: ComparedAgent, second: ComparedAgent) -> float | None:
+    """What more trials would cost, half of them of each."""
+    costs = first.figures.cost_per_trial_usd, second.figures.cost_per_trial_usd
+    if trials is None or costs[0] is None or costs[1] is None:
+        return None
+    return trials * (costs[0] + costs[1]) / 2

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from youbencha.report.axis import Axis, Tick
-from youbencha.report.comparison import ComparedTrial, TaskComparison
+from youbencha.report.comparison_model import ComparedTrial, TaskComparison
 from youbencha.stats.comparison import DifferenceInterval
 from youbencha.text import first_few, plural
 
@@ -21,7 +21,7 @@ _LARGEST_DOT = 7.0
 
 
 @dataclass(frozen=True)
-class Span:
+class Extent:
     """From one place to another."""
 
     start: float
@@ -45,7 +45,7 @@ class IntervalLane:
 
     measured: Measured
     estimate: float | None
-    interval: Span | None
+    interval: Extent | None
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class IntervalsPicture:
 
     lanes: tuple[IntervalLane, ...]
     zero: float
-    margin: Span | None
+    margin: Extent | None
     ticks: tuple[Tick, ...]
 
 
@@ -76,8 +76,8 @@ def intervals_picture(rows: Sequence[Measured], margin: float | None = None, uni
     )
 
 
-def _span(axis: Axis, low: float, high: float) -> Span:
-    return Span(axis.at(low), axis.at(high) - axis.at(low))
+def _span(axis: Axis, low: float, high: float) -> Extent:
+    return Extent(axis.at(low), axis.at(high) - axis.at(low))
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class RoundsPicture:
     low: str
     high: str
     zero: float
-    margin: Span
+    margin: Extent
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
 
@@ -154,7 +154,7 @@ def rounds_picture(intervals: Sequence[DifferenceInterval], margin: float) -> Ro
         low=" ".join(low),
         high=" ".join(high),
         zero=100 - scale.at(0),
-        margin=Span(100 - scale.at(margin), scale.at(margin) - scale.at(-margin)),
+        margin=Extent(100 - scale.at(margin), scale.at(margin) - scale.at(-margin)),
         x_ticks=rounds.ticks(most=min(6, len(intervals))),
         y_ticks=tuple(Tick(100 - tick.at, tick.label) for tick in scale.ticks(signed=True, most=4)),
     )

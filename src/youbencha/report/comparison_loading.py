@@ -6,17 +6,18 @@ the start of it) or `RUN:NAME`. A directory with several runs counts as one.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
 from pydantic import ValidationError
 
 from youbencha.errors import YouBenchaError
-from youbencha.log.arena import LATEST, RunInfo, read_run_info
+from youbencha.log.arena import LATEST, TRIALS_DIR, RunInfo, read_run_info
 from youbencha.report.arena_loading import ArenaResults, all_runs, find_arena_runs, is_run, load_runs, locate_run
 from youbencha.text import did_you_mean, first_few, one_line
 
@@ -31,10 +32,7 @@ class Source:
     written: str
     """How the user calls it; empty for the latest run."""
     runs: tuple[Path, ...]
-
-    @cached_property
-    def results(self) -> ArenaResults:
-        return _loaded(self.runs)
+    results: ArenaResults
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -53,12 +51,6 @@ class Source:
 
     def __str__(self) -> str:
         return self.written or f"the latest run ({one_line(self.runs[0].name, 100)})"
-
-
-@lru_cache(maxsize=2)
-def _loaded(runs: tuple[Path, ...]) -> ArenaResults:
-    """Two sides of one comparison are often in the same run, which is read once."""
-    return load_runs(runs)
 
 
 class Contestant(NamedTuple):
@@ -108,10 +100,11 @@ class _Place:
 
     def __init__(self, results: Path) -> None:
         self._results = results
+        self._loaded: dict[tuple[Path, ...], ArenaResults] = {}
 
     @cached_property
     def latest(self) -> Source:
-        return Source("", (self._results if is_run(self._results) else locate_run(self._results),))
+        return self._load("", self._results if is_run(self._results) else locate_run(self._results))
 
     def find(self, written: str) -> Contestant | Source:
         """A name wins over a run; a path over the start of a run's name."""
@@ -132,33 +125,40 @@ class _Place:
     def _source(self, written: str) -> Source | None:
         """The run, or the directory of runs, that a text means."""
         if written and Path(written).is_dir():
-            return Source(written, tuple(find_arena_runs(Path(written))))
+            return self._load(written, *find_arena_runs(Path(written)))
         if written and (written == LATEST or any(run.name.startswith(written) for run in all_runs(self._results))):
-            return Source(written, (locate_run(self._results, written),))  # says so if several runs begin with it
+            return self._load(written, locate_run(self._results, written))  # says so if several runs begin with it
         return None
+
+    def _load(self, written: str, *runs: Path) -> Source:
+        """Both sides of a comparison are often in the same run, which is read once."""
+        places = tuple(Path(os.path.realpath(run)) for run in runs)
+        if places not in self._loaded:
+            self._loaded[places] = load_runs(places)
+        return Source(written, places, self._loaded[places])
 
     def _unknown(self, written: str) -> YouBenchaError:
         latest = self.latest  # if there is no run at all, that is the error
-        elsewhere = [
-            run.name for run in reversed(all_runs(self._results)) if (run / "trials" / written).is_dir()
-        ]  # the newest first
+        earlier = [run.name for run in all_runs(self._results) if os.path.lexists(run / TRIALS_DIR / written)]
         message = f"{one_line(written)} is neither a run nor an orchestrator of {latest}."
-        if elsewhere:
-            hint = f"An earlier run has it: {one_line(f'{elsewhere[0]}:{written}')}"
+        if earlier:
+            hint = f"An earlier run has it: {one_line(f'{earlier[-1]}:{written}')}"
         else:
-            near = did_you_mean(written, latest.names)
-            start = f"{near[0].upper()}{near[1:]} " if near else ""
-            hint = f"{start}It has {_listed(latest.names)}. {_HOW}"
+            hint = f"{_suggestion(written, latest.names)}It has {_listed(latest.names)}. {_HOW}"
         return YouBenchaError("COMPARISON_UNKNOWN_NAME", message, hint=hint)
 
 
 def _named(source: Source, name: str) -> Contestant:
     if name in source.names:
         return Contestant(source, name)
-    near = did_you_mean(name, source.names)
-    start = f"{near[0].upper()}{near[1:]} " if near else ""
     message = f"{one_line(str(source))} has no orchestrator {one_line(name)}."
-    raise YouBenchaError("COMPARISON_UNKNOWN_NAME", message, hint=f"{start}It has {_listed(source.names)}.")
+    hint = f"{_suggestion(name, source.names)}It has {_listed(source.names)}."
+    raise YouBenchaError("COMPARISON_UNKNOWN_NAME", message, hint=hint)
+
+
+def _suggestion(written: str, names: Iterable[str]) -> str:
+    near = did_you_mean(written, names)
+    return f"{near[0].upper()}{near[1:]} " if near else ""
 
 
 def _baseline(contestant: Contestant) -> Contestant:
@@ -183,6 +183,17 @@ def _recorded(source: Source) -> tuple[Pair, ...]:
     message = f"{one_line(str(source))} records no baselines."
     hint = f"Name two to compare: `yb compare A B`. It has {_listed(source.names)}."
     raise YouBenchaError("COMPARISON_NO_BASELINE", message, hint=hint)
+
+
+def baseline_pairs(results: ArenaResults) -> Pairs:
+    """Return each orchestrator of a run with its baseline; of several runs, nothing."""
+    source = Source("", results.runs, results)
+    pairs = (
+        Pair(Contestant(source, name), Contestant(source, baseline))
+        for name, baseline in sorted(_baselines(source).items())
+        if {name, baseline} <= {*source.names}
+    )
+    return Pairs(tuple(pairs), one_pair=False)
 
 
 def _baselines(source: Source) -> Mapping[str, str]:

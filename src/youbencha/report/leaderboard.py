@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
+from typing import TYPE_CHECKING
 
 from youbencha.log.arena import TrialMeta
 from youbencha.report.arena_loading import ArenaResults, ArenaTrial, Range, UnfinishedTrial, Unreadable
@@ -17,6 +18,9 @@ from youbencha.report.arena_selection import Exclusion, exclude, newest_only
 from youbencha.scoring.composite import between
 from youbencha.stats.intervals import Interval, mean_interval, pass_rate_interval
 from youbencha.text import one_line, plural
+
+if TYPE_CHECKING:
+    from youbencha.report.comparison_model import ComparisonReport
 
 SOLVED = "solved"
 _MOST_NAMES = 5
@@ -92,6 +96,8 @@ class Leaderboard:
     """Trials that were left out because there is a newer one of the same identity."""
     unreadable: tuple[Unreadable, ...]
     notes: tuple[str, ...] = field(default=())
+    compared: ComparisonReport | None = None
+    """How the orchestrators compare with their baselines. None: the run has none."""
 
 
 def make_leaderboard(results: ArenaResults, rules: Sequence[str] = (), *, over_runs: bool = False) -> Leaderboard:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from youbencha.report import figures
 from youbencha.report.findings import explanation, last_lines
@@ -112,15 +112,12 @@ def _plain(lines: Iterable[tuple[str, str]], limit: int = _LONGEST) -> list[tupl
     return [(one_line(label, 40), one_line(value, limit)) for label, value in lines]
 
 
-def write_step_summary(bundle: ResultsBundle, env: Mapping[str, str] | None = None) -> bool:
+def write_step_summary(text: str, env: Mapping[str, str] | None = None) -> bool:
     """Append to the summary on the workflow's page. Return False, and do not fail, if that cannot be done."""
     target = (os.environ if env is None else env).get("GITHUB_STEP_SUMMARY")
-    if not target:
+    if not target or len(text.encode(errors="replace")) > _LONGEST_SUMMARY:
         return False
     try:
-        text = render_step_summary(bundle)
-        if len(text.encode(errors="replace")) > _LONGEST_SUMMARY:
-            return False
         with Path(target).open("a", encoding="utf-8", errors="replace") as file:
             file.write(f"{text}\n")
     except OSError:
@@ -147,9 +144,11 @@ def _why(result: EvaluationResult) -> str:
 
 def github_annotations(bundle: ResultsBundle, env: Mapping[str, str] | None = None) -> list[str]:
     """Return lines for stdout or stderr that GitHub Actions shows as annotations; none elsewhere."""
-    if (os.environ if env is None else env).get("GITHUB_ACTIONS") != "true":
-        return []
-    return list(_annotations(bundle))[:_MOST_ANNOTATIONS]
+    return list(_annotations(bundle))[:_MOST_ANNOTATIONS] if in_github_actions(env) else []
+
+
+def in_github_actions(env: Mapping[str, str] | None = None) -> bool:
+    return (os.environ if env is None else env).get("GITHUB_ACTIONS") == "true"
 
 
 def _annotations(bundle: ResultsBundle) -> Iterator[str]:
@@ -157,15 +156,18 @@ def _annotations(bundle: ResultsBundle) -> Iterator[str]:
     agent = bundle.agent
     if agent is not None and agent.status in ("failed", "timeout"):
         reason = agent.errors[0].message if agent.errors else f"The agent ended with {agent.status}."
-        yield _command("error", f"{name}: agent", reason)
+        yield annotation("error", f"{name}: agent", reason)
     for result in bundle.evaluators:
         if result.status == "failed":
-            yield _command("error", f"{name}: {result.evaluator}", f"{result.message}\n{_why(result)}".strip())
+            yield annotation("error", f"{name}: {result.evaluator}", f"{result.message}\n{_why(result)}".strip())
         elif result.error is not None:
-            yield _command("warning", f"{name}: {result.evaluator}", f"{result.error.message}\n{_why(result)}".strip())
+            yield annotation(
+                "warning", f"{name}: {result.evaluator}", f"{result.error.message}\n{_why(result)}".strip()
+            )
 
 
-def _command(kind: str, title: str, message: str) -> str:
+def annotation(kind: Literal["error", "warning"], title: str, message: str) -> str:
+    """Return a line that GitHub Actions shows as an annotation."""
     return f"::{kind} title={_replaced(one_line(title, 120), _IN_PROPERTIES)}::{_replaced(message[:4000], _IN_DATA)}"
 
 

@@ -98,6 +98,13 @@ class VariantSpec(AgentFiles):
         _no_prompt(self.config)
         return self
 
+    @property
+    def changed_keys(self) -> list[str]:
+        """Such as `skills` and `config.effort`, in the order of the model."""
+        keys = [key for key in type(self).model_fields if key in self.model_fields_set and key != "name"]
+        inside = {key: [f"{key}.{name}" for name in getattr(self, key)] for key in _ADDED}
+        return [name for key in keys for name in inside.get(key, [key])]
+
     def changes(self, key: str, *inside: Step) -> bool:
         """Whether this key is the variant's, not the orchestrator's. `inside` are the steps from it to a value."""
         given = key in self.model_fields_set

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from statistics import fmean
 
+from youbencha.stats.comparison import DifferenceInterval
 from youbencha.stats.intervals import CONFIDENCE
 from youbencha.stats.sequence import PairedSequence
 
@@ -71,9 +72,9 @@ class PairedRounds:
         return True
 
 
-def replay_rounds(sequence: PairedSequence, pairs: Pairs) -> int:
-    """Add every whole round until the verdict, and return how many there were."""
-    rounds = PairedRounds(sequence)
+def replay_rounds(sequence: PairedSequence, pairs: Pairs) -> tuple[DifferenceInterval, ...]:
+    """Add every whole round until the verdict, and return the interval after each."""
+    rounds, intervals = PairedRounds(sequence), []
     while rounds.advance(pairs):
-        pass
-    return rounds.completed
+        intervals.append(sequence.interval)
+    return tuple(intervals)

@@ -6,10 +6,10 @@ Instructions, skills and plugins are copied to where the agent reads them in its
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from youbencha.adapters.base import AgentAdapter, FilePlaces, InstalledFiles, ReadsFiles
 from youbencha.adapters.cli_agent.environment import fresh_home_for
 from youbencha.errors import Problem, YouBenchaError
+from youbencha.evaluators.base import in_thread
 from youbencha.spec.agent_files import AgentFiles
 from youbencha.text import first_few
 from youbencha.workspace.given_files import GivenFile, copy_given, digest_of, given_file, given_files, invalid
@@ -26,9 +27,12 @@ from youbencha.workspace.overlay import Overlay
 if TYPE_CHECKING:
     from youbencha.sandbox.base import Sandbox
     from youbencha.spec.sandbox import SandboxSpec
+    from youbencha.spec.testcase import AgentSpec
     from youbencha.trial.context import TrialContext
 
 SKILL_FILE = "SKILL.md"
+_NAMES_A_FILE = ("mcp_config",)
+"""Options of adapters: a file next to the test case, or its content."""
 _NAMED = ("skills", "plugins")
 _IN_HOME = ("instructions", "skills", "plugins", "home")
 _OWN_DIRECTORIES = frozenset({"HOME", "USERPROFILE", "XDG_CONFIG_HOME"})
@@ -69,9 +73,13 @@ def entries(agent: AgentFiles, directory: Path) -> Iterator[Given]:
                 yield Given((kind, number), directory / Path(path).expanduser())
 
 
-def files_digest(agent: AgentFiles, directory: Path) -> str | None:
+def files_digest(agent: AgentSpec, directory: Path) -> str | None:
     """Hash the contents of all files that an agent gets; None if it gets none. The same on every machine."""
     lines = [f"{entry.kind} {entry.name} {digest_of(entry.files())}\n" for entry in entries(agent, directory)]
+    for option in _NAMES_A_FILE:
+        named = agent.config.get(option)
+        if isinstance(named, str) and not named.lstrip().startswith("{") and (file := directory / named).is_file():
+            lines.append(f"{option} {digest_of([given_file(file, option)])}\n")
     return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest() if lines else None
 
 
@@ -96,21 +104,20 @@ def files_problems(agent: Mapping[str, Any], adapter: AgentAdapter, directory: P
     yield from _hidden(agent, given, places)
 
 
-def _unsupported(entry: Given, adapter: AgentAdapter, places: FilePlaces) -> tuple[str, str | None] | None:
+def _unsupported(entry: Given, adapter: AgentAdapter, places: FilePlaces) -> tuple[str, str] | None:
     if entry.kind in ("files", "home") or getattr(places, entry.kind) is not None:
         return None
-    where = "`home`, or `files`" if entry.kind == "instructions" else "`home`"
-    return f"{adapter.name} has no {entry.kind}", f"remove it, or put the files where the program reads them by {where}"
+    return f"{adapter.name} cannot be given {entry.kind}", "put what its program reads into `home` or `files`"
 
 
 def _unusable(entry: Given, places: FilePlaces) -> tuple[str, str | None] | None:
-    needed = {"skills": SKILL_FILE, "plugins": places.plugin_manifest}.get(entry.kind)
+    parts = {"skills": (SKILL_FILE,), "plugins": places.plugin_parts}.get(entry.kind, ())
     try:
         files = entry.files()
     except YouBenchaError as error:
         return error.message, error.hint
-    if needed is not None and not any(file.path == needed for file in files):
-        return f"{entry.source} has no {needed}", f"name the directory that contains {needed}"
+    if parts and not any(f"{file.path}/".startswith(f"{part}/") for file in files for part in parts):
+        return f"there is no {' or '.join(parts)} in {entry.source}", "name the directory that contains it"
     return None
 
 
@@ -165,19 +172,23 @@ async def give_files(context: TrialContext) -> None:
     if any(entry.kind != "files" for entry in given):
         places = context.adapter.file_places if isinstance(context.adapter, ReadsFiles) else FilePlaces()
         home = _home_of(context.sandbox, context.host.env)
-        context.installed = await asyncio.to_thread(_install, given, places, home)
+        context.installed = await in_thread(lambda _: _install(given, places, home))
     for entry in given:
         if entry.kind == "files":
             context.overlay = Overlay(context.directory.modified, context.directory.private / "overlaid")
-            await asyncio.to_thread(context.overlay.lay, await asyncio.to_thread(entry.files))
+            await in_thread(partial(_lay, context.overlay, entry))
             await context.overlay.hide_from_git(context.repository.commit)
 
 
 async def take_files_away(context: TrialContext, overlay: Overlay) -> None:
     """Restore the checkout, after the agent's processes have ended and before it is looked at."""
-    if replaced := await asyncio.to_thread(overlay.take_away):
+    if replaced := await in_thread(lambda _: overlay.take_away()):
         message = f"the agent put directories in place of files that were laid over the checkout: {first_few(replaced)}"
         context.warn("WORKSPACE_TAMPERED", f"{message}; they were removed")
+
+
+def _lay(overlay: Overlay, entry: Given, _: object) -> None:
+    overlay.lay(entry.files())
 
 
 def _home_of(sandbox: Sandbox, harness_env: Mapping[str, str]) -> Path:

@@ -12,9 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from youbencha.adapters import UsesGateway, get_adapter
 from youbencha.adapters.cli_agent.environment import is_model_credential
 from youbencha.errors import YouBenchaError
-from youbencha.events import EventSink
+from youbencha.events import EventSink, WarningRaised
 from youbencha.process.redact import secret_values
 from youbencha.spec.gateway import LiteLLMSpec, UpstreamSpecs
 from youbencha.trial.context import Host
@@ -23,7 +24,6 @@ from youbencha.trial.plan import Plan
 
 if TYPE_CHECKING:
     from youbencha.gateway.trial_keys import TrialKeys
-    from youbencha.trial.gateway_plan import GatewayPlan
 
 _KEPT = "kept-by-the-driver"
 """In place of a secret. The variable is still there, because some agents choose a model by the keys that are set."""
@@ -67,8 +67,12 @@ async def lend(
 
     None if the plan has no gateway. `agent` names the agent whose budget pays for it, `attempt` the attempt in the
     ledger. The ledger is written to `artifacts` here, also of a node that is lost in the middle. Requests are events
-    here, not on the node. Raises YouBenchaError if the attempt can only run where its cassette is.
+    here, not on the node, and so are secrets that the agent needs itself. Raises YouBenchaError if the attempt can only
+    run where its cassette is.
     """
+    if names := sent_secrets(portable(plan)):
+        message = f"sent to the node, because the agent needs them itself: {', '.join(names)}"
+        on_event(WarningRaised(code="SECRETS_SENT", message=message))
     if plan.gateway is None:
         yield None
         return
@@ -88,18 +92,20 @@ async def lend(
 
 
 def portable(plan: Plan) -> Plan:
-    """The plan for another machine: without upstreams, their keys, and other secrets that only the gateway needs."""
+    """The plan for another machine: without upstreams, their keys, and other secrets that only the gateway needs.
+
+    Without a gateway, the agent needs its secrets itself: they stay (see `sent_secrets`).
+    """
     if plan.gateway is None:
         return plan
-    secrets = _secrets_of(plan.gateway)
     spec = plan.gateway.spec.model_copy(
         update={"upstreams": UpstreamSpecs(), "secrets_file": None, "litellm": LiteLLMSpec()}
     )
-    agent = plan.case.agent.model_copy(update={"env": _without(secrets, plan.case.agent.env)})
+    agent = plan.case.agent.model_copy(update={"env": _without_secrets(plan.case.agent.env, plan)})
     return replace(
         plan,
         case=plan.case.model_copy(update={"agent": agent, "gateway": None}),
-        env=_without(secrets, plan.env),
+        env=_without_secrets(plan.env, plan),
         gateway=replace(plan.gateway, spec=spec, upstreams={}, secrets={}, litellm_config=None),
     )
 
@@ -109,16 +115,15 @@ def sent_secrets(plan: Plan) -> tuple[str, ...]:
     return tuple(name for name, value in plan.env.items() if value != _KEPT and secret_values({name: value}))
 
 
-def _secrets_of(plan: GatewayPlan) -> frozenset[str]:
-    keys = (secret for upstream in plan.upstreams.values() for secret in (upstream.key, *upstream.secrets))
-    return frozenset((*keys, *plan.secrets.values()))
+def _without_secrets(env: Mapping[str, str], plan: Plan) -> dict[str, str]:
+    """An agent's variables without credentials of models, which no agent behind a gateway gets, and the gateway's."""
+    assert plan.gateway is not None
+    secrets = {*plan.gateway.secrets.values(), *(upstream.key for upstream in plan.gateway.upstreams.values())}
+    adapter = get_adapter(plan.case.agent.type)
+    own = adapter.credentials_in(env) if isinstance(adapter, UsesGateway) else ()
 
+    def is_kept(name: str, value: str) -> bool:
+        is_credential = is_model_credential(name) or name in own
+        return value.strip() in secrets or (is_credential and bool(secret_values({name: value})))
 
-def _without(secrets: frozenset[str], env: Mapping[str, str]) -> dict[str, str]:
-    """An agent's variables without what only the gateway needs. The agent behind it gets none of these in any case."""
-    return {
-        name: _KEPT
-        if value.strip() in secrets or (is_model_credential(name) and secret_values({name: value}))
-        else value
-        for name, value in env.items()
-    }
+    return {name: _KEPT if is_kept(name, value) else value for name, value in env.items()}

@@ -116,7 +116,7 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
         check_prompt(prompt, config)
 
     def configure(self, context: AgentExecutionContext) -> ClaudeCodeConfig:
-        return with_shared_files(super().configure(context), context.sandbox)
+        return with_shared_files(super().configure(context), context)
 
     @contextmanager
     def scratch(self, context: AgentExecutionContext) -> Iterator[Path]:

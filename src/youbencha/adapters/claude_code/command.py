@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from youbencha.adapters.base import InstalledFiles
+from youbencha.adapters.base import AgentExecutionContext, InstalledFiles
 from youbencha.adapters.claude_code.config import CLAUDE, ClaudeCodeConfig
 from youbencha.adapters.claude_code.versions import (
     CliVersion,
@@ -29,7 +29,6 @@ from youbencha.errors import Problem
 from youbencha.files import PathNotAllowed, read_confined, read_regular
 from youbencha.gateway.api import GatewayAccess
 from youbencha.process import Command, Input
-from youbencha.sandbox.base import Sandbox
 
 ClaudeInvocation = Invocation[ClaudeCodeConfig]
 _LARGEST_SETTINGS = 1024 * 1024
@@ -374,13 +373,16 @@ def _settings_file(workspace: Path, name: str) -> bytes:
     return read_confined(workspace, name, _LARGEST_SETTINGS)
 
 
-def with_shared_files(config: ClaudeCodeConfig, sandbox: Sandbox) -> ClaudeCodeConfig:
-    """Share the file that `mcp_config` names with the sandbox, and use its path in there."""
+def with_shared_files(config: ClaudeCodeConfig, context: AgentExecutionContext) -> ClaudeCodeConfig:
+    """Share the file that `mcp_config` names with the sandbox, and use its path in there.
+
+    A relative path is first looked for next to the test case, then in the workspace, by the CLI.
+    """
     named = config.mcp_config
-    if sandbox.kind == "local" or named is None or named.lstrip().startswith("{"):
+    if named is None or named.lstrip().startswith("{"):
         return config
-    path = Path(named)
-    if not path.is_absolute() or not path.is_file():  # in the workspace, or reported by the CLI as missing
+    path = ((context.config_dir or context.workspace_dir) / named).absolute()
+    if not path.is_file():  # in the workspace, or reported by the CLI as missing
         return config
-    sandbox.share(path)
-    return config.model_copy(update={"mcp_config": sandbox.inside(path)})
+    context.sandbox.share(path)
+    return config.model_copy(update={"mcp_config": context.sandbox.inside(path)})

@@ -23,10 +23,11 @@ CLAUDE = AgentKind(
     places=FilePlaces(
         instructions=".claude/CLAUDE.md",
         skills=".claude/skills",
-        plugins=".claude/youbencha-plugins",  # named on the command line
-        plugin_manifest=".claude-plugin/plugin.json",
+        plugins=".claude/local-plugins",  # named on the command line
+        plugin_parts=(".claude-plugin/plugin.json", "skills", "commands", "agents", "hooks", ".mcp.json"),
         moved_by=frozenset({"CLAUDE_CONFIG_DIR"}),
         source_option=("setting_sources", "user"),
+        above=("CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md"),  # measured from 1.0.128 to 2.1.326
     ),
     provider="anthropic",  # who made the model; Bedrock and Vertex only serve it
     how_to_authenticate="Set ANTHROPIC_API_KEY (in agent.env or your environment), or log in once: run "

@@ -59,8 +59,8 @@ _FIRST_VERSION: dict[Feature, CliVersion] = {
     Feature.PARTIAL_MESSAGES: CliVersion(1, 0, 108),
     Feature.SETTING_SOURCES: CliVersion(1, 0, 122),
     Feature.DEBUG_FILE: CliVersion(1, 0, 122),  # before, `--debug` prints it between the lines of the output
-    Feature.PLUGIN_DIR: CliVersion(2, 0, 30),
-    Feature.SKILLS: CliVersion(2, 0, 30),
+    Feature.SKILLS: CliVersion(2, 0, 20),  # 2.0.12 had them, 2.0.19 does not
+    Feature.PLUGIN_DIR: CliVersion(2, 0, 25),
     Feature.AGENT_FLAG: CliVersion(2, 1, 9),  # the flag exists from 2.0.59, but before 2.1.9 it sets only the model
     Feature.EFFORT: CliVersion(2, 1, 38),
     Feature.AUTH_STATUS: CliVersion(2, 1, 40),

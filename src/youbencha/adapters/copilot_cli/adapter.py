@@ -40,8 +40,8 @@ COPILOT = AgentKind(
     places=FilePlaces(
         instructions=".copilot/copilot-instructions.md",
         skills=".copilot/skills",
-        plugins=".copilot/youbencha-plugins",  # named on the command line
-        plugin_manifest="plugin.json",
+        plugins=".copilot/local-plugins",  # named on the command line
+        plugin_parts=("plugin.json", ".github/plugin/plugin.json", ".claude-plugin/plugin.json"),
         moved_by=frozenset({"COPILOT_HOME"}),
     ),
     provider="github",

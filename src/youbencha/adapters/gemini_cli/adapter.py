@@ -37,7 +37,7 @@ KIND = AgentKind(
         instructions=".gemini/GEMINI.md",
         skills=".gemini/skills",
         plugins=".gemini/extensions",
-        plugin_manifest="gemini-extension.json",
+        plugin_parts=("gemini-extension.json",),
         moved_by=frozenset({"GEMINI_CLI_HOME"}),
     ),
     provider="google",

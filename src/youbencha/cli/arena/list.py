@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from youbencha.spec.arena_loader import Arena
 
 Row = dict[str, Any]
-_SHOWN = ("version", "model", "image", "baseline")
 
 
 def list_all(
@@ -63,6 +62,7 @@ def _orchestrators(arena: Arena) -> list[Row]:
         row = {
             "name": each.name,
             "variant_of": entry.orchestrator.name if entry.variant else None,
+            "changes": entry.variant.changed_keys if entry.variant else [],
             "adapter": each.adapter,
             "agent": None if each.adapter or each.does_nothing else each.agent or each.name,
             "version": each.version,
@@ -145,12 +145,16 @@ def _tables(found: dict[str, list[Row]]) -> Iterator[str]:
 def _table_of_orchestrators(rows: list[Row], width: int) -> str:
     from youbencha.text import table
 
-    columns = ("ORCHESTRATOR", "AGENT", "VERSION", "MODEL", "IMAGE", "COMPARED WITH")
+    columns = ["ORCHESTRATOR", "AGENT", "VERSION", "MODEL", "IMAGE", "CHANGES", "COMPARED WITH"]
     cells = [
-        (row["name"], row["adapter"] or row["agent"] or "does nothing", *(_shown(row[key]) for key in _SHOWN))
+        (
+            row["name"],
+            row["adapter"] or row["agent"] or "does nothing",
+            *map(_shown, (row["version"], row["model"], row["image"], ", ".join(row["changes"]), row["baseline"])),
+        )
         for row in rows
     ]
-    return table(columns, cells, width=width, drop=("IMAGE", "VERSION", "MODEL", "COMPARED WITH"))
+    return table(columns, cells, width=width, drop=("IMAGE", "VERSION", "MODEL", "CHANGES", "COMPARED WITH"))
 
 
 def _minute(time: str | None) -> str:

@@ -50,11 +50,13 @@ def report(
     """
     from youbencha.log.arena import LATEST
     from youbencha.report.arena_loading import load_runs, locate_run
+    from youbencha.report.comparison import with_baselines
     from youbencha.report.leaderboard import make_leaderboard
 
     directory = results_dir(results, config)
     runs = [locate_run(directory, each) for each in run or (LATEST,)]
-    show(make_leaderboard(load_runs(runs), exclude or ()), form, by, output)
+    loaded, rules = load_runs(runs), exclude or ()
+    show(with_baselines(make_leaderboard(loaded, rules), loaded, rules), form, by, output)
 
 
 def show(board: Leaderboard, form: ArenaFormat, by: Grouping, output: Path | None) -> None:

@@ -1,0 +1,237 @@
+"""Render a comparison in one of its formats, and decide about a gate in CI. Only that format's code is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from youbencha.report.comparison_model import (
+    ComparedAgent,
+    ComparedTrial,
+    ComparisonReport,
+    DecidedEarly,
+    PairComparison,
+    TaskResult,
+)
+from youbencha.report.comparison_tables import (
+    render_comparison_markdown,
+    render_comparison_table,
+    verdict_sentence,
+)
+from youbencha.text import one_line, visible
+
+if TYPE_CHECKING:
+    from youbencha.report.junit import JunitCase
+    from youbencha.stats.comparison import Difference, DifferenceInterval, ValueDifference, Verdict
+
+JSON_VERSION = "1.0.0"
+_EPOCH = "1970-01-01T00:00:00"
+"""Where a time is required, and there is none."""
+
+
+class ComparisonFormat(StrEnum):
+    TABLE = "table"
+    MARKDOWN = "markdown"
+    JSON = "json"
+    HTML = "html"
+
+
+class Gate(StrEnum):
+    WORSE = "worse"
+    NOT_BETTER = "not-better"
+
+
+_FAILS: dict[Gate, frozenset[Verdict]] = {
+    Gate.WORSE: frozenset({"worse"}),
+    Gate.NOT_BETTER: frozenset({"worse", "equivalent", "undecided"}),
+}
+"""The verdicts with which each gate fails. What is undecided is not known to be worse, and not known to be better."""
+
+
+def fails(pair: PairComparison, gate: Gate | None) -> bool:
+    return gate is not None and pair.verdict in _FAILS[gate]
+
+
+def render_comparison(report: ComparisonReport, form: ComparisonFormat, *, width: int, base: Path) -> str:
+    """`width` is the terminal's; links and paths are relative to `base`."""
+    match form:
+        case ComparisonFormat.TABLE:
+            return render_comparison_table(report, width, base)
+        case ComparisonFormat.MARKDOWN:
+            return render_comparison_markdown(report, base)
+        case ComparisonFormat.JSON:
+            return render_comparison_json(report)
+        case ComparisonFormat.HTML:
+            from youbencha.report.comparison_html import render_comparison_html
+
+            return render_comparison_html(report, base)
+
+
+def render_comparison_json(report: ComparisonReport) -> str:
+    """All that there is. One pair is the document itself; all pairs of a run are a list in it."""
+    import orjson
+
+    pairs = [_pair(each, report.margin) for each in report.comparisons]
+    document = {
+        "version": JSON_VERSION,
+        **(pairs[0] if report.one_pair else {"comparisons": pairs}),
+        "margin": report.margin,
+        "confidence": report.confidence,
+        "runs": [visible(each) for each in report.runs],
+        "exclusions": report.exclusions,
+        "superseded": report.superseded,
+        "unreadable": [{"path": one_line(str(path), 4096), "reason": reason} for path, reason in report.unreadable],
+        "notes": report.notes,
+    }
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
+
+
+def _pair(pair: PairComparison, margin: float) -> dict[str, Any]:
+    both = pair.first.coverage, pair.second.coverage
+    found = pair.difference
+    return {
+        "verdict": pair.verdict,
+        "verdict_on_tasks_like_these": found.verdict_on_tasks_like_these,
+        "sentence": verdict_sentence(pair, margin),
+        "difference": found.estimate,
+        "interval_on_these_tasks": _interval(found.on_these_tasks),
+        "interval_on_tasks_like_these": _interval(found.on_tasks_like_these),
+        "tasks": found.tasks,
+        "trials": sum(each.finished for each in both),
+        "valid": sum(each.valid for each in both),
+        "more_trials_needed": found.more_trials,
+        "more_trials_cost_usd": pair.more_trials_cost_usd,
+        "detectable_difference": found.detectable,
+        "p_value": found.p_value,
+        "p_adjusted": pair.p_adjusted,
+        "reason": found.reason,
+        "decided_early": pair.decided_early and _early(pair.decided_early),
+        "first": _agent(pair.first),
+        "second": _agent(pair.second),
+        "pass_rate": _shares(pair.pass_rate),
+        "cost_usd": _values(pair.cost_usd),
+        "duration_s": _values(pair.duration_s),
+        "tokens": _values(pair.tokens),
+        "by_task": [
+            {
+                "task": visible(each.task),
+                "difference": each.difference,
+                "first": _task_result(each.first),
+                "second": _task_result(each.second),
+            }
+            for each in pair.tasks
+        ],
+        "flaky_tasks": [visible(each.task) for each in pair.flaky],
+        "only_first": [visible(each) for each in pair.only_first],
+        "only_second": [visible(each) for each in pair.only_second],
+        "warnings": pair.warnings,
+    }
+
+
+def _early(found: DecidedEarly) -> dict[str, Any]:
+    return {
+        "rounds": found.rounds,
+        "trials": found.trials,
+        "max_trials": found.max_trials,
+        "saved": found.saved,
+        "intervals": [list(each) for each in found.intervals],
+    }
+
+
+def _interval(found: DifferenceInterval | None) -> list[float] | None:
+    return None if found is None else list(found)
+
+
+def _agent(agent: ComparedAgent) -> dict[str, Any]:
+    figures = agent.figures
+    return {
+        "name": visible(agent.name),
+        "orchestrator": visible(agent.orchestrator),
+        "runs": [visible(each) for each in agent.runs],
+        "trials": agent.coverage,
+        "score": figures.score,
+        "pass_rate": figures.pass_rate,
+        "pass_of_k": [{"k": each.k, "pass_at_k": each.any, "pass_hat_k": each.all} for each in agent.passes],
+        "outcomes": figures.outcomes,
+        "cost_usd": figures.cost_usd,
+        "cost_per_trial_usd": figures.cost_per_trial_usd,
+        "cost_per_solved_usd": figures.cost_per_solved_usd,
+        "total_tokens": figures.tokens,
+        "median_duration_s": figures.median_duration_s,
+        "versions": [visible(each) for each in agent.versions],
+        "models": [visible(each) for each in agent.models],
+    }
+
+
+def _shares(found: Difference) -> dict[str, Any]:
+    return {
+        "difference": found.estimate,
+        "interval_on_these_tasks": _interval(found.on_these_tasks),
+        "interval_on_tasks_like_these": _interval(found.on_tasks_like_these),
+    }
+
+
+def _values(found: ValueDifference) -> dict[str, Any]:
+    return {
+        "first": found.first,
+        "second": found.second,
+        "difference": found.difference,
+        "interval_on_tasks_like_these": _interval(found.interval),
+        "ratio": found.ratio,
+        "ratio_interval": _interval(found.ratio_interval),
+        "tasks": found.tasks,
+        "reason": found.reason,
+    }
+
+
+def _task_result(result: TaskResult) -> dict[str, Any]:
+    return {
+        "score": result.score,
+        "scored": result.scored,
+        "judged": result.judged,
+        "solved": result.solved,
+        "flaky": result.flaky,
+        "trials": [_trial(each) for each in result.trials],
+    }
+
+
+def _trial(trial: ComparedTrial) -> dict[str, Any]:
+    return {
+        "run": visible(trial.run),
+        "trial": trial.trial,
+        "directory": visible(trial.directory),
+        "outcome": trial.outcome,
+        "valid": trial.valid,
+        "score": trial.score,
+        "diff": trial.diff and visible(trial.diff),
+        "transcript": trial.transcript and visible(trial.transcript),
+    }
+
+
+def render_comparison_junit(report: ComparisonReport, gate: Gate | None) -> str:
+    """Render JUnit XML for CI systems: a test case for each comparison, which fails if the gate does."""
+    from youbencha.report.junit import JunitSuite, junit_xml
+
+    cases = [_junit_case(each, report.margin, gate) for each in report.comparisons]
+    properties = [prop for pair in report.comparisons for prop in _junit_properties(pair)]
+    suite = JunitSuite(name="youbencha.compare", started_at=_EPOCH, duration_ms=0, properties=properties, cases=cases)
+    return junit_xml([suite])
+
+
+def _junit_case(pair: PairComparison, margin: float, gate: Gate | None) -> JunitCase:
+    from youbencha.report.junit import JunitCase
+
+    name, sentence = f"{pair.first.name} against {pair.second.name}", verdict_sentence(pair, margin)
+    detail = "\n".join((sentence, *(f"warning: {each}" for each in pair.warnings)))
+    if pair.difference.estimate is None:
+        return JunitCase(name, 0, "error", "not comparable", sentence, detail)
+    return JunitCase(name, 0, "failure" if fails(pair, gate) else "passed", pair.verdict, sentence, detail)
+
+
+def _junit_properties(pair: PairComparison) -> Iterator[tuple[str, str]]:
+    """With unformatted numbers. Unknown values are left out."""
+    for name, value in _pair(pair, 0).items():
+        if isinstance(value, int | float | str) and name != "sentence":
+            yield name, str(value)

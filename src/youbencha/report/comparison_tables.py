@@ -1,0 +1,412 @@
+"""Render a comparison as text: for the terminal, and in Markdown. The verdict comes first, in a sentence."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from textwrap import fill
+from typing import NamedTuple
+from urllib.parse import quote
+
+from youbencha.report import markdown
+from youbencha.report.arena_tables import NOT_KNOWN, coverage, per, rate, remarks
+from youbencha.report.comparison_model import (
+    ComparedTrial,
+    ComparisonReport,
+    PairComparison,
+    TaskComparison,
+    TaskResult,
+)
+from youbencha.report.leaderboard import listed
+from youbencha.stats.comparison import DifferenceInterval, ValueDifference, Verdict
+from youbencha.text import count, one_line, percent, plural, table, usd
+
+_LONGEST_NAME = 60
+_MOST_TASKS = 10
+BASELINES = "Compared with the baseline"
+"""The heading of that part of a leaderboard."""
+_MOST_WITH_FILES = 3
+_RELATION: dict[Verdict, str] = {"better": "is better than", "worse": "is worse than"}
+
+
+class FigureRow(NamedTuple):
+    """A figure of both, and the difference with its interval."""
+
+    label: str
+    first: str
+    second: str
+    difference: str = ""
+
+
+def shown_name(name: str) -> str:
+    return one_line(name, _LONGEST_NAME)
+
+
+def verdict_sentence(pair: PairComparison, margin: float) -> str:
+    """Say who is better and how sure that is, in plain words."""
+    first, second = shown_name(pair.first.name), shown_name(pair.second.name)
+    found = pair.difference
+    if found.estimate is None:
+        return f"{first} and {second} cannot be compared: {found.reason}."
+    by = signed(found.estimate)
+    if found.on_these_tasks is None:
+        return f"Undecided: {first} and {second} differ by {by}, and how sure that is is not known: {found.reason}."
+    certainty = f"(on these tasks {_range(found.on_these_tasks)}; on tasks like these {_on_others(pair)})"
+    if relation := _RELATION.get(pair.verdict):
+        return f"{first} {relation} {second} by {digits(abs(found.estimate))} {certainty}."
+    if pair.verdict == "equivalent":
+        return f"{first} and {second} are equivalent within ±{margin:g}: they differ by {by} {certainty}."
+    return f"Undecided: {first} and {second} differ by {by} {certainty}{_what_would_tell(pair)}."
+
+
+def _on_others(pair: PairComparison) -> str:
+    found = pair.difference
+    if found.on_tasks_like_these is None:
+        return "not known"
+    return f"{_range(found.on_tasks_like_these)}: {found.verdict_on_tasks_like_these}"
+
+
+def _what_would_tell(pair: PairComparison) -> str:
+    if pair.difference.more_trials is None:
+        return ""
+    cost = "" if pair.more_trials_cost_usd is None else f" (≈ {usd(pair.more_trials_cost_usd)})"
+    return f"; about {plural(pair.difference.more_trials, 'more trial')}{cost} would tell"
+
+
+def digits(number: float) -> str:
+    """Two digits; three if there would be nothing but zeros."""
+    return f"{number:.2f}" if abs(number) >= 0.005 or number == 0 else f"{number:.3f}"
+
+
+def signed(number: float) -> str:
+    return ("-" if number < 0 else "+") + digits(abs(number))
+
+
+def _range(found: DifferenceInterval) -> str:
+    low, high = (digits(each) if each >= 0 else signed(each) for each in found)
+    return f"{low} to {high}"
+
+
+def bracketed(found: DifferenceInterval | None, form: Callable[[float], str]) -> str:
+    return "" if found is None else f" [{form(found.low)}, {form(found.high)}]"
+
+
+def figure_rows(pair: PairComparison) -> Iterator[FigureRow]:
+    """The figures of both side by side, over the tasks that are compared."""
+    first, second, found = pair.first.figures, pair.second.figures, pair.difference
+    yield FigureRow(
+        "Score on these tasks",
+        _score(first.score.mean),
+        _score(second.score.mean),
+        _with_interval(found.estimate, found.on_these_tasks, signed),
+    )
+    yield FigureRow(
+        "Score on tasks like these", "", "", _with_interval(found.estimate, found.on_tasks_like_these, signed)
+    )
+    passed = pair.pass_rate
+    yield FigureRow(
+        "Solved",
+        rate(first.pass_rate),
+        rate(second.pass_rate),
+        _with_interval(passed.estimate, passed.on_these_tasks, _points),
+    )
+    if len(pair.first.passes) > 1:
+        one, two = pair.first.passes[-1], pair.second.passes[-1]
+        yield FigureRow(
+            f"pass@{one.k}",
+            percent(one.any),
+            percent(two.any),
+            _points(one.any - two.any),
+        )
+        yield FigureRow(f"pass^{one.k}", percent(one.all), percent(two.all), _points(one.all - two.all))
+    yield _value_row("Cost per trial", pair.cost_usd, usd)
+    costs = first.cost_per_solved_usd, second.cost_per_solved_usd
+    yield FigureRow(
+        "Cost per solved",
+        per(costs[0], first.cost_usd),
+        per(costs[1], second.cost_usd),
+        NOT_KNOWN if costs[0] is None or costs[1] is None else _sign(costs[0] - costs[1], usd),
+    )
+    yield _value_row("Time per trial", pair.duration_s, _span)
+    yield _value_row("Tokens per trial", pair.tokens, lambda tokens: count(round(tokens)))
+    yield FigureRow("Trials", coverage(pair.first.coverage), coverage(pair.second.coverage))
+
+
+def _score(mean: float | None) -> str:
+    return NOT_KNOWN if mean is None else f"{mean:.3f}"
+
+
+def _with_interval(estimate: float | None, interval: DifferenceInterval | None, form: Callable[[float], str]) -> str:
+    return NOT_KNOWN if estimate is None else form(estimate) + bracketed(interval, form)
+
+
+def _points(share: float) -> str:
+    """A difference of percentages."""
+    return f"{share * 100:+.1f}"
+
+
+def _sign(number: float, form: Callable[[float], str]) -> str:
+    return ("-" if number < 0 else "+") + form(abs(number))
+
+
+def _span(seconds: float) -> str:
+    """Shorter than elsewhere: an interval has two of them."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
+
+
+def _value_row(label: str, found: ValueDifference, form: Callable[[float], str]) -> FigureRow:
+    first, second = (NOT_KNOWN if each is None else form(each) for each in (found.first, found.second))
+    return FigureRow(
+        label, first, second, _with_interval(found.difference, found.interval, lambda each: _sign(each, form))
+    )
+
+
+def certainty_lines(pair: PairComparison, report: ComparisonReport) -> Iterator[str]:
+    """Say what the verdict rests on."""
+    found = pair.difference
+    if pair.decided_early is not None:
+        early = pair.decided_early
+        yield (
+            f"Judged by the confidence sequence that ended the run, after {plural(early.rounds, 'round')}: "
+            f"{plural(early.trials, 'trial')} of at most {count(early.max_trials)}, {count(early.saved)} saved."
+        )
+    if found.p_value is not None:
+        several = f", {_p(pair.p_adjusted)} adjusted for {len(report.comparisons)} comparisons (Holm)"
+        adjusted = several if len(report.comparisons) > 1 else ""
+        yield f"p-value {_p(found.p_value)} (sign-flip test over {plural(found.tasks, 'task')}){adjusted}."
+    if found.detectable is not None:
+        yield f"This many trials find a difference of {digits(found.detectable)} in 80 of 100 cases."
+    most = len(pair.first.passes)
+    passes = f"pass@{most}: solved at least once in {most} trials; pass^{most}: every time. " if most > 1 else ""
+    yield f"{passes}Differences of shares are in percentage points."
+    if found.reason and found.estimate is not None and found.on_these_tasks is not None:
+        yield f"{found.reason[0].upper()}{found.reason[1:]}."
+
+
+def _p(value: float | None) -> str:
+    if value is None:
+        return NOT_KNOWN
+    return f"{value:.3f}" if value >= 0.001 else "< 0.001"
+
+
+def pair_remarks(pair: PairComparison) -> Iterator[str]:
+    """Say why the two may not be comparable, and what is left out."""
+    yield from (f"warning: {each}" for each in pair.warnings)
+    yield from coverage_lines(pair)
+
+
+def coverage_lines(pair: PairComparison) -> Iterator[str]:
+    for side, tasks in ((pair.first, pair.only_first), (pair.second, pair.only_second)):
+        if tasks:
+            yield f"only {shown_name(side.name)} has a score for {listed(tasks)}: not compared"
+        if invalid := side.coverage.finished - side.coverage.valid:
+            yield f"{plural(invalid, 'trial')} of {shown_name(side.name)} did not measure the agent: in no score"
+
+
+def flaky_lines(pair: PairComparison) -> Iterator[str]:
+    """Name the tasks that the same agent sometimes solved and sometimes did not."""
+    for side, which in ((pair.first, "first"), (pair.second, "second")):
+        flaky = [each.task for each in pair.flaky if getattr(each, which).flaky]
+        if flaky:
+            yield f"flaky with {shown_name(side.name)}, sometimes solved and sometimes not: {listed(flaky)}"
+
+
+def telling_trials(task: TaskComparison) -> tuple[ComparedTrial, ComparedTrial]:
+    """One trial of each that shows the difference: the best of the better, the worst of the other."""
+    return _extreme(task.first, best=task.difference >= 0), _extreme(task.second, best=task.difference < 0)
+
+
+def _extreme(result: TaskResult, *, best: bool) -> ComparedTrial:
+    scored = [each for each in result.trials if each.score is not None and each.valid is not False]
+    return (max if best else min)(scored, key=lambda each: each.score or 0)
+
+
+def task_cells(task: TaskComparison) -> tuple[str, ...]:
+    """Task, score of the first, of the second, difference, solved trials of both."""
+    results = task.first, task.second
+    return (
+        shown_name(task.task),
+        *(_score(each.score) for each in results),
+        signed(task.difference),
+        *(f"{each.solved}/{each.judged}" if each.judged else NOT_KNOWN for each in results),
+    )
+
+
+def render_comparison_table(report: ComparisonReport, width: int, base: Path) -> str:
+    """For a terminal. Paths are relative to `base`."""
+    lines = [_wrapped(verdict_sentence(each, report.margin), width) for each in report.comparisons]
+    lines += _one_pair(report, width, base) if report.one_pair else _several(report, width)
+    return "\n".join([*lines, *(_wrapped(each, width) for each in remarks(report))]) + "\n"
+
+
+def _wrapped(line: str, width: int) -> str:
+    """Wrap prose between words. There is no width in a pipe or a file."""
+    return fill(line, width, break_long_words=False, break_on_hyphens=False, subsequent_indent="  ")
+
+
+def _several(report: ComparisonReport, width: int) -> Iterator[str]:
+    yield ""
+    yield from _overview(report, width)
+    for pair in report.comparisons:
+        names = " and ".join(shown_name(each.name) for each in (pair.first, pair.second))
+        yield from (_wrapped(f"warning: {names}: {each}", width) for each in pair.warnings)
+    lines = dict.fromkeys(line for pair in report.comparisons for line in coverage_lines(pair))
+    yield from (_wrapped(each, width) for each in lines)
+
+
+def _overview(report: ComparisonReport, width: int) -> Iterator[str]:
+    rows = map(overview_cells, report.comparisons)
+    shown = table(OVERVIEW, rows, width=width, right=_OVERVIEW_RIGHT, drop=_OVERVIEW_DROP)
+    kept = shown.partition("\n")[0].split()
+    yield shown
+    yield ""
+    yield from (_wrapped(each, width) for each in overview_legend(report) if each.partition(":")[0] in kept)
+
+
+def render_baselines_table(report: ComparisonReport, width: int) -> str:
+    """As a part of a leaderboard."""
+    return "\n".join(["", f"{BASELINES}:", "", *_overview(report, width)]) + "\n"
+
+
+def _one_pair(report: ComparisonReport, width: int, base: Path) -> Iterator[str]:
+    pair = report.comparisons[0]
+    rows = list(figure_rows(pair))
+    names = [shown_name(pair.first.name), shown_name(pair.second.name)]
+    figures = table(_header(names), rows, width=width, right=names) if len({*_header(names)}) == 4 else ""
+    short = not figures or max(map(len, figures.splitlines())) > width
+    yield ""
+    yield from [f"FIRST   {names[0]}", f"SECOND  {names[1]}", ""] if short else []
+    names = ["FIRST", "SECOND"] if short else names
+    yield table(_header(names), rows, width=width, right=names)
+    yield ""
+    yield from (_wrapped(each, width) for each in certainty_lines(pair, report))
+    yield _wrapped(FIGURES_LEGEND, width)
+    yield from _differing(pair, names, width, base)
+    yield ""
+    yield from (_wrapped(each, width) for each in (*flaky_lines(pair), *pair_remarks(pair)))
+
+
+FIGURES_LEGEND = (
+    "Trials: valid/finished/planned. Means over tasks; each task counts the same. Intervals of cost, time and tokens"
+    " are on tasks like these."
+)
+
+
+def _header(names: Sequence[str]) -> tuple[str, ...]:
+    return ("", *names, "DIFFERENCE [95 %]")
+
+
+def differing(pair: PairComparison) -> tuple[TaskComparison, ...]:
+    """The tasks with a difference, the largest first."""
+    return tuple(each for each in pair.tasks if each.difference)
+
+
+def _differing(pair: PairComparison, names: Sequence[str], width: int, base: Path) -> Iterator[str]:
+    found = differing(pair)
+    if not found:
+        return
+    header = ("TASK", "FIRST", "SECOND", "DIFFERENCE", "SOLVED BY 1ST", "BY 2ND")
+    yield f"\nTasks where they differ most ({len(found)} of {plural(len(pair.tasks), 'task')} differ)"
+    yield table(header, map(task_cells, found[:_MOST_TASKS]), width=width, right=header[1:], drop=header[:3:-1])
+    yield ""
+    for task in found[:_MOST_WITH_FILES]:
+        for name, trial in zip(names, telling_trials(task), strict=True):
+            yield f"{shown_name(task.task)}, {name}, trial {trial.trial}:"
+            files = [path for path in (trial.diff, trial.transcript) if path] or [trial.directory]
+            yield from (f"  {one_line(os.path.relpath(path, base), 4096)}" for path in files)
+
+
+OVERVIEW = ("FIRST", "SECOND", "VERDICT", "DIFFERENCE", "ON TASKS LIKE THESE", "P", "TASKS", "VALID", "MORE TRIALS")
+_OVERVIEW_RIGHT = ("P", "TASKS", "VALID", "MORE TRIALS")
+_OVERVIEW_DROP = ("P", "TASKS", "MORE TRIALS", "ON TASKS LIKE THESE", "VALID")
+
+
+def overview_cells(pair: PairComparison) -> tuple[str, ...]:
+    """One row for each of several comparisons."""
+    found = pair.difference
+    more = "" if found.more_trials is None else f"≈ {count(found.more_trials)}"
+    cost = "" if pair.more_trials_cost_usd is None else f" (≈ {usd(pair.more_trials_cost_usd)})"
+    return (
+        shown_name(pair.first.name),
+        shown_name(pair.second.name),
+        pair.verdict,
+        _with_interval(found.estimate, found.on_these_tasks, signed),
+        f"{found.verdict_on_tasks_like_these}{bracketed(found.on_tasks_like_these, signed)}",
+        _p(pair.p_adjusted),
+        count(found.tasks),
+        " : ".join(f"{each.coverage.valid}/{each.coverage.finished}" for each in (pair.first, pair.second)),
+        more + cost,
+    )
+
+
+def overview_legend(report: ComparisonReport, title: Callable[[str], str] = str) -> Iterator[str]:
+    """Explain the columns. `title` formats their titles."""
+    interval = f"an interval of {percent(report.confidence)} for each"
+    yield f"{title('DIFFERENCE')}: of the mean scores on these tasks, with {interval}."
+    yield "P: of the sign-flip test, adjusted by Holm's method."
+    yield f"{title('VALID')}: valid/finished trials of both."
+
+
+def render_comparison_markdown(report: ComparisonReport, base: Path) -> str:
+    """In GitHub's Markdown. Links are relative to `base`."""
+    sections = ["# Comparison"]
+    if not report.one_pair:
+        sections += _markdown_overview(report)
+    for pair in report.comparisons:
+        sections += _markdown_pair(report, pair, base)
+    return "\n\n".join([*sections, _bullets(remarks(report))]) + "\n"
+
+
+def _markdown_overview(report: ComparisonReport) -> Iterator[str]:
+    cells = [[markdown.escaped(cell) for cell in overview_cells(pair)] for pair in report.comparisons]
+    yield markdown.table([each.capitalize() for each in OVERVIEW], cells)
+    yield _bullets(overview_legend(report, str.capitalize))
+
+
+def render_baselines_markdown(report: ComparisonReport) -> str:
+    """As a part of a leaderboard."""
+    return "\n\n".join(["", f"## {BASELINES}", *_markdown_overview(report)]) + "\n"
+
+
+def _markdown_pair(report: ComparisonReport, pair: PairComparison, base: Path) -> Iterator[str]:
+    names = [markdown.escaped(shown_name(each.name)) for each in (pair.first, pair.second)]
+    if not report.one_pair:
+        yield f"## {names[0]} and {names[1]}"
+    yield f"**{markdown.escaped(verdict_sentence(pair, report.margin), 2000)}**"
+    interval = f"Difference [{percent(report.confidence)}]"
+    yield markdown.table(
+        ("", *names, interval), ([markdown.escaped(cell) for cell in row] for row in figure_rows(pair)), (1, 2)
+    )
+    yield _bullets([*certainty_lines(pair, report), FIGURES_LEGEND])
+    if found := differing(pair):
+        yield "### Tasks where they differ most"
+        header = (
+            "Task",
+            *names,
+            "Difference",
+            "Solved",
+            "Solved",
+            "First",
+            "Second",
+        )
+        rows = ([*map(markdown.escaped, task_cells(each)), *_links(each, base)] for each in found[:_MOST_TASKS])
+        yield markdown.table(header, rows, (1, 2, 3, 4, 5))
+    if lines := [*flaky_lines(pair), *pair_remarks(pair)]:
+        yield _bullets(lines)
+
+
+def _links(task: TaskComparison, base: Path) -> Iterator[str]:
+    for trial in telling_trials(task):
+        files = {"diff": trial.diff, "transcript": trial.transcript}
+        yield " · ".join(f"[{name}]({_url(path, base)})" for name, path in files.items() if path)
+
+
+def _url(path: str, base: Path) -> str:
+    return quote(Path(os.path.relpath(path, base)).as_posix())
+
+
+def _bullets(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {markdown.escaped(each, 2000)}" for each in lines)

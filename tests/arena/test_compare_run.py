@@ -1,0 +1,62 @@
+"""From a run to a verdict: the baseline runs once, a candidate later, and both are compared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from arena_process import ArenaProject
+from engine_bench import events
+
+from yb import run_here
+
+WORKER: dict[str, Any] = {
+    "name": "worker",
+    "agent": "command",
+    "config": {"command": 'test -z "$SKILL" || echo made > made.txt', "shell": True, "prompt_by": "none"},
+    "variants": [{"name": "taught", "env": {"SKILL": "made"}}],
+}
+
+
+def project_in(root: Path) -> ArenaProject:
+    return ArenaProject(root, orchestrators=[WORKER], tasks=4, trials=2, parallel=2)
+
+
+def test_a_baseline_is_run_once_and_compared_with_a_later_candidate(tmp_path: Path) -> None:
+    project = project_in(tmp_path)
+    assert project.run_here("--orchestrator", "worker").returncode == 0
+    assert project.run_here("--reuse", "latest").returncode == 0
+    assert {line["orchestrator"] for line in events(project.latest, "attempt_started")} == {"worker+taught"}
+    done = project.run_here_as("compare", "--fail-if", "not-better")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("worker+taught is better than worker by 1.00 (on these tasks ")
+    found = json.loads(project.run_here_as("compare", "worker+taught", "--format", "json").stdout)
+    assert (found["verdict"], found["tasks"], found["valid"], found["warnings"]) == ("better", 4, 16, [])
+    trial = found["by_task"][0]["first"]["trials"][0]
+    assert "+made" in Path(trial["diff"]).read_text()
+    assert json.loads(Path(trial["transcript"]).read_text())["agent_info"]["name"] == "command"
+    assert Path(found["by_task"][0]["second"]["trials"][0]["transcript"]).is_file()  # of a trial that was taken over
+
+
+def test_agents_on_test_cases_are_compared_where_they_ran(tmp_path: Path) -> None:
+    project = project_in(tmp_path)
+    for name, command in (("one", "echo made > made.txt"), ("two", "true")):
+        case = {
+            "name": "made",
+            "description": "Write made.txt.",
+            "repo": "./repository",
+            "agent": {"type": "command", "config": {"command": command, "shell": True, "prompt_by": "none"}},
+            "evaluators": [{"name": "git-diff", "config": {"assertions": {"min_files_changed": 1}}}],
+        }
+        (tmp_path / f"{name}.yaml").write_text(json.dumps(case))
+    (tmp_path / "thunderdome.yaml").unlink()
+    runs = []
+    for name in ("one", "two"):
+        run_here(("run", "-c", f"{name}.yaml", "--trials", "2"), cwd=tmp_path, env=project.env)
+        runs.append((tmp_path / ".youbencha-workspace" / "bench" / "latest").resolve().name)
+    done = run_here(("compare", *runs, "--format", "json"), cwd=tmp_path, env=project.env)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["difference"], found["valid"]) == (1, 4)
+    assert found["first"]["name"] == f"{runs[0]}:command"

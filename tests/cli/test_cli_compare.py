@@ -1,0 +1,157 @@
+"""`yb compare`: its formats, its gate for CI, its exit codes, and names that are not to be trusted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from arena_trees import meta, write_run
+from yb import yb, yb_process
+
+TASKS = [f"task-{number}" for number in range(8)]
+
+
+def make_results(results: Path, good: str = "good", bad: str = "bad", tasks: list[str] = TASKS) -> Path:
+    """The first solves every trial, the second one of four."""
+    records = [meta(good, task, number) for task in tasks for number in range(1, 5)]
+    records += [
+        meta(bad, task, number, composite_score=float(number == 1), outcome="solved" if number == 1 else "unsolved")
+        for task in tasks
+        for number in range(1, 5)
+    ]
+    return write_run(results / "runs" / "2026-01-02T03-00-00Z-0000aaaa", records, planned=4)
+
+
+def test_the_verdict_comes_first(tmp_path: Path) -> None:
+    make_results(tmp_path / "results")
+    done = yb("compare", "good", "bad", cwd=tmp_path)
+    lines = done.stdout.splitlines()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert lines[0].startswith("good is better than bad by 0.75 (on these tasks ")
+    assert "; on tasks like these " in lines[0]
+    assert lines[2].split() == ["good", "bad", "DIFFERENCE", "[95", "%]"]
+    assert any(line.startswith("Trials ") and line.split()[1:] == ["32/32/32", "32/32/32"] for line in lines)
+    path = "results/runs/2026-01-02T03-00-00Z-0000aaaa/trials/good/task-0/trial-1/diff.patch"
+    assert f"  {path}" in lines
+    assert (
+        "flaky with bad, sometimes solved and sometimes not: task-0, task-1, task-2, task-3, task-4 and 3 more" in lines
+    )
+
+
+def test_thunderdome_and_bench_have_the_same_command(tmp_path: Path) -> None:
+    make_results(tmp_path / "results")
+    same = yb("compare", "good", "bad", cwd=tmp_path).stdout
+    assert yb("bench", "compare", "good", "bad", cwd=tmp_path).stdout == same
+
+
+def test_json_has_all_that_a_program_needs(tmp_path: Path) -> None:
+    make_results(tmp_path)
+    found = json.loads(yb("compare", "bad", "good", "--results", str(tmp_path), "--format", "json").stdout)
+    assert (found["verdict"], found["difference"], found["tasks"]) == ("worse", -0.75, 8)
+    assert (found["trials"], found["valid"], found["more_trials_needed"]) == (64, 64, None)
+    low, high = found["interval_on_these_tasks"]
+    wider_low, wider_high = found["interval_on_tasks_like_these"]
+    assert wider_low <= low < high <= wider_high < 0
+    assert found["first"]["name"] == "bad"
+    assert found["by_task"][0]["second"]["trials"][0]["diff"].endswith("trials/good/task-0/trial-1/diff.patch")
+
+
+@pytest.mark.parametrize(
+    ("names", "gate", "code"),
+    [
+        (("good", "bad"), "worse", 0),
+        (("good", "bad"), "not-better", 0),
+        (("bad", "good"), "worse", 1),
+        (("bad", "good"), "not-better", 1),
+        (("good", "other"), "worse", 0),  # undecided
+        (("good", "other"), "not-better", 1),
+    ],
+)
+def test_a_gate_decides_the_exit_code(tmp_path: Path, names: tuple[str, str], gate: str, code: int) -> None:
+    run = make_results(tmp_path / "results")
+    write_run(run, [meta("other", "task-0", composite_score=0.5, outcome="unsolved")])
+    junit = tmp_path / "junit.xml"
+    done = yb("compare", *names, "--fail-if", gate, "--junit", str(junit), cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (code, "")
+    suite = ElementTree.parse(junit).getroot()
+    assert suite.attrib["failures"] == str(code)
+    assert suite[0][-1].attrib["name"] == f"{names[0]} against {names[1]}"
+
+
+def test_github_gets_a_summary_and_an_annotation(tmp_path: Path) -> None:
+    make_results(tmp_path / "results")
+    summary = tmp_path / "summary.md"
+    env = {"GITHUB_STEP_SUMMARY": str(summary), "GITHUB_ACTIONS": "true"}
+    done = yb("compare", "bad", "good", "--fail-if", "worse", cwd=tmp_path, **env)
+    assert done.returncode == 1
+    assert done.stderr.startswith("::error title=yb compare --fail-if worse::bad is worse than good by 0.75 (")
+    assert "**bad is worse than good by 0.75" in summary.read_text()
+    assert yb("compare", "good", "bad", "--fail-if", "worse", cwd=tmp_path, **env).stderr == ""
+
+
+def test_the_report_can_be_a_file_with_links_relative_to_it(tmp_path: Path) -> None:
+    make_results(tmp_path / "results")
+    (tmp_path / "out").mkdir()
+    done = yb("compare", "good", "bad", "-f", "markdown", "-o", "out/report.md", cwd=tmp_path)
+    assert done.stdout == "out/report.md\n"
+    text = (tmp_path / "out" / "report.md").read_text()
+    link = "../results/runs/2026-01-02T03-00-00Z-0000aaaa/trials/good/task-0/trial-1/diff.patch"
+    assert f"[diff]({link})" in text
+    assert (tmp_path / "out" / link).is_file()
+
+
+HOSTILE = "\x1b[31m<blink>|`*_[x](evil)\u202e$$"
+
+
+@pytest.mark.parametrize("form", ["table", "markdown", "json", "html"])
+def test_names_are_escaped_in_every_format(tmp_path: Path, form: str) -> None:
+    make_results(tmp_path, good=f"a{HOSTILE}", bad="b", tasks=[f"{task}{HOSTILE}" for task in TASKS])
+    done = yb("compare", f"a{HOSTILE}", "b", "--results", str(tmp_path), "--format", form)
+    assert done.returncode == 0, done.stderr
+    assert not {"\x1b", "\u202e"} & set(done.stdout)
+    assert "<blink>" not in done.stdout or form in ("table", "json")
+    assert "[x](evil)" not in done.stdout or form in ("table", "json", "html")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("good", "goood"), "Did you mean 'good'?"),
+        (("good", "bad", "--margin", "5"), "--margin 5: not between 0 and 1."),
+        (("good", "bad", "--fail-if", "better"), "'better' is not one of"),
+        (("good", "bad", "--exclude", "nonsense"), "is not a rule for --exclude"),
+        (("good", "bad", "--results", "empty"), "There is no run in empty."),
+        (("good", "bad", "--exclude", "agent=bad"), "bad has no finished trial."),
+    ],
+)
+def test_mistakes_end_with_code_2_and_one_message(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+    make_results(tmp_path / "results")
+    (tmp_path / "empty").mkdir()
+    done = yb("compare", *arguments, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+
+
+def test_a_comparison_of_a_run_that_cannot_be_made_is_code_2_although_others_can(tmp_path: Path) -> None:
+    run = make_results(tmp_path / "results")
+    none = meta("none", "task-0", valid=False, outcome="infra_error", composite_score=None)
+    write_run(run, [none])
+    info = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**info, "baselines": {"good": "bad", "none": "bad"}}))
+    done = yb("compare", "--fail-if", "worse", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "good is better than bad" in done.stdout
+    assert "none and bad cannot be compared: " in done.stdout
+    found = json.loads(yb("compare", "--format", "json", cwd=tmp_path).stdout)
+    assert [each["verdict"] for each in found["comparisons"]] == ["better", "undecided"]
+
+
+def test_a_comparison_imports_no_engine(tmp_path: Path) -> None:
+    """It is a report: it starts fast, and on machines without Docker."""
+    make_results(tmp_path / "results")
+    done = yb_process("compare", "good", "bad", cwd=tmp_path, PYTHONPROFILEIMPORTTIME="1")
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert not {"aiohttp", "textual", "ray", "youbencha.engine.run"} & imported
