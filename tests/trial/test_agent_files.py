@@ -246,6 +246,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "not a skill": ({"skills": ["plugin"]}, "agent.skills.0", "there is no SKILL.md in"),
     "not a plugin": ({"plugins": ["skill"]}, "agent.plugins.0", "there is no .claude-plugin/plugin.json or"),
     "the same twice": ({"skills": ["skill", "./skill/../skill"]}, "agent.skills.1", "has the same name as another"),
+    "no file": ({"instructions": "~nobody-here/a\0b"}, "agent.instructions", "cannot be read"),
     "a directory": ({"instructions": "skill"}, "agent.instructions", "is not a file"),
     "not this agent": ({"type": "aider", "skills": ["skill"]}, "agent.skills.0", "aider cannot be given skills"),
     "no agent of ours": ({"type": "command", "instructions": "rules.md"}, "agent.instructions", "cannot be given"),
