@@ -22,7 +22,7 @@ from youbencha.engine.matrix import Matrix
 from youbencha.engine.ray_cluster import Cluster, Node, connect
 from youbencha.engine.ray_executor import check_resources
 from youbencha.engine.ray_node import node_environment
-from youbencha.engine.shipping import make_cargo, unpack_cargo
+from youbencha.engine.shipping import files_of, make_cargo, unpack_cargo
 from youbencha.errors import YouBenchaError
 from youbencha.workspace import open_repository
 
@@ -180,3 +180,18 @@ def test_a_hostile_node_sends_no_more_than_allowed(tmp_path: Path) -> None:
     for writer in (PartsWriter(tmp_path, most_bytes=10), PartsWriter(tmp_path, most_files=1)):
         with pytest.raises(YouBenchaError, match="A trial's files are more than"):
             writer.write([FilePart("a", b"123456"), FilePart("b", b"123456")])
+
+
+def test_only_files_that_the_plan_names_are_sent(tmp_path: Path) -> None:
+    bench = EngineBench(tmp_path)
+    named = ("laid/over/one.md", "home/.rc", "prompts/task.md", "tools/a.py", "tools/b.py", "tools/secrets.env")
+    for name in (*named, "other.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    config = {"command": ["python3", "{config_dir}/tools/a.py"], "prompt_file": "prompts/task.md"}
+    agent = {"type": "command", "config": config, "files": "laid", "home": "home"}
+    plan = bench.cell(bench.host(), "agent", "task", agent=agent).plan
+    sent = files_of(plan, [tmp_path / "tools/secrets.env"])
+    assert {part.name: part.data.decode() for part in sent} == {
+        name: name for name in named if name != "tools/secrets.env"
+    }

@@ -14,14 +14,16 @@ from ray_bench import RayBench
 
 from agent_clis import NEWEST
 from claude_bench import API_KEY, bash, says, script, versions
-from youbencha.engine.matrix import Matrix
+from docker_engine import Engine, engine, image
+from youbencha.engine.matrix import Matrix, TrialKey
 from youbencha.engine.results import ArenaRun
 from youbencha.engine.run import MatrixOptions, run_matrix
 from youbencha.engine.updates import AttemptEvent, Update
-from youbencha.events import ProcessStarted
+from youbencha.events import ModelCalled, ProcessStarted
 from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 
+__all__ = ["engine", "image"]
 _VARY = {"duration_s", "attempts", "started_at", "completed_at", "identity"}
 
 
@@ -120,17 +122,54 @@ async def test_keys_stay_with_the_driver(cluster: RayBench, tmp_path: Path, clau
 @versions(NEWEST)
 async def test_a_budget_holds_over_all_nodes(cluster: RayBench, tmp_path: Path, claude_cli: InstalledAgent) -> None:
     bench = EngineBench(tmp_path)
-    async with ScriptedModel(script(bash("echo x > done.txt"), says("Done."))) as model:
+    expensive = {**bash("sleep 0.1"), "usage": {"input_tokens": 100, "output_tokens": 5_000}, "times": "forever"}
+    async with ScriptedModel(script(expensive)) as model:
         host = bench.host({"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY})
-        gateway = {"type": "builtin", "budget_total_usd": 0.000001}
+        gateway = {"type": "builtin", "budget_total_usd": 3.0}
         cells = tuple(
             bench.cell(host, name, "task", agent=claude(claude_cli), gateway=gateway) for name in ("one", "two")
         )
         matrix = Matrix(cells=cells, trials=1)
         run = bench.new_run(matrix)
         summary = await cluster.run(matrix, host, run)
-    assert not summary.complete
-    assert "budget of the run is spent" in (summary.stopped or "")
+    assert "the budget of the run is spent" in (summary.stopped or "")
+    spent = {line["orchestrator"]: line["attempt"]["cost_usd"] for line in events(run, "attempt_finished")}
+    assert min(spent.values()) > 0
+    assert 1.5 < sum(spent.values()) < 3.3  # the model of this test ignores `max_tokens` of the last requests
+
+
+@pytest.mark.full
+@versions(NEWEST)
+async def test_a_container_of_a_lost_process_is_removed(
+    cluster: RayBench, tmp_path: Path, claude_cli: InstalledAgent, engine: Engine, image: str
+) -> None:
+    bench = EngineBench(tmp_path)
+    killed: list[int] = []
+    async with ScriptedModel(script(bash("echo x > done.txt; sleep 1"), says("Done."))) as model:
+        host = bench.host({"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY})
+        sandbox = {"type": "docker", "image": image}
+        cell = bench.cell(host, "claude", "task", agent=claude(claude_cli), gateway="builtin", sandbox=sandbox)
+        matrix = Matrix(cells=(cell,), trials=1)
+        run = bench.new_run(matrix)
+
+        def on_update(update: Update) -> None:
+            match update:
+                case AttemptEvent(event=ModelCalled()) if not killed:
+                    for process in cluster.processes():
+                        if process.name() == "ray::run_on_node":
+                            killed.append(process.pid)
+                            process.kill()
+
+        summary = await cluster.run(matrix, host, run, on_update)
+    (meta,) = metas(run).values()
+    assert (summary.complete, meta.outcome) == (True, "solved")
+    first, second = meta.attempts
+    assert (first.outcome, second.outcome) == ("infra_error", "solved")
+    assert "was killed" in first.reason
+    assert (first.cost_usd or 0) > 0
+    trial = run.trial(TrialKey("claude", "task", 1))
+    assert [engine.containers(f"youbencha.run={trial.attempt_id(number)}") for number in (1, 2)] == [[], []]
+    cluster.assert_nothing_is_left()
 
 
 async def test_trials_of_a_lost_node_run_elsewhere(cluster: RayBench, tmp_path: Path) -> None:

@@ -28,6 +28,10 @@ NODE_LOST = "NODE_LOST"
 """The code of an error: the machine that the attempt ran on is gone."""
 
 
+_MOST_LOST = 3
+"""If a trial loses a node once more, it may be the cause, and that counts as a failure."""
+
+
 class AttemptLost(YouBenchaError):
     """An attempt ended without results. What it cost is known only if its requests went through the gateway."""
 
@@ -124,7 +128,9 @@ def _of_error(job: TrialJob, number: int, error: Exception, started_at: float) -
     found = _from_files(job, number) or _without_results(job, number, "infra_error", started_at)
     update: dict[str, Any] = {"outcome": "infra_error", "reason": one_line(message)}
     if isinstance(error, AttemptLost):
-        update["outcome"] = "killed" if error.code == NODE_LOST else "infra_error"
+        lost_before = sum(attempt.outcome == "killed" for attempt in job.attempts)
+        if error.code == NODE_LOST and lost_before < _MOST_LOST:
+            update["outcome"] = "killed"
         if job.cell.plan.gateway is None:
             update["cost_usd"] = None
     return found.model_copy(update=update)

@@ -24,7 +24,7 @@ ADDRESS_VARIABLE = "RAY_ADDRESS"
 HOST_VARIABLE = "YOUBENCHA_DRIVER_HOST"
 """The address at which nodes reach the driver's gateway, if it is not the one that Ray uses."""
 
-_START_HINT = "Start one with `ray start --head`, or see docs/ray.md."
+_START_HINT = "docs/ray.md shows how to start one."
 
 
 class Node(NamedTuple):
@@ -99,8 +99,7 @@ async def _check_reachable(address: str) -> None:
         raise YouBenchaError(
             "RAY_CLIENT_UNSUPPORTED",
             f"{address}: Ray's client cannot stream what happens in trials.",
-            hint="Run this command on a node of the cluster (one with `--num-cpus=0` will do), and give the address "
-            "of the head: --address HEAD:6379.",
+            hint="Run this command on a node of the cluster, and give the address of its head: --address HEAD:6379.",
         )
     host, colon, port = address.rpartition(":")
     if address in ("auto", "local"):

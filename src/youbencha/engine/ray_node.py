@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
+import platform
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -92,7 +93,7 @@ def run_on_node(version: str, shipment: Shipment, order: Order) -> Iterator[Repo
 
     It runs in the main thread, between the reports, as signals need it.
     """
-    yield Began(os.uname().nodename, os.getpid())
+    yield Began(platform.node(), os.getpid())
     if version != __version__:
         yield Failed("RAY_VERSION_MISMATCH", f"This node has youBencha {__version__}, and the driver {version}.")
         return

@@ -39,7 +39,7 @@ Address = Annotated[
 ]
 
 
-class Place(NamedTuple):
+class TrialPlace(NamedTuple):
     """Where trials run."""
 
     cluster: Cluster | None
@@ -57,7 +57,7 @@ class Place(NamedTuple):
         return opens_ray_executor(self.cluster, never_sent=never)
 
 
-HERE = Place(None)
+HERE = TrialPlace(None)
 
 
 class ExecutorOptions(NamedTuple):
@@ -70,7 +70,7 @@ class ExecutorOptions(NamedTuple):
             raise YouBenchaError("OPTION_INVALID", "--address is the address of a Ray cluster.", hint=hint)
 
     @asynccontextmanager
-    async def opened(self, env: Mapping[str, str]) -> AsyncIterator[Place]:
+    async def opened(self, env: Mapping[str, str]) -> AsyncIterator[TrialPlace]:
         """Connect to the cluster, if that is where trials run."""
         if self.name is ExecutorName.LOCAL:
             yield HERE
@@ -78,4 +78,4 @@ class ExecutorOptions(NamedTuple):
         from youbencha.engine.ray_cluster import connect
 
         async with connect(self.address, env) as cluster:
-            yield Place(cluster)
+            yield TrialPlace(cluster)

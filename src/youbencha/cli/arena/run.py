@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from youbencha.cli import options
-from youbencha.cli.arena.executor import HERE, Address, Executor, ExecutorName, ExecutorOptions, Place
+from youbencha.cli.arena.executor import HERE, Address, Executor, ExecutorName, ExecutorOptions, TrialPlace
 from youbencha.cli.arena.until_decided import UntilOptions
 from youbencha.errors import YouBenchaError
 
@@ -160,7 +160,7 @@ class _Request(NamedTuple):
     choices: PlanChoices
     given_parallel: int | None
     until: UntilOptions
-    place: Place = HERE
+    place: TrialPlace = HERE
 
     @property
     def parallel(self) -> int:
