@@ -70,8 +70,9 @@ def test_no_node_is_large_enough(tmp_path: Path) -> None:
     bench = EngineBench(tmp_path)
     cell = bench.cell(bench.host(), "agent", "task", sandbox={"type": "docker", "cpus": 4, "memory": "8g"})
     small = Node("1", "small", {"CPU": 8.0, "memory": 4 * 1024.0**3})
+    narrow = Node("2", "narrow", {"CPU": 2.0, "memory": 64 * 1024.0**3})
     with pytest.raises(YouBenchaError, match="No node of the Ray cluster has 4 CPUs and 8,192 MiB, which agent needs"):
-        check_resources(Matrix(cells=(cell,), trials=1), Cluster(None, (small,), "here"))
+        check_resources(Matrix(cells=(cell,), trials=1), Cluster(None, (small, narrow), "here"))
     large = small._replace(resources={"CPU": 4.0, "memory": 8 * 1024.0**3})
     check_resources(Matrix(cells=(cell,), trials=1), Cluster(None, (small, large), "here"))
 
