@@ -121,5 +121,5 @@ class SkilledBench:
                 for trial in range(1, MOST_TRIALS + 1):
                     where = f"{agent}/{task}/trial-{trial}"
                     turns = claude_turns(before, after if where in solved else before)
-                    conversations.append({"when": {"system_contains": f"/{where}/"}, "turns": turns})
+                    conversations.append({"when": {"user_contains": f"/{where}/"}, "turns": turns})
         return Script.model_validate({"turns": [{"text": "Where am I?"}], "conversations": conversations})

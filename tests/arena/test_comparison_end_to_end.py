@@ -43,12 +43,12 @@ async def test_equal_ones_are_not_told_apart(tmp_path: Path) -> None:
 
 @pytest.mark.full
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 async def test_all_tasks_with_three_agents(tmp_path: Path, seed: int) -> None:
     skills = {"plain": 0.35, "skill": 0.95, "placebo": 0.35}
     bench = SkilledBench(tmp_path, skills, seed=seed, tasks=task_ids())
     await bench.prepare()
-    await bench.run("--margin=0.25", "--max-trials=240")
+    await bench.run("--margin=0.25", "--max-trials=150")
     assert (await bench.compared("skill"))["verdict"] == "better"
     assert (await bench.compared("placebo"))["verdict"] in ("equivalent", "undecided")
 

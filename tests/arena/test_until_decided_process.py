@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -170,22 +171,47 @@ urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), he
 """
 
 
-async def test_a_spent_budget_is_an_end_as_well(tmp_path: Path) -> None:
-    """A trial costs half a dollar, so a round of two costs one."""
-    (tmp_path / "ask.py").write_text(ASK)
-    ask = f"python3 {tmp_path}/ask.py"
-    project = arena(tmp_path, tasks=1, gateway="builtin", base=ask, same=ask)
+@pytest.fixture
+async def model_env() -> AsyncIterator[dict[str, str]]:
+    """Of a model that takes half a dollar for each answer."""
     turns = [{"text": "answer", "usage": {"input_tokens": 100_000, "output_tokens": 10}, "times": "forever"}]
     script = {"tools_optional": True, "conversations": [{"when": {"prompt_contains": "work"}, "turns": turns}]}
     async with ScriptedModel(Script.model_validate(script)) as model:
-        project.more_env = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "sk-ant-dummy-0123456789"}
-        done = await asyncio.to_thread(project.run, "--until-decided", "--budget", "1.2")
+        yield {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "sk-ant-dummy-0123456789"}
+
+
+async def test_a_spent_budget_is_an_end_as_well(tmp_path: Path, model_env: dict[str, str]) -> None:
+    """A round of two trials costs two dollars. The second is cut off."""
+    (tmp_path / "ask.py").write_text(ASK)
+    ask = f"python3 {tmp_path}/ask.py && python3 {tmp_path}/ask.py"
+    project = arena(tmp_path, tasks=1, gateway="builtin", base=ask, same=ask)
+    project.more_env = model_env
+    done = await asyncio.to_thread(project.run, "--until-decided", "--budget", "2.2", "--parallel", "2")
     assert done.returncode == 0, done.stderr
     assert "Undecided: same and base differ by +0.00 (on these tasks" in done.stdout
     assert "same vs base: round 1, difference +0.00 (" in done.stderr
     assert "round 2" not in done.stderr
     assert "the budget of the run is spent" in done.stderr
     assert f"--resume {project.latest.name}" in done.stderr
+
+
+async def test_an_agents_spent_budget_does_not_hold_up_the_others(tmp_path: Path, model_env: dict[str, str]) -> None:
+    """The second question is refused."""
+    bench = EngineBench(tmp_path)
+    host = bench.host(model_env)
+    (tmp_path / "ask.py").write_text(ASK)
+    ask = f"python3 {tmp_path}/ask.py"
+    budget = {"type": "builtin", "budget_per_agent_usd": 0.4}
+    cells = (
+        bench.cell(host, "base", "task", "exit 3"),
+        bench.cell(host, "poor", "task", f"{ask} && {ask}", gateway=budget),
+        bench.cell(host, "good", "task"),
+    )
+    matrix = Matrix(cells=cells, trials=1, baselines={"poor": "base", "good": "base"})
+    planned = plan_comparisons(matrix, margin=0.05)
+    summary = await run_matrix(planned, host, bench.new_run(planned), MatrixOptions(parallel=4))
+    assert [(each.first, each.verdict) for each in summary.comparisons] == [("poor", "undecided"), ("good", "better")]
+    assert not summary.ended
 
 
 async def test_what_cannot_run_does_not_hold_up_the_others(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.report.comparison import make_comparison
 from youbencha.report.comparison_loading import find_pairs
 from youbencha.report.comparison_model import ComparisonReport, PairComparison
-from youbencha.report.comparison_tables import verdict_sentence
+from youbencha.report.comparison_tables import render_comparison_table, shown_name, verdict_sentence
 
 TASKS = ("cache", "clock", "ledger", "parser", "router", "shop", "stack", "words")
 RUN = "2026-01-02T03-00-00Z-0000aaaa"
@@ -104,11 +104,11 @@ def test_passes_of_k_trials_and_flaky_tasks(tmp_path: Path) -> None:
 
 def test_trials_that_are_not_valid_are_in_no_score_and_in_the_coverage(tmp_path: Path) -> None:
     broken = [
-        meta("second", task, 4, valid=False, outcome="infra_error", composite_score=None, identity=identity("second"))
+        meta("second", task, 4, valid=False, outcome="infra_error", composite_score=0.0, identity=identity("second"))
         for task in TASKS
     ]
     pair = only(compare_written(tmp_path, *trials("first", 4, 4), *trials("second", 3, 3), *broken))
-    assert pair.difference.estimate == 0
+    assert (pair.difference.estimate, pair.pass_rate.estimate) == (0, 0)
     assert (pair.second.coverage.valid, pair.second.coverage.finished, pair.second.coverage.planned) == (24, 32, 32)
     assert pair.tasks[0].second.scored == 3
 
@@ -221,6 +221,9 @@ def test_trials_can_be_excluded(tmp_path: Path) -> None:
     write(tmp_path, *trials("a", 4, 4), *trials("b", 1, 4))
     report = compare(tmp_path, "a", "b", rules=["task=c*"])
     assert (report.exclusions[0].dropped, only(report).difference.tasks) == (16, 6)
+    write(tmp_path, *trials("a", 4, 4), name=LATER)
+    (exclusion,) = compare(tmp_path, f"{RUN}:a", "a", rules=["task=c*"]).exclusions  # of both runs
+    assert exclusion.dropped == 24
 
 
 @pytest.mark.parametrize(
@@ -317,6 +320,10 @@ def test_a_run_until_decided_is_judged_by_the_sequence_that_ended_it(tmp_path: P
     early = pair.decided_early
     assert (pair.verdict, early.rounds, early.trials, early.max_trials, early.saved) == ("better", 2, 32, 400, 368)
     assert report.margin == 0.1
+    assert pair.difference.on_these_tasks is not None
+    assert pair.difference.on_tasks_like_these is not None
+    assert pair.difference.on_tasks_like_these.low <= pair.difference.on_these_tasks.low
+    assert "after 2 rounds: 32 trials of at most 400, 368 saved." in render_comparison_table(report, 1000, tmp_path)
     turned = only(compare(tmp_path, "cc", "cc+tdd"))
     assert turned.verdict == "worse"
     assert turned.decided_early is not None
@@ -338,3 +345,11 @@ def test_rounds_that_are_not_complete_do_not_count(tmp_path: Path) -> None:
     early = only(compare(tmp_path, "cc+tdd")).decided_early
     assert early is not None
     assert (early.rounds, early.trials) == (2, 47)
+
+
+def test_long_names_keep_their_ends() -> None:
+    first, second = (shown_name(f"/home/me/{'results-' * 20}{which}:claude-code") for which in ("before", "after"))
+    assert (len(first), len(second)) == (60, 60)
+    assert first.startswith("/home/me/results-")
+    assert first.endswith("before:claude-code")
+    assert second.endswith("after:claude-code")

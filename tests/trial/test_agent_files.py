@@ -21,8 +21,18 @@ from youbencha.trial.run import run_trial
 from youbencha.workspace.given_files import MOST_BYTES, MOST_FILES, GivenFile, copy_given, given_files
 from youbencha.workspace.overlay import Overlay
 
-REPOSITORY = {"README.md": "the original\n", "AGENTS.md": "of the repository\n", "src.py": "A = 1\n"}
-OVERLAY = {"AGENTS.md": "laid over\n", "docs/rules/one.md": "a rule\n", "bin/tool": "#!/bin/sh\necho tool\n"}
+REPOSITORY = {
+    "README.md": "the original\n",
+    "AGENTS.md": "of the repository\n",
+    "src.py": "A = 1\n",
+    "lib/one.md": "1\n",
+}
+OVERLAY = {
+    "AGENTS.md": "laid over\n",
+    "lib/one.md": "laid\n",
+    "docs/rules/one.md": "a rule\n",
+    "bin/tool": "#!/bin/sh\necho tool\n",
+}
 
 
 def write(top: Path, files: dict[str, str]) -> Path:
@@ -88,7 +98,7 @@ async def test_the_agent_has_the_files_and_the_diff_does_not(trials: TrialBench)
 
 HOSTILE = {
     "changed": "echo mine > AGENTS.md; echo mine > docs/rules/one.md; chmod 777 bin/tool",
-    "deleted": "rm -r AGENTS.md docs bin",
+    "deleted": "rm -r AGENTS.md docs bin lib",
     "by links": "ln -sf $O/rules/one.md AGENTS.md; ln -sf $O/rules/one.md docs/rules/one.md",
     "by a link to a directory": "rm -r docs; ln -s $O docs; rm AGENTS.md; ln -s $O/rules AGENTS.md",
     "by directories": "rm AGENTS.md bin/tool; mkdir -p AGENTS.md/a/b bin/tool; touch AGENTS.md/a/b/c bin/tool/x",
@@ -236,6 +246,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "not a skill": ({"skills": ["plugin"]}, "agent.skills.0", "there is no SKILL.md in"),
     "not a plugin": ({"plugins": ["skill"]}, "agent.plugins.0", "there is no .claude-plugin/plugin.json or"),
     "the same twice": ({"skills": ["skill", "./skill/../skill"]}, "agent.skills.1", "has the same name as another"),
+    "no file": ({"instructions": "~nobody-here/a\0b"}, "agent.instructions", "cannot be read"),
     "a directory": ({"instructions": "skill"}, "agent.instructions", "is not a file"),
     "not this agent": ({"type": "aider", "skills": ["skill"]}, "agent.skills.0", "aider cannot be given skills"),
     "no agent of ours": ({"type": "command", "instructions": "rules.md"}, "agent.instructions", "cannot be given"),

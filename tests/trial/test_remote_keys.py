@@ -218,6 +218,25 @@ async def test_a_lost_connection_is_tried_again(trials: TrialBench, monkeypatch:
             assert keys.stop.is_set()
 
 
+async def test_a_driver_that_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a machine that was switched off: nothing refuses the connection."""
+    for name, value in (("_SILENCE_S", 0.1), ("_GONE_AFTER_S", 0.5), ("_RETRY_AFTER_S", 0.01)):
+        monkeypatch.setattr(remote, name, value)
+
+    async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    silent = await asyncio.start_server(hold, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}"
+    async with silent, RemoteKeys(url, "x") as keys:
+        await asyncio.wait_for(keys.stop.wait(), PATIENCE_S)
+        with pytest.raises(YouBenchaError, match="cannot be reached") as raised:
+            await keys.issue("agent", "command")
+    assert raised.value.code == "DRIVER_GONE"
+    assert raised.value.hint is not None
+
+
 @posix_only("containers need Unix sockets")
 async def test_the_socket_of_a_sandbox(trials: TrialBench, tmp_path: Path) -> None:
     async with lender(trials) as driver, driver.lending() as ticket, RemoteKeys(*ticket) as keys:

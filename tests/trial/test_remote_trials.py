@@ -24,7 +24,7 @@ from agent_clis import NEWEST
 from claude_bench import API_KEY, bash, says, script, versions
 from docker_engine import Engine, containers_of
 from systems import posix_only
-from youbencha.engine.attempts import NODE_LOST, FinishedAttempt, TrialJob, run_attempt
+from youbencha.engine.attempts import NODE_LOST, AttemptLost, FinishedAttempt, TrialJob, run_attempt
 from youbencha.engine.failures import Consequence, consequence_of
 from youbencha.engine.matrix import Cell, Matrix, TrialKey
 from youbencha.engine.results import create_run
@@ -271,6 +271,22 @@ async def test_what_a_lost_node_spent_is_known(trials: TrialBench) -> None:
     assert usage.cost_usd > 0
 
 
+@pytest.mark.full
+async def test_litellm_runs_beside_the_driver(trials: TrialBench) -> None:
+    async with ScriptedModel(SCRIPT) as model:
+        host = trials.host({**keys(model), "YOUBENCHA_TOOLBOX": str(default_root())})
+        gateway = {"type": "litellm", "litellm": {"startup_timeout_s": 180}}
+        plan = trials.plan(host, trials.case(ASK_AND_WAIT, gateway=gateway))
+        async with driving(trials, host, plan) as driver:
+            assert await driver.run(plan, "far") == "done"
+    bundle = trials.results(trials.runs / "far")
+    assert spent(bundle) == EACH
+    assert bundle.agent is not None
+    assert bundle.agent.gateway is not None
+    assert (bundle.agent.status, bundle.agent.gateway.type) == ("success", "litellm")
+    assert bundle.artifacts.gateway == (LEDGER_FILE,)
+
+
 class Nodes:
     """An executor that runs each attempt in a process of its own, and loses the first."""
 
@@ -287,7 +303,7 @@ class Nodes:
                 if not self._lost_at.exists():
                     await appear(self._lost_at)
                     node.kill()
-                    raise YouBenchaError(NODE_LOST, "The node was lost.")
+                    raise AttemptLost(NODE_LOST, "The node was lost.")
                 assert await ended(node) == "done"
             shutil.copytree(self._driver.trials.runs / name / ARTIFACTS, directory / ARTIFACTS, dirs_exist_ok=True)
             return load_results(directory)

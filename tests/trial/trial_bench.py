@@ -45,6 +45,7 @@ class TrialBench:
         path.mkdir()
         subprocess.run([*GIT, "init", "-q", "-b", "main"], cwd=path, check=True)
         for file, content in (files or {"README.md": f"{name}\n"}).items():
+            (path / file).parent.mkdir(parents=True, exist_ok=True)
             (path / file).write_text(content)
         subprocess.run([*GIT, "add", "-A"], cwd=path, check=True)
         subprocess.run([*GIT, "commit", "-q", "-m", "start"], cwd=path, check=True)

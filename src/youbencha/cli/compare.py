@@ -22,9 +22,9 @@ _WHAT = "An orchestrator or variant of the latest run, a RUN (its directory, its
 
 
 def compare(
-    first: Annotated[str | None, typer.Argument(metavar="[A]", help=_WHAT)] = None,
+    first: Annotated[str | None, typer.Argument(metavar="A", help=_WHAT)] = None,
     second: Annotated[
-        str | None, typer.Argument(metavar="[B]", help="What to compare it with. Default: its baseline.")
+        str | None, typer.Argument(metavar="B", help="What to compare it with. Default: its baseline.")
     ] = None,
     form: Annotated[ComparisonFormat, typer.Option("--format", "-f", help="The format.")] = ComparisonFormat.TABLE,
     output: Output = None,
@@ -96,7 +96,7 @@ def _show_on_github(report: ComparisonReport, gate: Gate | None) -> None:
     from youbencha.report.comparison_tables import render_comparison_markdown, verdict_sentence
     from youbencha.report.summary import annotation, in_github_actions, write_step_summary
 
-    write_step_summary(render_comparison_markdown(report, Path.cwd()))
+    write_step_summary(render_comparison_markdown(report, None))
     for pair in report.comparisons:
         if fails(pair, gate) and in_github_actions():
             typer.echo(

@@ -247,6 +247,8 @@ class _Scheduler:
         match attempt.consequence:
             case _ if attempt.info.outcome == "interrupted":
                 self._on_update(AttemptFailed(key, attempt.info, None))  # by a budget that trials share
+                if not self._budgets.total.exhausted:
+                    self._drop(job)
             case None:
                 await self._finish(job, attempt.bundle)
             case Consequence.RETRY:

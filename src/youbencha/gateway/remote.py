@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _GONE_AFTER_S = 60.0
 """Without a sign of the driver. A trial is worth more than a minute of a network that fails."""
 
+_REACHABLE = "Nodes must be able to reach this address, as long as the run takes."
+
 _SILENCE_S = 10.0
 """Of a connection, on which a line arrives every second."""
 
@@ -137,7 +139,8 @@ class RemoteKeys:
                 refused = isinstance(error, OSError) and error.errno == errno.ECONNREFUSED  # nothing listens any more
                 if refused or time.monotonic() - self._seen_at > _GONE_AFTER_S:
                     why = "nothing listens there" if refused else str(error) or type(error).__name__
-                    self._fail("DRIVER_GONE", f"the driver's gateway at {self._gateway_url} cannot be reached: {why}")
+                    message = f"the driver's gateway at {self._gateway_url} cannot be reached: {why}"
+                    raise self._fail("DRIVER_GONE", message, hint=_REACHABLE) from error
             await asyncio.sleep(_RETRY_AFTER_S)
         raise self._failure
 
@@ -154,9 +157,9 @@ class RemoteKeys:
         code = content.get("code") or "GATEWAY_CONTROL_FAILED"
         raise YouBenchaError(code, f"the driver's gateway: {message}", hint=content.get("hint"))
 
-    def _fail(self, code: str, message: str) -> YouBenchaError:
+    def _fail(self, code: str, message: str, hint: str | None = None) -> YouBenchaError:
         """Note that nothing more can be asked: the agent has to stop, and its attempt does not measure it."""
-        self._failure = YouBenchaError(code, message, hint="The attempt has to be repeated.")
+        self._failure = YouBenchaError(code, message, hint=hint)
         self.stop.set()
         return self._failure
 

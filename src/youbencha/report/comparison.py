@@ -80,7 +80,7 @@ def make_comparison(found: Pairs, rules: Sequence[str] = (), *, margin: float | 
         margin=margin,
         confidence=confidence,
         runs=tuple(dict.fromkeys(run.name for each in chosen for run in each.results.runs)),
-        exclusions=tuple(exclusion for each in chosen for exclusion in each.exclusions),
+        exclusions=tuple(_added_up(exclusion for each in chosen for exclusion in each.exclusions)),
         superseded=sum(each.superseded for each in chosen),
         unreadable=tuple(file for each in chosen for file in each.results.unreadable),
         notes=tuple(dict.fromkeys(note for pair in pairs for side in pair for note in side.notes())),
@@ -111,6 +111,15 @@ def _select(results: ArenaResults, rules: Sequence[str]) -> _Selection:
     results, exclusions = exclude(results, rules)
     results, superseded = newest_only(results) if len(results.runs) > 1 else (results, 0)
     return _Selection(results, exclusions, superseded)
+
+
+def _added_up(exclusions: Iterable[Exclusion]) -> Iterable[Exclusion]:
+    """By rule, over both sides."""
+    by_rule: dict[str, Exclusion] = {}
+    for each in exclusions:
+        before = by_rule.get(each.rule, Exclusion(each.rule, 0, 0))
+        by_rule[each.rule] = Exclusion(each.rule, before.matched + each.matched, before.dropped + each.dropped)
+    return by_rule.values()
 
 
 class _Side:
@@ -170,7 +179,9 @@ def _with_run(contestant: Contestant) -> str:
 def _check_common(first: _Side, second: _Side) -> None:
     for side in (first, second):
         if not side.trials:
-            raise _not_comparable(f"{one_line(side.name)} has no finished trial.", "Finish the run: `--resume`.")
+            raise _not_comparable(
+                f"{one_line(side.name)} has no finished trial.", "Finish the run with `--resume`, or exclude less."
+            )
         if all(each.meta.valid is False for each in side.trials):
             reason = side.trials[0].meta.reason or side.trials[0].meta.outcome or "the reason is not known"
             message = f"None of the {plural(len(side.trials), 'trial')} of {one_line(side.name)} measured the agent."
@@ -241,10 +252,15 @@ class _Judging(NamedTuple):
         intervals = tuple(DifferenceInterval(-each.high, -each.low) if turned else each for each in found)
         interval = intervals[-1] if intervals else sequence.interval
         verdict = verdict_of(interval, self.margin)
+        others = once.on_tasks_like_these
+        if others is not None:  # for one look; it cannot be surer than that about these tasks
+            others = DifferenceInterval(min(others.low, interval.low), max(others.high, interval.high))
         judged = replace(
             once,
             on_these_tasks=interval,
+            on_tasks_like_these=others,
             verdict=verdict,
+            verdict_on_tasks_like_these=verdict_of(others, self.margin),
             more_trials=once.more_trials if verdict == "undecided" else None,
         )
         finished = len(first.contestant.source.results.trials)

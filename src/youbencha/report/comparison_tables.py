@@ -40,7 +40,10 @@ class FigureRow(NamedTuple):
 
 
 def shown_name(name: str) -> str:
-    return one_line(name, _LONGEST_NAME)
+    """On one line, shortened in the middle: paths of runs differ at their ends."""
+    line = one_line(name, 4096)
+    half = _LONGEST_NAME // 2
+    return line if len(line) <= _LONGEST_NAME else f"{line[:half]}…{line[1 - half :]}"
 
 
 def verdict_sentence(pair: PairComparison, margin: float) -> str:
@@ -167,12 +170,7 @@ def _value_row(label: str, found: ValueDifference, form: Callable[[float], str])
 def certainty_lines(pair: PairComparison, report: ComparisonReport) -> Iterator[str]:
     """Say what the verdict rests on."""
     found = pair.difference
-    if pair.decided_early is not None:
-        early = pair.decided_early
-        yield (
-            f"Judged by the confidence sequence that ended the run, after {plural(early.rounds, 'round')}: "
-            f"{plural(early.trials, 'trial')} of at most {count(early.max_trials)}, {count(early.saved)} saved."
-        )
+    yield from early_lines(pair)
     if found.p_value is not None:
         several = f", {_p(pair.p_adjusted)} adjusted for {len(report.comparisons)} comparisons (Holm)"
         adjusted = several if len(report.comparisons) > 1 else ""
@@ -184,6 +182,15 @@ def certainty_lines(pair: PairComparison, report: ComparisonReport) -> Iterator[
     yield f"{passes}Differences of shares are in percentage points."
     if found.reason and found.estimate is not None and found.on_these_tasks is not None:
         yield f"{found.reason[0].upper()}{found.reason[1:]}."
+
+
+def early_lines(pair: PairComparison) -> Iterator[str]:
+    """Say how many trials a run with `--until-decided` needed."""
+    if (early := pair.decided_early) is not None:
+        yield (
+            f"Judged by the confidence sequence that ended the run, after {plural(early.rounds, 'round')}: "
+            f"{plural(early.trials, 'trial')} of at most {count(early.max_trials)}, {count(early.saved)} saved."
+        )
 
 
 def _p(value: float | None) -> str:
@@ -252,6 +259,7 @@ def _several(report: ComparisonReport, width: int) -> Iterator[str]:
     yield from _overview(report, width)
     for pair in report.comparisons:
         names = " and ".join(shown_name(each.name) for each in (pair.first, pair.second))
+        yield from (_wrapped(f"{names}: {each}", width) for each in early_lines(pair))
         yield from (_wrapped(f"warning: {names}: {each}", width) for each in pair.warnings)
     lines = dict.fromkeys(line for pair in report.comparisons for line in coverage_lines(pair))
     yield from (_wrapped(each, width) for each in lines)
@@ -275,8 +283,9 @@ def _one_pair(report: ComparisonReport, width: int, base: Path) -> Iterator[str]
     pair = report.comparisons[0]
     rows = list(figure_rows(pair))
     names = [shown_name(pair.first.name), shown_name(pair.second.name)]
-    figures = table(_header(names), rows, width=width, right=names) if len({*_header(names)}) == 4 else ""
-    short = not figures or max(map(len, figures.splitlines())) > width
+    figures = table(_header(names), rows, width=width, right=names)
+    # Names that are too long, or like another title, are above the table.
+    short = max(map(len, figures.splitlines())) > width or len({*_header(names), "TASK", "DIFFERENCE"}) < 6
     yield ""
     yield from [f"FIRST   {names[0]}", f"SECOND  {names[1]}", ""] if short else []
     names = ["FIRST", "SECOND"] if short else names
@@ -308,7 +317,7 @@ def _differing(pair: PairComparison, names: Sequence[str], width: int, base: Pat
     found = differing(pair)
     if not found:
         return
-    header = ("TASK", "FIRST", "SECOND", "DIFFERENCE", "SOLVED BY 1ST", "BY 2ND")
+    header = ("TASK", *names, "DIFFERENCE", "SOLVED BY 1ST", "BY 2ND")
     yield f"\nTasks where they differ most ({len(found)} of {plural(len(pair.tasks), 'task')} differ)"
     yield table(header, map(task_cells, found[:_MOST_TASKS]), width=width, right=header[1:], drop=header[:3:-1])
     yield ""
@@ -350,8 +359,8 @@ def overview_legend(report: ComparisonReport, title: Callable[[str], str] = str)
     yield f"{title('VALID')}: valid/finished trials of both."
 
 
-def render_comparison_markdown(report: ComparisonReport, base: Path) -> str:
-    """In GitHub's Markdown. Links are relative to `base`."""
+def render_comparison_markdown(report: ComparisonReport, base: Path | None) -> str:
+    """In GitHub's Markdown. Links are relative to `base`; without it, there are none."""
     sections = ["# Comparison"]
     if not report.one_pair:
         sections += _markdown_overview(report)
@@ -371,7 +380,7 @@ def render_baselines_markdown(report: ComparisonReport) -> str:
     return "\n\n".join(["", f"## {BASELINES}", *_markdown_overview(report)]) + "\n"
 
 
-def _markdown_pair(report: ComparisonReport, pair: PairComparison, base: Path) -> Iterator[str]:
+def _markdown_pair(report: ComparisonReport, pair: PairComparison, base: Path | None) -> Iterator[str]:
     names = [markdown.escaped(shown_name(each.name)) for each in (pair.first, pair.second)]
     if not report.one_pair:
         yield f"## {names[0]} and {names[1]}"
@@ -383,22 +392,16 @@ def _markdown_pair(report: ComparisonReport, pair: PairComparison, base: Path) -
     yield _bullets([*certainty_lines(pair, report), FIGURES_LEGEND])
     if found := differing(pair):
         yield "### Tasks where they differ most"
-        header = (
-            "Task",
-            *names,
-            "Difference",
-            "Solved",
-            "Solved",
-            "First",
-            "Second",
-        )
-        rows = ([*map(markdown.escaped, task_cells(each)), *_links(each, base)] for each in found[:_MOST_TASKS])
+        header = ("Task", *names, "Difference", "Solved", "Solved", *(("First", "Second") if base else ()))
+        rows = [[*map(markdown.escaped, task_cells(each)), *_links(each, base)] for each in found[:_MOST_TASKS]]
         yield markdown.table(header, rows, (1, 2, 3, 4, 5))
     if lines := [*flaky_lines(pair), *pair_remarks(pair)]:
         yield _bullets(lines)
 
 
-def _links(task: TaskComparison, base: Path) -> Iterator[str]:
+def _links(task: TaskComparison, base: Path | None) -> Iterator[str]:
+    if base is None:
+        return
     for trial in telling_trials(task):
         files = {"diff": trial.diff, "transcript": trial.transcript}
         yield " · ".join(f"[{name}]({_url(path, base)})" for name, path in files.items() if path)

@@ -23,6 +23,9 @@ POWER = 0.8
 """How often a difference should be found that is there."""
 _MOST_TRIALS = 1_000_000
 """For each task and agent. What needs more is not worth knowing."""
+_PSEUDO_PAIRS = 3
+"""To add, half with the difference 1 and half with -1. Bonett and Price (2012) add 2: with these, 95 % intervals for
+rates near 0 or 1 held the truth in only 92 to 94 % of simulated comparisons."""
 _DIGITS = 6
 """Further ones differ between computers, and say nothing after 10,000 resamples."""
 
@@ -119,7 +122,7 @@ def compare_scores(
     these = spread.interval(estimate, quantiles)
     like_these = _on_tasks_like_these(common, these, quantiles)
     verdict = verdict_of(these, margin)
-    detectable = quantiles.with_power * spread.error(quantiles)
+    detectable = quantiles.with_power * spread.error()
     return Difference(
         estimate=estimate,
         on_these_tasks=these,
@@ -190,11 +193,6 @@ class _Quantiles(NamedTuple):
         of_normal = float(ndtri(1 - tail))
         return cls(tail, of_normal, of_normal + float(ndtri(POWER)))
 
-    @property
-    def pseudo_pairs(self) -> float:
-        """Pairs to add, half with the difference 1 and half with -1; about 2 for 95 % (Bonett and Price 2012)."""
-        return self.of_normal**2 / 2
-
     def of_t(self, degrees: float) -> float:
         from scipy.special import stdtrit
 
@@ -217,18 +215,20 @@ class _Spread(NamedTuple):
     by_degrees: float
     """The squares of the parts of the variance, each divided by its degrees of freedom."""
 
-    def error(self, quantiles: _Quantiles, times: float = 1) -> float:
+    def error(self, times: float = 1) -> float:
         """Return the standard error with the pseudo-pairs, of this many times as many trials."""
-        pairs, added = self.pairs * times, quantiles.pseudo_pairs
-        return math.sqrt(self.variance / times * pairs**2 + added) / (pairs + added)
+        pairs = self.pairs * times
+        return math.sqrt(self.variance / times * pairs**2 + _PSEUDO_PAIRS) / (pairs + _PSEUDO_PAIRS)
 
     def interval(self, estimate: float, quantiles: _Quantiles) -> DifferenceInterval:
         """Return the interval around the estimate, extended to the one around the estimate with the pseudo-pairs."""
-        kept = self.pairs / (self.pairs + quantiles.pseudo_pairs)
-        error = self.error(quantiles)
+        kept = self.pairs / (self.pairs + _PSEUDO_PAIRS)
+        error = self.error()
         # Welch and Satterthwaite; the pseudo-pairs are certain.
         degrees = (error / kept) ** 4 / self.by_degrees if self.by_degrees else math.inf
-        half = quantiles.of_t(degrees) * error
+        # What happens this often is not seen in so many pairs, in 5 of 100 cases.
+        unseen = 1 - (2 * quantiles.tail) ** (1 / self.pairs)
+        half = max(quantiles.of_t(degrees) * error, unseen)
         low, high = min(estimate, kept * estimate) - half, max(estimate, kept * estimate) + half
         return _rounded(max(-1.0, low), min(1.0, high))
 
@@ -263,7 +263,7 @@ def _least_pairs(common: Sequence[TaskScores], quantiles: _Quantiles) -> float:
     What was not seen is likeliest to be where least was looked: the weight of a pair is that of the first few pairs
     if the tasks with the fewest come first.
     """
-    wanted = left = quantiles.of_normal * math.sqrt(quantiles.pseudo_pairs)
+    wanted = left = quantiles.of_normal * math.sqrt(_PSEUDO_PAIRS)
     sizes = sorted(min(len(each.first), len(each.second)) for each in common)
     weights = 0.0
     for size in sizes:
@@ -305,7 +305,7 @@ def _more_trials(
     trials, one_each = sum(len(each.first) + len(each.second) for each in common), 2 * len(common)
 
     def found(more: int) -> bool:
-        return spread.error(quantiles, 1 + more * one_each / trials) * quantiles.with_power <= target
+        return spread.error(1 + more * one_each / trials) * quantiles.with_power <= target
 
     return (1 + bisect_left(range(1, _MOST_TRIALS), True, key=found)) * one_each if found(_MOST_TRIALS) else None
 

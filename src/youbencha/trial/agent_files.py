@@ -67,10 +67,14 @@ def entries(agent: AgentFiles, directory: Path) -> Iterator[Given]:
     for kind in AgentFiles.model_fields:
         value: str | tuple[str, ...] | None = getattr(agent, kind)
         if isinstance(value, str):
-            yield Given((kind,), directory / Path(value).expanduser())
+            yield Given((kind,), _source(value, directory))
         else:
             for number, path in enumerate(value or ()):
-                yield Given((kind, number), directory / Path(path).expanduser())
+                yield Given((kind, number), _source(path, directory))
+
+
+def _source(path: str, directory: Path) -> Path:
+    return directory / os.path.expanduser(path)  # noqa: PTH111 - of an unknown user, it stays as it is
 
 
 def files_digest(agent: AgentSpec, directory: Path) -> str | None:

@@ -52,10 +52,12 @@ def given_file(source: Path, path: str) -> GivenFile:
     """Describe one file that belongs to `path`. Raises `AGENT_FILES_INVALID`."""
     try:
         about = source.stat()
-    except OSError as error:
-        raise invalid(f"{source} cannot be read: {error.strerror}") from error
+    except (OSError, ValueError) as error:  # ValueError: it contains a NUL character
+        raise invalid(f"{shown(source)} cannot be read: {getattr(error, 'strerror', error)}") from error
     if not stat.S_ISREG(about.st_mode):
         raise invalid(f"{source} is not a file")
+    if not os.access(source, os.R_OK):
+        raise invalid(f"{source} cannot be read: you have no permission")
     _check_limits(source, 1, about.st_size)
     return GivenFile(path, source, about.st_size, stat.S_IMODE(about.st_mode) & 0o777 | 0o600)
 
