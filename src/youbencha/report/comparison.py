@@ -249,7 +249,7 @@ class _Judging(NamedTuple):
         turned = _is_baseline(first, second, run)
         pair = (second, first) if turned else (first, second)  # as in the run
         found = replay_rounds(sequence, {task: list(_differences(*pair, task)) for task in tasks})
-        intervals = tuple(DifferenceInterval(-each.high, -each.low) if turned else each for each in found)
+        intervals = tuple(DifferenceInterval(-each.high, -each.low) if turned else each for each in found.intervals)
         interval = intervals[-1] if intervals else sequence.interval
         verdict = verdict_of(interval, self.margin)
         others = once.on_tasks_like_these
@@ -263,14 +263,15 @@ class _Judging(NamedTuple):
             verdict_on_tasks_like_these=verdict_of(others, self.margin),
             more_trials=once.more_trials if verdict == "undecided" else None,
         )
-        finished = len(first.contestant.source.results.trials)
+        own = sum(each.meta.reused_from is None for each in first.contestant.source.results.trials)
         most = run.until_decided.max_trials
         return judged, DecidedEarly(
             rounds=len(intervals),
-            trials=finished,
+            trials=own,
             max_trials=most,
-            saved=max(0, most - finished),
+            saved=max(0, most - own) if sequence.verdict != "undecided" else 0,
             intervals=intervals,
+            given_up=found.given_up,
         )
 
 
