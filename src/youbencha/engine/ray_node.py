@@ -20,12 +20,13 @@ from youbencha.engine.shipping import Cargo, unpack_cargo
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import SharedResults
 from youbencha.events import Event
+from youbencha.files import RESULTS_FILE
 from youbencha.spec.settings import load_settings
 from youbencha.trial.context import Host
 from youbencha.trial.remote_gateways import RemoteGateways, Ticket
 from youbencha.trial.run import run_trial
 from youbencha.workspace.lock import lock_file
-from youbencha.workspace.run_dir import LOCK, remove_private
+from youbencha.workspace.run_dir import ARTIFACTS, LOCK, remove_private
 from youbencha.workspace.trees import remove_tree
 
 _OF_RAY = ("RAY_", "OMP_NUM_THREADS")
@@ -174,7 +175,7 @@ def _failure(running: asyncio.Task[None]) -> Failed | None:
 def _results_last(parts: Iterator[FilePart]) -> Iterator[FilePart]:
     last = []
     for part in parts:
-        if part.name == "artifacts/results.json":
+        if part.name == f"{ARTIFACTS}/{RESULTS_FILE}":
             last.append(part)
         elif part.name != LOCK:
             yield part

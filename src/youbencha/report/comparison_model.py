@@ -83,9 +83,10 @@ class DecidedEarly:
     rounds: int
     """Of this comparison."""
     trials: int
-    """Of the whole run, as the two below."""
+    """Of the whole run, as the two below, without those that were taken over."""
     max_trials: int
     saved: int
+    """0 if this comparison is not decided."""
     intervals: tuple[DifferenceInterval, ...]
     """Of the confidence sequence, after each round."""
 
@@ -103,10 +104,11 @@ class PairComparison:
     p_adjusted: float | None
     """By Holm's method, if there are several comparisons; else the p-value itself."""
     decided_early: DecidedEarly | None
-    """Set if a confidence sequence ended the trials, and judges them; else they are judged once, at the end."""
+    """Set if a confidence sequence judges the trials; else they are judged once, at the end."""
     more_trials_cost_usd: float | None
     """About what the trials would cost that would decide. Null: not known, or none are needed."""
     pass_rate: Difference
+    """Without intervals if a confidence sequence judges the trials: that of the scores only is valid at every look."""
     cost_usd: ValueDifference
     """Of a trial, as time and tokens."""
     duration_s: ValueDifference
