@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,6 +39,7 @@ class RayBench:
         self.home = root / "node-home"
         self.home.mkdir()
         self.cache = self.home / ".cache" / "youbencha"
+        self._files = Path(tempfile.mkdtemp(prefix="yb-ray-", dir="/tmp"))  # of Ray, whose sockets need a short path
         with self._environment():
             self.cluster = Cluster(
                 initialize_head=True,
@@ -45,6 +48,7 @@ class RayBench:
                     "include_dashboard": False,
                     "include_log_monitor": False,
                     "_system_config": _NOTICED_SOON,
+                    "temp_dir": str(self._files),
                 },
             )
         self.nodes: list[Any] = []
@@ -99,6 +103,7 @@ class RayBench:
         for process in left:
             if process.is_running():
                 process.kill()
+        shutil.rmtree(self._files, ignore_errors=True)
 
     async def run(
         self, matrix: Matrix, host: Host, run: ArenaRun, on_update: UpdateSink = lambda _: None, **options: Any

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections import Counter
 from pathlib import Path
 
 import psutil
 import pytest
+from arena_process import ArenaProject
 from engine_bench import EngineBench, events, metas
 from ray_bench import RayBench
 
@@ -169,6 +171,31 @@ async def test_a_container_of_a_lost_process_is_removed(
     assert (first.cost_usd or 0) > 0
     trial = run.trial(TrialKey("claude", "task", 1))
     assert [engine.containers(f"youbencha.run={trial.attempt_id(number)}") for number in (1, 2)] == [[], []]
+    cluster.assert_nothing_is_left()
+
+
+async def test_the_command_runs_scripts_and_validations_on_nodes(cluster: RayBench, tmp_path: Path) -> None:
+    project = ArenaProject(tmp_path)
+    adapters = tmp_path / "adapters"
+    adapters.mkdir()
+    (adapters / "agent.sh").write_text('. "$(dirname "$0")/common.sh"\nls -A "$(dirname "$0")" > made.txt\nwork\n')
+    (adapters / "common.sh").write_text("work() { echo $COLOUR >> made.txt; }\n")
+    (adapters / "secrets.env").write_text("COLOUR=green\nANTHROPIC_API_KEY=sk-ant-0123456789\n")
+    (adapters / "secrets.env").chmod(0o600)
+    project.write(
+        orchestrators=[{"name": "scripted", "adapter": "adapters/agent.sh", "env": {"COLOUR": "${COLOUR}"}}],
+        secrets={"env_file": "adapters/secrets.env"},
+        tasks=1,
+    )
+    done = project.run(
+        "--executor", "ray", "--address", cluster.address, "--json", "--results", str(adapters / "results")
+    )
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert [row["composite_score"] for row in document["results"]] == [1.0]
+    patch = Path(document["directory"], "trials/scripted/task-1/trial-1/diff.patch").read_text()
+    added = [line[1:] for line in patch.splitlines() if line.startswith("+") and not line.startswith("+++")]
+    assert added == ["agent.sh", "common.sh", "green"]
     cluster.assert_nothing_is_left()
 
 

@@ -89,7 +89,7 @@ def test_the_rounds_can_be_replayed_from_the_results_alone(matrix: Matrix) -> No
                 assert second is not None
                 pairs[task].append(first - second)
         sequence = PairedSequence(tasks, margin=0.05, confidence=confidence_of_each(BASELINES))
-        assert len(replay_rounds(sequence, pairs)) == state.rounds
+        assert len(replay_rounds(sequence, pairs).intervals) == state.rounds
         assert (sequence.interval, sequence.verdict) == (state.interval, state.verdict)
 
 
@@ -121,12 +121,31 @@ def test_a_pair_without_two_valid_trials_is_missing(tmp_path: Path) -> None:
     assert 2 * (state.pairs + 1) == len(broken.rows)
 
 
+def test_a_task_without_valid_trials_ends_its_comparison_only(matrix: Matrix) -> None:
+    """It would be asked for again and again, until no trial is left for the others."""
+    score = chance(RATES)
+    broken = Simulation(
+        UntilDecidedSchedule(matrix), lambda key: None if key[:2] == ("bad", "task-1") else score(key), parallel=3
+    )
+    found = {first: state for (first, _), state in broken.run().items()}
+    assert (found["bad"].verdict, found["bad"].given_up, found["bad"].missing) == ("undecided", ("task-1",), 3)
+    assert str(found["bad"]).endswith("undecided; given up: no valid pair of trials on task-1")
+    assert sum(key.orchestrator == "bad" for key in broken.rows) == 8 + 2
+    assert (found["good"].verdict, found["good"].given_up) == ("better", ())
+    again = Simulation(UntilDecidedSchedule(matrix), score)
+    again.rows = dict(broken.rows)
+    again.run()
+    assert again.rows == broken.rows, "a resumed run has nothing to do"
+    assert list(again.schedule.comparisons) == list(broken.schedule.comparisons)
+
+
 def test_if_no_trial_is_valid_it_ends_undecided(tmp_path: Path) -> None:
     matrix = matrix_of(tmp_path, ["base", "good"], 2, baselines={"good": "base"})
     broken = Simulation(UntilDecidedSchedule(plan_comparisons(matrix, margin=0.05, max_trials=30)), lambda _: None)
     (state,) = broken.run().values()
     assert (state.verdict, state.pairs, state.difference) == ("undecided", 0, None)
     assert state.interval == (-1, 1)
+    assert len(broken.rows) == 2 * 2 * 3
 
 
 def test_a_comparison_whose_trials_cannot_run_does_not_hold_up_the_others(matrix: Matrix) -> None:

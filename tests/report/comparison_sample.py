@@ -73,6 +73,7 @@ def until_decided(rounds: int = 24, **changes: Any) -> PairComparison:
         max_trials=1200,
         saved=1200 - rounds * 12,
         intervals=narrowing(rounds),
+        given_up=(),
     )
     return pair(decided_early=early, **changes)
 

@@ -30,6 +30,7 @@ REPORTS = {
     "several": sample.report(sample.pair(), sample.until_decided(first="claude-code+mcp")),
     "nothing known": sample.report(sample.nothing_known()),
     "hostile": hostile(),
+    "several hostile": sample.report(sample.pair(), *hostile().comparisons),
 }
 PAGES = {name: Page(render_comparison_html(report, RELATIVE)) for name, report in REPORTS.items()}
 
@@ -56,8 +57,9 @@ def test_every_picture_has_words_and_stays_in_its_frame(page: Page) -> None:
     assert 0 <= min(shares) <= max(shares) <= 100
 
 
-def test_hostile_text_adds_no_tag_and_no_attribute() -> None:
-    page = PAGES["hostile"]
+@pytest.mark.parametrize("name", ["hostile", "several hostile"])
+def test_hostile_text_adds_no_tag_and_no_attribute(name: str) -> None:
+    page = PAGES[name]
     assert {tag for tag, _ in page.tags}.isdisjoint({"script", "img", "iframe", "form", "base"})
     assert not [name for _, found in page.tags for name in found if name.startswith("on") or name in ("style", "src")]
     assert visible(HOSTILE) in page.words
@@ -114,6 +116,7 @@ def test_marks_differ_by_shape_and_dots_grow_with_the_number_of_trials() -> None
     radii = [dot.radius for dot in picture.first_dots]
     assert sum(counts) == 9
     assert sorted(radii) == [radius for _, radius in sorted(zip(counts, radii, strict=True))]
+    assert len(set(radii)) == len(set(counts)) > 1
     assert picture.first == pytest.approx(task.first.score * 100)
     assert picture.second == pytest.approx(task.second.score * 100)
     assert picture.description.count("0.25") + picture.description.count("0.60") + picture.description.count("1.00") > 5
@@ -150,6 +153,7 @@ def test_links_to_both_diffs_and_transcripts_relative_to_the_page() -> None:
 def test_only_the_first_of_many_trials_are_listed() -> None:
     page = Page(render_comparison_html(sample.report(sample.pair(1, MOST_TRIALS + 5)), RELATIVE))
     assert "10 more trials: in the format json" in page.words
+    assert len([each for each in page.all("a") if (each["href"] or "").endswith("/diff.patch")]) == 2 * MOST_TRIALS
 
 
 def test_the_confidence_sequence_is_shown_only_if_it_ended_the_run() -> None:

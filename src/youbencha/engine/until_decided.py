@@ -141,4 +141,5 @@ class _Comparison:
             verdict=self._sequence.verdict,
             pairs=rounds.pairs,
             missing=rounds.missing,
+            given_up=rounds.given_up,
         )

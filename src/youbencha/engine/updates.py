@@ -10,6 +10,7 @@ from youbencha.events import Event
 from youbencha.log.arena import AttemptInfo, TrialMeta
 from youbencha.log.results import OutcomeName
 from youbencha.stats.comparison import DifferenceInterval, Verdict
+from youbencha.text import first_few
 
 
 class TrialRow(NamedTuple):
@@ -86,11 +87,15 @@ class ComparisonState(NamedTuple):
     """Of two valid trials."""
     missing: int
     """Pairs without two valid trials."""
+    given_up: tuple[str, ...] = ()
+    """Tasks without any valid pair in several rounds: it ends undecided."""
 
     def __str__(self) -> str:
         known = "unknown" if self.difference is None else f"{self.difference:+.2f}"
         interval = f"{self.interval.low:+.2f} to {self.interval.high:+.2f}"
-        return f"{self.first} vs {self.second}: round {self.rounds}, difference {known} ({interval}), {self.verdict}"
+        given_up = f"; given up: no valid pair of trials on {first_few(self.given_up)}" if self.given_up else ""
+        round_ = f"round {self.rounds}, difference {known} ({interval}), {self.verdict}{given_up}"
+        return f"{self.first} vs {self.second}: {round_}"
 
 
 class Stopping(NamedTuple):

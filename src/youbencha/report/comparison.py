@@ -250,7 +250,7 @@ class _Judging(NamedTuple):
         turned = _is_baseline(first, second, run)
         pair = (second, first) if turned else (first, second)  # as in the run
         found = replay_rounds(sequence, {task: list(_differences(*pair, task)) for task in tasks})
-        intervals = tuple(DifferenceInterval(-each.high, -each.low) if turned else each for each in found)
+        intervals = tuple(DifferenceInterval(-each.high, -each.low) if turned else each for each in found.intervals)
         interval = intervals[-1] if intervals else sequence.interval
         others = once.on_tasks_like_these
         if others is not None:  # for one look; it cannot be surer than that about these tasks
@@ -265,14 +265,15 @@ class _Judging(NamedTuple):
             detectable=None,
             more_trials=None if (more := sequence.pairs_needed()) is None else 2 * more,
         )
-        trials = sum(each.meta.reused_from is None for each in first.contestant.source.results.trials)
+        own = sum(each.meta.reused_from is None for each in first.contestant.source.results.trials)
         most = run.until_decided.max_trials
         return judged, DecidedEarly(
             rounds=len(intervals),
-            trials=trials,
+            trials=own,
             max_trials=most,
-            saved=0 if sequence.verdict == "undecided" else most - trials,
+            saved=max(0, most - own) if sequence.verdict != "undecided" else 0,
             intervals=intervals,
+            given_up=found.given_up,
         )
 
 

@@ -136,6 +136,7 @@ def _early(found: DecidedEarly) -> dict[str, Any]:
         "trials": found.trials,
         "max_trials": found.max_trials,
         "saved": found.saved,
+        "given_up": list(found.given_up),
         "intervals": [list(each) for each in found.intervals],
     }
 

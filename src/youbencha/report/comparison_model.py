@@ -83,12 +83,14 @@ class DecidedEarly:
     rounds: int
     """Of this comparison."""
     trials: int
-    """Of the whole run, as the two below, without those that were taken over."""
+    """Of the whole run, as the two below, without those that were taken over from another."""
     max_trials: int
     saved: int
-    """0 if this comparison is not decided."""
+    """0 if it is undecided."""
     intervals: tuple[DifferenceInterval, ...]
     """Of the confidence sequence, after each round."""
+    given_up: tuple[str, ...]
+    """Tasks without valid pairs of trials, because of which there were no more rounds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -191,6 +191,8 @@ def early_lines(pair: PairComparison) -> Iterator[str]:
             f"Judged by the confidence sequence of the run, after {plural(early.rounds, 'round')}: "
             f"{plural(early.trials, 'trial')} of at most {count(early.max_trials)}, {count(early.saved)} saved."
         )
+        if early.given_up:
+            yield f"Given up: no valid pair of trials in several rounds on {listed(early.given_up)}."
 
 
 def _p(value: float | None) -> str:

@@ -6,8 +6,10 @@ the same verdict.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from statistics import fmean
+from typing import NamedTuple
 
 from youbencha.stats.comparison import DifferenceInterval
 from youbencha.stats.intervals import CONFIDENCE
@@ -16,6 +18,9 @@ from youbencha.stats.sequence import PairedSequence
 Pairs = Mapping[str, Sequence[float | None]]
 """For each task, the differences of the first, second, … trials of both; None if one of them is not valid. They end
 before the first pair that is not finished."""
+
+MOST_IN_VAIN = 3
+"""Rounds in a row without a valid pair of a task that needs one. Then something is broken: more trials tell nothing."""
 
 
 def confidence_of_each(comparisons: Sized) -> float:
@@ -30,6 +35,7 @@ class PairedRounds:
         self.completed = 0
         self.missing = 0
         """Pairs without two valid trials."""
+        self._in_vain: Counter[str] = Counter()
         self._sequence = sequence
         self._sizes = sequence.next_round()
         self._before = dict.fromkeys(self._sizes, 0)
@@ -46,9 +52,14 @@ class PairedRounds:
         """Of two valid trials."""
         return sum(map(len, self._differences.values()))
 
+    @property
+    def given_up(self) -> tuple[str, ...]:
+        """The tasks without valid pairs, because of which there are no more rounds."""
+        return tuple(task for task, rounds in self._in_vain.items() if rounds >= MOST_IN_VAIN)
+
     def needed(self) -> Iterator[tuple[str, int]]:
-        """Yield the trials of the next round, by task and number. There are none if it is decided."""
-        if self._sequence.verdict == "undecided":
+        """Yield the trials of the next round, by task and number. There are none if it is decided, or given up."""
+        if self._sequence.verdict == "undecided" and not self.given_up:
             for task, size in self._sizes.items():
                 yield from ((task, self._before[task] + each) for each in range(1, size + 1))
 
@@ -67,14 +78,22 @@ class PairedRounds:
         self._sequence.add_round(differences)
         for task, some in differences.items():
             self._differences[task] += some
+            self._in_vain[task] = 0 if some else self._in_vain[task] + 1
         self.completed += 1
         self._sizes = self._sequence.next_round()
         return True
 
 
-def replay_rounds(sequence: PairedSequence, pairs: Pairs) -> tuple[DifferenceInterval, ...]:
-    """Add every whole round until the verdict, and return the interval after each."""
+class Replay(NamedTuple):
+    intervals: tuple[DifferenceInterval, ...]
+    """After each round."""
+    given_up: tuple[str, ...]
+    """The tasks without valid pairs, because of which the rounds ended."""
+
+
+def replay_rounds(sequence: PairedSequence, pairs: Pairs) -> Replay:
+    """Add every whole round until the verdict."""
     rounds, intervals = PairedRounds(sequence), []
     while rounds.advance(pairs):
         intervals.append(sequence.interval)
-    return tuple(intervals)
+    return Replay(tuple(intervals), rounds.given_up)
