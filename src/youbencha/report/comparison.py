@@ -24,7 +24,6 @@ from youbencha.report.comparison_model import (
     ComparisonReport,
     DecidedEarly,
     PairComparison,
-    PassOfK,
     TaskComparison,
     TaskResult,
 )
@@ -47,7 +46,7 @@ from youbencha.stats.comparison import (
     compare_values,
     verdict_of,
 )
-from youbencha.stats.passing import is_flaky, pass_at_k, pass_hat_k
+from youbencha.stats.passing import is_flaky, passes_of_k
 from youbencha.stats.rounds import confidence_of_each, replay_rounds
 from youbencha.stats.sequence import PairedSequence
 from youbencha.stats.significance import holm
@@ -333,17 +332,10 @@ def _compared(side: _Side, tasks: Sequence[str], most_k: int) -> ComparedAgent:
         runs=tuple(sorted({each.run for each in side.trials})),
         coverage=side.coverage(),
         figures=side.figures(tasks),
-        passes=tuple(
-            PassOfK(k=k, any=_mean(pass_at_k, solved, k), all=_mean(pass_hat_k, solved, k))
-            for k in range(1, most_k + 1)
-        ),
+        passes=passes_of_k([(len(each), round(sum(each))) for each in solved], most_k),
         versions=tuple(sorted({each.agent_version for each in identities if each.agent_version})),
         models=tuple(sorted({each.model for each in identities if each.model})),
     )
-
-
-def _mean(estimate: Callable[[int, int, int], float], solved: Sequence[Sequence[float]], k: int) -> float:
-    return fmean(estimate(len(each), round(sum(each)), k) for each in solved)
 
 
 def _most_k(first: _Side, second: _Side, tasks: Iterable[str]) -> int:

@@ -8,6 +8,7 @@ from youbencha.report.arena_loading import Unreadable
 from youbencha.report.arena_selection import Exclusion
 from youbencha.report.leaderboard import Row, TrialCoverage
 from youbencha.stats.comparison import Difference, DifferenceInterval, ValueDifference, Verdict
+from youbencha.stats.passing import PassOfK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,17 +48,6 @@ class TaskComparison:
     second: TaskResult
     difference: float
     """The first's mean score less the second's."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PassOfK:
-    """How many of the tasks would be solved in k trials, as a share."""
-
-    k: int
-    any: float
-    """At least once: pass@k."""
-    all: float
-    """Every time: pass^k."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
