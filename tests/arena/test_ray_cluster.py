@@ -21,7 +21,7 @@ from youbencha.engine.matrix import Matrix
 from youbencha.engine.ray_cluster import Cluster, Node, connect
 from youbencha.engine.ray_executor import _without_ledger, check_resources
 from youbencha.engine.ray_node import node_environment
-from youbencha.engine.shipping import files_of, make_cargo, unpack_cargo
+from youbencha.engine.shipping import files_of, make_portable_plan, unpack_plan
 from youbencha.errors import YouBenchaError
 from youbencha.workspace import open_repository
 from youbencha.workspace.trees import remove_tree
@@ -97,9 +97,9 @@ async def test_a_repository_travels_without_its_history(arenas: ArenaBench, tmp_
     cell = await asyncio.to_thread(arenas.cell, changed("tasks", 0, "validation_tag", "v1-validation"))
     host = arenas.host()
     source = await host.open_repository_of(cell.plan, lambda _step, _detail="", /: None)
-    cargo = make_cargo(cell.plan, source, host.env)
-    pack = await source.pack(cargo.commits, tmp_path / "near")
-    plan = await unpack_cargo(cargo, (), lambda: pack, tmp_path / "node", tmp_path / "cache")
+    portable_plan = make_portable_plan(cell.plan, source, host.env)
+    pack = await source.pack(portable_plan.commits, tmp_path / "near")
+    plan = await unpack_plan(portable_plan, (), lambda: pack, tmp_path / "node", tmp_path / "cache")
     assert str(arenas.root / "repos") not in plan.case.repo
     opened = await open_repository(plan.case.repo, base=plan.config_dir, branch="v1", commit=plan.case.commit)
     await opened.check_out(tmp_path / "tree")
@@ -111,7 +111,7 @@ async def test_a_repository_travels_without_its_history(arenas: ArenaBench, tmp_
         await opened.find(arenas.git(repository, "rev-parse", "v1-solution"))
     assert plan.gateway is not None
     assert not plan.gateway.upstreams
-    assert "sk-ant" not in repr((plan.env, plan.gateway.secrets, cargo.env))
+    assert "sk-ant" not in repr((plan.env, plan.gateway.secrets, portable_plan.env))
 
 
 def test_a_node_keeps_its_keys_from_agents() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import Any
 
 from youbencha.report.comparison_model import (
@@ -12,15 +11,13 @@ from youbencha.report.comparison_model import (
     ComparisonReport,
     DecidedEarly,
     PairComparison,
-    PassOfK,
     TaskComparison,
     TaskResult,
 )
 from youbencha.report.leaderboard import Row, Total, TrialCoverage
 from youbencha.stats.comparison import Difference, DifferenceInterval, ValueDifference
 from youbencha.stats.intervals import Interval
-
-__all__ = ["random", "replace"]
+from youbencha.stats.passing import PassOfK
 
 COVERAGE = TrialCoverage(planned=30, finished=30, valid=29, validity_unknown=0, scored=29)
 

@@ -320,6 +320,8 @@ def test_a_run_until_decided_is_judged_by_the_sequence_that_ended_it(tmp_path: P
     early = pair.decided_early
     assert (pair.verdict, early.rounds, early.trials, early.max_trials, early.saved) == ("better", 2, 32, 400, 368)
     assert report.margin == 0.1
+    assert (pair.difference.p_value, pair.difference.detectable, pair.p_adjusted) == (None, None, None)
+    assert (pair.pass_rate.estimate, pair.pass_rate.on_these_tasks) == (1, None)
     assert pair.difference.on_these_tasks is not None
     assert pair.difference.on_tasks_like_these is not None
     assert pair.difference.on_tasks_like_these.low <= pair.difference.on_these_tasks.low
@@ -342,9 +344,26 @@ def test_another_pair_of_a_run_until_decided_is_warned_about(tmp_path: Path) -> 
 def test_rounds_that_are_not_complete_do_not_count(tmp_path: Path) -> None:
     run = until_decided(tmp_path, 3, solved=False)
     shutil.rmtree(run / "trials" / "cc" / "shop" / "trial-3")
-    early = only(compare(tmp_path, "cc+tdd")).decided_early
+    pair = only(compare(tmp_path, "cc+tdd"))
+    assert pair.decided_early is not None
+    assert (pair.decided_early.rounds, pair.decided_early.trials) == (2, 47)
+
+
+def test_a_run_that_ended_undecided_has_saved_nothing(tmp_path: Path) -> None:
+    until_decided(tmp_path, 2, solved=False)
+    pair = only(compare(tmp_path))
+    assert pair.decided_early is not None
+    assert (pair.verdict, pair.decided_early.saved) == ("undecided", 0)
+    assert pair.difference.more_trials is not None
+    assert pair.difference.more_trials % 16 == 0, "whole rounds of both"
+
+
+def test_trials_that_were_taken_over_are_not_among_those_of_a_run(tmp_path: Path) -> None:
+    run = until_decided(tmp_path, 2, solved=True)
+    write_run(run, [each | {"reused_from": LATER} for each in trials("cc", 0, 2)])
+    early = only(compare(tmp_path)).decided_early
     assert early is not None
-    assert (early.rounds, early.trials) == (2, 47)
+    assert (early.trials, early.saved) == (16, 384)
 
 
 def test_long_names_keep_their_ends() -> None:

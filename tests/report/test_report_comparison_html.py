@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
 from pathlib import Path
 
 import comparison_sample as sample
@@ -109,7 +111,7 @@ def test_tasks_are_sorted_by_difference_and_flaky_ones_are_marked() -> None:
 
 
 def test_marks_differ_by_shape_and_dots_grow_with_the_number_of_trials() -> None:
-    chance = sample.random.Random(3)
+    chance = random.Random(3)
     task = sample.task("task", 9, chance)
     picture = task_picture(task)
     counts = [float(dot.description.split()[0]) for dot in picture.first_dots]
@@ -128,9 +130,9 @@ def test_marks_differ_by_shape_and_dots_grow_with_the_number_of_trials() -> None
 
 def test_trials_that_are_not_valid_are_no_dots() -> None:
     invalid = sample.trial("task", "skill", 2, 0.5, valid=False)
-    result = sample.result("task", "skill", 1, sample.random.Random(1))
-    task = sample.task("task", 1, sample.random.Random(1))
-    task = sample.replace(task, first=sample.replace(result, trials=(*result.trials, invalid)))
+    result = sample.result("task", "skill", 1, random.Random(1))
+    task = sample.task("task", 1, random.Random(1))
+    task = replace(task, first=replace(result, trials=(*result.trials, invalid)))
     assert sum(int(dot.description.split()[0]) for dot in task_picture(task).first_dots) == 1
 
 

@@ -18,8 +18,8 @@ from youbencha.engine.executor import OpensExecutor
 from youbencha.engine.file_parts import FilePart, PartsWriter
 from youbencha.engine.matrix import Cell, Matrix
 from youbencha.engine.ray_cluster import Cluster
-from youbencha.engine.ray_node import Began, Failed, Happened, Order, Sent, Shipment, run_on_node
-from youbencha.engine.shipping import files_of, make_cargo
+from youbencha.engine.ray_node import AttemptOrder, Began, Failed, Happened, Sent, Shipment, run_on_node
+from youbencha.engine.shipping import files_of, make_portable_plan
 from youbencha.errors import YouBenchaError
 from youbencha.events import EventSink
 from youbencha.files import REPORT_FILE, RESULTS_FILE, write_atomically
@@ -97,11 +97,11 @@ class RayExecutor:
                 job.cell.plan, self._host, agent=agent, attempt=run_id, artifacts=artifacts, on_event=on_event
             )
             async with lending as ticket:
-                order = Order(run_id=run_id, agent=agent, ticket=ticket, keep_workspace=keep_workspace)
+                order = AttemptOrder(run_id=run_id, agent=agent, ticket=ticket, keep_workspace=keep_workspace)
                 task = self._task.options(**resources_of(job.cell.plan.sandbox))
                 stream = task.remote(__version__, shipment, order)
                 await self._follow(stream, directory, on_event)
-            return await asyncio.to_thread(_brought_home, directory, repo)
+            return await asyncio.to_thread(_load_sent_results, directory, repo)
 
         return await run_attempt(job, number, run)
 
@@ -111,14 +111,14 @@ class RayExecutor:
         async with self._shipping:
             if place not in self._shipments:
                 repository = await self._host.open_repository_of(cell.plan, lambda _step, _detail="", /: None)
-                cargo = make_cargo(cell.plan, repository, self._host.env)
+                portable_plan = make_portable_plan(cell.plan, repository, self._host.env)
                 never = [*self._never_sent, *_secrets_file(cell.plan)]
                 files = pickle.dumps(await asyncio.to_thread(files_of, cell.plan, never))
                 pack = None
-                if cargo.commits and (pack := self._stored.get(cargo.commits)) is None:
-                    pack = await self._store(cargo.commits, await repository.pack(cargo.commits, near))
+                if portable_plan.commits and (pack := self._stored.get(portable_plan.commits)) is None:
+                    pack = await self._store(portable_plan.commits, await repository.pack(portable_plan.commits, near))
                 sent = await self._store(hashlib.sha256(files).digest(), files)
-                self._shipments[place] = Shipment(pickle.dumps(cargo), sent, pack), cargo.repo
+                self._shipments[place] = Shipment(pickle.dumps(portable_plan), sent, pack), portable_plan.repo
         return self._shipments[place]
 
     async def _store(self, key: Hashable, data: bytes) -> Any:
@@ -180,7 +180,7 @@ def _lost(kinds: Any, error: Exception, node: str) -> YouBenchaError:
     return YouBenchaError("RAY_FAILED", f"Ray could not run the trial on {node}: {reason}")
 
 
-def _brought_home(directory: Path, repo: str) -> ResultsBundle:
+def _load_sent_results(directory: Path, repo: str) -> ResultsBundle:
     """Load results that a node sent, with the paths that they have here."""
     from youbencha.report.markdown import render_markdown
 

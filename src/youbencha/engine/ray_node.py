@@ -16,16 +16,17 @@ from typing import Any, NamedTuple
 from youbencha import __version__
 from youbencha.adapters.cli_agent.environment import is_model_credential
 from youbencha.engine.file_parts import FilePart, batches, parts_of_agent
-from youbencha.engine.shipping import Cargo, unpack_cargo
+from youbencha.engine.shipping import PortablePlan, unpack_plan
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import SharedResults
 from youbencha.events import Event
+from youbencha.files import RESULTS_FILE
 from youbencha.spec.settings import load_settings
 from youbencha.trial.context import Host
 from youbencha.trial.remote_gateways import RemoteGateways, Ticket
 from youbencha.trial.run import run_trial
 from youbencha.workspace.lock import lock_file
-from youbencha.workspace.run_dir import LOCK, remove_private
+from youbencha.workspace.run_dir import ARTIFACTS, LOCK, remove_private
 from youbencha.workspace.trees import remove_tree
 
 _OF_RAY = ("RAY_", "OMP_NUM_THREADS")
@@ -34,7 +35,7 @@ _PAUSE_S = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class AttemptOrder:
     """One attempt for a node."""
 
     run_id: str
@@ -80,15 +81,15 @@ _shared = SharedResults()
 class Shipment(NamedTuple):
     """What a node needs for the attempts of a cell. The references are to Ray's object store."""
 
-    cargo: bytes
-    """A `Cargo`, pickled: it can be read by the same version only."""
+    plan: bytes
+    """A `PortablePlan`, pickled: it can be read by the same version only."""
     files: Any
     """Of the pickled files."""
     pack: Any
     """Of the commits; None if there are none."""
 
 
-def run_on_node(version: str, shipment: Shipment, order: Order) -> Iterator[Report]:
+def run_on_node(version: str, shipment: Shipment, order: AttemptOrder) -> Iterator[Report]:
     """Run an attempt, and yield reports. SIGINT, with which Ray cancels it, ends it in an orderly way.
 
     It runs in the main thread, between the reports, as signals need it.
@@ -114,7 +115,7 @@ def node_environment(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _run(
-    loop: asyncio.AbstractEventLoop, directory: Path, host: Host, shipment: Shipment, order: Order
+    loop: asyncio.AbstractEventLoop, directory: Path, host: Host, shipment: Shipment, order: AttemptOrder
 ) -> Iterator[Report]:
     events: list[Event] = []
     run = directory / "run"
@@ -138,15 +139,15 @@ def _run(
 
 
 async def _run_trial(
-    directory: Path, host: Host, shipment: Shipment, order: Order, on_event: Callable[[Event], None]
+    directory: Path, host: Host, shipment: Shipment, order: AttemptOrder, on_event: Callable[[Event], None]
 ) -> None:
     import ray
 
-    cargo: Cargo = pickle.loads(shipment.cargo)  # noqa: S301 - the driver's, as the files
+    portable_plan: PortablePlan = pickle.loads(shipment.plan)  # noqa: S301 - the driver's, as the files
     files = pickle.loads(ray.get(shipment.files))  # noqa: S301
     config = directory.with_name("config")
-    plan = await unpack_cargo(cargo, files, lambda: ray.get(shipment.pack), config, host.cache_dir)
-    host.env = {**host.env, **cargo.env}
+    plan = await unpack_plan(portable_plan, files, lambda: ray.get(shipment.pack), config, host.cache_dir)
+    host.env = {**host.env, **portable_plan.env}
     host.gateways = RemoteGateways(order.ticket) if order.ticket else None
     await run_trial(
         plan,
@@ -174,7 +175,7 @@ def _failure(running: asyncio.Task[None]) -> Failed | None:
 def _results_last(parts: Iterator[FilePart]) -> Iterator[FilePart]:
     last = []
     for part in parts:
-        if part.name == "artifacts/results.json":
+        if part.name == f"{ARTIFACTS}/{RESULTS_FILE}":
             last.append(part)
         elif part.name != LOCK:
             yield part

@@ -31,7 +31,7 @@ _MOST_SENT = 512 * 1024**2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cargo:
+class PortablePlan:
     """What the attempts of a plan need on a node, besides its files and commits. Plain data: it can be pickled."""
 
     plan: Plan
@@ -44,11 +44,11 @@ class Cargo:
     """Variables that evaluators and hooks refer to."""
 
 
-def make_cargo(plan: Plan, repository: Repository, env: Mapping[str, str]) -> Cargo:
+def make_portable_plan(plan: Plan, repository: Repository, env: Mapping[str, str]) -> PortablePlan:
     """Prepare a plan for other machines. `env` is the harness's."""
     remote = isinstance(read_source(plan.case.repo, plan.config_dir), RemoteUrl)
     case = plan.case.model_copy(update={"commit": repository.commit})
-    return Cargo(
+    return PortablePlan(
         plan=portable(replace(plan, case=case)),
         repo=repository.public_url,
         commits=() if remote else tuple(dict.fromkeys([repository.commit, *_commits_in(plan)])),
@@ -56,21 +56,21 @@ def make_cargo(plan: Plan, repository: Repository, env: Mapping[str, str]) -> Ca
     )
 
 
-async def unpack_cargo(
-    cargo: Cargo, files: Sequence[FilePart], pack: Callable[[], bytes], directory: Path, cache_dir: Path
+async def unpack_plan(
+    portable_plan: PortablePlan, files: Sequence[FilePart], pack: Callable[[], bytes], directory: Path, cache_dir: Path
 ) -> Plan:
     """Write the files into `directory`, and the commits into the cache. Returns the plan for this machine."""
     directory.mkdir()
     PartsWriter(directory).write(files)
-    case = cargo.plan.case
-    if cargo.commits:
+    case = portable_plan.plan.case
+    if portable_plan.commits:
         home = cache_dir.absolute() / "sent"
         home.mkdir(parents=True, exist_ok=True)
-        git_dir = home / f"{name_of(cargo.commits)}.git"
+        git_dir = home / f"{name_of(portable_plan.commits)}.git"
         if not git_dir.exists():
-            await unpack_commits(pack(), cargo.commits, git_dir)
+            await unpack_commits(pack(), portable_plan.commits, git_dir)
         case = case.model_copy(update={"repo": str(git_dir)})
-    return replace(cargo.plan, case=case, config_dir=directory)
+    return replace(portable_plan.plan, case=case, config_dir=directory)
 
 
 def _commits_in(plan: Plan) -> Iterator[str]:

@@ -24,7 +24,6 @@ from youbencha.report.comparison_model import (
     ComparisonReport,
     DecidedEarly,
     PairComparison,
-    PassOfK,
     TaskComparison,
     TaskResult,
 )
@@ -47,7 +46,7 @@ from youbencha.stats.comparison import (
     compare_values,
     verdict_of,
 )
-from youbencha.stats.passing import is_flaky, pass_at_k, pass_hat_k
+from youbencha.stats.passing import is_flaky, passes_of_k
 from youbencha.stats.rounds import confidence_of_each, replay_rounds
 from youbencha.stats.sequence import PairedSequence
 from youbencha.stats.significance import holm
@@ -71,11 +70,10 @@ def make_comparison(found: Pairs, rules: Sequence[str] = (), *, margin: float | 
         _check_common(*pairs[0])
     judging = _Judging(margin, confidence)
     compared = [judging.compare(first, second) for first, second in pairs]
-    p_values = {at: p for at, each in enumerate(compared) if (p := each.difference.p_value) is not None}
-    adjusted = dict(zip(p_values, holm(list(p_values.values())), strict=True))
+    adjusted = holm([each.difference.p_value for each in compared])
     chosen = list(selections.values())
     return ComparisonReport(
-        comparisons=tuple(replace(each, p_adjusted=adjusted.get(at)) for at, each in enumerate(compared)),
+        comparisons=tuple(replace(each, p_adjusted=p) for each, p in zip(compared, adjusted, strict=True)),
         one_pair=found.one_pair,
         margin=margin,
         confidence=confidence,
@@ -207,8 +205,10 @@ class _Judging(NamedTuple):
     def compare(self, first: _Side, second: _Side) -> PairComparison:
         common = sorted(first.scored & second.scored)
         difference, early = self._scores(first, second, common), None
+        pass_rate = self._scores(first, second, common, _solved)
         if (run := _recorded_run(first, second)) is not None:
             difference, early = self._until_decided(difference, first, second, run)
+            pass_rate = replace(pass_rate, on_these_tasks=None, on_tasks_like_these=None)  # they are for one look
         one, two = (_compared(side, common, _most_k(first, second, common)) for side in (first, second))
         return PairComparison(
             first=one,
@@ -218,7 +218,7 @@ class _Judging(NamedTuple):
             p_adjusted=difference.p_value,
             decided_early=early,
             more_trials_cost_usd=_cost_of(difference.more_trials, one, two),
-            pass_rate=self._scores(first, second, common, _solved),
+            pass_rate=pass_rate,
             cost_usd=compare_values(_pairs(first, second, common, lambda meta: meta.total_cost_usd)),
             duration_s=compare_values(_pairs(first, second, common, lambda meta: meta.duration_s)),
             tokens=compare_values(_pairs(first, second, common, lambda meta: meta.total_tokens)),
@@ -251,7 +251,6 @@ class _Judging(NamedTuple):
         found = replay_rounds(sequence, {task: list(_differences(*pair, task)) for task in tasks})
         intervals = tuple(DifferenceInterval(-each.high, -each.low) if turned else each for each in found.intervals)
         interval = intervals[-1] if intervals else sequence.interval
-        verdict = verdict_of(interval, self.margin)
         others = once.on_tasks_like_these
         if others is not None:  # for one look; it cannot be surer than that about these tasks
             others = DifferenceInterval(min(others.low, interval.low), max(others.high, interval.high))
@@ -259,9 +258,11 @@ class _Judging(NamedTuple):
             once,
             on_these_tasks=interval,
             on_tasks_like_these=others,
-            verdict=verdict,
+            verdict=verdict_of(interval, self.margin),
             verdict_on_tasks_like_these=verdict_of(others, self.margin),
-            more_trials=once.more_trials if verdict == "undecided" else None,
+            p_value=None,  # as the detectable difference, only for one look
+            detectable=None,
+            more_trials=None if (more := sequence.pairs_needed()) is None else 2 * more,
         )
         own = sum(each.meta.reused_from is None for each in first.contestant.source.results.trials)
         most = run.until_decided.max_trials
@@ -331,17 +332,10 @@ def _compared(side: _Side, tasks: Sequence[str], most_k: int) -> ComparedAgent:
         runs=tuple(sorted({each.run for each in side.trials})),
         coverage=side.coverage(),
         figures=side.figures(tasks),
-        passes=tuple(
-            PassOfK(k=k, any=_mean(pass_at_k, solved, k), all=_mean(pass_hat_k, solved, k))
-            for k in range(1, most_k + 1)
-        ),
+        passes=passes_of_k([(len(each), round(sum(each))) for each in solved], most_k),
         versions=tuple(sorted({each.agent_version for each in identities if each.agent_version})),
         models=tuple(sorted({each.model for each in identities if each.model})),
     )
-
-
-def _mean(estimate: Callable[[int, int, int], float], solved: Sequence[Sequence[float]], k: int) -> float:
-    return fmean(estimate(len(each), round(sum(each)), k) for each in solved)
 
 
 def _most_k(first: _Side, second: _Side, tasks: Iterable[str]) -> int:

@@ -8,6 +8,7 @@ from youbencha.report.arena_loading import Unreadable
 from youbencha.report.arena_selection import Exclusion
 from youbencha.report.leaderboard import Row, TrialCoverage
 from youbencha.stats.comparison import Difference, DifferenceInterval, ValueDifference, Verdict
+from youbencha.stats.passing import PassOfK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,17 +48,6 @@ class TaskComparison:
     second: TaskResult
     difference: float
     """The first's mean score less the second's."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PassOfK:
-    """How many of the tasks would be solved in k trials, as a share."""
-
-    k: int
-    any: float
-    """At least once: pass@k."""
-    all: float
-    """Every time: pass^k."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,10 +96,11 @@ class PairComparison:
     p_adjusted: float | None
     """By Holm's method, if there are several comparisons; else the p-value itself."""
     decided_early: DecidedEarly | None
-    """Set if a confidence sequence ended the trials, and judges them; else they are judged once, at the end."""
+    """Set if a confidence sequence judges the trials; else they are judged once, at the end."""
     more_trials_cost_usd: float | None
     """About what the trials would cost that would decide. Null: not known, or none are needed."""
     pass_rate: Difference
+    """Without intervals if a confidence sequence judges the trials: that of the scores only is valid at every look."""
     cost_usd: ValueDifference
     """Of a trial, as time and tokens."""
     duration_s: ValueDifference

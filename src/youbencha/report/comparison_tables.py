@@ -188,7 +188,7 @@ def early_lines(pair: PairComparison) -> Iterator[str]:
     """Say how many trials a run with `--until-decided` needed."""
     if (early := pair.decided_early) is not None:
         yield (
-            f"Judged by the confidence sequence that ended the run, after {plural(early.rounds, 'round')}: "
+            f"Judged by the confidence sequence of the run, after {plural(early.rounds, 'round')}: "
             f"{plural(early.trials, 'trial')} of at most {count(early.max_trials)}, {count(early.saved)} saved."
         )
         if early.given_up:

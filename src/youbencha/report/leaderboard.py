@@ -288,7 +288,7 @@ def _notes(results: ArenaResults) -> Iterable[str]:
     if unscored := sum(each.valid is not False and each.composite_score is None for each in metas):
         yield f"{plural(unscored, 'valid trial')} without a score: in no mean."
     yield from _different_tasks(metas)
-    yield from mixed_configurations(metas)
+    yield from _configurations(metas)
     if results.calibration is not None:
         tasks = {each.task for each in metas}
         missing = [each for each in tasks if between(0.0, *results.calibration.get(each, Range(None, None))) is None]
@@ -309,7 +309,7 @@ def _different_tasks(metas: Iterable[TrialMeta]) -> Iterable[str]:
         yield f"The same is true of {plural(len(lacking) - _MOST_NAMES, 'more agent')}."
 
 
-def mixed_configurations(metas: Iterable[TrialMeta]) -> Iterable[str]:
+def _configurations(metas: Iterable[TrialMeta]) -> Iterable[str]:
     hashes: dict[tuple[str, str], set[str]] = defaultdict(set)
     for each in metas:
         if each.identity is not None:

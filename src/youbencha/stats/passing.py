@@ -2,7 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import comb
+from statistics import fmean
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassOfK:
+    """How many of the tasks would be solved in k trials, as a share."""
+
+    k: int
+    any: float
+    """At least once: pass@k."""
+    all: float
+    """Every time: pass^k."""
+
+
+def passes_of_k(tasks: Sequence[tuple[int, int]], most: int) -> tuple[PassOfK, ...]:
+    """Return the means over tasks, for each k up to `most`. A task is its number of trials, and of those that passed.
+
+    Each task must have at least `most` trials.
+    """
+    return tuple(
+        PassOfK(
+            k=k,
+            any=fmean(pass_at_k(*task, k) for task in tasks),
+            all=fmean(pass_hat_k(*task, k) for task in tasks),
+        )
+        for k in range(1, most + 1)
+    )
 
 
 def pass_at_k(trials: int, passed: int, k: int) -> float:

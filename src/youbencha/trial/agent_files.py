@@ -19,6 +19,7 @@ from youbencha.adapters.base import AgentAdapter, FilePlaces, InstalledFiles, Re
 from youbencha.adapters.cli_agent.environment import fresh_home_for
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators.base import in_thread
+from youbencha.sandbox.local import HostSandbox
 from youbencha.spec.agent_files import AgentFiles
 from youbencha.text import first_few
 from youbencha.workspace.given_files import GivenFile, copy_given, digest_of, given_file, given_files, invalid
@@ -202,7 +203,7 @@ def _lay(overlay: Overlay, entry: Given, _: object) -> None:
 def _home_of(sandbox: Sandbox, harness_env: Mapping[str, str]) -> Path:
     env = sandbox.environment(harness_env)
     home = sandbox.outside(env.get("HOME") or env["USERPROFILE"])
-    if sandbox.kind == "local" and not getattr(sandbox, "has_fresh_home", False):
+    if isinstance(sandbox, HostSandbox) and not sandbox.has_fresh_home:
         raise invalid("the agent has no new home for its files")  # planned with another environment
     assert home is not None, "a container's home is a directory of the host"
     return home

@@ -37,9 +37,6 @@ class GivenFile(NamedTuple):
     def is_program(self) -> bool:
         return bool(self.mode & stat.S_IXUSR)
 
-    def below(self, directory: str) -> GivenFile:
-        return self._replace(path=f"{directory}/{self.path}")
-
     def write(self, target: Path) -> None:
         """Copy it in place of whatever file or link is there. The directory must exist. Raises `OSError`."""
         with open_regular(self.source) as source, replacing(target) as partial:

@@ -119,9 +119,7 @@ class Overlay:
             return
         with suppress(OSError, GitFailed):
             tracked = await self._skip_tracked(git_dir / "index", commit)
-            excluded = b"".join(
-                _as_pattern(path) for path in self._originals if path not in tracked and "\n" not in path
-            )
+            excluded = b"".join(_as_pattern(path) for path in self._originals if path not in tracked)
             await asyncio.to_thread(_exclude, git_dir, excluded)
 
     async def _skip_tracked(self, index: Path, commit: str) -> Collection[str]:
