@@ -155,6 +155,8 @@ def _sign(number: float, form: Callable[[float], str]) -> str:
 
 def _span(seconds: float) -> str:
     """Shorter than elsewhere: an interval has two of them."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
     if seconds < 60:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
