@@ -25,6 +25,21 @@ from youbencha.user_dirs import default_root
 API_KEY = "sk-ant-dummy-0123456789abcdef"
 GIT_BASH = "CLAUDE_CODE_GIT_BASH_PATH"
 """On Windows the CLI runs its commands in Git's bash, and may need its path."""
+MCP_SERVER = """\
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    answers = {
+        "initialize": lambda: {"protocolVersion": asked["params"]["protocolVersion"], "capabilities": {"tools": {}},
+                               "serverInfo": {"name": "given", "version": "1"}},
+        "tools/list": lambda: {"tools": [{"name": "ask_oracle", "description": "an oracle",
+                                          "inputSchema": {"type": "object", "properties": {}}}]},
+    }
+    if "id" in asked:
+        result = answers.get(asked["method"], dict)()
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
+"""With one tool, `ask_oracle`."""
 _OF_WINDOWS = ("SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT", "PROGRAMFILES", "PROGRAMDATA")
 
 

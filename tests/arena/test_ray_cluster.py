@@ -16,14 +16,15 @@ from ray_bench import RayBench
 
 from youbencha import __version__
 from youbencha.engine import ray_cluster
-from youbencha.engine.file_parts import FilePart, PartsWriter, batches, parts_of_agent
+from youbencha.engine.file_parts import FilePart, PartsWriter, batches, parts_of_agent, parts_of_user
 from youbencha.engine.matrix import Matrix
 from youbencha.engine.ray_cluster import Cluster, Node, connect
-from youbencha.engine.ray_executor import check_resources
+from youbencha.engine.ray_executor import _without_ledger, check_resources
 from youbencha.engine.ray_node import node_environment
 from youbencha.engine.shipping import files_of, make_portable_plan, unpack_plan
 from youbencha.errors import YouBenchaError
 from youbencha.workspace import open_repository
+from youbencha.workspace.trees import remove_tree
 
 
 async def refused(address: str | None) -> YouBenchaError:
@@ -122,24 +123,32 @@ def test_files_of_an_agent_arrive_without_links(tmp_path: Path) -> None:
     there, here = tmp_path / "there", tmp_path / "here"
     (there / "deep").mkdir(parents=True)
     here.mkdir()
-    (there / "deep" / "large").write_bytes(os.urandom(2_500_000))
+    (there / "deep" / "large").write_bytes(large := os.urandom(2_500_000))
     (there / "empty").touch()
     (there / "program").write_text("#!/bin/sh\n")
     (there / "program").chmod(0o4755)
     (there / "link").symlink_to("/etc/passwd")
     os.mkfifo(there / "pipe")
+    above = os.open(there, os.O_RDONLY)
+    for _ in range(20):  # no path of it can be opened
+        os.mkdir("d" * 250, dir_fd=above)
+        below = os.open("d" * 250, os.O_RDONLY, dir_fd=above)
+        os.close(above)
+        above = below
+    os.close(above)
     writer = PartsWriter(here)
     for batch in batches(parts_of_agent(there)):
         writer.write(batch)
     assert sorted(file.name for file in here.rglob("*")) == ["deep", "empty", "large", "program"]
-    assert (here / "deep" / "large").read_bytes() == (there / "deep" / "large").read_bytes()
+    remove_tree(there)
+    assert (here / "deep" / "large").read_bytes() == large
     assert (here / "program").stat().st_mode & 0o7777 == 0o755
 
 
-@pytest.mark.parametrize("name", ["../out", "/tmp/out", "a/../../out", "C:\\out", "a\0b"])
+@pytest.mark.parametrize("name", ["../out", "/tmp/out", "a/../../out", "C:\\out", "a\0b", pytest.param("a/" * 3000, id="long")])
 def test_a_hostile_node_writes_nowhere_else(tmp_path: Path, name: str) -> None:
     (tmp_path / "in").mkdir()
-    with pytest.raises(YouBenchaError, match="A node sent a file outside its directory"):
+    with pytest.raises(YouBenchaError, match="A node sent a file that cannot be"):
         PartsWriter(tmp_path / "in").write([FilePart(name, b"x")])
     assert sorted(tmp_path.rglob("*")) == [tmp_path / "in"]
 
@@ -154,7 +163,21 @@ def test_a_hostile_node_follows_no_link(tmp_path: Path) -> None:
 def test_a_hostile_node_sends_no_more_than_allowed(tmp_path: Path) -> None:
     for writer in (PartsWriter(tmp_path, most_bytes=10), PartsWriter(tmp_path, most_files=1)):
         with pytest.raises(YouBenchaError, match="A trial's files are more than"):
-            writer.write([FilePart("a", b"123456"), FilePart("b", b"123456")])
+            writer.write([FilePart("a", b"123456"), FilePart("b", b"123456", first=False)])
+
+
+@pytest.mark.parametrize("name", ["artifacts/gateway-ledger.jsonl", "artifacts//./gateway-ledger.jsonl"])
+def test_a_hostile_node_does_not_replace_the_ledger(name: str) -> None:
+    kept = FilePart("artifacts/results.json", b"x")
+    assert _without_ledger([FilePart(name, b"x"), kept]) == [kept]
+
+
+def test_links_in_a_circle_are_followed_once(tmp_path: Path) -> None:
+    (tmp_path / "tools/below").mkdir(parents=True)
+    (tmp_path / "tools/a.py").touch()
+    for number in range(3):
+        (tmp_path / f"tools/below/{number}").symlink_to("..")
+    assert [part.name for part in parts_of_user(tmp_path, ["tools"])] == ["tools/a.py"]
 
 
 def test_only_files_that_the_plan_names_are_sent(tmp_path: Path) -> None:

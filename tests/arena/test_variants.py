@@ -315,6 +315,7 @@ orchestrators:
       - name: mine
         skills: [for-agents/skill, nowhere/a]
         instructions: nowhere.md
+        config: {mcp_config: for-agents/CLAUDE.md}
       - {name: other, model: x}
   - name: two
     agent: command
@@ -331,8 +332,18 @@ def test_missing_files_are_found_before_anything_runs(small: ArenaBench) -> None
     assert [(at, message.partition(":")[0]) for at, message in found] == [
         ("7:36", "orchestrators.0.variants.0.skills.1"),
         ("8:23", "orchestrators.0.variants.0.instructions"),
-        ("14:36", "orchestrators.1.variants.0.instructions"),
+        ("9:30", "orchestrators.0.variants.0.config.mcp_config"),
+        ("15:36", "orchestrators.1.variants.0.instructions"),
     ]
+
+
+def test_the_file_of_mcp_servers_identifies_a_trial(small: ArenaBench) -> None:
+    small.script("mcp/docs.json", '{"mcpServers": {}}')
+    variant = {"name": "v", "config": {"mcp_config": "mcp/docs.json"}}
+    before = hashes_of(small, variant)
+    small.script("mcp/docs.json", '{"mcpServers": {"docs": {"command": "x"}}}')
+    after = hashes_of(small, variant)
+    assert {name for name in before if before[name] != after[name]} == {"one+v"}
 
 
 def test_a_missing_file_of_the_orchestrator_is_shown_once(small: ArenaBench) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from arena_process import ArenaProject
 from engine_bench import events, metas
 
 from agent_clis import OLD
-from claude_bench import API_KEY, says, script, versions
+from claude_bench import API_KEY, MCP_SERVER, says, script, versions
 from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 from youbencha.sandbox.toolbox.toolbox import Toolbox
@@ -112,13 +113,22 @@ SKILL = "---\nname: measure-twice\ndescription: Measure twice, cut once.\n---\nM
 async def test_one_agent_with_two_versions_and_with_a_skill_in_one_run(
     claude_cli: InstalledAgent, tmp_path: Path
 ) -> None:
-    """The real CLI. The model is asked with the skill and the instructions of the variant that has them, only."""
+    """The real CLI. Only the variant's requests have its skill, its instructions and the tool of its MCP server."""
     newest = Toolbox().find("claude-code")
     assert newest is not None
     (tmp_path / "measure-twice").mkdir()
     (tmp_path / "measure-twice" / "SKILL.md").write_text(SKILL)
     (tmp_path / "moon.md").write_text("Always speak of the moon.\n")
-    taught = {"name": "taught", "skills": ["measure-twice"], "instructions": "moon.md"}
+    (tmp_path / "mcp").mkdir()
+    (tmp_path / "mcp" / "server.py").write_text(MCP_SERVER)
+    server = {"command": sys.executable, "args": [str(tmp_path / "mcp" / "server.py")]}
+    (tmp_path / "mcp" / "docs.json").write_text(json.dumps({"mcpServers": {"docs": server}}))
+    taught = {
+        "name": "taught",
+        "skills": ["measure-twice"],
+        "instructions": "moon.md",
+        "config": {"mcp_config": "mcp/docs.json"},
+    }
     agent = {
         "name": "claude",
         "agent": "claude-code",
@@ -146,5 +156,6 @@ async def test_one_agent_with_two_versions_and_with_a_skill_in_one_run(
     asked = [json.dumps(request.body) for request in model.requests if request.kind == "turn"]
     assert len(asked) == 3
     assert ["measure-twice" in each for each in asked].count(True) == 1
-    assert ["speak of the moon" in each for each in asked] == ["measure-twice" in each for each in asked]
+    for text in ("speak of the moon", "mcp__docs__ask_oracle"):
+        assert [text in each for each in asked] == ["measure-twice" in each for each in asked]
     assert {meta.composite_score for meta in found.values()} == {0.0}, "the model did nothing, and files are no work"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from claude_config import parse_config
 from pydantic import ValidationError
 
-from youbencha.adapters.claude_code import ClaudeCodeConfig
+from youbencha.adapters import AgentExecutionContext
+from youbencha.adapters.claude_code import ClaudeCodeAdapter, ClaudeCodeConfig
 from youbencha.errors import ConfigError, Problem
 
 ACCEPTED: list[tuple[str, Any]] = [
@@ -330,3 +332,49 @@ def test_setting_sources() -> None:
     assert parse_config({"prompt": "x", "setting_sources": ["user"]}).setting_sources == ("user",)
     with pytest.raises(ConfigError, match="setting_sources"):
         parse_config({"prompt": "x", "setting_sources": ["everyone"]})
+
+
+# -- MCP servers ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("docs.json", None),
+        ('{"mcpServers": {}}', None),
+        ("in-the-repository.json", None),
+        ("x" * 131_071, None),
+        ("{mcpServers}", "is not JSON"),
+        ("{}", "has no `mcpServers`"),
+        ("text.json", "text.json is not JSON: Expecting value"),
+        ("list.json", "list.json has no `mcpServers`"),
+        ("large.json", "large.json is larger than"),
+    ],
+)
+def test_mcp_servers_are_checked_as_far_as_they_are_here(given: str, message: str | None, tmp_path: Path) -> None:
+    files = {"docs": '{"mcpServers": {"a": {"command": "b"}}}', "text": "hello", "list": "[]", "large": " " * 1_000_001}
+    for name, text in files.items():
+        (tmp_path / f"{name}.json").write_text(text)
+    found = ClaudeCodeAdapter().check_config({"prompt": "x", "mcp_config": given}, tmp_path)
+    assert [problem.path for problem in found] == ["mcp_config"] * (message is not None)
+    assert (message or "") in "".join(problem.message for problem in found)
+
+
+def test_a_file_of_mcp_servers_is_next_to_the_configuration_or_in_the_repository(tmp_path: Path) -> None:
+    here, workspace = tmp_path / "here", tmp_path / "workspace"
+    for directory, name in ((here, "both"), (workspace, "both"), (workspace, "theirs")):
+        directory.mkdir(exist_ok=True)
+        (directory / name).write_text("{}")
+
+    def used(name: str) -> str | None:
+        config = {"prompt": "x", "mcp_config": name}
+        context = AgentExecutionContext(
+            workspace_dir=workspace, repo_dir=workspace, artifacts_dir=tmp_path, config=config, config_dir=here
+        )
+        return ClaudeCodeAdapter().configure(context).mcp_config
+
+    assert used("both") == str(here / "both")
+    assert used("theirs") == "theirs"
+    assert used('{"mcpServers": {}}') == '{"mcpServers": {}}'
+    with pytest.raises(ConfigError, match=r"nowhere does not exist \(searched: .*here, then the repository\)"):
+        used("nowhere")

@@ -15,7 +15,7 @@ import pytest
 from run_bench import Outcome, RunBench
 
 from agent_clis import NEWEST, OLD
-from claude_bench import API_KEY, bash, full, says, script, versions
+from claude_bench import API_KEY, MCP_SERVER, bash, full, says, script, versions
 from toolbox_tools import installed
 from youbencha.adapters import get_adapter
 from youbencha.gateway.script import ScriptedModel
@@ -25,20 +25,6 @@ from youbencha.user_dirs import default_root
 pytestmark = pytest.mark.real_cli
 
 MODEL = "claude-opus-4-5"
-SERVER = """\
-import json, sys
-for line in sys.stdin:
-    asked = json.loads(line)
-    answers = {
-        "initialize": lambda: {"protocolVersion": asked["params"]["protocolVersion"], "capabilities": {"tools": {}},
-                               "serverInfo": {"name": "given", "version": "1"}},
-        "tools/list": lambda: {"tools": [{"name": "ask_oracle", "description": "an oracle",
-                                          "inputSchema": {"type": "object", "properties": {}}}]},
-    }
-    if "id" in asked:
-        result = answers.get(asked["method"], dict)()
-        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
-"""
 FILES = {
     "given/rules.md": "Never use the word FROBNICATE.\n",
     "given/tax-skill/SKILL.md": "---\nname: tax-skill\ndescription: Knows about QUIXOTRY.\n---\nUse it.\n",
@@ -48,7 +34,7 @@ FILES = {
     "given/reviews/commands/look.md": "---\ndescription: looks\n---\nLook at it.\n",
     "given/over/README.md": "# Laid over\n",
     "given/over/.claude/agents/helper.md": "---\nname: helper\ndescription: helps\n---\nHelp.\n",
-    "given/home/mcp/server.py": SERVER,
+    "given/home/mcp/server.py": MCP_SERVER,
     "given/home/.claude/settings.json": '{"env": {"GIVEN_SETTING": "yes"}}',
     "servers.json": '{"mcpServers": {"given": {"command": "python3", "args": ["${HOME}/mcp/server.py"]}}}',
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable, Iterator
 from io import BufferedReader
@@ -14,6 +15,7 @@ from youbencha.files import PathNotAllowed, check_relative, open_regular, open_u
 PART_BYTES = 1024**2
 MOST_BYTES = 4 * 1024**3
 MOST_FILES = 200_000
+_LONGEST_NAME = 4096
 
 
 class FilePart(NamedTuple):
@@ -33,20 +35,33 @@ def parts_of_user(base: Path, names: Iterable[str]) -> Iterator[FilePart]:
         if (base / name).is_file():
             yield from _parts(open_regular(base / name), name)
         for directory, directories, files in os.walk(base / name, followlinks=True):
-            directories.sort()
+            directories[:] = sorted(each for each in directories if not _leads_back(directory, each))
             for file in sorted(files):
                 path = Path(directory, file)
                 if path.is_file():
                     yield from _parts(open_regular(path), path.relative_to(base).as_posix())
 
 
+def _leads_back(directory: str, name: str) -> bool:
+    """Whether a link leads to the directory that it is in, or to one above: it would be followed again and again."""
+    return Path(directory).resolve().is_relative_to(Path(directory, name).resolve())
+
+
 def parts_of_agent(root: Path) -> Iterator[FilePart]:
-    """Yield the regular files below a directory in which an agent could have written. Links are left out."""
+    """Yield the regular files below a directory in which an agent could have written.
+
+    Links are left out, and what is in so many directories that its path is too long.
+    """
     waiting = [""]
     while waiting:
         folder = waiting.pop()
-        with os.scandir(root / folder) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
+        try:
+            with os.scandir(root / folder) as entries:
+                found = sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:
+                raise
+            continue
         for entry in found:
             name = str(PurePosixPath(folder, entry.name))
             if entry.is_dir(follow_symlinks=False):
@@ -91,13 +106,15 @@ class PartsWriter:
             self._count(part)
             try:
                 check_relative(part.name)
+                if len(part.name) > _LONGEST_NAME:
+                    raise PathNotAllowed(f"{part.name[:100]}… is too long")
             except PathNotAllowed as error:
-                raise YouBenchaError("FILES_HOSTILE", f"A node sent a file outside its directory: {error}") from error
+                raise YouBenchaError("FILES_HOSTILE", f"A node sent a file that cannot be: {error}") from error
             self._write(part)
 
     def _count(self, part: FilePart) -> None:
         self._bytes -= len(part.data)
-        self._files -= part.first
+        self._files -= 1  # any part can begin a file
         if self._bytes < 0 or self._files < 0:
             raise YouBenchaError(
                 "FILES_TOO_LARGE",

@@ -9,13 +9,13 @@ import os
 import pickle
 from collections.abc import AsyncIterator, Hashable, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from youbencha import __version__
 from youbencha.engine.attempts import NODE_LOST, AttemptLost, FinishedAttempt, TrialJob, run_attempt
 from youbencha.engine.executor import OpensExecutor
-from youbencha.engine.file_parts import PartsWriter
+from youbencha.engine.file_parts import FilePart, PartsWriter
 from youbencha.engine.matrix import Cell, Matrix
 from youbencha.engine.ray_cluster import Cluster
 from youbencha.engine.ray_node import AttemptOrder, Began, Failed, Happened, Sent, Shipment, run_on_node
@@ -139,8 +139,7 @@ class RayExecutor:
                         for event in events:
                             on_event(event)
                     case Sent(parts):
-                        ours = [part for part in parts if part.name != f"{ARTIFACTS}/{LEDGER_FILE}"]
-                        await asyncio.to_thread(writer.write, ours)
+                        await asyncio.to_thread(writer.write, _without_ledger(parts))
                     case Failed(code, message, hint):
                         raise YouBenchaError(code or "TRIAL_FAILED", f"On {node}: {message}", hint=hint)
         except asyncio.CancelledError:
@@ -156,6 +155,11 @@ class RayExecutor:
             async with asyncio.timeout(_CANCEL_S):
                 async for reference in stream:
                     await reference
+
+
+def _without_ledger(parts: Sequence[FilePart]) -> list[FilePart]:
+    """The ledger is written here, and no node can replace it, however it writes the name."""
+    return [part for part in parts if PurePosixPath(part.name) != PurePosixPath(ARTIFACTS, LEDGER_FILE)]
 
 
 def _secrets_file(plan: Plan) -> list[Path]:

@@ -83,7 +83,11 @@ def files_digest(agent: AgentSpec, directory: Path) -> str | None:
     lines = [f"{entry.kind} {entry.name} {digest_of(entry.files())}\n" for entry in entries(agent, directory)]
     for option in _NAMES_A_FILE:
         named = agent.config.get(option)
-        if isinstance(named, str) and not named.lstrip().startswith("{") and (file := directory / named).is_file():
+        if (
+            isinstance(named, str)
+            and not named.lstrip().startswith("{")
+            and (file := _source(named, directory)).is_file()
+        ):
             lines.append(f"{option} {digest_of([given_file(file, option)])}\n")
     return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest() if lines else None
 

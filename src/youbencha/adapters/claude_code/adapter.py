@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -22,17 +22,24 @@ from youbencha.adapters.claude_code.command import (
     session_id_of,
     settings_directory,
     transport_of,
-    with_shared_files,
 )
 from youbencha.adapters.claude_code.config import CLAUDE, ClaudeCodeConfig, credentials_given
 from youbencha.adapters.claude_code.failed_calls import call_when_set, debug_log_watched, watch_of
-from youbencha.adapters.claude_code.own_files import agent_definition, config_dir, host_environment, with_session_file
+from youbencha.adapters.claude_code.own_files import (
+    agent_definition,
+    config_dir,
+    host_environment,
+    mcp_problems,
+    with_session_file,
+    with_shared_files,
+)
 from youbencha.adapters.claude_code.texts import OWN_CAUSES, plain_session
 from youbencha.adapters.claude_code.versions import Feature, supports
 from youbencha.adapters.cli_agent import AgentCli, CliAdapter
 from youbencha.adapters.cli_agent.invocation import removed_afterwards, scratch_directory
 from youbencha.adapters.cli_agent.verdict import RunEnding, VerdictRules
 from youbencha.control.stream_json import ClaudeStreamReader
+from youbencha.errors import Problem
 from youbencha.gateway.api import GatewayAccess
 from youbencha.json_lines import Record, loads, mapping
 from youbencha.log.session import SessionRecord
@@ -114,6 +121,9 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
 
     def check_prompt(self, prompt: str, config: ClaudeCodeConfig) -> None:
         check_prompt(prompt, config)
+
+    def check_config(self, config: Mapping[str, Any], config_dir: Path | None) -> Sequence[Problem]:
+        return [*super().check_config(config, config_dir), *mcp_problems(config.get("mcp_config"), config_dir)]
 
     def configure(self, context: AgentExecutionContext) -> ClaudeCodeConfig:
         return with_shared_files(super().configure(context), context)

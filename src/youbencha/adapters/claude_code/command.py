@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from youbencha.adapters.base import AgentExecutionContext, InstalledFiles
+from youbencha.adapters.base import InstalledFiles
 from youbencha.adapters.claude_code.config import CLAUDE, ClaudeCodeConfig
 from youbencha.adapters.claude_code.versions import (
     CliVersion,
@@ -371,18 +371,3 @@ def _settings_file(workspace: Path, name: str) -> bytes:
     if Path(name).is_absolute():
         return read_regular(Path(name), _LARGEST_SETTINGS)
     return read_confined(workspace, name, _LARGEST_SETTINGS)
-
-
-def with_shared_files(config: ClaudeCodeConfig, context: AgentExecutionContext) -> ClaudeCodeConfig:
-    """Share the file that `mcp_config` names with the sandbox, and use its path in there.
-
-    A relative path is first looked for next to the test case, then in the workspace, by the CLI.
-    """
-    named = config.mcp_config
-    if named is None or named.lstrip().startswith("{"):
-        return config
-    path = ((context.config_dir or context.workspace_dir) / named).absolute()
-    if not path.is_file():  # in the workspace, or reported by the CLI as missing
-        return config
-    context.sandbox.share(path)
-    return config.model_copy(update={"mcp_config": context.sandbox.inside(path)})

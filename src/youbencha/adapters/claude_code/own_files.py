@@ -1,18 +1,22 @@
-"""Find and read Claude Code's own files: configuration, custom agents, session files."""
+"""Find and read Claude Code's own files: configuration, custom agents, MCP servers, session files."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from youbencha.adapters.claude_code.config import CLAUDE
+from youbencha.adapters.base import AgentExecutionContext
+from youbencha.adapters.claude_code.config import CLAUDE, ClaudeCodeConfig
 from youbencha.adapters.cli_agent.agent_files import matching_records, read_definition
 from youbencha.adapters.cli_agent.config import fits_argument
 from youbencha.adapters.cli_agent.stream import Transcript
 from youbencha.control.stream_json import ClaudeStreamReader
+from youbencha.errors import Problem
+from youbencha.files import read_regular
 from youbencha.log.session import SessionRecord, SessionRecorder
 from youbencha.sandbox.base import Sandbox
 from youbencha.usage import SessionUsage
@@ -136,6 +140,56 @@ def _read_header(header: str) -> Mapping[str, Any]:
         pairs = (line.partition(":") for line in header.splitlines() if not line.startswith((" ", "\t", "#")))
         return {key.strip(): value.strip() for key, colon, value in pairs if colon}
     return fields if isinstance(fields, Mapping) else {}
+
+
+# MCP servers: `mcp_config` is the content of a file, or its name, next to the configuration or in the repository.
+
+_LARGEST_MCP_CONFIG = 1_000_000
+
+
+def mcp_problems(given: object, directory: Path | None) -> Iterator[Problem]:
+    """What is wrong with `mcp_config`. A file that is not in `directory` may be in the repository."""
+    if not isinstance(given, str):
+        return  # the model reports this
+    path = None if directory is None else _mcp_file(given, directory)
+    if path is None and not _is_json(given):
+        return
+    name = "" if path is None else f"{given} "
+    try:
+        data = json.loads(given if path is None else read_regular(path, _LARGEST_MCP_CONFIG))
+    except OSError as error:
+        yield Problem("mcp_config", f"{name}{error.strerror}")
+    except (ValueError, RecursionError) as error:
+        yield Problem("mcp_config", f"{name}is not JSON: {error}")
+    else:
+        if not isinstance(data, dict) or not isinstance(data.get("mcpServers"), dict):
+            example = '{"mcpServers": {"docs": {"command": "docs-server"}}}'
+            yield Problem("mcp_config", f"{name}has no `mcpServers`", f"write {example}")
+
+
+def with_shared_files(config: ClaudeCodeConfig, context: AgentExecutionContext) -> ClaudeCodeConfig:
+    """Share the file that `mcp_config` names with the sandbox, and use its path in there."""
+    named = config.mcp_config
+    if named is None or _is_json(named):
+        return config
+    directory = context.config_dir or context.workspace_dir
+    if path := _mcp_file(named, directory):
+        context.sandbox.share(path)
+        return config.model_copy(update={"mcp_config": context.sandbox.inside(path)})
+    in_image = context.sandbox.kind != "local" and Path(named).is_absolute()
+    if not in_image and not os.path.lexists(context.workspace_dir / named):
+        hint = f"searched: {directory}, then the repository"
+        raise CLAUDE.one_problem("mcp_config", f"{named} does not exist", hint)
+    return config
+
+
+def _mcp_file(given: str, directory: Path) -> Path | None:
+    path = (directory / os.path.expanduser(given)).absolute()  # noqa: PTH111 - of an unknown user, it stays as it is
+    return path if os.path.isfile(path) and not _is_json(given) else None  # noqa: PTH113 - of any text
+
+
+def _is_json(given: str) -> bool:
+    return given.lstrip().startswith("{")
 
 
 # The CLI's own session file has the model, the turns, the tokens, the tools and a failed call if the output does not.
