@@ -154,6 +154,15 @@ def test_all_solved_by_both_is_not_certainty() -> None:
     assert sequence.interval.high > 0.3
 
 
+def test_a_mean_is_excluded_when_betting_against_it_has_won_40_fold() -> None:
+    """Of one task that only the first solves. At most 3/4 of the capital are at stake: 1.75^6 < 40 < 1.75^7."""
+    sequence, verdicts = PairedSequence(names(1)), []
+    for _ in range(7):
+        sequence.add_round({"task 0": [1.0]})
+        verdicts.append(sequence.verdict)
+    assert verdicts == [*["undecided"] * 6, "better"]
+
+
 def test_before_the_first_round_everything_is_possible() -> None:
     sequence = PairedSequence(names(3))
     assert (sequence.interval, sequence.verdict) == (DifferenceInterval(-1.0, 1.0), "undecided")
