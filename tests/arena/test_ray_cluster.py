@@ -16,7 +16,7 @@ from engine_bench import EngineBench
 from ray_bench import RayBench
 
 from youbencha import __version__
-from youbencha.engine import ray_cluster
+from youbencha.engine import file_parts, ray_cluster
 from youbencha.engine.file_parts import FilePart, PartsWriter, batches, parts_of_agent, parts_of_user
 from youbencha.engine.matrix import Matrix
 from youbencha.engine.ray_cluster import Cluster, Node, connect
@@ -167,6 +167,23 @@ def test_a_hostile_node_sends_no_more_than_allowed(tmp_path: Path) -> None:
     for writer in (PartsWriter(tmp_path, most_bytes=10), PartsWriter(tmp_path, most_files=1)):
         with pytest.raises(YouBenchaError, match="A trial's files are more than"):
             writer.write([FilePart("a", b"123456"), FilePart("b", b"123456", first=False)])
+
+
+def test_an_agent_cannot_prevent_its_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither by files that are too large, nor by too many."""
+    for name, size in {
+        "artifacts/results.json": 50,
+        "artifacts/log": 20,
+        "kept/a": 10,
+        "artifacts/large": 10**12,
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+        os.truncate(tmp_path / name, size)
+    monkeypatch.setattr(file_parts, "MOST_BYTES", 100)
+    assert [part.name for part in parts_of_agent(tmp_path)] == ["artifacts/results.json", "artifacts/log", "kept/a"]
+    monkeypatch.setattr(file_parts, "MOST_FILES", 2)
+    assert [part.name for part in parts_of_agent(tmp_path)] == ["artifacts/results.json"]
 
 
 @pytest.mark.parametrize("name", ["artifacts/gateway-ledger.jsonl", "artifacts//./gateway-ledger.jsonl"])

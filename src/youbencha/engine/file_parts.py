@@ -5,17 +5,28 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import PathNotAllowed, check_relative, open_regular, open_untrusted, untrusted_directory
+from youbencha.files import (
+    RESULTS_FILE,
+    PathNotAllowed,
+    check_relative,
+    open_regular,
+    open_untrusted,
+    untrusted_directory,
+)
+from youbencha.workspace.run_dir import ARTIFACTS
 
 PART_BYTES = 1024**2
 MOST_BYTES = 4 * 1024**3
 MOST_FILES = 200_000
 _LONGEST_NAME = 4096
+_ARTIFACTS = f"{ARTIFACTS}/"
+_RESULTS = f"{ARTIFACTS}/{RESULTS_FILE}"
 
 
 class FilePart(NamedTuple):
@@ -48,26 +59,35 @@ def _leads_back(directory: str, name: str) -> bool:
 
 
 def parts_of_agent(root: Path) -> Iterator[FilePart]:
-    """Yield the regular files below a directory in which an agent could have written.
+    """Yield the regular files below a directory in which an agent could have written, the artifacts first.
 
-    Links are left out, and what is in so many directories that its path is too long.
+    Links are left out, and so are the largest files of more than a trial may have: no agent prevents its results.
     """
+    room = MOST_BYTES
+    found = sorted(_files_in(root), key=lambda each: (each[0] != _RESULTS, not each[0].startswith(_ARTIFACTS), each[1]))
+    for name, size in found[: MOST_FILES // 2]:
+        if size <= room:
+            room -= size
+            with suppress(PermissionError):  # the agent took it away
+                yield from _parts(open_untrusted(root, name), name)
+
+
+def _files_in(root: Path) -> Iterator[tuple[str, int]]:
+    """Names and sizes, without those in so many directories that their paths are too long."""
     waiting = [""]
     while waiting:
         folder = waiting.pop()
         try:
             with os.scandir(root / folder) as entries:
-                found = sorted(entries, key=lambda entry: entry.name)
+                for entry in entries:
+                    name = str(PurePosixPath(folder, entry.name))
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(name)
+                    elif entry.is_file(follow_symlinks=False):
+                        yield name, entry.stat(follow_symlinks=False).st_size
         except OSError as error:
             if error.errno != errno.ENAMETOOLONG:
                 raise
-            continue
-        for entry in found:
-            name = str(PurePosixPath(folder, entry.name))
-            if entry.is_dir(follow_symlinks=False):
-                waiting.append(name)
-            elif entry.is_file(follow_symlinks=False):
-                yield from _parts(open_untrusted(root, name), name)
 
 
 def _parts(file: BufferedReader, name: str) -> Iterator[FilePart]:
