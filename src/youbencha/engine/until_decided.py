@@ -48,7 +48,6 @@ class UntilDecidedSchedule:
     def __init__(self, matrix: Matrix) -> None:
         assert matrix.until_decided is not None
         margin = matrix.until_decided.margin
-        self.most = matrix.total
         self._matrix = matrix
         self._finished: Mapping[TrialKey, TrialRow] = {}
         self._tasks = tuple(dict.fromkeys(cell.task for cell in matrix.cells))
@@ -65,6 +64,10 @@ class UntilDecidedSchedule:
     @property
     def left(self) -> int:
         return len(self._open)
+
+    @property
+    def most(self) -> int:
+        return self._matrix.total + sum(row.reused_from is not None for row in self._finished.values())
 
     @property
     def comparisons(self) -> Sequence[ComparisonState]:
@@ -104,9 +107,8 @@ class UntilDecidedSchedule:
 
     def _ask(self, keys: set[TrialKey]) -> None:
         """Want all of these trials, unless there would be too many. Those that were taken over do not count."""
-        own = sum(row.reused_from is None for row in self._finished.values())
         due = [Due(key, cell) for key in keys if (cell := self._matrix.find(key))]
-        if len(due) == len(keys) and own + len(self._open) + len(keys) <= self.most:
+        if len(due) == len(keys) and len(self._finished) + len(self._open) + len(keys) <= self.most:
             self._open |= keys
             self._waiting += due
             self._waiting.sort(key=lambda due: self._matrix.place(due.key))
