@@ -238,8 +238,8 @@ def test_trials_can_be_excluded(tmp_path: Path) -> None:
         ((RUN + ":god", "bad"), "COMPARISON_UNKNOWN_NAME", "has no orchestrator god", "Did you mean 'good'?"),
         (("good", "good"), "COMPARISON_SAME", "are the same: good", "Name two that differ"),
         (("good", "latest"), "COMPARISON_SAME", "are the same", "Name two"),
-        (("good",), "COMPARISON_NO_BASELINE", "records no baseline of good", "bad, none, other"),
-        ((), "COMPARISON_NO_BASELINE", "records no baselines", "bad, good, none, other"),
+        (("good",), "COMPARISON_NO_BASELINE", "No baseline of good is recorded", "bad, none, other"),
+        ((), "COMPARISON_NO_BASELINE", "No baselines are recorded", "bad, good, none, other"),
         (("good", "none"), "NOT_COMPARABLE", "None of the 8 trials of none measured the agent", "the disk is full"),
         (("good", "other"), "NOT_COMPARABLE", "no task in common", "other has elsewhere"),
         (("2026-01-0", "good"), "RUN_NOT_FOUND", "Several runs begin with 2026-01-0", "Write more"),
@@ -297,8 +297,8 @@ def test_damaged_results_are_listed_and_the_others_compared(tmp_path: Path) -> N
         31,
         "is not JSON, or only half of it",
     )
-    for meta in run.glob("trials/a/*/*/meta.json"):
-        meta.write_text("{")
+    for file in run.glob("trials/a/*/*/meta.json"):
+        file.write_text("{")
     with pytest.raises(YouBenchaError, match="a is neither") as raised:
         compare(tmp_path, "a", "b")
     assert (raised.value.hint or "").startswith("32 results of it cannot be read. The first: ")
