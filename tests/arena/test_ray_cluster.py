@@ -145,7 +145,9 @@ def test_files_of_an_agent_arrive_without_links(tmp_path: Path) -> None:
     assert (here / "program").stat().st_mode & 0o7777 == 0o755
 
 
-@pytest.mark.parametrize("name", ["../out", "/tmp/out", "a/../../out", "C:\\out", "a\0b", pytest.param("a/" * 3000, id="long")])
+@pytest.mark.parametrize(
+    "name", ["../out", "/tmp/out", "a/../../out", "C:\\out", "a\0b", pytest.param("a/" * 3000, id="long")]
+)
 def test_a_hostile_node_writes_nowhere_else(tmp_path: Path, name: str) -> None:
     (tmp_path / "in").mkdir()
     with pytest.raises(YouBenchaError, match="A node sent a file that cannot be"):
