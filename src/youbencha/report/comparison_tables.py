@@ -331,7 +331,8 @@ def _differing(pair: PairComparison, names: Sequence[str], width: int, base: Pat
 
 OVERVIEW = ("FIRST", "SECOND", "VERDICT", "DIFFERENCE", "ON TASKS LIKE THESE", "P", "TASKS", "VALID", "MORE TRIALS")
 _OVERVIEW_RIGHT = ("P", "TASKS", "VALID", "MORE TRIALS")
-_OVERVIEW_DROP = ("P", "TASKS", "MORE TRIALS", "ON TASKS LIKE THESE", "VALID")
+_OVERVIEW_DROP = ("MORE TRIALS", "ON TASKS LIKE THESE", "TASKS", "P", "VALID")
+"""The first ones are in the sentences above the table, too."""
 
 
 def overview_cells(pair: PairComparison) -> tuple[str, ...]:
