@@ -1,4 +1,4 @@
-"""Create the repository that the examples work on: .repos/tiny-shop, with the branches `main` and `fixed`.
+"""Create the repository that the examples work on: .repos/tiny-shop, with the branches `main`, `fixed` and `vat-tests`.
 
 Run it once: python3 examples/make_repository.py
 Every run creates it again, with the same commits. (It is not checked in: git cannot store a repository in another.)
@@ -26,6 +26,9 @@ def make(where: Path) -> Path:
     git(repository, "checkout", "--quiet", "-b", "fixed")
     shutil.copytree(HERE / "tiny-shop-fixed", repository, dirs_exist_ok=True)
     commit(repository, "A discount is a percentage")
+    git(repository, "checkout", "--quiet", "-b", "vat-tests")
+    shutil.copytree(HERE / "tiny-shop-vat-tests", repository, dirs_exist_ok=True)
+    commit(repository, "Hidden tests of a task")
     git(repository, "checkout", "--quiet", "main")
     return repository
 

@@ -73,6 +73,8 @@ HOSTILE = {
     "deep": b'{"x": ' + b"[" * 200_000,
     "deep and ignored": json.dumps(meta("a", "t")).encode()[:-1] + b', "x": ' + b"[" * 5000 + b"]" * 5000 + b"}",
     "large": json.dumps(meta("a", "t", reason="x" * 10_000_000)).encode(),
+    "tokens": json.dumps(meta("a", "t", total_tokens=10**30)).encode(),
+    "seconds": json.dumps(meta("a", "t", duration_s=1e308)).encode(),
     "NaN": json.dumps(meta("a", "t", composite_score=float("nan"))).encode(),
     "infinite cost": json.dumps(meta("a", "t", total_cost_usd=float("inf"))).encode(),
     "infinite time": json.dumps(meta("a", "t", duration_s=float("inf"))).encode(),

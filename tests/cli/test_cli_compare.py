@@ -75,7 +75,8 @@ def test_a_gate_decides_the_exit_code(tmp_path: Path, names: tuple[str, str], ga
     write_run(run, [meta("other", "task-0", composite_score=0.5, outcome="unsolved")])
     junit = tmp_path / "junit.xml"
     done = yb("compare", *names, "--fail-if", gate, "--junit", str(junit), cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (code, "")
+    assert done.returncode == code
+    assert done.stderr == (f"yb compare --fail-if {gate}: {done.stdout.splitlines()[0]}\n" if code else "")
     suite = ElementTree.parse(junit).getroot()
     assert suite.attrib["failures"] == str(code)
     assert suite[0][-1].attrib["name"] == f"{names[0]} against {names[1]}"
@@ -141,8 +142,12 @@ def test_a_comparison_of_a_run_that_cannot_be_made_is_code_2_although_others_can
     write_run(run, [none])
     info = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(json.dumps({**info, "baselines": {"good": "bad", "none": "bad"}}))
-    done = yb("compare", "--fail-if", "worse", cwd=tmp_path)
+    done = yb("compare", "--fail-if", "worse", "--junit", "junit.xml", cwd=tmp_path)
     assert done.returncode == 2
+    suites = ElementTree.parse(tmp_path / "junit.xml").getroot()
+    assert [suite.findtext(".//error", default="") != "" for suite in suites] == [False, True]
+    properties = [[each.attrib["name"] for each in suite.iter("property")] for suite in suites]
+    assert [len(names) for names in properties] == [len(set(names)) for names in properties]
     assert "good is better than bad" in done.stdout
     assert "none and bad cannot be compared: " in done.stdout
     found = json.loads(yb("compare", "--format", "json", cwd=tmp_path).stdout)

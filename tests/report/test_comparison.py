@@ -290,13 +290,18 @@ def test_one_trial_says_nothing_about_chance(tmp_path: Path) -> None:
 
 
 def test_damaged_results_are_listed_and_the_others_compared(tmp_path: Path) -> None:
-    run = write(tmp_path, *trials("a", 4, 4), *trials("b", 1, 4))
+    run = write(tmp_path, *trials("a", 4, 4), *trials("b", 1, 4), planned=None)
     (run / "trials" / "a" / "cache" / "trial-1" / "meta.json").write_text("{")
     report = compare(tmp_path, "a", "b")
     assert (only(report).first.coverage.finished, report.unreadable[0].reason) == (
         31,
         "is not JSON, or only half of it",
     )
+    for meta in run.glob("trials/a/*/*/meta.json"):
+        meta.write_text("{")
+    with pytest.raises(YouBenchaError, match="a is neither") as raised:
+        compare(tmp_path, "a", "b")
+    assert (raised.value.hint or "").startswith("32 results of it cannot be read. The first: ")
 
 
 def until_decided(results: Path, rounds: int, *, solved: bool) -> Path:

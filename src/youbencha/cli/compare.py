@@ -52,6 +52,7 @@ def compare(
     from youbencha.report.comparison import make_comparison
     from youbencha.report.comparison_formats import fails, render_comparison_junit
     from youbencha.report.comparison_loading import find_pairs
+    from youbencha.report.comparison_tables import verdict_sentence
     from youbencha.report.formats import write_text
 
     found = find_pairs(_results_dir(results, config), first, second)
@@ -59,10 +60,13 @@ def compare(
     _show(report, form, output)
     if junit is not None:
         write_text(junit, render_comparison_junit(report, fail_if))
-    _show_on_github(report, fail_if)
+    _show_on_github(report)
+    failed = [pair for pair in report.comparisons if fails(pair, fail_if)]
+    for pair in failed:
+        _show_failed(f"yb compare --fail-if {fail_if}", verdict_sentence(pair, report.margin))
     if any(pair.difference.estimate is None for pair in report.comparisons):
         return CANNOT_RUN
-    return NOT_PASSED if any(fails(pair, fail_if) for pair in report.comparisons) else 0
+    return NOT_PASSED if failed else 0
 
 
 def _results_dir(results: Path | None, config: Path) -> Path:
@@ -89,16 +93,16 @@ def _show(report: ComparisonReport, form: ComparisonFormat, output: Path | None)
         typer.echo(output)
 
 
-def _show_on_github(report: ComparisonReport, gate: Gate | None) -> None:
-    if not {"GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS"} & os.environ.keys():
-        return
-    from youbencha.report.comparison_formats import fails
-    from youbencha.report.comparison_tables import render_comparison_markdown, verdict_sentence
-    from youbencha.report.summary import annotation, in_github_actions, write_step_summary
+def _show_on_github(report: ComparisonReport) -> None:
+    if "GITHUB_STEP_SUMMARY" in os.environ:
+        from youbencha.report.comparison_tables import render_comparison_markdown
+        from youbencha.report.summary import write_step_summary
 
-    write_step_summary(render_comparison_markdown(report, None))
-    for pair in report.comparisons:
-        if fails(pair, gate) and in_github_actions():
-            typer.echo(
-                annotation("error", f"yb compare --fail-if {gate}", verdict_sentence(pair, report.margin)), err=True
-            )
+        write_step_summary(render_comparison_markdown(report, None))
+
+
+def _show_failed(gate: str, sentence: str) -> None:
+    """Say why the exit code is not 0: in GitHub Actions as an annotation."""
+    from youbencha.report.summary import annotation, in_github_actions
+
+    typer.echo(annotation("error", gate, sentence) if in_github_actions() else f"{gate}: {sentence}", err=True)

@@ -21,8 +21,9 @@ _LARGEST_RUN_FILE, _LARGEST_META = 64 * 1024 * 1024, 4 * 1024 * 1024
 Score = Annotated[float, Field(ge=0, le=1)]
 CompositeScore = Annotated[float, Field(ge=0, le=1 + 1e-9)]
 """A weighted sum, which may be rounded to a little more than 1."""
-Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Amount = Annotated[float, Field(ge=0, le=1e12)]
 """Of seconds or dollars."""
+Tokens = Annotated[int, Field(ge=0, le=10**15)]
 ExitReason = Literal[
     "completed", "gave_up", "timeout", "out_of_memory", "crashed", "budget_exceeded", "refused", "not_measured"
 ]
@@ -58,7 +59,7 @@ class AttemptInfo(Record):
     reason: str = ""
     started_at: Timestamp | None = None
     duration_s: Amount | None = None
-    total_tokens: Count | None = None
+    total_tokens: Tokens | None = None
     cost_usd: Amount | None = None
     partial: bool = False
     """Tokens and cost are lower bounds."""
@@ -95,11 +96,11 @@ class TrialMeta(Record):
     """One of `ExitReason`; the original has others, too."""
     scores: Scores = Scores()
     composite_score: CompositeScore | None = None
-    total_tokens: Count | None = None
-    input_tokens: Count | None = None
-    output_tokens: Count | None = None
-    cache_read_tokens: Count | None = None
-    cache_creation_tokens: Count | None = None
+    total_tokens: Tokens | None = None
+    input_tokens: Tokens | None = None
+    output_tokens: Tokens | None = None
+    cache_read_tokens: Tokens | None = None
+    cache_creation_tokens: Tokens | None = None
     total_cost_usd: Amount | None = None
     """Of the attempt that counts."""
     budget_exceeded: bool | None = None

@@ -215,10 +215,18 @@ def render_comparison_junit(report: ComparisonReport, gate: Gate | None) -> str:
     """Render JUnit XML for CI systems: a test case for each comparison, which fails if the gate does."""
     from youbencha.report.junit import JunitSuite, junit_xml
 
-    cases = [_junit_case(each, report.margin, gate) for each in report.comparisons]
-    properties = [prop for pair in report.comparisons for prop in _junit_properties(pair)]
-    suite = JunitSuite(name="youbencha.compare", started_at=_EPOCH, duration_ms=0, properties=properties, cases=cases)
-    return junit_xml([suite])
+    return junit_xml(
+        [
+            JunitSuite(
+                name="youbencha.compare",
+                started_at=_EPOCH,
+                duration_ms=0,
+                properties=list(_junit_properties(pair)),
+                cases=[_junit_case(pair, report.margin, gate)],
+            )
+            for pair in report.comparisons
+        ]
+    )
 
 
 def _junit_case(pair: PairComparison, margin: float, gate: Gate | None) -> JunitCase:

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from youbencha.errors import YouBenchaError
 from youbencha.log.arena import LATEST, TRIALS_DIR, RunInfo, read_run_info
 from youbencha.report.arena_loading import ArenaResults, all_runs, find_arena_runs, is_run, load_runs, locate_run
-from youbencha.text import did_you_mean, first_few, one_line
+from youbencha.text import did_you_mean, first_few, one_line, plural
 
 _MOST_NAMES = 10
 _HOW = "Write NAME (an orchestrator of the latest run), RUN (a directory, or the start of a run's name) or RUN:NAME."
@@ -141,7 +141,10 @@ class _Place:
         latest = self.latest  # if there is no run at all, that is the error
         earlier = [run.name for run in all_runs(self._results) if os.path.lexists(run / TRIALS_DIR / written)]
         message = f"{one_line(written)} is neither a run nor an orchestrator of {latest}."
-        if earlier:
+        if lost := [file for file in latest.results.unreadable if written in file.path.parts]:
+            first = f"{one_line(str(lost[0].path), 500)}: {lost[0].reason}"
+            hint = f"{plural(len(lost), 'result')} of it cannot be read. The first: {first}"
+        elif earlier:
             hint = f"An earlier run has it: {one_line(f'{earlier[-1]}:{written}')}"
         else:
             hint = f"{_suggestion(written, latest.names)}It has {_listed(latest.names)}. {_HOW}"

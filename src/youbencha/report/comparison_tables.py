@@ -129,7 +129,8 @@ def figure_rows(pair: PairComparison) -> Iterator[FigureRow]:
         per(costs[1], second.cost_usd),
         NOT_KNOWN if costs[0] is None or costs[1] is None else _sign(costs[0] - costs[1], usd),
     )
-    yield _value_row("Time per trial", pair.duration_s, _span)
+    times = pair.duration_s
+    yield _value_row("Time per trial", times, _milliseconds if max(times.first or 0, times.second or 0) < 1 else _span)
     yield _value_row("Tokens per trial", pair.tokens, lambda tokens: count(round(tokens)))
     yield FigureRow("Trials", coverage(pair.first.coverage), coverage(pair.second.coverage))
 
@@ -148,7 +149,8 @@ def _points(share: float) -> str:
 
 
 def _sign(number: float, form: Callable[[float], str]) -> str:
-    return ("-" if number < 0 else "+") + form(abs(number))
+    text = form(abs(number))
+    return ("-" if number < 0 and text != form(0) else "+") + text
 
 
 def _span(seconds: float) -> str:
@@ -158,11 +160,18 @@ def _span(seconds: float) -> str:
     return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
 
 
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms"
+
+
 def _value_row(label: str, found: ValueDifference, form: Callable[[float], str]) -> FigureRow:
     first, second = (NOT_KNOWN if each is None else form(each) for each in (found.first, found.second))
     return FigureRow(
         label, first, second, _with_interval(found.difference, found.interval, lambda each: _sign(each, form))
     )
+
+
+_P_NOTE = "The verdict does not depend on it; few tasks cannot give a small one."
 
 
 def certainty_lines(pair: PairComparison, report: ComparisonReport) -> Iterator[str]:
@@ -172,7 +181,7 @@ def certainty_lines(pair: PairComparison, report: ComparisonReport) -> Iterator[
     if found.p_value is not None:
         several = f", {_p(pair.p_adjusted)} adjusted for {len(report.comparisons)} comparisons (Holm)"
         adjusted = several if len(report.comparisons) > 1 else ""
-        yield f"p-value {_p(found.p_value)} (sign-flip test over {plural(found.tasks, 'task')}){adjusted}."
+        yield f"p-value {_p(found.p_value)} (sign-flip test over {plural(found.tasks, 'task')}){adjusted}. {_P_NOTE}"
     if found.detectable is not None:
         yield f"This many trials find a difference of {digits(found.detectable)} in 80 of 100 cases."
     most = len(pair.first.passes)
@@ -357,7 +366,7 @@ def overview_legend(report: ComparisonReport, title: Callable[[str], str] = str)
     """Explain the columns. `title` formats their titles."""
     interval = f"an interval of {percent(report.confidence)} for each"
     yield f"{title('DIFFERENCE')}: of the mean scores on these tasks, with {interval}."
-    yield "P: of the sign-flip test, adjusted by Holm's method."
+    yield f"P: of the sign-flip test over tasks, adjusted by Holm's method. {_P_NOTE}"
     yield f"{title('VALID')}: valid/finished trials of both."
 
 

@@ -11,11 +11,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 RESAMPLES = 10_000
+_FEWEST = 2_000
 _SEED = 20240117
 _OF_TRIALS = 250
 """Resamples of the trials of one cell. Each resample of the tasks picks one for each of its cells."""
 _MOST_DRAWS = 2_000_000
 """At the same time: 16 MB."""
+_MOST_IN_ALL = 5_000_000
+"""Of tasks, in all resamples: thousands of tasks have fewer resamples, and need no more."""
 
 
 class ResampledMeans(NamedTuple):
@@ -36,9 +39,10 @@ def resample(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]
     pools = _resampled_cells(first), _resampled_cells(second)
     tasks = len(first)
     at_once = max(1, _MOST_DRAWS // tasks)
+    half = min(RESAMPLES, max(_FEWEST, _MOST_IN_ALL // tasks)) // 2
     firsts, seconds = [], []
-    for start in range(0, RESAMPLES // 2, at_once):
-        task, one, other = _draws(tasks, start, min(at_once, RESAMPLES // 2 - start))
+    for start in range(0, half, at_once):
+        task, one, other = _draws(tasks, start, min(at_once, half - start))
         firsts += [pools[0][task, one].mean(axis=1), pools[0][task, other].mean(axis=1)]
         seconds += [pools[1][task, other].mean(axis=1), pools[1][task, one].mean(axis=1)]
     return ResampledMeans(np.concatenate(firsts), np.concatenate(seconds))
