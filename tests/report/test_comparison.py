@@ -297,8 +297,8 @@ def test_damaged_results_are_listed_and_the_others_compared(tmp_path: Path) -> N
         31,
         "is not JSON, or only half of it",
     )
-    for meta in run.glob("trials/a/*/*/meta.json"):
-        meta.write_text("{")
+    for file in run.glob("trials/a/*/*/meta.json"):
+        file.write_text("{")
     with pytest.raises(YouBenchaError, match="a is neither") as raised:
         compare(tmp_path, "a", "b")
     assert (raised.value.hint or "").startswith("32 results of it cannot be read. The first: ")
