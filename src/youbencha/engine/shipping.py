@@ -52,7 +52,9 @@ def make_portable_plan(plan: Plan, repository: Repository, env: Mapping[str, str
         plan=portable(replace(plan, case=case)),
         repo=repository.public_url,
         commits=() if remote else tuple(dict.fromkeys([repository.commit, *_commits_in(plan)])),
-        env={name: env[name] for name in _variables_in(plan) if name in env and not has_gateway_secret(plan, env[name])},
+        env={
+            name: env[name] for name in _variables_in(plan) if name in env and not has_gateway_secret(plan, env[name])
+        },
     )
 
 
