@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from youbencha.engine.matrix import Matrix
 from youbencha.engine.ray_cluster import Cluster, Node, connect
 from youbencha.engine.ray_executor import _without_ledger, check_resources
 from youbencha.engine.ray_node import node_environment
-from youbencha.engine.shipping import files_of, make_portable_plan, unpack_plan
+from youbencha.engine.shipping import check_files, files_of, make_portable_plan, unpack_plan
 from youbencha.errors import YouBenchaError
 from youbencha.workspace import open_repository
 from youbencha.workspace.trees import remove_tree
@@ -189,9 +190,14 @@ def test_only_files_that_the_plan_names_are_sent(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
     config = {"command": ["python3", "{config_dir}/tools/a.py"], "prompt_file": "prompts/task.md"}
-    agent = {"type": "command", "config": config, "files": "laid", "home": "home"}
+    agent = {"type": "command", "config": config, "files": "laid/../laid", "home": "home"}
     plan = bench.cell(bench.host(), "agent", "task", agent=agent).plan
     sent = files_of(plan, [tmp_path / "tools/secrets.env"])
     assert {part.name: part.data.decode() for part in sent} == {
         name: name for name in named if name != "tools/secrets.env"
     }
+    check_files(plan)
+    for outside in ("../laid", str(tmp_path.parent), "laid/../../laid"):
+        case = plan.case.model_copy(update={"agent": plan.case.agent.model_copy(update={"files": outside})})
+        with pytest.raises(YouBenchaError, match=r"files: .* cannot be sent to nodes"):
+            check_files(replace(plan, case=case))

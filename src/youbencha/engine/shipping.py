@@ -5,6 +5,7 @@ Never sent: the file with the secrets, results, and anything else in the directo
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from youbencha.engine.file_parts import FilePart, PartsWriter, parts_of_user
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.judge.agent import AGENT_DIRECTORIES
 from youbencha.spec.variables import names_in
+from youbencha.trial.agent_files import entries
 from youbencha.trial.plan import Plan
 from youbencha.trial.remote_gateways import has_gateway_secret, portable
 from youbencha.workspace import Repository
@@ -87,6 +89,18 @@ def _variables_in(plan: Plan) -> set[str]:
     return {name for name in names_in(settings) if not is_model_credential(name)}
 
 
+def check_files(plan: Plan) -> None:
+    """Raise if the agent has files that are not sent: a node may have others at the same place."""
+    base = plan.config_dir.absolute()
+    for entry in entries(plan.case.agent, base):
+        if not (source := Path(os.path.normpath(entry.source))).is_relative_to(base):
+            raise YouBenchaError(
+                "AGENT_FILES_UNSUPPORTED",
+                f"{entry.kind}: {source} cannot be sent to nodes, because it is not in {base}.",
+                hint="Put it there, next to the configuration or below.",
+            )
+
+
 def files_of(plan: Plan, never: Sequence[Path] = ()) -> tuple[FilePart, ...]:
     """The files that a plan names, as they are now, without those in the files and directories `never`."""
     parts, size = [], 0
@@ -108,7 +122,7 @@ def files_of(plan: Plan, never: Sequence[Path] = ()) -> tuple[FilePart, ...]:
 def _below(base: Path, paths: Sequence[str]) -> Iterator[str]:
     """Only what exists below the configuration; the agent's own error says what is missing."""
     for written in paths:
-        path = (base / Path(written).expanduser()).absolute()
+        path = Path(os.path.normpath((base / Path(written).expanduser()).absolute()))
         if path.is_relative_to(base.absolute()) and path.exists() and path != base.absolute():
             yield path.relative_to(base.absolute()).as_posix()
 

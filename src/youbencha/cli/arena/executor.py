@@ -50,8 +50,11 @@ class TrialPlace(NamedTuple):
         if self.cluster is None:
             return None
         from youbencha.engine.ray_executor import check_resources, opens_ray_executor
+        from youbencha.engine.shipping import check_files
 
         check_resources(matrix, self.cluster)
+        for cell in matrix.cells:
+            check_files(cell.plan)
         secrets = arena.spec.secrets.env_file
         never = [results, *([arena.directory / Path(secrets).expanduser()] if secrets else [])]
         return opens_ray_executor(self.cluster, never_sent=never)
