@@ -185,6 +185,7 @@ def test_trials_that_were_taken_over_count(matrix: Matrix) -> None:
     assert list(again.schedule.comparisons) == list(whole.schedule.comparisons)
     own = {key for key, row in again.rows.items() if row.reused_from is None}
     assert own == {key for key in whole.rows if key.orchestrator != "base"}
+    assert again.schedule.most == few.total + len(taken_over), "in the end, the run has them, too"
 
 
 def test_without_a_baseline_nothing_can_be_decided(tmp_path: Path) -> None:

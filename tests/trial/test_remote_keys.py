@@ -290,6 +290,7 @@ def plan_with(trials: TrialBench, env: Mapping[str, str], **gateway: Any) -> Pla
 def test_a_portable_plan_has_no_secret_of_the_gateway(trials: TrialBench) -> None:
     env = {
         "COPY": "${OUR_KEY}",
+        "HEADER": "Bearer ${OUR_KEY}",
         "GEMINI_API_KEY": "a-literal-key-of-gemini",
         "GEMINI_MODEL": "flash",
         "GITHUB_TOKEN": "for-the-agent-itself",
@@ -305,6 +306,7 @@ def test_a_portable_plan_has_no_secret_of_the_gateway(trials: TrialBench) -> Non
     assert sent.gateway.spec.budget_per_trial_usd == 2
     assert dict(sent.env) == {
         "COPY": "kept-by-the-driver",
+        "HEADER": "kept-by-the-driver",
         "GEMINI_API_KEY": "kept-by-the-driver",
         "GEMINI_MODEL": "flash",
         "GITHUB_TOKEN": "for-the-agent-itself",

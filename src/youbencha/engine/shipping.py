@@ -17,7 +17,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.evaluators.judge.agent import AGENT_DIRECTORIES
 from youbencha.spec.variables import names_in
 from youbencha.trial.plan import Plan
-from youbencha.trial.remote_gateways import portable
+from youbencha.trial.remote_gateways import has_gateway_secret, portable
 from youbencha.workspace import Repository
 from youbencha.workspace.packs import name_of, unpack_commits
 from youbencha.workspace.source import RemoteUrl, read_source
@@ -52,7 +52,9 @@ def make_portable_plan(plan: Plan, repository: Repository, env: Mapping[str, str
         plan=portable(replace(plan, case=case)),
         repo=repository.public_url,
         commits=() if remote else tuple(dict.fromkeys([repository.commit, *_commits_in(plan)])),
-        env={name: env[name] for name in _variables_in(plan) if name in env},
+        env={
+            name: env[name] for name in _variables_in(plan) if name in env and not has_gateway_secret(plan, env[name])
+        },
     )
 
 

@@ -59,8 +59,6 @@ class UntilDecidedSchedule:
         ]
         self._open: set[TrialKey] = set()
         """Trials that are wanted and not finished."""
-        self._own = 0
-        """Finished trials that were not taken over."""
         self._dropped: set[TrialKey] = set()
         self._waiting: list[Due] = []
 
@@ -74,7 +72,7 @@ class UntilDecidedSchedule:
 
     def begin(self, finished: Mapping[TrialKey, TrialRow]) -> None:
         self._finished = finished
-        self._own = sum(row.reused_from is None for row in finished.values())
+        self.most = self._matrix.total + sum(row.reused_from is not None for row in finished.values())
         self._advance()
 
     def next(self, has_room: HasRoom) -> Due | None:
@@ -85,7 +83,6 @@ class UntilDecidedSchedule:
 
     def finish(self, row: TrialRow) -> Sequence[ComparisonState]:
         self._open.discard(row.key)
-        self._own += 1
         return self._advance() if self._open <= self._dropped else ()
 
     def drop(self, key: TrialKey) -> Sequence[ComparisonState]:
@@ -105,7 +102,7 @@ class UntilDecidedSchedule:
     def _ask(self, keys: set[TrialKey]) -> None:
         """Want all of these trials, unless there would be too many. Those that were taken over do not count."""
         due = [Due(key, cell) for key in keys if (cell := self._matrix.find(key))]
-        if len(due) == len(keys) and self._own + len(self._open) + len(keys) <= self.most:
+        if len(due) == len(keys) and len(self._finished) + len(self._open) + len(keys) <= self.most:
             self._open |= keys
             self._waiting += due
             self._waiting.sort(key=lambda due: self._matrix.place(due.key))

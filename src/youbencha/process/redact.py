@@ -21,7 +21,7 @@ _SECRET_NAME = re.compile(
 )
 _PASSWORD_IN_URL = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
 _COUNT = re.compile(r"[0-9]*\Z")  # MAX_THINKING_TOKENS=128000 is a limit; masked, it would break JSON numbers
-_SHORTEST_SECRET = 6  # shorter values ("test", "none") are words that would be cut out of ordinary text
+SHORTEST_SECRET = 6  # shorter values ("test", "none") are words that would be cut out of ordinary text
 _TOKEN = rb"[A-Za-z0-9_\-+/=.~]"
 TOKEN_CHARACTERS = (string.ascii_letters + string.digits + "_-+/=.~").encode()
 
@@ -79,13 +79,13 @@ def secret_values(env: Mapping[str, str]) -> frozenset[str]:
 def _secret_values(env: tuple[tuple[str, str], ...]) -> frozenset[str]:
     named = {value for name, value in env if _is_secret(name, value)}
     in_urls = {found for _, value in env for found in _PASSWORD_IN_URL.findall(value)}
-    return frozenset(named | {password for password in in_urls if len(password) >= _SHORTEST_SECRET})
+    return frozenset(named | {password for password in in_urls if len(password) >= SHORTEST_SECRET})
 
 
 def _is_secret(name: str, value: str) -> bool:
     if "TOKENS" in name.upper() and _COUNT.match(value):
         return False
-    return len(value) >= _SHORTEST_SECRET and _SECRET_NAME.search(name) is not None
+    return len(value) >= SHORTEST_SECRET and _SECRET_NAME.search(name) is not None
 
 
 def printed_forms(secret: str) -> set[bytes]:
@@ -109,7 +109,7 @@ def _in_base64(raw: bytes) -> set[bytes]:
         first = (0, 2, 3)[before]
         last = len(encoded) - (1 if (before + len(raw)) % 3 else 0)  # the last one shares its bits with what follows
         core = encoded[first:last]
-        if len(core) >= _SHORTEST_SECRET:
+        if len(core) >= SHORTEST_SECRET:
             forms |= {core, core.translate(_URL_SAFE)}
     return forms
 

@@ -328,7 +328,7 @@ def _differing(pair: PairComparison, names: Sequence[str], width: int, base: Pat
     if not found:
         return
     header = ("TASK", *names, "DIFFERENCE", "SOLVED BY 1ST", "BY 2ND")
-    yield f"\nTasks where they differ most ({len(found)} of {plural(len(pair.tasks), 'task')} differ)"
+    yield f"\nTasks where they differ most ({len(found)} of {plural(len(pair.tasks), 'task')})"
     yield table(header, map(task_cells, found[:_MOST_TASKS]), width=width, right=header[1:], drop=header[:3:-1])
     yield ""
     for task in found[:_MOST_WITH_FILES]:

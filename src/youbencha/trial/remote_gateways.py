@@ -16,7 +16,7 @@ from youbencha.adapters import UsesGateway, get_adapter
 from youbencha.adapters.cli_agent.environment import is_model_credential
 from youbencha.errors import YouBenchaError
 from youbencha.events import EventSink, WarningRaised
-from youbencha.process.redact import secret_values
+from youbencha.process.redact import SHORTEST_SECRET, secret_values
 from youbencha.spec.gateway import LiteLLMSpec, UpstreamSpecs
 from youbencha.trial.context import Host
 from youbencha.trial.gateway_keys import open_keys
@@ -115,15 +115,21 @@ def sent_secrets(plan: Plan) -> tuple[str, ...]:
     return tuple(name for name, value in plan.env.items() if value != _KEPT and secret_values({name: value}))
 
 
+def has_gateway_secret(plan: Plan, value: str) -> bool:
+    """Whether a secret of the plan's gateway is in the value of a variable, as in `Bearer KEY`."""
+    if plan.gateway is None:
+        return False
+    secrets = {*plan.gateway.secrets.values(), *(upstream.key for upstream in plan.gateway.upstreams.values())}
+    return any(secret == value.strip() or (len(secret) >= SHORTEST_SECRET and secret in value) for secret in secrets)
+
+
 def _without_secrets(env: Mapping[str, str], plan: Plan) -> dict[str, str]:
     """An agent's variables without credentials of models, which no agent behind a gateway gets, and the gateway's."""
-    assert plan.gateway is not None
-    secrets = {*plan.gateway.secrets.values(), *(upstream.key for upstream in plan.gateway.upstreams.values())}
     adapter = get_adapter(plan.case.agent.type)
     own = adapter.credentials_in(env) if isinstance(adapter, UsesGateway) else ()
 
     def is_kept(name: str, value: str) -> bool:
         is_credential = is_model_credential(name) or name in own
-        return value.strip() in secrets or (is_credential and bool(secret_values({name: value})))
+        return has_gateway_secret(plan, value) or (is_credential and bool(secret_values({name: value})))
 
     return {name: _KEPT if is_kept(name, value) else value for name, value in env.items()}
