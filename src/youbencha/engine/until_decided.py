@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import count
+from functools import partial
 
 from youbencha.engine.matrix import Matrix, TrialKey
 from youbencha.engine.schedule import Due, HasRoom
 from youbencha.engine.updates import ComparisonState, TrialRow
 from youbencha.errors import YouBenchaError
 from youbencha.log.arena import UntilDecided
-from youbencha.stats.rounds import PairedRounds, Pairs, confidence_of_each
+from youbencha.stats.rounds import FinishedPair, PairedRounds, confidence_of_each
 from youbencha.stats.sequence import PairedSequence
 from youbencha.text import first_few, plural
 
@@ -48,6 +48,7 @@ class UntilDecidedSchedule:
     def __init__(self, matrix: Matrix) -> None:
         assert matrix.until_decided is not None
         margin = matrix.until_decided.margin
+        self.most = matrix.total
         self._matrix = matrix
         self._finished: Mapping[TrialKey, TrialRow] = {}
         self._tasks = tuple(dict.fromkeys(cell.task for cell in matrix.cells))
@@ -66,15 +67,12 @@ class UntilDecidedSchedule:
         return len(self._open)
 
     @property
-    def most(self) -> int:
-        return self._matrix.total + sum(row.reused_from is not None for row in self._finished.values())
-
-    @property
     def comparisons(self) -> Sequence[ComparisonState]:
         return [each.state() for each in self._comparisons]
 
     def begin(self, finished: Mapping[TrialKey, TrialRow]) -> None:
         self._finished = finished
+        self.most = self._matrix.total + sum(row.reused_from is not None for row in finished.values())
         self._advance()
 
     def next(self, has_room: HasRoom) -> Due | None:
@@ -95,15 +93,11 @@ class UntilDecidedSchedule:
         """Complete the rounds whose trials are finished, and ask for the trials of the next ones."""
         states: list[ComparisonState] = []
         for each in self._comparisons:
-            pairs = self._pairs(each)
-            while each.rounds.advance(pairs):
+            while each.rounds.advance(partial(each.find, self._finished)):
                 states.append(each.state())
         for each in self._comparisons:
             self._ask(each.needed() - self._finished.keys() - self._open)
         return states
-
-    def _pairs(self, comparison: _Comparison) -> Pairs:
-        return {task: list(comparison.differences(task, self._finished)) for task in self._tasks}
 
     def _ask(self, keys: set[TrialKey]) -> None:
         """Want all of these trials, unless there would be too many. Those that were taken over do not count."""
@@ -124,14 +118,10 @@ class _Comparison:
         """The trials of the next round."""
         return {TrialKey(name, *trial) for trial in self.rounds.needed() for name in self._names}
 
-    def differences(self, task: str, finished: Mapping[TrialKey, TrialRow]) -> Iterator[float | None]:
-        """The differences of the first, second, … trials of both, up to the first that is not finished."""
-        for number in count(1):
-            rows = [finished.get(TrialKey(name, task, number)) for name in self._names]
-            scores = [row.composite_score if row.valid is not False else None for row in rows if row is not None]
-            if len(scores) < len(rows):
-                return
-            yield None if scores[0] is None or scores[1] is None else scores[0] - scores[1]
+    def find(self, finished: Mapping[TrialKey, TrialRow], task: str, number: int) -> FinishedPair | None:
+        rows = [finished.get(TrialKey(name, task, number)) for name in self._names]
+        scores = [row.composite_score if row.valid is not False else None for row in rows if row is not None]
+        return FinishedPair.of(*scores) if len(scores) == len(rows) else None
 
     def state(self) -> ComparisonState:
         rounds = self.rounds
