@@ -34,8 +34,9 @@ def reported(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def test_each_variant_has_a_row_with_both_intervals_and_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
-    text = reported(capsys).partition(f"\n{HEADING}:\n")[2]
+    sentences, _, text = reported(capsys).partition(f"\n{HEADING}:\n")[2].partition("\nFIRST ")
     placebo, skill = (line.split() for line in text.splitlines() if line.startswith("claude-code+"))
+    assert sentences.count("(on these tasks ") == sentences.count("; on tasks like these ") == 2
     assert placebo[:3] == ["claude-code+placebo", "claude-code", "undecided"]
     assert skill[:4] == ["claude-code+skill", "claude-code", "better", "+0.70"]
     assert text.count("[") >= 4

@@ -24,6 +24,7 @@ from youbencha.engine.ray_executor import _without_ledger, check_resources
 from youbencha.engine.ray_node import node_environment
 from youbencha.engine.shipping import check_files, files_of, make_portable_plan, unpack_plan
 from youbencha.errors import YouBenchaError
+from youbencha.gateway.gateway import Gateway
 from youbencha.workspace import open_repository
 from youbencha.workspace.trees import remove_tree
 
@@ -53,6 +54,13 @@ async def test_a_cluster_that_cannot_be_reached(address: str, code: str, monkeyp
     assert address in error.message
     assert error.hint
     assert time.monotonic() - began < 15
+
+
+async def test_a_web_server_is_not_a_cluster() -> None:
+    async with Gateway(upstreams={}) as server:
+        error = await refused(server.url.removeprefix("http://"))
+    assert error.code == "RAY_UNREACHABLE"
+    assert "is a web server, and not Ray" in error.message
 
 
 async def test_ray_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from schedule_bench import Simulation, chance, matrix_of, row_of
 
 from youbencha.engine.matrix import Matrix, TrialKey
 from youbencha.engine.until_decided import UntilDecidedSchedule, plan_comparisons
+from youbencha.engine.updates import ComparisonState, TrialRow
 from youbencha.errors import YouBenchaError
-from youbencha.stats.rounds import confidence_of_each, replay_rounds
+from youbencha.stats.rounds import FinishedPair, confidence_of_each, replay_rounds
 from youbencha.stats.sequence import PairedSequence
 
 RATES = {"base": 0.4, "good": 0.85, "same": 0.4, "bad": 0.05}
@@ -81,16 +83,31 @@ def test_the_rounds_can_be_replayed_from_the_results_alone(matrix: Matrix) -> No
     simulation = simulate(matrix)
     tasks = list(dict.fromkeys(cell.task for cell in matrix.cells))
     for state in simulation.schedule.comparisons:
-        pairs: dict[str, list[float | None]] = {task: [] for task in tasks}
-        for task in tasks:
-            while all((key := TrialKey(name, task, len(pairs[task]) + 1)) in simulation.rows for name in state[:2]):
-                first, second = (simulation.rows[key._replace(orchestrator=name)].composite_score for name in state[:2])
-                assert first is not None
-                assert second is not None
-                pairs[task].append(first - second)
+
+        def find(task: str, number: int, state: ComparisonState = state) -> FinishedPair | None:
+            rows = [simulation.rows.get(TrialKey(name, task, number)) for name in state[:2]]
+            return FinishedPair.of(*(row.composite_score for row in rows if row)) if all(rows) else None
+
         sequence = PairedSequence(tasks, margin=0.05, confidence=confidence_of_each(BASELINES))
-        assert len(replay_rounds(sequence, pairs).intervals) == state.rounds
+        assert len(replay_rounds(sequence, find).intervals) == state.rounds
         assert (sequence.interval, sequence.verdict) == (state.interval, state.verdict)
+
+
+class CountedRows(dict[TrialKey, TrialRow]):
+    looked_up = 0
+
+    def get(self, key: TrialKey, default: Any = None) -> Any:
+        self.looked_up += 1
+        return super().get(key, default)
+
+
+def test_a_round_looks_only_at_its_own_trials(matrix: Matrix) -> None:
+    """So the time that a long run takes for its decisions grows with its trials, not with their square."""
+    simulation = Simulation(UntilDecidedSchedule(matrix), chance(RATES))
+    simulation.rows = rows = CountedRows()
+    simulation.run()
+    assert len(rows) > 500
+    assert rows.looked_up < 6 * len(rows)
 
 
 @pytest.mark.parametrize("tasks", [1, 3])
@@ -168,6 +185,7 @@ def test_trials_that_were_taken_over_count(matrix: Matrix) -> None:
     assert list(again.schedule.comparisons) == list(whole.schedule.comparisons)
     own = {key for key, row in again.rows.items() if row.reused_from is None}
     assert own == {key for key in whole.rows if key.orchestrator != "base"}
+    assert again.schedule.most == few.total + len(taken_over), "in the end, the run has them, too"
 
 
 def test_without_a_baseline_nothing_can_be_decided(tmp_path: Path) -> None:

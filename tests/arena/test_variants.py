@@ -346,6 +346,16 @@ def test_the_file_of_mcp_servers_identifies_a_trial(small: ArenaBench) -> None:
     assert {name for name in before if before[name] != after[name]} == {"one+v"}
 
 
+def test_a_file_of_mcp_servers_may_be_in_the_repository_or_in_the_files_laid_over_it(small: ArenaBench) -> None:
+    def variant(file: str, **more: str) -> dict[str, Any]:
+        return with_variants({"name": "v", "config": {"mcp_config": file}, **more})
+
+    small.matrix(variant("TASK.md"))
+    small.matrix(variant("notes.txt", files="for-agents/files"))
+    with pytest.raises(ConfigError, match=r"0\.config\.mcp_config: there is no file .*/notes.txt, and none for task"):
+        small.matrix(variant("notes.txt"))
+
+
 def test_a_missing_file_of_the_orchestrator_is_shown_once(small: ArenaBench) -> None:
     arena = with_variants({"name": "v", "model": "x"})
     arena["orchestrators"][0]["skills"] = ["nowhere"]

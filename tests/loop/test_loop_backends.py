@@ -89,7 +89,7 @@ def test_the_adapter_accepts_the_configuration(computer: Computer, name: str) ->
     computer.has(BACKENDS[name].program)
     chosen = computer.choose(name, model="opus", cli={"backend": name, "args": ["--some-flag"]})
     adapter = get_adapter(chosen.agent_type)
-    assert adapter.check_config({**chosen.config, "prompt": "x"}, None) == ()  # type: ignore[attr-defined]
+    assert not adapter.check_config({**chosen.config, "prompt": "x"}, None)  # type: ignore[attr-defined]
 
 
 def test_claude_gets_a_terminal_and_partial_messages(computer: Computer) -> None:

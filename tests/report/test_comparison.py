@@ -74,14 +74,27 @@ def test_what_trials_cost_and_how_long_they_took(tmp_path: Path) -> None:
     cheap = trials("cheap", 2, 4, total_cost_usd=0.1, duration_s=10.0, total_tokens=100)
     unknown = trials("unknown", 2, 4, total_cost_usd=None, duration_s=20.0, total_tokens=300)
     pair = only(compare_written(tmp_path, *cheap, *unknown))
-    assert (pair.cost_usd.first, pair.cost_usd.second, pair.cost_usd.difference) == (None, None, None) or (
-        pair.cost_usd.difference is None
-    )
+    assert pair.cost_usd.difference is None
     assert pair.duration_s.difference == pytest.approx(-10)
     assert pair.tokens.difference == pytest.approx(-200)
     assert pair.first.figures.cost_per_solved_usd == pytest.approx(0.2)
     assert pair.second.figures.cost_per_solved_usd is None
     assert pair.more_trials_cost_usd is None  # what the other costs is not known
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "row"),
+    [
+        (0.04, 0.09, ["40", "ms", "90", "ms", "-50", "ms"]),
+        (2.0, 2.01, ["2.0", "s", "2.0", "s", "+0.0", "s"]),
+        (30, 90, ["30.0", "s", "1.5", "min", "-1.0", "min"]),
+    ],
+)
+def test_short_and_long_times(tmp_path: Path, first: float, second: float, row: list[str]) -> None:
+    records = [*trials("a", 1, 1, duration_s=first), *trials("b", 1, 1, duration_s=second)]
+    text = render_comparison_table(compare_written(tmp_path, *records), width=120, base=tmp_path)
+    (line,) = [line for line in text.splitlines() if line.startswith("Time per trial")]
+    assert line.split()[3:9] == row
 
 
 def compare_written(results: Path, *records: dict[str, Any]) -> ComparisonReport:
@@ -238,8 +251,8 @@ def test_trials_can_be_excluded(tmp_path: Path) -> None:
         ((RUN + ":god", "bad"), "COMPARISON_UNKNOWN_NAME", "has no orchestrator god", "Did you mean 'good'?"),
         (("good", "good"), "COMPARISON_SAME", "are the same: good", "Name two that differ"),
         (("good", "latest"), "COMPARISON_SAME", "are the same", "Name two"),
-        (("good",), "COMPARISON_NO_BASELINE", "records no baseline of good", "bad, none, other"),
-        ((), "COMPARISON_NO_BASELINE", "records no baselines", "bad, good, none, other"),
+        (("good",), "COMPARISON_NO_BASELINE", "No baseline of good is recorded", "bad, none, other"),
+        ((), "COMPARISON_NO_BASELINE", "No baselines are recorded", "bad, good, none, other"),
         (("good", "none"), "NOT_COMPARABLE", "None of the 8 trials of none measured the agent", "the disk is full"),
         (("good", "other"), "NOT_COMPARABLE", "no task in common", "other has elsewhere"),
         (("2026-01-0", "good"), "RUN_NOT_FOUND", "Several runs begin with 2026-01-0", "Write more"),

@@ -94,24 +94,18 @@ def _show(summary: MatrixSummary, run: ArenaRun, *, by_task: bool) -> None:
     from youbencha.report.arena_loading import load_runs
     from youbencha.report.arena_tables import Grouping
     from youbencha.report.comparison import with_baselines
-    from youbencha.report.comparison_tables import verdict_sentence
     from youbencha.report.leaderboard import make_leaderboard
 
-    verdicts = {(each.first, each.second): str(each) for each in summary.comparisons}
     if summary.rows:
         loaded = load_runs([run.path])
         board = with_baselines(make_leaderboard(loaded), loaded)
         by = Grouping.TASK if by_task else Grouping.AGENT
         text = render_leaderboard(board, ArenaFormat.TABLE, by, width=width_of(sys.stdout), base=run.path)
         typer.echo(text, nl=False)
-        if board.compared is not None and verdicts:
-            for pair in board.compared.comparisons:
-                verdicts[pair.first.name, pair.second.name] = verdict_sentence(pair, board.compared.margin)
     finished = f"{count(len(summary.rows))} of {plural(summary.trials, 'trial')} finished"
     not_valid = f", {count(summary.not_valid)} not valid" if summary.not_valid else ""
     spent = f", {usd(summary.spent_usd)} spent" if summary.spent_usd else ""
-    typer.echo("".join(f"\n{each}" for each in verdicts.values()))
-    typer.echo(f"{finished}{not_valid}{spent}{_saved(summary)}\nResults: {run.path}")
+    typer.echo(f"\n{finished}{not_valid}{spent}{_saved(summary)}\nResults: {run.path}")
 
 
 def _saved(summary: MatrixSummary) -> str:

@@ -31,7 +31,7 @@ from youbencha.spec.gateway import GatewaySpec
 from youbencha.spec.sandbox import SandboxSpec
 from youbencha.spec.testcase import AgentSpec, EvaluatorEntry, TestCase
 from youbencha.spec.variables import names_in
-from youbencha.trial.agent_files import files_digest
+from youbencha.trial.agent_files import files_digest, repository_files
 from youbencha.trial.context import Host
 from youbencha.trial.plan import Plan, PlanOptions, plan_trial
 from youbencha.workspace import Repository
@@ -40,6 +40,7 @@ from youbencha.workspace.repository import COMMIT_ID
 RUBRIC = "agentic-judge:rubric"
 _LONGEST_TASK = 1_000_000
 _TASK_BYTES = 4 * _LONGEST_TASK
+_LARGEST_NAMED_FILE = 1_000_000
 _PLACEHOLDER = "The task."
 """Its text, until it is read."""
 
@@ -61,6 +62,7 @@ class FoundTask(NamedTuple):
     commit: str | None = None
     validation_commit: str | None = None
     reference_commit: str | None = None
+    repository: Repository | None = None
 
 
 def load_arena(file: Path | str, host: Host, *, resolve_env: bool = True) -> Arena:
@@ -117,6 +119,7 @@ async def plan_arena(
             plan = _planned(arena, host, orchestrator, task, choices, problems)
             if plan is None:
                 continue
+            await _check_repository_files(arena, orchestrator, task, plan, problems)
             if orchestrator.name not in digests:
                 files = await asyncio.to_thread(files_digest, plan.case.agent, arena.directory)
                 digests[orchestrator.name] = files
@@ -178,7 +181,21 @@ async def _find_task(
         message = f"task {task.key}, tag {task.tag}: {error.message}"
         problems.append(arena.document.problem(arena.path_of(task, key), message, error.hint))
         return None
-    return FoundTask(task, text, repository.commit, commits["validation_tag"], commits["reference_tag"])
+    found = FoundTask(task, text, repository.commit, commits["validation_tag"], commits["reference_tag"])
+    return found._replace(repository=repository)
+
+
+async def _check_repository_files(
+    arena: Arena, orchestrator: OrchestratorSpec, task: FoundTask, plan: Plan, problems: ArenaProblems
+) -> None:
+    """Add a problem for each file that an option names and that is neither here nor in the task's repository."""
+    assert task.repository is not None
+    for option, name in repository_files(plan.case.agent, arena.directory):
+        try:
+            await task.repository.read_file(name, _LARGEST_NAMED_FILE)
+        except YouBenchaError as error:
+            message = f"there is no file {arena.directory / name}, and none for task {task.spec.key}: {error.message}"
+            problems.add_at(arena.path_of(orchestrator, "config", option), message, error.hint)
 
 
 async def _open(arena: Arena, host: Host, task: TaskSpec, progress: StepProgress) -> Repository:

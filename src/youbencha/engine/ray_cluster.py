@@ -20,6 +20,8 @@ from youbencha.trial.context import LOOPBACK
 
 _CONNECT_S = 10.0
 _PROBE_S = 120.0
+_HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+"""How a connection to Ray begins."""
 ADDRESS_VARIABLE = "RAY_ADDRESS"
 HOST_VARIABLE = "YOUBENCHA_DRIVER_HOST"
 """The address at which nodes reach the driver's gateway, if it is not the one that Ray uses."""
@@ -94,7 +96,7 @@ def _import_ray() -> Any:
 
 
 async def _check_reachable(address: str) -> None:
-    """Raise at once if nothing answers there: Ray itself tries for minutes."""
+    """Raise at once if nothing answers there, or not Ray: Ray itself tries for minutes."""
     if address.startswith("ray://"):
         raise YouBenchaError(
             "RAY_CLIENT_UNSUPPORTED",
@@ -108,7 +110,9 @@ async def _check_reachable(address: str) -> None:
         raise YouBenchaError("OPTION_INVALID", f"--address {address}: not an address", hint="Write HOST:PORT, or auto.")
     try:
         async with asyncio.timeout(_CONNECT_S):
-            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+            reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+            writer.write(_HTTP2)
+            answer = await reader.read(5)
         writer.close()
         with contextlib.suppress(OSError):
             await writer.wait_closed()
@@ -117,6 +121,9 @@ async def _check_reachable(address: str) -> None:
         raise YouBenchaError(
             "RAY_UNREACHABLE", f"The Ray cluster at {address} cannot be reached: {reason}.", hint=_START_HINT
         ) from error
+    if answer.startswith(b"HTTP/"):
+        hint = "The head's port is 6379, if `ray start` was not given another; 8265 is that of the dashboard."
+        raise YouBenchaError("RAY_UNREACHABLE", f"What answers at {address} is a web server, and not Ray.", hint=hint)
 
 
 def _init(ray: Any, address: str | None) -> None:

@@ -110,7 +110,9 @@ async def run_matrix(
             schedule.begin(state.finished)
             scheduler = _Scheduler(run, schedule, executor, options, on_update, journal, state, budgets, control, rng)
             summary = await scheduler.run()
-            return summary._replace(rows=tuple(sorted(summary.rows, key=lambda row: matrix.place(row.key))))
+            rows = tuple(sorted(summary.rows, key=lambda row: matrix.place(row.key)))
+            most = matrix.until_decided.max_trials if matrix.until_decided else None
+            return summary._replace(rows=rows, max_trials=most)
 
 
 def _schedule_of(matrix: Matrix) -> Schedule:
@@ -365,7 +367,6 @@ class _Scheduler:
             drained=self._control.draining,
             spent_usd=self._spent,
             comparisons=tuple(schedule.comparisons),
-            max_trials=schedule.most if schedule.comparisons else None,
             budget_spent=self._budget_spent,
         )
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import count
+from functools import partial
 
 from youbencha.engine.matrix import Matrix, TrialKey
 from youbencha.engine.schedule import Due, HasRoom
 from youbencha.engine.updates import ComparisonState, TrialRow
 from youbencha.errors import YouBenchaError
 from youbencha.log.arena import UntilDecided
-from youbencha.stats.rounds import PairedRounds, Pairs, confidence_of_each
+from youbencha.stats.rounds import FinishedPair, PairedRounds, confidence_of_each
 from youbencha.stats.sequence import PairedSequence
 from youbencha.text import first_few, plural
 
@@ -72,6 +72,7 @@ class UntilDecidedSchedule:
 
     def begin(self, finished: Mapping[TrialKey, TrialRow]) -> None:
         self._finished = finished
+        self.most = self._matrix.total + sum(row.reused_from is not None for row in finished.values())
         self._advance()
 
     def next(self, has_room: HasRoom) -> Due | None:
@@ -92,21 +93,16 @@ class UntilDecidedSchedule:
         """Complete the rounds whose trials are finished, and ask for the trials of the next ones."""
         states: list[ComparisonState] = []
         for each in self._comparisons:
-            pairs = self._pairs(each)
-            while each.rounds.advance(pairs):
+            while each.rounds.advance(partial(each.find, self._finished)):
                 states.append(each.state())
         for each in self._comparisons:
             self._ask(each.needed() - self._finished.keys() - self._open)
         return states
 
-    def _pairs(self, comparison: _Comparison) -> Pairs:
-        return {task: list(comparison.differences(task, self._finished)) for task in self._tasks}
-
     def _ask(self, keys: set[TrialKey]) -> None:
         """Want all of these trials, unless there would be too many. Those that were taken over do not count."""
-        own = sum(row.reused_from is None for row in self._finished.values())
         due = [Due(key, cell) for key in keys if (cell := self._matrix.find(key))]
-        if len(due) == len(keys) and own + len(self._open) + len(keys) <= self.most:
+        if len(due) == len(keys) and len(self._finished) + len(self._open) + len(keys) <= self.most:
             self._open |= keys
             self._waiting += due
             self._waiting.sort(key=lambda due: self._matrix.place(due.key))
@@ -122,14 +118,10 @@ class _Comparison:
         """The trials of the next round."""
         return {TrialKey(name, *trial) for trial in self.rounds.needed() for name in self._names}
 
-    def differences(self, task: str, finished: Mapping[TrialKey, TrialRow]) -> Iterator[float | None]:
-        """The differences of the first, second, … trials of both, up to the first that is not finished."""
-        for number in count(1):
-            rows = [finished.get(TrialKey(name, task, number)) for name in self._names]
-            scores = [row.composite_score if row.valid is not False else None for row in rows if row is not None]
-            if len(scores) < len(rows):
-                return
-            yield None if scores[0] is None or scores[1] is None else scores[0] - scores[1]
+    def find(self, finished: Mapping[TrialKey, TrialRow], task: str, number: int) -> FinishedPair | None:
+        rows = [finished.get(TrialKey(name, task, number)) for name in self._names]
+        scores = [row.composite_score if row.valid is not False else None for row in rows if row is not None]
+        return FinishedPair.of(*scores) if len(scores) == len(rows) else None
 
     def state(self) -> ComparisonState:
         rounds = self.rounds

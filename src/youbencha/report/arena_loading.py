@@ -131,8 +131,8 @@ def _latest(results: Path) -> Path:
         return Path(os.path.realpath(latest))
     if runs := all_runs(results):
         return runs[-1]
-    message = f"There is no run in {shown(results)}."
-    raise YouBenchaError("RUN_NOT_FOUND", message, hint="`thunderdome run` makes one.")
+    hint = "`thunderdome run` makes one; `--results` names another place."
+    raise YouBenchaError("RUN_NOT_FOUND", f"There is no run in {shown(results)}.", hint=hint)
 
 
 def is_run(path: Path) -> bool:

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import count
 from statistics import fmean
 from typing import NamedTuple
 
@@ -47,7 +46,7 @@ from youbencha.stats.comparison import (
     verdict_of,
 )
 from youbencha.stats.passing import is_flaky, passes_of_k
-from youbencha.stats.rounds import confidence_of_each, replay_rounds
+from youbencha.stats.rounds import FindPair, FinishedPair, confidence_of_each, replay_rounds
 from youbencha.stats.sequence import PairedSequence
 from youbencha.stats.significance import holm
 from youbencha.text import one_line, plural
@@ -248,7 +247,7 @@ class _Judging(NamedTuple):
         sequence = PairedSequence(tasks, margin=run.until_decided.margin, confidence=confidence_of_each(run.baselines))
         turned = _is_baseline(first, second, run)
         pair = (second, first) if turned else (first, second)  # as in the run
-        found = replay_rounds(sequence, {task: list(_differences(*pair, task)) for task in tasks})
+        found = replay_rounds(sequence, _pairs_by_number(*pair))
         intervals = tuple(DifferenceInterval(-each.high, -each.low) if turned else each for each in found.intervals)
         interval = intervals[-1] if intervals else sequence.interval
         others = once.on_tasks_like_these
@@ -295,14 +294,14 @@ def _ended_by_others(first: _Side, second: _Side, early: DecidedEarly | None) ->
         yield "The trials ended as soon as other comparisons were decided: these intervals may be too narrow."
 
 
-def _differences(first: _Side, second: _Side, task: str) -> Iterator[float | None]:
-    """The differences of the first, second, … trials of both, up to the first that is not finished."""
-    ones, twos = ({each.meta.trial: each.meta for each in side.by_task.get(task, ())} for side in (first, second))
-    for number in count(1):
-        if number not in ones or number not in twos:
-            return
-        scores = [_valid_score(metas[number]) for metas in (ones, twos)]
-        yield None if scores[0] is None or scores[1] is None else scores[0] - scores[1]
+def _pairs_by_number(first: _Side, second: _Side) -> FindPair:
+    ones, twos = ({(each.meta.task, each.meta.trial): each.meta for each in side.trials} for side in (first, second))
+
+    def find(task: str, number: int) -> FinishedPair | None:
+        one, two = ones.get((task, number)), twos.get((task, number))
+        return None if one is None or two is None else FinishedPair.of(_valid_score(one), _valid_score(two))
+
+    return find
 
 
 def _valid_score(meta: TrialMeta) -> float | None:

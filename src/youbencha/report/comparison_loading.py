@@ -168,7 +168,7 @@ def _baseline(contestant: Contestant) -> Contestant:
     source, name = contestant
     baseline = _baselines(source).get(name)
     if baseline is None:
-        message = f"{one_line(str(source))} records no baseline of {one_line(name)}."
+        message = f"No baseline of {one_line(name)} is recorded in {one_line(str(source))}."
         others = [each for each in source.names if each != name]
         hint = f"Name what to compare it with: {_listed(others)}."
         raise YouBenchaError("COMPARISON_NO_BASELINE", message, hint=hint)
@@ -183,7 +183,7 @@ def _recorded(source: Source) -> tuple[Pair, ...]:
     named = [Contestant(source, name) for name in sorted(_baselines(source)) if name in source.names]
     if named:
         return tuple(Pair(each, _baseline(each)) for each in named)
-    message = f"{one_line(str(source))} records no baselines."
+    message = f"No baselines are recorded in {one_line(str(source))}."
     hint = f"Name two to compare: `yb compare A B`. It has {_listed(source.names)}."
     raise YouBenchaError("COMPARISON_NO_BASELINE", message, hint=hint)
 

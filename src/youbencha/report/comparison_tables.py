@@ -50,11 +50,9 @@ def verdict_sentence(pair: PairComparison, margin: float) -> str:
     """Say who is better and how sure that is, in plain words."""
     first, second = shown_name(pair.first.name), shown_name(pair.second.name)
     found = pair.difference
-    if found.estimate is None:
+    if found.estimate is None or found.on_these_tasks is None:
         return f"{first} and {second} cannot be compared: {found.reason}."
     by = signed(found.estimate)
-    if found.on_these_tasks is None:
-        return f"Undecided: {first} and {second} differ by {by}, and how sure that is is not known: {found.reason}."
     certainty = f"(on these tasks {_range(found.on_these_tasks)}; on tasks like these {_on_others(pair)})"
     if relation := _RELATION.get(pair.verdict):
         return f"{first} {relation} {second} by {digits(abs(found.estimate))} {certainty}."
@@ -189,7 +187,7 @@ def certainty_lines(pair: PairComparison, report: ComparisonReport) -> Iterator[
     most = len(pair.first.passes)
     passes = f"pass@{most}: solved at least once in {most} trials; pass^{most}: every time. " if most > 1 else ""
     yield f"{passes}Differences of shares are in percentage points."
-    if found.reason and found.estimate is not None and found.on_these_tasks is not None:
+    if found.reason and found.estimate is not None:
         yield f"{found.reason[0].upper()}{found.reason[1:]}."
 
 
@@ -286,8 +284,9 @@ def _overview(report: ComparisonReport, width: int) -> Iterator[str]:
 
 
 def render_baselines_table(report: ComparisonReport, width: int) -> str:
-    """As a part of a leaderboard."""
-    return "\n".join(["", f"{BASELINES}:", "", *_overview(report, width)]) + "\n"
+    """As a part of a leaderboard. The sentences name both intervals, for which a narrow table has no room."""
+    sentences = [_wrapped(verdict_sentence(each, report.margin), width) for each in report.comparisons]
+    return "\n".join(["", f"{BASELINES}:", "", *sentences, "", *_overview(report, width)]) + "\n"
 
 
 def _one_pair(report: ComparisonReport, width: int, base: Path) -> Iterator[str]:
@@ -329,7 +328,7 @@ def _differing(pair: PairComparison, names: Sequence[str], width: int, base: Pat
     if not found:
         return
     header = ("TASK", *names, "DIFFERENCE", "SOLVED BY 1ST", "BY 2ND")
-    yield f"\nTasks where they differ most ({len(found)} of {plural(len(pair.tasks), 'task')} differ)"
+    yield f"\nTasks where they differ most ({len(found)} of {plural(len(pair.tasks), 'task')})"
     yield table(header, map(task_cells, found[:_MOST_TASKS]), width=width, right=header[1:], drop=header[:3:-1])
     yield ""
     for task in found[:_MOST_WITH_FILES]:
@@ -341,7 +340,8 @@ def _differing(pair: PairComparison, names: Sequence[str], width: int, base: Pat
 
 OVERVIEW = ("FIRST", "SECOND", "VERDICT", "DIFFERENCE", "ON TASKS LIKE THESE", "P", "TASKS", "VALID", "MORE TRIALS")
 _OVERVIEW_RIGHT = ("P", "TASKS", "VALID", "MORE TRIALS")
-_OVERVIEW_DROP = ("P", "TASKS", "MORE TRIALS", "ON TASKS LIKE THESE", "VALID")
+_OVERVIEW_DROP = ("MORE TRIALS", "ON TASKS LIKE THESE", "TASKS", "P", "VALID")
+"""The first ones are in the sentences above the table, too."""
 
 
 def overview_cells(pair: PairComparison) -> tuple[str, ...]:

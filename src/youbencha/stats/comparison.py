@@ -22,7 +22,7 @@ MARGIN = 0.05
 POWER = 0.8
 """How often a difference should be found that is there."""
 _MOST_TRIALS = 1_000_000
-"""For each task and agent. What needs more is not worth knowing."""
+"""For each task and agent. If more are needed, their number is not known."""
 _PSEUDO_PAIRS = 3
 """To add, half with the difference 1 and half with -1. Bonett and Price (2012) add 2: with these, 95 % intervals for
 rates near 0 or 1 held the truth in only 92 to 94 % of simulated comparisons."""

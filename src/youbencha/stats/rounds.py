@@ -7,7 +7,7 @@ the same verdict.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterator, Sized
 from statistics import fmean
 from typing import NamedTuple
 
@@ -15,9 +15,20 @@ from youbencha.stats.comparison import DifferenceInterval
 from youbencha.stats.intervals import CONFIDENCE
 from youbencha.stats.sequence import PairedSequence
 
-Pairs = Mapping[str, Sequence[float | None]]
-"""For each task, the differences of the first, second, … trials of both; None if one of them is not valid. They end
-before the first pair that is not finished."""
+
+class FinishedPair(NamedTuple):
+    """A trial of each agent, on the same task and with the same number."""
+
+    difference: float | None
+    """Of their scores; None if one of them is not valid."""
+
+    @classmethod
+    def of(cls, first: float | None, second: float | None) -> FinishedPair:
+        return cls(None if first is None or second is None else first - second)
+
+
+FindPair = Callable[[str, int], FinishedPair | None]
+"""Finds the pair of a task with a number, from 1 on; None: it is not finished."""
 
 MOST_IN_VAIN = 3
 """Rounds in a row without a valid pair of a task that needs one. Then something is broken: more trials tell nothing."""
@@ -39,18 +50,19 @@ class PairedRounds:
         self._sequence = sequence
         self._sizes = sequence.next_round()
         self._before = dict.fromkeys(self._sizes, 0)
-        self._differences: dict[str, list[float]] = {task: [] for task in self._sizes}
+        self._valid: Counter[str] = Counter()
+        self._sums = dict.fromkeys(self._sizes, 0.0)
 
     @property
     def difference(self) -> float | None:
         """The mean over tasks; None if there is no pair of valid trials."""
-        means = [fmean(some) for some in self._differences.values() if some]
+        means = [self._sums[task] / pairs for task, pairs in self._valid.items()]
         return fmean(means) if means else None
 
     @property
     def pairs(self) -> int:
         """Of two valid trials."""
-        return sum(map(len, self._differences.values()))
+        return self._valid.total()
 
     @property
     def given_up(self) -> tuple[str, ...]:
@@ -63,21 +75,24 @@ class PairedRounds:
             for task, size in self._sizes.items():
                 yield from ((task, self._before[task] + each) for each in range(1, size + 1))
 
-    def advance(self, pairs: Pairs) -> bool:
+    def advance(self, find: FindPair) -> bool:
         """Complete the next round, if it is needed and all its trials are finished."""
         needed = list(self.needed())
-        if not needed or any(number > len(pairs[task]) for task, number in needed):
+        pairs = [pair for task, number in needed if (pair := find(task, number)) is not None]
+        if not needed or len(pairs) < len(needed):
             return False
         differences: dict[str, list[float]] = {task: [] for task in self._sizes}
-        for task, number in needed:
+        for (task, number), pair in zip(needed, pairs, strict=True):
             self._before[task] = number
-            if (difference := pairs[task][number - 1]) is None:
+            if pair.difference is None:
                 self.missing += 1
             else:
-                differences[task].append(min(1.0, max(-1.0, difference)))  # scores may be rounded to more than 1
+                differences[task].append(min(1.0, max(-1.0, pair.difference)))  # scores may be rounded to more than 1
         self._sequence.add_round(differences)
         for task, some in differences.items():
-            self._differences[task] += some
+            self._sums[task] += sum(some)
+            if some:
+                self._valid[task] += len(some)
             self._in_vain[task] = 0 if some else self._in_vain[task] + 1
         self.completed += 1
         self._sizes = self._sequence.next_round()
@@ -91,9 +106,9 @@ class Replay(NamedTuple):
     """The tasks without valid pairs, because of which the rounds ended."""
 
 
-def replay_rounds(sequence: PairedSequence, pairs: Pairs) -> Replay:
+def replay_rounds(sequence: PairedSequence, find: FindPair) -> Replay:
     """Add every whole round until the verdict."""
     rounds, intervals = PairedRounds(sequence), []
-    while rounds.advance(pairs):
+    while rounds.advance(find):
         intervals.append(sequence.interval)
     return Replay(tuple(intervals), rounds.given_up)

@@ -42,7 +42,7 @@ class PairedSequence:
     In a round, each difference d of task t changes the capital by the factor 1 + c / n(t) x (d - m(t)). The stake c,
     the numbers of pairs n(t) and the centres m(t), whose mean over tasks is m, are fixed by the rounds before. If m is
     the true mean, the arithmetic mean of the expected factors is 1. So their product is at most 1, although the tasks
-    differ. The centres differ as the tasks seem to: so what differs between tasks is no noise in the bets.
+    differ. The centres differ as the tasks seem to: so differences between tasks add no noise to the bets.
     """
 
     def __init__(self, tasks: Sequence[str], *, margin: float = MARGIN, confidence: float = CONFIDENCE) -> None:

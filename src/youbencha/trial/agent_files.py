@@ -81,15 +81,26 @@ def _source(path: str, directory: Path) -> Path:
 def files_digest(agent: AgentSpec, directory: Path) -> str | None:
     """Hash the contents of all files that an agent gets; None if it gets none. The same on every machine."""
     lines = [f"{entry.kind} {entry.name} {digest_of(entry.files())}\n" for entry in entries(agent, directory)]
-    for option in _NAMES_A_FILE:
-        named = agent.config.get(option)
-        if (
-            isinstance(named, str)
-            and not named.lstrip().startswith("{")
-            and (file := _source(named, directory)).is_file()
-        ):
+    for option, name in _named_files(agent):
+        if os.path.isfile(file := _source(name, directory)):  # noqa: PTH113 - of any text
             lines.append(f"{option} {digest_of([given_file(file, option)])}\n")
     return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest() if lines else None
+
+
+def repository_files(agent: AgentSpec, directory: Path) -> Iterator[tuple[str, str]]:
+    """The options that name a file which must be in the repository: it is neither in `directory` nor in `files`."""
+    places = [directory, *([_source(agent.files, directory)] if agent.files else [])]
+    for option, name in _named_files(agent):
+        found = any(os.path.isfile(_source(name, place)) for place in places)  # noqa: PTH113 - of any text
+        if not found and not Path(name).is_absolute():
+            yield option, name
+
+
+def _named_files(agent: AgentSpec) -> Iterator[tuple[str, str]]:
+    for option in _NAMES_A_FILE:
+        named = agent.config.get(option)
+        if isinstance(named, str) and not named.lstrip().startswith("{"):
+            yield option, named
 
 
 # Before anything is cloned or run.

@@ -11,7 +11,7 @@ import typer
 
 from youbencha.cli import options
 from youbencha.cli.arena.executor import HERE, Address, Executor, ExecutorName, ExecutorOptions, TrialPlace
-from youbencha.cli.arena.until_decided import UntilOptions
+from youbencha.cli.arena.until_decided import Decided, Margin, MaxTrials, UntilOptions
 from youbencha.errors import YouBenchaError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from youbencha.spec.arena_loader import Arena
     from youbencha.trial.context import Host
 
-_WHAT, _DECIDED, _AGAIN = "What runs", "Until it is known which is better", "With earlier results"
+_WHAT, _AGAIN = "What runs", "With earlier results"
 _SELECTING = ("orchestrators", "tasks", "categories")
 Names = list[str] | None
 
@@ -47,31 +47,9 @@ def run(
     trials: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Of each orchestrator on each task.", rich_help_panel=_WHAT)
     ] = None,
-    until_decided: Annotated[
-        bool,
-        typer.Option(
-            "--until-decided",
-            help="Run pairs of trials until each orchestrator is better or worse than its baseline, or equivalent.",
-            rich_help_panel=_DECIDED,
-        ),
-    ] = False,
-    margin: Annotated[
-        float | None,
-        typer.Option(
-            metavar="M",
-            help="Differences of scores within plus or minus M are equivalent. Default: 0.05.",
-            rich_help_panel=_DECIDED,
-        ),
-    ] = None,
-    max_trials: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=2,
-            help="End after N trials of all together. Default: 20 for each orchestrator and task.",
-            rich_help_panel=_DECIDED,
-        ),
-    ] = None,
+    until_decided: Decided = False,
+    margin: Margin = None,
+    max_trials: MaxTrials = None,
     parallel: Annotated[int | None, typer.Option(metavar="N", min=1, help="Trials at the same time.")] = None,
     budget: Annotated[
         float | None, typer.Option(metavar="USD", min=0, help="The most that all trials together may spend.")

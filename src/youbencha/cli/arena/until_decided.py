@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
 
 from youbencha.errors import YouBenchaError
 
@@ -10,6 +12,34 @@ if TYPE_CHECKING:
     from youbencha.engine.matrix import Matrix
     from youbencha.engine.results import ArenaRun
     from youbencha.log.arena import UntilDecided
+
+_DECIDED = "Until it is known which is better"
+
+Decided = Annotated[
+    bool,
+    typer.Option(
+        "--until-decided",
+        help="Run pairs of trials until each orchestrator is better or worse than its baseline, or equivalent.",
+        rich_help_panel=_DECIDED,
+    ),
+]
+Margin = Annotated[
+    float | None,
+    typer.Option(
+        metavar="M",
+        help="Differences of scores within plus or minus M are equivalent. Default: 0.05.",
+        rich_help_panel=_DECIDED,
+    ),
+]
+MaxTrials = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=2,
+        help="End after N trials of all together. Default: 20 for each orchestrator and task.",
+        rich_help_panel=_DECIDED,
+    ),
+]
 
 
 class UntilOptions(NamedTuple):
