@@ -180,7 +180,7 @@ ANSWERS: dict[str, tuple[dict[str, Any], ...]] = {
 
 
 @versions(NEWEST, full(OLD), OLDEST)
-@pytest.mark.parametrize("output", ["stream-json", "text"])
+@pytest.mark.parametrize("output", ["stream-json", pytest.param("text", marks=pytest.mark.full)])
 @pytest.mark.parametrize(
     "answers",
     [

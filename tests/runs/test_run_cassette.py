@@ -54,11 +54,11 @@ WAIT = bash("until [ -e ended ]; do sleep 0.1; done; sleep 0.5; rm ended")
 TROUBLE: dict[str, Script] = {
     "volatile output": script(LOOK, says("Done.")),
     "subagent": script(uses("Task", **REVIEWER), DONE, conversations=[REVIEW]),
-    "rate limit": script({"error": {"status": 429}}, LOOK, says("Done.")),
-    "error in a stream": script(LOOK, says("I", error_mid_stream={"status": 529}), LOOK, says("Done.")),
     "cut in a call": script(LOOK, {**LOOK, "text": "I look", "drop": {"after_events": 7}}, LOOK, says("Done.")),
 }
 MORE_TROUBLE: dict[str, Script] = {
+    "rate limit": script({"error": {"status": 429}}, LOOK, says("Done.")),
+    "error in a stream": script(LOOK, says("I", error_mid_stream={"status": 529}), LOOK, says("Done.")),
     "background task": script(uses("Bash", **IN_BACKGROUND), WAIT, DONE),
     "overload": script({"error": {"status": 529}}, LOOK, {"error": {"status": 500}}, says("Done.")),
     "cut in a text": script(LOOK, says("I was about to", drop={"after_events": 4}), says("Done.")),

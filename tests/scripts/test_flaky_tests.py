@@ -79,6 +79,7 @@ def test_what_passes_runs_once(project: Path) -> None:
     assert HEADING not in done.stdout
 
 
+@pytest.mark.full
 def test_a_worker_that_dies_with_a_test_is_no_reason_to_lose_the_run(project: Path) -> None:
     write_tests(project, a=PASSES, b=CRASHES_ONCE)
     done = run_script(project, "-n2")
