@@ -30,7 +30,7 @@ class FinishedPair(NamedTuple):
 FindPair = Callable[[str, int], FinishedPair | None]
 """Finds the pair of a task with a number, from 1 on; None: it is not finished."""
 
-MOST_IN_VAIN = 3
+_MOST_WITHOUT_PAIRS = 3
 """Rounds in a row without a valid pair of a task that needs one. Then something is broken: more trials tell nothing."""
 
 
@@ -46,7 +46,7 @@ class PairedRounds:
         self.completed = 0
         self.missing = 0
         """Pairs without two valid trials."""
-        self._in_vain: Counter[str] = Counter()
+        self._without_pairs: Counter[str] = Counter()
         self._sequence = sequence
         self._sizes = sequence.next_round()
         self._before = dict.fromkeys(self._sizes, 0)
@@ -67,7 +67,7 @@ class PairedRounds:
     @property
     def given_up(self) -> tuple[str, ...]:
         """The tasks without valid pairs, because of which there are no more rounds."""
-        return tuple(task for task, rounds in self._in_vain.items() if rounds >= MOST_IN_VAIN)
+        return tuple(task for task, rounds in self._without_pairs.items() if rounds >= _MOST_WITHOUT_PAIRS)
 
     def needed(self) -> Iterator[tuple[str, int]]:
         """Yield the trials of the next round, by task and number. There are none if it is decided, or given up."""
@@ -93,7 +93,7 @@ class PairedRounds:
             self._sums[task] += sum(some)
             if some:
                 self._valid[task] += len(some)
-            self._in_vain[task] = 0 if some else self._in_vain[task] + 1
+            self._without_pairs[task] = 0 if some else self._without_pairs[task] + 1
         self.completed += 1
         self._sizes = self._sequence.next_round()
         return True
