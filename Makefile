@@ -51,11 +51,11 @@ agents: $(VENV)/.dev ## Fetch the agent CLIs that `make test` needs
 docker: $(VENV)/.demo ## Container images of Claude Code and of Aider; BASE_IMAGE=... to build on another
 	@$(BIN)/yb images build $(if $(BASE_IMAGE),--base $(BASE_IMAGE))
 
-$(VENV)/.demo: pyproject.toml
+$(VENV)/.demo: pyproject.toml constraints.txt
 	@scripts/setup "$(PYTHON)" $(VENV) .
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml
+$(VENV)/.dev: pyproject.toml constraints.txt
 	@scripts/setup "$(PYTHON)" $(VENV) '.[dev]'
 	@touch $@ $(VENV)/.demo
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,8 @@ from hypothesis import HealthCheck, settings
 import agent_clis
 import toolbox_tools
 from agent_clis import NEWEST, OLDEST
-from claude_bench import GIT_BASH, ClaudeBench, version_params
+from claude_bench import ClaudeBench, version_params
+from clean_environment import clean_environment
 from youbencha.gateway import price_list
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 from youbencha.sandbox.toolbox.toolbox import Toolbox
@@ -34,17 +34,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """No test may depend on, or disturb, what the person running it has set up for their own agents."""
+    """No test may depend on, or disturb, what the person running it has set up."""
     settings.load_profile("all" if config.getoption("--all") else "fast")
-    for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "CLAUDE")) and name != GIT_BASH]:
-        del os.environ[name]
     toolbox_tools.fetched = config.getoption("--all")
-    # A runner that starts us in the background has Ctrl-C ignored, for all that we start too; some tests send it.
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    # So does one that uses nohup with the end of a terminal.
-    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    config.add_cleanup(clean_environment())
 
 
 @pytest.fixture(autouse=True, scope="session")

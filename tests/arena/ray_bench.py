@@ -39,7 +39,9 @@ class RayBench:
         self.home = root / "node-home"
         self.home.mkdir()
         self.cache = self.home / ".cache" / "youbencha"
-        self._files = Path(tempfile.mkdtemp(prefix="yb-ray-", dir="/tmp"))  # of Ray, whose sockets need a short path
+        self._temp = Path(tempfile.mkdtemp(prefix="yb-ray-", dir="/tmp"))  # Ray's sockets need a short path
+        ray_dir = self._temp / "ray"
+        ray_dir.mkdir()  # `Cluster` writes its address there before it creates the directory
         with self._environment():
             self.cluster = Cluster(
                 initialize_head=True,
@@ -48,7 +50,7 @@ class RayBench:
                     "include_dashboard": False,
                     "include_log_monitor": False,
                     "_system_config": _NOTICED_SOON,
-                    "temp_dir": str(self._files),
+                    "temp_dir": str(ray_dir),
                 },
             )
         self.nodes: list[Any] = []
@@ -70,7 +72,7 @@ class RayBench:
     @contextmanager
     def _environment(self) -> Iterator[None]:
         before = dict(os.environ)
-        os.environ.update({"HOME": str(self.home), "RAY_USAGE_STATS_ENABLED": "0"})
+        os.environ.update({"HOME": str(self.home), "RAY_TMPDIR": str(self._temp), "RAY_USAGE_STATS_ENABLED": "0"})
         try:
             yield
         finally:
@@ -99,11 +101,12 @@ class RayBench:
 
     def close(self) -> None:
         left = self.processes()
-        self.cluster.shutdown()
+        with self._environment():
+            self.cluster.shutdown()
         for process in left:
             if process.is_running():
                 process.kill()
-        shutil.rmtree(self._files, ignore_errors=True)
+        shutil.rmtree(self._temp, ignore_errors=True)
 
     async def run(
         self, matrix: Matrix, host: Host, run: ArenaRun, on_update: UpdateSink = lambda _: None, **options: Any

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import subprocess
 import sysconfig
 from collections.abc import Mapping
@@ -59,8 +60,9 @@ class LoopBench:
     def agent(self, script: str) -> Path:
         """Write the agent. Its sessions are counted in `sessions`, outside of the project."""
         program = self.root / "agent.sh"
-        counter = self.root / "sessions"
-        counter.touch()
+        sessions = self.root / "sessions"
+        sessions.touch()
+        counter = shlex.quote(str(sessions))
         program.write_text(
             f"#!/bin/sh\necho >> {counter}\nN=$(($(wc -l < {counter})))\nPROMPT=$1\n{script}\n", encoding="utf-8"
         )

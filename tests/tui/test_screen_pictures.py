@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -43,9 +42,7 @@ PICTURES = (
 
 
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.name)
-async def test_picture(picture: Picture, update: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
+async def test_picture(picture: Picture, update: bool, tmp_path: Path) -> None:
     events = {"loop": loop_story, "waiting": waiting_story, "trials": list[Event]}[picture.shows]()
     is_loop = picture.shows != "trials"
     async with opened(events, size=picture.size, loop=is_loop, expected=None if is_loop else 6) as shown:

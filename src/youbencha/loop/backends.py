@@ -206,7 +206,9 @@ def _custom(request: _Request, *, check_installed: bool) -> Backend:
     if cli.command is None:
         hint = "Set `cli.command` to the program."
         raise YouBenchaError("BACKEND_INCOMPLETE", "The backend `custom` has no command.", hint=hint)
-    program = cli.command.split()[0]
+    # All of it may be the path of a program, as `/opt/my agent.sh`. Else the adapter splits the line as a shell would.
+    command = [cli.command] if Path(cli.command).expanduser().is_file() else cli.command
+    program = command[0] if isinstance(command, list) else command.split()[0]
     if check_installed and Path(program).name == program and find_executable(program, request.env) is None:
         message = f"The backend `custom` is not installed: there is no {program} on PATH."
         raise YouBenchaError(BACKEND_NOT_INSTALLED, message, hint="Correct `cli.command`, or install the program.")
@@ -214,7 +216,7 @@ def _custom(request: _Request, *, check_installed: bool) -> Backend:
     is_placed = any(_PROMPT in word or _PROMPT_FILE in word for word in request.args)
     flag = (cli.prompt_flag,) if cli.prompt_flag else ()
     words = [*request.args, *((*flag, how) if how and not is_placed else ())]
-    config = request.config({"command": cli.command, "args": words, "prompt_by": prompt_by})
+    config = request.config({"command": command, "args": words, "prompt_by": prompt_by})
     return Backend(CUSTOM, Path(program).name, _COMMAND, config, request.model, _variables((), request.env))
 
 

@@ -264,7 +264,8 @@ def _check_program(backend: Backend, config_dir: Path, directory: Path) -> None:
     """Refuse a custom program that is named by its path, and does not exist."""
     if backend.name != CUSTOM or backend.config.get("shell"):
         return
-    program = Path(shlex.split(backend.config["command"])[0]).expanduser()
+    command = backend.config["command"]
+    program = Path(command[0] if isinstance(command, list) else shlex.split(command)[0]).expanduser()
     if program.name != str(program) and not any((each / program).is_file() for each in (config_dir, directory)):
         message = f"The backend `custom` is not installed: there is no {config_dir / program}."
         raise YouBenchaError(BACKEND_NOT_INSTALLED, message, hint="Correct the command in ralph.yml.")

@@ -1,0 +1,53 @@
+"""The environment of every test: the same on every machine, whoever runs it. A test that wants another one sets it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable
+
+from claude_bench import GIT_BASH
+from youbencha.user_dirs import TOOLBOX_VARIABLE, default_root
+
+_KEPT = {
+    "PATH",
+    "TMPDIR",
+    TOOLBOX_VARIABLE,
+    # What chooses the tests, and the parts that they use.
+    "YOUBENCHA_REQUIRE_REAL_CLI",
+    "YOUBENCHA_REQUIRE_DOCKER",
+    "YOUBENCHA_REQUIRE_TMUX",
+    "YOUBENCHA_TEST_IMAGE",
+    "DOCKER_HOST",
+    GIT_BASH,
+    # Without these, nothing runs on Windows.
+    *("SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT", "TEMP", "TMP", "PROGRAMFILES", "PROGRAMDATA"),
+    *("APPDATA", "LOCALAPPDATA", "PYTHONUTF8", "NUMBER_OF_PROCESSORS", "PROCESSOR_ARCHITECTURE"),
+    # How the tests that download reach a registry.
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
+}
+_KEPT_PREFIXES = ("PIP_", "NPM_CONFIG_", "PYTEST_", "COV_", "COVERAGE_")
+_SET = {"LANG": "C.UTF-8", "TERM": "xterm-256color", "TZ": "UTC"}
+_UMASK = 0o022
+
+
+def clean_environment() -> Callable[[], None]:
+    """Give this process, and so whatever it starts, the environment of the tests. Returns how to remove its home."""
+    toolbox = str(default_root())  # of the user: agent CLIs are large, and downloaded once
+    home = tempfile.mkdtemp(prefix="yb-home-")
+    kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith(_KEPT_PREFIXES)}
+    os.environ.clear()
+    os.environ.update(kept | _SET | {"HOME": home, "USERPROFILE": home, TOOLBOX_VARIABLE: toolbox})
+    if hasattr(time, "tzset"):
+        time.tzset()
+    os.umask(_UMASK)
+    # A runner that starts the tests in the background has Ctrl-C ignored, and nohup the end of a terminal. So would have
+    # whatever the tests start, and some of them send these signals.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    return lambda: shutil.rmtree(home, ignore_errors=True)

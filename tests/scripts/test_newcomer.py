@@ -1,0 +1,90 @@
+"""`scripts/newcomer`: nothing that is left on a machine reaches the command."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from systems import posix_only
+
+pytestmark = posix_only("the script is one for a POSIX shell")
+NEWCOMER = Path(__file__).parents[2] / "scripts/newcomer"
+
+_LOOK = """
+import json, os, sys
+print(json.dumps({
+    "environment": sorted(os.environ), "home": os.listdir(os.path.expanduser("~")), "clone": sorted(os.listdir()),
+    "planted": [path for path in sys.argv[1:] if os.path.exists(path)],
+}))
+"""
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A repository with a script of its own, as small as can be."""
+    tree = tmp_path / "a project"
+    (tree / "scripts").mkdir(parents=True)
+    (tree / "scripts/newcomer").write_bytes(NEWCOMER.read_bytes())
+    (tree / "scripts/newcomer").chmod(0o755)
+    git = ("git", "-c", "user.name=n", "-c", "user.email=e@example.org")
+    for arguments in (("init", "-q"), ("add", "."), ("commit", "-qm", "first")):
+        subprocess.run([*git, *arguments], cwd=tree, check=True)
+    (tree / "not-committed").touch()
+    return tree
+
+
+@pytest.fixture
+def planted() -> Iterator[list[str]]:
+    """Files that an earlier run may have left in the directories for temporary files."""
+    with tempfile.NamedTemporaryFile(dir="/tmp") as one, tempfile.NamedTemporaryFile(dir="/var/tmp") as other:
+        yield [one.name, other.name]
+
+
+def run(clone: Path, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
+    script = clone / "scripts/newcomer"
+    return subprocess.run([script, *command], env={**os.environ, **env}, capture_output=True, text=True, check=False)
+
+
+def test_nothing_left_on_the_machine_is_seen(clone: Path, planted: list[str], tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "left-behind").touch()
+    done = run(clone, sys.executable, "-c", _LOOK, *planted, HOME=str(home), LEFT_BEHIND="1")
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert seen["home"] == []
+    assert seen["clone"] == [".git", "scripts"]
+    assert not {"LEFT_BEHIND", "LANG", "TERM"} & set(seen["environment"])
+    assert seen["planted"] == (planted if "no namespaces" in done.stderr else [])
+    assert "not committed" in done.stderr
+
+
+def test_it_ends_as_the_command_does_and_leaves_nothing(clone: Path, tmp_path: Path) -> None:
+    (tmp_path / "temporary").mkdir()
+    done = run(clone, "sh", "-c", "touch ~/file here; exit 7", TMPDIR=str(tmp_path / "temporary"))
+    assert done.returncode == 7, done.stderr
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_without_namespaces_it_says_so(clone: Path, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/unshare").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "bin/unshare").chmod(0o755)
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    done = run(clone, "sh", "-c", 'ls -A "$HOME" "$TMPDIR" | grep -v :; test -d "$TMPDIR"', PATH=path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == []
+    assert "no namespaces" in done.stderr
+
+
+def test_without_a_command_it_explains_itself(clone: Path) -> None:
+    done = run(clone)
+    assert done.returncode == 2
+    assert "scripts/newcomer make test" in done.stderr
