@@ -374,7 +374,7 @@ def test_modules_that_start_programs() -> None:
     assert starting == STARTS_PROGRAMS | INSIDE_AN_AGENT
 
 
-MOST_FILES, MOST_LINES = 434, 74_935
+MOST_FILES, MOST_LINES = 435, 75_029
 
 
 def test_the_source_stays_small() -> None:
