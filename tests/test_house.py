@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Container, Iterator
 from functools import cache
 from graphlib import TopologicalSorter
+from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
@@ -150,7 +152,7 @@ def test_the_lowest_layers_import_only_the_standard_library() -> None:
 
 
 # What an import brings in. Bounds, not wishes: each was looked at.
-HEAVY = {"aiohttp", "textual", "numpy", "scipy", "rich", "typer", "jinja2", "plotly", "ray", "litellm", "pytest"}
+HEAVY = {"aiohttp", "textual", "numpy", "rich", "typer", "jinja2", "plotly", "ray", "litellm", "pytest"}
 
 
 def brought_in(statement: str) -> set[str]:
@@ -179,6 +181,41 @@ def brought_in(statement: str) -> set[str]:
 )
 def test_unwanted_modules_are_not_imported(statement: str, not_wanted: set[str]) -> None:
     assert brought_in(statement) & not_wanted == set()
+
+
+COME_WITH_ANOTHER = {"pydantic_core": "pydantic", "markupsafe": "jinja2"}
+NOT_INSTALLED_HERE = {
+    "aider": "in Aider's own environment",
+    "winpty": "on Windows, by an extra",
+}
+
+
+def test_only_what_users_install_is_imported() -> None:
+    """The extra `dev` has more, such as scipy, which tests compare our quantiles with."""
+    requirements = [each for each in metadata.requires("youbencha") or () if not re.search(r"extra == .dev.", each)]
+    installed = {canonical(re.split(r"[^\w.-]", each)[0]) for each in requirements}
+    known_as = metadata.packages_distributions()
+    wrong = set()
+    for path in modules():
+        for name in imported_packages(path) - sys.stdlib_module_names - {"youbencha", *NOT_INSTALLED_HERE}:
+            distributions = known_as.get(COME_WITH_ANOTHER.get(name, name), ())
+            if not installed & {canonical(each) for each in distributions}:
+                wrong.add(f"{path.relative_to(SOURCE).as_posix()}: {name}")
+    assert wrong == set()
+
+
+def canonical(distribution: str) -> str:
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+def imported_packages(path: Path) -> set[str]:
+    names = []
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names.append(node.module or "")
+    return {name.partition(".")[0] for name in names}
 
 
 NEEDS_POSIX = {
@@ -374,7 +411,7 @@ def test_modules_that_start_programs() -> None:
     assert starting == STARTS_PROGRAMS | INSIDE_AN_AGENT
 
 
-MOST_FILES, MOST_LINES = 434, 74_935
+MOST_FILES, MOST_LINES = 435, 75_029
 
 
 def test_the_source_stays_small() -> None:

@@ -75,6 +75,24 @@ def test_many_tasks_with_one_trial_are_the_paired_t_interval() -> None:
         assert ends(interval) == pytest.approx([expected.low, expected.high], abs=0.006)
 
 
+def test_few_trials_have_students_quantile() -> None:
+    """One cell of 20 tasks with 2 trials varies, by the variance 1/2 / 2 / 20². The pseudo-pairs add 3 / 40².
+
+    So there are (1/4 + 3/4)² / (1/4)² = 16 degrees of freedom, with the published quantile 2.119905. The normal one,
+    1.959964, would make the interval too narrow.
+    """
+    found = compare_scores([*same(19, (1.0, 1.0), (1.0, 1.0)), TaskScores("varies", (1.0, 0.0), (1.0, 1.0))])
+    kept = 40 / 43
+    half = 2.119905 * kept / 20
+    assert ends(found.on_these_tasks) == pytest.approx([-0.025 - half, -0.025 * kept + half], abs=1e-6)
+
+
+def test_scores_that_differ_by_next_to_nothing() -> None:
+    """They have more than 1e100 degrees of freedom."""
+    found = compare_scores([TaskScores("only", (0.0, 1e-30) * 5, (0.5,) * 10)])
+    assert found == compare_scores([TaskScores("only", (0.0,) * 10, (0.5,) * 10)])
+
+
 def test_nothing_to_compare() -> None:
     found = compare_scores([TaskScores("one", (), (1.0,)), TaskScores("two", (1.0,), ())])
     assert (found.estimate, found.on_these_tasks, found.p_value, found.tasks) == (None, None, None, 0)
@@ -189,6 +207,13 @@ def test_cost_in_all_and_as_a_ratio() -> None:
     assert found.interval.low < 0 < 5 < found.interval.high
     assert found.ratio_interval is not None
     assert 0 < found.ratio_interval.low < 2 < found.ratio_interval.high
+
+
+def test_costs_of_few_tasks_have_students_quantile() -> None:
+    """The published one for 2 degrees of freedom is 4.302653."""
+    found = compare_values([TaskScores(str(cost), (cost,), (0.0,)) for cost in (1.0, 2.0, 3.0)])
+    half = 4.302653 / 3**0.5
+    assert ends(found.interval) == pytest.approx([2 - half, 2 + half], abs=1e-6)
 
 
 def test_what_is_not_known_of_values() -> None:

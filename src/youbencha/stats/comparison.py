@@ -6,11 +6,12 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import NormalDist, fmean
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from youbencha.stats.intervals import CONFIDENCE
 from youbencha.stats.significance import sign_flip_test
+from youbencha.stats.student import student_quantile
 
 if TYPE_CHECKING:
     import numpy as np
@@ -187,16 +188,12 @@ class _Quantiles(NamedTuple):
 
     @classmethod
     def of(cls, confidence: float) -> _Quantiles:
-        from scipy.special import ndtri
-
         tail = (1 - confidence) / 2
-        of_normal = float(ndtri(1 - tail))
-        return cls(tail, of_normal, of_normal + float(ndtri(POWER)))
+        of_normal = NormalDist().inv_cdf(1 - tail)
+        return cls(tail, of_normal, of_normal + NormalDist().inv_cdf(POWER))
 
     def of_t(self, degrees: float) -> float:
-        from scipy.special import stdtrit
-
-        return float(stdtrit(degrees, 1 - self.tail))
+        return student_quantile(1 - self.tail, degrees)
 
     def percentiles(self, drawn: NDArray[np.float64]) -> tuple[float, float]:
         import numpy as np
