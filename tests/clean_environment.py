@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import shutil
 import signal
 import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from claude_bench import GIT_BASH
 from youbencha.user_dirs import TOOLBOX_VARIABLE, default_root
 
 _KEPT = {
     "PATH",
-    "TMPDIR",
     TOOLBOX_VARIABLE,
     # What chooses the tests, and the parts that they use.
     "YOUBENCHA_REQUIRE_REAL_CLI",
@@ -24,7 +25,7 @@ _KEPT = {
     "DOCKER_HOST",
     GIT_BASH,
     # Without these, nothing runs on Windows.
-    *("SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT", "TEMP", "TMP", "PROGRAMFILES", "PROGRAMDATA"),
+    *("SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT", "PROGRAMFILES", "PROGRAMDATA"),
     *("APPDATA", "LOCALAPPDATA", "PYTHONUTF8", "NUMBER_OF_PROCESSORS", "PROCESSOR_ARCHITECTURE"),
     # How the tests that download reach a registry.
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
@@ -37,17 +38,28 @@ _UMASK = 0o022
 def clean_environment() -> Callable[[], None]:
     """Give this process, and so whatever it starts, the environment of the tests. Returns how to remove its home."""
     toolbox = str(default_root())  # of the user: agent CLIs are large, and downloaded once
-    home = tempfile.mkdtemp(prefix="yb-home-")
+    temporary = _temporary_directory()
+    home = tempfile.mkdtemp(prefix="home ", dir=temporary)
     kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith(_KEPT_PREFIXES)}
+    own = {"HOME": home, "USERPROFILE": home, TOOLBOX_VARIABLE: toolbox}
+    own |= dict.fromkeys(("TMPDIR", "TEMP", "TMP"), temporary)
     os.environ.clear()
-    os.environ.update(kept | _SET | {"HOME": home, "USERPROFILE": home, TOOLBOX_VARIABLE: toolbox})
+    os.environ.update(kept | _SET | own)
+    tempfile.tempdir = temporary
     if hasattr(time, "tzset"):
         time.tzset()
     os.umask(_UMASK)
-    # A runner that starts the tests in the background has Ctrl-C ignored, and nohup the end of a terminal. So would have
-    # whatever the tests start, and some of them send these signals.
+    # A runner that starts the tests in the background has Ctrl-C ignored, and nohup the end of a terminal. Whatever the
+    # tests start would inherit that, and some of them send these signals.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
     return lambda: shutil.rmtree(home, ignore_errors=True)
+
+
+def _temporary_directory() -> str:
+    """Create a directory whose name has what people's paths have, and scripts are broken by."""
+    directory = Path(tempfile.gettempdir(), f"tests of {getpass.getuser()} é")
+    directory.mkdir(mode=0o700, exist_ok=True)
+    return str(directory)

@@ -37,7 +37,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """No test may depend on, or disturb, what the person running it has set up."""
     settings.load_profile("all" if config.getoption("--all") else "fast")
     toolbox_tools.fetched = config.getoption("--all")
-    config.add_cleanup(clean_environment())
+    if not hasattr(config, "workerinput"):  # workers inherit it
+        config.add_cleanup(clean_environment())
 
 
 @pytest.fixture(autouse=True, scope="session")

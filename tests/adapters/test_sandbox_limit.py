@@ -46,7 +46,9 @@ async def ended(
 ) -> AgentExecutionResult:
     program = directory / "program"
     (directory / "printed").write_text(printed)
-    program.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo 2.1.325 && exit 0\ncat {directory}/printed\n{rest}\n')
+    program.write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] && echo 2.1.325 && exit 0\ncat "{directory}/printed"\n{rest}\n'
+    )
     program.chmod(0o755)
     config = {"command": [str(program)]} if adapter is CommandAdapter else {"executable": str(program)}
     context = AgentExecutionContext(

@@ -25,7 +25,7 @@ async def seen_by(
         (directory / name).mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(directory / "temporary"))
     program = directory / "program"
-    look = "".join(f"ls {directory}/{name} > {directory}/{name}.txt\n" for name in ("said", "temporary"))
+    look = "".join(f"ls '{directory}'/{name} > '{directory}'/{name}.txt\n" for name in ("said", "temporary"))
     program.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo 2.1.325 && exit 0\n{look}')
     program.chmod(0o755)
     config = {"command": [str(program)]} if adapter is CommandAdapter else {"executable": str(program)}

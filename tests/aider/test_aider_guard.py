@@ -43,9 +43,11 @@ def package(directory: Path) -> Path:
 def test_the_guard_leaves_no_trace_in_the_environment(tmp_path: Path) -> None:
     theirs, ran = package(tmp_path / "theirs"), tmp_path / "ran"
     (theirs / "sitecustomize.py").write_text(f"open({str(ran)!r}, 'w')")
-    code = "import os; from aider.repomap import RepoMap; print(os.environ['PYTHONPATH'], RepoMap.TAGS_CACHE_DIR)"
+    code = (
+        "import os; from aider.repomap import RepoMap; print(os.environ['PYTHONPATH']); print(RepoMap.TAGS_CACHE_DIR)"
+    )
     done = started(tmp_path / "scratch", theirs, code=code)
-    assert done.stdout.split() == [str(theirs), str(tmp_path / "scratch" / "tags")], done.stderr
+    assert done.stdout.splitlines() == [str(theirs), str(tmp_path / "scratch" / "tags")], done.stderr
     assert (tmp_path / "scratch" / "guarded").exists()
     assert ran.exists()  # the sitecustomize that it stood before
 

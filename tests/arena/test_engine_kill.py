@@ -110,7 +110,7 @@ async def test_what_a_killed_attempt_cost_is_known(tmp_path: Path) -> None:
     turns = [{"text": "answer", "usage": {"input_tokens": 100_000, "output_tokens": 10}, "times": "forever"}]
     script = {"tools_optional": True, "conversations": [{"when": {"prompt_contains": "work"}, "turns": turns}]}
     (tmp_path / "ask.py").write_text(ASK.replace("ROOT", str(tmp_path)))
-    project = ArenaProject(tmp_path, agents=1, tasks=1, script=f"python3 {tmp_path}/ask.py", gateway="builtin")
+    project = ArenaProject(tmp_path, agents=1, tasks=1, script=f"python3 '{tmp_path}/ask.py'", gateway="builtin")
     async with ScriptedModel(Script.model_validate(script)) as model:
         project.more_env = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "sk-ant-dummy-0123456789"}
         process = project.start()

@@ -29,7 +29,7 @@ def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
 
 def waiting(root: Path) -> str:
     """An agent that says that it has begun, and waits until it may go on."""
-    return f"touch {root}/begun; until test -e {root}/go; do sleep 0.05; done"
+    return f"touch '{root}/begun'; until test -e '{root}/go'; do sleep 0.05; done"
 
 
 def test_the_first_interrupt_drains(tmp_path: Path) -> None:
@@ -283,7 +283,7 @@ def kept_full(ballast: Path) -> Iterator[None]:
 def test_a_full_disk_stops_the_run_and_loses_nothing(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", size=48 * MIB) as disk:
         results, count = disk / "results", tmp_path / "count"
-        script = f"echo x >> {count}; test $(wc -l < {count}) -ne 2 || {{ {waiting(tmp_path)}; }}"
+        script = f"echo x >> '{count}'; test $(wc -l < '{count}') -ne 2 || {{ {waiting(tmp_path)}; }}"
         project = ArenaProject(tmp_path, agents=1, tasks=1, trials=6, script=script)
         process = project.start("--parallel", "1", "--results", str(results))
         wait_for(tmp_path / "begun", process)

@@ -85,8 +85,8 @@ async def test_no_more_trials_run_at_once_than_allowed(bench: EngineBench) -> No
     for directory in (now, ever, seen):
         directory.mkdir()
     # The first three wait for each other: they must run at the same time.
-    meeting = f"touch {now}/$$ {ever}/$$; until [ $(ls {ever} | wc -l) -ge 3 ]; do sleep 0.02; done"
-    matrix = bench.matrix(host, trials=2, script=f"{meeting}; ls {now} | wc -l > {seen}/$$; rm {now}/$$")
+    meeting = f"touch '{now}'/$$ '{ever}'/$$; until [ $(ls '{ever}' | wc -l) -ge 3 ]; do sleep 0.02; done"
+    matrix = bench.matrix(host, trials=2, script=f"{meeting}; ls '{now}' | wc -l > '{seen}'/$$; rm '{now}'/$$")
     await run_matrix(matrix, host, bench.new_run(matrix), MatrixOptions(parallel=3))
     counts = [int(file.read_text()) for file in seen.iterdir()]
     assert len(counts) == 8
@@ -108,7 +108,7 @@ async def test_a_failure_of_the_harness_is_tried_again_and_every_attempt_is_kept
     """The hook fails twice: the agent is not run, which is not the agent's fault."""
     host = bench.host()
     flaky = bench.root / "flaky.sh"
-    flaky.write_text(f"#!/bin/sh\necho x >> {bench.root}/tries\ntest $(wc -l < {bench.root}/tries) -ge 3\n")
+    flaky.write_text(f"#!/bin/sh\necho x >> '{bench.root}/tries'\ntest $(wc -l < '{bench.root}/tries') -ge 3\n")
     flaky.chmod(0o755)
     hook = [{"name": "script", "config": {"command": str(flaky)}}]
     matrix = Matrix(cells=(bench.cell(host, "agent", "task", pre_execution=hook),), trials=1)
@@ -178,7 +178,7 @@ async def test_a_trial_that_cannot_start_is_not_tried_a_thousand_times(bench: En
 
 async def test_a_cancelled_run_saves_what_there_is_and_is_continued(bench: EngineBench) -> None:
     host = bench.host()
-    script = f"echo part > part.txt; touch {bench.root}/begun; test -e {bench.root}/go || sleep 300"
+    script = f"echo part > part.txt; touch '{bench.root}/begun'; test -e '{bench.root}/go' || sleep 300"
     matrix = bench.matrix(host, 1, 2, script=script)
     run = bench.new_run(matrix)
     running = asyncio.create_task(run_matrix(matrix, host, run, MatrixOptions(parallel=1)))
@@ -199,7 +199,7 @@ async def test_a_cancelled_run_saves_what_there_is_and_is_continued(bench: Engin
 
 async def test_two_processes_cannot_work_on_one_run(bench: EngineBench) -> None:
     host = bench.host()
-    matrix = bench.matrix(host, 1, 1, script=f"touch {bench.root}/begun; sleep 300")
+    matrix = bench.matrix(host, 1, 1, script=f"touch '{bench.root}/begun'; sleep 300")
     run = bench.new_run(matrix)
     running = asyncio.create_task(run_matrix(matrix, host, run, MatrixOptions()))
     await appear(bench.root / "begun")
@@ -261,7 +261,7 @@ def asking(bench: EngineBench, host: Host, name: str, times: int = 1, **gateway:
     program = bench.root / "ask.py"
     program.write_text(ASK)
     return bench.cell(
-        host, name, "task", " && ".join([f"python3 {program}"] * times), gateway={"type": "builtin", **gateway}
+        host, name, "task", " && ".join([f"python3 '{program}'"] * times), gateway={"type": "builtin", **gateway}
     )
 
 
@@ -332,7 +332,8 @@ async def test_trials_of_one_provider_are_limited_apart(bench: EngineBench, mode
     seen.mkdir()
 
     def counting(name: str) -> str:
-        return f"touch {now}/{name}-$$; sleep 0.05; ls {now} | grep -c {name} > {seen}/{name}-$$; rm {now}/{name}-$$"
+        mine = f"'{now}'/{name}-$$"
+        return f"touch {mine}; sleep 0.05; ls '{now}' | grep -c {name} > '{seen}'/{name}-$$; rm {mine}"
 
     free = bench.cell(host, "free", "task", counting("free"), gateway="none")
     limited = bench.cell(host, "limited", "task", counting("limited"), gateway="builtin")

@@ -101,7 +101,7 @@ async def test_keys_stay_with_the_driver(cluster: RayBench, tmp_path: Path, clau
     environ = tmp_path / "environ"
     parents = "p=$$; while test $p -gt 1; do cat /proc/$p/environ; p=$(awk '/PPid/ {print $2}' /proc/$p/status); done"
     key = f"{API_KEY[:6]}''{API_KEY[6:]}"  # in two parts: the command is in the transcript
-    look = f"({parents}) > {environ}; grep -rl {key} {cluster.home} > {environ}-files; echo x > done.txt"
+    look = f"({parents}) > '{environ}'; grep -rl {key} '{cluster.home}' > '{environ}'-files; echo x > done.txt"
     async with ScriptedModel(script(bash(look), says("Done."))) as model:
         host = bench.host({"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY})
         cell = bench.cell(host, "claude", "task", agent=claude(claude_cli), gateway="builtin")

@@ -94,7 +94,8 @@ def test_out_of_trials_it_ends_properly_and_can_go_on_with_more(tmp_path: Path) 
 
 def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
     """The third trial kills the harness."""
-    suicide = f"echo x >> {tmp_path}/tries; test $(wc -l < {tmp_path}/tries) -ne 3 || kill -9 $(cat {tmp_path}/pid)"
+    tries = f"'{tmp_path}/tries'"
+    suicide = f"echo x >> {tries}; test $(wc -l < {tries}) -ne 3 || kill -9 $(cat '{tmp_path}/pid')"
     project = arena(tmp_path, tasks=1, base=BAD, good=f"{suicide}; {GOOD}")
     process = project.start("--until-decided", "--parallel", "2", "--max-trials", "60")
     (tmp_path / "pid").write_text(str(process.pid))

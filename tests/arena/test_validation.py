@@ -238,7 +238,7 @@ async def test_a_failing_installation_is_the_agents_if_it_worked_before(bench: V
 
 
 async def test_the_baseline_is_measured_once(bench: ValidationBench) -> None:
-    plan = {"install_cmd": f"echo x >> {bench.root}/installed"}
+    plan = {"install_cmd": f"echo x >> '{bench.root}/installed'"}
     await asyncio.gather(*(bench.run(writes(SOLUTION), **plan) for _ in range(3)))
     assert len((bench.root / "installed").read_text().splitlines()) == 1 + 3
 

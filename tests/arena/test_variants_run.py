@@ -98,7 +98,7 @@ def test_files_that_change_during_a_run_are_not_used(tmp_path: Path) -> None:
     """The agent of the first trial changes them, as a user would who continues to work."""
     project = project_in(tmp_path, trials=2)
     arena = json.loads((tmp_path / "thunderdome.yaml").read_text())
-    arena["orchestrators"][0]["config"]["command"] += f"; echo more >> {tmp_path}/for-agents/how-to.txt"
+    arena["orchestrators"][0]["config"]["command"] += f"; echo more >> '{tmp_path}/for-agents/how-to.txt'"
     (tmp_path / "thunderdome.yaml").write_text(json.dumps(arena))
     done = project.run_here("--orchestrator", "*+taught", "--task", "task-1")
     assert done.returncode == 1, done.stderr

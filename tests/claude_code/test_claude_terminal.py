@@ -61,7 +61,7 @@ async def test_a_session_in_a_terminal(claude: ClaudeBench) -> None:
 async def test_a_long_prompt_comes_by_a_file_that_is_gone_afterwards(claude: ClaudeBench, tmp_path: Path) -> None:
     prompt, scratch = "Line with ümläuts.\n" * 400, tmp_path / "scratch"
     scratch.mkdir()
-    turns = [bash(f"cp {scratch}/*/prompt.md copy.md; test -t 0 && echo input"), says("Done.")]
+    turns = [bash(f"cp '{scratch}'/*/prompt.md copy.md; test -t 0 && echo input"), says("Done.")]
     session = await claude.run(script(*turns), config={**TERMINAL, "prompt": prompt}, scratch_dir=scratch)
     assert session.result.status == "success", session.result.errors
     assert (claude.workspace / "copy.md").read_text() == prompt

@@ -306,7 +306,7 @@ async def test_us_5_3_only_allowed_tools_run_without_asking(claude: ClaudeBench,
 @pytest.mark.parametrize(("sources", "run"), [([], False), (["user"], False), (["project"], True), (None, True)])
 @versions(NEWEST, full(OLD), OLDEST)
 async def test_whose_hooks_run(claude: ClaudeBench, sources: list[str] | None, run: bool) -> None:
-    hook = {"hooks": [{"type": "command", "command": f"touch {claude.workspace}/hooked"}]}
+    hook = {"hooks": [{"type": "command", "command": f"touch '{claude.workspace}/hooked'"}]}
     (claude.workspace / ".claude").mkdir()
     (claude.workspace / ".claude/settings.json").write_text(json.dumps({"hooks": {"UserPromptSubmit": [hook]}}))
     session = await claude.run(script(says("Done.")), config={"setting_sources": sources})

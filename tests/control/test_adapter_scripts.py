@@ -144,7 +144,7 @@ async def test_aider_without_an_answer(bench: Bench) -> None:
 )
 async def test_a_recorded_aider(bench: Bench, recording: str, code: int, left: dict[str, object]) -> None:
     events = RECORDINGS / f"{recording}-0.86.2" / "analytics.jsonl"
-    bench.program("aider", f'{FIND_LOG}\ncp {events} "$log"')
+    bench.program("aider", f"{FIND_LOG}\ncp '{events}' \"$log\"")
     assert (await bench.run(AIDER)).code == code
     assert json.loads(bench.metrics.read_text()) == left
 

@@ -124,7 +124,7 @@ async def test_a_directory_that_leads_elsewhere_is_not_used(ralph: RalphBox, tmp
     outside = tmp_path / "outside"
     outside.mkdir()
     done = await ralph.sh(
-        f"rm -r .ralph/requests; ln -s {outside} .ralph/requests;"
+        f"rm -r .ralph/requests; ln -s '{outside}' .ralph/requests;"
         "printf 'emit\\0x\\0' > /tmp/r; (timeout 1 ralph emit a; true)"
     )
     assert done.exit.code == 0

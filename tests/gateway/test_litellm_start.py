@@ -77,7 +77,7 @@ async def test_a_process_that_never_gets_ready_is_ended(program: Program, tmp_pa
 
 
 async def test_a_port_in_use_is_retried_a_few_times(program: Program, tmp_path: Path) -> None:
-    error = await start(program(f"echo . >> {tmp_path}/tries; echo '[Errno 98] address already in use'; exit 1"))
+    error = await start(program(f"echo . >> '{tmp_path}/tries'; echo '[Errno 98] address already in use'; exit 1"))
     assert "5 in a row were in use" in error.message
     assert (tmp_path / "tries").read_text() == ".\n" * 5
 
@@ -88,7 +88,7 @@ async def test_a_missing_program(tmp_path: Path) -> None:
 
 
 async def test_cancelling_the_start_leaves_nothing(program: Program, tmp_path: Path) -> None:
-    script = program(f"touch {tmp_path}/begun; sleep 1000")
+    script = program(f"touch '{tmp_path}/begun'; sleep 1000")
     starting = asyncio.create_task(start(script))
     while not (tmp_path / "begun").exists():
         await asyncio.sleep(0.01)
@@ -121,7 +121,7 @@ async def test_a_named_variable_must_be_set(program: Program, tmp_path: Path) ->
 async def test_a_process_that_gets_ready(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At its second port: the first was taken."""
     (tmp_path / "stand_in.py").write_text(STAND_IN)
-    script = program(f'exec {sys.executable} {tmp_path}/stand_in.py "$@"')
+    script = program(f"exec '{sys.executable}' '{tmp_path}/stand_in.py' \"$@\"")
     env = {**os.environ, "OTHER_NAME": "not-given"}
     log = tmp_path / "litellm.log"
     litellm = LiteLLM(script, upstreams("http://127.0.0.1:1"), env=env, log_file=log)

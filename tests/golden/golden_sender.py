@@ -1,7 +1,7 @@
 """Sends the requests of one file and writes the replies into another: run as an agent, and as an evaluator after it.
 
 Arguments: REQUESTS REPLIES ACCESS. The agent finds the model by PROXY_URL and OPENAI_API_KEY, and keeps both in ACCESS
-for the evaluator. In a request, `@workspace@`, `@home@` and `@key@` are replaced.
+for the evaluator. In a request, `@workspace@`, `@quoted-workspace@`, `@home@` and `@key@` are replaced.
 """
 
 import json
@@ -9,6 +9,7 @@ import os
 import sys
 from http.client import HTTPConnection
 from pathlib import Path
+from urllib.parse import quote
 
 requests, replies, access = map(Path, sys.argv[1:])
 if access.exists():
@@ -18,7 +19,13 @@ else:
     access.write_text(json.dumps([url, key]))
 
 written = requests.read_text()
-for name, value in {"@workspace@": os.getcwd(), "@home@": os.environ["HOME"], "@key@": key}.items():
+names = {
+    "@workspace@": os.getcwd(),
+    "@quoted-workspace@": quote(os.getcwd()),
+    "@home@": os.environ["HOME"],
+    "@key@": key,
+}
+for name, value in names.items():
     written = written.replace(name, value)
 got = []
 for method, path, headers, body in json.loads(written):

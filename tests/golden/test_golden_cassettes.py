@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from golden_files import DATA, KEYS, Golden, GoldenBench, Reply, Request, Sending, tidy
 from golden_upstream import APIS, Answer, Asked, Upstream, as_json, as_stream
@@ -158,7 +159,7 @@ def gemini_talk(now: Moment) -> list[Any]:
 def requests(now: Moment) -> list[Request]:
     made: list[Request] = []
     for name, (method, path, body) in bodies(now).items():
-        headers = {"x-case": name, "x-workspace": "@workspace@", "x-id": now.uuid, "x-api-key": "@key@"}
+        headers = {"x-case": name, "x-workspace": "@quoted-workspace@", "x-id": now.uuid, "x-api-key": "@key@"}
         headers |= {"anthropic-version": "2023-06-01"} if name.startswith("anthropic") else {}
         made.append((method, path, headers, "" if body is None else json.dumps(body)))
     made.append(("POST", ANTHROPIC.path, {"x-api-key": "@key@", "x-case": "not JSON"}, "This is not JSON."))
@@ -173,7 +174,7 @@ class Provider:
 
     def __call__(self, asked: Asked) -> Answer:
         self._count += 1
-        where, known = asked.headers.get("x-workspace", ""), asked.headers.get("x-id", "")
+        where, known = unquote(asked.headers.get("x-workspace", "")), asked.headers.get("x-id", "")
         pieces = [f"Look at {where[:-5]}", where[-5:], "/cart.py", f" once more ({self._count})"]
         pieces += [f" for {known}"] if known.encode() in asked.body else []
         api = next((each for each in APIS if each.path == asked.path), GEMINI)

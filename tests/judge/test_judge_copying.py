@@ -201,13 +201,13 @@ def test_the_judges_commits_are_only_in_its_copy(repository: Path, tmp_path: Pat
 @posix_only("the commands are shell scripts")
 def test_commands_in_the_agents_git_configuration_do_not_run(repository: Path, tmp_path: Path) -> None:
     trap = tmp_path / "trap.sh"
-    trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/sprung\n")
+    trap.write_text(f"#!/bin/sh\ntouch '{tmp_path}/sprung'\n")
     trap.chmod(0o755)
-    git(repository, "config", "core.fsmonitor", str(trap))
-    git(repository, "config", "diff.external", str(trap))
+    git(repository, "config", "core.fsmonitor", f"'{trap}'")
+    git(repository, "config", "diff.external", f"'{trap}'")
     (repository / ".git/hooks/pre-commit").write_bytes(trap.read_bytes())
     (repository / ".git/hooks/pre-commit").chmod(0o755)
-    (repository / ".git/config.worktree").write_text(f"[core]\n\tfsmonitor = {trap}\n")
+    (repository / ".git/config.worktree").write_text(f"[core]\n\tfsmonitor = '{trap}'\n")
     copy_for_judge(repository, tmp_path / "copy")
     git(tmp_path / "copy", "status")
     git(tmp_path / "copy", "diff")

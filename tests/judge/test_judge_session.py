@@ -226,7 +226,7 @@ async def test_the_patch_the_task_and_the_expected_tree_are_outside_the_copy(ben
     def reader(context: AgentExecutionContext) -> str:
         named = [
             Path(found)
-            for found in re.findall(r"^- (\S+(?:changes\.patch|expected)):", context.config["prompt"], re.MULTILINE)
+            for found in re.findall(r"^- (/.+(?:changes\.patch|expected)):", context.config["prompt"], re.MULTILINE)
         ]
         patch, wanted = named
         assert patch.read_text() == PATCH
@@ -253,7 +253,7 @@ async def test_a_long_task_is_a_file(bench: JudgeBench) -> None:
     task = "Do it. " * 5_000
 
     def reader(context: AgentExecutionContext) -> str:
-        [path] = re.findall(r"read (\S+task\.md)", context.config["prompt"])
+        [path] = re.findall(r"read (/.+task\.md)", context.config["prompt"])
         assert Path(path).read_text() == task
         return GOOD
 

@@ -44,7 +44,7 @@ async def host(loops: LoopBench) -> AsyncIterator[Host]:
 
 
 def ask(loops: LoopBench, times: int) -> str:
-    return f"{sys.executable} {loops.root / 'ask.py'} {times}"
+    return f"'{sys.executable}' '{loops.root}/ask.py' {times}"
 
 
 async def test_each_iteration_has_its_own_cost(loops: LoopBench, host: Host) -> None:

@@ -111,7 +111,7 @@ async def test_a_flood_of_events(loops: LoopBench) -> None:
         "for i in range(1200): print(json.dumps({'topic': f'{i:0190}', 'payload': '\"' * 15_000}))\n"
         "print(json.dumps({'topic': 'needed'}))\n"
     )
-    flood = f"python3 {loops.root}/flood.py >> $RALPH_EVENTS_FILE"
+    flood = f"python3 '{loops.root}/flood.py' >> $RALPH_EVENTS_FILE"
     script = (
         f"echo $N; [ $N = 4 ] && ralph emit LOOP_COMPLETE; [ $N = 2 ] && ralph emit z.needed; [ $N != 4 ] && {flood}"
     )
@@ -242,7 +242,7 @@ async def test_escalation_to_a_person(loops: LoopBench) -> None:
 
 
 async def test_a_program_that_is_missing_is_not_retried(loops: LoopBench) -> None:
-    loops.configure("rm $0; exit 1", event_loop={"retry": {"delay_seconds": 0}})
+    loops.configure('rm "$0"; exit 1', event_loop={"retry": {"delay_seconds": 0}})
     state = await loops.run()
     assert (state.outcome, state.iterations) == ("failed", 2)
     assert "There is no file" in (state.reason or "")
@@ -358,7 +358,7 @@ async def test_an_agent_that_puts_links_in_place_of_the_files(loops: LoopBench) 
     outside = loops.root / "outside"
     outside.mkdir()
     (outside / "loop.json").write_text("mine")
-    script = f"rm -rf .ralph/loops; ln -s {outside} .ralph/loops; mkdir -p {outside}/x; echo $N"
+    script = f"rm -rf .ralph/loops; ln -s '{outside}' .ralph/loops; mkdir -p '{outside}/x'; echo $N"
     loops.configure(script, event_loop={"max_iterations": 2})
     await loops.run()
     assert sorted(path.name for path in outside.iterdir()) == ["loop.json", "x"]

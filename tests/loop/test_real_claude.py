@@ -197,7 +197,7 @@ async def test_a_long_prompt_comes_by_a_file(loop: ClaudeLoop) -> None:
     loop.configure(event_loop={**FAST, "prompt": prompt})
     cache = loop.claude.home / ".cache"
     done = await loop.run_script(
-        script(bash(f'cp "$(find {cache} {loop.tree}/.ralph -name prompt.md)" copy.md'), FINISH)
+        script(bash(f"cp \"$(find '{cache}' '{loop.tree}/.ralph' -name prompt.md)\" copy.md"), FINISH)
     )
     assert done.outcomes == ["completed"], done.reasons
     assert prompt in (loop.tree / "copy.md").read_text()

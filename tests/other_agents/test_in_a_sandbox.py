@@ -149,10 +149,12 @@ async def turns_of_codex(tmp_path: Path, leave: str) -> int | None:
 
 
 async def test_a_session_file_is_found_on_the_host(tmp_path: Path) -> None:
-    assert await turns_of_codex(tmp_path, "cp {elsewhere} {name}") == 1
+    assert await turns_of_codex(tmp_path, "cp '{elsewhere}' {name}") == 1
 
 
-@pytest.mark.parametrize("leave", ["ln -s {elsewhere} {name}", "mkfifo {name}", "mkdir {name}", "ln -s {name} {name}"])
+@pytest.mark.parametrize(
+    "leave", ["ln -s '{elsewhere}' {name}", "mkfifo {name}", "mkdir {name}", "ln -s {name} {name}"]
+)
 async def test_an_invalid_session_file(leave: str, tmp_path: Path) -> None:
     assert await turns_of_codex(tmp_path, leave) is None
 

@@ -158,7 +158,8 @@ async def test_short_lived_helpers_are_waited_for(programs: Programs, tmp_path: 
     """However long it may take: it is back as soon as the helper is."""
     done = tmp_path / "done"
     script = (
-        f"(while ! [ -e {tmp_path}/go ]; do sleep 0.02; done; echo helped; : > {done}) & echo end; : > {tmp_path}/go"
+        f"(while ! [ -e '{tmp_path}/go' ]; do sleep 0.02; done; echo helped; : > '{done}') & "
+        f"echo end; : > '{tmp_path}/go'"
     )
     result = await run(programs.shell(script), limits=Limits(settle_s=1000))
     assert (result.exit.code, result.exit.leftovers) == (0, ())

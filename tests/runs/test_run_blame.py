@@ -158,7 +158,7 @@ async def test_the_limit_of_disk_space(runs: RunBench, image: str, tmp_path: Pat
 async def test_a_full_disk_for_output(runs: RunBench, tmp_path: Path) -> None:
     """Where output is spooled: its end is lost, although the agent exits with 0."""
     with small_disk(tmp_path / "tmp", size=16 * MIB) as disk:
-        agent = runs.program(f"cat /dev/zero > {disk}/big; echo the answer; exit 0")
+        agent = runs.program(f"cat /dev/zero > '{disk}/big'; echo the answer; exit 0")
         done = await runs.run(agent, env={"TMPDIR": str(disk)})
         assert done.done.code == 1, done.done.err
         assert_invalid(done, "infra_error", "was full")
@@ -166,7 +166,7 @@ async def test_a_full_disk_for_output(runs: RunBench, tmp_path: Path) -> None:
 
 async def test_a_full_disk_while_a_command_judges(runs: RunBench, tmp_path: Path) -> None:
     with small_disk(tmp_path / "tmp", size=16 * MIB) as disk:
-        tests = {"name": "command", "config": {"command": f"cat /dev/zero > {disk}/big", "shell": True}}
+        tests = {"name": "command", "config": {"command": f"cat /dev/zero > '{disk}/big'", "shell": True}}
         done = await runs.run(runs.program("true"), evaluators=[tests], env={"TMPDIR": str(disk)})
         assert_invalid(done, "verifier_error")
 

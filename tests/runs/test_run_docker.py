@@ -217,11 +217,11 @@ async def test_a_judge_runs_in_a_container_too(runs: RunBench, image: str, claud
     secret.write_text("the host's")
     verdict = json.dumps({"assertions": {"fixed": {"score": 1, "reason": "seen"}}, "message": "well"})
     # Not the whole key, which the gateway would mask in the model's answer.
-    look = f"env | grep -c {API_KEY[:-1]}[{API_KEY[-1]}]; cat link; pwd; git log --oneline | wc -l; ls -d {runs.home}"
+    look = f"env | grep -c {API_KEY[:-1]}[{API_KEY[-1]}]; cat link; pwd; git log --oneline | wc -l; ls -d '{runs.home}'"
     answers = script(bash(look), says(verdict), usage=TOKENS)
     asked = {"type": "claude-code", "version": claude_cli.version, "model": MODEL, "assertions": {"fixed": "It is."}}
     judge = {"name": "agentic-judge", "config": asked}
-    agent = runs.program(f"ln -s {secret} link; echo 'TAX = 0.2' > src/prices.py")
+    agent = runs.program(f"ln -s '{secret}' link; echo 'TAX = 0.2' > src/prices.py")
     done = await run_in(runs, image, agent, answers, evaluators=["git-diff", judge])
     judged = done.bundle.evaluators[1]
     assert judged.status == "passed", judged

@@ -282,7 +282,7 @@ async def test_invalid_options_are_reported_before_anything_runs(
 async def test_what_a_killed_run_has_spent(runs: RunBench, claude_cli: InstalledAgent) -> None:
     """After `kill -9`, `yb runs` and `yb report` show what the ledger knows."""
     begun = runs.root / "begun"
-    answers = script(EDIT, bash(f"touch {begun}; sleep 1000"), usage=TOKENS)
+    answers = script(EDIT, bash(f"touch '{begun}'; sleep 1000"), usage=TOKENS)
     async with ScriptedModel(answers) as model:
         runs.write_case(agent(claude_cli))
         process = await runs.start("run", "-c", str(runs.case_file), env=keys(model))
@@ -329,7 +329,7 @@ async def test_an_agents_key_opens_only_its_provider_and_models(
 ) -> None:
     program = runs.root / "strays.py"
     program.write_text(STRAYS)
-    async with ScriptedModel(script(bash(f"{sys.executable} {program} {path} {asked}"), says("Done."))) as model:
+    async with ScriptedModel(script(bash(f"'{sys.executable}' '{program}' {path} {asked}"), says("Done."))) as model:
         openai = {"OPENAI_BASE_URL": f"{model.url}/v1", "OPENAI_API_KEY": API_KEY}
         done = await runs.run(agent(claude_cli), env={**keys(model), **openai}, gateway=gateway)
     assert "+status 403" in done.diff

@@ -16,9 +16,9 @@ from youbencha.sandbox.toolbox.installed import InstalledAgent
 
 pytestmark = posix_only("links and pipes")
 
-LOGS = "$HOME/.claude/debug/*.txt $HOME/.local/state/claude-cli-nodejs/*/debug-logs/debug.txt"
-PLANT = 'for log in {logs}; do test -e "$log" && rm -f "$log" && {plant} && touch {run}.planted; done'
-WAIT = "sleep 1; touch {run}.looked; exec sleep 600"
+LOGS = '"$HOME"/.claude/debug/*.txt "$HOME"/.local/state/claude-cli-nodejs/*/debug-logs/debug.txt'
+PLANT = 'for log in {logs}; do test -e "$log" && rm -f "$log" && {plant} && touch "{run}.planted"; done'
+WAIT = "sleep 1; touch '{run}.looked'; exec sleep 600"
 """The harness looks at the log every quarter of a second."""
 PLANTS = {"the kernel's log": 'ln -s /proc/kmsg "$log"', "a pipe": 'mkfifo "$log"'}
 

@@ -35,7 +35,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 async def test_interrupted_while_the_agent_works(runs: RunBench, number: signal.Signals) -> None:
-    runs.write_case(runs.program(f"echo begun > README.md; touch {runs.root}/begun; sleep 1000"))
+    runs.write_case(runs.program(f"echo begun > README.md; touch '{runs.root}/begun'; sleep 1000"))
     process = await runs.start("run", "-c", str(runs.case_file))
     await appears(runs.root / "begun")
     process.send_signal(number)
@@ -55,7 +55,7 @@ async def test_interrupted_while_the_agent_works(runs: RunBench, number: signal.
 
 
 async def test_interrupted_while_evaluators_run(runs: RunBench) -> None:
-    slow = {"name": "command", "config": {"command": ["/bin/sh", "-c", f"touch {runs.root}/judging; sleep 1000"]}}
+    slow = {"name": "command", "config": {"command": ["/bin/sh", "-c", f"touch '{runs.root}/judging'; sleep 1000"]}}
     runs.write_case(runs.program("echo done > README.md"), evaluators=["git-diff", slow])
     process = await runs.start("run", "-c", str(runs.case_file))
     await appears(runs.root / "judging")
@@ -73,7 +73,7 @@ async def test_interrupted_while_evaluators_run(runs: RunBench) -> None:
 
 
 async def test_a_kill_keeps_finished_results(runs: RunBench) -> None:
-    slow = {"name": "command", "config": {"command": ["/bin/sh", "-c", f"touch {runs.root}/judging; sleep 1000"]}}
+    slow = {"name": "command", "config": {"command": ["/bin/sh", "-c", f"touch '{runs.root}/judging'; sleep 1000"]}}
     runs.write_case(runs.program("echo done > README.md"), evaluators=["git-diff", slow])
     process = await runs.start("run", "-c", str(runs.case_file))
     await appears(runs.root / "judging")
@@ -98,7 +98,7 @@ async def test_a_kill_keeps_finished_results(runs: RunBench) -> None:
 
 async def test_a_kill_while_the_agent_works_keeps_earlier_results(runs: RunBench) -> None:
     before = {"name": "script", "config": {"command": "/bin/sh", "args": ["-c", "true"]}}
-    runs.write_case(runs.program(f"touch {runs.root}/begun; sleep 1000"), pre_execution=[before])
+    runs.write_case(runs.program(f"touch '{runs.root}/begun'; sleep 1000"), pre_execution=[before])
     process = await runs.start("run", "-c", str(runs.case_file))
     await appears(runs.root / "begun")
     process.kill()
@@ -112,7 +112,7 @@ async def test_a_kill_while_the_agent_works_keeps_earlier_results(runs: RunBench
 
 
 async def test_a_closed_stdout_does_not_end_the_run(runs: RunBench) -> None:
-    runs.write_case(runs.program(f"until test -e {runs.root}/go; do sleep 0.05; done; echo done > README.md"))
+    runs.write_case(runs.program(f"until test -e '{runs.root}/go'; do sleep 0.05; done; echo done > README.md"))
     process = await runs.start("run", "-c", str(runs.case_file))
     assert process.stderr is not None
     assert process.stdout is not None

@@ -149,7 +149,8 @@ async def test_ctrl_c_drains_and_the_rest_can_be_resumed(runs: RunBench) -> None
     """The running trial ends as usual; nothing that is finished runs again."""
     gate = runs.root / "gate"
     program = (
-        f"echo x >> {runs.root}/count; touch {runs.root}/started; while [ ! -e {gate} ]; do sleep 0.05; done; {EDIT}"
+        f"echo x >> '{runs.root}/count'; touch '{runs.root}/started'; "
+        f"while [ ! -e '{gate}' ]; do sleep 0.05; done; {EDIT}"
     )
     case = write(runs, "a.json", program)
     process = await runs.start("run", "-c", case, "--trials", "3")
@@ -181,7 +182,7 @@ async def test_files_for_the_agent_are_the_same_in_all_trials(runs: RunBench) ->
     """The first trial changes them, as a user would who continues to work."""
     (runs.root / "for-agents").mkdir()
     (runs.root / "for-agents" / "note.txt").write_text("a note\n")
-    agent = {**runs.program(f"echo more >> {runs.root}/for-agents/note.txt"), "files": "for-agents"}
+    agent = {**runs.program(f"echo more >> '{runs.root}/for-agents/note.txt'"), "files": "for-agents"}
     case = write(runs, "a.json", agent=agent)
     done = await runs.yb("run", "-c", case, "--trials", "2")
     assert done.code == 1, done.err

@@ -31,7 +31,7 @@ async def test_prune_finds_everything_after_a_kill_of_a_judge(runs: RunBench) ->
 
 def waiting_program(runs: RunBench, begun: Path) -> dict[str, Any]:
     """Tells where its scratch is, and does not end."""
-    return runs.program(f'echo "$YOUBENCHA_METRICS_FILE" > {begun}.part; mv {begun}.part {begun}; sleep 1000')
+    return runs.program(f'echo "$YOUBENCHA_METRICS_FILE" > "{begun}.part"; mv "{begun}.part" "{begun}"; sleep 1000')
 
 
 async def killed_at(runs: RunBench, begun: Path) -> None:

@@ -26,7 +26,7 @@ async def test_a_forged_result_is_replaced(runs: RunBench) -> None:
     forged = runs.root / "forged.json"
     good = await runs.run(runs.program(EDIT))
     forged.write_bytes((good.artifacts / "results.json").read_bytes())
-    forge = f"cp {forged} ../artifacts/results.json; mkdir ../artifacts/git-diff.patch; exit 3"
+    forge = f"cp '{forged}' ../artifacts/results.json; mkdir ../artifacts/git-diff.patch; exit 3"
     done = await runs.run(runs.program(forge))
     assert done.done.code == 1, done.done.err
     assert done.bundle.summary.overall_status == "failed"

@@ -74,11 +74,11 @@ def probes(runs: RunBench) -> Path:
 
 async def test_no_program_has_the_terminal(runs: RunBench, probes: Path) -> None:
     probe, done = runs.root / "probe", runs.root / "go-on"
-    agent = runs.program(f"{probe} agent; while ! test -e {done}; do sleep 0.05; done")
+    agent = runs.program(f"'{probe}' agent; while ! test -e '{done}'; do sleep 0.05; done")
     case = runs.write_case(
         agent,
         pre_execution=[{"name": "script", "config": {"command": str(probe), "args": ["hook"]}}],
-        evaluators=[{"name": "command", "config": {"command": f"{probe} evaluator", "shell": True}}],
+        evaluators=[{"name": "command", "config": {"command": f"'{probe}' evaluator", "shell": True}}],
     )
     terminal, inside = os.openpty()
     path = f"{runs.root / 'bin'}{os.pathsep}{os.environ['PATH']}"

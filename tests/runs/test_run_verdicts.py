@@ -159,7 +159,7 @@ async def test_a_hook_that_fails_before_the_agent_stops_the_run(runs: RunBench) 
 
 async def test_results_of_post_evaluation_hooks_are_in_the_bundle(runs: RunBench) -> None:
     ledger = {"name": "database", "config": {"type": "json-file", "output_path": "ledger.jsonl"}}
-    script = {"name": "script", "config": {"command": "/bin/sh", "args": ["-c", "cat $RESULTS_PATH > copy.json"]}}
+    script = {"name": "script", "config": {"command": "/bin/sh", "args": ["-c", 'cat "$RESULTS_PATH" > copy.json']}}
     broken = {"name": "script", "config": {"command": "/bin/sh", "args": ["-c", "exit 1"]}}
     done = await runs.run(runs.program(EDIT), post_evaluation=[ledger, script, broken])
     assert done.done.code == 0, done.done.err  # a hook never changes the verdict
@@ -180,7 +180,7 @@ async def test_only_json_on_standard_output(runs: RunBench) -> None:
 async def test_quiet(runs: RunBench) -> None:
     done = await runs.run(runs.program(EDIT), "--quiet")
     assert done.done.err == ""
-    assert done.done.out.split() == ["passed", str(done.artifacts)]
+    assert done.done.out.strip().split("  ") == ["passed", str(done.artifacts)]
 
 
 async def test_a_dry_run_runs_nothing(runs: RunBench) -> None:

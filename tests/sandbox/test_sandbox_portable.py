@@ -128,7 +128,7 @@ if sys.argv[1:] == ["--version"]:
         "prefix": sys.prefix, "executable": sys.executable, "here": __file__,
         "child": subprocess.run(child, capture_output=True, text=True).stdout.strip(),
         "loads": os.environ.get("LD_LIBRARY_PATH"),
-        "maps": [line.split()[-1] for line in open("/proc/self/maps") if ".so" in line],
+        "maps": [line[line.index("/"):].strip() for line in open("/proc/self/maps") if ".so" in line],
     }))
 """
 

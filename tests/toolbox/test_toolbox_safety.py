@@ -81,7 +81,7 @@ async def test_a_killed_installer_leaves_no_installation(
     toolbox: Toolbox, wheels: WheelHouse, tmp_path: Path, lines: Lines
 ) -> None:
     mark = tmp_path / "trying"
-    wheels.sdk("0.1.14", "2.0.62", binary=f"#!/bin/sh\necho $$ > {mark}\nexec sleep 60\n")
+    wheels.sdk("0.1.14", "2.0.62", binary=f"#!/bin/sh\necho $$ > '{mark}'\nexec sleep 60\n")
     with installer(toolbox) as process:
         wait_for(mark)
         process.kill()
@@ -130,7 +130,7 @@ def test_ctrl_c_while_pip_waits_for_the_network(toolbox: Toolbox, monkeypatch: p
 
 def test_two_concurrent_installers(toolbox: Toolbox, wheels: WheelHouse, tmp_path: Path) -> None:
     count = tmp_path / "count"
-    slow = f"#!/bin/sh\necho once >> {count}\nsleep 1.5\necho 2.0.62\n"
+    slow = f"#!/bin/sh\necho once >> '{count}'\nsleep 1.5\necho 2.0.62\n"
     wheels.sdk("0.1.14", "2.0.62", binary=slow)
     with installer(toolbox) as one, installer(toolbox) as two:
         outputs = sorted((one.communicate(timeout=60)[0], two.communicate(timeout=60)[0]), key=len)
@@ -288,7 +288,7 @@ async def test_a_progress_callback_that_fails_ends_the_program(place: PartialIns
             raise BrokenPipeError
 
     pid = place.work / "pid"
-    command = ["/bin/sh", "-c", f"echo $$ > {pid}; exec sleep 60"]
+    command = ["/bin/sh", "-c", f"echo $$ > '{pid}'; exec sleep 60"]
     with pytest.raises(BrokenPipeError):
         await run_watched(replace(place, progress=fail), command, label="sleeping")
     assert not psutil.pid_exists(int(pid.read_text()))

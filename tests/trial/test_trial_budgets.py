@@ -189,7 +189,7 @@ http.server.HTTPServer(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])
 async def test_litellm_is_started_once(trials: TrialBench, host: Host) -> None:
     program = trials.root / "litellm"
     (trials.root / "stand_in.py").write_text(LITELLM)
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} {trials.root}/stand_in.py "$@"\n')
+    program.write_text(f"#!/bin/sh\nexec '{sys.executable}' '{trials.root}/stand_in.py' \"$@\"\n")
     program.chmod(0o755)
     case = trials.case("", gateway={"type": "litellm", "litellm": {"executable": str(program)}})
     agents = [("one", trials.plan(host, case))] * 3

@@ -22,7 +22,7 @@ HOOKS = ("post-checkout", "post-commit", "pre-commit", "post-index-change", "ref
 
 def set_traps(repository: Path, trace: Path) -> None:
     """Hooks, filters, monitors and commands of the configuration that leave a trace if they are run."""
-    trap = f"touch {trace}; cat"
+    trap = f"touch '{trace}'; cat"
     for hook in HOOKS:
         path = repository / ".git" / "hooks" / hook
         path.parent.mkdir(exist_ok=True)
