@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import io
 import json
+import time
 import zlib
 from pathlib import Path
 
@@ -160,6 +161,24 @@ async def test_the_upstream_disconnects_within_an_event(tmp_path: Path) -> None:
     assert grant.account.unseen_tokens > 0  # what may have been written beyond what was seen
     line = bench.lines()[0]
     assert (line["partial"], line["error"], line["input_tokens"]) == (True, "upstream_gone", 11)
+
+
+async def test_a_recorded_answer_can_be_read_before_it_is_cut(tmp_path: Path) -> None:
+    """Otherwise the recording and its replay differ in what the client has read. Nor is the connection used again."""
+
+    async def answer(connection: Connection) -> None:
+        await connection.say(STREAM_HEAD, b"\r\n", chunk(START))
+
+    for mode in ("record", "replay"):
+        tape = Cassette(tmp_path / "tape", mode)
+        async with (
+            raw_gateway(answer, tmp_path / mode, cassette=tape) as (bench, _),
+            raw_client(bench, asking(bench.access.key)) as client,
+        ):
+            begun = time.monotonic()
+            assert b"Connection: close" in await client.until(b"\r\n\r\n")
+            assert b"message_start" in await client.rest()
+            assert time.monotonic() - begun > 0.4
 
 
 @pytest.mark.parametrize("status", ["200 OK", "429 Too Many Requests", "500 Internal Server Error"])

@@ -54,9 +54,9 @@ WAIT = bash("until [ -e ended ]; do sleep 0.1; done; sleep 0.5; rm ended")
 TROUBLE: dict[str, Script] = {
     "volatile output": script(LOOK, says("Done.")),
     "subagent": script(uses("Task", **REVIEWER), DONE, conversations=[REVIEW]),
+    "cut in a call": script(LOOK, {**LOOK, "text": "I look", "drop": {"after_events": 7}}, LOOK, says("Done.")),
 }
 MORE_TROUBLE: dict[str, Script] = {
-    "cut in a call": script(LOOK, {**LOOK, "text": "I look", "drop": {"after_events": 7}}, LOOK, says("Done.")),
     "rate limit": script({"error": {"status": 429}}, LOOK, says("Done.")),
     "error in a stream": script(LOOK, says("I", error_mid_stream={"status": 529}), LOOK, says("Done.")),
     "background task": script(uses("Bash", **IN_BACKGROUND), WAIT, DONE),

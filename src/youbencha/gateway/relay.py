@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 Chunks = list[tuple[float, bytes]]
 """Pieces of an answer, each with its milliseconds since the request."""
 
+_READ_WITHIN_S = 0.5
+"""How long a client has to read what it was sent before its connection is cut.
+
+A client discards what it has not read by then. If an answer was cut right after its last event, Claude Code 2.1.326
+continued from what it had received in half of 20 sessions and started again in the others, so that the replay of a
+recording could not follow; after 0.05 s, it always continued.
+"""
+
 
 class _ClientGoneError(Exception):
     """The client has closed its connection."""
@@ -57,6 +65,8 @@ async def relay(
     if answer.status == 401:  # CLIs would retry a rejected key for minutes
         passed["x-should-retry"] = "false"
     response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=passed)
+    if chunks is not None:
+        _use_connection_once(response)
     if usage_filter is None and decoder is None and answer.content_length is not None:
         response.content_length = answer.content_length
     gone: str | None = None
@@ -81,7 +91,7 @@ async def relay(
         gone = "upstream_gone"
     if gone:
         call.error = call.error or gone
-        abort(request)
+        await _cut(request, call)
     else:
         await _end(response, call)
     return response
@@ -104,6 +114,7 @@ async def replay(
     call.error = answer.failed or ("provider_refused" if answer.status >= 400 else None)
     call.upstream_status = answer.status if answer.failed else None
     response = web.StreamResponse(status=answer.status, headers=answer.headers)
+    _use_connection_once(response)
     call.meter = meter_for(wire, response.headers.get("Content-Type", ""))
     usage_filter = _filter(hide_usage, response.headers)
     try:
@@ -118,7 +129,7 @@ async def replay(
     except _ClientGoneError:
         call.error = "client_gone"
     if call.error in ("client_gone", "upstream_gone"):
-        abort(request)
+        await _cut(request, call)
     else:
         await _end(response, call)
     return response
@@ -144,6 +155,24 @@ async def _write(response: web.StreamResponse, chunk: bytes) -> None:
         await response.write(chunk)
     except ConnectionError as error:
         raise _ClientGoneError from error
+
+
+def _use_connection_once(response: web.StreamResponse) -> None:
+    """Close the connection after an answer that is recorded or replayed.
+
+    If an answer is cut on a connection that was used before, Claude Code 2.0.62 sends the request again at once, not
+    counted as a retry. Three different courses of the session were seen after that; on a new connection, always the
+    same one.
+    """
+    response.force_close()
+
+
+async def _cut(request: web.Request, call: PendingCall) -> None:
+    """Cut the connection within an answer."""
+    call.finish()
+    if call.error != "client_gone":
+        await asyncio.sleep(_READ_WITHIN_S)
+    abort(request)
 
 
 async def _end(response: web.StreamResponse, call: PendingCall) -> None:

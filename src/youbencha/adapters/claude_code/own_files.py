@@ -195,8 +195,9 @@ def _is_json(given: str) -> bool:
 # The CLI's own session file has the model, the turns, the tokens, the tools and a failed call if the output does not.
 #
 # Text mode prints only the answer. And if a session was ended before its totals, the stream of 2.1.x has one output
-# token for each call; in the session file they are final (seen in 1.0.128, 2.0.62 and 2.1.325, but not in 2.1.30, where
-# they stay unknown). Side models are not in it, so it is a lower bound.
+# token for each call. In the session file of 2.1.326 they are final. 1.0.128 and 2.0.62 write a block 0.1 s after its
+# end, with a final number only if the call has ended by then; 2.1.30 never has one. Otherwise they stay unknown.
+# Side models are not in it, so it is a lower bound.
 
 _ID = re.compile(r"[0-9a-f-]{8,64}")
 _WANTED = {"assistant": b'"assistant"', "user": b'"tool_result"'}
