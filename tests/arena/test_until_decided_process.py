@@ -184,7 +184,7 @@ async def model_env() -> AsyncIterator[dict[str, str]]:
 async def test_a_spent_budget_is_an_end_as_well(tmp_path: Path, model_env: dict[str, str]) -> None:
     """A round of two trials costs two dollars. The second is cut off."""
     (tmp_path / "ask.py").write_text(ASK)
-    ask = f"python3 {tmp_path}/ask.py && python3 {tmp_path}/ask.py"
+    ask = f"python3 '{tmp_path}/ask.py' && python3 '{tmp_path}/ask.py'"
     project = arena(tmp_path, tasks=1, gateway="builtin", base=ask, same=ask)
     project.more_env = model_env
     done = await asyncio.to_thread(project.run, "--until-decided", "--budget", "2.2", "--parallel", "2")
@@ -201,7 +201,7 @@ async def test_an_agents_spent_budget_does_not_hold_up_the_others(tmp_path: Path
     bench = EngineBench(tmp_path)
     host = bench.host(model_env)
     (tmp_path / "ask.py").write_text(ASK)
-    ask = f"python3 {tmp_path}/ask.py"
+    ask = f"python3 '{tmp_path}/ask.py'"
     budget = {"type": "builtin", "budget_per_agent_usd": 0.4}
     cells = (
         bench.cell(host, "base", "task", "exit 3"),

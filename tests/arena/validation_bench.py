@@ -93,6 +93,7 @@ class Validated(NamedTuple):
 
     @property
     def scores(self) -> dict[str, float]:
+        assert "scores" in self.result.metrics, self.result.message
         return {name: score for name, score in self.result.metrics["scores"].items() if score is not None}
 
     @property

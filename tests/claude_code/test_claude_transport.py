@@ -126,7 +126,7 @@ async def test_a_stopped_session_reports_usage_and_leaves_no_process(
     monkeypatch.setattr(control_mode, "INTERRUPT_S", 60.0)  # a busy machine may need more than the usual second
     stop = asyncio.Event()
     (claude.workspace / "busy").symlink_to("/bin/sleep")
-    busy = script(bash(f"{claude.workspace}/busy 1000"))
+    busy = script(bash(f"'{claude.workspace}/busy' 1000"))
     running = asyncio.create_task(claude.run(busy, config={"transport": transport}, stop=stop))
     while not running.done():
         if any(f"{claude.workspace}/busy" in line for line in commands()):

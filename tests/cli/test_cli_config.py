@@ -107,7 +107,7 @@ def test_list_shows_values_and_their_origin(config: Config, project: Path, home:
         "evaluators.max_concurrent": (4, "default"),
     }
     table = config("list").stdout
-    lines = {line.split()[0]: line.split()[1:] for line in table.splitlines()}
+    lines = {line.split()[0]: line.split(maxsplit=2)[1:] for line in table.splitlines()}
     assert lines["timeout_ms"] == ["7", str(project / ".youbencharc")]
     assert lines["keep_workspace"] == ["true", "default"]
     assert lines["variables.TEAM"] == ["[red]x", str(home / ".youbencharc")]

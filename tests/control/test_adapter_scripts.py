@@ -159,7 +159,7 @@ async def test_aider_terminated(bench: Bench, tmp_path: Path) -> None:
     """At a deadline, after the model has answered once; and a link in the file's place is not followed."""
     event = json.dumps({"event": "message_send", "properties": {"prompt_tokens": 12, "completion_tokens": 3}})
     begun = tmp_path / "begun"
-    bench.program("aider", f"{FIND_LOG}\necho '{event}' > \"$log\"\necho x > {begun}\nexec sleep 1000")
+    bench.program("aider", f"{FIND_LOG}\necho '{event}' > \"$log\"\necho x > '{begun}'\nexec sleep 1000")
     theirs = tmp_path / "theirs"
     bench.metrics.symlink_to(theirs)
     process = await asyncio.create_subprocess_exec(AIDER, env=bench.env, cwd="/")

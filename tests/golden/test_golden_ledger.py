@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 from golden_files import KEYS, Golden, Served, ask, serving, tidy_fields, wait_for
@@ -127,11 +128,14 @@ def send(served: Served, api: Api, key: str, case: str, model: str | None = None
         assert case == "cut"
 
 
-def begun(served: Served, api: Api, key: str) -> http.client.HTTPConnection:
+def begun(served: Served, api: Api, key: str) -> ExitStack:
     """A stream that has begun and does not end."""
     path, body = api.request(stream=True)
     connection = http.client.HTTPConnection(served.url.removeprefix("http://"))
     connection.request("POST", path, body, dict(headers(api, key, "held")))
     answer = connection.getresponse()
     assert answer.readline().startswith(b"event: message_start")
-    return connection
+    open_until_closed = ExitStack()
+    open_until_closed.callback(connection.close)
+    open_until_closed.callback(answer.close)  # which has the socket alone, if the server closes the connection
+    return open_until_closed

@@ -17,12 +17,13 @@ from youbencha.sandbox.docker.sandbox import open_docker_sandbox
 from youbencha.sandbox.toolbox.catalogue import lookup
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 from youbencha.spec.sandbox import SandboxSpec
+from youbencha.user_dirs import TOOLBOX_VARIABLE
 
 pytestmark = [
     pytest.mark.real_cli,
     pytest.mark.skipif(sys.platform != "linux", reason="CLIs of this computer run in containers on Linux only"),
 ]
-ENV = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "")}
+ENV = {name: os.environ[name] for name in ("PATH", "HOME", TOOLBOX_VARIABLE)}
 
 
 async def starts(have: InstalledAgent, image: str, directory: Path) -> AgentCli:

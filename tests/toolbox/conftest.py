@@ -27,7 +27,7 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WheelHouse:
     """All that pip can see."""
     house = WheelHouse(tmp_path / "wheels")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(house.directory))
+    monkeypatch.setenv("PIP_FIND_LINKS", house.directory.as_uri())  # pip splits it at spaces
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     return house
 

@@ -485,9 +485,17 @@ def test_a_lost_lock_is_reported(run: RunDirectory, monkeypatch: pytest.MonkeyPa
     os.close(held[0])
 
 
+SCRATCH_TRICKS = (
+    "touch '{0}/planted'; chmod 500 '{0}'",
+    "rm -r '{0}'",
+    "rm -r '{0}'; ln -s '{1}' '{0}'",
+    "rm -r \"$(dirname '{0}')\"",
+)
+
+
 def test_the_scratch_directory_is_clean_for_a_judge(run: RunDirectory, precious: Path) -> None:
     scratch = run.scratch
-    for trick in ("touch {0}/planted; chmod 500 {0}", "rm -r {0}", "rm -r {0}; ln -s {1} {0}", "rm -r $(dirname {0})"):
+    for trick in SCRATCH_TRICKS:
         agent(run, trick.format(scratch, precious))
         run.reclaim()
         assert stat.S_IMODE(scratch.lstat().st_mode) == 0o700

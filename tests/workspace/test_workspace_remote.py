@@ -214,7 +214,7 @@ async def test_the_users_credential_helper_is_used(
 ) -> None:
     (tmp_path / "home").mkdir()
     stored = tmp_path / "home" / ".git-credentials"
-    (tmp_path / "home" / ".gitconfig").write_text(f'[credential]\n\thelper = store --file "{stored.as_posix()}"\n')
+    (tmp_path / "home" / ".gitconfig").write_text(f"[credential]\n\thelper = store --file '{stored.as_posix()}'\n")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("GIT_CONFIG_GLOBAL", raising=False)
     wanted = "Basic " + base64.b64encode(f"me:{TOKEN}".encode()).decode()
@@ -235,7 +235,7 @@ async def test_over_ssh(
     fake = tmp_path / "fake-ssh"
     fake.write_text(f'#!/bin/sh\necho "$1" > "{tmp_path}/host"\nshift\nexec sh -c "$*"\n')
     fake.chmod(0o755)
-    monkeypatch.setenv("GIT_SSH_COMMAND", str(fake))
+    monkeypatch.setenv("GIT_SSH_COMMAND", f"'{fake}'")
     monkeypatch.setenv("GIT_SSH_VARIANT", "simple")
     written = write.format(source)
     repository = await opener(written)
@@ -260,7 +260,7 @@ async def test_ssh_never_prompts(opener: Opener, tmp_path: Path, monkeypatch: py
         await opener("git@somewhere.example:x")
     assert caught.value.code == "REPO_ACCESS_DENIED"
     assert "BatchMode=yes" in (tmp_path / "arguments").read_text()
-    (tmp_path / ".gitconfig").write_text(f'[core]\n\tsshCommand = "{fake} -i my-key"\n')
+    (tmp_path / ".gitconfig").write_text(f"[core]\n\tsshCommand = '{fake}' -i my-key\n")
     with pytest.raises(YouBenchaError):
         await opener("git@somewhere.example:x")
     assert "-i my-key" in (tmp_path / "arguments").read_text().splitlines()[-1]
@@ -363,7 +363,7 @@ async def test_a_kill_during_the_first_fetch(opener: Opener, source: Path, tmp_p
         "print(asyncio.run(open_repository(sys.argv[1], **about)).commit)\n"
     )
     argv = [sys.executable, "-c", script, f"ssh://somewhere{source}", str(opener.cache_dir)]
-    env = {**os.environ, "GIT_SSH_COMMAND": str(fake), "GIT_SSH_VARIANT": "simple"}
+    env = {**os.environ, "GIT_SSH_COMMAND": f"'{fake}'", "GIT_SSH_VARIANT": "simple"}
     killed = subprocess.Popen(argv, env=env)
     deadline = time.monotonic() + 30
     while not (tmp_path / "fetching").exists():

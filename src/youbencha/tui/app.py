@@ -486,9 +486,11 @@ class ScreenApp(App[None]):
 
     def action_export(self) -> None:
         try:
-            self.say(f"written to {write_transcript(self.source)}")
+            file = write_transcript(self.source)
         except OSError as error:
             self.say(f"not written: {error}")
+        else:
+            self.say(f"{file.name} written to {file.parent}")  # the end of a long line is not shown
 
     def action_theme(self) -> None:
         self.palette = PALETTES[(PALETTES.index(self.palette) + 1) % len(PALETTES)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -133,7 +134,7 @@ class StepRunner:
         """Run the tests. Reports that were there before do not count."""
         before = await in_thread(lambda _: reports(self._tree, _XML))
         options = self._config.env.get("PYTEST_ADDOPTS", "")
-        ours = f"--junit-xml={self._sandbox.inside(self._reports)}/{name}-{_PYTEST_REPORT}"
+        ours = shlex.quote(f"--junit-xml={self._sandbox.inside(self._reports)}/{name}-{_PYTEST_REPORT}")
         step = await self.run(name, self._config.test_cmd, {"PYTEST_ADDOPTS": f"{options} {ours}".strip()})
         return await in_thread(lambda _: self._read_reports(name, before, step.printed))
 
