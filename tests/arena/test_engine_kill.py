@@ -16,7 +16,6 @@ from docker_engine import Engine, engine, image  # noqa: F401 (fixtures)
 from youbencha.engine.results import ArenaRun
 from youbencha.gateway.script import Script, ScriptedModel
 
-KILLS = 10
 AGENTS, TASKS, TRIALS = 2, 2, 10
 
 
@@ -74,10 +73,14 @@ def assert_nothing_was_repeated(run: ArenaRun) -> None:
             finished.add(key)
 
 
-@pytest.mark.parametrize("seed", [None, *(pytest.param(n, marks=pytest.mark.full) for n in range(4))])
-def test_a_run_that_is_killed_ten_times_ends_as_if_it_had_not_been(tmp_path: Path, seed: int | None) -> None:
+@pytest.mark.parametrize(
+    ("seed", "kills"), [(None, 5), *(pytest.param(seed, 10, marks=pytest.mark.full) for seed in range(4))]
+)
+def test_a_run_that_is_killed_repeatedly_ends_as_if_it_had_not_been(
+    tmp_path: Path, seed: int | None, kills: int
+) -> None:
     project = ArenaProject(tmp_path, agents=AGENTS, tasks=TASKS, trials=TRIALS)
-    run = disturbed(project, seed, KILLS, longest_s=1.8)
+    run = disturbed(project, seed, kills, longest_s=1.8)
     assert_as_undisturbed(run, AGENTS, TASKS, TRIALS)
     assert_nothing_was_repeated(run)
     assert project.private_directories() == []

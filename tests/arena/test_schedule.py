@@ -86,6 +86,7 @@ def test_a_million_trials_are_planned_in_flat_memory(million: Matrix) -> None:
     assert time.monotonic() - started < 60
 
 
+@pytest.mark.full
 def test_a_million_trials_are_run_through_in_flat_memory(million: Matrix) -> None:
     """One provider never has room until the other's trials are all taken: the farthest that anything looks ahead."""
     schedule, this = FixedSchedule(million), psutil.Process()

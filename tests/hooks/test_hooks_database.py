@@ -50,11 +50,14 @@ async def keep(
     return result
 
 
-def eight_at_once(kind: str, output: Path) -> None:
+WRITERS = 4
+
+
+def several_at_once(kind: str, output: Path) -> None:
     argv = [sys.executable, "-c", WRITER, str(Path(__file__).parent), str(output.parent), kind, output.name]
     writers = [
         subprocess.Popen([*argv, str(number)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        for number in range(8)
+        for number in range(WRITERS)
     ]
     for writer in writers:
         assert writer.stdout
@@ -144,16 +147,16 @@ async def test_a_missing_line_end_is_added(end: str, hook_bench: HookBench) -> N
     assert second["identity"]["run_id"] == "run-1"
 
 
-def test_eight_processes_write_lines_concurrently(tmp_path: Path) -> None:
-    eight_at_once("json-file", tmp_path / "r.jsonl")
+def test_several_processes_write_lines_concurrently(tmp_path: Path) -> None:
+    several_at_once("json-file", tmp_path / "r.jsonl")
     found = sorted(line["identity"]["run_id"] for line in lines(tmp_path / "r.jsonl"))
-    assert found == sorted(f"{number}-{each}" for number in range(8) for each in range(5))
+    assert found == sorted(f"{number}-{each}" for number in range(WRITERS) for each in range(5))
 
 
-def test_eight_processes_write_rows_concurrently(tmp_path: Path) -> None:
-    eight_at_once("sqlite", tmp_path / "r.db")
+def test_several_processes_write_rows_concurrently(tmp_path: Path) -> None:
+    several_at_once("sqlite", tmp_path / "r.db")
     found = sorted(row["run_id"] for row in rows(tmp_path / "r.db"))
-    assert found == sorted(f"{number}-{each}" for number in range(8) for each in range(5))
+    assert found == sorted(f"{number}-{each}" for number in range(WRITERS) for each in range(5))
 
 
 @posix_only("an open file cannot be replaced there")

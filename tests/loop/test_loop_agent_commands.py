@@ -50,6 +50,10 @@ def refused(place: Place, *arguments: str) -> str:
     return done.text
 
 
+def test_a_request_of_a_quarter_of_a_million_words_is_refused_at_once(place: Place) -> None:
+    assert "the commands are" in refused(place, *[""] * 250_000)
+
+
 def test_emit_writes_to_the_file_of_the_running_loop(tmp_path: Path) -> None:
     below = tmp_path / "src" / "deep"
     below.mkdir(parents=True)

@@ -100,7 +100,8 @@ def _run(arguments: list[str], place: Place) -> str:
 
 def _overview(arguments: Sequence[str]) -> str:
     """The commands that begin with the same words."""
-    words = [word for word in arguments if not word.startswith("-")]
+    longest = max(map(len, COMMANDS))
+    words = [word for word in arguments if not word.startswith("-")][:longest]  # an agent may send a million
     while words and not any(name[: len(words)] == tuple(words) for name in COMMANDS):
         words.pop()
     rows = [(" ".join(("ralph", *name)), each.summary) for name, each in COMMANDS.items()
