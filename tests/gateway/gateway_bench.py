@@ -190,7 +190,7 @@ class Connection:
     writer: asyncio.StreamWriter
 
     async def say(self, *parts: bytes) -> None:
-        self.writer.writelines(parts)
+        self.writer.write(b"".join(parts))  # `writelines` may hang in Python 3.12.1
         await self.writer.drain()
 
     def header(self, name: str) -> list[str]:

@@ -68,7 +68,7 @@ async def proxy(*allowed: str) -> AsyncIterator[tuple[ForwardProxy, Client]]:
         socket = Path(directory, "p.sock")
         async with ForwardProxy(allowed, ForwardedPort(socket, "127.0.0.1:4001")) as opened:
             yield opened, Client(socket)
-    assert opened._serving == set()
+    assert all(task.done() for task in opened._serving)
 
 
 async def close(writer: asyncio.StreamWriter) -> None:

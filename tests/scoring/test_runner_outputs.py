@@ -102,7 +102,9 @@ def test_runners_of_this_python(runner: tuple[str, ...], tmp_path: Path) -> None
     done = subprocess.run(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60
     )
-    assert parse_test_output(done.stdout) == (runner[0], counts(1, 1, 0, 1))
+    # unittest of these two versions does not count skipped tests in "Ran 3 tests".
+    hides_skipped = runner[0] == "unittest" and sys.version_info[:3] in ((3, 12, 1), (3, 12, 2))
+    assert parse_test_output(done.stdout) == (runner[0], counts(0 if hides_skipped else 1, 1, 0, 1))
 
 
 NESTED_TAP = """TAP version 14

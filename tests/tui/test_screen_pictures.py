@@ -10,6 +10,7 @@ import pytest
 from opened_screen import Shown, opened
 from screen_stories import loop_story, show_trials, waiting_story
 
+from pinned import pinned_only
 from youbencha.events import Event
 
 HERE = Path(__file__).parent
@@ -41,6 +42,7 @@ PICTURES = (
 )
 
 
+@pinned_only("rich", "textual")
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.name)
 async def test_picture(picture: Picture, update: bool, tmp_path: Path) -> None:
     events = {"loop": loop_story, "waiting": waiting_story, "trials": list[Event]}[picture.shows]()

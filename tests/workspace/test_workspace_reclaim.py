@@ -99,7 +99,7 @@ TRICKS = {
     "artifacts-other": ("rm -r ../artifacts; mkdir ../artifacts; echo x > ../artifacts/x", "artifacts was replaced"),
     "artifacts-gone": ("rm -r ../artifacts", "artifacts was removed"),
     "artifacts-closed": ("chmod 000 ../artifacts", "permissions of artifacts"),
-    "all-closed": ("chmod 000 ../artifacts . ..", "permissions of run-"),
+    "all-closed": ("chmod 000 ../artifacts .. .", "permissions of run-"),
     "all-gone": ('rm -rf "$(dirname "$PWD")"', "run-.* was removed"),
     "all-link": ('cd ..; d=$PWD; cd ..; rm -rf "$d"; ln -s ../precious "$d"', "run-.* was replaced"),
     "root-gone": ('cd ../..; rm -rf "$PWD"', "run-.* was removed"),
