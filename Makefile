@@ -1,6 +1,9 @@
 # Two commands on a fresh machine: `make demo` and `make test`. Everything they need, they set up.
 
-VENV    := .venv
+# VERSIONS=newest or VERSIONS=lowest installs other versions of the dependencies, in an environment of their own.
+VERSIONS ?= pinned
+VENV    := .venv$(if $(filter-out pinned,$(VERSIONS)),-$(VERSIONS))
+export VERSIONS
 BIN     := $(VENV)/bin
 # The first Python that is new enough; PYTHON=... chooses another.
 PYTHON  ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \

@@ -20,7 +20,6 @@ if sys.platform != "win32":
 
 _KEPT = {
     "PATH",
-    TOOLBOX_VARIABLE,
     # What chooses the tests, and the parts that they use.
     "YOUBENCHA_REQUIRE_REAL_CLI",
     "YOUBENCHA_REQUIRE_DOCKER",
@@ -31,7 +30,7 @@ _KEPT = {
     # Without these, nothing runs on Windows.
     *("SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT", "PROGRAMFILES", "PROGRAMDATA"),
     *("APPDATA", "LOCALAPPDATA", "PYTHONUTF8", "NUMBER_OF_PROCESSORS", "PROCESSOR_ARCHITECTURE"),
-    # How the tests that download reach a registry.
+    # Certificates for the tests that download, which are few; proxies are not supported.
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
 }
 _KEPT_PREFIXES = ("PIP_", "NPM_CONFIG_", "PYTEST_", "COV_", "COVERAGE_")
@@ -41,7 +40,10 @@ _OPEN_FILES = 4096
 
 
 def clean_environment() -> Callable[[], None]:
-    """Give this process, and so whatever it starts, the environment of the tests. Returns how to remove its home."""
+    """Give this process, and so whatever it starts, the environment of the tests.
+
+    Return a function that removes its home.
+    """
     toolbox = str(default_root())  # of the user: agent CLIs are large, and downloaded once
     temporary = _temporary_directory()
     home = tempfile.mkdtemp(prefix="home ", dir=temporary)
@@ -58,8 +60,8 @@ def clean_environment() -> Callable[[], None]:
         files, allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
         if files < _OPEN_FILES and (allowed >= _OPEN_FILES or allowed == resource.RLIM_INFINITY):
             resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN_FILES, allowed))
-    # A runner that starts the tests in the background has Ctrl-C ignored, and nohup the end of a terminal. Whatever the
-    # tests start would inherit that, and some of them send these signals.
+    # A runner that starts the tests in the background makes them ignore SIGINT, and nohup makes them ignore SIGHUP.
+    # Whatever the tests start would inherit that, and some of them send these signals.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
@@ -72,4 +74,6 @@ def _temporary_directory() -> str:
     user = os.getuid() if hasattr(os, "getuid") else getpass.getuser()
     directory = Path(tempfile.gettempdir(), f"é {user}")  # short, because the path of a socket is limited to 107 bytes
     directory.mkdir(mode=0o700, exist_ok=True)
+    if hasattr(os, "getuid") and directory.lstat().st_uid != user:
+        raise RuntimeError(f"{directory} belongs to another user")
     return str(directory)

@@ -1,4 +1,4 @@
-"""Golden pictures and tables are those of the versions in constraints.txt."""
+"""Golden pictures are those of the versions in constraints.txt."""
 
 from __future__ import annotations
 

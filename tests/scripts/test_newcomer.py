@@ -12,7 +12,7 @@ import pytest
 
 from systems import posix_only
 
-pytestmark = posix_only("the script is one for a POSIX shell")
+pytestmark = posix_only("it is a shell script")
 NEWCOMER = Path(__file__).parents[2] / "scripts/newcomer"
 
 _LOOK = 'env | cut -d= -f1; echo --; ls -A ~; echo --; ls -A; echo --; ls -d "$@" 2> /dev/null || true'
@@ -20,7 +20,7 @@ _LOOK = 'env | cut -d= -f1; echo --; ls -A ~; echo --; ls -A; echo --; ls -d "$@
 
 
 @pytest.fixture
-def clone(tmp_path: Path) -> Path:
+def project(tmp_path: Path) -> Path:
     """A repository with a script of its own, as small as can be."""
     tree = tmp_path / "a project"
     (tree / "scripts").mkdir(parents=True)
@@ -40,16 +40,16 @@ def planted() -> Iterator[list[str]]:
         yield [one.name, other.name]
 
 
-def run(clone: Path, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
-    script = clone / "scripts/newcomer"
+def run(project: Path, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
+    script = project / "scripts/newcomer"
     return subprocess.run([script, *command], env={**os.environ, **env}, capture_output=True, text=True, check=False)
 
 
-def test_nothing_left_on_the_machine_is_seen(clone: Path, planted: list[str], tmp_path: Path) -> None:
+def test_nothing_left_on_the_machine_is_seen(project: Path, planted: list[str], tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     (home / "left-behind").touch()
-    done = run(clone, "sh", "-c", _LOOK, "sh", *planted, HOME=str(home), LEFT_BEHIND="1")
+    done = run(project, "sh", "-c", _LOOK, "sh", *planted, HOME=str(home), LEFT_BEHIND="1")
     assert done.returncode == 0, done.stderr
     variables, in_home, in_clone, found = done.stdout.split("--\n")
     assert not {"LEFT_BEHIND", "LANG", "TERM"} & set(variables.splitlines())
@@ -59,25 +59,25 @@ def test_nothing_left_on_the_machine_is_seen(clone: Path, planted: list[str], tm
     assert "not committed" in done.stderr
 
 
-def test_it_ends_as_the_command_does_and_leaves_nothing(clone: Path, tmp_path: Path) -> None:
+def test_it_ends_as_the_command_does_and_leaves_nothing(project: Path, tmp_path: Path) -> None:
     (tmp_path / "temporary").mkdir()
-    done = run(clone, "sh", "-c", "touch ~/file here; exit 7", TMPDIR=str(tmp_path / "temporary"))
+    done = run(project, "sh", "-c", "touch ~/file here; exit 7", TMPDIR=str(tmp_path / "temporary"))
     assert done.returncode == 7, done.stderr
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
-def test_without_namespaces_it_says_so(clone: Path, tmp_path: Path) -> None:
+def test_without_namespaces_it_says_so(project: Path, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/unshare").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "bin/unshare").chmod(0o755)
     path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
-    done = run(clone, "sh", "-c", 'ls -A "$HOME" "$TMPDIR" | grep -v :; test -d "$TMPDIR"', PATH=path)
+    done = run(project, "sh", "-c", 'ls -A "$HOME" "$TMPDIR" | grep -v :; test -d "$TMPDIR"', PATH=path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == []
     assert "no namespaces" in done.stderr
 
 
-def test_without_a_command_it_explains_itself(clone: Path) -> None:
-    done = run(clone)
+def test_without_a_command_it_explains_itself(project: Path) -> None:
+    done = run(project)
     assert done.returncode == 2
     assert "scripts/newcomer make test" in done.stderr

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 Chunks = list[tuple[float, bytes]]
 """Pieces of an answer, each with its milliseconds since the request."""
 
-_READ_WITHIN_S = 0.5
+_GRACE_BEFORE_CUT_S = 0.5
 """How long a client has to read what it was sent before its connection is cut.
 
 A client discards what it has not read by then. If an answer was cut right after its last event, Claude Code 2.1.326
-continued from what it had received in half of 20 sessions and started again in the others, so that the replay of a
-recording could not follow; after 0.05 s, it always continued.
+continued from what it had received in half of 20 sessions and started again in the others, so that its requests did
+not match the recording; after 0.05 s, it always continued.
 """
 
 
@@ -66,7 +66,7 @@ async def relay(
         passed["x-should-retry"] = "false"
     response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=passed)
     if chunks is not None:
-        _use_connection_once(response)
+        _close_after(response)
     if usage_filter is None and decoder is None and answer.content_length is not None:
         response.content_length = answer.content_length
     gone: str | None = None
@@ -114,7 +114,7 @@ async def replay(
     call.error = answer.failed or ("provider_refused" if answer.status >= 400 else None)
     call.upstream_status = answer.status if answer.failed else None
     response = web.StreamResponse(status=answer.status, headers=answer.headers)
-    _use_connection_once(response)
+    _close_after(response)
     call.meter = meter_for(wire, response.headers.get("Content-Type", ""))
     usage_filter = _filter(hide_usage, response.headers)
     try:
@@ -157,21 +157,21 @@ async def _write(response: web.StreamResponse, chunk: bytes) -> None:
         raise _ClientGoneError from error
 
 
-def _use_connection_once(response: web.StreamResponse) -> None:
+def _close_after(response: web.StreamResponse) -> None:
     """Close the connection after an answer that is recorded or replayed.
 
     If an answer is cut on a connection that was used before, Claude Code 2.0.62 sends the request again at once, not
-    counted as a retry. Three different courses of the session were seen after that; on a new connection, always the
-    same one.
+    counted as a retry. After that, the session continued in three different ways; on a new connection, always in the
+    same way.
     """
     response.force_close()
 
 
 async def _cut(request: web.Request, call: PendingCall) -> None:
-    """Cut the connection within an answer."""
+    """Break the connection before the end of the answer, after the client has had time to read what was sent."""
     call.finish()
     if call.error != "client_gone":
-        await asyncio.sleep(_READ_WITHIN_S)
+        await asyncio.sleep(_GRACE_BEFORE_CUT_S)
     abort(request)
 
 

@@ -100,8 +100,7 @@ def _run(arguments: list[str], place: Place) -> str:
 
 def _overview(arguments: Sequence[str]) -> str:
     """The commands that begin with the same words."""
-    longest = max(map(len, COMMANDS))
-    words = [word for word in arguments if not word.startswith("-")][:longest]  # an agent may send a million
+    words = [word for word in arguments if not word.startswith("-")][:3]  # an agent may send a million words
     while words and not any(name[: len(words)] == tuple(words) for name in COMMANDS):
         words.pop()
     rows = [(" ".join(("ralph", *name)), each.summary) for name, each in COMMANDS.items()

@@ -206,9 +206,9 @@ def _custom(request: _Request, *, check_installed: bool) -> Backend:
     if cli.command is None:
         hint = "Set `cli.command` to the program."
         raise YouBenchaError("BACKEND_INCOMPLETE", "The backend `custom` has no command.", hint=hint)
-    # All of it may be the path of a program, as `/opt/my agent.sh`. Else the adapter splits the line as a shell would.
-    command = [cli.command] if Path(cli.command).expanduser().is_file() else cli.command
-    program = command[0] if isinstance(command, list) else command.split()[0]
+    is_path = not cli.config.get("shell") and _is_path_with_spaces(cli.command)
+    command = [cli.command] if is_path else cli.command
+    program = cli.command if is_path else cli.command.split()[0]
     if check_installed and Path(program).name == program and find_executable(program, request.env) is None:
         message = f"The backend `custom` is not installed: there is no {program} on PATH."
         raise YouBenchaError(BACKEND_NOT_INSTALLED, message, hint="Correct `cli.command`, or install the program.")
@@ -218,6 +218,14 @@ def _custom(request: _Request, *, check_installed: bool) -> Backend:
     words = [*request.args, *((*flag, how) if how and not is_placed else ())]
     config = request.config({"command": command, "args": words, "prompt_by": prompt_by})
     return Backend(CUSTOM, Path(program).name, _COMMAND, config, request.model, _variables((), request.env))
+
+
+def _is_path_with_spaces(command: str) -> bool:
+    """Whether all of a command is the path of one program, as `/opt/my agent.sh`, and not a line to be split."""
+    try:
+        return " " in command and Path(command).expanduser().is_file()
+    except (OSError, RuntimeError):  # a part of the name is too long, or `~` is followed by an unknown user
+        return False
 
 
 _PROMPT_MODES = {"arg": ("argument", _PROMPT), "stdin": ("stdin", None), "file": ("file", _PROMPT_FILE)}

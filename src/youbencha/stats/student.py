@@ -15,17 +15,17 @@ from statistics import NormalDist
 _MANY_DEGREES = 1000
 """From here on, the expansion around the normal quantile is exact to twelve digits, and needs no iteration."""
 _TERMS = 50
-"""Pairs of terms of the continued fraction. Up to 1,000 degrees of freedom, 48 are exact to the last digit or two."""
+"""Pairs of terms of the continued fraction. Up to 1,000 degrees of freedom, 48 are exact but for the last digit."""
 _SMALL_STEP = 1e-7
 """Newton's method squares its error in each step: after a step of this size, nothing is left to correct."""
 _MAX_STEPS = 50
 """No more than 8 were needed, for 0.01 to 1,000 degrees of freedom."""
 _LOG_MAX = 709
-"""Of the largest float, rounded down."""
+"""The logarithm of the largest float, rounded down."""
 
 
 def student_quantile(probability: float, degrees: float) -> float:
-    """Return the value that T is below with this probability. The degrees of freedom may be infinite.
+    """Return the t for which P(T < t) is `probability`. The degrees of freedom may be infinite.
 
     It is exact to 12 digits for 0.3 degrees of freedom or more, and probabilities down to 5e-7 and up to 1 - 5e-7.
     """
@@ -49,14 +49,14 @@ def _near_normal(normal: float, degrees: float) -> float:
         (((3 * square + 19) * square + 17) * square - 15) / 384,
         ((((79 * square + 776) * square + 1482) * square - 1920) * square - 945) / 92160,
     )
-    # Powers of 1 / degrees, because those of the degrees overflow: 1e66 are what scores have that differ by rounding.
+    # Scores that differ only by rounding errors can have 1e66 degrees of freedom, whose powers would overflow.
     return normal * math.fsum(term * (1 / degrees) ** power for power, term in enumerate(terms))
 
 
 def _solve(tail: float, degrees: float, start: float) -> float:
     """Return the t that T exceeds with the probability `tail`, which is less than 0.5. Search from `start`.
 
-    Probabilities are logarithms here, because the smallest ones underflow.
+    It works with the logarithms of probabilities, because the smallest ones underflow.
     """
     half = degrees / 2
     log_beta = math.lgamma(half) + math.lgamma(0.5) - math.lgamma(half + 0.5)
