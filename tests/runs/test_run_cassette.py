@@ -33,7 +33,7 @@ ANSWERS = script(
 EVALUATORS = ["git-diff", {"name": "agentic-judge", "config": {"assertions": {"tax_is_right": "The tax is 0.2."}}}]
 
 PROGRAM = """
-import random, socket, tempfile
+import os, random, socket, tempfile
 server, ms = socket.socket(), random.randint(3, 400)
 server.bind(("127.0.0.1", 0))
 port = server.getsockname()[1]
@@ -41,9 +41,9 @@ print(f"1 passed in {ms / 777:.2f}s\\nok 1 - adds ({ms} ms)\\n# duration_ms {ms 
 print(f"<testcase name='a' time='{ms / 1000}'/>", {"duration_ms": ms}, f"elapsed: {ms / 1000}")
 print(f"Listening on port {port}: http://localhost:{port}/, 127.0.0.1:{port}, [::]:{port}")
 print(server.__init__, object(), hex(id(server)))
-print(tempfile.mkdtemp(prefix="shop-"), f"/tmp/pytest-of-root/pytest-{ms}/test_a0")
+print(tempfile.mkdtemp(prefix="shop-"), f"/tmp/pytest-of-root/pytest-{os.getpid()}/test_a0")
 """
-"""Prints what differs from run to run."""
+"""Prints what differs from run to run. No name comes twice within a run, which would be a difference, too."""
 
 LOOK = bash("python3 noise.py")
 REVIEWER = {"description": "a look", "prompt": "REVIEW this", "subagent_type": "general-purpose"}
