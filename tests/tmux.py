@@ -41,6 +41,10 @@ class Pane:
         """What is on the terminal now."""
         return self.tmux("capture-pane", "-p")
 
+    def history(self) -> str:
+        """What is on the terminal now, and what has scrolled away."""
+        return self.tmux("capture-pane", "-p", "-S", "-")
+
     def run(self, *command: str | Path) -> None:
         """Type a command into the shell."""
         self.type(shlex.join(map(str, command)))

@@ -83,6 +83,8 @@ def test_wrapped_items_keep_their_indentation() -> None:
 
 
 @example("tool", "\x80", 10, True)
+@example("gate", "0\n\x80", 10, True)
+@example("gate", "0\n\x80", 10, False)
 @given(
     st.sampled_from(("text", "thinking", "user", "tool", "gate", "topic", "guidance", "note", "phase", "end")),
     st.text(),

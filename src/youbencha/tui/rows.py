@@ -267,14 +267,11 @@ def _other(entry: ScreenEntry, cells: int, *, folded: bool) -> list[ScreenRow]:
     mark, style = _mark_of(entry)
     body = "thinking" if entry.kind == "thinking" else "note" if style == "note" else "text"
     head = "" if entry.kind in ("note", "user", "thinking") else one_line(clean(entry.head), 60)
-    if folded or not foldable(entry):
-        shown = one_line(clean(first_line(entry.text[:2000])), 1000)
-        more = f"{entry.text.count(chr(10)) + 1} lines" if "\n" in entry.text.strip() else ""
-        if not foldable(entry):
-            return _paragraph(mark, style, head, shown, body, cells)
-        room = cells - 2 - (cell_len(head) + 2 if head else 0) - (len(more) + 2 if more else 0)
-        spans = ((f"{mark} ", style), *(((f"{head}  ", "strong"),) if head else ()), (fit(shown, room), body))
-        return [ScreenRow(spans, ((more, "dim"),) if more else ())]
+    if not foldable(entry):
+        return _paragraph(mark, style, head, one_line(clean(first_line(entry.text)), 1000), body, cells)
+    if folded:
+        return [_folded(entry, (f"{mark} ", style), head, body, cells)]
+    head = fit(head, cells - 2)
     lines = clean(entry.text).strip("\n").split("\n")
     rows = [] if not head else [ScreenRow(((f"{mark} ", style), (head, "strong")))]
     for line in lines:
@@ -283,6 +280,17 @@ def _other(entry: ScreenEntry, cells: int, *, folded: bool) -> list[ScreenRow]:
             if len(rows) > MOST_ROWS:
                 return [*rows, ScreenRow((("  … more", "faint"),))]
     return rows + _left_out(entry)
+
+
+def _folded(entry: ScreenEntry, mark: Span, head: str, body: str, cells: int) -> ScreenRow:
+    """Return the first line of an entry, and the number of its lines if there is room for it."""
+    lines = entry.text.count("\n") + 1 if "\n" in entry.text.strip() else 1
+    more = f"{lines} lines" if lines > 1 and cells >= _WIDTH_FOR_SIZES else ""
+    room = cells - 2 - (len(more) + 2 if more else 0)
+    head = f"{fit(head, room - 2)}  " if head else ""
+    text = fit(one_line(clean(first_line(entry.text[:2000])), 1000), room - cell_len(head))
+    spans = (mark, *(((head, "strong"),) if head else ()), (text, body))
+    return ScreenRow(spans, ((more, "dim"),) if more else ())
 
 
 def _mark_of(entry: ScreenEntry) -> Span:
