@@ -37,6 +37,8 @@ _KEPT_PREFIXES = ("PIP_", "NPM_CONFIG_", "PYTEST_", "COV_", "COVERAGE_")
 _SET = {"LANG": "C.UTF-8", "TERM": "xterm-256color", "TZ": "UTC"}
 _UMASK = 0o022
 _OPEN_FILES = 4096
+_MEMORY = Path("/dev/shm")
+_MEMORY_BYTES = 4 << 30
 
 
 def clean_environment() -> Callable[[], None]:
@@ -72,8 +74,20 @@ def clean_environment() -> Callable[[], None]:
 def _temporary_directory() -> str:
     """Create a directory with a space and a letter beyond ASCII in its name: unquoted paths fail at once."""
     user = os.getuid() if hasattr(os, "getuid") else getpass.getuser()
-    directory = Path(tempfile.gettempdir(), f"é {user}")  # short, because the path of a socket is limited to 107 bytes
+    # A short name, because the path of a socket is limited to 107 bytes.
+    directory = Path(_MEMORY if _has_memory_disk() else tempfile.gettempdir(), f"é {user}")
     directory.mkdir(mode=0o700, exist_ok=True)
     if hasattr(os, "getuid") and directory.lstat().st_uid != user:
         raise RuntimeError(f"{directory} belongs to another user")
     return str(directory)
+
+
+def _has_memory_disk() -> bool:
+    """Return whether to keep files in memory: the tests create and remove very many, which is slow on a disk.
+
+    TMPDIR overrides it.
+    """
+    if os.environ.get("TMPDIR") or not hasattr(os, "statvfs") or not os.access(_MEMORY, os.W_OK | os.X_OK):
+        return False
+    disk = os.statvfs(_MEMORY)
+    return disk.f_bavail * disk.f_frsize >= _MEMORY_BYTES and not disk.f_flag & os.ST_NOEXEC

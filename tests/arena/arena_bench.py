@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from repositories import copied
 
 from youbencha.engine.arena import PlanChoices, load_arena, plan_arena
 from youbencha.engine.matrix import Cell, Matrix
@@ -41,16 +42,17 @@ class ArenaBench:
 
     def repository(self, name: str, *, text: str = "Fix it.\n", files: Mapping[str, str] | None = None) -> Path:
         """A repository with the tags v1, v1-validation and v1-solution, each a commit of its own."""
-        path = self.root / name
-        path.mkdir(parents=True)
-        self.git(path, "init", "-q", "-b", "main")
-        for tag in ("v1", "v1-validation", "v1-solution"):
-            for file, content in {"TASK.md": text, f"{tag}.txt": tag, **(files or {})}.items():
-                (path / file).write_text(content)
-            self.git(path, "add", "-A")
-            self.git(path, "commit", "-q", "-m", tag)
-            self.git(path, "tag", tag)
-        return path
+
+        def make(path: Path) -> None:
+            self.git(path, "init", "-q", "--template=", "-b", "main")
+            for tag in ("v1", "v1-validation", "v1-solution"):
+                for file, content in {"TASK.md": text, f"{tag}.txt": tag, **(files or {})}.items():
+                    (path / file).write_text(content)
+                self.git(path, "add", "-A")
+                self.git(path, "commit", "-q", "-m", tag)
+                self.git(path, "tag", tag)
+
+        return copied(self.root / name, self.root, ("arena", text, files), make)
 
     def git(self, path: Path, *arguments: str) -> str:
         done = subprocess.run([*GIT, *arguments], cwd=path, check=True, capture_output=True, text=True)

@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 from engine_bench import GIT, PATIENCE_S
+from repositories import copied
 
 from yb import run_here
 from youbencha.engine.results import ArenaRun, find_run
@@ -27,7 +28,7 @@ class ArenaProject:
         self.root = root
         self.results = root / "results"
         self.more_env: dict[str, str] = {}
-        self._make_repository()
+        copied(root / "repository", root, "arena process", self._make_repository)
         (root / "home").mkdir()
         self.write(**arena)
 
@@ -61,14 +62,13 @@ class ArenaProject:
         arena = {"orchestrators": orchestrators, "tasks": listed, "trials": trials, "sandbox": "local", **more}
         (self.root / "thunderdome.yaml").write_text(json.dumps(arena))
 
-    def _make_repository(self) -> None:
-        path = self.root / "repository"
-        path.mkdir()
+    def _make_repository(self, path: Path) -> None:
         (path / "TASK.md").write_text("Write made.txt.\n")
         (path / "test.sh").write_text(
             "if test -e made.txt; then echo 'ok 1 made'; else echo 'not ok 1 made'; fi; echo '1..1'\n"
         )
-        for arguments in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-q", "-m", "start"), ("tag", "v1")):
+        init = ("init", "-q", "--template=", "-b", "main")
+        for arguments in (init, ("add", "-A"), ("commit", "-q", "-m", "start"), ("tag", "v1")):
             subprocess.run([*GIT, *arguments], cwd=path, check=True)
 
     @property

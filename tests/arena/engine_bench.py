@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from repositories import copied
+
 from youbencha import __version__
 from youbencha.engine.matrix import Cell, Matrix
 from youbencha.engine.results import ArenaRun, create_run
@@ -48,12 +50,12 @@ class EngineBench:
 
     def repository(self) -> Path:
         path = self.root / "repository"
-        if not path.exists():
-            path.mkdir()
-            (path / "README.md").write_text("A task.\n")
-            for arguments in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-q", "-m", "start")):
-                subprocess.run([*GIT, *arguments], cwd=path, check=True)
-        return path
+        return path if path.exists() else copied(path, self.root, "engine", self._make_repository)
+
+    def _make_repository(self, path: Path) -> None:
+        (path / "README.md").write_text("A task.\n")
+        for arguments in (("init", "-q", "--template=", "-b", "main"), ("add", "-A"), ("commit", "-q", "-m", "start")):
+            subprocess.run([*GIT, *arguments], cwd=path, check=True)
 
     def cell(self, host: Host, orchestrator: str, task: str, script: str = WORK, **more: Any) -> Cell:
         """`script` is run by a shell in the agent's workspace."""

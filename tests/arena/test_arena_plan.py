@@ -218,6 +218,7 @@ def test_an_adapter_script_runs_in_the_task(small: ArenaBench) -> None:
     small.script("adapters/mine.sh", 'cp "$TASK_DESCRIPTION" "$TASK_DIR/$NAME.txt"\n')
     arena = {**changed("tasks", 0, "env", {"NAME": "task's"}), "sandbox": "local"}
     arena["orchestrators"] = [{"name": "mine", "adapter": "adapters/mine.sh", "env": {"NAME": "orchestrator's"}}]
+    arena["tasks"][0]["test_cmd"] = "true"
     cell = small.cell(arena)
     assert validation_of(cell)["env"] == {"NAME": "task's"}
     run = small.root / "run"

@@ -6,16 +6,18 @@ from pathlib import Path
 
 import pytest
 from benchmarks.build import task_ids
-from skilled_bench import SkilledBench
+from skilled_bench import QUICK_TASKS, SkilledBench
 
 from agent_clis import NEWEST
 from claude_bench import versions
 from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 
+TWO_TASKS = QUICK_TASKS[::2]
+
 
 async def test_the_better_one_is_found_and_the_trials_end(tmp_path: Path) -> None:
-    bench = SkilledBench(tmp_path, {"weak": 0.05, "strong": 0.95}, seed=1)
+    bench = SkilledBench(tmp_path, {"weak": 0.05, "strong": 0.95}, seed=2, tasks=TWO_TASKS)
     await bench.prepare()
     printed = await bench.run("--max-trials=60")
     assert "strong is better than weak" in printed
@@ -32,13 +34,13 @@ async def test_the_better_one_is_found_and_the_trials_end(tmp_path: Path) -> Non
 
 
 async def test_equal_ones_are_not_told_apart(tmp_path: Path) -> None:
-    bench = SkilledBench(tmp_path, {"one": 0.5, "other": 0.5}, seed=2)
+    bench = SkilledBench(tmp_path, {"one": 0.5, "other": 0.5}, seed=2, tasks=TWO_TASKS)
     await bench.prepare()
-    printed = await bench.run("--max-trials=12")
+    printed = await bench.run("--max-trials=8")
     assert "is better than" not in printed
     found = await bench.compared("other")
     assert found["verdict"] in ("equivalent", "undecided")
-    assert found["trials"] == 12
+    assert found["trials"] == 8
 
 
 @pytest.mark.full

@@ -16,7 +16,7 @@ from docker_engine import Engine, engine, image  # noqa: F401 (fixtures)
 from youbencha.engine.results import ArenaRun
 from youbencha.gateway.script import Script, ScriptedModel
 
-AGENTS, TASKS, TRIALS = 2, 2, 10
+AGENTS, TASKS = 2, 2
 
 
 def kill_harness(project: ArenaProject, process: subprocess.Popen[str], after_s: float) -> None:
@@ -41,7 +41,7 @@ def disturbed(project: ArenaProject, seed: int | None, kills: int, longest_s: fl
     kill_harness(project, begun, chance.uniform(0, longest_s))
     for _ in range(kills - 1):
         kill_harness(project, project.start("--parallel", "4", "--resume"), chance.uniform(0.2, longest_s))
-    done = project.run("--parallel", "4", "--resume")
+    done = project.run_here("--parallel", "4", "--resume")
     assert done.returncode == 0, done.stderr
     return project.latest
 
@@ -74,14 +74,15 @@ def assert_nothing_was_repeated(run: ArenaRun) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seed", "kills"), [(None, 5), *(pytest.param(seed, 10, marks=pytest.mark.full) for seed in range(4))]
+    ("seed", "kills", "trials"),
+    [(None, 3, 6), *(pytest.param(seed, 10, 10, marks=pytest.mark.full) for seed in range(4))],
 )
 def test_a_run_that_is_killed_repeatedly_ends_as_if_it_had_not_been(
-    tmp_path: Path, seed: int | None, kills: int
+    tmp_path: Path, seed: int | None, kills: int, trials: int
 ) -> None:
-    project = ArenaProject(tmp_path, agents=AGENTS, tasks=TASKS, trials=TRIALS)
+    project = ArenaProject(tmp_path, agents=AGENTS, tasks=TASKS, trials=trials)
     run = disturbed(project, seed, kills, longest_s=1.8)
-    assert_as_undisturbed(run, AGENTS, TASKS, TRIALS)
+    assert_as_undisturbed(run, AGENTS, TASKS, trials)
     assert_nothing_was_repeated(run)
     assert project.private_directories() == []
     assert list(run.path.glob("trials/*/*/*/attempts/*/src-modified")) == []
@@ -121,7 +122,7 @@ async def test_what_a_killed_attempt_cost_is_known(tmp_path: Path) -> None:
         process.kill()
         await asyncio.to_thread(process.communicate)
         (tmp_path / "go").touch()
-        done = await asyncio.to_thread(project.run, "--resume")
+        done = await asyncio.to_thread(project.run_here, "--resume")
     assert done.returncode == 0, done.stderr
     (meta,) = metas(project.latest).values()
     killed, last = meta.attempts

@@ -32,6 +32,11 @@ def waiting(root: Path) -> str:
     return f"touch '{root}/begun'; until test -e '{root}/go'; do sleep 0.05; done"
 
 
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> ArenaProject:
+    return ArenaProject(tmp_path_factory.mktemp("arena"))
+
+
 def test_the_first_interrupt_drains(tmp_path: Path) -> None:
     project = ArenaProject(tmp_path, agents=1, tasks=2, script=waiting(tmp_path))
     process = project.start("--parallel", "1")
@@ -50,7 +55,7 @@ def test_the_first_interrupt_drains(tmp_path: Path) -> None:
     assert list(metas(project.latest)) == ["agent-1/task-1/trial-1"]
     assert "1 of 2 trials finished" in out
     assert f"--resume {project.latest.name}" in err
-    assert project.run("--resume").returncode == 0
+    assert project.run_here("--resume").returncode == 0
     assert len(metas(project.latest)) == 2
 
 
@@ -86,7 +91,7 @@ def test_two_cannot_resume_the_same_run(tmp_path: Path) -> None:
     project = ArenaProject(tmp_path, agents=1, tasks=1, script=waiting(tmp_path))
     process = project.start()
     wait_for(tmp_path / "begun", process)
-    other = project.run("--resume")
+    other = project.run_here("--resume")
     assert other.returncode == 2
     assert f"(process {process.pid})" in other.stderr
     (tmp_path / "go").touch()
@@ -101,16 +106,13 @@ def test_what_a_killed_validation_left_is_removed_by_the_next(tmp_path: Path, co
     project.write(agents=1, tasks=1, test_cmd=f"{waiting(tmp_path)}; sh test.sh")
     process = project.start(command=command)
     wait_for(tmp_path / "begun", process)
-    second = project.start(command=command)
-    assert "IN_USE" in second.communicate(timeout=PATIENCE_S)[1]
+    assert "IN_USE" in project.run_here_as(command).stderr
     process.kill()
     process.communicate(timeout=PATIENCE_S)
     project.wait_until_no_process_is_left()
     assert project.private_directories()
     (tmp_path / "go").touch()
-    again = project.start(command=command)
-    again.communicate(timeout=PATIENCE_S)
-    assert again.returncode == 0
+    assert project.run_here_as(command).returncode == 0
     assert project.private_directories() == []
 
 
@@ -126,7 +128,7 @@ def test_a_run_without_a_budget_says_so(tmp_path: Path) -> None:
 
 def test_the_result_as_json_and_a_line_for_each_trial(tmp_path: Path) -> None:
     project = ArenaProject(tmp_path, agents=1, tasks=2)
-    done = project.run("--json")
+    done = project.run("--json")  # as a process: nothing else is on its standard output
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert (document["trials"], document["finished"], document["complete"]) == (2, 2, True)
@@ -137,27 +139,26 @@ def test_the_result_as_json_and_a_line_for_each_trial(tmp_path: Path) -> None:
     assert sum("solved, score 1.000" in line for line in done.stderr.splitlines()) == 2
 
 
-def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
-    project = ArenaProject(tmp_path)
-    done = project.run("--dry-run")
+def test_a_dry_run_writes_nothing(untouched: ArenaProject) -> None:
+    done = untouched.run_here("--dry-run")
     assert done.returncode == 0, done.stderr
     assert "2 orchestrators x 2 tasks x 1" in done.stdout
-    assert not project.results.exists()
+    assert not untouched.results.exists()
 
 
 def test_a_changed_arena_is_not_resumed_but_reused(tmp_path: Path) -> None:
     project = ArenaProject(tmp_path, agents=2, tasks=1)
-    assert project.run().returncode == 0
+    assert project.run_here().returncode == 0
     before = project.latest
     arena = json.loads((tmp_path / "thunderdome.yaml").read_text())
     arena["orchestrators"][1]["config"]["command"] += " again"
     (tmp_path / "thunderdome.yaml").write_text(json.dumps(arena))
-    resumed = project.run("--resume")
+    resumed = project.run_here("--resume")
     assert resumed.returncode == 2
     assert "agent-2 on task-1: the agent" in resumed.stderr
     assert "agent-1" not in resumed.stderr
     assert "--reuse" in resumed.stderr
-    reused = project.run("--reuse", before.name)
+    reused = project.run_here("--reuse", before.name)
     assert reused.returncode == 0, reused.stderr
     now = project.latest
     assert now.name != before.name
@@ -172,7 +173,7 @@ def test_a_changed_arena_is_not_resumed_but_reused(tmp_path: Path) -> None:
 
 def test_with_another_validation_the_results_are_scored_again_without_an_agent(tmp_path: Path) -> None:
     project = ArenaProject(tmp_path, agents=2, tasks=1)
-    assert project.run().returncode == 0
+    assert project.run_here().returncode == 0
     before = project.latest
     arena = json.loads((tmp_path / "thunderdome.yaml").read_text())
     arena["tasks"][0]["test_cmd"] = "sh test.sh | sed 's/^ok/not ok/'"
@@ -180,7 +181,7 @@ def test_with_another_validation_the_results_are_scored_again_without_an_agent(t
     resumed = project.run_here("--resume")
     assert "agent-1 on task-1: its validation" in resumed.stderr
     assert f"--reuse {before.name}" in resumed.stderr
-    reused = project.run("--reuse", before.name, "--parallel", "2")
+    reused = project.run_here("--reuse", before.name, "--parallel", "2")
     assert reused.returncode == 0, reused.stderr
     now = project.latest
     assert list(now.path.glob(".reuse-*")) == []
@@ -194,7 +195,7 @@ def test_with_another_validation_the_results_are_scored_again_without_an_agent(t
 
 def test_an_unsolved_trial_says_which_tests_failed(tmp_path: Path) -> None:
     project = ArenaProject(tmp_path, agents=1, tasks=1, script="exit 0")
-    done = project.run()
+    done = project.run_here()
     assert "unsolved, score 0.000" in done.stderr
     assert "validation: 0 of 1 test passed" in done.stderr
     (meta,) = metas(project.latest).values()
@@ -204,7 +205,7 @@ def test_an_unsolved_trial_says_which_tests_failed(tmp_path: Path) -> None:
 def test_without_an_engine_nothing_begins(tmp_path: Path) -> None:
     project = ArenaProject(tmp_path, sandbox={"type": "docker", "image": "example/image"}, gateway="none")
     project.more_env["DOCKER_HOST"] = f"unix://{tmp_path}/nothing.sock"
-    done = project.run()
+    done = project.run_here()
     assert (done.returncode, "[SANDBOX_NO_ENGINE]" in done.stderr) == (2, True)
     assert not project.results.exists()
 
@@ -214,7 +215,7 @@ def test_the_command_that_continues_names_the_files(tmp_path: Path) -> None:
     arena = json.loads((tmp_path / "thunderdome.yaml").read_text())
     arena["orchestrators"][0] = {"name": "codex"}
     (tmp_path / "my arena.yaml").write_text(json.dumps({**arena, "gateway": "none"}))
-    done = project.run("-c", "my arena.yaml", "--results", "here")
+    done = project.run_here("-c", "my arena.yaml", "--results", "here")
     assert done.returncode == 1
     (run,) = (tmp_path / "here" / "runs").iterdir()
     assert f"continue with: thunderdome run --config 'my arena.yaml' --results here --resume {run.name}" in done.stderr
@@ -233,11 +234,6 @@ BAD_INPUT = {
     "dry run of a resumed run": (("--dry-run", "--resume"), "OPTION_INVALID", "--dry-run"),
     "resume and select": (("--resume", "--task", "task-1"), "OPTION_INVALID", "--reuse"),
 }
-
-
-@pytest.fixture(scope="module")
-def untouched(tmp_path_factory: pytest.TempPathFactory) -> ArenaProject:
-    return ArenaProject(tmp_path_factory.mktemp("arena"))
 
 
 @pytest.mark.parametrize("case", BAD_INPUT)
@@ -284,7 +280,7 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", size=48 * MIB) as disk:
         results, count = disk / "results", tmp_path / "count"
         script = f"echo x >> '{count}'; test $(wc -l < '{count}') -ne 2 || {{ {waiting(tmp_path)}; }}"
-        project = ArenaProject(tmp_path, agents=1, tasks=1, trials=6, script=script)
+        project = ArenaProject(tmp_path, agents=1, tasks=1, trials=4, script=script)
         process = project.start("--parallel", "1", "--results", str(results))
         wait_for(tmp_path / "begun", process)
         with kept_full(disk / "ballast"):
@@ -294,10 +290,10 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(tmp_path: Path) -> None:
         assert "No space left" in err
         run = find_run(results)
         assert f"--resume {run.name}" in err
-        assert len(count.read_text().splitlines()) < 6
+        assert len(count.read_text().splitlines()) < 4
         finished = {place: meta.completed_at for place, meta in metas(run).items()}
         assert "agent-1/task-1/trial-1" in finished
-        resumed = project.run("--resume", "--results", str(results), "--parallel", "1")
+        resumed = project.run_here("--resume", "--results", str(results), "--parallel", "1")
         assert resumed.returncode == 0, resumed.stderr
-        assert len(metas(run)) == 6
+        assert len(metas(run)) == 4
         assert {place: metas(run)[place].completed_at for place in finished} == finished

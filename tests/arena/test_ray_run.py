@@ -174,7 +174,7 @@ async def test_a_container_of_a_lost_process_is_removed(
     cluster.assert_nothing_is_left()
 
 
-async def test_the_command_runs_scripts_and_validations_on_nodes(cluster: RayBench, tmp_path: Path) -> None:
+def test_the_command_runs_scripts_and_validations_on_nodes(cluster: RayBench, tmp_path: Path) -> None:
     project = ArenaProject(tmp_path)
     adapters = tmp_path / "adapters"
     adapters.mkdir()
@@ -187,7 +187,7 @@ async def test_the_command_runs_scripts_and_validations_on_nodes(cluster: RayBen
         secrets={"env_file": "adapters/secrets.env"},
         tasks=1,
     )
-    done = project.run(
+    done = project.run_here(
         "--executor", "ray", "--address", cluster.address, "--json", "--results", str(adapters / "results")
     )
     assert done.returncode == 0, done.stderr

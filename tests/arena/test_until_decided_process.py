@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from arena_process import ArenaProject
@@ -36,41 +37,58 @@ def arena(root: Path, tasks: int = 2, gateway: str = "none", **scripts: str) -> 
     return ArenaProject(root, tasks=tasks, **more)
 
 
-def test_the_better_one_is_found_and_the_rest_is_saved(tmp_path: Path) -> None:
-    project = arena(tmp_path, base=BAD, good=GOOD)
-    done = project.run_here("--until-decided", "--parallel", "4", "--json")
+class Decided(NamedTuple):
+    project: ArenaProject
+    said: subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def decided(tmp_path_factory: pytest.TempPathFactory) -> Decided:
+    """A finished run: one agent is as good as the baseline, the other is better."""
+    project = arena(tmp_path_factory.mktemp("decided"), tasks=1, base=BAD, same=BAD, good=GOOD)
+    return Decided(
+        project, project.run_here("--until-decided", "--margin", "0.6", "--max-trials", "200", "--parallel", "4")
+    )
+
+
+def test_the_result_says_what_is_known_and_what_was_saved(decided: Decided) -> None:
+    done = decided.said
+    assert done.returncode == 0, done.stderr
+    assert "running at most 200 trials" in done.stderr
+    assert "good vs base: round 1, difference +1.00 (" in done.stderr
+    assert "same and base are equivalent within ±0.6: they differ by +0.00 (" in done.stdout
+    assert "good is better than base by 1.00 (on these tasks " in done.stdout
+    assert "of at most 200 saved" in done.stdout
+
+
+def test_the_better_one_is_found_and_the_rest_is_saved(decided: Decided) -> None:
+    run = decided.project.latest
+    rounds = [line for line in events(run, "round_finished") if line["first"] == "good"]
+    done = decided.project.run_here("--resume", "--json")  # nothing is left to run
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    (comparison,) = found["comparisons"]
+    same, comparison = found["comparisons"]
+    assert (same["first"], same["second"], same["verdict"]) == ("same", "base", "equivalent")
     assert (comparison["first"], comparison["second"], comparison["verdict"]) == ("good", "base", "better")
     assert comparison["difference"] == 1
     assert 0 < comparison["interval"]["low"] < comparison["interval"]["high"] <= 1
     assert found["complete"]
-    assert found["max_trials"] == 80
-    assert found["saved_trials"] == 80 - found["finished"] > 0
-    run = project.latest
-    assert len(metas(run)) == found["finished"] == 2 * comparison["pairs"]
+    assert found["max_trials"] == 200
+    assert found["saved_trials"] == 200 - found["finished"] > 0
+    assert (
+        len(metas(run))
+        == found["finished"]
+        == same["pairs"] + comparison["pairs"] + max(same["pairs"], comparison["pairs"])
+    )
     info = run.info()
-    assert info.baselines == {"good": "base"}
+    assert info.baselines == {"same": "base", "good": "base"}
     assert info.until_decided is not None
-    assert (info.until_decided.margin, info.until_decided.max_trials) == (0.05, 80)
-    rounds = events(run, "round_finished")
+    assert (info.until_decided.margin, info.until_decided.max_trials) == (0.6, 200)
     assert [line["rounds"] for line in rounds] == list(range(1, comparison["rounds"] + 1))
     assert [line["verdict"] for line in rounds] == ["undecided"] * (len(rounds) - 1) + ["better"]
-    assert "good vs base: round 1, difference +1.00 (" in done.stderr
     results = load_runs([run.path])
     assert results.planned_known
     assert results.unfinished == (), "trials that were not needed are not missing"
-
-
-def test_the_result_says_what_is_known_and_what_was_saved(tmp_path: Path) -> None:
-    project = arena(tmp_path, tasks=1, base=GOOD, same=GOOD, bad=BAD)
-    done = project.run_here("--until-decided", "--margin", "0.6", "--max-trials", "200", "--parallel", "4")
-    assert done.returncode == 0, done.stderr
-    assert "running at most 200 trials" in done.stderr
-    assert "same and base are equivalent within ±0.6: they differ by +0.00 (" in done.stdout
-    assert "bad is worse than base by 1.00 (on these tasks -1.00 to -" in done.stdout
-    assert "of at most 200 saved" in done.stdout
 
 
 def test_out_of_trials_it_ends_properly_and_can_go_on_with_more(tmp_path: Path) -> None:
@@ -97,31 +115,32 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
     tries = f"'{tmp_path}/tries'"
     suicide = f"echo x >> {tries}; test $(wc -l < {tries}) -ne 3 || kill -9 $(cat '{tmp_path}/pid')"
     project = arena(tmp_path, tasks=1, base=BAD, good=f"{suicide}; {GOOD}")
-    process = project.start("--until-decided", "--parallel", "2", "--max-trials", "60")
+    process = project.start("--until-decided", "--parallel", "2", "--max-trials", "8")
     (tmp_path / "pid").write_text(str(process.pid))
     process.communicate()
     assert process.returncode == -9
     project.wait_until_no_process_is_left()
-    assert 0 < len(metas(project.latest)) < 60
-    done = project.run("--resume", "--json")
+    assert 0 < len(metas(project.latest)) < 8
+    done = project.run_here("--resume", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     (comparison,) = found["comparisons"]
-    assert comparison["verdict"] == "better"
-    assert found["max_trials"] == 60
-    assert len(metas(project.latest)) == 2 * comparison["pairs"], "nothing was run twice, and nothing for nothing"
+    assert (comparison["rounds"], comparison["pairs"], comparison["difference"]) == (4, 4, 1)
+    assert found["max_trials"] == len(metas(project.latest)) == 8, "what ran before the kill counts"
 
 
 def test_the_baselines_trials_of_an_earlier_run_count(tmp_path: Path) -> None:
     project = arena(tmp_path, tasks=1, base=BAD, good=GOOD)
-    first = project.run_here("--until-decided", "--parallel", "4", "--json")
+    until = ("--until-decided", "--parallel", "4", "--json", "--max-trials")
+    first = project.run_here(*until, "6")
     assert first.returncode == 0, first.stderr
     earlier = project.latest
     shutil.rmtree(earlier.path / "trials/good")
-    again = project.run_here("--until-decided", "--parallel", "4", "--reuse", earlier.name, "--json")
+    again = project.run_here(*until, "3", "--reuse", earlier.name)
     assert again.returncode == 0, again.stderr
     one, two = (json.loads(done.stdout) for done in (first, again))
     assert one["comparisons"] == two["comparisons"]
+    assert [each["pairs"] for each in two["comparisons"]] == [3]
     assert {row["orchestrator"]: row["reused_from"] for row in two["results"]} == {"base": earlier.name, "good": None}
 
 
@@ -187,7 +206,7 @@ async def test_a_spent_budget_is_an_end_as_well(tmp_path: Path, model_env: dict[
     ask = f"python3 '{tmp_path}/ask.py' && python3 '{tmp_path}/ask.py'"
     project = arena(tmp_path, tasks=1, gateway="builtin", base=ask, same=ask)
     project.more_env = model_env
-    done = await asyncio.to_thread(project.run, "--until-decided", "--budget", "2.2", "--parallel", "2")
+    done = await asyncio.to_thread(project.run_here, "--until-decided", "--budget", "2.2", "--parallel", "2")
     assert done.returncode == 0, done.stderr
     assert "Undecided: same and base differ by +0.00 (on these tasks" in done.stdout
     assert "same vs base: round 1, difference +0.00 (" in done.stderr
@@ -196,8 +215,8 @@ async def test_a_spent_budget_is_an_end_as_well(tmp_path: Path, model_env: dict[
     assert f"--resume {project.latest.name}" in done.stderr
 
 
-async def test_an_agents_spent_budget_does_not_hold_up_the_others(tmp_path: Path, model_env: dict[str, str]) -> None:
-    """The second question is refused."""
+async def test_what_cannot_go_on_does_not_hold_up_the_others(tmp_path: Path, model_env: dict[str, str]) -> None:
+    """The second question of `poor` is refused, and the commit of `wrong` does not exist."""
     bench = EngineBench(tmp_path)
     host = bench.host(model_env)
     (tmp_path / "ask.py").write_text(ASK)
@@ -206,24 +225,17 @@ async def test_an_agents_spent_budget_does_not_hold_up_the_others(tmp_path: Path
     cells = (
         bench.cell(host, "base", "task", "exit 3"),
         bench.cell(host, "poor", "task", f"{ask} && {ask}", gateway=budget),
+        bench.cell(host, "wrong", "task", commit="0" * 40),
         bench.cell(host, "good", "task"),
     )
-    matrix = Matrix(cells=cells, trials=1, baselines={"poor": "base", "good": "base"})
+    matrix = Matrix(cells=cells, trials=1, baselines=dict.fromkeys(("poor", "wrong", "good"), "base"))
     planned = plan_comparisons(matrix, margin=0.05)
     summary = await run_matrix(planned, host, bench.new_run(planned), MatrixOptions(parallel=4))
-    assert [(each.first, each.verdict) for each in summary.comparisons] == [("poor", "undecided"), ("good", "better")]
-    assert not summary.ended
-
-
-async def test_what_cannot_run_does_not_hold_up_the_others(tmp_path: Path) -> None:
-    bench = EngineBench(tmp_path)
-    host = bench.host()
-    wrong = bench.cell(host, "wrong", "task", commit="0" * 40)
-    cells = (bench.cell(host, "base", "task", "exit 3"), wrong, bench.cell(host, "good", "task"))
-    matrix = Matrix(cells=cells, trials=1, baselines={"wrong": "base", "good": "base"})
-    planned = plan_comparisons(matrix, margin=0.05)
-    summary = await run_matrix(planned, host, bench.new_run(planned), MatrixOptions(parallel=4))
-    assert [(each.first, each.verdict) for each in summary.comparisons] == [("wrong", "undecided"), ("good", "better")]
+    assert [(each.first, each.verdict) for each in summary.comparisons] == [
+        ("poor", "undecided"),
+        ("wrong", "undecided"),
+        ("good", "better"),
+    ]
     assert (summary.complete, summary.ended) == (False, False)
     assert [(each.orchestrator, each.task) for each in summary.skipped] == [("wrong", "task")]
-    assert summary.trials == len(summary.rows) + 1
+    assert summary.trials == len(summary.rows) + 2

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from repositories import copied
+
 from youbencha.log.results import EvaluationResult, ResultsBundle
 from youbencha.spec.sandbox import SandboxSpec
 from youbencha.spec.settings import load_settings
@@ -53,16 +55,18 @@ def task_repository(
     path: Path, start: Mapping[str, str], hidden: Mapping[str, str], solution: Mapping[str, str]
 ) -> Path:
     """A repository with the tags `v1`, `v1-validation` and `v1-solution`."""
-    path.mkdir()
-    _git(path, "init", "-q", "-b", "main")
-    _commit(path, start)
-    _git(path, "tag", "v1")
-    for tag, files in (("v1-validation", hidden), ("v1-solution", solution)):
-        _git(path, "checkout", "-q", "--detach", "v1")
-        _commit(path, files)
-        _git(path, "tag", tag)
-    _git(path, "checkout", "-q", "main")
-    return path
+
+    def make(path: Path) -> None:
+        _git(path, "init", "-q", "--template=", "-b", "main")
+        _commit(path, start)
+        _git(path, "tag", "v1")
+        for tag, files in (("v1-validation", hidden), ("v1-solution", solution)):
+            _git(path, "checkout", "-q", "--detach", "v1")
+            _commit(path, files)
+            _git(path, "tag", tag)
+        _git(path, "checkout", "-q", "main")
+
+    return copied(path, path.parent, ("task", start, hidden, solution), make)
 
 
 def _commit(path: Path, files: Mapping[str, str]) -> None:

@@ -32,8 +32,10 @@ FORBIDDEN = script(
 )
 
 
-def by(*pairs: tuple[str, str]) -> pytest.MarkDecorator:
-    params = [pytest.param(*pair, marks=[pytest.mark.full] if pair[0] not in (NEWEST, OLD) else []) for pair in pairs]
+def by(*pairs: tuple[str, str], only_full: tuple[str, ...] = ()) -> pytest.MarkDecorator:
+    """With these versions and transports: with those of `only_full`, and with still others, in `make test-all`."""
+    often = {NEWEST, OLD} - set(only_full)
+    params = [pytest.param(*pair, marks=[] if pair[0] in often else [pytest.mark.full]) for pair in pairs]
     return pytest.mark.parametrize(("claude_cli", "transport"), params, indirect=["claude_cli"])
 
 
@@ -53,7 +55,7 @@ def offered(session: Session) -> list[list[str]]:
     return [[tool["name"] for tool in request.body["tools"]] for request in session.main_requests]
 
 
-@by((NEWEST, "stdio"), (OLD, "websocket"))
+@by((NEWEST, "stdio"), (OLD, "websocket"), only_full=(OLD,))
 async def test_the_session_is_the_same_as_in_print_mode(claude: ClaudeBench, transport: str) -> None:
     (claude.workspace / "given.txt").write_text("a text\n")
     printed = await claude.run(WORK, config={"transport": "print"})
@@ -78,14 +80,17 @@ async def test_denied_tools_do_not_run_and_the_session_continues(claude: ClaudeB
     """Nor what Claude Code would not have asked about: it reads files of the workspace without a question.
 
     Settings of the repository do not switch that off: without ours, the older CLIs would ask about nothing.
+    The prompt is long, and still one message.
     """
+    prompt = "-- " + "All of this counts. " * 20_000 + "/help"
     (claude.workspace / "given.txt").write_text("a text\n")
     (claude.workspace / ".claude").mkdir()
     for name in ("settings.json", "settings.local.json"):
         (claude.workspace / ".claude" / name).write_text('{"disableAllHooks": true}')
     policy = {"allow": ["Bash"], "deny": ["Bash(rm *)"]}
-    session = await claude.run(FORBIDDEN, config={"transport": transport, "tool_policy": policy})
+    session = await claude.run(FORBIDDEN, config={"transport": transport, "tool_policy": policy, "prompt": prompt})
     assert session.result.status == "success"
+    assert session.prompt == prompt
     assert sorted(path.name for path in claude.workspace.iterdir()) == [".claude", "allowed.txt", "given.txt"]
     assert decisions(session.events) == [("Read", False), ("Bash", True), ("Bash", False)]
     returned = [call.result or "" for call in session.log.tool_calls]
@@ -119,7 +124,7 @@ async def test_a_slow_model_is_not_a_silence_timeout(claude: ClaudeBench, transp
     assert result.duration_ms > 12_000
 
 
-@by((NEWEST, "stdio"), (OLD, "websocket"))
+@by((NEWEST, "stdio"), (OLD, "websocket"), only_full=(OLD,))
 async def test_a_stopped_session_reports_usage_and_leaves_no_process(
     claude: ClaudeBench, transport: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,14 +166,6 @@ async def test_a_model_that_never_answers(claude: ClaudeBench, transport: str) -
     session = await claude.run(silent, config={"transport": transport, "silence_timeout_s": 2})
     assert (session.result.status, session.codes()) == ("failed", ["CLAUDE_UNRESPONSIVE"])
     assert "sent no message" in session.result.errors[0].message
-
-
-@by((NEWEST, "stdio"))
-async def test_a_long_prompt_is_one_message(claude: ClaudeBench, transport: str) -> None:
-    prompt = "-- " + "All of this counts. " * 20_000 + "/help"
-    session = await claude.run(script(says("ok")), config={"transport": transport, "prompt": prompt})
-    assert session.result.status == "success"
-    assert session.prompt == prompt
 
 
 @by((OLD, "websocket"))

@@ -17,7 +17,7 @@ TURNS: dict[Situation, list[dict[str, Any]]] = {
     Situation.ANSWERS: [says(f"The answer is {MARKER}.")],
     Situation.WRITES_FILE: [bash('printf "%s" "$KIT_PROBE" > kit.txt'), says("Written.")],
     Situation.SAYS_MUCH: [says("0123456789abcde\n" * 1_000_000)],
-    Situation.FAILS: [{"error": {"status": 400, "message": "the script says no"}}],
+    Situation.FAILS: [{"error": {"status": 400, "message": "the script says no"}, "times": "forever"}],
     Situation.HANGS: [{**bash("true"), "text": f"Wait for {MARKER}."}, {"hang": True, "text": "..."}],
 }
 

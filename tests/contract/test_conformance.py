@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from claude_agent import ClaudeAgent
 
 from agent_clis import NEWEST, OLD, OLDEST
 from claude_bench import ClaudeBench, versions
-from youbencha.testing import AdapterContract, Agent
+from youbencha.testing import AdapterContract, Agent, Situation
+from youbencha.testing.kit import Kit
 
 
 class ClaudeContract(AdapterContract):
@@ -16,6 +19,39 @@ class ClaudeContract(AdapterContract):
     @pytest.fixture
     def agent(self, claude: ClaudeBench) -> Agent:
         return ClaudeAgent(claude)
+
+    async def test_an_api_error_is_a_failure_with_its_status(self, kit: Kit) -> None:
+        """A result with is_error is a failure, with the API's own status and words."""
+        result = await kit.execute(Situation.FAILS)
+        assert (result.status, result.exit_code) == ("failed", 1)
+        (error,) = result.errors
+        assert error.code == "CLAUDE_API_ERROR"
+        assert "the script says no" in error.message
+        assert error.context is not None
+        assert error.context["status"] == 400
+        assert error.hint
+
+    # What follows is `full`, because tests of this adapter alone check more of it with a session of their own.
+
+    @pytest.mark.full
+    async def test_cr_2_10_and_2_11_working_directory_and_environment(self, kit: Kit) -> None:
+        """`test_contract_options.py`."""
+        await super().test_cr_2_10_and_2_11_working_directory_and_environment(kit)
+
+    @pytest.mark.full
+    async def test_cr_2_13_special_characters_arrive_as_they_are(self, kit: Kit) -> None:
+        """`tests/security/test_prompts_are_never_interpreted.py`."""
+        await super().test_cr_2_13_special_characters_arrive_as_they_are(kit)
+
+    @pytest.mark.full
+    async def test_executions_at_once_do_not_mix(self, agent: Agent, tmp_path: Path) -> None:
+        """`test_contract_processes.py`."""
+        await super().test_executions_at_once_do_not_mix(agent, tmp_path)
+
+    @pytest.mark.full
+    async def test_secrets_are_written_nowhere(self, kit: Kit) -> None:
+        """`test_contract_options.py`."""
+        await super().test_secrets_are_written_nowhere(kit)
 
 
 @versions(NEWEST)

@@ -13,7 +13,7 @@ from shared_session import Shared, shared
 from agent_clis import ALL_VERSIONS, NEWEST, OLD, OLDEST
 from claude_bench import ClaudeBench, Session, bash, full, says, script, versions
 from systems import posix_only
-from youbencha.events import Event, ProcessStarted, RequestRetried, ToolReturned
+from youbencha.events import Event, ProcessStarted, RequestRetried, ToolCalled, ToolReturned
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 from youbencha.text import iso_time
 
@@ -58,7 +58,7 @@ async def test_fr_017_sc_005_no_credentials_at_all(claude: ClaudeBench) -> None:
 @pytest.mark.parametrize(
     ("claude_cli", "output_format"),
     [
-        (NEWEST, "stream-json"),
+        pytest.param(NEWEST, "stream-json", marks=pytest.mark.full),  # in `tests/runs/test_run_claude.py`, too
         (NEWEST, "text"),
         (OLD, "stream-json"),  # it tries again without a word: the rejection is in its debug log only
         pytest.param(OLD, "text", marks=pytest.mark.full),
@@ -121,7 +121,7 @@ async def test_a_rate_limit_of_an_api_key_does_not_say_when_it_ends(claude: Clau
     assert error.context["resets_at"] is None
 
 
-@versions(*ALL_VERSIONS)
+@versions(NEWEST, full(OLD), OLDEST)  # what the older ones print is in `test_reset_time.py`, too
 async def test_a_usage_limit_of_a_subscription_says_when_it_ends(claude: ClaudeBench) -> None:
     """2.1.x tells the moment; 2.0.62 a time of day and its zone; 1.0.128 one without a zone, as its clock shows."""
     resets_at = (int(time.time()) // 3600 + 2) * 3600 + 25 * 60
@@ -167,20 +167,6 @@ def test_retries_are_events_and_a_warning(overloaded: Shared) -> None:
     assert "2 times" in session.result.warnings[0].message
 
 
-async def test_an_api_error_is_a_failure_with_its_status(claude: ClaudeBench) -> None:
-    """A result with is_error is a failure, with the API's own status and words."""
-    refusal = {"error": {"status": 400, "message": "the script says no"}, "times": "forever"}
-    session = await claude.run(script(refusal))
-    assert session.result.status == "failed"
-    assert session.result.exit_code == 1
-    assert session.codes() == ["CLAUDE_API_ERROR"]
-    (error,) = session.result.errors
-    assert "the script says no" in error.message
-    assert error.context is not None
-    assert error.context["status"] == 400
-    assert error.hint
-
-
 @versions(NEWEST, full(OLD), OLDEST)
 async def test_max_turns_has_its_own_error_code(claude: ClaudeBench) -> None:
     session = await claude.run(script(bash("echo one"), bash("echo two"), says("never")), config={"max_turns": 1})
@@ -214,6 +200,7 @@ async def run_until_killed(claude: ClaudeBench, number: signal.Signals) -> Sessi
 @pytest.mark.parametrize("name", ["SIGKILL", pytest.param("SIGSEGV", marks=pytest.mark.full)])
 async def test_a_crash_is_a_failure_with_the_signal_and_the_output(claude: ClaudeBench, name: str) -> None:
     session = await run_until_killed(claude, signal.Signals[name])
+    assert_the_tool_was_seen_before_the_next_answer(session)
     if (name, claude.cli.version) == ("SIGSEGV", "2.0.62"):
         name = "SIGILL"  # the crash handler of its runtime ends it this way
     assert session.result.status == "failed"
@@ -225,3 +212,12 @@ async def test_a_crash_is_a_failure_with_the_signal_and_the_output(claude: Claud
     assert "I begin." in session.result.output
     assert [m.content for m in session.log.messages if m.role == "assistant"] == ["I begin."]
     assert [call.result for call in session.log.tool_calls] == ["half way"]
+
+
+def assert_the_tool_was_seen_before_the_next_answer(session: Session) -> None:
+    """The next answer never came, so whatever was seen was seen before it."""
+    called = next(event for event in session.events if isinstance(event, ToolCalled))
+    back = next(event for event in session.events if isinstance(event, ToolReturned))
+    assert (called.name, called.arguments["command"]) == ("Bash", "echo half way")
+    assert (back.call_id, back.content) == (called.call_id, "half way")
+    assert session.events.index(called) < session.events.index(back)

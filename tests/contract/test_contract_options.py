@@ -265,7 +265,7 @@ async def test_us_5_auto_is_accepted_by_the_cli(claude: ClaudeBench) -> None:
     assert session.result.status == "success", session.result.errors
 
 
-@pytest.mark.parametrize("mode", ["plan", "ask"])
+@pytest.mark.parametrize("mode", [pytest.param("plan", marks=pytest.mark.full), "ask"])
 async def test_us_5_2_a_denied_tool_is_a_warning_and_nothing_is_written(claude: ClaudeBench, mode: str) -> None:
     """A run in which nothing was allowed must not look like one in which all went well."""
     turns = (
@@ -284,7 +284,14 @@ async def test_us_5_2_a_denied_tool_is_a_warning_and_nothing_is_written(claude: 
 
 
 @pytest.mark.parametrize(
-    "how", [{}, {"permission_mode": "default"}, {"permission_mode": "ask"}, {"transport": "stdio"}], ids=str
+    "how",
+    [
+        {},
+        pytest.param({"permission_mode": "default"}, marks=pytest.mark.full),
+        pytest.param({"permission_mode": "ask"}, marks=pytest.mark.full),
+        {"transport": "stdio"},
+    ],
+    ids=str,
 )
 @versions(NEWEST, full(OLD), OLDEST)
 async def test_us_5_3_only_allowed_tools_run_without_asking(claude: ClaudeBench, how: dict[str, str]) -> None:
@@ -303,7 +310,15 @@ async def test_us_5_3_only_allowed_tools_run_without_asking(claude: ClaudeBench,
     assert warning.context["tools"] == {"Bash": 1}
 
 
-@pytest.mark.parametrize(("sources", "run"), [([], False), (["user"], False), (["project"], True), (None, True)])
+@pytest.mark.parametrize(
+    ("sources", "run"),
+    [
+        ([], False),
+        pytest.param(["user"], False, marks=pytest.mark.full),  # as in the session above
+        pytest.param(["project"], True, marks=pytest.mark.full),
+        (None, True),
+    ],
+)
 @versions(NEWEST, full(OLD), OLDEST)
 async def test_whose_hooks_run(claude: ClaudeBench, sources: list[str] | None, run: bool) -> None:
     hook = {"hooks": [{"type": "command", "command": f"touch '{claude.workspace}/hooked'"}]}

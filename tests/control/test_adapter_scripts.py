@@ -49,6 +49,8 @@ class Bench:
             "TASK_DESCRIPTION": str(self.task),
             "METRICS_FILE": str(self.metrics),
             "ANTHROPIC_API_KEY": API_KEY,
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_AUTOUPDATER": "1",
         }
 
     def program(self, name: str, text: str) -> None:

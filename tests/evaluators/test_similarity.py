@@ -54,7 +54,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("impatient")
 def test_similarity_by_lines_is_a_lower_bound() -> None:
-    @settings(max_examples=400)
+    @settings(max_examples=2 * settings().max_examples)
     @example("caa aab\na\n\n bba \nabab\ncc ", "bcb\n\na\na")  # each way, other anchors would be chosen
     @given(st.text("abc \n", max_size=80), st.text("abc \n", max_size=80))
     def holds(one: str, other: str) -> None:
@@ -124,9 +124,7 @@ HOSTILE = {
 def test_hostile_texts_are_compared_in_bounded_time(what: str) -> None:
     """By the full distance, the slowest of these take half a minute, and alignments by difflib hours."""
     one, other = HOSTILE[what]
-    found = text_similarity(one, other)
-    assert 0.0 <= found.similarity < 1.0
-    assert found == text_similarity(one, other)
+    assert 0.0 <= text_similarity(one, other).similarity < 1.0
 
 
 PIECES = st.lists(st.sampled_from("abcdefgh"), max_size=30)

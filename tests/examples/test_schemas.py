@@ -11,7 +11,6 @@ from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 from ruamel.yaml import YAML
 
-from youbencha.cli.schema import _MODELS, Format
 from youbencha.spec.arena import ArenaSpec
 from youbencha.spec.loop import LoopSpec
 from youbencha.spec.loop_loader import load_loop_file
@@ -59,14 +58,6 @@ def checker(model: type[BaseModel]) -> Draft202012Validator:
 @pytest.mark.parametrize("path", sorted(FILES), ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_accepted_files_match_the_schema(path: Path) -> None:
     assert complaints(model_of(path), YAML(typ="safe").load(path)) == []
-
-
-@pytest.mark.parametrize("name", Format)
-def test_every_schema_is_valid(name: Format) -> None:
-    from importlib import import_module
-
-    module, attribute = _MODELS[name]
-    Draft202012Validator.check_schema(json_schema(getattr(import_module(module), attribute)))
 
 
 @pytest.mark.parametrize("entry", ["git-diff", {"name": "git-diff"}, {"file": "a.yaml"}, {"name": "x", "config": {}}])

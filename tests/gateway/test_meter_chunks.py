@@ -17,7 +17,8 @@ from youbencha.gateway.metering import BodyMeter, ChatUsage, Metered, StreamMete
 from youbencha.usage import Tokens
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
-a_few = settings(max_examples=25, deadline=None)
+a_few = settings(max_examples=settings().max_examples // 6)
+"""For each of the answers."""
 
 
 def all_tokens(metered: Metered) -> int:
@@ -33,9 +34,8 @@ def test_any_chunking_gives_the_same(wire: WireName, stream: bool, data: st.Data
 
 
 @every_answer
-@pytest.mark.parametrize("encoding", ["gzip", "deflate", "bare"])
-@settings(max_examples=8, deadline=None)
-@given(data=st.data())
+@a_few
+@given(data=st.data(), encoding=st.sampled_from(["gzip", "deflate", "bare"]))
 def test_any_chunking_of_compressed_answers(wire: WireName, stream: bool, encoding: str, data: st.DataObject) -> None:
     whole = answer(wire, stream)
     chunks = data.draw(chunkings(packed(whole.raw, encoding)))
@@ -81,9 +81,10 @@ def test_counts_never_decrease_within_a_stream(wire: WireName) -> None:
 
 
 @every_answer
-@pytest.mark.parametrize("encoding", ["", "gzip", "deflate", "br", "gzip, br"])
-@a_few
-@given(chunks=st.lists(st.binary(max_size=200), max_size=20))
+@given(
+    chunks=st.lists(st.binary(max_size=200), max_size=20),
+    encoding=st.sampled_from(["", "gzip", "deflate", "br", "gzip, br"]),
+)
 def test_garbage_never_raises(wire: WireName, stream: bool, encoding: str, chunks: list[bytes]) -> None:
     assert not answer(wire, stream).metered(chunks, encoding).complete
 
@@ -151,7 +152,7 @@ def test_gzip_in_several_members() -> None:
 
 
 def test_a_decompression_bomb_is_not_expanded() -> None:
-    bomb = gzip.compress(bytes(50_000_000))
+    bomb = gzip.compress(bytes(10_000_000))
     decoder = Decoder("gzip", max_bytes=1_000_000)
     sizes = [len(piece) for piece in decoder.feed(bomb)]
     assert sum(sizes) == 1_000_000
@@ -161,7 +162,7 @@ def test_a_decompression_bomb_is_not_expanded() -> None:
 
 def test_every_received_byte_is_decompressed() -> None:
     """zlib may have taken all of a chunk, and still hold some of what was in it."""
-    raw = gzip.compress(bytes(300_000))
+    raw = gzip.compress(bytes(150_000))
     for place in range(len(raw)):
         begun = raw[:place]
         plain = zlib.decompressobj(wbits=31).decompress(begun)

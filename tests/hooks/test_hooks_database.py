@@ -27,16 +27,17 @@ from hook_bench import bundle
 from youbencha.hooks import HookContext, run_post_evaluation
 from youbencha.process import Redactor
 from youbencha.spec.testcase import DatabaseConfig, DatabaseHook
-here, kind, output, number = pathlib.Path(sys.argv[2]), *sys.argv[3:]
+here, number = pathlib.Path(sys.argv[2]), sys.argv[3]
 directories = dict(working_dir=here, artifacts_dir=here, config_dir=here)
 context = HookContext(**directories, variables={}, env=os.environ, redactor=Redactor())
-hook = DatabaseHook(name="database", config=DatabaseConfig(type=kind, output_path=output))
-print("ready", flush=True)
-sys.stdin.read()
-for each in range(5):
-    large = bundle(f"{number}-{each}", version="x" * 200_000)
-    (result,) = asyncio.run(run_post_evaluation([hook], large, context))
-    assert result.status == "success", result
+for kind, output in (("json-file", "r.jsonl"), ("sqlite", "r.db")):
+    hook = DatabaseHook(name="database", config=DatabaseConfig(type=kind, output_path=output))
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for each in range(5):
+        large = bundle(f"{number}-{each}", version="x" * 200_000)
+        (result,) = asyncio.run(run_post_evaluation([hook], large, context))
+        assert result.status == "success", result
 """
 
 
@@ -48,27 +49,6 @@ async def keep(
     context = bench.after(results, {**os.environ, "WHERE": "deep"})
     (result,) = await run_post_evaluation([hook], results, context)
     return result
-
-
-WRITERS = 4
-
-
-def several_at_once(kind: str, output: Path) -> None:
-    argv = [sys.executable, "-c", WRITER, str(Path(__file__).parent), str(output.parent), kind, output.name]
-    writers = [
-        subprocess.Popen([*argv, str(number)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        for number in range(WRITERS)
-    ]
-    for writer in writers:
-        assert writer.stdout
-        assert writer.stdout.readline().strip() == b"ready"
-    for writer in writers:
-        assert writer.stdin
-        writer.stdin.close()
-        writer.stdin = None
-    for writer in writers:
-        _, errors = writer.communicate(timeout=120)
-        assert (writer.returncode, errors) == (0, b"")
 
 
 def lines(file: Path) -> list[dict[str, Any]]:
@@ -147,16 +127,30 @@ async def test_a_missing_line_end_is_added(end: str, hook_bench: HookBench) -> N
     assert second["identity"]["run_id"] == "run-1"
 
 
-def test_several_processes_write_lines_concurrently(tmp_path: Path) -> None:
-    several_at_once("json-file", tmp_path / "r.jsonl")
-    found = sorted(line["identity"]["run_id"] for line in lines(tmp_path / "r.jsonl"))
-    assert found == sorted(f"{number}-{each}" for number in range(WRITERS) for each in range(5))
+WRITERS = 4
 
 
-def test_several_processes_write_rows_concurrently(tmp_path: Path) -> None:
-    several_at_once("sqlite", tmp_path / "r.db")
-    found = sorted(row["run_id"] for row in rows(tmp_path / "r.db"))
-    assert found == sorted(f"{number}-{each}" for number in range(WRITERS) for each in range(5))
+def test_several_processes_write_lines_and_rows_concurrently(tmp_path: Path) -> None:
+    """All begin with the lines at once, and then with the rows."""
+    argv = [sys.executable, "-c", WRITER, str(Path(__file__).parent), str(tmp_path)]
+    writers = [
+        subprocess.Popen([*argv, str(number)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for number in range(WRITERS)
+    ]
+    for _ in ("lines", "rows"):
+        for writer in writers:
+            assert writer.stdout
+            assert writer.stdout.readline().strip() == b"ready"
+        for writer in writers:
+            assert writer.stdin
+            writer.stdin.write(b"go\n")
+            writer.stdin.flush()
+    for writer in writers:
+        _, errors = writer.communicate(timeout=120)
+        assert (writer.returncode, errors) == (0, b"")
+    expected = sorted(f"{number}-{each}" for number in range(WRITERS) for each in range(5))
+    assert sorted(line["identity"]["run_id"] for line in lines(tmp_path / "r.jsonl")) == expected
+    assert sorted(row["run_id"] for row in rows(tmp_path / "r.db")) == expected
 
 
 @posix_only("an open file cannot be replaced there")

@@ -42,12 +42,16 @@ async def judged(
 
 @versions(NEWEST, OLDEST)
 async def test_the_judge_reads_its_copy_and_gives_a_verdict(bench: JudgeBench, claude: ClaudeBench) -> None:
-    reading = uses("Read", file_path="${cwd}/README.md")
-    async with claude.model(script(reading, says(f"My verdict:\n```json\n{GOOD}\n```"))) as model:
-        result = await judged(bench, claude, model)
+    """It can read what the agent said, too, and does not get the user's home, which it does not need."""
+    reading = [uses("Read", file_path=f"${{cwd}}/{path}") for path in ("README.md", "../materials/agent-log.json")]
+    async with claude.model(script(*reading, says(f"My verdict:\n```json\n{GOOD}\n```"))) as model:
+        result = await judged(bench, claude, model, harness_env=claude.harness_env)
         requests = [request for request in model.requests if request.kind == "turn"]
     assert result.status == "passed", result
+    assert not (claude.home / ".claude").exists()
     assert "Hello, world" in str(requests[1].body["messages"][-1]), "it really read the copy"
+    assert "materials/agent-log.json: what the agent said" in prompt_of(requests[0])
+    assert "Done." in str(requests[2].body["messages"][-1])
     assert "- readme_was_modified: README.md was modified." in prompt_of(requests[0])
     assert result.usage is not None
     assert result.usage.input_tokens
@@ -57,27 +61,15 @@ async def test_the_judge_reads_its_copy_and_gives_a_verdict(bench: JudgeBench, c
 
 
 @versions(NEWEST)
-async def test_the_judge_can_read_what_the_agent_said(bench: JudgeBench, claude: ClaudeBench) -> None:
-    reading = uses("Read", file_path="${cwd}/../materials/agent-log.json")
-    async with claude.model(script(reading, says(GOOD))) as model:
-        result = await judged(bench, claude, model)
-        first, second = [request for request in model.requests if request.kind == "turn"]
-    assert result.status == "passed", result
-    assert "materials/agent-log.json: what the agent said" in prompt_of(first)
-    assert "Done." in str(second.body["messages"][-1])
-
-
-@versions(NEWEST)
-@pytest.mark.parametrize("agent_name", [None, "agentic-judge", "of-the-user"])
+@pytest.mark.parametrize("agent_name", [pytest.param("agentic-judge", marks=pytest.mark.full), "of-the-user"])
 async def test_the_judge_gets_the_users_home_only_if_it_may_need_it(
-    bench: JudgeBench, claude: ClaudeBench, agent_name: str | None
+    bench: JudgeBench, claude: ClaudeBench, agent_name: str
 ) -> None:
     users = claude.home / ".claude"
     (users / "agents").mkdir(parents=True)
     (users / "agents" / "of-the-user.md").write_text("---\nname: of-the-user\n---\nJudge as the user says.\n")
     async with claude.model(script(says(GOOD))) as model:
-        config = {"agent_name": agent_name} if agent_name else {}
-        result = await judged(bench, claude, model, config, harness_env=claude.harness_env)
+        result = await judged(bench, claude, model, {"agent_name": agent_name}, harness_env=claude.harness_env)
         sent = str([request.body for request in model.requests])
     assert result.status == "passed", result
     needs_home = agent_name == "of-the-user"

@@ -98,7 +98,7 @@ class ClaudeLoop(ClaudeProject):
     async def run_script(self, model_script: Script, *, key: str | None = API_KEY, **options: Any) -> Looped:
         env = options.pop("env", {})
         whole = model_script.model_copy(update={"across_sessions": True})
-        async with asyncio.timeout(60), ScriptedModel(whole) as model:
+        async with asyncio.timeout(120), ScriptedModel(whole) as model:
             credentials = {"ANTHROPIC_API_KEY": key} if key else {}
             given = {"ANTHROPIC_BASE_URL": model.url, **credentials, **env}
             looped = await self.run(env=given, **options)

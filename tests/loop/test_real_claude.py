@@ -27,6 +27,7 @@ from youbencha.events import (
 )
 from youbencha.gateway.script import ScriptedModel
 from youbencha.loop.control import LoopControl
+from youbencha.process import OUTPUT_LIMIT_BYTES
 
 pytestmark = posix_only("a console of Windows changes what a program prints")
 
@@ -58,12 +59,14 @@ def limited(reset: float) -> dict[str, Any]:
     return {"error": {"status": 429, "headers": headers}}
 
 
-@versions(NEWEST, OLD)
+@BOTH
 async def test_iterations_until_the_promise(loop: ClaudeLoop) -> None:
-    loop.configure(event_loop={"max_iterations": 3})
+    """It comes in the last allowed iteration. The agent that is found is Claude, and a terminal is what it gets."""
+    loop.configure(cli={"backend": "auto", "pty_mode": False}, event_loop={"max_iterations": 2})
     first = {**bash("readlink /proc/$PPID/fd/1 > terminal.txt"), "text": "I begin."}
     done = await loop.run_script(script(first, says("More to do."), bash("echo 2 > two.txt"), FINISH))
     assert (done.state.outcome, done.outcomes) == ("completed", ["completed", "completed"]), done.reasons
+    assert [event.backend for event in done.of(LoopStarted)] == ["claude"]
     assert (loop.tree / "terminal.txt").read_text().startswith("/dev/pts/")
     assert done.of(WarningRaised) == []
     started, called, returned = done.of(ToolStarted), done.of(ToolCalled), done.of(ToolReturned)
@@ -75,32 +78,24 @@ async def test_iterations_until_the_promise(loop: ClaudeLoop) -> None:
     assert all(record.cost_usd and record.input_tokens and record.output_tokens for record in done.records)
 
 
-@versions(NEWEST)
-async def test_auto_is_claude(loop: ClaudeLoop) -> None:
-    loop.configure(cli={"backend": "auto", "pty_mode": False}, event_loop=FAST)
-    done = await loop.run_script(script(bash("readlink /proc/$PPID/fd/1 > terminal.txt"), FINISH))
-    (started,) = done.of(LoopStarted)
-    assert (started.backend, done.state.outcome) == ("claude", "completed"), done.reasons
-    assert (loop.tree / "terminal.txt").read_text().startswith("/dev/pts/")
-
-
-@versions(NEWEST)
-async def test_a_promise_in_the_last_allowed_iteration(loop: ClaudeLoop) -> None:
-    loop.configure(event_loop={**FAST, "max_iterations": 1})
-    done = await loop.run_script(script(FINISH))
-    assert (done.state.outcome, done.outcomes) == ("completed", ["completed"])
-
-
 @BOTH
-async def test_an_error_is_a_failure_and_is_retried(loop: ClaudeLoop) -> None:
-    loop.configure(event_loop=FAST)
-    times = 6 if loop.claude.cli.version != OLD else 2  # the CLI changes the request and tries again
+async def test_failures_are_retried(loop: ClaudeLoop) -> None:
+    """A crash, a call that takes too long, a model that hangs, and an error of the API: one after the other."""
+    is_old = loop.claude.cli.version == OLD
+    limits = {"tool_timeout_secs": 1, "idle_timeout_secs": 8 if is_old else 3, "max_consecutive_failures": 9}
+    loop.configure(event_loop={**FAST, **limits})
+    times = 2 if is_old else 6  # the CLI changes the request and tries again
     refused = {"error": {"status": 400, "message": "the script says no"}, "times": times}
-    done = await loop.run_script(script(refused, FINISH))
-    assert (done.state.outcome, done.outcomes) == ("completed", ["failed", "completed"])
-    assert "the script says no" in (done.reasons[0] or "")
-    (wait,) = done.of(LoopWaiting)
-    assert wait.kind == "backoff"
+    endless = bash("python3 -c 'import time; time.sleep(600)'")
+    turns = bash("kill -9 $PPID"), endless, {"hang": True, "text": "..."}, refused, FINISH
+    done = await loop.run_script(script(*turns))
+    assert (done.state.outcome, done.outcomes) == ("completed", ["failed"] * 4 + ["completed"]), done.reasons
+    crash, too_long, silence, error, _ = (reason or "" for reason in done.reasons)
+    assert "SIGKILL" in crash
+    assert too_long == "a call of Bash took longer than 1.0 s"
+    assert silence.startswith("the agent printed nothing for")
+    assert "the script says no" in error
+    assert [wait.kind for wait in done.of(LoopWaiting)] == ["backoff"] * 4
 
 
 @versions(NEWEST)
@@ -129,11 +124,11 @@ async def test_a_limit_that_only_a_text_tells(loop: ClaudeLoop) -> None:
 
 @BOTH
 async def test_a_limit_of_a_key_is_known_by_the_gateway(loop: ClaudeLoop) -> None:
-    """2.0.62 would retry for minutes; newer versions say nothing about the time."""
+    """2.0.62 would retry for minutes; newer versions say nothing about the time. A short one is left to the agent."""
     loop.configure(event_loop=FAST)
     control = LoopControl()
-    limit = {"error": {"status": 429, "headers": {"retry-after": "3600"}}}
-    done = await loop.run_script(script(limit, FINISH), **trying_now(control))
+    long, short = ({"error": {"status": 429, "headers": {"retry-after": seconds}}} for seconds in ("3600", "1"))
+    done = await loop.run_script(script(long, short, FINISH), **trying_now(control))
     assert done.outcomes == ["usage_limit", "completed"], done.reasons
     (wait,) = done.of(LoopWaiting)
     assert (wait.kind, wait.until) == ("usage_limit", pytest.approx(time.time() + 3600, abs=60))
@@ -144,28 +139,12 @@ def trying_now(control: LoopControl) -> dict[str, Any]:
     return {"control": control, "on_event": lambda event: control.try_now() if isinstance(event, LoopWaiting) else None}
 
 
-@versions(NEWEST)
-async def test_a_short_limit_is_left_to_the_agent(loop: ClaudeLoop) -> None:
-    loop.configure(event_loop=FAST)
-    done = await loop.run_script(script({"error": {"status": 429, "headers": {"retry-after": "1"}}}, FINISH))
-    assert done.outcomes == ["completed"]
-
-
-@versions(NEWEST)
+@versions(full(NEWEST))  # `test_iteration_watch.py` has it with recorded events
 async def test_a_quota_that_is_almost_used_up(loop: ClaudeLoop) -> None:
     loop.configure(event_loop={**FAST, "stop_at_quota_percent": 90})
     done = await loop.run_script(script(limited(time.time() + 7200)), key=None, env=OAUTH)
     assert done.state.outcome == "usage_limit"
     assert done.outcomes == ["usage_limit"]
-
-
-@BOTH
-async def test_a_model_that_hangs(loop: ClaudeLoop) -> None:
-    idle_s = 3 if loop.claude.cli.version != OLD else 8
-    loop.configure(event_loop={**FAST, "idle_timeout_secs": idle_s})
-    done = await loop.run_script(script({"hang": True, "text": "..."}, FINISH))
-    assert (done.state.outcome, done.outcomes) == ("completed", ["failed", "completed"])
-    assert (done.reasons[0] or "").startswith("the agent printed nothing for")
 
 
 @versions(full(NEWEST))
@@ -175,23 +154,7 @@ async def test_a_long_tool_call_does_not_hang(loop: ClaudeLoop) -> None:
     assert done.outcomes == ["completed"], done.reasons
 
 
-@versions(NEWEST)
-async def test_a_tool_call_that_takes_too_long(loop: ClaudeLoop) -> None:
-    loop.configure(event_loop={**FAST, "tool_timeout_secs": 1})
-    done = await loop.run_script(script(bash("python3 -c 'import time; time.sleep(600)'"), FINISH))
-    assert done.outcomes == ["failed", "completed"]
-    assert done.reasons[0] == "a call of Bash took longer than 1.0 s"
-
-
-@BOTH
-async def test_a_crash(loop: ClaudeLoop) -> None:
-    loop.configure(event_loop=FAST)
-    done = await loop.run_script(script(bash("kill -9 $PPID"), FINISH))
-    assert done.outcomes == ["failed", "completed"]
-    assert "SIGKILL" in (done.reasons[0] or "")
-
-
-@BOTH
+@versions(full(NEWEST), full(OLD))  # as in `tests/claude_code/test_claude_terminal.py`
 async def test_a_long_prompt_comes_by_a_file(loop: ClaudeLoop) -> None:
     prompt = "Straße\n" * 2_000
     loop.configure(event_loop={**FAST, "prompt": prompt})
@@ -205,7 +168,7 @@ async def test_a_long_prompt_comes_by_a_file(loop: ClaudeLoop) -> None:
     assert not [*loop.tree.rglob("prompt.md"), *cache.rglob("prompt.md")]
 
 
-@versions(NEWEST)
+@versions(full(NEWEST))  # as in `tests/claude_code/test_claude_terminal.py`
 async def test_a_server_in_the_background_does_not_keep_the_iteration(loop: ClaudeLoop) -> None:
     loop.configure(event_loop=FAST, cli={"config": {"exit_grace_s": 0.5}})
     server = uses("Bash", command="sleep 600", description="a server", run_in_background=True)
@@ -215,13 +178,14 @@ async def test_a_server_in_the_background_does_not_keep_the_iteration(loop: Clau
 
 
 @versions(NEWEST)
-async def test_sixteen_megabytes(loop: ClaudeLoop) -> None:
+async def test_more_than_is_kept_of_an_output(loop: ClaudeLoop) -> None:
     loop.configure(event_loop=FAST)
-    done = await loop.run_script(script(says("0123456789abcdé\n" * 1_000_000 + DONE)))
+    text = "0123456789abcdé\n" * (OUTPUT_LIMIT_BYTES // 16)
+    done = await loop.run_script(script(says(text + DONE)))
     assert (done.state.outcome, done.outcomes) == ("completed", ["completed"]), done.reasons
 
 
-@versions(NEWEST)
+@versions(full(NEWEST))  # `tests/claude_code/test_claude_terminal.py` cuts what a CLI prints
 async def test_characters_cut_anywhere(loop: ClaudeLoop) -> None:
     loop.configure(event_loop=FAST)
     text = f"größer 🦊🏳️‍🌈 e\u0301\n{DONE}"

@@ -23,14 +23,17 @@ def runs(command: str) -> dict[str, Any]:
 IN_PIECES = " ".join([MARKER] * 9)
 """A text arrives, and is printed, in four pieces: with so many markers in it, some are printed whole."""
 
-TURNS: dict[Situation, list[dict[str, Any]]] = {
-    Situation.ANSWERS: [{"text": IN_PIECES}],
-    Situation.WRITES_FILE: [runs('printf "%s" "$KIT_PROBE" > kit.txt'), {"text": "Written."}],
+
+def turns() -> dict[Situation, list[dict[str, Any]]]:
     # Not the same line over and over: the CLI takes that for a loop, and asks the model to stop it.
-    Situation.SAYS_MUCH: [{"text": "".join(f"{line * 7919:015x}\n" for line in range(1_000_000))}],
-    Situation.FAILS: [{"error": {"status": 400, "message": "the script says no"}}],
-    Situation.HANGS: [{**runs("true"), "text": IN_PIECES}, {"hang": True, "text": "..."}],
-}
+    much = "".join(f"{line * 7919:015x}\n" for line in range(1_000_000))
+    return {
+        Situation.ANSWERS: [{"text": IN_PIECES}],
+        Situation.WRITES_FILE: [runs('printf "%s" "$KIT_PROBE" > kit.txt'), {"text": "Written."}],
+        Situation.SAYS_MUCH: [{"text": much}],
+        Situation.FAILS: [{"error": {"status": 400, "message": "the script says no"}}],
+        Situation.HANGS: [{**runs("true"), "text": IN_PIECES}, {"hang": True, "text": "..."}],
+    }
 
 
 def gemini_bench(directory: Path) -> Bench:
@@ -50,4 +53,4 @@ def gemini_agent(directory: Path) -> KitAgent:
     bench = gemini_bench(directory)
     env = harness_env(directory / "home")
     nowhere = GeminiCliAdapter(env={**env, "PATH": "/nowhere", "YOUBENCHA_TOOLBOX": str(directory / "none")})
-    return GeminiAgent(bench, nowhere, GeminiCliAdapter(env=env), TURNS)
+    return GeminiAgent(bench, nowhere, GeminiCliAdapter(env=env), turns())

@@ -52,7 +52,7 @@ def log_of(agent: str, session: SessionRecord) -> YouBenchaLog:
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 @given(data=st.data())
 def test_unexpected_values(agent: str, data: st.DataObject) -> None:
     """The agent's own event types, with known keys and unexpected values."""

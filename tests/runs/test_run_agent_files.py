@@ -107,7 +107,7 @@ SEES_NONE = {"name": "command", "config": {"command": ["sh", "-c", f"{FILES_LEFT
 """An evaluator that fails if it sees one of the files."""
 
 
-@versions(NEWEST, OLD)
+@versions(NEWEST, full(OLD))
 async def test_claude_code_on_this_computer(runs: RunBench, claude_cli: InstalledAgent) -> None:
     (runs.home / ".claude").mkdir()
     (runs.home / ".claude/CLAUDE.md").write_text("the user's own: SECRETIVE\n")

@@ -51,12 +51,14 @@ REVIEW = {"when": {"prompt_contains": "REVIEW"}, "turns": [LOOK, says("Looks goo
 DONE = {**says("Done."), "times": "forever"}
 IN_BACKGROUND = {"command": "python3 noise.py; touch ended", "description": "a test", "run_in_background": True}
 WAIT = bash("until [ -e ended ]; do sleep 0.1; done; sleep 0.5; rm ended")
+CUT = {**LOOK, "text": "I look", "drop": {"after_events": 7}}
 TROUBLE: dict[str, Script] = {
-    "volatile output": script(LOOK, says("Done.")),
-    "subagent": script(uses("Task", **REVIEWER), DONE, conversations=[REVIEW]),
-    "cut in a call": script(LOOK, {**LOOK, "text": "I look", "drop": {"after_events": 7}}, LOOK, says("Done.")),
+    "a call cut, a subagent": script(LOOK, CUT, LOOK, uses("Task", **REVIEWER), DONE, conversations=[REVIEW]),
 }
 MORE_TROUBLE: dict[str, Script] = {
+    "volatile output": script(LOOK, says("Done.")),
+    "subagent": script(uses("Task", **REVIEWER), DONE, conversations=[REVIEW]),
+    "cut in a call": script(LOOK, CUT, LOOK, says("Done.")),
     "rate limit": script({"error": {"status": 429}}, LOOK, says("Done.")),
     "error in a stream": script(LOOK, says("I", error_mid_stream={"status": 529}), LOOK, says("Done.")),
     "background task": script(uses("Bash", **IN_BACKGROUND), WAIT, DONE),

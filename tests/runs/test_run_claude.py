@@ -22,21 +22,40 @@ async def run_with(runs: RunBench, cli: InstalledAgent, answers: Script, **more:
 
 @versions(NEWEST, full(OLD))
 async def test_cr_4_1_the_complete_workflow(runs: RunBench, claude_cli: InstalledAgent) -> None:
-    done = await run_with(
-        runs,
-        claude_cli,
-        script(EDIT, says("Done.")),
-        evaluators=[
-            {"name": "git-diff", "config": {"assertions": {"max_files_changed": 1}, "required_paths": ["src/*.py"]}},
-            {"name": "command", "config": {"command": "grep -q 0.2 src/prices.py"}},
-        ],
-    )
-    assert done.done.code == 0, done.done.err
+    """With a prompt file beside the test case (SC-001), an expected reference and a judge.
+
+    The agent commits its work and deletes its repository, which hides nothing.
+    """
+    runs.commit({"src/prices.py": "TAX = 0.2\n"}, branch="solution")
+    (runs.root / "task.md").write_text("Fix the tax, please.")
+    verdict = json.dumps({"assertions": {"tax_is_right": {"score": 1, "reason": "0.2 it is"}}})
+    judging = [uses("Read", file_path="${cwd}/src/prices.py"), says(f"```json\n{verdict}\n```")]
+    judge = {"when": {"prompt_contains": "tax_is_right"}, "turns": judging}
+    commit = bash("git add -A && git -c user.name=x -c user.email=x@y commit -qm hidden && rm -rf .git")
+    async with ScriptedModel(script(EDIT, commit, says("Done."), conversations=[judge])) as model:
+        agent = runs.claude(claude_cli, model)
+        del agent["config"]["prompt"]
+        agent["config"]["prompt_file"] = "task.md"
+        done = await runs.run(
+            agent,
+            expected="solution",
+            evaluators=[
+                {
+                    "name": "git-diff",
+                    "config": {"assertions": {"max_files_changed": 1}, "required_paths": ["src/*.py"]},
+                },
+                {"name": "command", "config": {"command": "grep -q 0.2 src/prices.py"}},
+                {"name": "expected-diff", "config": {"threshold": 1.0}},
+                {"name": "agentic-judge", "config": {"assertions": {"tax_is_right": "The tax is 0.2."}}},
+            ],
+        )
+        assert any("Fix the tax, please." in json.dumps(request.body) for request in model.requests)
+    assert done.done.code == 0, done.done.out + done.done.err
     bundle, log = done.bundle, done.log
     assert bundle.summary.overall_status == "passed"
-    assert [call.name for call in log.tool_calls] == ["Bash"]
+    assert [call.name for call in log.tool_calls] == ["Bash", "Bash"]
     assert bundle.agent is not None
-    assert bundle.agent.tools_used == {"Bash": 1}
+    assert bundle.agent.tools_used == {"Bash": 2}
     assert bundle.agent.version == claude_cli.version
     assert bundle.agent.usage is not None
     assert bundle.agent.usage.input_tokens
@@ -44,6 +63,11 @@ async def test_cr_4_1_the_complete_workflow(runs: RunBench, claude_cli: Installe
     assert bundle.identity.agent_version == claude_cli.version
     assert bundle.identity.agent_sha256 == claude_cli.sha256
     assert len(list(done.artifacts.glob("claude-code-logs/terminal-output-*.log"))) == 1
+    changes, _, similar, judged = bundle.evaluators
+    assert changes.metrics["files_changed"] == 1
+    assert similar.metrics["aggregate_similarity"] == 1.0
+    assert judged.metrics["tax_is_right"] == 1
+    assert judged.usage is not None
 
 
 @versions(NEWEST)
@@ -53,12 +77,13 @@ async def test_a_refusing_provider_is_not_the_agents_failure(runs: RunBench, cla
     assert done.done.code == 1
     assert done.bundle.agent is not None
     assert done.bundle.agent.status == "failed"
+    assert [error.code for error in done.bundle.agent.errors] == ["CLAUDE_AUTH_FAILED"]
     assert done.bundle.summary.overall_status == "failed"
     assert done.bundle.outcome is not None
     assert (done.bundle.outcome.name, done.bundle.outcome.valid) == ("provider_error", False)
 
 
-@versions(NEWEST)
+@versions(full(NEWEST))  # with a small program: `test_run_verdicts.py`
 async def test_a_timeout(runs: RunBench, claude_cli: InstalledAgent) -> None:
     answers = script(EDIT, says("never", delay="5m"))
     done = await cut_off(lambda timeout: run_with(runs, claude_cli, answers, timeout=timeout), 8_000, "+TAX")
@@ -78,57 +103,12 @@ async def test_a_crash(runs: RunBench, claude_cli: InstalledAgent) -> None:
     assert done.bundle.outcome.name == "agent_error"
 
 
-@versions(NEWEST)
-async def test_truncated_output(runs: RunBench, claude_cli: InstalledAgent) -> None:
-    done = await run_with(runs, claude_cli, script(EDIT, says("x" * 11_000_000)))
+async def test_truncated_output(runs: RunBench) -> None:
+    done = await runs.run(runs.program("echo 'TAX = 0.2' > src/prices.py; head -c 11000000 /dev/zero | tr '\\0' x"))
     assert done.done.code == 0, done.done.err
     assert done.bundle.agent is not None
     assert any("truncated" in error.message for error in done.bundle.agent.errors)
     assert done.bundle.summary.overall_status == "passed"
-
-
-@versions(NEWEST)
-async def test_a_judge_and_an_expected_reference(runs: RunBench, claude_cli: InstalledAgent) -> None:
-    runs.commit({"src/prices.py": "TAX = 0.2\n"}, branch="solution")
-    verdict = json.dumps({"assertions": {"tax_is_right": {"score": 1, "reason": "0.2 it is"}}})
-    judging = [uses("Read", file_path="${cwd}/src/prices.py"), says(f"```json\n{verdict}\n```")]
-    judge = {"when": {"prompt_contains": "tax_is_right"}, "turns": judging}
-    answers = script(EDIT, says("Done."), conversations=[judge])
-    done = await run_with(
-        runs,
-        claude_cli,
-        answers,
-        expected="solution",
-        evaluators=[
-            {"name": "expected-diff", "config": {"threshold": 1.0}},
-            {"name": "agentic-judge", "config": {"assertions": {"tax_is_right": "The tax is 0.2."}}},
-        ],
-    )
-    assert done.done.code == 0, done.done.out + done.done.err
-    similar, judged = done.bundle.evaluators
-    assert similar.metrics["aggregate_similarity"] == 1.0
-    assert judged.metrics["tax_is_right"] == 1
-    assert judged.usage is not None
-
-
-@versions(NEWEST)
-async def test_an_agent_that_commits_and_deletes_its_repository(runs: RunBench, claude_cli: InstalledAgent) -> None:
-    commit = bash("git add -A && git -c user.name=x -c user.email=x@y commit -qm hidden && rm -rf .git")
-    done = await run_with(runs, claude_cli, script(EDIT, commit, says("Done.")))
-    assert done.done.code == 0, done.done.err
-    assert done.bundle.evaluators[0].metrics["files_changed"] == 1
-
-
-@versions(NEWEST)
-async def test_sc_001_a_prompt_file_beside_the_test_case(runs: RunBench, claude_cli: InstalledAgent) -> None:
-    (runs.root / "task.md").write_text("Fix the tax, please.")
-    async with ScriptedModel(script(EDIT, says("Done."))) as model:
-        agent = runs.claude(claude_cli, model)
-        del agent["config"]["prompt"]
-        agent["config"]["prompt_file"] = "task.md"
-        done = await runs.run(agent)
-        assert done.done.code == 0, done.done.err
-        assert any("Fix the tax, please." in json.dumps(request.body) for request in model.requests)
 
 
 @pytest.mark.parametrize("claude_cli", [NEWEST], indirect=True)

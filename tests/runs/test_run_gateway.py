@@ -319,7 +319,12 @@ open("status.txt", "w").write(f"status {status}\\n")
     ("path", "asked", "gateway"),
     [
         ("/v1/chat/completions", "gpt-5", {}),
-        ("/v1/messages", "claude-dear-1", {"models": ["claude-OPUS-*", "claude-haiku-*"]}),
+        pytest.param(
+            "/v1/messages",
+            "claude-dear-1",
+            {"models": ["claude-OPUS-*", "claude-haiku-*"]},
+            marks=pytest.mark.full,  # without an agent: `tests/gateway`
+        ),
     ],
     ids=["another provider", "a model that is not listed"],
 )

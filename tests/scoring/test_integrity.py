@@ -316,8 +316,8 @@ def test_no_tool_call_raises(text: str) -> None:
 )
 def test_hostile_scripts_take_little_time(part: str) -> None:
     started = time.process_time()
-    flags_of(log(*[call("Bash", command="curl " + part * 100_000)] * 5), [], CONTEXT)
-    assert time.process_time() - started < 10
+    flags_of(log(*[call("Bash", command="curl " + part * 50_000)] * 3), [], CONTEXT)
+    assert time.process_time() - started < 3
 
 
 @pytest.mark.parametrize(

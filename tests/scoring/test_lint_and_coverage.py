@@ -89,8 +89,8 @@ def test_no_lint_output_raises(text: str, exit_code: int | None) -> None:
 @pytest.mark.parametrize("part", ["\n", "a", ":", "1:1", "a:1:", "error: a\n", "(1,", " 1:1 ", "F401 x\n", "\x1b[0"])
 def test_linting_garbage_takes_linear_time(part: str) -> None:
     started = time.process_time()
-    count_issues(part * (1_000_000 // len(part)), 1)
-    assert time.process_time() - started < 10
+    count_issues(part * (400_000 // len(part)), 1)
+    assert time.process_time() - started < 4
 
 
 COVERAGE = {

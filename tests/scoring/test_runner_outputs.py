@@ -322,7 +322,7 @@ def test_no_text_raises_and_counts_fit_together(lines: list[str]) -> None:
         assert min(numbers.tests, numbers.failures, numbers.errors, numbers.skipped, numbers.passed) >= 0
 
 
-SIZE = 2_000_000
+SIZE = 800_000
 HOSTILE = {
     "lines": " in Ran \n" + "\n" * SIZE,
     "escapes": "\x1b[0;" * (SIZE // 4),
@@ -345,9 +345,9 @@ def test_time_is_linear(text: str) -> None:
     assert time.process_time() - started - part < 30 * max(part, 0.05)
 
 
-def test_garbage_of_5_mb() -> None:
+def test_garbage_of_2_mb() -> None:
     random = Random(12)
-    garbage = "".join(random.choices("ok not1.=|-# \n\t{}()[]\x1b:;" + "test passed in 1s", k=50_000)) * 100
+    garbage = "".join(random.choices("ok not1.=|-# \n\t{}()[]\x1b:;" + "test passed in 1s", k=50_000)) * 40
     started = time.process_time()
     assert parse_test_output(f"Ran 1..2 cancelled {garbage} test result: === RUN Test Files") is None
-    assert time.process_time() - started < 20
+    assert time.process_time() - started < 8

@@ -52,7 +52,7 @@ def write_tests(project: Path, **modules: str) -> None:
         (project / f"test_{name}.py").write_text(text)
 
 
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@pytest.mark.parametrize("workers", [pytest.param("-n0", marks=pytest.mark.full), "-n2"])
 def test_a_test_that_fails_once_is_listed_at_the_very_end(project: Path, workers: str) -> None:
     write_tests(project, a=PASSES, b=FAILS_ONCE)
     done = run_script(project, workers)
@@ -62,7 +62,7 @@ def test_a_test_that_fails_once_is_listed_at_the_very_end(project: Path, workers
     assert (project / "flaky.txt").read_text().endswith("\ntest_b.py::test_fails_once\n")
 
 
-def test_a_test_that_always_fails_fails_the_run(project: Path) -> None:
+def test_a_test_that_always_fails_fails_the_run_and_is_forgotten_by_the_next(project: Path) -> None:
     write_tests(project, a=PASSES, b=FAILS_ONCE, c=FAILS)
     done = run_script(project)
     assert done.returncode == 1
@@ -70,6 +70,10 @@ def test_a_test_that_always_fails_fails_the_run(project: Path) -> None:
     assert done.stdout.count("FAILED test_c.py::test_fails") == 2
     assert "1 failed, 1 passed" in done.stdout  # the second time, without what had passed
     assert not (project / "flaky.txt").exists()
+    write_tests(project, c=FAILS_ONCE.replace("seen", "seen_by_c"))
+    done = run_script(project)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.splitlines()[-1] == "test_c.py::test_fails_once"
 
 
 def test_what_passes_runs_once(project: Path) -> None:
@@ -102,7 +106,11 @@ SKIPPED_THEN = FAILS_ONCE.replace("import Path", "import Path\nimport pytest").r
 
 @pytest.mark.parametrize(
     ("text", "options"),
-    [(SKIPPED_THEN, []), (FAILS_ONCE + FAILS, ["-qx"]), (FAILS_ONCE + "\n" + FAILS, ["--maxfail=1"])],
+    [
+        (SKIPPED_THEN, []),
+        (FAILS_ONCE + FAILS, ["-qx"]),
+        pytest.param(FAILS_ONCE + "\n" + FAILS, ["--maxfail=1"], marks=pytest.mark.full),
+    ],
     ids=["skipped", "stopped", "at most one"],
 )
 def test_what_did_not_pass_is_not_taken_for_flaky(project: Path, text: str, options: list[str]) -> None:
@@ -116,15 +124,6 @@ def test_many_failures_are_not_bad_luck(project: Path) -> None:
     write_tests(project, **{f"b{number}": FAILS_ONCE.replace("seen", f"seen{number}") for number in range(11)})
     done = run_script(project)
     assert (done.returncode, done.stdout.count("11 failed")) == (1, 1)
-
-
-def test_failures_of_an_earlier_run_are_forgotten(project: Path) -> None:
-    write_tests(project, a=PASSES, b=FAILS)
-    run_script(project)
-    write_tests(project, b=FAILS_ONCE)
-    done = run_script(project)
-    assert done.returncode == 0, done.stdout
-    assert done.stdout.splitlines()[-1] == "test_b.py::test_fails_once"
 
 
 def test_coverage_of_both_runs_is_kept(project: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -36,8 +37,9 @@ def project(tmp_path: Path) -> Path:
 @pytest.fixture
 def planted() -> Iterator[list[str]]:
     """Files that an earlier run may have left in the directories for temporary files."""
-    with tempfile.NamedTemporaryFile(dir="/tmp") as one, tempfile.NamedTemporaryFile(dir="/var/tmp") as other:
-        yield [one.name, other.name]
+    with ExitStack() as files:
+        directories = [name for name in ("/tmp", "/var/tmp", "/dev/shm") if Path(name).is_dir()]
+        yield [files.enter_context(tempfile.NamedTemporaryFile(dir=directory)).name for directory in directories]
 
 
 def run(project: Path, *command: str, **env: str) -> subprocess.CompletedProcess[str]:

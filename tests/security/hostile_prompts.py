@@ -54,6 +54,14 @@ FEW = [
     "<<EOF\nx\nEOF",
 ]
 
+FEWER = [
+    "--help \"'`\\ $(touch PWNED) <<EOF\nx\nEOF\n\u202eRTL מ 👩‍👩‍👧‍👦\r\n",
+    "-",
+    "\n/help",
+    "a\x00b" + "é" * 7_001,
+]
+"""All of those together, as far as they mean something in the midst of a prompt: a session takes a second."""
+
 REFUSED = [
     "\t",
     "\n\n\n",

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
-from hostile_prompts import FEW, LARGE, REFUSED, SMALL
+from hostile_prompts import FEW, FEWER, LARGE, REFUSED, SMALL
 
 from agent_clis import NEWEST, OLD, OLDEST
 from claude_bench import ClaudeBench, full, says, script, versions
@@ -73,7 +73,7 @@ async def test_large_prompts_on_standard_input_and_in_a_file(tmp_path: Path, del
 
 @versions(NEWEST, full(OLD), OLDEST)
 async def test_byte_exact_to_the_model(claude: ClaudeBench, tmp_path: Path) -> None:
-    assert await changed_before_the_model(claude, tmp_path, FEW) == []
+    assert await changed_before_the_model(claude, tmp_path, FEWER) == []
 
 
 @pytest.mark.full

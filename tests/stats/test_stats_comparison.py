@@ -19,7 +19,7 @@ from youbencha.stats.comparison import DifferenceInterval, TaskScores, compare_s
 
 SCORES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=4).map(tuple)
 COMPARISONS = st.lists(st.tuples(SCORES, SCORES), min_size=2, max_size=8)
-SIMULATED = 2000
+SIMULATED, SIMULATED_EVERYWHERE = 600, 2000
 Rates = NDArray[np.float64]
 
 
@@ -275,11 +275,11 @@ FIXED = {
 }
 
 
-def coverage_on_these(regime: Regime, tasks: int, trials: int, kind: str) -> float:
+def coverage_on_these(regime: Regime, tasks: int, trials: int, kind: str, comparisons: int) -> float:
     rng = np.random.default_rng((tasks, trials))
     first, second = regime.first(tasks), regime.second(tasks)
     truth = float((first - second).mean())
-    found = [compare_scores(simulated(first, second, trials, rng, kind)) for _ in range(SIMULATED)]
+    found = [compare_scores(simulated(first, second, trials, rng, kind)) for _ in range(comparisons)]
     return float(np.mean([holds(each.on_these_tasks, truth) for each in found]))
 
 
@@ -290,7 +290,7 @@ def holds(interval: DifferenceInterval | None, truth: float) -> bool:
 
 @pytest.mark.parametrize(("name", "tasks", "trials"), [("mixed, apart", 3, 1), ("one varies", 5, 2)])
 def test_intervals_on_these_tasks_hold_the_truth(name: str, tasks: int, trials: int, few_resamples: None) -> None:
-    assert coverage_on_these(FIXED[name], tasks, trials, "binary") >= 0.94
+    assert coverage_on_these(FIXED[name], tasks, trials, "binary", SIMULATED) >= 0.94
 
 
 @pytest.mark.full
@@ -300,7 +300,9 @@ def test_intervals_on_these_tasks_hold_the_truth(name: str, tasks: int, trials: 
 def test_intervals_on_these_tasks_hold_the_truth_everywhere(
     tasks: int, trials: int, kind: str, few_resamples: None
 ) -> None:
-    found = {name: coverage_on_these(regime, tasks, trials, kind) for name, regime in FIXED.items()}
+    found = {
+        name: coverage_on_these(regime, tasks, trials, kind, SIMULATED_EVERYWHERE) for name, regime in FIXED.items()
+    }
     assert min(found.values()) >= 0.94, found
 
 
@@ -322,15 +324,15 @@ POPULATIONS: dict[str, tuple[Callable[[np.random.Generator, int], tuple[Rates, R
 }
 
 
-def coverage_on_tasks_like_these(name: str, tasks: int, trials: int) -> float:
+def coverage_on_tasks_like_these(name: str, tasks: int, trials: int, comparisons: int) -> float:
     draw, truth = POPULATIONS[name]
     rng = np.random.default_rng((tasks, trials))
-    found = [compare_scores(simulated(*draw(rng, tasks), trials, rng)) for _ in range(SIMULATED)]
+    found = [compare_scores(simulated(*draw(rng, tasks), trials, rng)) for _ in range(comparisons)]
     return float(np.mean([holds(each.on_tasks_like_these, truth) for each in found]))
 
 
 def test_intervals_on_tasks_like_these_hold_the_truth(few_resamples: None) -> None:
-    assert coverage_on_tasks_like_these("some tasks only for the first", 8, 1) >= 0.94
+    assert coverage_on_tasks_like_these("some tasks only for the first", 8, 1, SIMULATED) >= 0.94
 
 
 @pytest.mark.full
@@ -340,4 +342,4 @@ def test_intervals_on_tasks_like_these_hold_the_truth(few_resamples: None) -> No
 def test_intervals_on_tasks_like_these_hold_the_truth_everywhere(
     name: str, tasks: int, trials: int, few_resamples: None
 ) -> None:
-    assert coverage_on_tasks_like_these(name, tasks, trials) >= 0.94
+    assert coverage_on_tasks_like_these(name, tasks, trials, SIMULATED_EVERYWHERE) >= 0.94

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from youbencha.stats.comparison import DifferenceInterval, Verdict
 from youbencha.stats.sequence import MOST_PAIRS, PairedSequence
 
-SIMULATED = 2000
+SIMULATED = 400
+"""With 2,000 comparisons, the tests find no more: both notice a bound of 6 instead of 40, and neither one of 10."""
+SIMULATED_LONG = 2000
 
 
 def names(tasks: int) -> list[str]:
@@ -106,7 +108,7 @@ LONG = {
 def test_errors_are_rare_at_every_look_of_a_long_run(name: str) -> None:
     first, second, graded = LONG[name]
     agents = Agents(first, second, 3, graded=graded)
-    found = shares(agents, rounds=60)
+    found = shares(agents, rounds=60, comparisons=SIMULATED_LONG)
     assert found["held"] >= 0.95, found
     if agents.truth == 0:
         assert found.get("better", 0) + found.get("worse", 0) <= 0.05, found
@@ -129,8 +131,8 @@ def test_it_decides(
     first: tuple[float, ...], second: tuple[float, ...], margin: float, verdict: Verdict, most_pairs: int
 ) -> None:
     agents = Agents(first, second, 4)
-    found = [run(agents, 200, margin=margin, stop=True) for _ in range(30)]
-    assert sum(each.verdict == verdict for each in found) >= 28
+    found = [run(agents, 200, margin=margin, stop=True) for _ in range(15)]
+    assert sum(each.verdict == verdict for each in found) >= 14
     assert np.median([each.pairs for each in found]) <= most_pairs
 
 
@@ -247,7 +249,7 @@ def test_the_memory_does_not_grow() -> None:
     tracemalloc.start()
     try:
         early = peak(20)
-        late = peak(500)
+        late = peak(200)
     finally:
         tracemalloc.stop()
     assert late < early + 20_000

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from toolbox_packages import Lines, Registry, WheelHouse
 
+from youbencha.sandbox.toolbox import sources
+from youbencha.sandbox.toolbox.sources import PartialInstall, Release
 from youbencha.sandbox.toolbox.toolbox import Toolbox
 
 
@@ -30,6 +33,19 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WheelHouse:
     monkeypatch.setenv("PIP_FIND_LINKS", house.directory.as_uri())  # pip splits it at spaces
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     return house
+
+
+@pytest.fixture
+def copied_wheels(wheels: WheelHouse, monkeypatch: pytest.MonkeyPatch) -> WheelHouse:
+    """Copied in place of pip, which takes a second, for tests of what comes after it."""
+
+    async def copied(release: Release, partial: PartialInstall) -> Path:
+        name, _, version = release.package.partition("==")
+        (wheel,) = wheels.directory.glob(f"{name.replace('-', '_')}-{version}-*.whl")
+        return Path(shutil.copy(wheel, partial.work))
+
+    monkeypatch.setattr(sources, "download_wheel", copied)
+    return wheels
 
 
 @pytest.fixture

@@ -177,8 +177,8 @@ def test_a_damaged_manifest_is_not_listed(toolbox: Toolbox, damage: str | dict[s
     assert toolbox.damaged() == [manifest.parent]
 
 
-async def test_installing_repairs_a_damaged_installation(toolbox: Toolbox, wheels: WheelHouse) -> None:
-    wheels.sdk("0.1.14", "2.0.62")
+async def test_installing_repairs_a_damaged_installation(toolbox: Toolbox, copied_wheels: WheelHouse) -> None:
+    copied_wheels.sdk("0.1.14", "2.0.62")
     directory = plant(toolbox, "2.0.62").executable.parent
     (directory / "manifest.json").write_text("")
     (directory / "junk").write_text("")
@@ -331,10 +331,10 @@ async def test_remove_does_not_wait_for_an_installation(toolbox: Toolbox, wheels
 
 @pytest.mark.parametrize(("refusals", "installed"), [(3, True), (99, False)])
 async def test_a_directory_held_open_is_waited_for(
-    toolbox: Toolbox, wheels: WheelHouse, monkeypatch: pytest.MonkeyPatch, refusals: int, installed: bool
+    toolbox: Toolbox, copied_wheels: WheelHouse, monkeypatch: pytest.MonkeyPatch, refusals: int, installed: bool
 ) -> None:
     """As on Windows, where a directory cannot be renamed while a file in it is open."""
-    wheels.sdk("0.1.14", "2.0.62")
+    copied_wheels.sdk("0.1.14", "2.0.62")
     rename, held = Path.rename, iter(range(refusals))
 
     def hold(source: Path, target: Path) -> Path:

@@ -16,7 +16,9 @@ from youbencha.sandbox.toolbox.toolbox import Toolbox
 pytestmark = posix
 
 
-async def test_the_newest_wheel_is_installed_and_described(toolbox: Toolbox, wheels: WheelHouse) -> None:
+async def test_the_newest_wheel_is_installed_once_and_described(
+    toolbox: Toolbox, wheels: WheelHouse, lines: Lines
+) -> None:
     wheels.sdk("0.9.8", "9.9.8")
     wheels.sdk("0.9.10", "9.9.9")
     have = await toolbox.install("claude-code")
@@ -33,6 +35,9 @@ async def test_the_newest_wheel_is_installed_and_described(toolbox: Toolbox, whe
     manifest = json.loads((have.executable.parent / "manifest.json").read_text())
     assert manifest["executable"] == "claude"
     assert manifest["sha256"] == have.sha256
+    assert await toolbox.install("claude-code", "latest", progress=lines.add) == have
+    assert lines
+    assert not any(line.startswith("downloading") for line in lines)
 
 
 async def test_an_installed_version_is_not_fetched_again_or_from_another_source(
@@ -48,32 +53,23 @@ async def test_an_installed_version_is_not_fetched_again_or_from_another_source(
     assert caught.value.code == "AGENT_FROM_OTHER_SOURCE"
 
 
-async def test_an_installed_newest_version_is_not_downloaded_again(
-    toolbox: Toolbox, wheels: WheelHouse, lines: Lines
-) -> None:
-    wheels.sdk("0.9.10", "9.9.9")
-    first = await toolbox.install("claude-code")
-    assert await toolbox.install("claude-code", "latest", progress=lines.add) == first
-    assert not any(line.startswith("downloading") for line in lines)
-
-
-async def test_a_wheel_that_carries_another_version_is_refused(toolbox: Toolbox, wheels: WheelHouse) -> None:
-    wheels.sdk("0.1.14", "2.0.61")
+async def test_a_wheel_that_carries_another_version_is_refused(toolbox: Toolbox, copied_wheels: WheelHouse) -> None:
+    copied_wheels.sdk("0.1.14", "2.0.61")
     with pytest.raises(YouBenchaError, match=r"carries version 2\.0\.61, not 2\.0\.62"):
         await toolbox.install("claude-code", "2.0.62", source="pypi")
     assert toolbox.installed() == []
 
 
-async def test_a_binary_with_another_version_is_refused(toolbox: Toolbox, wheels: WheelHouse) -> None:
-    wheels.sdk("0.1.14", "2.0.62", binary=says("2.0.99"))
+async def test_a_binary_with_another_version_is_refused(toolbox: Toolbox, copied_wheels: WheelHouse) -> None:
+    copied_wheels.sdk("0.1.14", "2.0.62", binary=says("2.0.99"))
     with pytest.raises(YouBenchaError) as caught:
         await toolbox.install("claude-code", "2.0.62", source="pypi")
     assert caught.value.code == "AGENT_VERSION_MISMATCH"
     assert toolbox.installed() == []
 
 
-async def test_a_binary_that_does_not_run_is_refused(toolbox: Toolbox, wheels: WheelHouse) -> None:
-    wheels.sdk("0.1.14", "2.0.62", binary="#!/bin/sh\necho 2.0.62\necho no such processor >&2\nexit 3\n")
+async def test_a_binary_that_does_not_run_is_refused(toolbox: Toolbox, copied_wheels: WheelHouse) -> None:
+    copied_wheels.sdk("0.1.14", "2.0.62", binary="#!/bin/sh\necho 2.0.62\necho no such processor >&2\nexit 3\n")
     with pytest.raises(YouBenchaError) as caught:
         await toolbox.install("claude-code", "2.0.62", source="pypi")
     assert caught.value.code == "AGENT_CANNOT_RUN"
@@ -83,18 +79,18 @@ async def test_a_binary_that_does_not_run_is_refused(toolbox: Toolbox, wheels: W
 
 
 async def test_the_binary_is_tried_in_a_clean_environment(
-    toolbox: Toolbox, wheels: WheelHouse, monkeypatch: pytest.MonkeyPatch
+    toolbox: Toolbox, copied_wheels: WheelHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "secret")
     strict = '#!/bin/sh\n[ -z "$ANTHROPIC_API_KEY" ] && touch "$HOME/dropped" && echo 2.0.62\n'
-    wheels.sdk("0.1.14", "2.0.62", binary=strict)
+    copied_wheels.sdk("0.1.14", "2.0.62", binary=strict)
     have = await toolbox.install("claude-code", "2.0.62", source="pypi")
     assert list(toolbox.root.rglob("dropped")) == []
     assert have.version == "2.0.62"
 
 
-async def test_a_wheel_without_a_cli_is_refused(toolbox: Toolbox, wheels: WheelHouse) -> None:
-    wheels.add(SDK, "0.1.14", {f"{SDK}/__init__.py": ""})
+async def test_a_wheel_without_a_cli_is_refused(toolbox: Toolbox, copied_wheels: WheelHouse) -> None:
+    copied_wheels.add(SDK, "0.1.14", {f"{SDK}/__init__.py": ""})
     with pytest.raises(YouBenchaError, match="carries no CLI"):
         await toolbox.install("claude-code", "2.0.62", source="pypi")
 

@@ -144,10 +144,13 @@ def hang_up(terminal: Terminal) -> None:
 FOREVER = "await control.stop_now.wait()\nreturn 'stopped'"
 
 
-def test_the_screen_closes_when_the_work_has_ended(tmp_path: Path) -> None:
-    with running(tmp_path, "await go()\nreturn 7") as terminal:
+@pytest.mark.parametrize(("term", "colours"), [("xterm-256color", True), ("vt100", False)])
+def test_the_screen_closes_when_the_work_has_ended(tmp_path: Path, term: str, colours: bool) -> None:
+    """Colours are written where the terminal has them."""
+    with running(tmp_path, "await go()\nreturn 7", term=term) as terminal:
         terminal.read_until(b"first text")
         assert b"cleaned up\r\nresult 7" in terminal.rest()
+        assert (b"\x1b[38;" in terminal.output or b";48;" in terminal.output) == colours
 
 
 def test_work_that_fails(tmp_path: Path) -> None:
@@ -209,14 +212,6 @@ def test_it_stays_until_a_key_if_asked_to(tmp_path: Path) -> None:
         terminal.read_until(b"ENDED")
         terminal.write(b"q")
         assert b"result 7" in terminal.rest()
-
-
-@pytest.mark.parametrize(("term", "colours"), [("xterm-256color", True), ("vt100", False)])
-def test_colours_are_written_where_the_terminal_has_them(tmp_path: Path, term: str, colours: bool) -> None:
-    with running(tmp_path, "await go()", term=term) as terminal:
-        terminal.read_until(b"first text")
-        terminal.rest()
-        assert (b"\x1b[38;" in terminal.output or b";48;" in terminal.output) == colours
 
 
 BUSY = """for number in range(200):

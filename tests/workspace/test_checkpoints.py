@@ -406,7 +406,7 @@ async def test_line_ends_and_filters_are_not_converted(source: Path, tmp_path: P
 
 async def test_many_files(source: Path, tmp_path: Path) -> None:
     """Objects that are in a pack are not written again."""
-    commit_many(source, 3000)
+    commit_many(source, 1000)
     git(source, "reset", "--quiet", "--hard")
     before = git(source, "count-objects")
     async with opened(source, tmp_path / "cache") as checkpoints:

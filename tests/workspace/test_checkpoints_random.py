@@ -71,7 +71,7 @@ async def run(steps: list[list[tuple[bytes, str, bytes]]], chosen: int) -> None:
         git(tree, "fsck", "--strict")
 
 
-@settings(max_examples=settings().max_examples // 2)
+@settings(max_examples=settings().max_examples // 4)
 @given(st.lists(CHANGES, min_size=1, max_size=4), st.integers(0, 3))
 def test_each_checkpoint_restores_its_tree(steps: list[list[tuple[bytes, str, bytes]]], chosen: int) -> None:
     asyncio.run(run(steps, chosen))

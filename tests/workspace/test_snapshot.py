@@ -128,9 +128,9 @@ async def test_links_modes_and_unusual_names(tree: Path) -> None:
 
 async def test_a_patch_larger_than_the_log_limit(tree: Path) -> None:
     snapshot = await start(tree)
-    (tree / "large.txt").write_bytes(b"0123456789abcde\n" * 1_000_000)
+    (tree / "large.txt").write_bytes(b"0123456789abcde\n" * 700_000)
     patch = await diff(snapshot)
-    assert patch.count(b"\n+0123456789abcde") == 1_000_000
+    assert patch.count(b"\n+0123456789abcde") == 700_000
     assert b"TRUNCATED" not in patch
 
 

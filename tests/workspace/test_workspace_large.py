@@ -16,7 +16,7 @@ from git_repositories import Opener, commit, git
 from systems import linux_only, posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.text import shown, without_long_words
-from youbencha.workspace import FileChange, Snapshot, diff
+from youbencha.workspace import FileChange, Snapshot, diff, recorded_tree, snapshot
 from youbencha.workspace.diff import entries_of
 from youbencha.workspace.trees import remove_tree
 from youbencha.workspace.working_tree import changes_in_repository
@@ -28,6 +28,14 @@ def tree(tmp_path: Path) -> Path:
     path.mkdir()
     (path / "small").write_text("one\n")
     return path
+
+
+@pytest.fixture
+def large_from_2_mib(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where many files are large. What is large by default, other tests here take."""
+    for module in (diff, recorded_tree):
+        monkeypatch.setattr(module, "LARGE", 2 << 20)
+    monkeypatch.setitem(snapshot._LARGE_FILES, "core.bigFileThreshold", str(2 << 20))
 
 
 def make_large(path: Path, begin: bytes = b"") -> None:
@@ -54,6 +62,7 @@ async def test_compared_but_not_stored(tree: Path, tmp_path: Path) -> None:
     assert sorted(os.listdir(before)) == ["small", "z"]
 
 
+@pytest.mark.usefixtures("large_from_2_mib")
 async def test_large_at_the_start(opener: Opener, source: Path, tmp_path: Path) -> None:
     """In the commit itself, so git holds them."""
     for name in ("a", "b", "c", "d"):
@@ -75,6 +84,7 @@ async def test_large_at_the_start(opener: Opener, source: Path, tmp_path: Path) 
 
 
 @posix_only("links")
+@pytest.mark.usefixtures("large_from_2_mib")
 async def test_large_before_the_agent(tree: Path, tmp_path: Path) -> None:
     """Made by what prepared the tree, so git has never seen them."""
     for name in ("changed", "deleted", "kept", "directory", "link", "shrunk"):
@@ -123,10 +133,10 @@ def test_memory_stays_small(tree: Path, tmp_path: Path) -> None:
     script = (
         "import asyncio, resource, sys\nfrom pathlib import Path\nfrom youbencha.workspace import Snapshot\n"
         "import youbencha.workspace.diff as large\n"
-        "large._READ_AT_MOST = 300 << 20\n"
+        "large._READ_AT_MOST = 160 << 20\n"
         "async def main():\n    tree, place = map(Path, sys.argv[1:])\n"
         "    start = await Snapshot.take(tree, place / 'git')\n"
-        "    for name, size in (('huge', 1 << 40), ('large', 299 << 20)):\n"
+        "    for name, size in (('huge', 1 << 40), ('large', 159 << 20)):\n"
         "        with (tree / name).open('wb') as file:\n            file.truncate(size)\n"
         "    print([change.path for change in (await start.changes(place / 'patch')).files])\n"
         "asyncio.run(main())\n"

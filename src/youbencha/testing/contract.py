@@ -31,9 +31,11 @@ class AdapterContract:
         raise NotImplementedError("define a fixture `agent` that returns your youbencha.testing.Agent")
 
     @pytest.fixture
-    def kit(self, agent: Agent, tmp_path: Path) -> Kit:
-        shared = _SHARED.setdefault(type(self), {}) if self.share_sessions else None
-        return Kit(agent, tmp_path, shared=shared)
+    def kit(self, agent: Agent, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Kit:
+        if not self.share_sessions:
+            return Kit(agent, tmp_path)
+        # Pytest may remove a test's own directory before the next test looks at what is in it.
+        return Kit(agent, tmp_path_factory.mktemp("shared"), shared=_SHARED.setdefault(type(self), {}))
 
     def test_adapter_has_the_contracts_shape(self, agent: Agent) -> None:
         adapter = agent.adapter()

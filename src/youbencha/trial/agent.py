@@ -147,15 +147,20 @@ def sha256_of(path: Path, cache_dir: Path) -> str | None:
             version = f"{state.st_size} {state.st_mtime_ns} {state.st_ctime_ns} {state.st_ino}"
             if state.st_size > _LARGEST_BYTES:
                 return None
-            if digest := _cached_digest(cached, version):
+            known = str(path.absolute()), version
+            if digest := _cached_digest(cached, version) or _digests.get(known):
                 return digest
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            digest = _digests[known] = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return None
     with contextlib.suppress(OSError):  # without the cache, it is only slower
         cached.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(cached, f"{version}\n{digest}\n".encode())
     return digest
+
+
+_digests: dict[tuple[str, str], str] = {}
+"""Those computed in this process, by path and state of the file: the cache may be unwritable, or another user's."""
 
 
 def _cached_digest(cached: Path, version: str) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -14,7 +15,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from youbencha.tui.rows import ScreenRow, Span
+from youbencha.tui.rows import BLANK, ScreenRow, Span
 from youbencha.tui.themes import Palette
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class RowView(Widget):
             self.refresh()
             return
         width = self.size.width
-        changed = [y for y, strip in enumerate(self._painted) if strip != before[y]]
+        changed = [y for y, strip in enumerate(self._painted) if strip is not before[y] and strip != before[y]]
         if changed:
             self.refresh(*(Region(0, y, width, 1) for y in changed))
 
@@ -110,10 +111,12 @@ class RowView(Widget):
         width, height = self.size
         rows = self.count_rows()
         thumb = self._thumb(rows, height)
+        palette, pattern = self.app.palette, self.matches()
+        background = self.background(palette)
         for y in range(height):
             index = self.top + y
-            row, selected = (self.row_at(index), self.is_selected(index)) if index < rows else (ScreenRow(()), False)
-            yield self._strip(row, width, selected=selected, thumb=y in thumb)
+            row, selected = (self.row_at(index), self.is_selected(index)) if index < rows else (BLANK, False)
+            yield _strip(row, width, palette, palette.raised if selected else background, pattern, selected, y in thumb)
 
     def _thumb(self, rows: int, height: int) -> range:
         if not self._scrollbar or rows <= height or height == 0:
@@ -122,18 +125,27 @@ class RowView(Widget):
         start = (height - length) * self.top // max(1, rows - height)
         return range(start, start + length)
 
-    def _strip(self, row: ScreenRow, width: int, *, selected: bool, thumb: bool) -> Strip:
-        palette = self.app.palette
-        base = Style(color=palette.text, bgcolor=palette.raised if selected else self.background(palette))
-        styles, pattern = palette.styles, self.matches()
-        left = [Segment("▌" if selected else " ", base + styles["accent"])]
-        right = [Segment(text, base + styles[style]) for text, style in row.right]
-        room = self.text_cells - sum(cell_len(text) for text, _ in row.right)
-        spans = row.spans if pattern is None else tuple(_highlighted(row.spans, pattern))
-        middle = Strip([Segment(text, base + styles[style]) for text, style in spans])
-        strip = Strip([*left, *middle.adjust_cell_length(max(0, room), base), *right])
-        edge = Segment("▐" if thumb else " ", base + styles["faint"])
-        return Strip([*strip.adjust_cell_length(width - 1, base), edge]).simplify()
+
+@lru_cache(maxsize=512)
+def _strip(
+    row: ScreenRow,
+    width: int,
+    palette: Palette,
+    background: str,
+    pattern: re.Pattern[str] | None,
+    selected: bool,
+    thumb: bool,
+) -> Strip:
+    """A row as it is painted. It is kept, because most rows look the same the next time."""
+    base, styles = Style(color=palette.text, bgcolor=background), palette.styles
+    left = [Segment("▌" if selected else " ", base + styles["accent"])]
+    right = [Segment(text, base + styles[style]) for text, style in row.right]
+    room = max(1, width - 2) - sum(cell_len(text) for text, _ in row.right)
+    spans = row.spans if pattern is None else tuple(_highlighted(row.spans, pattern))
+    middle = Strip([Segment(text, base + styles[style]) for text, style in spans])
+    strip = Strip([*left, *middle.adjust_cell_length(max(0, room), base), *right])
+    edge = Segment("▐" if thumb else " ", base + styles["faint"])
+    return Strip([*strip.adjust_cell_length(width - 1, base), edge]).simplify()
 
 
 class PanelView(RowView):
