@@ -21,8 +21,8 @@ from youbencha.sandbox.toolbox.toolbox import Toolbox
 
 # Rewritten test modules are kept, even under PYTHONDONTWRITEBYTECODE: else every worker rewrites all of them (8 s).
 sys.dont_write_bytecode = False
-# How long an example takes says how busy the machine is, and nothing about the code. `make test` draws the same examples
-# every time, so that only a change can make it fail; `make test-all` draws new ones.
+# How long an example takes says how busy the machine is, and nothing about the code. `make test` draws the same
+# examples every time, so that only a change can make it fail; `make test-all` draws new ones.
 for profile, examples, repeatable in (("fast", 50, True), ("all", 300, False)):
     settings.register_profile(
         profile,
