@@ -83,9 +83,9 @@ def _temporary_directory() -> str:
 
 
 def _has_memory_disk() -> bool:
-    """Return whether to keep files in memory: the tests create and remove very many, which is slow on a disk.
+    """Return whether to keep temporary files in memory: the tests create very many, which is slow on a disk.
 
-    TMPDIR overrides it.
+    Not if TMPDIR says where to keep them.
     """
     if os.environ.get("TMPDIR") or not hasattr(os, "statvfs") or not os.access(_MEMORY, os.W_OK | os.X_OK):
         return False

@@ -64,13 +64,13 @@ def modules() -> list[Path]:
 
 
 class Facts(NamedTuple):
-    """About a module of ours. Its tree is not kept: all of them would slow the garbage collector down."""
+    """What tests ask about a module. Its syntax tree is not kept: so many would slow down the garbage collector."""
 
     imports: tuple[Import, ...]
-    """Of ours."""
+    """Imports of our own modules."""
     imports_when_loaded: tuple[Import, ...]
     packages: frozenset[str]
-    """Which it imports, ours included."""
+    """The top-level packages that it imports, including ours."""
     classes: tuple[str, ...]
     exported: frozenset[str]
     """The names in its `__all__`."""
@@ -85,7 +85,7 @@ def facts(path: Path) -> Facts:
     file = path.relative_to(SOURCE).as_posix()
     found = [(each, loaded) for node, loaded in import_statements(tree, path) for each in imported(node, file)]
     ours = [(each, loaded) for each, loaded in found if is_ours(each.module)]
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)] if MAY_BE_OF_INTEREST.search(text) else []
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)] if MAY_READ_OR_START.search(text) else []
     return Facts(
         imports=tuple(each for each, _ in ours),
         imports_when_loaded=tuple(each for each, loaded in ours if loaded),
@@ -98,7 +98,7 @@ def facts(path: Path) -> Facts:
 
 
 def import_statements(tree: ast.Module, path: Path) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
-    """Each, and whether it takes place when the module is loaded."""
+    """Yield each import statement, and whether it is executed when the module is loaded."""
     waiting: list[tuple[ast.AST, bool]] = [(tree, True)]
     for node, loaded in waiting:
         if isinstance(node, ast.Import | ast.ImportFrom):
@@ -106,7 +106,7 @@ def import_statements(tree: ast.Module, path: Path) -> Iterator[tuple[ast.Import
         later = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         for_types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
         inside = loaded and not later and (not for_types or path.name == "__init__.py")
-        for field in ("body", "orelse", "handlers", "finalbody", "cases"):  # of statements: no expression has an import
+        for field in ("body", "orelse", "handlers", "finalbody", "cases"):  # expressions cannot import
             below = getattr(node, field, ())
             waiting += [(each, inside) for each in below] if isinstance(below, list) else []
 
@@ -125,7 +125,7 @@ def names_in_all(node: ast.stmt) -> list[str]:
 
 
 def name_of_called(function: ast.expr) -> str:
-    """What is called, such as `os.open`, with `?` for what is no name."""
+    """Return the name of what is called, such as `os.open`; `?` stands for a part that is not a name."""
     if isinstance(function, ast.Attribute):
         return f"{name_of_called(function.value)}.{function.attr}"
     return function.id if isinstance(function, ast.Name) else "?"
@@ -434,8 +434,8 @@ STARTING = ("subprocess.run", "subprocess.Popen", "create_subprocess_exec", "cre
 STARTING += ("os.execv", "os.execve", "os.posix_spawn", "CreateProcess")
 
 
-MAY_BE_OF_INTEREST = re.compile(r"open\(|read_|shutil\.|" + "|".join(map(re.escape, STARTING)))
-"""In the text of a module that reads files or starts programs."""
+MAY_READ_OR_START = re.compile(r"open\(|read_|shutil\.|" + "|".join(map(re.escape, STARTING)))
+"""Found in the text of every module that reads files or starts programs; the others need not be searched."""
 
 
 def test_modules_that_start_programs() -> None:

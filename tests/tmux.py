@@ -86,7 +86,8 @@ def terminal(
     unset = [word for name in ("NO_COLOR", "COLUMNS", "LINES") for word in ("-u", name)]
     shell = ("env", *unset, *given, "bash", "--norc", "--noprofile")
     size = ("-x", str(columns), "-y", str(rows))
-    pane.tmux("new-session", "-d", *size, "-c", str(directory), shlex.join(shell))
+    # `exec`: not every user's shell replaces itself by the last command, and tests look for the children of bash.
+    pane.tmux("new-session", "-d", *size, "-c", str(directory), f"exec {shlex.join(shell)}")
     try:
         pane.wait_for(r"^\$")
         yield pane

@@ -1,4 +1,4 @@
-"""Git repositories for tests. The same one is made once, and then copied: git takes ten processes to make it."""
+"""Git repositories for tests. Each is made once and then copied, because making one takes ten git processes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 
 
 def copied(path: Path, near: Path, content: object, make: Callable[[Path], None]) -> Path:
-    """Let `make` fill `path`, or copy what it made of the same content before.
+    """Create `path` as a copy of what `make` makes, which is called once for the same `content`.
 
-    That is kept beside `near`: for a test's own directory, as long as those of the other tests.
+    What it made is kept beside `near`. If that is a test's own directory, it is kept until all tests have ended.
     """
     kept = near.parent / f"repository-{hashlib.sha256(repr(content).encode()).hexdigest()[:16]}"
     if not kept.exists():

@@ -127,6 +127,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
     (comparison,) = found["comparisons"]
     assert (comparison["rounds"], comparison["pairs"], comparison["difference"]) == (4, 4, 1)
     assert found["max_trials"] == len(metas(project.latest)) == 8, "what ran before the kill counts"
+    assert len((tmp_path / "tries").read_text().splitlines()) == 4 + 1, "only the killed trial ran twice"
 
 
 def test_the_baselines_trials_of_an_earlier_run_count(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ FORBIDDEN = script(
 
 
 def by(*pairs: tuple[str, str], only_full: tuple[str, ...] = ()) -> pytest.MarkDecorator:
-    """With these versions and transports: with those of `only_full`, and with still others, in `make test-all`."""
+    """Run a test with these versions and transports. `make test` leaves out versions in `only_full`, and rare ones."""
     often = {NEWEST, OLD} - set(only_full)
     params = [pytest.param(*pair, marks=[] if pair[0] in often else [pytest.mark.full]) for pair in pairs]
     return pytest.mark.parametrize(("claude_cli", "transport"), params, indirect=["claude_cli"])

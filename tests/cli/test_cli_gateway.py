@@ -109,7 +109,7 @@ def test_a_request_under_way_is_cut_off_and_counted(tmp_path: Path) -> None:
 
 
 def test_a_closed_stderr_does_not_stop_it(behind: Behind, tmp_path: Path) -> None:
-    """But the end of the terminal does. SIGTERM ends the others here."""
+    """SIGHUP, which comes when the terminal is closed, ends it properly. (Other tests here end it with SIGTERM.)"""
     reading, writing = os.pipe()
     with os.fdopen(writing, "wb") as closed, running("--upstream", behind.url, cwd=tmp_path, stderr=closed) as gateway:
         os.close(reading)

@@ -55,7 +55,7 @@ def test_the_pages_snippets_are_valid() -> None:
     assert len(blocks) == 2
     whole = {"repo": ".", "agent": {"type": "claude-code", "config": {"prompt": "x"}}, "evaluators": ["git-diff"]}
     for block in blocks:
-        TestCase.model_validate({**whole, **YAML(typ="safe").load(block)})
+        TestCase.model_validate({**whole, **YAML(typ="safe", pure=True).load(block)})
     assert set(ModelPrice.model_fields) <= set(re.findall(r"\w+", blocks[1]))
 
 

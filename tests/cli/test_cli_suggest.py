@@ -329,7 +329,7 @@ class TestWithClaudeCode:
         assert "Say only good things" not in str([request.body for request in requests])
 
     async def test_an_invalid_suggestion_may_be_corrected_once(self, claude: ClaudeBench, folder: Folder) -> None:
-        """Here with custom instructions, which replace the default."""
+        """Custom instructions replace the default ones in both requests."""
         own = claude.home / "suggester.md"
         own.write_text("---\nname: suggester\n---\nThink of SECURITY first.\n")
         fixed = {"when": {"prompt_contains": "What is wrong with it"}, "turns": [says(GOOD)]}

@@ -31,27 +31,22 @@ class ClaudeContract(AdapterContract):
         assert error.context["status"] == 400
         assert error.hint
 
-    # What follows is `full`, because tests of this adapter alone check more of it with a session of their own.
+    # The following are `full`: `make test` checks the same for this adapter in the test modules that they name.
 
     @pytest.mark.full
     async def test_cr_2_10_and_2_11_working_directory_and_environment(self, kit: Kit) -> None:
-        """`test_contract_options.py`."""
+        """See `test_contract_options.py`."""
         await super().test_cr_2_10_and_2_11_working_directory_and_environment(kit)
 
     @pytest.mark.full
     async def test_cr_2_13_special_characters_arrive_as_they_are(self, kit: Kit) -> None:
-        """`tests/security/test_prompts_are_never_interpreted.py`."""
+        """See `tests/security/test_prompts_are_never_interpreted.py`."""
         await super().test_cr_2_13_special_characters_arrive_as_they_are(kit)
 
     @pytest.mark.full
     async def test_executions_at_once_do_not_mix(self, agent: Agent, tmp_path: Path) -> None:
-        """`test_contract_processes.py`."""
+        """See `test_contract_processes.py`."""
         await super().test_executions_at_once_do_not_mix(agent, tmp_path)
-
-    @pytest.mark.full
-    async def test_secrets_are_written_nowhere(self, kit: Kit) -> None:
-        """`test_contract_options.py`."""
-        await super().test_secrets_are_written_nowhere(kit)
 
 
 @versions(NEWEST)

@@ -107,7 +107,7 @@ def words(text: str) -> set[str]:
 def documents() -> Iterator[tuple[str, Any]]:
     for page in PAGES:
         for block in YAML_BLOCK.findall(page.read_text(encoding="utf-8")):
-            yield page.stem, YAML(typ="safe").load(block)
+            yield page.stem, YAML(typ="safe", pure=True).load(block)
 
 
 def as_test_case(data: Any) -> dict[str, Any] | None:
@@ -370,7 +370,7 @@ def texts_in(source: str) -> Iterator[tuple[str, bool]]:
 
 
 def names_in(node: ast.expr) -> str:
-    """As it is written; of an attribute, only its own name."""
+    """Return an expression as it is written, in lower case; for an attribute, only the attribute's own name."""
     if isinstance(node, ast.Attribute | ast.Name):
         return (node.attr if isinstance(node, ast.Attribute) else node.id).lower()
     return ast.unparse(node).lower()

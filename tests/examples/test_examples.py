@@ -122,7 +122,7 @@ pathlib.Path(".ralph/claimed").touch()
 print("LOOP_COMPLETE")
 """
     file = examples / "ralph" / "ralph.yml"
-    data = YAML(typ="safe").load(file)
+    data = YAML(typ="safe", pure=True).load(file)
     data["cli"] = {"backend": "custom", "command": sys.executable, "args": ["-c", program]}
     with (examples / "ralph" / "program.yml").open("w") as stream:
         YAML().dump(data, stream)

@@ -18,7 +18,7 @@ from youbencha.usage import Tokens
 
 every_wire = pytest.mark.parametrize("wire", WIRES)
 a_few = settings(max_examples=settings().max_examples // 6)
-"""For each of the answers."""
+"""Few, because each test runs them for every answer."""
 
 
 def all_tokens(metered: Metered) -> int:

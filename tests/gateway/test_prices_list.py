@@ -82,7 +82,7 @@ def expected_model(listed: str, name: str) -> ModelInfo | None:
 @pytest.mark.parametrize("listed", LISTS)
 @pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.full)])
 def test_every_name_selects_the_listed_model(listed: str, step: int) -> None:
-    """Every name as it is, and by turns some of its variations."""
+    """Each name as it is, and some of its variations: other ones for the next name."""
     known = unknown = 0
     for number, written in enumerate(names(listed, "equals", "starts_with", "contains", "ends_with")):
         for name in {written, *[*variations(written)][number % step :: step]}:
@@ -128,7 +128,7 @@ class Named(NamedTuple):
 
 @cache
 def models() -> list[Named]:
-    """One name of each."""
+    """One name of each model on the lists."""
     found = {}
     for listed in LISTS:
         for name in names(listed, "equals", "starts_with", "contains"):
@@ -171,11 +171,11 @@ counts = st.one_of(st.just(0), st.integers(0, 5_000_000), near_a_threshold)
 partly_cached = st.builds(lambda size, part: Tokens(size - part, 7, part, 0), near_a_threshold, st.integers(0, 1000))
 usages = st.one_of(st.builds(Tokens, counts, counts, counts, counts), partly_cached)
 
-a_fifth = st.integers(0, 4)
-"""Of the models, for each example."""
+offsets = st.integers(0, 4)
+"""Each example looks at every fifth model, from this one on: all of them would take too long."""
 
 
-@given(tokens=usages, an_hour=st.one_of(st.just(0), counts), day=days, first=a_fifth)
+@given(tokens=usages, an_hour=st.one_of(st.just(0), counts), day=days, first=offsets)
 def test_the_cost_matches_genai_prices(tokens: Tokens, an_hour: int, day: date, first: int) -> None:
     prices = Prices(price_list=PRICE_LIST, today=lambda: day)
     compared = 0
@@ -225,7 +225,7 @@ def test_searches_sound_and_images_cost_what_genai_prices_says(name: str) -> Non
     assert compared > 20
 
 
-@given(tokens=usages, an_hour=counts, day=days, first=a_fifth)
+@given(tokens=usages, an_hour=counts, day=days, first=offsets)
 def test_no_call_costs_more_than_its_worst_case(tokens: Tokens, an_hour: int, day: date, first: int) -> None:
     prices = Prices(price_list=PRICE_LIST, today=lambda: day)
     fresh, output, read, written = (count or 0 for count in tokens)

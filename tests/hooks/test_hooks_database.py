@@ -131,7 +131,7 @@ WRITERS = 4
 
 
 def test_several_processes_write_lines_and_rows_concurrently(tmp_path: Path) -> None:
-    """All begin with the lines at once, and then with the rows."""
+    """All begin with the lines at the same time, and later with the rows."""
     argv = [sys.executable, "-c", WRITER, str(Path(__file__).parent), str(tmp_path)]
     writers = [
         subprocess.Popen([*argv, str(number)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

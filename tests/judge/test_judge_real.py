@@ -42,7 +42,7 @@ async def judged(
 
 @versions(NEWEST, OLDEST)
 async def test_the_judge_reads_its_copy_and_gives_a_verdict(bench: JudgeBench, claude: ClaudeBench) -> None:
-    """It can read what the agent said, too, and does not get the user's home, which it does not need."""
+    """It can also read what the agent said, and does not get the user's home, which it does not need here."""
     reading = [uses("Read", file_path=f"${{cwd}}/{path}") for path in ("README.md", "../materials/agent-log.json")]
     async with claude.model(script(*reading, says(f"My verdict:\n```json\n{GOOD}\n```"))) as model:
         result = await judged(bench, claude, model, harness_env=claude.harness_env)

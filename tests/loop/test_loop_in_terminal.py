@@ -201,7 +201,7 @@ def test_without_its_screen_a_loop_goes_on(project: Path, pane: Pane) -> None:
     pane.press("Enter")
     pane.wait(lambda _: (project / "prompt-1").exists(), "the first iteration")
     (project / "fail").touch()
-    pane.wait(lambda _: "The screen failed" in pane.history(), "the message, which what follows may scroll away")
+    pane.wait(lambda _: "The screen failed" in pane.history(), "the message, which may have scrolled away")
     go(project, 1)
     pane.wait_for(r"waiting for go-2")
     (project / "complete").touch()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from youbencha.trial import agent
 from youbencha.trial.agent import sha256_of
 
 LARGE = b"program " * 200_000
@@ -28,7 +29,9 @@ def test_the_digest_is_correct_and_cached(program: Path, tmp_path: Path) -> None
     memory.write_text(f"{lines[0]}\n{'0' * 64}\n")
     assert sha256_of(program, tmp_path / "cache") == "0" * 64  # it was not read again
     memory.write_text("nonsense")
-    assert sha256_of(program, tmp_path / "cache") == expected
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(agent, "_digests", {})  # as in another process
+        assert sha256_of(program, tmp_path / "cache") == expected
 
 
 def test_a_program_that_changed_is_read_again(program: Path, tmp_path: Path) -> None:
@@ -46,3 +49,6 @@ def test_the_digest_of_an_unreadable_file_is_unknown(tmp_path: Path) -> None:
 def test_an_unwritable_cache_is_ignored(program: Path, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file")
     assert sha256_of(program, tmp_path / "cache") == hashlib.sha256(LARGE).hexdigest()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delattr(hashlib, "file_digest")  # a second time, it is not read
+        assert sha256_of(program, tmp_path / "cache") == hashlib.sha256(LARGE).hexdigest()

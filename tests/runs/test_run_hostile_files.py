@@ -23,13 +23,7 @@ WAIT = "sleep 1; touch '{run}.looked'; exec sleep 600"
 PLANTS = {"the kernel's log": 'ln -s /proc/kmsg "$log"', "a pipe": 'mkfifo "$log"'}
 
 
-@pytest.fixture(
-    params=[
-        pytest.param(PLANTS["the kernel's log"], marks=pytest.mark.full),  # needs nothing that a pipe does not
-        PLANTS["a pipe"],
-    ],
-    ids=PLANTS,
-)
+@pytest.fixture(params=PLANTS.values(), ids=PLANTS)
 def command(request: pytest.FixtureRequest, runs: RunBench) -> str:
     return f"{PLANT}; {WAIT}".format(logs=LOGS, plant=request.param, run=runs.root / "agent")
 

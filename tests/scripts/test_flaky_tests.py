@@ -62,7 +62,7 @@ def test_a_test_that_fails_once_is_listed_at_the_very_end(project: Path, workers
     assert (project / "flaky.txt").read_text().endswith("\ntest_b.py::test_fails_once\n")
 
 
-def test_a_test_that_always_fails_fails_the_run_and_is_forgotten_by_the_next(project: Path) -> None:
+def test_a_test_that_always_fails_fails_this_run_and_not_the_next(project: Path) -> None:
     write_tests(project, a=PASSES, b=FAILS_ONCE, c=FAILS)
     done = run_script(project)
     assert done.returncode == 1

@@ -58,9 +58,10 @@ FEWER = [
     "--help \"'`\\ $(touch PWNED) <<EOF\nx\nEOF\n\u202eRTL מ 👩‍👩‍👧‍👦\r\n",
     "-",
     "\n/help",
-    "a\x00b" + "é" * 7_001,
+    "a\x00b",
+    "é" * 7_001,
 ]
-"""All of those together, as far as they mean something in the midst of a prompt: a session takes a second."""
+"""The same in five prompts, because each takes a session: what has an effect anywhere in a prompt is combined."""
 
 REFUSED = [
     "\t",

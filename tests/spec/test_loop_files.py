@@ -254,7 +254,7 @@ RObot: [enabled, mode, timeout_seconds, checkin_interval_seconds, telegram]
 
 
 def every_key() -> Iterator[tuple[str, ...]]:
-    for section, keys in YAML(typ="safe").load(ALL_KEYS).items():
+    for section, keys in YAML(typ="safe", pure=True).load(ALL_KEYS).items():
         yield from ((*section.split("."), key) if section else (key,) for key in keys)
 
 

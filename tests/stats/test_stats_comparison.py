@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy import stats
 
 from youbencha.stats import resampling
 from youbencha.stats.comparison import DifferenceInterval, TaskScores, compare_scores, compare_values, verdict_of
@@ -60,7 +60,7 @@ def test_one_task_with_many_trials_is_welchs_interval() -> None:
     rng = np.random.default_rng(5)
     first, second = rng.uniform(0.3, 0.9, 400), rng.uniform(0.2, 0.7, 300)
     found = compare_scores([TaskScores("only", tuple(first), tuple(second))])
-    expected = stats.ttest_ind(first, second, equal_var=False).confidence_interval()
+    expected = scipy.stats.ttest_ind(first, second, equal_var=False).confidence_interval()
     assert ends(found.on_these_tasks) == pytest.approx([expected.low, expected.high], abs=0.004)
     assert found.on_tasks_like_these is None
     assert (found.reason, found.verdict_on_tasks_like_these) == ("there is only one task", "undecided")
@@ -70,7 +70,7 @@ def test_many_tasks_with_one_trial_are_the_paired_t_interval() -> None:
     rng = np.random.default_rng(6)
     first, second = rng.uniform(0, 1, 300), rng.uniform(0, 0.8, 300)
     found = compare_scores([TaskScores(str(n), (first[n],), (second[n],)) for n in range(300)])
-    expected = stats.ttest_rel(first, second).confidence_interval()
+    expected = scipy.stats.ttest_rel(first, second).confidence_interval()
     for interval in (found.on_these_tasks, found.on_tasks_like_these):
         assert ends(interval) == pytest.approx([expected.low, expected.high], abs=0.006)
 

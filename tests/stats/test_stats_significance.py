@@ -6,9 +6,9 @@ from itertools import combinations
 from math import comb, prod
 
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from youbencha.stats.passing import is_flaky, pass_at_k, pass_hat_k
 from youbencha.stats.significance import MOST_EXACT, holm, sign_flip_test
@@ -32,7 +32,7 @@ def test_fisher_on_darwins_plants() -> None:
     ],
 )
 def test_as_scipy(differences: list[float]) -> None:
-    found = stats.permutation_test(
+    found = scipy.stats.permutation_test(
         (differences, [0.0] * len(differences)),
         lambda one, two, axis: (one - two).mean(axis=axis),
         permutation_type="samples",

@@ -37,7 +37,7 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WheelHouse:
 
 @pytest.fixture
 def copied_wheels(wheels: WheelHouse, monkeypatch: pytest.MonkeyPatch) -> WheelHouse:
-    """Copied in place of pip, which takes a second, for tests of what comes after it."""
+    """The same wheels, copied instead of downloaded by pip, which takes a second: for tests of what follows that."""
 
     async def copied(release: Release, partial: PartialInstall) -> Path:
         name, _, version = release.package.partition("==")

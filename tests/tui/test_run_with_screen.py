@@ -146,7 +146,7 @@ FOREVER = "await control.stop_now.wait()\nreturn 'stopped'"
 
 @pytest.mark.parametrize(("term", "colours"), [("xterm-256color", True), ("vt100", False)])
 def test_the_screen_closes_when_the_work_has_ended(tmp_path: Path, term: str, colours: bool) -> None:
-    """Colours are written where the terminal has them."""
+    """Colours are written only if the terminal has them."""
     with running(tmp_path, "await go()\nreturn 7", term=term) as terminal:
         terminal.read_until(b"first text")
         assert b"cleaned up\r\nresult 7" in terminal.rest()

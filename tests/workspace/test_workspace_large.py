@@ -32,7 +32,7 @@ def tree(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def large_from_2_mib(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where many files are large. What is large by default, other tests here take."""
+    """Lower the limit, for tests with many large files. Other tests here use the real limit."""
     for module in (diff, recorded_tree):
         monkeypatch.setattr(module, "LARGE", 2 << 20)
     monkeypatch.setitem(snapshot._LARGE_FILES, "core.bigFileThreshold", str(2 << 20))

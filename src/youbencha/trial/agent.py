@@ -160,7 +160,7 @@ def sha256_of(path: Path, cache_dir: Path) -> str | None:
 
 
 _digests: dict[tuple[str, str], str] = {}
-"""Those computed in this process, by path and state of the file: the cache may be unwritable, or another user's."""
+"""Digests computed in this process, by path and state of the file: the cache may be unwritable."""
 
 
 def _cached_digest(cached: Path, version: str) -> str | None:

@@ -136,7 +136,7 @@ def _strip(
     selected: bool,
     thumb: bool,
 ) -> Strip:
-    """A row as it is painted. It is kept, because most rows look the same the next time."""
+    """Return a row as it is painted. It is cached, because most rows look the same the next time."""
     base, styles = Style(color=palette.text, bgcolor=background), palette.styles
     left = [Segment("▌" if selected else " ", base + styles["accent"])]
     right = [Segment(text, base + styles[style]) for text, style in row.right]

@@ -134,7 +134,7 @@ def _read_header(header: str) -> Mapping[str, Any]:
     from ruamel.yaml.error import YAMLError
 
     try:
-        fields = YAML(typ="safe").load(header)
+        fields = YAML(typ="safe", pure=True).load(header)
     except YAMLError:
         # `description: Use when: asked` is not valid YAML, but such files are common, and the CLI accepts them.
         pairs = (line.partition(":") for line in header.splitlines() if not line.startswith((" ", "\t", "#")))
