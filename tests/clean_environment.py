@@ -83,11 +83,13 @@ def _temporary_directory() -> str:
 
 
 def _has_memory_disk() -> bool:
-    """Return whether to keep temporary files in memory: the tests create very many, which is slow on a disk.
+    """Return whether to keep files in memory: the tests create and remove very many, which is slow on a disk.
 
-    Not if TMPDIR says where to keep them.
+    TMPDIR overrides it. Files below /dev cannot be shared with containers.
     """
-    if os.environ.get("TMPDIR") or not hasattr(os, "statvfs") or not os.access(_MEMORY, os.W_OK | os.X_OK):
+    if os.environ.get("TMPDIR") or os.environ.get("DOCKER_HOST") or Path("/var/run/docker.sock").is_socket():
+        return False
+    if not hasattr(os, "statvfs") or not os.access(_MEMORY, os.W_OK | os.X_OK):
         return False
     disk = os.statvfs(_MEMORY)
     return disk.f_bavail * disk.f_frsize >= _MEMORY_BYTES and not disk.f_flag & os.ST_NOEXEC

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,6 +32,18 @@ def small_disk(path: Path, *, size: int, files: int = 10_000) -> Iterator[Path]:
         yield path
     finally:
         subprocess.run(["umount", "--lazy", str(path)], check=True)
+
+
+def run_with_small_disk(path: Path, size: str, command: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a shell command that sees a small disk at `path`, in a namespace of its own: no root is needed.
+
+    The test is skipped where namespaces are not permitted, as in most containers.
+    """
+    namespace = ("unshare", "--map-root-user", "--mount")
+    if sys.platform != "linux" or subprocess.run([*namespace, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("a namespace cannot be made here")
+    inside = f"mount -t tmpfs -o size={size} none {shlex.quote(str(path))} && {command}"
+    return subprocess.run([*namespace, "sh", "-c", inside], capture_output=True, text=True, check=False, **options)
 
 
 def fill(path: Path) -> None:

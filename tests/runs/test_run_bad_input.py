@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import subprocess
 
 import pytest
 from run_bench import Done, RunBench
 
-from systems import linux_only
+from small_disk import run_with_small_disk
 from yb import SCRIPT
 
 GOOD = {"name": "x", "agent": {"type": "command", "config": {"command": "true", "prompt_by": "none"}}}
@@ -156,21 +154,16 @@ async def test_an_unwritable_workspace(runs: RunBench) -> None:
     assert_refused(await runs.yb("run", "-c", str(runs.case_file)), runs, "WORKSPACE_NOT_WRITABLE")
 
 
-@linux_only("a small disk is made by mounting one in a namespace of our own")
 @pytest.mark.parametrize(("size", "code"), [("16k", 2), ("2m", 1)])
 def test_a_full_disk(runs: RunBench, size: str, code: int) -> None:
     """16k: not even the checkout fits. 2m: it does, the agent fills the rest, and there is room for the results."""
-    unshare = shutil.which("unshare")
-    assert unshare, "util-linux is needed"
     disk = runs.root / "disk"
     disk.mkdir()
     runs.commit({"big.txt": "some words that do not repeat so much\n" * 1000})
     runs.write_case(runs.program("head -c 10000000 /dev/urandom > filler; true"), workspace_dir=str(disk))
-    mount = f"mount -t tmpfs -o size={size} none '{disk}'"
     look = f"find '{disk}' -name results.json -exec cat {{}} +"
-    inside = f"{mount} && '{SCRIPT}' run -c '{runs.case_file}'; code=$?; {look}; exit $code"
-    command = [unshare, "-rm", "sh", "-c", inside]
-    done = subprocess.run(command, env=runs.env, capture_output=True, text=True, cwd=runs.root, check=False)
+    command = f"'{SCRIPT}' run -c '{runs.case_file}'; code=$?; {look}; exit $code"
+    done = run_with_small_disk(disk, size, command, env=runs.env, cwd=runs.root)
     assert done.returncode == code, done.stdout + done.stderr
     assert ("space" in done.stderr, '"name": "infra_error"' in done.stdout) == (code == 2, code == 1)
     assert "Traceback" not in done.stderr

@@ -189,10 +189,11 @@ async def test_an_unreachable_provider(runs: RunBench) -> None:
 
 
 async def test_a_ledger_changed_by_the_agent_is_restored(runs: RunBench) -> None:
-    script_ = (
-        'curl -s -H "x-api-key: $ANTHROPIC_API_KEY" "$PROXY_URL/v1/models"; echo {} > ../artifacts/gateway-ledger.jsonl'
+    ask = "import os, urllib.request as r; e = os.environ; " + (
+        "r.urlopen(r.Request(e['PROXY_URL'] + '/v1/models', headers={'x-api-key': e['ANTHROPIC_API_KEY']}))"
     )
-    done = await run_with(runs, runs.program(script_), script(says("Yes.")), gateway="builtin")
+    program = runs.program(f"'{sys.executable}' -c \"{ask}\"; echo {{}} > ../artifacts/gateway-ledger.jsonl")
+    done = await run_with(runs, program, script(says("Yes.")), gateway="builtin")
     assert [line["path"] for line in ledger(done)] == ["/v1/models"]
     assert done.bundle.agent is not None
     assert "WORKSPACE_TAMPERED" in [warning.code for warning in done.bundle.agent.warnings]
