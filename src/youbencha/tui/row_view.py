@@ -88,7 +88,7 @@ class RowView(Widget):
     @property
     def text_cells(self) -> int:
         """Columns for text: beside them are the mark of what is selected, and the scrollbar."""
-        return max(1, self.size.width - 2)
+        return _text_cells(self.size.width)
 
     def repaint(self) -> None:
         """Paint the visible rows again, and refresh those that look different now."""
@@ -126,6 +126,11 @@ class RowView(Widget):
         return range(start, start + length)
 
 
+def _text_cells(width: int) -> int:
+    """Return how many cells a row has for its text, between the mark of the selection and the scroll bar."""
+    return max(1, width - 2)
+
+
 @lru_cache(maxsize=512)
 def _strip(
     row: ScreenRow,
@@ -140,7 +145,7 @@ def _strip(
     base, styles = Style(color=palette.text, bgcolor=background), palette.styles
     left = [Segment("▌" if selected else " ", base + styles["accent"])]
     right = [Segment(text, base + styles[style]) for text, style in row.right]
-    room = max(1, width - 2) - sum(cell_len(text) for text, _ in row.right)
+    room = _text_cells(width) - sum(cell_len(text) for text, _ in row.right)
     spans = row.spans if pattern is None else tuple(_highlighted(row.spans, pattern))
     middle = Strip([Segment(text, base + styles[style]) for text, style in spans])
     strip = Strip([*left, *middle.adjust_cell_length(max(0, room), base), *right])
