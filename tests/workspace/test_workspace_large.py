@@ -16,7 +16,7 @@ from git_repositories import Opener, commit, git
 from systems import linux_only, posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.text import shown, without_long_words
-from youbencha.workspace import FileChange, Snapshot, diff, recorded_tree, snapshot
+from youbencha.workspace import FileChange, Snapshot, diff, recorded_tree
 from youbencha.workspace.diff import entries_of
 from youbencha.workspace.trees import remove_tree
 from youbencha.workspace.working_tree import changes_in_repository
@@ -35,7 +35,6 @@ def large_from_2_mib(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the limit, for tests with many large files. Other tests here use the real limit."""
     for module in (diff, recorded_tree):
         monkeypatch.setattr(module, "LARGE", 2 << 20)
-    monkeypatch.setitem(snapshot._LARGE_FILES, "core.bigFileThreshold", str(2 << 20))
 
 
 def make_large(path: Path, begin: bytes = b"") -> None:

@@ -6,7 +6,6 @@ The agent's own `.git` is not used: it may have committed, rewritten history, or
 
 from __future__ import annotations
 
-import asyncio
 import os
 import stat
 from collections.abc import AsyncIterator, Collection, Mapping
@@ -17,7 +16,6 @@ from typing import NamedTuple, Self
 
 from youbencha.workspace.diff import (
     DIFF_OPTIONS,
-    LARGE,
     Changes,
     Entries,
     Entry,
@@ -30,11 +28,6 @@ from youbencha.workspace.diff import (
 from youbencha.workspace.git import ONLY_RECORDED, GitFailed, git
 from youbencha.workspace.git_dir import current_commit, make_git_dir
 from youbencha.workspace.walk import TreeFiles, files_in, ignored_among, keep_rules, open_up_to
-
-_GLANCE_S = 0.05
-
-_LARGE_FILES = {"core.bigFileThreshold": str(LARGE)}
-"""Makes git read them in pieces, and put them into a pack."""
 
 
 class Snapshot(NamedTuple):
@@ -157,64 +150,28 @@ async def indexed(
 ) -> AsyncIterator[Index]:
     """Make an index of all files, not only of those whose times have changed: programs can set times."""
 
-    async def record(index: Path, paths: Collection[bytes]) -> None:
+    large = large_among(tree, paths, is_workspace=is_workspace)
+    names = b"".join(path + b"\0" for path in paths if path not in large)
+
+    async def record(index: Path) -> Path:
         arguments = ("update-index", "--add", "--remove", "-z", "--stdin")
-        names = b"".join(path + b"\0" for path in paths)
-        options = {**ONLY_RECORDED, **_LARGE_FILES, **(settings or {})}
-        if paths:
+        options = {**ONLY_RECORDED, **(settings or {})}
+        if names:
             await git(git_dir, *arguments, tree=tree, index=index, stdin=names, objects=objects, settings=options)
+        return index
 
     index = _new_file(git_dir, "index")
-    # If line ends may be converted, git reads the whole file in any case.
-    large = frozenset() if is_workspace else large_among(tree, paths, is_workspace=False)
     try:
-        recording = asyncio.ensure_future(record(index, [path for path in paths if path not in large]))
         try:
-            met = await _meets_large_file(recording, git_dir)
-            if not met:
-                await recording
+            await record(index)
         except GitFailed:
             if not is_workspace:
                 raise
             _make_readable(tree, paths)
-            met = True
-        finally:
-            await _ended(recording)
-        if met:
-            large = large_among(tree, paths, is_workspace=is_workspace)
-            index = _new_file(git_dir, "index")  # the lock of the other may still exist
-            await record(index, [path for path in paths if path not in large])
+            index = await record(_new_file(git_dir, "index"))  # the lock of the other may still exist
         yield Index(index, large)
     finally:
         index.unlink(missing_ok=True)
-
-
-async def _meets_large_file(recording: asyncio.Future[None], git_dir: Path) -> bool:
-    """Return whether git has begun to write a pack, which it does only for large files.
-
-    So the sizes of all files, of which there may be many, need not be read.
-    """
-    before = _packs(git_dir)
-    while True:
-        done, _ = await asyncio.wait([recording], timeout=_GLANCE_S)
-        if not before.issuperset(_packs(git_dir)):
-            return True
-        if done:
-            return False
-
-
-def _packs(git_dir: Path) -> set[str]:
-    try:
-        return set(os.listdir(git_dir / "objects" / "pack"))  # noqa: PTH208 - only the names are wanted
-    except OSError:  # git reports what is wrong
-        return set()
-
-
-async def _ended(task: asyncio.Future[None]) -> None:
-    task.cancel()
-    await asyncio.wait([task])
-    if not task.cancelled():
-        task.exception()  # retrieve it, so that asyncio does not report it
 
 
 async def _put(git_dir: Path, index: Path, entries: Entries) -> None:
