@@ -1,4 +1,4 @@
-"""At the deadline the whole tree is ended, and the caller has its result within a second."""
+"""At the deadline the whole tree is ended; on an ordinary machine, the caller has its result within a second."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from process_programs import (
 )
 
 from systems import linux_only
-from youbencha.process import Limits, run
+from youbencha.process import Command, Exit, Limits, run
 from youbencha.process.guard import program_of
 
 pytestmark = [NEEDS_A_SHELL, pytest.mark.repeat(5)]
@@ -140,6 +140,38 @@ async def test_a_small_fork_bomb(programs: Programs) -> None:
     assert programs.alive() == []
     assert result.timed_out
     assert_in_time(late)
+
+
+class SlowSystem:
+    """Stands for a very busy machine: a tree ends only long after it was killed."""
+
+    pid = None
+    sources = ()
+
+    def __init__(self) -> None:
+        self.is_gone = asyncio.Event()
+
+    async def spawn(self, command: Command, limits: Limits) -> SlowSystem:
+        return self
+
+    async def wait(self) -> Exit:
+        await self.is_gone.wait()
+        return Exit(code=None, signal="SIGKILL", lifetime_s=0.0)
+
+    async def kill(self) -> None:
+        asyncio.get_running_loop().call_later(1.5, self.is_gone.set)
+
+    def get_ready(self) -> None: ...
+    def end(self) -> None: ...
+    def close(self) -> None: ...
+
+
+async def test_the_result_waits_for_a_tree_that_ends_slowly(programs: Programs) -> None:
+    """What still runs would change the files that are compared next."""
+    system = SlowSystem()
+    result = await run(programs.shell("unused"), limits=Limits(timeout_s=0, grace_s=0), system=system)
+    assert result.timed_out
+    assert system.is_gone.is_set()
 
 
 @linux_only(NO_ADOPTION)
