@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import pytest
 
 ON_WINDOWS = sys.platform == "win32"
 ON_LINUX = sys.platform == "linux"
+PLAIN_PYTHON = os.path.realpath(sys.executable)
+"""The interpreter outside this project's environment, for programs that need only the standard library.
+
+The path of the environment may contain spaces, which the first line of a script (`#!`) must not.
+"""
 
 
 def posix_only(reason: str) -> pytest.MarkDecorator:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
 from aider_bench import DONE, MODEL, VERSION, aider_bench, aider_script, edits, event, git, prompt_in, repository
 from toolbox_agents import API_KEY, Bench
 
+from systems import PLAIN_PYTHON
 from youbencha.adapters import AgentExecutionContext
 from youbencha.gateway.api import GatewayAccess
 from youbencha.gateway.script import ScriptedModel
@@ -134,7 +134,7 @@ def program(path: Path, text: str) -> str:
 
 async def test_an_aider_that_cannot_be_guarded_does_not_start(bench: Bench) -> None:
     """A program of Python, but without what the guard has to hold."""
-    fake = program(bench.directory / "aider", f"#!{sys.executable}\nprint('aider {VERSION}')\n")
+    fake = program(bench.directory / "aider", f"#!{PLAIN_PYTHON}\nprint('aider {VERSION}')\n")
     session = await bench.run(aider_script({"text": "Never said."}), executable=fake)
     assert (session.result.exit_code, session.codes(), session.requests) == (78, ["AIDER_EXECUTION_ERROR"], [])
     assert "ModuleNotFoundError" in session.result.output
@@ -143,7 +143,7 @@ async def test_an_aider_that_cannot_be_guarded_does_not_start(bench: Bench) -> N
 async def test_an_unguarded_aider_is_not_a_success(bench: Bench) -> None:
     """One that sheds what we put into its environment, and comes to a good end."""
     events = [event("launched"), event("message_send_starting"), event("message_send", cost=1.0), DONE]
-    shedding = f"""#!{sys.executable} -I
+    shedding = f"""#!{PLAIN_PYTHON} -I
 import sys
 print('aider {VERSION}')
 for log in (word.partition('=')[2] for word in sys.argv if word.startswith('--analytics-log=')):

@@ -97,7 +97,7 @@ CONFIGURED_CHEATS = {
 
 
 async def test_new_files_of_a_project_do_not_configure_tests(bench: ValidationBench) -> None:
-    pytest_cmd = f"PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 {sys.executable} -m pytest -q"
+    pytest_cmd = f"PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 '{sys.executable}' -m pytest -q"
     for name, files in CONFIGURED_CHEATS.items():
         program = writes({**files, "plugin.py": PLUGIN})
         if name == "a link":

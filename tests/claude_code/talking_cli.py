@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
+
+from systems import PLAIN_PYTHON
 
 _PROGRAM = """\
 #!{python} -S
@@ -43,6 +44,6 @@ def result(subtype="success", **more):
 
 
 def talking_cli(path: Path, rest: str, *, version: str = "2.1.325") -> Path:
-    path.write_text(_PROGRAM.format(python=sys.executable, version=version, rest=rest))
+    path.write_text(_PROGRAM.format(python=PLAIN_PYTHON, version=version, rest=rest))
     path.chmod(0o755)
     return path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 
 from agent_clis import NEWEST, OLD, OLDEST
 from claude_bench import ClaudeBench, bash, full, says, script, uses, versions
-from systems import posix_only
+from systems import PLAIN_PYTHON, posix_only
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
 from youbencha.events import (
@@ -116,7 +115,7 @@ async def printed(
     (directory / "data").write_bytes(data)
     cli = directory / "claude"
     pause = f"time.sleep({pause_s})" if pause_s else ""
-    cli.write_text(PRINTER.format(python=sys.executable, data=str(directory / "data"), size=size, pause=pause))
+    cli.write_text(PRINTER.format(python=PLAIN_PYTHON, data=str(directory / "data"), size=size, pause=pause))
     cli.chmod(0o755)
     events: list[Event] = []
     context = AgentExecutionContext(

@@ -28,7 +28,7 @@ def project(tmp_path: Path) -> Path:
 def run_in_terminal(project: Path, *options: str, shows: str, prints: str) -> None:
     env = {"HOME": str(project), "XDG_CACHE_HOME": str(project / "cache")}
     with terminal(project, env=env) as pane:
-        pane.type(f"{SCRIPT} run -c case.json --tui {' '.join(options)}; echo code=$?")
+        pane.type(f"'{SCRIPT}' run -c case.json --tui {' '.join(options)}; echo code=$?")
         pane.press("Enter")
         pane.wait_for(shows)
         pane.wait_for(r"ENDED")

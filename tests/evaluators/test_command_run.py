@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +10,11 @@ import psutil
 import pytest
 from evaluating import OverRun
 
-from systems import posix_only
+from systems import PLAIN_PYTHON, posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.workspace import FileChange, trees
 
-PYTHON = sys.executable
+PYTHON = PLAIN_PYTHON
 pytestmark = posix_only("the programs here are small shell and Python scripts")
 
 

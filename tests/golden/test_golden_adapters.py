@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 from golden_files import KEYS, Golden, GoldenBench, tidy
 
+from systems import PLAIN_PYTHON
 from youbencha.adapters import adapter_names
 
 CLI = Path(__file__).with_name("golden_cli.py")
@@ -190,7 +190,7 @@ def installed(directory: Path, version: str) -> Path:
     directory.mkdir()
     program = directory / "cli"
     # Without the environment and site packages: the adapter of Aider brings a `sitecustomize` of its own.
-    program.write_text(f"#!{sys.executable} -ES\n{CLI.read_text()}")
+    program.write_text(f"#!{PLAIN_PYTHON} -ES\n{CLI.read_text()}")
     program.chmod(0o755)
     (directory / "version").write_text(version)
     return program

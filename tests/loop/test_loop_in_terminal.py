@@ -75,7 +75,7 @@ def go(project: Path, number: int) -> None:
     (project / f"go-{number}").touch()
 
 
-def start(pane: Pane, command: str = f"{RALPH} run", wait_for: str = r"waiting for go-1") -> None:
+def start(pane: Pane, command: str = f"'{RALPH}' run", wait_for: str = r"waiting for go-1") -> None:
     pane.type(f"{command}; echo code=$?")
     pane.press("Enter")
     pane.wait_for(wait_for)
@@ -185,7 +185,7 @@ ralph()
 def test_a_fault_of_the_loop_restores_the_terminal_and_is_reported(project: Path, pane: Pane) -> None:
     (project / "crash.py").write_text(CRASH)
     before = stty(pane)
-    start(pane, f"{sys.executable} crash.py loop run", "LIVE")
+    start(pane, f"'{sys.executable}' crash.py loop run", "LIVE")
     go(project, 1)
     shown = pane.wait_for(r"^code=2$")
     assert "a fault of the loop" in shown
@@ -197,7 +197,7 @@ def test_without_its_screen_a_loop_goes_on(project: Path, pane: Pane) -> None:
     """It prints lines from then on."""
     (project / "crash.py").write_text(CRASH)
     before = stty(pane)
-    pane.type(f"{sys.executable} crash.py screen run; echo code=$?")
+    pane.type(f"'{sys.executable}' crash.py screen run; echo code=$?")
     pane.press("Enter")
     pane.wait(lambda _: (project / "prompt-1").exists(), "the first iteration")
     (project / "fail").touch()

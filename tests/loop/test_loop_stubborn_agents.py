@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from loop_bench import LoopBench
 
 from agent_clis import NEWEST
 from claude_bench import API_KEY, ClaudeBench, full, says, script, versions
-from systems import posix_only
+from systems import PLAIN_PYTHON, posix_only
 from youbencha.events import AssistantText, Event, IterationEnded, LoopEnded, WarningRaised
 from youbencha.gateway.script import ScriptedModel
 
@@ -47,7 +46,7 @@ class LookAlike:
         self.tree.mkdir()
 
     async def run(self, code: str, *, config: dict[str, Any] | None = None, **event_loop: Any) -> Looped:
-        self.program.write_text(START.format(python=sys.executable) + code)
+        self.program.write_text(START.format(python=PLAIN_PYTHON) + code)
         self.program.chmod(0o755)
         path = os.pathsep.join([str(self.program.parent), os.environ["PATH"]])
         env = {"PATH": path, "HOME": str(self.home), "IS_SANDBOX": "1", "ANTHROPIC_API_KEY": "sk-ant-0123456789"}

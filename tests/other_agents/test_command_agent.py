@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from command_bench import CommandBench
 
+from systems import PLAIN_PYTHON
 from youbencha.adapters.command import CommandAdapter
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.events import AssistantTextDelta, Event, ProcessEnded, ProcessStarted
@@ -111,7 +112,7 @@ async def test_a_missing_program(bench: CommandBench, command: str) -> None:
 
 
 async def test_readiness(bench: CommandBench) -> None:
-    await bench.adapter.check_ready({"command": sys.executable}, {})
+    await bench.adapter.check_ready({"command": PLAIN_PYTHON}, {})
     await bench.adapter.check_ready({"command": "./comes-with-the-repository.sh"}, {})
     with pytest.raises(YouBenchaError, match="no-such-program-here"):
         await bench.adapter.check_ready({"command": "no-such-program-here"}, {})
