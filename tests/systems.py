@@ -9,7 +9,7 @@ import pytest
 
 ON_WINDOWS = sys.platform == "win32"
 ON_LINUX = sys.platform == "linux"
-PLAIN_PYTHON = os.path.realpath(sys.executable)
+PLAIN_PYTHON = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
 """The interpreter outside this project's environment, for programs that need only the standard library.
 
 The path of the environment may contain spaces, which the first line of a script (`#!`) must not.

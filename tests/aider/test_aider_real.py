@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -134,7 +135,7 @@ def program(path: Path, text: str) -> str:
 
 async def test_an_aider_that_cannot_be_guarded_does_not_start(bench: Bench) -> None:
     """A program of Python, but without what the guard has to hold."""
-    fake = program(bench.directory / "aider", f"#!{PLAIN_PYTHON}\nprint('aider {VERSION}')\n")
+    fake = program(bench.directory / "aider", f"#!{sys.executable}\nprint('aider {VERSION}')\n")
     session = await bench.run(aider_script({"text": "Never said."}), executable=fake)
     assert (session.result.exit_code, session.codes(), session.requests) == (78, ["AIDER_EXECUTION_ERROR"], [])
     assert "ModuleNotFoundError" in session.result.output

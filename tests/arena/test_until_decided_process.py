@@ -122,7 +122,7 @@ def test_a_killed_run_ends_with_the_same_decision(tmp_path: Path) -> None:
     process.communicate()
     assert process.returncode == -9
     project.wait_until_no_process_is_left()
-    assert 0 < len(metas(project.latest)) < 6
+    assert len(metas(project.latest)) in (4, 5)
     done = project.run_here("--resume", "--json")
     assert done.returncode == 0, done.stderr
     expected, found = json.loads(not_killed.stdout), json.loads(done.stdout)

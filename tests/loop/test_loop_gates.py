@@ -129,8 +129,8 @@ async def test_in_a_container_gates_run_in_one(project: Project, engine: Engine,
         f"""
 sandbox: {{type: docker, image: "{image}"}}
 gates:
-  - {{name: inside, command: "cat data.txt; test ! -e {sys.executable}"}}
-  - {{name: outside, command: "test ! -e {sys.executable}", config: {{sandbox: false}}}}
+  - {{name: inside, command: "cat data.txt; test ! -e '{sys.executable}'"}}
+  - {{name: outside, command: "test ! -e '{sys.executable}'", config: {{sandbox: false}}}}
 """,
         DOCKER_HOST=engine.host,
     )

@@ -87,7 +87,7 @@ async def test_a_stopped_guard_without_a_fork_server_cannot_save_the_agent(progr
     assert result.stopped
     assert (result.exit.code, result.exit.signal) == (None, "SIGKILL")
     assert result.exit.lifetime_s > 0
-    eventually(lambda: not programs.alive())
+    assert programs.alive() == []
 
 
 STOPPING_HARNESS = """

@@ -81,7 +81,7 @@ class Limits(NamedTuple):
     line_bytes: int = 32 * MIB
     """The longest line passed on whole; Claude Code was seen to write lines of 15 MB."""
     grace_s: float = 0.4
-    """Between SIGTERM and SIGKILL. The caller has its result within a second of the deadline."""
+    """Between SIGTERM and SIGKILL. The caller usually has its result within a second of the deadline."""
     settle_s: float = 1.0
     """How long helpers may run after the program exited, before they count as left running: Copilot asks a login shell
     for its environment, and may exit before it has the answer."""

@@ -38,7 +38,7 @@ _TIMEOUT_MS = 600_000
 _LIMIT_THEMSELVES = ("agentic-judge", "command", "validation")
 """Their timeouts are for each vote, and for each program."""
 
-_GRACE_S = 5.0
+_GRACE_S = 10.0
 """For an evaluator to clean up, after it was cancelled."""
 
 OnResult = Callable[[int, EvaluationResult], None]

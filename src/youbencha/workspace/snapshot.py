@@ -153,12 +153,11 @@ async def indexed(
     large = large_among(tree, paths, is_workspace=is_workspace)
     names = b"".join(path + b"\0" for path in paths if path not in large)
 
-    async def record(index: Path) -> Path:
+    async def record(index: Path) -> None:
         arguments = ("update-index", "--add", "--remove", "-z", "--stdin")
         options = {**ONLY_RECORDED, **(settings or {})}
         if names:
             await git(git_dir, *arguments, tree=tree, index=index, stdin=names, objects=objects, settings=options)
-        return index
 
     index = _new_file(git_dir, "index")
     try:
@@ -168,7 +167,8 @@ async def indexed(
             if not is_workspace:
                 raise
             _make_readable(tree, paths)
-            index = await record(_new_file(git_dir, "index"))  # the lock of the other may still exist
+            index = _new_file(git_dir, "index")  # the lock of the other may still exist
+            await record(index)
         yield Index(index, large)
     finally:
         index.unlink(missing_ok=True)
