@@ -24,8 +24,9 @@ _DISK_EVERY_S = 0.1
 _KILL_MARGINS_S = (2.0, 1.5)
 """How long to wait beyond the grace time for the system to end the tree, and then for the last resort.
 
-It usually takes milliseconds; 16 trees of 64 processes each, ended at the same time on two cores, took half a second. The
-rest is headroom: a guard that is killed too early cannot say how the program ended, and what still runs changes files."""
+It usually takes milliseconds; 16 trees of 64 processes each, ended at the same time on two cores, took half a second.
+The rest is headroom: a guard that is killed too early cannot say how the program ended, and what still runs changes
+files."""
 
 
 def get_ready() -> None:
