@@ -8,7 +8,7 @@ BIN     := $(VENV)/bin
 # The first Python that is new enough; PYTHON=... chooses another.
 PYTHON  ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
              $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
-# One more than there are cores: many tests wait, for a deadline or for a CLI to start.
+# More than there are cores: many tests wait, for a deadline or for a CLI to start.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 
 .PHONY: help demo loop arena test test-all lint format bench coverage agents docker clean
