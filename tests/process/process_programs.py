@@ -35,6 +35,7 @@ class Programs:
         # A `sleep` by that name, so that a shell's children carry the mark too: ./$0 1000
         (cwd / self.mark).symlink_to("/bin/sleep")
         _provide_setsid(cwd / "setsid")
+        _provide_ppid(cwd / "ppid")
 
     def shell(self, script: str, *arguments: str, **options: object) -> Command:
         return self.command("/bin/sh", "-c", script, self.mark, *arguments, **options)
@@ -76,6 +77,14 @@ def _provide_setsid(path: Path) -> None:
     else:
         path.write_text("#!/usr/bin/perl\nuse POSIX; POSIX::setsid(); exec { $ARGV[0] } @ARGV;\n")
         path.chmod(0o755)
+
+
+def _provide_ppid(path: Path) -> None:
+    """`./ppid PID`: print the parent of a process. Small images have no `ps`, and macOS has no /proc."""
+    path.write_text(
+        '#!/bin/sh\nsed \'s/.*) . \\([0-9]*\\) .*/\\1/\' "/proc/$1/stat" 2> /dev/null || ps -o ppid= -p "$1"\n'
+    )
+    path.chmod(0o755)
 
 
 async def run_into_deadline(

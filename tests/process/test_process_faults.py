@@ -30,7 +30,7 @@ async def test_killing_the_guard_ends_the_tree(programs: Programs) -> None:
 @pytest.mark.parametrize("name", ["TERM", "INT", "HUP", "QUIT"])
 async def test_guard_and_fork_server_ignore_other_signals(programs: Programs, name: str) -> None:
     """An agent may clean up with `pkill python`."""
-    script = f"kill -{name} $PPID $(ps -o ppid= -p $PPID); echo lives; exit 3"
+    script = f"kill -{name} $PPID $(./ppid $PPID); echo lives; exit 3"
     result = await run(programs.shell(script))
     assert (result.output, result.exit.code) == ("lives\n", 3)
 
@@ -41,7 +41,7 @@ def zombies() -> set[int]:
 
 async def test_a_killed_fork_server_is_replaced(programs: Programs) -> None:
     of_others = zombies()
-    result = await run(programs.shell("kill -KILL $(ps -o ppid= -p $PPID); echo went on; exit 5"))
+    result = await run(programs.shell("kill -KILL $(./ppid $PPID); echo went on; exit 5"))
     assert (result.output, result.exit.code) == ("went on\n", 5)
     assert (await run(programs.shell("echo again"))).output == "again\n"
     assert zombies() <= of_others
@@ -50,7 +50,7 @@ async def test_a_killed_fork_server_is_replaced(programs: Programs) -> None:
 @linux_only(NO_ADOPTION)
 async def test_the_deadline_holds_with_fork_server_and_guard_killed(programs: Programs) -> None:
     """The tree is not adopted then: the tag and the session find it."""
-    script = "./setsid sh -c './$0 1000; :' $0 & kill -KILL $(ps -o ppid= -p $PPID) $PPID; ./$0 1000"
+    script = "./setsid sh -c './$0 1000; :' $0 & kill -KILL $(./ppid $PPID) $PPID; ./$0 1000"
     result = await run(programs.shell(script), limits=Limits(timeout_s=60))
     assert result.exit.guard_lost
     assert programs.alive() == []
@@ -67,9 +67,7 @@ async def test_a_stopped_guard_is_continued(programs: Programs, name: str) -> No
 
 async def test_a_stopped_guard_without_a_fork_server_cannot_save_the_agent(programs: Programs) -> None:
     """The last resort: the harness kills the guard, and finds by tag and session what it guarded."""
-    script = (
-        "while [ ! -e go ]; do sleep 0.01; done; kill -KILL $(ps -o ppid= -p $PPID); kill -STOP $PPID; touch done; "
-    )
+    script = "while [ ! -e go ]; do sleep 0.01; done; kill -KILL $(./ppid $PPID); kill -STOP $PPID; touch done; "
     stop = asyncio.Event()
 
     async def stop_when_done() -> None:

@@ -47,7 +47,7 @@ EACH_ORPHAN = pytest.mark.parametrize(
 
 async def test_the_subreaper_is_disabled(programs: Programs) -> None:
     """An orphan of a short-lived parent goes to process 1 (or to another subreaper), not to the guard."""
-    script = "(sh -c 'while [ ! -e go ]; do sleep 0.01; done; ps -o ppid= -p $$ > parent; touch done' $0 &); "
+    script = "(sh -c 'while [ ! -e go ]; do sleep 0.01; done; ./ppid $$ > parent; touch done' $0 &); "
     result = await run(
         programs.shell(script + "sleep 0.2; touch go; while [ ! -e done ]; do sleep 0.01; done; echo $PPID")
     )

@@ -130,7 +130,7 @@ class Toolbox:
         if agent is not None:
             return [self.root / agent] if _NAME.fullmatch(agent) else []
         try:
-            return sorted(path for path in self.root.iterdir() if path.is_dir())
+            return sorted(path for path in self.root.iterdir() if _NAME.fullmatch(path.name) and path.is_dir())
         except (FileNotFoundError, NotADirectoryError):
             return []
 
