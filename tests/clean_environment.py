@@ -39,6 +39,7 @@ _UMASK = 0o022
 _OPEN_FILES = 4096
 _MEMORY = Path("/dev/shm")
 _MEMORY_BYTES = 4 << 30
+_MAX_TMPDIR_BYTES = 16
 
 
 def clean_environment() -> Callable[[], None]:
@@ -74,7 +75,9 @@ def clean_environment() -> Callable[[], None]:
 def _temporary_directory() -> str:
     """Create a directory with a space and a letter beyond ASCII in its name: unquoted paths fail at once."""
     user = os.getuid() if hasattr(os, "getuid") else getpass.getuser()
-    # A short name, because the path of a socket is limited to 107 bytes.
+    # A short path, because that of a socket is limited to 107 bytes, of which a test's own directory takes most.
+    if len(os.fsencode(tempfile.gettempdir())) > _MAX_TMPDIR_BYTES and os.access("/tmp", os.W_OK | os.X_OK):
+        tempfile.tempdir = "/tmp"
     directory = Path(_MEMORY if _has_memory_disk() else tempfile.gettempdir(), f"é {user}")
     directory.mkdir(mode=0o700, exist_ok=True)
     if hasattr(os, "getuid") and directory.lstat().st_uid != user:
