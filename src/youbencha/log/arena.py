@@ -45,10 +45,12 @@ class Scores(Record):
 
 
 class IntegrityFlag(Record):
-    """Something that may be an attempt to cheat, and the evidence for it."""
+    """Something that an agent did, or that happened in its trial, which people should know when they trust a score."""
 
     kind: FlagKind
     evidence: str
+    severity: Literal["evidence", "note"] = "note"
+    """`evidence` of an attempt to cheat, or only a `note`, which honest work can cause, too."""
 
 
 class AttemptInfo(Record):
