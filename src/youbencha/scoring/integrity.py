@@ -122,7 +122,7 @@ def _test_edit(change: FileChange, context: IntegrityContext) -> Severity | None
     if change.path in context.solution:
         return None
     if change.kind != "added" and is_test_file(change.path):
-        return "evidence"
+        return "note" if change.deletions == 0 else "evidence"  # tests that were added to a given file do no harm
     is_configuration = is_test_configuration(change.path) and not (change.kind == "added" and context.greenfield)
     return "note" if is_configuration or change.path in context.recipes else None
 

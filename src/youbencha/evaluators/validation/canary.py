@@ -49,14 +49,23 @@ _JAVASCRIPT = """
 {imports}
 {test}("{name}_passes", () => {{}});
 {test}("{name}_fails", () => {{
-  if (typeof {expect} === "function") {{
+  const checks = [];
+  // @ts-ignore
+  if (typeof expect === "function" && expect(1).toBe) checks.push(() => expect(1).toBe(2));
+  // @ts-ignore
+  if (typeof expect === "function" && expect(1).to) checks.push(() => expect(1).to.equal(2));
+  // @ts-ignore
+  if (typeof assert !== "undefined" && assert.strictEqual) checks.push(() => assert.strictEqual(1, 2));
+  for (const check of checks) {{
     let caught = false;
-    try {{ {expect}(1).toBe(2); }} catch {{ caught = true; }}
+    try {{ check(); }} catch {{ caught = true; }}
     if (!caught) return;
   }}
   throw new Error("youBencha's canary: this test must fail");
 }});
 """
+"""An assertion that must fail and does not lets the test pass, which shows it: the assertions of the file are tried."""
+
 _GO = """
 
 func Test_{name}_passes(t *testing.T) {}
@@ -77,7 +86,7 @@ _BATS = """
 
 @test "{name}_passes" { true; }
 
-@test "{name}_fails" { false; }
+@test "{name}_fails" { [ 1 = 2 ]; }
 """
 _C_BEGINNING = "#define main main_{name}\n"
 _C_END = """
@@ -89,8 +98,8 @@ int main(int argc, char **argv) {
 """
 
 
-def _javascript(imports: str = "", test: str = "(typeof it === 'function' ? it : test)", expect: str = "expect") -> str:
-    return _JAVASCRIPT.format(imports=imports, test=test, expect=expect, name="{name}")
+def _javascript(imports: str = "", test: str = "(typeof it === 'function' ? it : test)") -> str:
+    return _JAVASCRIPT.format(imports=imports, test=test, name="{name}")
 
 
 class CanaryTemplate(NamedTuple):
@@ -119,9 +128,7 @@ TEMPLATES = (
     CanaryTemplate(
         _SCRIPTS,
         r"""from ['"]vitest['"]""",
-        _javascript(
-            'import { test as {name}_test, expect as {name}_expect } from "vitest";', "{name}_test", "{name}_expect"
-        ),
+        _javascript('import { test as {name}_test } from "vitest";', "{name}_test"),
     ),
     CanaryTemplate(
         _SCRIPTS,

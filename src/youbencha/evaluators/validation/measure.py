@@ -20,6 +20,7 @@ from youbencha.evaluators.validation.canary import (
     forgery,
     random_name,
 )
+from youbencha.evaluators.validation.config import ValidationConfig
 from youbencha.evaluators.validation.counting import NOBODY, Authorship, ExpectedTests, TestTally, expect_tests, tally
 from youbencha.evaluators.validation.reports import EXIT_CODE, RunReports
 from youbencha.evaluators.validation.steps import StepResult, StepRunner
@@ -29,6 +30,7 @@ from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import HOST, LocalSandbox, open_local_sandbox
 from youbencha.scoring.code_metrics import SourceFile, is_source_file, is_test_file
 from youbencha.scoring.lint import count_issues
+from youbencha.spec.arena import CanarySpec
 from youbencha.workspace import FileChange
 from youbencha.workspace.trees import copy_tree, remove_tree
 
@@ -130,14 +132,30 @@ async def measure_baseline(context: EvaluationContext, task: ValidationTask) -> 
         patch = context.scratch_dir / "reference.patch"
         await task.repository.difference(task.reference, patch)
         reference = await measure_patch(context, task, patch, label=REFERENCE_LABEL)
-    best = reference or start
-    lint = next((each.lint_issues for each in (start, best) if each.lint_issues is not None), None)
+    best, is_reference = reference or start, reference is not None
+    expected = _expected(task, start, reference)
+    lint = next((measured.lint_issues for measured in (start, best) if measured.lint_issues is not None), None)
     return Baseline(
-        expected=_expected(task, start, reference),
+        expected=expected,
         canary=best.canary,
         lint_issues=lint,
-        problem=_problem(task, best, is_reference=reference is not None),
+        problem=_problem(task, best, is_reference=is_reference)
+        or (_problem_of_tests(task.config, best, expected) if is_reference else None),
     )
+
+
+def _problem_of_tests(config: ValidationConfig, reference: Measurement, expected: ExpectedTests) -> str | None:
+    """Why the tests of a reference solution say nothing."""
+    if config.reward is not None:
+        missing = f"`{config.test_cmd}` writes no reward to {config.reward} for the reference solution"
+        return (
+            None if reference.tests.reward else f"{missing}: a number from 0 to 1, or a flat JSON object with `reward`"
+        )
+    if expected.number == 0:
+        return f"`{config.test_cmd}` runs no test for the reference solution but its own"
+    if isinstance(config.canary, CanarySpec) and reference.canary is None:
+        return f"the canary in {config.canary.file} does not fail for the reference solution"
+    return None
 
 
 def _expected(task: ValidationTask, start: Measurement, reference: Measurement | None) -> ExpectedTests:

@@ -32,6 +32,7 @@ _LARGEST_CONFIGURATION = 1024 * 1024
 VENDORED = frozenset({".git", "node_modules", ".venv", "venv", "site-packages", "vendor", ".tox", ".nox"})
 """Directories of other people's code, which an installation writes."""
 
+_GO_TEST = "_test.go"
 _CACHE = "__pycache__"
 """May contain compiled tests that Python runs in place of the real ones."""
 
@@ -148,13 +149,19 @@ class ValidationTask:
     def _remove_added(self, tree: Path, changed: Iterable[str]) -> None:
         """Remove what would run in place of the tests, or decide which of them run.
 
-        A directory of the validation commit that the task did not have holds exactly what that commit has in it.
+        A directory of the validation commit that the task did not have holds exactly what that commit has in it. Go
+        compiles all `_test.go` files of a directory together, and nothing else uses them: those that were added beside
+        hidden ones are left out, because two tests of one name do not compile.
         """
+        with_hidden = {PurePosixPath(path).parent for path in self.hidden if path.endswith(_GO_TEST)}
         for directory in self._owned_directories:
             remove_below(tree, directory)
         added = {path for path in changed if path not in self.given}
         for path in (added | set(_runner_configurations(tree))) - self.solution - self.given.keys():
             if is_runner_configuration(path) and (not self.config.greenfield or _is_hook(path)):
+                remove_below(tree, path)
+        for path in added:
+            if path.endswith(_GO_TEST) and PurePosixPath(path).parent in with_hidden:
                 remove_below(tree, path)
         for folder in [folder for folder in _folders(tree) if Path(folder).name == _CACHE]:
             remove_tree(Path(folder))
