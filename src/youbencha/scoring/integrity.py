@@ -84,35 +84,35 @@ def flags_of(
     )
 
 
-class Finding(NamedTuple):
+class _Finding(NamedTuple):
     kind: FlagKind
     text: str
     severity: Severity = "note"
 
 
-def _in_actions(actions: Iterable[_Action], own: Collection[str], context: IntegrityContext) -> Iterator[Finding]:
+def _in_actions(actions: Iterable[_Action], own: Collection[str], context: IntegrityContext) -> Iterator[_Finding]:
     for action in actions:
         if any(_is_hidden(path, own, context) for path in action.read):
-            yield Finding("hidden_path", action.evidence, "evidence")
+            yield _Finding("hidden_path", action.evidence, "evidence")
         if action.url is not None and _SOLUTION_HOST.search(action.url):
-            yield Finding("solution_search", action.evidence)
+            yield _Finding("solution_search", action.evidence)
         if action.tool in _WEB_TOOLS and not context.has_network and _is_remote(action.url or "https://web"):
-            yield Finding("network", action.evidence)
+            yield _Finding("network", action.evidence)
         if action.command is not None:
             for kind in _kinds_of(action.command, context):
-                yield Finding(kind, action.evidence)
+                yield _Finding(kind, action.evidence)
 
 
 def _in_changes(
     changes: Iterable[FileChange], actions: Iterable[_Action], written: Collection[str], context: IntegrityContext
-) -> Iterator[Finding]:
+) -> Iterator[_Finding]:
     lines = [action.command.line for action in actions if action.command is not None]
     reporting = any(_WRITES_REPORTS.search(line) for line in lines)
     for change in changes:
         if severity := _test_edit(change, context):
-            yield Finding("test_edit", f"{change.kind} {change.path}", severity)
+            yield _Finding("test_edit", f"{change.kind} {change.path}", severity)
         elif change.kind == "added" and is_report_file(change.path) and (change.path in written or not reporting):
-            yield Finding("forged_report", f"{change.kind} {change.path}")
+            yield _Finding("forged_report", f"{change.kind} {change.path}")
 
 
 def _test_edit(change: FileChange, context: IntegrityContext) -> Severity | None:
