@@ -92,6 +92,8 @@ VALIDATED_TASK: dict[str, tuple[Any, Callable[[Cell], Any], Any]] = {
     "reference_tag": ("v1-solution", lambda cell: len(validation_of(cell)["reference_tag"]), 40),
     "weights": ({"tests": 1}, lambda cell: validation_of(cell)["weights"]["tests"], 1.0),
     "protected": (["*.snap"], lambda cell: validation_of(cell)["protected"], ["*.snap"]),
+    "reward": ("reward.txt", lambda cell: validation_of(cell)["reward"], "reward.txt"),
+    "canary": ("none", lambda cell: validation_of(cell)["canary"], "none"),
     "validation": ({"network": "open"}, lambda cell: validation_of(cell)["network"], "open"),
     "rubric": (
         {"criteria": ["Clear."], "model": "opus", "votes": 3, "agent": "claude-code"},

@@ -45,8 +45,8 @@ def test_a_task_with_hidden_tests_and_a_reference(arena: Path, capsys: pytest.Ca
     assert (arena / "results" / "calibration" / "task" / "early-exit" / "artifacts").is_dir()
 
 
-def test_a_task_that_can_be_cheated(arena: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a reference solution, nothing tells that a printed summary is a lie."""
+def test_a_task_without_a_reference(arena: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A reference solution is not needed to know a printed summary as a lie."""
     (arena / "thunderdome.yaml").write_text(ARENA.format(more=""))
     assert run_app(["calibrate", "--json"], arena_app) == 1
     shown = capsys.readouterr()
@@ -55,7 +55,6 @@ def test_a_task_that_can_be_cheated(arena: Path, capsys: pytest.CaptureFixture[s
     assert task["ceiling"] is None
     assert task["warnings"] == [
         "doing nothing scores 0.50 (50% of the tests pass)",
-        "printed summary scores 1.00 (100% of the tests pass), more than doing nothing",
     ]
     assert "warning  task: doing nothing scores 0.50 (50% of the tests pass)" in shown.err
 

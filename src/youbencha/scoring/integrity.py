@@ -117,14 +117,15 @@ def _in_changes(
 
 def _test_edit(change: FileChange, context: IntegrityContext) -> Severity | None:
     """None: it is not an edit of a test, or the reference solution edits the same file."""
-    if change.path in context.protected:
-        return "evidence"
-    if change.path in context.solution:
+    if change.path in context.solution and change.path not in context.protected:
         return None
     if change.kind != "added" and is_test_file(change.path):
         return "note" if change.deletions == 0 else "evidence"  # tests that were added to a given file do no harm
-    is_configuration = is_test_configuration(change.path) and not (change.kind == "added" and context.greenfield)
-    return "note" if is_configuration or change.path in context.recipes else None
+    if is_test_configuration(change.path):
+        return None if change.kind == "added" and context.greenfield else "note"
+    if change.path in context.protected:
+        return "evidence"
+    return "note" if change.path in context.recipes else None
 
 
 _WRITES_REPORTS = re.compile(

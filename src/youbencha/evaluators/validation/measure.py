@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -24,7 +24,7 @@ from youbencha.evaluators.validation.config import ValidationConfig
 from youbencha.evaluators.validation.counting import NOBODY, Authorship, ExpectedTests, TestTally, expect_tests, tally
 from youbencha.evaluators.validation.reports import EXIT_CODE, RunReports
 from youbencha.evaluators.validation.steps import StepResult, StepRunner
-from youbencha.evaluators.validation.task import ValidationTask
+from youbencha.evaluators.validation.task import PreparedTree, ValidationTask
 from youbencha.files import read_untrusted
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import HOST, LocalSandbox, open_local_sandbox
@@ -250,9 +250,9 @@ async def _measure(
     step = "hidden" if config.greenfield else "test"
     if baseline is not None:
         return await _count_with_canary(runner, tree.path, step, measured, baseline)
-    tests = await runner.run_tests(step)
+    tests = await runner.run_tests(step, prepared.author.files)
     is_best = task.reference is None or label == REFERENCE_LABEL
-    canary = await _find_canary(runner, task, tree.path, tests, prepared.test_files) if is_best else None
+    canary = await _find_canary(runner, task, tree.path, tests, prepared) if is_best else None
     return replace(measured, tests=tests, canary=canary)
 
 
@@ -261,36 +261,37 @@ async def _count_with_canary(
 ) -> Measurement:
     """Run the tests that count, and a canary: in the same run, or in one of its own if a test has passed."""
     canary, expected, name = baseline.canary, baseline.expected, random_name()
+    own_files = measured.author.files
     if canary is None:
-        return replace(measured, tests=await runner.run_tests(step))
+        return replace(measured, tests=await runner.run_tests(step, own_files))
     if canary.in_same_run:
         with canary.written(tree, name):
-            run = await runner.run_tests(step)
+            run = await runner.run_tests(step, own_files)
         measured = replace(measured, tests=run.without_test(name))
     else:
-        measured = replace(measured, tests=await runner.run_tests(step))
+        measured = replace(measured, tests=await runner.run_tests(step, own_files))
         counted = measured.tally(expected)
         if measured.tests.reward is None and (counted is None or counted.counts.passed == 0):
             return measured
         with canary.written(tree, name):
-            run = await runner.run_tests("canary")
+            run = await runner.run_tests("canary", own_files)
     counted = replace(measured, tests=run.without_test(name)).tally(expected)
     all_passed = counted is not None and counted.score == 1
     return replace(measured, forgery=forgery(canary, run, expected.sources, name, all_passed=all_passed))
 
 
 async def _find_canary(
-    runner: StepRunner, task: ValidationTask, tree: Path, tests: RunReports, test_files: Sequence[str]
+    runner: StepRunner, task: ValidationTask, tree: Path, tests: RunReports, prepared: PreparedTree
 ) -> Canary | None:
     """Try how a canary can be added to a task: in a tree that nobody has tampered with, it must be seen to fail."""
     report = tests.report(frozenset())
     results = report.results if report and report.results else {}
-    reported = sorted({test.file for test in results if test.file in set(test_files)}, reverse=True)
-    files = dict.fromkeys((*reported, *test_files))  # the last first, so that the canary runs late
+    reported = sorted({test.file for test in results if test.file in set(prepared.test_files)}, reverse=True)
+    files = dict.fromkeys((*reported, *prepared.test_files))  # the last first, so that the canary runs late
     for number, canary in enumerate(islice(candidates(tree, files, task.config.canary), MAX_CANDIDATES), 1):
         name = random_name()
         with canary.written(tree, name):
-            run = await runner.run_tests(f"canary-{number}")
+            run = await runner.run_tests(f"canary-{number}", prepared.author.files)
         sources = tests.sources or frozenset({EXIT_CODE})
         if confirmed := confirm(canary, tests, run, sources, name):
             return confirmed
