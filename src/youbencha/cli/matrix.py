@@ -63,10 +63,10 @@ def run_and_show(
         typer.echo(_how_to_resume(resume, found), err=True)
         if not summary.ended:
             return INTERRUPTED if summary.drained else NOT_PASSED
-    return 0 if (succeeded or _measured)(summary) else NOT_PASSED
+    return 0 if (succeeded or measured)(summary) else NOT_PASSED
 
 
-def _measured(summary: MatrixSummary) -> bool:
+def measured(summary: MatrixSummary) -> bool:
     """Whether every trial measured its agent; if some need not, whether every comparison has results."""
     return all(each.pairs for each in summary.comparisons) if summary.comparisons else not summary.not_valid
 

@@ -12,6 +12,7 @@ import typer
 from youbencha.cli import options
 from youbencha.cli.arena.executor import HERE, Address, Executor, ExecutorName, ExecutorOptions, TrialPlace
 from youbencha.cli.arena.until_decided import Decided, Margin, MaxTrials, UntilOptions
+from youbencha.cli.gate import FailIf, GateOptions, Measures
 from youbencha.errors import YouBenchaError
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ def run(
             rich_help_panel=_AGAIN,
         ),
     ] = None,
+    fail_if: FailIf = None,
+    measure: Measures = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the plan and the most that it can cost; run nothing.")
     ] = False,
@@ -97,6 +100,8 @@ def run(
     _check(which, selection, trials, reuse, resume=resume, dry_run=dry_run)
     until = UntilOptions(until_decided, margin, max_trials)
     until.check(trials, resume=resume)
+    gate = GateOptions(fail_if, tuple(measure or ()))
+    gate.check()
     where = ExecutorOptions(executor, address)
     where.check()
     host = options.host_here()
@@ -105,7 +110,7 @@ def run(
     directory = results or arena.results_dir
     limit = None if budget is None else BudgetSpec(total_usd=budget)
     choices = PlanChoices(trials=trials, budget=limit, resolve_env=not dry_run)
-    request = _Request(arena, host, directory, selection, choices, parallel, until)
+    request = _Request(arena, host, directory, selection, choices, parallel, until, gate)
     if dry_run:
         show_plan(run_async(request.plan()), request.options(), as_json=as_json)
         return 0
@@ -113,7 +118,15 @@ def run(
     session = _Session(request, which if resume else None, where, resume=resume, reuse=reuse, say=say)
     again = _command(config, results, where)
     title = config.name if tui else None
-    return run_and_show(session.work, lambda: session.run, as_json=as_json, quiet=quiet, tui=title, resume=again)
+    return run_and_show(
+        session.work,
+        lambda: session.run,
+        as_json=as_json,
+        quiet=quiet,
+        tui=title,
+        resume=again,
+        succeeded=session.succeeded,
+    )
 
 
 def _command(config: Path, results: Path | None, where: ExecutorOptions) -> str:
@@ -138,6 +151,7 @@ class _Request(NamedTuple):
     choices: PlanChoices
     given_parallel: int | None
     until: UntilOptions
+    gate: GateOptions
     place: TrialPlace = HERE
 
     @property
@@ -164,6 +178,7 @@ class _Request(NamedTuple):
         from youbencha.engine.arena import plan_arena
 
         matrix = await plan_arena(self.arena, self.host, self.selection, self.choices)
+        self.gate.check_comparisons(matrix)
         return self.until.plan(matrix)
 
 
@@ -192,6 +207,21 @@ class _Session:
         async with self._where.opened(self._request.host.env) as place:
             self._request = self._request._replace(place=place)
             return await self._work(display, control)
+
+    def succeeded(self, summary: MatrixSummary) -> bool:
+        """Whether every trial measured its agent, and the gate passed, if there is one."""
+        from youbencha.cli.matrix import measured
+        from youbencha.report.arena_loading import load_runs
+        from youbencha.report.comparison import make_comparison
+        from youbencha.report.comparison_loading import baseline_pairs
+
+        gate = self._request.gate
+        if gate.fails_if is None:
+            return measured(summary)
+        assert self.run is not None
+        report = make_comparison(baseline_pairs(load_runs([self.run.path])))
+        gated = gate.apply(report, "thunderdome run")
+        return measured(summary) and gated is not None and not gated.failed and not gated.unknown
 
     async def _work(self, display: MatrixDisplay, control: MatrixControl) -> MatrixSummary:
         from youbencha.cli.matrix import check_engine
