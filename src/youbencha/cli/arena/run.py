@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from youbencha.engine.arena import PlanChoices
     from youbencha.engine.matrix import Matrix
     from youbencha.engine.results import ArenaRun
+    from youbencha.engine.reuse import Reusable
     from youbencha.engine.run import MatrixControl, MatrixOptions
     from youbencha.engine.selection import Selection
     from youbencha.engine.updates import MatrixSummary
@@ -64,8 +65,9 @@ def run(
     reuse: Annotated[
         str | None,
         typer.Option(
-            metavar="RUN",
-            help="Take over results of this run that still apply; score them again if only the validation changed.",
+            metavar="RUN|DIR",
+            help="Reuse results that still apply, of a run or of all runs in a directory; score them again if only the"
+            " validation changed.",
             rich_help_panel=_AGAIN,
         ),
     ] = None,
@@ -112,7 +114,8 @@ def run(
     choices = PlanChoices(trials=trials, budget=limit, resolve_env=not dry_run)
     request = _Request(arena, host, directory, selection, choices, parallel, until, gate)
     if dry_run:
-        show_plan(run_async(request.plan()), request.options(), as_json=as_json)
+        matrix = run_async(request.plan())
+        show_plan(matrix, request.options(), as_json=as_json, reusable=request.find_reusable(matrix, reuse))
         return 0
     say = not (quiet or as_json)
     session = _Session(request, which if resume else None, where, resume=resume, reuse=reuse, say=say)
@@ -181,6 +184,11 @@ class _Request(NamedTuple):
         self.gate.check_comparisons(matrix)
         return self.until.plan(matrix)
 
+    def find_reusable(self, matrix: Matrix, reuse: str | None) -> Reusable | None:
+        from youbencha.engine.reuse import find_pool, find_reusable
+
+        return None if reuse is None else find_reusable(matrix, find_pool(self.results, reuse))
+
 
 class _Session:
     """One invocation: it plans, makes the directory of a run or finds it, and runs the matrix."""
@@ -225,12 +233,10 @@ class _Session:
 
     async def _work(self, display: MatrixDisplay, control: MatrixControl) -> MatrixSummary:
         from youbencha.cli.matrix import check_engine
-        from youbencha.engine.results import find_run
         from youbencha.engine.reuse import reuse_results
         from youbencha.engine.run import run_matrix
 
         request = self._request
-        earlier = find_run(request.results, self._reuse) if self._reuse else None
         if self._resume:
             matrix = await self._plan_again()
         else:
@@ -238,15 +244,16 @@ class _Session:
         open_executor = request.place.open_executor(matrix, request.arena, request.results)
         if open_executor is None:
             await check_engine(matrix)
+        reusable = request.find_reusable(matrix, self._reuse)
         if not self._resume:
             self.run = _new_run(request, matrix)
         assert self.run is not None
         if self._say:
-            display.announce(_announcement(matrix, self.run, request, resumed=self._resume))
+            display.announce(_announcement(matrix, self.run, request, reusable, resumed=self._resume))
         with display:
-            if earlier is not None:
-                reused = await reuse_results(matrix, request.host, earlier, self.run, parallel=request.parallel)
-                display.print("", "", f"{reused.unchanged} trials taken over, {reused.rescored} scored again")
+            if reusable is not None:
+                reused = await reuse_results(reusable, request.host, self.run, parallel=request.parallel)
+                display.print("", "", f"{reused.unchanged} trials reused, {reused.rescored} scored again")
             chosen = request.options()
             return await run_matrix(
                 matrix, request.host, self.run, chosen, display, control=control, open_executor=open_executor
@@ -293,25 +300,25 @@ def _options_of(request: _Request) -> dict[str, Any]:
     }
 
 
-def _announcement(matrix: Matrix, run: ArenaRun, request: _Request, *, resumed: bool) -> str:
+def _announcement(matrix: Matrix, run: ArenaRun, request: _Request, reusable: Reusable | None, *, resumed: bool) -> str:
     from youbencha.engine.dry_run import describe_plan
     from youbencha.text import plural, usd
 
-    plan = describe_plan(matrix, parallel=request.parallel, attempts=request.options().retries.attempts)
+    attempts = request.options().retries.attempts
+    plan = describe_plan(matrix, parallel=request.parallel, attempts=attempts, reusable=reusable)
     worst = plan.worst_case.with_retries_usd
     cap = f"at most {usd(float(worst))}" if worst is not None else "no cost limit"
     verb = "resuming" if resumed else "running"
-    trials = f"{'at most ' if matrix.until_decided else ''}{plural(plan.trials, 'trial')}"
+    left = plan.trials if matrix.until_decided or reusable is None else plan.trials - len(reusable.trials)
+    trials = f"{'at most ' if matrix.until_decided else ''}{plural(left, 'trial')}"
     return f"{verb} {trials}, {cap}; results: {run.path}"
 
 
 def _check(
     which: str | None, selection: Selection, trials: int | None, reuse: str | None, *, resume: bool, dry_run: bool
 ) -> None:
-    if dry_run and (resume or reuse is not None):
-        raise YouBenchaError(
-            "OPTION_INVALID", "--dry-run shows the plan of a new run.", hint="Remove --resume or --reuse."
-        )
+    if dry_run and resume:
+        raise YouBenchaError("OPTION_INVALID", "--dry-run shows the plan of a new run.", hint="Remove --resume.")
     if which is not None and not resume:
         raise YouBenchaError(
             "OPTION_INVALID", f"{which}: a run is only named with --resume", hint=f"Try --resume {which}."
