@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,38 @@ def test_a_run_ends_with_the_gate(
         assert not project.results.exists(), "nothing was spent"
     else:
         assert f"thunderdome run --fail-if {options[1]}: {line}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--task", "task-1"),
+        ("--task", "task-1", "--results", "else where", "--config", "arenas/other.yaml"),
+        ("--task", "task-1", "--until-decided", "--max-trials", "2"),
+    ],
+    ids=["trials", "elsewhere", "until-decided"],
+)
+def test_the_command_for_more_trials_runs_them(tmp_path: Path, options: tuple[str, ...]) -> None:
+    project = ArenaProject(tmp_path, orchestrators=[WORKER], tasks=2, trials=1, parallel=2)
+    arena = json.loads((tmp_path / "thunderdome.yaml").read_text())
+    for task in arena["tasks"]:
+        task["repo"] = str(tmp_path / "repository")
+    (tmp_path / "arenas").mkdir()
+    (tmp_path / "arenas" / "other.yaml").write_text(json.dumps(arena))
+    ended = project.run_here(*options)
+    assert ended.returncode == 0, ended.stderr
+    results = ("--results", "else where") if "--results" in options else ()
+    before = json.loads(project.run_here_as("compare", "worker+taught", "--format", "json", *results).stdout)
+    command = before["more_trials_command"]
+    assert f"More trials: {command}\n" in ended.stdout, "the end of the run says it, too"
+    program, door, *words = shlex.split(command)
+    assert (before["verdict"], program, door) == ("undecided", "thunderdome", "run")
+    assert project.run_here(*words).returncode == 0
+    after = json.loads(project.run_here_as("compare", "worker+taught", "--format", "json", *results).stdout)
+    more = after["trials"] - before["trials"]
+    assert (after["tasks"], after["first"]["runs"] == before["first"]["runs"]) == (1, "--until-decided" in options)
+    assert 0 < more <= before["more_trials_needed"], "fewer if it is decided before"
+    assert more == before["more_trials_needed"] or after["verdict"] == "better"
 
 
 def test_agents_on_test_cases_are_compared_where_they_ran(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ from youbencha.report.leaderboard import (
     make_row,
     score_of,
 )
+from youbencha.report.more_trials import more_trials_command
 from youbencha.stats.comparison import (
     MARGIN,
     Difference,
@@ -82,6 +83,7 @@ def make_comparison(found: Pairs, rules: Sequence[str] = (), *, margin: float | 
         superseded=sum(each.superseded for each in chosen),
         unreadable=tuple(file for each in chosen for file in each.results.unreadable),
         notes=tuple(dict.fromkeys(note for pair in pairs for side in pair for note in side.notes())),
+        more_trials_command=more_trials_command(found.pairs, compared),
     )
 
 

@@ -62,6 +62,7 @@ def render_comparison_json(report: ComparisonReport) -> str:
     document = {
         "version": JSON_VERSION,
         **(pairs[0] if report.one_pair else {"comparisons": pairs}),
+        "more_trials_command": report.more_trials_command,
         "margin": report.margin,
         "confidence": report.confidence,
         "runs": [visible(each) for each in report.runs],

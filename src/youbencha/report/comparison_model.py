@@ -133,3 +133,5 @@ class ComparisonReport:
     """Trials that were left out because there is a newer one of the same identity."""
     unreadable: tuple[Unreadable, ...]
     notes: tuple[str, ...]
+    more_trials_command: str | None = None
+    """Runs as many more trials as would decide what is undecided. Null: nothing is, or it is not known."""
