@@ -36,11 +36,13 @@ from youbencha.report.leaderboard import (
     make_row,
     score_of,
 )
+from youbencha.report.more_trials import more_trials_command
 from youbencha.stats.comparison import (
     MARGIN,
     Difference,
     DifferenceInterval,
     TaskScores,
+    ValueDifference,
     compare_scores,
     compare_values,
     verdict_of,
@@ -81,6 +83,7 @@ def make_comparison(found: Pairs, rules: Sequence[str] = (), *, margin: float | 
         superseded=sum(each.superseded for each in chosen),
         unreadable=tuple(file for each in chosen for file in each.results.unreadable),
         notes=tuple(dict.fromkeys(note for pair in pairs for side in pair for note in side.notes())),
+        more_trials_command=more_trials_command(found.pairs, compared),
     )
 
 
@@ -207,7 +210,7 @@ class _Judging(NamedTuple):
         pass_rate = self._scores(first, second, common, _solved)
         if (run := _recorded_run(first, second)) is not None:
             difference, early = self._until_decided(difference, first, second, run)
-            pass_rate = replace(pass_rate, on_these_tasks=None, on_tasks_like_these=None)  # they are for one look
+            pass_rate = self._solved_until_decided(pass_rate, first, second, run)
         one, two = (_compared(side, common, _most_k(first, second, common)) for side in (first, second))
         return PairComparison(
             first=one,
@@ -218,9 +221,9 @@ class _Judging(NamedTuple):
             decided_early=early,
             more_trials_cost_usd=_cost_of(difference.more_trials, one, two),
             pass_rate=pass_rate,
-            cost_usd=compare_values(_pairs(first, second, common, lambda meta: meta.total_cost_usd)),
-            duration_s=compare_values(_pairs(first, second, common, lambda meta: meta.duration_s)),
-            tokens=compare_values(_pairs(first, second, common, lambda meta: meta.total_tokens)),
+            cost_usd=self._values(first, second, common, lambda meta: meta.total_cost_usd),
+            duration_s=self._values(first, second, common, lambda meta: meta.duration_s),
+            tokens=self._values(first, second, common, lambda meta: meta.total_tokens),
             tasks=tuple(
                 sorted(
                     (_task(task, first.by_task[task], second.by_task[task]) for task in common),
@@ -238,6 +241,9 @@ class _Judging(NamedTuple):
     def _scores(self, first: _Side, second: _Side, tasks: Sequence[str], of: Figure = score_of) -> Difference:
         return compare_scores(_pairs(first, second, tasks, of), margin=self.margin, confidence=self.confidence)
 
+    def _values(self, first: _Side, second: _Side, tasks: Sequence[str], of: Figure) -> ValueDifference:
+        return compare_values(_pairs(first, second, tasks, of), confidence=self.confidence)
+
     def _until_decided(
         self, once: Difference, first: _Side, second: _Side, run: RunInfo
     ) -> tuple[Difference, DecidedEarly]:
@@ -247,7 +253,7 @@ class _Judging(NamedTuple):
         sequence = PairedSequence(tasks, margin=run.until_decided.margin, confidence=confidence_of_each(run.baselines))
         turned = _is_baseline(first, second, run)
         pair = (second, first) if turned else (first, second)  # as in the run
-        found = replay_rounds(sequence, _pairs_by_number(*pair))
+        found = replay_rounds(sequence, _pairs_by_number(*pair, score_of))
         intervals = tuple(DifferenceInterval(-each.high, -each.low) if turned else each for each in found.intervals)
         interval = intervals[-1] if intervals else sequence.interval
         others = once.on_tasks_like_these
@@ -274,6 +280,23 @@ class _Judging(NamedTuple):
             given_up=found.given_up,
         )
 
+    def _solved_until_decided(self, once: Difference, first: _Side, second: _Side, run: RunInfo) -> Difference:
+        """Judge by a confidence sequence, too: it is valid however the trials ended, which the scores decided."""
+        tasks = list(dict.fromkeys(cell.task for cell in run.cells))
+        sequence = PairedSequence(tasks, margin=self.margin, confidence=confidence_of_each(run.baselines))
+        replay_rounds(sequence, _pairs_by_number(first, second, _solved))
+        interval = None if once.estimate is None else sequence.interval
+        return replace(
+            once,
+            on_these_tasks=interval,
+            on_tasks_like_these=None,
+            verdict=verdict_of(interval, self.margin),
+            verdict_on_tasks_like_these="undecided",
+            p_value=None,
+            detectable=None,
+            more_trials=None,
+        )
+
 
 def _recorded_run(first: _Side, second: _Side) -> RunInfo | None:
     """The run with `--until-decided` whose comparison this is, if it is one; in either direction."""
@@ -294,18 +317,16 @@ def _ended_by_others(first: _Side, second: _Side, early: DecidedEarly | None) ->
         yield "The trials ended as soon as other comparisons were decided: these intervals may be too narrow."
 
 
-def _pairs_by_number(first: _Side, second: _Side) -> FindPair:
+def _pairs_by_number(first: _Side, second: _Side, of: Figure) -> FindPair:
     ones, twos = ({(each.meta.task, each.meta.trial): each.meta for each in side.trials} for side in (first, second))
 
     def find(task: str, number: int) -> FinishedPair | None:
         one, two = ones.get((task, number)), twos.get((task, number))
-        return None if one is None or two is None else FinishedPair.of(_valid_score(one), _valid_score(two))
+        if one is None or two is None:
+            return None
+        return FinishedPair.of(*(None if meta.valid is False else of(meta) for meta in (one, two)))
 
     return find
-
-
-def _valid_score(meta: TrialMeta) -> float | None:
-    return None if meta.valid is False else score_of(meta)
 
 
 def _pairs(first: _Side, second: _Side, tasks: Iterable[str], of: Figure) -> list[TaskScores]:

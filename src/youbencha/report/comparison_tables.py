@@ -255,7 +255,13 @@ def render_comparison_table(report: ComparisonReport, width: int, base: Path) ->
     """For a terminal. Paths are relative to `base`."""
     lines = [_wrapped(verdict_sentence(each, report.margin), width) for each in report.comparisons]
     lines += _one_pair(report, width, base) if report.one_pair else _several(report, width)
-    return "\n".join([*lines, *(_wrapped(each, width) for each in remarks(report))]) + "\n"
+    more = more_trials_lines(report)  # not wrapped: the command is copied
+    return "\n".join([*lines, *(_wrapped(each, width) for each in remarks(report)), *more]) + "\n"
+
+
+def more_trials_lines(report: ComparisonReport) -> list[str]:
+    """Name the command that runs as many more trials as would tell, if it is known."""
+    return [f"More trials: {report.more_trials_command}"] if report.more_trials_command else []
 
 
 def _wrapped(line: str, width: int) -> str:
@@ -286,7 +292,8 @@ def _overview(report: ComparisonReport, width: int) -> Iterator[str]:
 def render_baselines_table(report: ComparisonReport, width: int) -> str:
     """As a part of a leaderboard. The sentences name both intervals, for which a narrow table has no room."""
     sentences = [_wrapped(verdict_sentence(each, report.margin), width) for each in report.comparisons]
-    return "\n".join(["", f"{BASELINES}:", "", *sentences, "", *_overview(report, width)]) + "\n"
+    overview = [*_overview(report, width), *more_trials_lines(report)]
+    return "\n".join(["", f"{BASELINES}:", "", *sentences, "", *overview]) + "\n"
 
 
 def _one_pair(report: ComparisonReport, width: int, base: Path) -> Iterator[str]:
@@ -377,7 +384,7 @@ def render_comparison_markdown(report: ComparisonReport, base: Path | None) -> s
         sections += _markdown_overview(report)
     for pair in report.comparisons:
         sections += _markdown_pair(report, pair, base)
-    return "\n\n".join([*sections, _bullets(remarks(report))]) + "\n"
+    return "\n\n".join([*sections, _bullets([*remarks(report), *more_trials_lines(report)])]) + "\n"
 
 
 def _markdown_overview(report: ComparisonReport) -> Iterator[str]:

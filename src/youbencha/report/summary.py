@@ -166,7 +166,7 @@ def _annotations(bundle: ResultsBundle) -> Iterator[str]:
             )
 
 
-def annotation(kind: Literal["error", "warning"], title: str, message: str) -> str:
+def annotation(kind: Literal["error", "warning", "notice"], title: str, message: str) -> str:
     """Return a line that GitHub Actions shows as an annotation."""
     return f"::{kind} title={_replaced(one_line(title, 120), _IN_PROPERTIES)}::{_replaced(message[:4000], _IN_DATA)}"
 
