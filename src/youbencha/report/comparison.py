@@ -299,7 +299,7 @@ def _pairs_by_number(first: _Side, second: _Side) -> FindPair:
 
     def find(task: str, number: int) -> FinishedPair | None:
         one, two = ones.get((task, number)), twos.get((task, number))
-        return None if one is None or two is None else FinishedPair.of(_valid_score(one), _valid_score(two))
+        return None if one is None or two is None else FinishedPair(_valid_score(one), _valid_score(two))
 
     return find
 
