@@ -22,7 +22,7 @@ from youbencha.stats.comparison import (
 )
 from youbencha.stats.intervals import CONFIDENCE
 
-FAILED, SOLVED = 0.0, 1.0
+FAILED_SCORE, SOLVED_SCORE = 0.0, 1.0
 
 
 class MissingTrials(NamedTuple):
@@ -54,25 +54,32 @@ def compare_with_missing(
     if which is None:
         return found
 
-    def filled(score: float) -> Bound:
-        whole = [_filled(each, which, lack[which], score) for each, lack in zip(tasks, missing, strict=True)]
-        bound = compare_scores(whole, margin=margin, confidence=confidence)
-        assert bound.estimate is not None  # there is a task of both
-        assert bound.on_these_tasks is not None
-        return Bound(
-            estimate=bound.estimate,
-            on_these_tasks=bound.on_these_tasks,
-            on_tasks_like_these=bound.on_tasks_like_these,
-        )
-
     bounds = MissingBounds(
         of_first=which == 0,
         missing=lacking[which],
         trials=trials[which],
-        if_failed=filled(FAILED),
-        if_solved=filled(SOLVED),
+        if_failed=bound_by(tasks, missing, which, FAILED_SCORE, confidence=confidence),
+        if_solved=bound_by(tasks, missing, which, SOLVED_SCORE, confidence=confidence),
     )
     return with_bounds(found, bounds, margin)
+
+
+def bound_by(
+    tasks: Sequence[TaskScores],
+    missing: Sequence[MissingTrials],
+    which: int,
+    score: float,
+    *,
+    confidence: float = CONFIDENCE,
+) -> Bound:
+    """Compare two agents as if every missing trial of one of them, 0 or 1, had this score."""
+    whole = [_filled(each, which, lack[which], score) for each, lack in zip(tasks, missing, strict=True)]
+    found = compare_scores(whole, confidence=confidence)
+    assert found.estimate is not None  # there is a task of both
+    assert found.on_these_tasks is not None
+    return Bound(
+        estimate=found.estimate, on_these_tasks=found.on_these_tasks, on_tasks_like_these=found.on_tasks_like_these
+    )
 
 
 def with_bounds(found: Difference, bounds: MissingBounds, margin: float) -> Difference:

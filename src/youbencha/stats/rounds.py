@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from youbencha.stats.comparison import DifferenceInterval, Verdict
 from youbencha.stats.intervals import CONFIDENCE
-from youbencha.stats.missing import FAILED, SOLVED, agreed, lacks_more
+from youbencha.stats.missing import FAILED_SCORE, SOLVED_SCORE, agreed, lacks_more
 from youbencha.stats.sequence import PairedSequence
 
 
@@ -145,7 +145,7 @@ class PairedRounds:
             self._lacking[which] += lacking
             if lacking and which not in self._filled:
                 self._filled[which] = deepcopy(self._sequence), deepcopy(self._sequence)
-            for score, sequence in zip((FAILED, SOLVED), self._filled.get(which, ()), strict=False):
+            for score, sequence in zip((FAILED_SCORE, SOLVED_SCORE), self._filled.get(which, ()), strict=False):
                 sequence.add_round(
                     _known({task: [pair.filled(which, score) for pair in some] for task, some in pairs.items()})
                 )
