@@ -33,7 +33,7 @@ def test_the_verdict_comes_first(tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     assert (done.returncode, done.stderr) == (0, "")
     assert lines[0].startswith("good is better than bad by 0.75 (on these tasks ")
-    assert "; on tasks like these " in lines[0]
+    assert ". On tasks like these: better (" in lines[0]
     assert lines[2].split() == ["good", "bad", "DIFFERENCE", "[95", "%]"]
     assert any(line.startswith("Trials ") and line.split()[1:] == ["32/32/32", "32/32/32"] for line in lines)
     path = "results/runs/2026-01-02T03-00-00Z-0000aaaa/trials/good/task-0/trial-1/diff.patch"
@@ -217,7 +217,9 @@ def test_a_comparison_of_a_run_that_cannot_be_made_is_code_2_although_others_can
     assert [suite.findtext(".//error", default="") != "" for suite in suites] == [False, True]
     properties = [[each.attrib["name"] for each in suite.iter("property")] for suite in suites]
     assert [len(names) for names in properties] == [len(set(names)) for names in properties]
-    assert "good is better than bad" in done.stdout
+    assert [line.split()[:3] for line in done.stdout.splitlines() if line.startswith("good ")] == [
+        ["good", "bad", "better"]
+    ]
     assert "none and bad cannot be compared: " in done.stdout
     found = json.loads(yb("compare", "--format", "json", cwd=tmp_path).stdout)
     assert [each["verdict"] for each in found["comparisons"]] == ["better", "undecided"]

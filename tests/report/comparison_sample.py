@@ -120,7 +120,7 @@ def agent(name: str) -> ComparedAgent:
 
 
 def row(name: str) -> Row:
-    score = Interval(mean=0.612, low=0.41, high=0.79, unit="task", n=6, method="bootstrap+wilson")
+    score = Interval(mean=0.612, low=0.41, high=0.79, unit="task", n=6, method="adjusted-t")
     return Row(
         agent=name,
         task=None,

@@ -9,7 +9,7 @@ from typing import get_args
 
 from youbencha.errors import YouBenchaError
 from youbencha.log.results import OutcomeName
-from youbencha.report.arena_loading import ArenaResults, ArenaTrial, UnfinishedTrial
+from youbencha.report.arena_loading import ArenaResults, ArenaTrial, UnfinishedTrial, is_original
 from youbencha.text import did_you_mean
 
 Listed = ArenaTrial | UnfinishedTrial
@@ -46,7 +46,11 @@ def _exit_reason(trial: Listed, name: str) -> bool:
 
 
 def _cost(trial: Listed, dollars: str) -> bool:
-    return isinstance(trial, ArenaTrial) and trial.meta.total_cost_usd == float(dollars)
+    """`cost=0` finds what the original wrote as 0, too, although that means that it is not known."""
+    if not isinstance(trial, ArenaTrial):
+        return False
+    cost = trial.meta.total_cost_usd
+    return (0.0 if cost is None and is_original(trial.meta) else cost) == float(dollars)
 
 
 def _flagged(trial: Listed, _: str) -> bool:

@@ -14,7 +14,7 @@ from youbencha.report import markdown
 from youbencha.report.arena_loading import ArenaTrial
 from youbencha.report.arena_selection import Exclusion
 from youbencha.report.leaderboard import Leaderboard, Row, Total, TrialCoverage
-from youbencha.stats.intervals import CONFIDENCE, RESAMPLES, Interval
+from youbencha.stats.intervals import CONFIDENCE, Interval
 from youbencha.text import count, duration, one_line, percent, plural, table, usd, visible
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def legend(
     if by is Grouping.TASK:
         yield "[95 %]: Wilson interval over the trials of the agent on the task."
     else:
-        yield f"[95 %]: interval of the mean over tasks; resampled: tasks ({count(RESAMPLES)} times), not trials."
+        yield "[95 %]: interval of the mean for tasks like these: the tasks are a sample, not only the trials."
         yield from sorted({f"No interval: {row.score.reason}." for row in rows_of(board, by) if row.score.reason})
     planned = "planned" if board.coverage.planned is not None else "planned (not known)"
     yield f"{title('TRIALS')}: valid/finished/{planned}."
@@ -326,7 +326,7 @@ def render_json(board: Leaderboard) -> str:
 
     document = {
         "version": JSON_VERSION,
-        "interval": {"confidence": CONFIDENCE, "unit": "task", "resamples": RESAMPLES},
+        "interval": {"confidence": CONFIDENCE, "unit": "task"},
         "runs": [visible(each) for each in board.runs],
         "coverage": board.coverage,
         "agents": board.agents,

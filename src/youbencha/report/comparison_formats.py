@@ -25,7 +25,13 @@ from youbencha.text import one_line, visible
 
 if TYPE_CHECKING:
     from youbencha.report.junit import JunitCase
-    from youbencha.stats.comparison import Difference, DifferenceInterval, ValueDifference
+    from youbencha.stats.comparison import (
+        Bound,
+        Difference,
+        DifferenceInterval,
+        MissingBounds,
+        ValueDifference,
+    )
 
 JSON_VERSION = "1.0.0"
 _EPOCH = "1970-01-01T00:00:00"
@@ -94,6 +100,7 @@ def _pair(pair: PairComparison, margin: float) -> dict[str, Any]:
         "p_value": found.p_value,
         "p_adjusted": pair.p_adjusted,
         "reason": found.reason,
+        "bounds": found.bounds and _bounds(found.bounds, overturned=found.overturned),
         "decided_early": pair.decided_early and _early(pair.decided_early),
         "first": _agent(pair.first),
         "second": _agent(pair.second),
@@ -114,6 +121,25 @@ def _pair(pair: PairComparison, margin: float) -> dict[str, Any]:
         "only_first": [visible(each) for each in pair.only_first],
         "only_second": [visible(each) for each in pair.only_second],
         "warnings": pair.warnings,
+    }
+
+
+def _bounds(found: MissingBounds, *, overturned: bool) -> dict[str, Any]:
+    return {
+        "of": "first" if found.of_first else "second",
+        "missing": found.missing,
+        "trials": found.trials,
+        "overturned": overturned,
+        "if_failed": _bound(found.if_failed),
+        "if_solved": _bound(found.if_solved),
+    }
+
+
+def _bound(found: Bound) -> dict[str, Any]:
+    return {
+        "difference": found.estimate,
+        "interval_on_these_tasks": _interval(found.on_these_tasks),
+        "interval_on_tasks_like_these": _interval(found.on_tasks_like_these),
     }
 
 
