@@ -263,11 +263,10 @@ class LiveMatrixDisplay(MatrixDisplay):
 def _cells(key: TrialKey, trial: RunningTrial, now: float) -> tuple[str, ...]:
     shown = trial.progress
     phase = shown.phases[-1].name.replace("_", " ") if shown.phases else "starting"
-    tokens = [number for number in (shown.input_tokens, shown.output_tokens) if number is not None]
     return (
         str(key) + (f", attempt {trial.number}" if trial.number > 1 else ""),
         phase,
         duration((now - trial.began) * 1000),
-        f"{count(sum(tokens))} tokens" if tokens else "",
+        "" if shown.total_tokens is None else f"{count(shown.total_tokens)} tokens",
         usd(shown.cost_usd) if shown.cost_usd is not None else "",
     )

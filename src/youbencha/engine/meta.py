@@ -13,7 +13,7 @@ from youbencha.log.arena import AttemptInfo, ExitReason, IntegrityFlag, Scores, 
 from youbencha.log.model import FailureCause, Usage
 from youbencha.log.results import AgentRun, EvaluationResult, OutcomeName, ResultsBundle
 from youbencha.text import one_line, plural
-from youbencha.usage import Tokens
+from youbencha.usage import total_tokens
 
 _EXIT_REASONS: Mapping[OutcomeName, ExitReason] = {
     "solved": "completed",
@@ -54,7 +54,7 @@ def meta_of(key: TrialKey, cell: Cell, bundle: ResultsBundle, attempts: Sequence
         exit_reason=_exit_reason(bundle),
         scores=score.scores,
         composite_score=score.composite_score if outcome.valid else None,
-        total_tokens=total_tokens(usage),
+        total_tokens=total_tokens(usage.tokens),
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
         cache_read_tokens=usage.cache_read_tokens,
@@ -109,7 +109,7 @@ def attempt_of(number: int, bundle: ResultsBundle) -> AttemptInfo:
         reason=_reason(bundle),
         started_at=execution.started_at,
         duration_s=execution.duration_ms / 1000,
-        total_tokens=total_tokens(usage) if usage else None,
+        total_tokens=total_tokens(usage.tokens) if usage else None,
         cost_usd=_cost_with_evaluators(bundle),
         partial=outcome is None or bool(usage and usage.partial),
     )
@@ -121,13 +121,6 @@ def _reason(bundle: ResultsBundle) -> str:
         return ""
     details = [result.message for result in bundle.evaluators if result.status == "skipped"]
     return one_line(": ".join((bundle.outcome.reason, *([] if bundle.outcome.valid else details[:1]))))
-
-
-def total_tokens(usage: Usage) -> int | None:
-    """The sum of all four kinds, as in the original; None if none is known."""
-    tokens = Tokens(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_creation_tokens)
-    known = [number for number in tokens if number is not None]
-    return sum(known) if known else None
 
 
 def cost_of_all(attempts: Sequence[AttemptInfo]) -> float | None:
@@ -182,7 +175,11 @@ def _flags(validation: EvaluationResult | None, agent: AgentRun | None) -> tuple
     return (
         *(IntegrityFlag.model_validate(flag) for flag in written),
         *(
-            IntegrityFlag(kind="network", evidence=f"{each.host} was denied ({plural(each.attempts, 'attempt')})")
+            IntegrityFlag(
+                kind="network",
+                evidence=f"{each.host} was denied ({plural(each.attempts, 'attempt')})",
+                severity="evidence",
+            )
             for each in denied[:_MOST_HOSTS]
         ),
     )

@@ -31,6 +31,8 @@ FlagKind = Literal[
     "hidden_path", "solution_search", "test_edit", "test_runner", "network", "forged_report", "tests_missing"
 ]
 
+FlagSeverity = Literal["evidence", "note"]
+
 
 class Scores(Record):
     """Null: not measured."""
@@ -49,7 +51,7 @@ class IntegrityFlag(Record):
 
     kind: FlagKind
     evidence: str
-    severity: Literal["evidence", "note"] = "note"
+    severity: FlagSeverity = "note"
     """`evidence` of an attempt to cheat, or only a `note`, which honest work can cause, too."""
 
 
@@ -122,6 +124,16 @@ class TrialMeta(Record):
     """The run that this result was taken over from."""
     started_at: Timestamp | None = None
     completed_at: Timestamp | None = None
+
+    @property
+    def evidence(self) -> tuple[IntegrityFlag, ...]:
+        """The flags that are evidence of an attempt to cheat."""
+        return tuple(flag for flag in self.flags if flag.severity == "evidence")
+
+    @property
+    def flag_notes(self) -> tuple[IntegrityFlag, ...]:
+        """The flags that honest work can cause, too."""
+        return tuple(flag for flag in self.flags if flag.severity == "note")
 
 
 class CellInfo(Record):

@@ -28,8 +28,8 @@ def comparability_warnings(first: ByTask, second: ByTask, tasks: Sequence[str]) 
             yield f"Not comparable: the trials of both {problem} on {listed(different)}."
     yield from _identities(first, second, tasks)
     both = (*_of(first, tasks), *_of(second, tasks))
-    if flagged := sum(bool(each.meta.flags) for each in both):
-        yield f"{plural(flagged, 'trial')} with integrity flags: see `thunderdome report`."
+    if flagged := sum(bool(each.meta.evidence) for each in both):
+        yield f"{plural(flagged, 'trial')} with evidence of cheating: see `thunderdome report`."
 
 
 def _identities(first: ByTask, second: ByTask, tasks: Sequence[str]) -> Iterator[str]:

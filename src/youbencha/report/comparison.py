@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -114,8 +114,11 @@ def _added_up(exclusions: Iterable[Exclusion]) -> Iterable[Exclusion]:
     """By rule, over both sides."""
     by_rule: dict[str, Exclusion] = {}
     for each in exclusions:
-        before = by_rule.get(each.rule, Exclusion(each.rule, 0, 0))
-        by_rule[each.rule] = Exclusion(each.rule, before.matched + each.matched, before.dropped + each.dropped)
+        before = by_rule.get(each.rule, Exclusion(each.rule, 0, 0, {}))
+        lost = Counter(before.dropped_by_agent) + Counter(each.dropped_by_agent)
+        by_rule[each.rule] = Exclusion(
+            each.rule, before.matched + each.matched, lost.total(), dict(sorted(lost.items()))
+        )
     return by_rule.values()
 
 
@@ -181,7 +184,7 @@ def _check_common(first: _Side, second: _Side) -> None:
             )
         if all(each.meta.valid is False for each in side.trials):
             reason = side.trials[0].meta.reason or side.trials[0].meta.outcome or "the reason is not known"
-            message = f"None of the {plural(len(side.trials), 'trial')} of {one_line(side.name)} measured the agent."
+            message = f"None of the {plural(len(side.trials), 'trial')} of {one_line(side.name)} is valid."
             raise _not_comparable(message, f"The first: {one_line(reason)}")
         if not side.scored:
             raise _not_comparable(

@@ -219,7 +219,7 @@ def coverage_lines(pair: PairComparison) -> Iterator[str]:
         if tasks:
             yield f"only {shown_name(side.name)} has a score for {listed(tasks)}: not compared"
         if invalid := side.coverage.finished - side.coverage.valid:
-            yield f"{plural(invalid, 'trial')} of {shown_name(side.name)} did not measure the agent: in no score"
+            yield f"not valid, and so in no score: {plural(invalid, 'trial')} of {shown_name(side.name)}"
 
 
 def flaky_lines(pair: PairComparison) -> Iterator[str]:
