@@ -223,6 +223,11 @@ async def test_an_agent_that_reports_more_than_was_metered(runs: RunBench) -> No
     metered = report(done)
     assert metered.reported is not None
     assert (metered.reported.input_tokens, metered.reported.cost_usd) == (500_000, 3.2)
+    assert metered.usage is not None
+    assert (metered.usage.total_tokens, metered.usage.cost_usd) == (0, 0)
+    shown = done.bundle.agent.usage
+    assert shown is not None
+    assert (shown.total_tokens, shown.cost_usd, shown.cost_source) == (590_000, 3.2, "agent")
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,7 @@ def meta_of(key: TrialKey, cell: Cell, bundle: ResultsBundle, attempts: Sequence
         total_cost_usd=usage.cost_usd,
         budget_exceeded=agent.budget_exceeded if agent else None,
         usage_partial=usage.partial if agent and agent.usage else None,
+        reported=agent.gateway.reported if agent and agent.gateway else None,
         outcome=outcome.name,
         valid=outcome.valid,
         reason=_reason(bundle),
@@ -101,7 +102,7 @@ def meta_without_results(key: TrialKey, cell: Cell, attempts: Sequence[AttemptIn
 
 def attempt_of(number: int, bundle: ResultsBundle) -> AttemptInfo:
     """One attempt from its results, which may be partial."""
-    execution, usage = bundle.execution, bundle.agent.usage if bundle.agent else None
+    execution, usage = bundle.execution, _spent(bundle.agent)
     outcome = bundle.outcome
     return AttemptInfo(
         number=number,
@@ -128,9 +129,17 @@ def cost_of_all(attempts: Sequence[AttemptInfo]) -> float | None:
     return _sum([attempt.cost_usd for attempt in attempts]) if attempts else None
 
 
+def _spent(agent: AgentRun | None) -> Usage | None:
+    """What an agent used. Unknown if it only says so itself, although there is a gateway: it counts for budgets."""
+    if agent is None or agent.gateway is None or agent.usage == agent.gateway.usage:
+        return agent.usage if agent else None
+    return None
+
+
 def _cost_with_evaluators(bundle: ResultsBundle) -> float | None:
     """What an attempt cost, with its judges. An agent without a known cost makes it unknown."""
-    costs = [bundle.agent.usage.cost_usd if bundle.agent and bundle.agent.usage else None]
+    usage = _spent(bundle.agent)
+    costs = [usage.cost_usd if usage else None]
     costs += [result.usage.cost_usd for result in bundle.evaluators if result.usage is not None]
     return _sum(costs)
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from youbencha.files import read_untrusted
-from youbencha.log.model import Count, Record, Timestamp
+from youbencha.log.model import Count, Record, Timestamp, Usage
 from youbencha.log.results import OutcomeName
 
 RUNS_DIR, TRIALS_DIR, LATEST = "runs", "trials", "latest"
@@ -65,6 +65,7 @@ class AttemptInfo(Record):
     duration_s: Amount | None = None
     total_tokens: Tokens | None = None
     cost_usd: Amount | None = None
+    """As tokens, null if only the agent knows what it used, although there is a gateway: budgets do not trust it."""
     partial: bool = False
     """Tokens and cost are lower bounds."""
 
@@ -110,6 +111,8 @@ class TrialMeta(Record):
     budget_exceeded: bool | None = None
     usage_partial: bool | None = None
     """Tokens and cost are lower bounds."""
+    reported: Usage | None = None
+    """The agent's own count, if a gateway counted, too."""
     outcome: OutcomeName | None = None
     valid: bool | None = None
     """Whether the agent was measured. If not, the trial is in no score."""

@@ -197,7 +197,7 @@ class AgentRun(Record):
     duration_ms: Count | None = None
     model: str | None = None
     usage: Usage | None = None
-    """As the gateway metered it; without a gateway, as the agent reported it."""
+    """As the gateway metered it; without a gateway, or if nothing went through it, as the agent reported it."""
     gateway: GatewayReport | None = None
     """Null if the agent reached its model directly."""
     budget_exceeded: bool | None = None
