@@ -35,7 +35,6 @@ from youbencha.events import (
     WorkspaceReady,
 )
 from youbencha.text import count, duration, one_line, plural, usd, visible
-from youbencha.usage import Tokens, total_tokens
 
 MOST_CHARACTERS = 100
 
@@ -266,11 +265,6 @@ class Progress:
     max_iterations: int | None = None
     _called_at: dict[str, float] = field(default_factory=dict)
     """The tool calls that have not returned."""
-
-    @property
-    def total_tokens(self) -> int | None:
-        counts = self.input_tokens, self.output_tokens, self.cache_read_tokens, self.cache_creation_tokens
-        return total_tokens(Tokens(*counts))
 
     def take(self, event: Event) -> Line | None:
         """Update the progress, and return the event's line, if it has one."""

@@ -285,6 +285,9 @@ async def test_invalid_options_are_reported_before_anything_runs(
     assert runs.runs() == []
 
 
+TOKEN_KINDS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens")
+
+
 async def test_what_a_killed_run_has_spent(runs: RunBench, claude_cli: InstalledAgent) -> None:
     """After `kill -9`, `yb runs` and `yb report` show what the ledger knows."""
     begun = runs.root / "begun"
@@ -303,7 +306,7 @@ async def test_what_a_killed_run_has_spent(runs: RunBench, claude_cli: Installed
     (shown,) = json.loads(listed.out)
     assert (shown["state"], shown["partial"]) == ("died", True)
     assert shown["cost_usd"] == pytest.approx(sum(line["cost_usd"] for line in lines if line["cost_usd"]))
-    assert shown["total_tokens"] == sum((line["input_tokens"] or 0) + (line["output_tokens"] or 0) for line in lines)
+    assert shown["total_tokens"] == sum(line[kind] or 0 for line in lines for kind in TOKEN_KINDS)
     reported = await runs.yb("report", "--from", str(run), "--format", "json")
     assert json.loads(Path(reported.out.strip()).read_text())["agent"]["usage"]["cost_usd"] == shown["cost_usd"]
 

@@ -213,4 +213,6 @@ def _identity(
         validation_commit=validation.metrics.get("validation_commit") if validation else None,
         cpus=plan.sandbox.cpus if in_container else None,
         memory=plan.sandbox.memory if in_container else None,
+        changes=cell.changes,
+        request_fingerprints=agent.gateway.request_fingerprints if agent and agent.gateway else None,
     )

@@ -89,6 +89,10 @@ class TrialIdentity(Record):
     cpus: float | None = None
     memory: Count | None = None
     """Bytes. Null: not limited."""
+    changes: tuple[str, ...] = ()
+    """The keys that a variant changes of its orchestrator, such as `skills` and `config.effort`."""
+    request_fingerprints: tuple[str, ...] | None = None
+    """Of what the agent asked of its model, apart from the conversation. Null: not known."""
 
 
 class TrialMeta(Record):

@@ -149,6 +149,9 @@ class GatewayReport(Record):
     budget: BudgetReport | None = None
     """Null without a cap."""
     cassette: CassetteReport | None = None
+    request_fingerprints: tuple[str, ...] | None = None
+    """Of what the requests asked for: the model, its parameters, the system prompt, the tools, and what the main
+    conversation began with. Without what differs in every run. Null: not known."""
 
 
 class DeniedHost(Record):

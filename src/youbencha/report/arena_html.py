@@ -29,7 +29,7 @@ from youbencha.report.axis import Tick, round_step
 from youbencha.report.comparison_figures import IntervalsPicture
 from youbencha.report.comparison_html import overview_picture
 from youbencha.report.comparison_model import ComparisonReport
-from youbencha.report.comparison_tables import OVERVIEW, overview_cells, overview_legend
+from youbencha.report.comparison_tables import OVERVIEW, overview_cells, overview_legend, unchanged_lines
 from youbencha.report.html import Tile, render_page
 from youbencha.report.leaderboard import SOLVED, Leaderboard, Row
 from youbencha.text import count, one_line, plural, usd
@@ -98,7 +98,8 @@ def render_leaderboard_html(board: Leaderboard, base: Path) -> str:
 def _baselines(report: ComparisonReport) -> _Baselines:
     rows = [overview_cells(each) for each in report.comparisons]
     titles = [each.capitalize() for each in OVERVIEW]
-    return _Baselines(overview_picture(report), titles, rows, list(overview_legend(report, str.capitalize)))
+    notes = [*overview_legend(report, str.capitalize), *unchanged_lines(report)]
+    return _Baselines(overview_picture(report), titles, rows, notes)
 
 
 def _section(board: Leaderboard, by: Grouping) -> _Section:

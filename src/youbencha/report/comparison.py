@@ -15,7 +15,7 @@ from youbencha.files import LOG_FILE
 from youbencha.log.arena import PATCH_FILE, RunInfo, TrialMeta
 from youbencha.report.arena_loading import ArenaResults, ArenaTrial
 from youbencha.report.arena_selection import Exclusion, exclude, newest_only
-from youbencha.report.comparability import comparability_warnings
+from youbencha.report.comparability import comparability_warnings, unchanged_requests
 from youbencha.report.comparison_loading import Contestant, Pair, Pairs, baseline_pairs
 from youbencha.report.comparison_model import (
     ComparedAgent,
@@ -232,8 +232,10 @@ class _Judging(NamedTuple):
             ),
             only_first=tuple(sorted(first.scored - second.scored)),
             only_second=tuple(sorted(second.scored - first.scored)),
+            unchanged=(unchanged := unchanged_requests(first.by_task, second.by_task, common)),
             warnings=(
                 *comparability_warnings(first.by_task, second.by_task, common),
+                *([unchanged] if unchanged else []),
                 *_ended_by_others(first, second, early),
             ),
         )

@@ -286,7 +286,13 @@ def _overview(report: ComparisonReport, width: int) -> Iterator[str]:
 def render_baselines_table(report: ComparisonReport, width: int) -> str:
     """As a part of a leaderboard. The sentences name both intervals, for which a narrow table has no room."""
     sentences = [_wrapped(verdict_sentence(each, report.margin), width) for each in report.comparisons]
-    return "\n".join(["", f"{BASELINES}:", "", *sentences, "", *_overview(report, width)]) + "\n"
+    unchanged = (_wrapped(each, width) for each in unchanged_lines(report))
+    return "\n".join(["", f"{BASELINES}:", "", *sentences, "", *_overview(report, width), *unchanged]) + "\n"
+
+
+def unchanged_lines(report: ComparisonReport) -> list[str]:
+    """Name the variants that changed nothing."""
+    return [f"warning: {each.unchanged}" for each in report.comparisons if each.unchanged]
 
 
 def _one_pair(report: ComparisonReport, width: int, base: Path) -> Iterator[str]:
@@ -388,7 +394,9 @@ def _markdown_overview(report: ComparisonReport) -> Iterator[str]:
 
 def render_baselines_markdown(report: ComparisonReport) -> str:
     """As a part of a leaderboard."""
-    return "\n\n".join(["", f"## {BASELINES}", *_markdown_overview(report)]) + "\n"
+    unchanged = unchanged_lines(report)
+    parts = [*_markdown_overview(report), *([_bullets(unchanged)] if unchanged else [])]
+    return "\n\n".join(["", f"## {BASELINES}", *parts]) + "\n"
 
 
 def _markdown_pair(report: ComparisonReport, pair: PairComparison, base: Path | None) -> Iterator[str]:
