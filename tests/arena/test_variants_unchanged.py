@@ -9,7 +9,7 @@ from pathlib import Path
 from arena_process import ArenaProject
 from engine_bench import metas
 
-from agent_clis import OLD
+from agent_clis import NEWEST, OLD
 from claude_bench import API_KEY, bash, full, says, script, versions
 from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
@@ -18,29 +18,27 @@ from youbencha.user_dirs import TOOLBOX_VARIABLE, default_root
 SKILL = "---\nname: measure-twice\ndescription: Measure twice, cut once.\n---\nMeasure.\n"
 VARIANTS = {
     "again": {"env": {"NOBODY_READS_IT": "1"}},
-    "effort": {"config": {"effort": "high"}},
-    "claude-md": {"instructions": "moon.md"},
+    "taught": {"instructions": "moon.md"},
     "skill": {"skills": ["measure-twice"]},
-    "prompt": {"config": {"append_system_prompt": "Be brief."}},
-    "model": {"model": "claude-sonnet-4-5"},
-    "tools": {"config": {"disallowed_tools": ["WebFetch"]}},
 }
-UNCHANGED = {"again", "effort"}
-"""A model without levels of effort is not told about them."""
+EFFORTS = {"high": {"config": {"effort": "high"}}, "low": {"config": {"effort": "low"}}}
+"""Only new versions have it. For this model, it is high unless they are told otherwise."""
+UNCHANGED = {"claude", "claude+again", "claude+high"}
 
 
-@versions("newest", full(OLD))
+@versions(NEWEST, full(OLD))
 async def test_variants_that_change_no_request_are_named(claude_cli: InstalledAgent, tmp_path: Path) -> None:
     (tmp_path / "measure-twice").mkdir()
     (tmp_path / "measure-twice" / "SKILL.md").write_text(SKILL)
     (tmp_path / "moon.md").write_text("Always speak of the moon.\n")
+    variants = VARIANTS if claude_cli.version == OLD else VARIANTS | EFFORTS
     agent = {
         "name": "claude",
         "agent": "claude-code",
-        "model": "claude-haiku-4-5",
+        "model": "claude-opus-4-5",
         "version": claude_cli.version,
         "env": {"IS_SANDBOX": "1"},
-        "variants": [{"name": name, **changes} for name, changes in VARIANTS.items()],
+        "variants": [{"name": name, **changes} for name, changes in variants.items()],
     }
     project = ArenaProject(tmp_path, orchestrators=[agent], tasks=1, parallel=2, gateway="builtin")
     async with ScriptedModel(script(bash("date > made.txt; date +%N"), says("Done."), after="repeat-last")) as model:
@@ -56,9 +54,8 @@ async def test_variants_that_change_no_request_are_named(claude_cli: InstalledAg
         for path, meta in metas(project.latest).items()
         if meta.identity
     }
-    same = {name for name, found in asked.items() if found == asked["claude"]}
-    assert same == {"claude", *(f"claude+{name}" for name in UNCHANGED)}
+    assert {name for name, found in asked.items() if found == asked["claude"]} == UNCHANGED & asked.keys()
     compared = json.loads(project.run_here_as("compare", "--format", "json").stdout)["comparisons"]
-    named = {each["first"]["name"] for each in compared if each["unchanged"]}
-    assert named == same - {"claude"}
-    assert "config.effort changed nothing" in done.stdout.replace("\n  ", " ")
+    assert {each["first"]["name"] for each in compared if each["unchanged"]} == UNCHANGED & asked.keys() - {"claude"}
+    if claude_cli.version != OLD:
+        assert "config.effort changed nothing" in done.stdout.replace("\n  ", " ")

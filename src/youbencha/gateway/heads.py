@@ -21,7 +21,7 @@ from youbencha.json_lines import canonical, loads, mapping
 from youbencha.process import Redactor
 
 _MAX_HEADS = 64
-_MAX_BYTES = 8 * 1024 * 1024
+_MAX_BYTES = 2 * 1024 * 1024
 """Of all heads. Those of Claude Code have 60 to 160 KB, and a session has one to five."""
 
 _IGNORED = frozenset({"stream", "stream_options"})
