@@ -137,6 +137,7 @@ def row(name: str) -> Row:
         uncounted_cost_usd=Total(value=0.3, partial=False, unknown=0),
         median_duration_s=301.0,
         flags=0,
+        flag_notes=0,
     )
 
 

@@ -254,7 +254,7 @@ def test_trials_can_be_excluded(tmp_path: Path) -> None:
         (("good", "latest"), "COMPARISON_SAME", "are the same", "Name two"),
         (("good",), "COMPARISON_NO_BASELINE", "No baseline of good is recorded", "bad, none, other"),
         ((), "COMPARISON_NO_BASELINE", "No baselines are recorded", "bad, good, none, other"),
-        (("good", "none"), "NOT_COMPARABLE", "None of the 8 trials of none measured the agent", "the disk is full"),
+        (("good", "none"), "NOT_COMPARABLE", "None of the 8 trials of none is valid", "the disk is full"),
         (("good", "other"), "NOT_COMPARABLE", "no task in common", "other has elsewhere"),
         (("2026-01-0", "good"), "RUN_NOT_FOUND", "Several runs begin with 2026-01-0", "Write more"),
         (("early",), "COMPARISON_UNKNOWN_NAME", "early is neither", "2026-01-01T03-00-00Z-0000cccc:early"),

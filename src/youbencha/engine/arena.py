@@ -133,6 +133,7 @@ async def plan_arena(
 
 def _cell(arena: Arena, orchestrator: OrchestratorSpec, task: FoundTask, plan: Plan, files: str | None) -> Cell:
     script = arena.directory / Path(orchestrator.adapter).expanduser() if orchestrator.adapter else None
+    variant = arena.entry(orchestrator).variant
     return Cell(
         orchestrator=orchestrator.name,
         task=task.spec.key,
@@ -142,6 +143,7 @@ def _cell(arena: Arena, orchestrator: OrchestratorSpec, task: FoundTask, plan: P
         validation_hash=validation_hash(plan),
         files=files,
         category=task.spec.category,
+        changes=tuple(variant.changed_keys) if variant else (),
     )
 
 

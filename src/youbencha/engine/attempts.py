@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from youbencha.engine.failures import Consequence, consequence_of
 from youbencha.engine.matrix import Cell, TrialKey
-from youbencha.engine.meta import attempt_of, total_tokens
+from youbencha.engine.meta import attempt_of
 from youbencha.engine.results import TrialDirectory
 from youbencha.errors import YouBenchaError
 from youbencha.log.arena import AttemptInfo
@@ -22,6 +22,7 @@ from youbencha.report.loading import ledger_usage, load_results
 from youbencha.text import iso_time, one_line
 from youbencha.trial.agent_files import files_digest
 from youbencha.trial.budgets import RUN_ACCOUNT, agent_account
+from youbencha.usage import total_tokens
 from youbencha.workspace.run_dir import ARTIFACTS
 
 NODE_LOST = "NODE_LOST"
@@ -171,7 +172,7 @@ def _without_results(job: TrialJob, number: int, outcome: Any, started_at: float
         outcome=outcome,
         started_at=iso_time(started_at) if started_at else None,
         duration_s=max(0.0, time.time() - started_at) if started_at else None,
-        total_tokens=total_tokens(usage) if usage else None,
+        total_tokens=total_tokens(usage.tokens) if usage else None,
         cost_usd=usage.cost_usd if usage else 0.0,
         partial=usage is not None,
     )

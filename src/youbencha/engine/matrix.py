@@ -39,6 +39,8 @@ class Cell:
     files: str | None = None
     """The digest of the files that the agent gets besides those of its task, which is part of its hash."""
     category: str | None = None
+    changes: tuple[str, ...] = ()
+    """The keys that a variant changes of its orchestrator."""
 
     @property
     def provider(self) -> str | None:

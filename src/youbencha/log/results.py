@@ -149,6 +149,9 @@ class GatewayReport(Record):
     budget: BudgetReport | None = None
     """Null without a cap."""
     cassette: CassetteReport | None = None
+    request_fingerprints: tuple[str, ...] | None = None
+    """Of what the requests asked for: the model, its parameters, the system prompt, the tools, and what the main
+    conversation began with. Without what differs in every run. Null: not known."""
 
 
 class DeniedHost(Record):
@@ -197,7 +200,7 @@ class AgentRun(Record):
     duration_ms: Count | None = None
     model: str | None = None
     usage: Usage | None = None
-    """As the gateway metered it; without a gateway, as the agent reported it."""
+    """As the gateway metered it; without a gateway, or if nothing went through it, as the agent reported it."""
     gateway: GatewayReport | None = None
     """Null if the agent reached its model directly."""
     budget_exceeded: bool | None = None

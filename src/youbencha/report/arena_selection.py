@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import get_args
@@ -54,7 +55,8 @@ def _cost(trial: Listed, dollars: str) -> bool:
 
 
 def _flagged(trial: Listed, _: str) -> bool:
-    return isinstance(trial, ArenaTrial) and bool(trial.meta.flags)
+    """Notes do not count: honest work can cause them, too."""
+    return isinstance(trial, ArenaTrial) and bool(trial.meta.evidence)
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,8 @@ class Exclusion:
     """Trials that the rule fits, planned ones included."""
     dropped: int
     """Those that no rule before it had dropped."""
+    dropped_by_agent: Mapping[str, int]
+    """How many of those each agent loses."""
 
 
 def exclude(results: ArenaResults, rules: Sequence[str]) -> tuple[ArenaResults, tuple[Exclusion, ...]]:
@@ -103,7 +107,8 @@ def exclude(results: ArenaResults, rules: Sequence[str]) -> tuple[ArenaResults, 
     exclusions = []
     for rule, (kind, value) in [(rule, _parsed(rule)) for rule in dict.fromkeys(rules)]:
         matched = {at for at, trial in enumerate(listed) if kind.matches(trial, value)}
-        exclusions.append(Exclusion(rule, len(matched), len(matched - dropped)))
+        lost = Counter(_key(listed[at])[0] for at in sorted(matched - dropped))
+        exclusions.append(Exclusion(rule, len(matched), lost.total(), dict(sorted(lost.items()))))
         dropped |= matched
     kept = [trial for at, trial in enumerate(listed) if at not in dropped]
     return _with(results, kept), tuple(exclusions)

@@ -15,7 +15,7 @@ from youbencha.files import LOG_FILE
 from youbencha.log.arena import PATCH_FILE, RunInfo, TrialMeta
 from youbencha.report.arena_loading import ArenaResults, ArenaTrial
 from youbencha.report.arena_selection import Exclusion, exclude, newest_only
-from youbencha.report.comparability import comparability_warnings
+from youbencha.report.comparability import comparability_warnings, unchanged_requests
 from youbencha.report.comparison_loading import Contestant, Pair, Pairs, baseline_pairs
 from youbencha.report.comparison_model import (
     ComparedAgent,
@@ -132,8 +132,11 @@ def _added_up(exclusions: Iterable[Exclusion]) -> Iterable[Exclusion]:
     """By rule, over both sides."""
     by_rule: dict[str, Exclusion] = {}
     for each in exclusions:
-        before = by_rule.get(each.rule, Exclusion(each.rule, 0, 0))
-        by_rule[each.rule] = Exclusion(each.rule, before.matched + each.matched, before.dropped + each.dropped)
+        before = by_rule.get(each.rule, Exclusion(each.rule, 0, 0, {}))
+        lost = Counter(before.dropped_by_agent) + Counter(each.dropped_by_agent)
+        by_rule[each.rule] = Exclusion(
+            each.rule, before.matched + each.matched, lost.total(), dict(sorted(lost.items()))
+        )
     return by_rule.values()
 
 
@@ -217,7 +220,7 @@ def _check_common(first: _Side, second: _Side) -> None:
             )
         if all(each.meta.valid is False for each in side.trials):
             reason = side.trials[0].meta.reason or side.trials[0].meta.outcome or "the reason is not known"
-            message = f"None of the {plural(len(side.trials), 'trial')} of {one_line(side.name)} measured the agent."
+            message = f"None of the {plural(len(side.trials), 'trial')} of {one_line(side.name)} is valid."
             raise _not_comparable(message, f"The first: {one_line(reason)}")
         if not side.scored:
             raise _not_comparable(
@@ -265,8 +268,10 @@ class _Judging(NamedTuple):
             ),
             only_first=tuple(sorted(first.scored - second.scored)),
             only_second=tuple(sorted(second.scored - first.scored)),
+            unchanged=(unchanged := unchanged_requests(first.by_task, second.by_task, common)),
             warnings=(
                 *comparability_warnings(first.by_task, second.by_task, common),
+                *([unchanged] if unchanged else []),
                 *_not_by_a_sequence(first, second, early),
             ),
         )

@@ -120,6 +120,7 @@ def _pair(pair: PairComparison, margin: float) -> dict[str, Any]:
         "flaky_tasks": [visible(each.task) for each in pair.flaky],
         "only_first": [visible(each) for each in pair.only_first],
         "only_second": [visible(each) for each in pair.only_second],
+        "unchanged": pair.unchanged,
         "warnings": pair.warnings,
     }
 

@@ -113,6 +113,8 @@ class PairComparison:
     only_second: tuple[str, ...]
     warnings: tuple[str, ...]
     """Why the two may not be comparable."""
+    unchanged: str | None = None
+    """Says that no request of the variant differed from the baseline's. Null: some did, or it is not known."""
 
     @property
     def flaky(self) -> tuple[TaskComparison, ...]:

@@ -247,7 +247,7 @@ def coverage_lines(pair: PairComparison) -> Iterator[str]:
         if tasks:
             yield f"only {shown_name(side.name)} has a score for {listed(tasks)}: not compared"
         if invalid := side.coverage.finished - side.coverage.valid:
-            yield f"{plural(invalid, 'trial')} of {shown_name(side.name)} did not measure the agent: in no score"
+            yield f"not valid, and so in no score: {plural(invalid, 'trial')} of {shown_name(side.name)}"
 
 
 def flaky_lines(pair: PairComparison) -> Iterator[str]:
@@ -328,8 +328,14 @@ def _overview(report: ComparisonReport, width: int) -> Iterator[str]:
 def render_baselines_table(report: ComparisonReport, width: int) -> str:
     """As a part of a leaderboard."""
     sentences = list(_sentences(report, width))
-    overview = [*_overview(report, width), *more_trials_lines(report)]
+    unchanged = (_wrapped(line, width) for line in unchanged_lines(report))
+    overview = [*_overview(report, width), *unchanged, *more_trials_lines(report)]
     return "\n".join(["", f"{BASELINES}:", "", *sentences, *([""] if sentences else []), *overview]) + "\n"
+
+
+def unchanged_lines(report: ComparisonReport) -> list[str]:
+    """Name the variants that changed nothing."""
+    return [f"warning: {pair.unchanged}" for pair in report.comparisons if pair.unchanged]
 
 
 def _one_pair(report: ComparisonReport, width: int, base: Path) -> Iterator[str]:
@@ -431,7 +437,9 @@ def _markdown_overview(report: ComparisonReport) -> Iterator[str]:
 
 def render_baselines_markdown(report: ComparisonReport) -> str:
     """As a part of a leaderboard."""
-    return "\n\n".join(["", f"## {BASELINES}", *_markdown_overview(report)]) + "\n"
+    unchanged = unchanged_lines(report)
+    parts = [*_markdown_overview(report), *([_bullets(unchanged)] if unchanged else [])]
+    return "\n\n".join(["", f"## {BASELINES}", *parts]) + "\n"
 
 
 def _markdown_pair(report: ComparisonReport, pair: PairComparison, base: Path | None) -> Iterator[str]:

@@ -118,7 +118,7 @@ def caveats(bundle: ResultsBundle) -> list[str]:
     flags = {
         "interrupted": bundle.execution.interrupted,
         "not complete": not bundle.execution.complete,
-        "not a measurement of the agent": bundle.outcome is not None and not bundle.outcome.valid,
+        "not valid": bundle.outcome is not None and not bundle.outcome.valid,
     }
     return [name for name, holds in flags.items() if holds]
 
@@ -213,7 +213,7 @@ def outcome_figures(bundle: ResultsBundle) -> list[Figure]:
     figures = [
         Figure("Outcome", outcome.name.replace("_", " ")),
         Figure("Reason", outcome.reason),
-        Figure("Measures the agent", valid),
+        Figure("Valid", valid),
     ]
     return [*figures, Figure("Another attempt", "may end differently")] if outcome.retry else figures
 

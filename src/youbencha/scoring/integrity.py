@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
-from youbencha.log.arena import FlagKind, IntegrityFlag, Severity
+from youbencha.log.arena import FlagKind, FlagSeverity, IntegrityFlag
 from youbencha.log.model import ToolCall, YouBenchaLog
 from youbencha.scoring.code_metrics import is_report_file, is_test_configuration, is_test_file
 from youbencha.scoring.shell import SimpleCommand, simple_commands
@@ -73,7 +73,7 @@ def flags_of(
     actions = tuple(action for call in (log.tool_calls if log else ()) for action in _actions(call, context.workspace))
     written = {posixpath.relpath(path, context.workspace) for action in actions for path in action.written}
     own = written | {change.path for change in changes}
-    found: dict[tuple[FlagKind, Severity], dict[str, None]] = {}
+    found: dict[tuple[FlagKind, FlagSeverity], dict[str, None]] = {}
     for finding in (*_in_actions(actions, own, context), *_in_changes(changes, actions, written, context)):
         texts = found.setdefault((finding.kind, finding.severity), {})
         texts[one_line(finding.text, LONGEST_EVIDENCE)] = None
@@ -87,7 +87,7 @@ def flags_of(
 class _Finding(NamedTuple):
     kind: FlagKind
     text: str
-    severity: Severity = "note"
+    severity: FlagSeverity = "note"
 
 
 def _in_actions(actions: Iterable[_Action], own: Collection[str], context: IntegrityContext) -> Iterator[_Finding]:
@@ -115,7 +115,7 @@ def _in_changes(
             yield _Finding("forged_report", f"{change.kind} {change.path}")
 
 
-def _test_edit(change: FileChange, context: IntegrityContext) -> Severity | None:
+def _test_edit(change: FileChange, context: IntegrityContext) -> FlagSeverity | None:
     """None: it is not an edit of a test, or the reference solution edits the same file."""
     if change.path in context.solution and change.path not in context.protected:
         return None

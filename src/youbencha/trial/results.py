@@ -302,17 +302,15 @@ def _gateway_files(gateway: GatewayReport, artifacts: Path) -> tuple[str, ...]:
 def sidecar_of(record: RunRecord) -> str:
     """The text of the metrics file, with Thunderdome's keys.
 
-    Unknown is null; `partial` is true if more may have been used than could be counted.
+    Unknown is null; `partial` is true if more may have been used than could be counted. `reported` is the agent's own
+    count, if there is a gateway.
     """
     log = record.log
     usage = log.usage if log else record.gateway.usage if record.gateway else None
     known = usage or Usage()
     status = log.execution.status if log else "interrupted"
-    metrics = {
-        "input_tokens": known.input_tokens,
-        "output_tokens": known.output_tokens,
-        "cache_read_tokens": known.cache_read_tokens,
-        "cache_creation_tokens": known.cache_creation_tokens,
+    metrics: dict[str, object] = {
+        **_token_counts(known),
         "turns": log.turns if log else None,
         "tools_used": _tools_used(log) if log else None,
         "duration_ms": log.execution.duration_ms if log else None,
@@ -322,7 +320,14 @@ def sidecar_of(record: RunRecord) -> str:
         "ended": "completed" if status == "success" else status,
         "partial": usage is None or bool(usage.partial),
     }
+    if record.gateway is not None:
+        reported = record.gateway.reported
+        metrics["reported"] = reported and {**_token_counts(reported), "total_cost_usd": reported.cost_usd}
     return json.dumps(metrics, indent=2) + "\n"
+
+
+def _token_counts(usage: Usage) -> dict[str, int | None]:
+    return {f"{kind}_tokens": number for kind, number in usage.tokens._asdict().items()}
 
 
 def _tools_used(log: YouBenchaLog) -> list[str]:
