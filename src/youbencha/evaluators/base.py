@@ -167,6 +167,15 @@ class ReadsEnvironment(Protocol):
 
 
 @runtime_checkable
+class ChecksTask(Protocol):
+    """An evaluator that can tell before the agent runs whether the task can be judged at all."""
+
+    async def check_task(self, context: EvaluationContext) -> None:
+        """Raise YouBenchaError if no work on this task can be judged. `context` has no changes and no log."""
+        ...
+
+
+@runtime_checkable
 class Evaluator(Protocol):
     """Evaluates the result of an agent's work."""
 

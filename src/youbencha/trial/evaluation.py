@@ -102,12 +102,19 @@ async def _evaluate(
     try:
         for directory in (context.artifacts_dir, context.scratch_dir):
             directory.mkdir(parents=True, exist_ok=True)
-        return await _judge(context, directory_name, gateway)
+        result = await _judge(context, directory_name, gateway)
     except Exception as error:  # noqa: BLE001 (an evaluator's bug is not a verdict on the agent)
-        return _skipped(evaluator.name, error, started)
+        result = _skipped(evaluator.name, error, started)
     finally:
         with suppress(OSError):  # it is not empty
             context.artifacts_dir.rmdir()
+    return result.model_copy(update={"advisory": True}) if _is_advisory(evaluator) else result
+
+
+def _is_advisory(evaluator: NamedEvaluator) -> bool:
+    """Whether it is a judge that decides nothing. Other packages may call an option of theirs the same."""
+    is_judge = is_built_in(evaluator.name) and get_evaluator(evaluator.name).name == "agentic-judge"
+    return is_judge and evaluator.config.get("advisory") is True
 
 
 async def _judge(context: EvaluationContext, key_name: str, gateway: TrialGateway | None) -> EvaluationResult:

@@ -27,6 +27,7 @@ from youbencha.files import open_untrusted
 from youbencha.log.arena import IntegrityFlag
 from youbencha.log.masking import without_secrets
 from youbencha.log.results import EvaluationResult
+from youbencha.process import Redactor
 from youbencha.scoring.composite import composite
 from youbencha.scoring.integrity import IntegrityContext, flags_of
 from youbencha.scoring.tampering import tampering
@@ -47,21 +48,36 @@ class Validation:
     def check_environment(self, config: Mapping[str, Any], env: Mapping[str, str]) -> Sequence[Problem]:
         return list(missing_references(config.get("env"), env))
 
+    async def check_task(self, context: EvaluationContext) -> None:
+        """Raise `VALIDATION_BROKEN` if the untouched task cannot be validated: then no agent needs to work on it."""
+        await self._baseline(context, await self._task(context))
+
     async def evaluate(self, context: EvaluationContext) -> EvaluationResult:
         started = time.monotonic()
+        task = await self._task(context)
+        baseline = await self._baseline(context, task)
+        measured = await measure_work(context, task)
+        result = _result(context, task, measured, baseline, started)
+        return without_secrets(result, _redactor(context, task).text)
+
+    async def _task(self, context: EvaluationContext) -> ValidationTask:
         config = read_config(ValidationConfig, context.config, context.name)
         if missing := self.check_environment(context.config, context.harness_env):
             raise ConfigError("EVALUATOR_CONFIG_INVALID", f"The configuration of {context.name}", missing)
-        task = await ValidationTask.open(context, config)
-        commands = config.model_dump_json(exclude={"mode", "weights", "green_weights"})
+        return await ValidationTask.open(context, config)
+
+    async def _baseline(self, context: EvaluationContext, task: ValidationTask) -> Baseline:
+        """Measure it, once for all trials that are validated in the same way."""
+        commands = task.config.model_dump_json(exclude={"mode", "copy_ignored", "weights", "green_weights"})
         key = (self.name, task.repository.public_url, task.repository.commit, context.agent_sandbox.image, commands)
         baseline = await context.shared.once(key, lambda: measure_baseline(context, task))
         if baseline.problem is not None:
-            raise _broken(baseline.problem)
-        measured = await measure_work(context, task)
-        result = _result(context, task, measured, baseline, started)
-        redactor = context.redactor.with_env(command_environment({}, config.env, context.harness_env))
-        return without_secrets(result, redactor.text)
+            raise _broken(_redactor(context, task).text(baseline.problem))
+        return baseline
+
+
+def _redactor(context: EvaluationContext, task: ValidationTask) -> Redactor:
+    return context.redactor.with_env(command_environment({}, task.config.env, context.harness_env))
 
 
 def _result(

@@ -13,6 +13,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import EvaluationContext, SandboxOptions, in_thread
 from youbencha.evaluators.validation.steps import RunReports, StepResult, StepRunner
 from youbencha.evaluators.validation.task import ValidationTask
+from youbencha.evaluators.validation.work import write_work
 from youbencha.files import read_untrusted
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import HOST, LocalSandbox, open_local_sandbox
@@ -20,7 +21,7 @@ from youbencha.scoring.code_metrics import SourceFile, is_source_file, is_test_f
 from youbencha.scoring.lint import count_issues
 from youbencha.scoring.test_output import TestCounts
 from youbencha.workspace import FileChange
-from youbencha.workspace.trees import copy_tree, remove_tree
+from youbencha.workspace.trees import remove_tree
 
 _LARGEST_SOURCE = 8 * 1024 * 1024
 _NOT_FOUND = (126, 127)
@@ -84,17 +85,11 @@ class Baseline(NamedTuple):
 
 async def measure_work(context: EvaluationContext, task: ValidationTask) -> Measurement:
     """Validate the agent's work, in the configured mode."""
-    changes = context.changes
-    if changes is None:
-        raise YouBenchaError("VALIDATION_WITHOUT_CHANGES", "It is not known what the agent changed.")
-    if task.config.mode == "diff":
-        return await measure_patch(context, task, changes.patch_file)
     async with _place(context) as place:
         tree = place / "tree"
-        await in_thread(lambda check: copy_tree(context.directory, tree, check, unreadable_ok=True))
-        shared = task.config.mode == "shared"
-        async with _sandbox(context, task, tree, agent_state=shared) as sandbox:
-            return await _measure(context, task, ValidatedTree(tree, changes.files), sandbox, "")
+        changes = await write_work(context, task, tree)
+        async with _sandbox(context, task, tree, agent_state=task.config.mode == "shared") as sandbox:
+            return await _measure(context, task, ValidatedTree(tree, changes), sandbox, "")
 
 
 async def measure_patch(
