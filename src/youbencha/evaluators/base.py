@@ -33,6 +33,9 @@ Result = TypeVar("Result")
 VALIDATION = "validation"
 """The evaluator that scores a trial of the arena, and can validate its patch again."""
 
+VALIDATION_BROKEN = "VALIDATION_BROKEN"
+"""The code of its error if no result on a task can be validated, however often it is tried."""
+
 Contradictions = Callable[[Model], Iterable[Problem]]
 """Problems between fields that are each valid. A validator of the model could report only the first."""
 

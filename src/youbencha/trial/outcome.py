@@ -63,9 +63,7 @@ def summary_of(results: Sequence[EvaluationResult], *, expected: int, agent: Sta
     )
 
 
-def _overall(
-    results: Sequence[EvaluationResult], expected: int, agent: Status | None, complete: bool
-) -> OverallStatus:
+def _overall(results: Sequence[EvaluationResult], expected: int, agent: Status | None, complete: bool) -> OverallStatus:
     accepted = sum(result.advisory or result.status == "passed" for result in results)
     if any(result.status == "failed" for result in _deciding(results)) or agent in ("failed", "timeout"):
         return "failed"

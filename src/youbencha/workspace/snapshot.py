@@ -87,7 +87,7 @@ class Snapshot(NamedTuple):
         return found.without(ignored)
 
 
-class Comparison(NamedTuple):
+class TreeDifference(NamedTuple):
     files: tuple[FileChange, ...]
     """All changes, sorted by path."""
     left_out_of_patch: tuple[str, ...]
@@ -110,7 +110,7 @@ class TreeComparison(NamedTuple):
     is_workspace: bool = True
     """Whether the tree is a run's workspace, in which unreadable files may be made readable, not a user's directory."""
 
-    async def run(self, found: TreeFiles, patch_file: Path) -> Comparison:
+    async def run(self, found: TreeFiles, patch_file: Path) -> TreeDifference:
         """Write the patch to `patch_file`, and return what was found."""
         too_large = self.apart.keys() & set(found.files) if self.apart else set()
         paths = found.without(too_large).files
@@ -126,7 +126,7 @@ class TreeComparison(NamedTuple):
         )
         not_in_patch = changes_of({**self.apart, **before}, now)
         left_out = tuple(change.path for change in _in_order(*not_in_patch))
-        return Comparison(_in_order(*files, *not_in_patch), left_out, tree.strip() or None)
+        return TreeDifference(_in_order(*files, *not_in_patch), left_out, tree.strip() or None)
 
     async def _at_start(self, paths: Collection[bytes]) -> dict[bytes, Entry]:
         if not paths:

@@ -10,6 +10,7 @@ from typing import Any
 from youbencha.errors import ConfigError, Problem, YouBenchaError
 from youbencha.evaluators.base import (
     VALIDATION,
+    VALIDATION_BROKEN,
     EvaluationContext,
     artifact,
     artifacts_root,
@@ -23,6 +24,7 @@ from youbencha.evaluators.validation.config import ValidationConfig
 from youbencha.evaluators.validation.measure import Baseline, Measurement, measure_baseline, measure_work
 from youbencha.evaluators.validation.scores import deciding_score, describe, flags_of_tests, scores_of
 from youbencha.evaluators.validation.task import ValidationTask
+from youbencha.evaluators.validation.work import left_out
 from youbencha.files import open_untrusted
 from youbencha.log.arena import IntegrityFlag
 from youbencha.log.masking import without_secrets
@@ -68,8 +70,9 @@ class Validation:
 
     async def _baseline(self, context: EvaluationContext, task: ValidationTask) -> Baseline:
         """Measure it, once for all trials that are validated in the same way."""
-        commands = task.config.model_dump_json(exclude={"mode", "copy_ignored", "weights", "green_weights"})
-        key = (self.name, task.repository.public_url, task.repository.commit, context.agent_sandbox.image, commands)
+        commands = task.config.model_dump_json(exclude={"mode", "copy_ignored", "image", "weights", "green_weights"})
+        image = task.config.image or context.agent_sandbox.image
+        key = (self.name, task.repository.public_url, task.repository.commit, image, commands)
         baseline = await context.shared.once(key, lambda: measure_baseline(context, task))
         if baseline.problem is not None:
             raise _broken(_redactor(context, task).text(baseline.problem))
@@ -90,12 +93,12 @@ def _result(
         raise _broken("the output of the tests cannot be understood, nor that of the untouched task's")
     score = composite(scores, config.score_weights)
     counts = baseline.believed(measured.tests)
-    left_out = context.changes.left_out_of_patch if context.changes and config.mode == "diff" else ()
+    missing = left_out(context, config)
     return evaluation_result(
         context,
         started,
         "passed" if decides == 1 and measured.built is not False else "failed",
-        describe(measured, baseline, left_out),
+        describe(measured, baseline, missing),
         metrics={
             "scores": scores.model_dump(),
             "composite_score": score,
@@ -108,7 +111,7 @@ def _result(
             "baseline_lint_issues": baseline.lint_issues,
             "flags": [flag.model_dump() for flag in _flags(context, task, measured, baseline)],
             "steps": {name: step.metrics() for name, step in measured.steps.items()},
-            "left_out": [printable(path) for path in left_out],
+            "left_out": [printable(path) for path in missing],
             "validation_commit": task.validation,
         },
         artifacts=[
@@ -145,7 +148,7 @@ def _beginning(patch: Path) -> str:
 
 def _broken(reason: str) -> YouBenchaError:
     return YouBenchaError(
-        "VALIDATION_BROKEN",
+        VALIDATION_BROKEN,
         f"The validation does not work: {reason}.",
         hint="The logs are in evaluators/validation of the artifacts: fix the command, or the image that it runs in.",
     )

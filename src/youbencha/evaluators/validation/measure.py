@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import EvaluationContext, SandboxOptions, in_thread
+from youbencha.evaluators.validation.problems import why_not_runnable
 from youbencha.evaluators.validation.steps import RunReports, StepResult, StepRunner
 from youbencha.evaluators.validation.task import ValidationTask
 from youbencha.evaluators.validation.work import write_work
@@ -24,8 +25,6 @@ from youbencha.workspace import FileChange
 from youbencha.workspace.trees import remove_tree
 
 _LARGEST_SOURCE = 8 * 1024 * 1024
-_NOT_FOUND = (126, 127)
-"""A shell's exit codes for a program that cannot be run."""
 
 
 class ValidatedTree(NamedTuple):
@@ -124,16 +123,10 @@ async def measure_baseline(context: EvaluationContext, task: ValidationTask) -> 
 
 def _problem(task: ValidationTask, measured: Measurement, *, is_reference: bool) -> str | None:
     """Why the task itself cannot be validated. An empty greenfield project need not even install."""
-    config = task.config
-    if config.greenfield and not is_reference:
+    if task.config.greenfield and not is_reference:
         return None
-    install, tests = measured.steps.get("install"), measured.steps[measured.counting_step]
     tree = "the reference solution" if is_reference else "the untouched task"
-    if install is not None and not install.succeeded:
-        return f"`{config.install_cmd}` fails for {tree}: {install.failure}"
-    if tests.exit_code in _NOT_FOUND:
-        return f"`{config.test_cmd}` cannot be run for {tree}: {tests.failure}"
-    return None
+    return why_not_runnable(task.config, measured.steps.get("install"), measured.steps[measured.counting_step], tree)
 
 
 @asynccontextmanager

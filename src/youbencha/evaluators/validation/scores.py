@@ -34,11 +34,11 @@ def with_rubric(metrics: Mapping[str, Any], rubric: float | None) -> FinalScore:
 def scores_of(config: ValidationConfig, measured: Measurement, baseline: Baseline) -> Scores:
     """The scores; null is what was not measured."""
     counted = tests_score(baseline.believed(measured.tests), baseline.expected)
+    if counted is None and not measured.steps[measured.counting_step].succeeded:
+        counted = 0.0  # the untouched task could be run: an agent that breaks the test program has failed
     static_analysis = _static_analysis(config, measured, baseline)
     if measured.agent_tests is None:
         return Scores(tests=counted, static_analysis=static_analysis)
-    if counted is None and not measured.steps[measured.counting_step].succeeded:
-        counted = 0.0  # the untouched project is empty: its output says nothing about what can be understood
     return Scores(
         hidden_tests=counted if config.validation_tag else None,
         agent_tests=tests_score(measured.agent_tests.counts(), None) or 0.0,  # no tests score as failed ones do

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import CheckCancelled, EvaluationContext, in_thread
+from youbencha.evaluators.validation.config import ValidationConfig
 from youbencha.evaluators.validation.task import ValidationTask
 from youbencha.files import open_untrusted
 from youbencha.workspace import FileChange
@@ -35,6 +36,11 @@ async def write_work(context: EvaluationContext, task: ValidationTask, tree: Pat
         return tuple(change for change in changes.files if change.path not in apart)
     await in_thread(lambda check: _add(context.directory, tree, apart, check))
     return changes.files
+
+
+def left_out(context: EvaluationContext, config: ValidationConfig) -> tuple[str, ...]:
+    """The files that the agent changed and that are not validated, because they are too large for git."""
+    return context.changes.left_out_of_patch if context.changes and config.mode == "diff" else ()
 
 
 def _add(workspace: Path, tree: Path, paths: Iterable[str], check_cancelled: CheckCancelled) -> None:
