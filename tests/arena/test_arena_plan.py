@@ -94,9 +94,9 @@ VALIDATED_TASK: dict[str, tuple[Any, Callable[[Cell], Any], Any]] = {
     "protected": (["*.snap"], lambda cell: validation_of(cell)["protected"], ["*.snap"]),
     "validation": ({"network": "open"}, lambda cell: validation_of(cell)["network"], "open"),
     "rubric": (
-        {"criteria": ["Clear."], "model": "opus", "votes": 3, "agent": "claude-code"},
-        lambda cell: [judge_of(cell)[name] for name in ("assertions", "model", "votes", "type")],
-        [["Clear."], "opus", 3, "claude-code"],
+        {"criteria": ["Clear."], "model": "opus", "votes": 3, "agent": "claude-code", "threshold": 0.5},
+        lambda cell: [judge_of(cell)[name] for name in ("assertions", "model", "votes", "type", "threshold")],
+        [["Clear."], "opus", 3, "claude-code", 0.5],
     ),
 }
 GREEN = {"greenfield": True, "validation_tag": "v1-validation", "green_weights": {"code_metrics": 2}}
