@@ -174,6 +174,13 @@ def test_a_key_about_validation_changes_only_the_validations_hash(key: str, smal
     assert after.validation_hash != before.validation_hash
 
 
+@pytest.mark.parametrize("weights", [{}, {"tests": 1}, {"rubric": 0.1}])
+def test_a_rubric_without_a_weight_is_advisory(weights: dict[str, float], small: ArenaBench) -> None:
+    arena = changed("tasks", 0, "rubric", {"criteria": ["Clear."]})
+    arena["tasks"][0]["weights"] = weights
+    assert judge_of(small.cell(arena)).get("advisory", False) == ("rubric" not in weights)
+
+
 def test_greenfield_has_its_own_weights(small: ArenaBench) -> None:
     cell = small.cell(changed("tasks", 0, {**SMALL["tasks"][0], **GREEN}))
     assert validation_of(cell)["greenfield"] is True

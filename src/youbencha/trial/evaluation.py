@@ -79,11 +79,19 @@ async def evaluate_all(
 async def check_task(evaluators: Sequence[NamedEvaluator], context: EvaluationContext) -> None:
     """Let evaluators check, before an agent works on the task, that it can be judged. Raises YouBenchaError."""
     for evaluator, name in zip(evaluators, unique_names([each.name for each in evaluators]), strict=True):
-        checking = get_evaluator(evaluator.name) if is_built_in(evaluator.name) else None
-        if isinstance(checking, ChecksTask):
+        if (checker := _checker(evaluator)) is not None:
             own = _own_context(evaluator, context, name)
             _make_directories(own)
-            await checking.check_task(own)
+            await checker.check_task(own)
+
+
+def can_check_task(evaluators: Sequence[NamedEvaluator]) -> bool:
+    return any(_checker(evaluator) is not None for evaluator in evaluators)
+
+
+def _checker(evaluator: NamedEvaluator) -> ChecksTask | None:
+    found = get_evaluator(evaluator.name) if is_built_in(evaluator.name) else None
+    return found if isinstance(found, ChecksTask) else None
 
 
 def unique_names(names: Sequence[str]) -> list[str]:

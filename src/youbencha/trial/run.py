@@ -17,7 +17,7 @@ from youbencha.files import DIFF_FILE
 from youbencha.log.results import MODELS_OF_A_RUN, EvaluationResult
 from youbencha.trial.agent import end_agent, reclaim, run_agent
 from youbencha.trial.context import Host, TrialContext
-from youbencha.trial.evaluation import EVALUATORS, check_task, evaluate_all
+from youbencha.trial.evaluation import EVALUATORS, can_check_task, check_task, evaluate_all
 from youbencha.trial.plan import Plan
 from youbencha.trial.prepare import agent_sandbox, open_trial, sandbox_for_evaluators
 from youbencha.trial.results import TrialResult
@@ -145,6 +145,8 @@ async def _check_task(context: TrialContext) -> None:
 
     What evaluators print meanwhile may tell about hidden tests, and is kept from the agent until it has ended.
     """
+    if not can_check_task(context.plan.evaluators):
+        return
     place = context.directory.private / _BEFORE
     shared = replace(_evaluation_context(context, None), artifacts_dir=place, scratch_dir=place / "scratch")
     with context.phase("task_check"):
