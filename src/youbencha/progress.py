@@ -44,6 +44,7 @@ _MAIN_ARGUMENTS = ("command", "file_path", "path", "pattern", "url", "query", "d
 _PHASES = {
     "checkout": "checking out",
     "pre_execution": "running pre-execution hooks",
+    "task_check": "checking the untouched task",
     "agent": "running the agent",
     "freeze": "collecting changes",
     "evaluation": "evaluating",

@@ -96,9 +96,9 @@ VALIDATED_TASK: dict[str, tuple[Any, Callable[[Cell], Any], Any]] = {
     "canary": ("none", lambda cell: validation_of(cell)["canary"], "none"),
     "validation": ({"network": "open"}, lambda cell: validation_of(cell)["network"], "open"),
     "rubric": (
-        {"criteria": ["Clear."], "model": "opus", "votes": 3, "agent": "claude-code"},
-        lambda cell: [judge_of(cell)[name] for name in ("assertions", "model", "votes", "type")],
-        [["Clear."], "opus", 3, "claude-code"],
+        {"criteria": ["Clear."], "model": "opus", "votes": 3, "agent": "claude-code", "threshold": 0.5},
+        lambda cell: [judge_of(cell)[name] for name in ("assertions", "model", "votes", "type", "threshold")],
+        [["Clear."], "opus", 3, "claude-code", 0.5],
     ),
 }
 GREEN = {"greenfield": True, "validation_tag": "v1-validation", "green_weights": {"code_metrics": 2}}
@@ -174,6 +174,13 @@ def test_a_key_about_validation_changes_only_the_validations_hash(key: str, smal
     assert effect(after) == expected
     assert after.agent_hash == before.agent_hash
     assert after.validation_hash != before.validation_hash
+
+
+@pytest.mark.parametrize("weights", [{}, {"tests": 1}, {"rubric": 0.1}])
+def test_a_rubric_without_a_weight_is_advisory(weights: dict[str, float], small: ArenaBench) -> None:
+    arena = changed("tasks", 0, "rubric", {"criteria": ["Clear."]})
+    arena["tasks"][0]["weights"] = weights
+    assert judge_of(small.cell(arena)).get("advisory", False) == ("rubric" not in weights)
 
 
 def test_greenfield_has_its_own_weights(small: ArenaBench) -> None:

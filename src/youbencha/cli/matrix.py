@@ -121,8 +121,7 @@ def _say_what_is_left(summary: MatrixSummary) -> None:
     typer.echo(f"{plural(left, 'trial')} not finished", err=True)
     reasons: dict[str, list[str]] = {}
     for each in summary.skipped:
-        which = f"{each.orchestrator} on {each.task}" if each.task else each.orchestrator
-        reasons.setdefault(each.reason, []).append(which)
+        reasons.setdefault(each.reason, []).append(each.which)
     for reason, places in reasons.items():
         typer.echo(f"  {', '.join(places)}: {one_line(reason, 500)}", err=True)
     if summary.stopped:

@@ -116,9 +116,9 @@ class MatrixDisplay:
                 return [("!", "yellow", f"{key}, attempt {info.number}: {info.outcome}: {reason}{again}")]
             case TrialFinished(row):
                 return [(*_mark(row), f"{self.finished}/{self.trials} {row.key}: {_result(row)}")]
-            case TrialsSkipped(orchestrator, task, reason):
-                which = f"{orchestrator} on {task}" if task else orchestrator
-                return [("!", "yellow", f"no further trials of {which}: {one_line(reason, 2 * _LONGEST_REASON)}")]
+            case TrialsSkipped(reason=reason):
+                text = f"no further trials of {update.which}: {one_line(reason, 2 * _LONGEST_REASON)}"
+                return [("!", "yellow", text)]
             case ComparisonState(rounds=rounds) if rounds:
                 return [("", "", str(update))]
             case Stopping(reason, running):

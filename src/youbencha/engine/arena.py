@@ -372,6 +372,8 @@ def _evaluators(arena: Arena, task: FoundTask) -> Iterator[EvaluatorEntry]:
             "model": spec.rubric.model,
             "votes": spec.rubric.votes,
             "assertions": spec.rubric.model_dump(mode="json")["criteria"],
+            "threshold": spec.rubric.threshold,
+            "advisory": getattr(spec, weights).rubric == 0 or None,  # without a weight, it decides nothing
             "judge_failed_runs": True,  # the rubric is a part of the score, which such runs have, too
         }
         yield EvaluatorEntry(name=RUBRIC, config={name: value for name, value in judge.items() if value is not None})

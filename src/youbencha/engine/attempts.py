@@ -16,6 +16,7 @@ from youbencha.engine.matrix import Cell, TrialKey
 from youbencha.engine.meta import attempt_of
 from youbencha.engine.results import TrialDirectory
 from youbencha.errors import YouBenchaError
+from youbencha.evaluators.base import VALIDATION_BROKEN
 from youbencha.log.arena import AttemptInfo
 from youbencha.log.results import ResultsBundle
 from youbencha.report.loading import ledger_usage, load_results
@@ -127,7 +128,8 @@ def _info(job: TrialJob, number: int, bundle: ResultsBundle) -> AttemptInfo:
 def _of_error(job: TrialJob, number: int, error: Exception, started_at: float) -> AttemptInfo:
     message = error.message if isinstance(error, YouBenchaError) else f"{type(error).__name__}: {error}"
     found = _from_files(job, number) or _without_results(job, number, "infra_error", started_at)
-    update: dict[str, Any] = {"outcome": "infra_error", "reason": one_line(message)}
+    broken = isinstance(error, YouBenchaError) and error.code == VALIDATION_BROKEN
+    update: dict[str, Any] = {"outcome": "verifier_error" if broken else "infra_error", "reason": one_line(message)}
     if isinstance(error, AttemptLost):
         lost_before = sum(attempt.outcome == "killed" for attempt in job.attempts)
         if error.code == NODE_LOST and lost_before < _MOST_LOST:
@@ -140,7 +142,7 @@ def _of_error(job: TrialJob, number: int, error: Exception, started_at: float) -
 def _broken_validation(bundle: ResultsBundle) -> YouBenchaError | None:
     """Why no result on this task can be validated, however often it is tried."""
     for error in (result.error for result in bundle.evaluators if result.error):
-        if error.code == "VALIDATION_BROKEN":
+        if error.code == VALIDATION_BROKEN:
             return YouBenchaError(error.code, error.message, hint=error.hint)
     return None
 

@@ -120,7 +120,7 @@ def _reason(bundle: ResultsBundle) -> str:
     """Why the outcome is what it is; if an evaluator could not judge, also why not."""
     if bundle.outcome is None:
         return ""
-    details = [result.message for result in bundle.evaluators if result.status == "skipped"]
+    details = [each.message for each in bundle.evaluators if each.status == "skipped" and not each.advisory]
     return one_line(": ".join((bundle.outcome.reason, *([] if bundle.outcome.valid else details[:1]))))
 
 

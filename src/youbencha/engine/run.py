@@ -155,7 +155,8 @@ class _Scheduler:
         self._spent: float | None = None
         for spend in state.spent.values():
             self._spent = _added(self._spent, None if spend.usd is None else float(spend.usd))
-        self._skipped: dict[tuple[str, str | None], TrialsSkipped] = {}
+        self._skipped: dict[tuple[str | None, ...], TrialsSkipped] = {}
+        """By orchestrator and task (None: all of its tasks), or by how a task is validated."""
         self._stopped: str | None = None
         self._hint: str | None = None
         self._budget_spent = False
@@ -324,15 +325,26 @@ class _Scheduler:
         self._control.changed.set()
 
     def _skip(self, job: TrialJob, attempt: FinishedAttempt) -> None:
-        """Start no further trials of this orchestrator on this task: they would fail for the same reason."""
-        if attempt.bundle is None:
-            self._on_update(AttemptFailed(job.key, attempt.info, None))
-        assert attempt.error is not None
-        reason = sentences(_message_of(attempt.error), _hint_of(attempt))
-        self._skip_all(TrialsSkipped(job.key.orchestrator, job.key.task, reason))
+        """Start no further trials of this orchestrator on this task: they would fail for the same reason.
 
-    def _skip_all(self, skipped: TrialsSkipped) -> None:
-        if (place := skipped[:2]) not in self._skipped:
+        If the untouched task cannot be validated, nor are trials of the other orchestrators started.
+        """
+        assert attempt.error is not None
+        orchestrator, task, _ = job.key
+        reason = sentences(_message_of(attempt.error), _hint_of(attempt))
+        if attempt.bundle is not None:
+            self._skip_all((orchestrator, task), TrialsSkipped(orchestrator, task, reason))
+            return
+        if attempt.info.outcome == "verifier_error":
+            info = attempt.info.model_copy(update={"reason": "the task cannot be validated"})  # why: once, below
+            self._on_update(AttemptFailed(job.key, info, None))
+            self._skip_all(job.cell.validated_as, TrialsSkipped(None, task, reason))
+        else:
+            self._on_update(AttemptFailed(job.key, attempt.info, None))
+            self._skip_all((orchestrator, task), TrialsSkipped(orchestrator, task, reason))
+
+    def _skip_all(self, place: tuple[str | None, ...], skipped: TrialsSkipped) -> None:
+        if place not in self._skipped:
             self._skipped[place] = skipped
             self._journal.add("skipped", **skipped._asdict())
             self._on_update(skipped)
@@ -340,8 +352,9 @@ class _Scheduler:
     def _is_skipped(self, job: TrialJob) -> bool:
         orchestrator, task, _ = job.key
         if not self._budgets.total.exhausted and (reached := self._budgets.agent(orchestrator).exhausted):
-            self._skip_all(TrialsSkipped(orchestrator, None, f"its budget is spent: {reached.described()}. Raise it."))
-        return bool({(orchestrator, task), (orchestrator, None)} & self._skipped.keys())
+            skipped = TrialsSkipped(orchestrator, None, f"its budget is spent: {reached.described()}. Raise it.")
+            self._skip_all((orchestrator, None), skipped)
+        return bool({(orchestrator, task), (orchestrator, None), job.cell.validated_as} & self._skipped.keys())
 
     def _check_budget(self) -> None:
         if self._stopped is None and (reached := self._budgets.total.exhausted) and self._has_work():

@@ -65,10 +65,15 @@ class TrialFinished(NamedTuple):
 class TrialsSkipped(NamedTuple):
     """Trials that are not started, and why."""
 
-    orchestrator: str
+    orchestrator: str | None
+    """None: of all that are validated in the same way."""
     task: str | None
     """None: of all tasks."""
     reason: str
+
+    @property
+    def which(self) -> str:
+        return " on ".join(name for name in (self.orchestrator or "any agent", self.task) if name)
 
 
 class ComparisonState(NamedTuple):

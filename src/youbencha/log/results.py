@@ -274,6 +274,8 @@ class EvaluationResult(Record):
     error: EvaluationError | None = OPTIONAL
     usage: Usage | None = None
     """Of the evaluator itself, such as a judge; not part of the agent's usage."""
+    advisory: bool = False
+    """Whether it decides nothing: the run may pass although this failed or was skipped."""
 
 
 class HookResult(Record):

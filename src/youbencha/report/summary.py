@@ -159,7 +159,8 @@ def _annotations(bundle: ResultsBundle) -> Iterator[str]:
         yield annotation("error", f"{name}: agent", reason)
     for result in bundle.evaluators:
         if result.status == "failed":
-            yield annotation("error", f"{name}: {result.evaluator}", f"{result.message}\n{_why(result)}".strip())
+            kind: Literal["error", "warning"] = "warning" if result.advisory else "error"
+            yield annotation(kind, f"{name}: {result.evaluator}", f"{result.message}\n{_why(result)}".strip())
         elif result.error is not None:
             yield annotation(
                 "warning", f"{name}: {result.evaluator}", f"{result.error.message}\n{_why(result)}".strip()

@@ -208,7 +208,11 @@ class ValidationSpec(StrictModel):
 
     mode: ValidationMode = "diff"
     """`diff`: in a fresh container, from a clean checkout and the agent's diff. `shared`: where the agent worked, with
-    its state, after its processes are gone. `separate`: a copy of its workspace in `validation_image`."""
+    its state, after its processes are gone. `separate`: its files, without those that git ignores, in
+    `validation_image`."""
+    copy_ignored: bool = False
+    """For `separate`: copy the whole workspace, with `.git` and the files that git ignores, such as an environment
+    that the agent installed. It can make any test pass."""
     network: Literal["none", "open"] = "none"
     timeout_minutes: Minutes = 10.0
     """Of each command."""
@@ -225,6 +229,8 @@ class RubricSpec(StrictModel):
     """The judge's agent. Defaults to the orchestrator's."""
     model: Line | None = None
     votes: Annotated[int, Field(ge=1, le=9)] = 1
+    threshold: Annotated[float, Field(ge=0, le=1), INT_AS_FLOAT] | None = None
+    """The least score with which a criterion passes. Defaults to 0.7, as an agentic-judge's."""
 
 
 class ResourcesSpec(StrictModel):

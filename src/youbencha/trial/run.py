@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 
 from youbencha.errors import YouBenchaError
@@ -16,15 +17,19 @@ from youbencha.files import DIFF_FILE
 from youbencha.log.results import MODELS_OF_A_RUN, EvaluationResult
 from youbencha.trial.agent import end_agent, reclaim, run_agent
 from youbencha.trial.context import Host, TrialContext
-from youbencha.trial.evaluation import evaluate_all
+from youbencha.trial.evaluation import EVALUATORS, can_check_task, check_task, evaluate_all
 from youbencha.trial.plan import Plan
 from youbencha.trial.prepare import agent_sandbox, open_trial, sandbox_for_evaluators
 from youbencha.trial.results import TrialResult
 from youbencha.workspace import Changes, Snapshot
 from youbencha.workspace.reclaim import strip_set_uid
+from youbencha.workspace.trees import copy_tree, remove_tree
 
 _INTERRUPT_TIMEOUT_S = 10.0
 """How long an interrupted trial may take to save what its agent has changed."""
+
+_BEFORE = "before"
+"""The directory for what evaluators do before the agent runs."""
 
 
 async def run_trial(
@@ -61,6 +66,12 @@ async def run_trial(
 async def _run(context: TrialContext, *, delete_workspace: bool) -> TrialResult:
     plan, directory, files = context.plan, context.directory, context.files
     context.start = await _take_start(context)
+    try:
+        await _check_task(context)
+    except YouBenchaError:
+        if delete_workspace:
+            directory.delete_sources()
+        raise
     files.save_results(complete=False)
     await run_agent(context)
     changes = await compare(context)
@@ -129,6 +140,33 @@ async def _run_pre_execution(context: TrialContext) -> None:
         )
 
 
+async def _check_task(context: TrialContext) -> None:
+    """Find out whether the untouched task can be judged: if not, its agent need not cost anything.
+
+    What evaluators print meanwhile may tell about hidden tests, and is kept from the agent until it has ended.
+    """
+    if not can_check_task(context.plan.evaluators):
+        return
+    place = context.directory.private / _BEFORE
+    shared = replace(_evaluation_context(context, None), artifacts_dir=place, scratch_dir=place / "scratch")
+    with context.phase("task_check"):
+        try:
+            await check_task(context.plan.evaluators, shared)
+        except YouBenchaError:
+            _publish_checks(context)
+            context.note(f"the agent was not run; logs: {context.directory.artifacts / EVALUATORS}")
+            raise
+        finally:
+            remove_tree(shared.scratch_dir)
+
+
+def _publish_checks(context: TrialContext) -> None:
+    """Put what the evaluators wrote before the agent ran into the artifacts."""
+    written, published = context.directory.private / _BEFORE / EVALUATORS, context.directory.artifacts / EVALUATORS
+    if written.is_dir() and not published.exists():
+        copy_tree(written, published)
+
+
 async def compare(context: TrialContext) -> Changes | None:
     """What the agent changed; None if that was determined before or fails, which is recorded: the agent did run."""
     start, context.start = context.start, None
@@ -165,24 +203,8 @@ async def _evaluate(context: TrialContext, changes: Changes | None) -> None:
             # Not before: the agent could have read it.
             expected_dir = directory.expected
             await context.repository.write_tree(context.expected_commit, expected_dir)
-        shared = EvaluationContext(
-            directory=directory.modified,
-            artifacts_dir=directory.artifacts,
-            config_dir=plan.config_dir,
-            changes=changes,
-            repository=context.repository,
-            expected_dir=expected_dir,
-            log=context.record.log,
-            agent=plan.case.agent,
-            env=dict(plan.env),
-            harness_env=context.host.env,
-            redactor=context.redactor,
-            scratch_dir=directory.private / "scratch",
-            agent_scratch_dir=directory.scratch,
-            open_sandbox=sandbox_for_evaluators(context),
-            agent_sandbox=agent_sandbox(context),
-            shared=context.host.shared,
-        )
+        shared = replace(_evaluation_context(context, changes), expected_dir=expected_dir)
+        await asyncio.to_thread(_publish_checks, context)
 
         def on_result(index: int, result: EvaluationResult) -> None:
             context.record.evaluators[index] = result
@@ -195,6 +217,27 @@ async def _evaluate(context: TrialContext, changes: Changes | None) -> None:
         await evaluate_all(
             plan.evaluators, shared, gateway=context.gateway, max_concurrent=plan.max_concurrent, on_result=on_result
         )
+
+
+def _evaluation_context(context: TrialContext, changes: Changes | None) -> EvaluationContext:
+    plan, directory = context.plan, context.directory
+    return EvaluationContext(
+        directory=directory.modified,
+        artifacts_dir=directory.artifacts,
+        config_dir=plan.config_dir,
+        changes=changes,
+        repository=context.repository,
+        log=context.record.log,
+        agent=plan.case.agent,
+        env=dict(plan.env),
+        harness_env=context.host.env,
+        redactor=context.redactor,
+        scratch_dir=directory.private / "scratch",
+        agent_scratch_dir=directory.scratch,
+        open_sandbox=sandbox_for_evaluators(context),
+        agent_sandbox=agent_sandbox(context),
+        shared=context.host.shared,
+    )
 
 
 async def _close_gateway(context: TrialContext) -> None:
