@@ -166,6 +166,13 @@ class ReportHooks:
         written = sorted(file for file, stamp in reports(tree, XML_FILES).items() if before.get(file) != stamp)
         in_tree = (_junit(file.tree, file.path, f"junit:{file.path}") for file in written[:MOST_REPORTS])
         parsed = parse_test_output(printed)
+        if (
+            parsed is not None
+            and parsed.results is None
+            and parsed.counts.passed == parsed.counts.ran
+            and exit_code != 0
+        ):
+            parsed = None  # numbers alone, and it says that nothing failed: something killed it, or lies
         return RunReports(
             exit_code=exit_code,
             requested=tuple(self._requested(step, self._sandbox.inside(tree))),
