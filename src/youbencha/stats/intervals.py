@@ -55,7 +55,7 @@ def mean_interval(scores_by_task: Mapping[str, Sequence[float]]) -> Interval:
     shifted = [2 * each - 1 for each in means]
     squared_error = sample_variance(shifted) / len(shifted)
     extreme = fmean(fmean(not TIE < score < 1 - TIE for score in scores) for scores in tasks)
-    discrete = discreteness(extreme, tied_share(means))
+    discrete = discreteness(extreme, tied_share(means, TIE))
     spread = Spread(len(means), squared_error, squared_error**2 / (len(means) - 1), discrete, _PSEUDO_TASKS)
     low, high = ((end + 1) / 2 for end in spread.interval(2 * mean - 1, Quantiles.of(CONFIDENCE)))
     # Digits beyond these differ between computers, and say nothing.

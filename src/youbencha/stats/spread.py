@@ -25,6 +25,8 @@ POWER = 0.8
 """How often a difference should be found that is there."""
 TIE = 0.02
 """Results that differ by less are as good as equal."""
+_EXACT = 1e-6
+"""Small differences between graded scores are not ties: only what is the same is one."""
 _DEVIATIONS = 1.5
 """The size of the pseudo-results among graded ones. With 1, skewed scores of 3 to 8 tasks have a coverage of 93.9 %."""
 
@@ -104,12 +106,12 @@ def discreteness(*shares: float) -> float:
     return max(shares) ** 2
 
 
-def tied_share(results: Sequence[float]) -> float:
-    """Return the share of results that are as good as equal to the commonest one, itself not counted."""
+def tied_share(results: Sequence[float], within: float = _EXACT) -> float:
+    """Return the share of results that differ from the commonest one by less than this, itself not counted."""
     ordered = sorted(results)
     if len(ordered) < 2:
         return 0.0
-    tied = max(bisect_left(ordered, value + TIE) - at for at, value in enumerate(ordered))
+    tied = max(bisect_left(ordered, value + within) - at for at, value in enumerate(ordered))
     return (tied - 1) / (len(ordered) - 1)
 
 
