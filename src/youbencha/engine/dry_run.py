@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from youbencha.engine.matrix import Cell, Matrix, TrialKey
+from youbencha.report.commit_files import CommitFiles, commit_notes
 from youbencha.spec.arena import NULL
 from youbencha.spec.gateway import GatewaySpec, Scope
 from youbencha.text import count, duration, plural, table, usd
@@ -74,6 +75,7 @@ class PlanDescription:
                     "per_trial_usd": _number(trial_cap(cell)),
                     "agent_hash": cell.agent_hash,
                     "validation_hash": cell.validation_hash,
+                    "commit_files": list(cell.commit_files),
                 }
                 for cell in self.matrix.cells
             ],
@@ -96,6 +98,8 @@ class PlanDescription:
         yield ""
         yield table(_TASK, map(_task_row, tasks), width=_WIDTH, right=("TIME LIMIT",))
         yield ""
+        notes = commit_notes(CommitFiles(cell.task, cell.orchestrator, cell.commit_files) for cell in self.matrix.cells)
+        yield from (f"note: {note}" for note in notes)
         pairs = f"{plural(len(agents), 'orchestrator')} x {plural(len(tasks), 'task')}"
         trials = f"{count(self.trials)} ({pairs} x {count(self.matrix.trials)})"
         if self.matrix.until_decided:

@@ -39,6 +39,8 @@ class Cell:
     files: str | None = None
     """The digest of the files that the agent gets besides those of its task, which is part of its hash."""
     category: str | None = None
+    commit_files: tuple[str, ...] = ()
+    """What the agent reads of the task's commit on its own: instructions, skills and settings."""
 
     @property
     def provider(self) -> str | None:

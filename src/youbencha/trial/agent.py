@@ -33,7 +33,7 @@ async def run_agent(context: TrialContext) -> YouBenchaLog:
     directory = context.directory
     with context.phase("agent", context.plan.case.agent.type):
         try:
-            if context.plan.case.agent.has_files:
+            if context.plan.case.agent.has_files or context.plan.case.agent.without:
                 from youbencha.trial.agent_files import give_files
 
                 await give_files(context)
