@@ -23,7 +23,9 @@ from youbencha.trial.prepare import agent_sandbox, open_trial, sandbox_for_evalu
 from youbencha.trial.results import TrialResult
 from youbencha.workspace import Changes, Snapshot
 from youbencha.workspace.reclaim import strip_set_uid
+from youbencha.workspace.trees import remove_tree
 
+_START = "start.git"
 _INTERRUPT_TIMEOUT_S = 10.0
 """How long an interrupted trial may take to save what its agent has changed."""
 
@@ -107,7 +109,7 @@ async def save_interrupted(context: TrialContext) -> None:
 async def _take_start(context: TrialContext) -> Snapshot:
     """The tree when the agent starts: changes by hooks are not the agent's."""
     directory = context.directory
-    start = await context.repository.snapshot(directory.modified, directory.private / "start.git")
+    start = await context.repository.snapshot(directory.modified, directory.private / _START)
     if not context.plan.case.pre_execution:
         return start
     with context.phase("pre_execution"):
@@ -160,6 +162,8 @@ async def compare(context: TrialContext) -> Changes | None:
                 await take_files_away(context, context.overlay)
             changes = await start.changes(context.directory.artifacts / DIFF_FILE)
         except (YouBenchaError, OSError) as error:
+            with contextlib.suppress(YouBenchaError):  # git leaves what it wrote to a full disk, which the results need
+                await asyncio.to_thread(remove_tree, context.directory.private / _START)
             record.failure = f"Cannot determine what the agent changed: {error}"
             context.warn("CHANGES_UNKNOWN", record.failure)
             return None

@@ -44,7 +44,7 @@ _IGNORE_ALL = "# Created by youBencha: git ignores everything in this directory.
 _RUNS = "runs"
 _TREE = "src-modified"
 _LARGE_TEMPORARY = Path("/var/tmp")  # noqa: S108 - only directories with random names are made in it
-"""Unlike the system's temporary directory, which may be in memory, it has room for large trees."""
+"""Unlike the system's usual one, which may be in memory, it has room for large trees."""
 _PRIVATE_NAME = re.compile(r"(.+)-[0-9a-f]{16}", re.DOTALL)
 _OWNER_ONLY = 0o700
 _RESERVED_BYTES, _RESERVED_FILES = 64 * 1024**2, 24
@@ -209,8 +209,16 @@ class RunDirectory:
             except OSError as error:
                 if error.errno != errno.EXDEV:
                     raise
-                copy_tree(self.modified, target, unreadable_ok=True)
+                self._copy_to(target)
         self.modified = target
+
+    def _copy_to(self, target: Path) -> None:
+        """Copy the tree to another disk, or leave nothing there: the results need room, too."""
+        try:
+            copy_tree(self.modified, target, unreadable_ok=True)
+        except OSError:
+            remove_tree(target)
+            raise
 
     def close(self) -> None:
         """Settle the tree, remove the private directories and unlock the run."""
@@ -372,7 +380,9 @@ def _private_parents(cache_dir: Path | None) -> list[Path]:
     """Where private directories may be, the best place first."""
     import tempfile
 
-    parents = [path for path in (_LARGE_TEMPORARY, Path(tempfile.gettempdir()).absolute()) if path.is_dir()]
+    temporary = Path(tempfile.gettempdir()).absolute()
+    is_chosen = any(os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
+    parents = [temporary] if is_chosen else [_LARGE_TEMPORARY, temporary]
     with suppress(RuntimeError):  # this user has no home directory
         parents.insert(0, (cache_dir or default_cache_dir()).absolute() / _RUNS)
     return parents
@@ -392,8 +402,8 @@ def parents_without(names: Sequence[str], cache_dir: Path | None, *, near: Path)
             "INSTRUCTIONS_ABOVE_WORKSPACE",
             f"Agents on this host would read {files}: it is above every directory in which they could work "
             f"({', '.join(map(str, parents))}).",
-            hint="Move it, set `cache_dir` in your settings to a directory that is not below it, or use a container "
-            "(`sandbox: docker`).",
+            hint="Move it, set TMPDIR or `cache_dir` in your settings to a directory that is not below it, or use "
+            "`sandbox: docker`.",
         )
     disk = _disk(near)
     return sorted(usable, key=lambda parent: _disk(parent) != disk)
