@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from pydantic import Field
-
 from youbencha.errors import YouBenchaError
 from youbencha.files import open_regular, write_atomically
 from youbencha.log.model import Count, Record, as_json
@@ -28,9 +26,11 @@ _MAX_BYTES = 32 * 1024**2
 
 _SETTINGS = frozenset({"", ".json", ".jsonc", ".toml", ".yaml", ".yml", ".env", ".ini", ".cfg", ".conf"})
 """Endings of files with names and values, such as `mcp.json` or `.npmrc`."""
-_QUOTED = re.compile(r"""([A-Za-z_][\w.-]*)\\*["']?\s*[:=,]\s*\\*["']([^"'\\\n]+)""")
-"""`"NAME": "VALUE"`, also in a text in JSON, and `"--name", "VALUE"`."""
-_UNQUOTED = re.compile(r"""^\W*([A-Za-z_][\w.-]*)\s*[:=]\s*([^\s"'#]+)""", re.MULTILINE)
+_QUOTED = re.compile(r"""([A-Za-z_][\w.-]*)\\*["']?\s*[:=]\s*\\*["']([^"'\\\n]+)""")
+"""`"NAME": "VALUE"`, also in a text in JSON."""
+_OPTION = re.compile(r"""--?([A-Za-z][\w-]*)(?:\\*["'],\s*\\*["']|[= ])([^\s"'\\]+)""")
+"""`"--name", "VALUE"` and `--name=VALUE`."""
+_UNQUOTED = re.compile(r"""([A-Za-z_][\w.-]*)[ \t]*[:=][ \t]*([^\s"'#]+)""")
 """`NAME=VALUE` and `name: VALUE`. Not in JSON, where a text has quotes."""
 _CONFIG_DIR = "{config_dir}/"
 
@@ -52,7 +52,7 @@ class KeptAgent(Record):
     """What an agent was: its configuration as it was written, and its files."""
 
     agent: dict[str, object]
-    files: tuple[KeptFile, ...] = Field(default=())
+    files: tuple[KeptFile, ...] = ()
 
 
 class _Given(NamedTuple):
@@ -131,7 +131,7 @@ def _masked_text(content: bytes, place: PurePosixPath, redactor: Redactor) -> st
 def _without_secrets(text: str, ending: str, redactor: Redactor) -> str:
     """Mask what a redactor knows, and in settings the values whose names suggest a secret. References stay."""
     if ending in _SETTINGS:
-        pairs = _QUOTED.findall(text)
+        pairs = [*_QUOTED.findall(text), *_OPTION.findall(text)]
         if not ending.startswith(".json"):
             pairs += _UNQUOTED.findall(text)
         # Numbered, because two servers may have different values of the same name.

@@ -15,6 +15,7 @@ from youbencha.events import EvaluatorFinished, EventSink
 from youbencha.files import AGENT_FILES, DIFF_FILE
 from youbencha.log.results import MODELS_OF_A_RUN, EvaluationResult
 from youbencha.trial.agent import end_agent, reclaim, run_agent
+from youbencha.trial.agent_files import take_files_away
 from youbencha.trial.context import Host, TrialContext
 from youbencha.trial.evaluation import evaluate_all
 from youbencha.trial.kept_files import keep_agent_files
@@ -157,8 +158,6 @@ async def compare(context: TrialContext) -> Changes | None:
             context.warn("WORKSPACE_TAMPERED", finding)
         try:
             if context.overlay is not None:
-                from youbencha.trial.agent_files import take_files_away
-
                 await take_files_away(context, context.overlay)
             changes = await start.changes(context.directory.artifacts / DIFF_FILE)
         except (YouBenchaError, OSError) as error:

@@ -382,7 +382,7 @@ def _private_parents(cache_dir: Path | None) -> list[Path]:
 
     temporary = Path(tempfile.gettempdir()).absolute()
     is_chosen = any(os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
-    parents = [temporary] if is_chosen else [_LARGE_TEMPORARY, temporary]
+    parents = [temporary] if is_chosen or not _LARGE_TEMPORARY.is_dir() else [_LARGE_TEMPORARY, temporary]
     with suppress(RuntimeError):  # this user has no home directory
         parents.insert(0, (cache_dir or default_cache_dir()).absolute() / _RUNS)
     return parents
