@@ -51,6 +51,8 @@ COPILOT = AgentKind(
             ".github/instructions/",
             ".github/agents/",
             ".github/skills/",
+            ".claude/skills/",
+            ".agents/skills/",
             ".github/mcp.json",
         ),
     ),

@@ -46,6 +46,7 @@ OPENCODE = AgentKind(
             "/opencode.jsonc",
             ".opencode/",
             ".claude/skills/",
+            ".agents/skills/",
         ),
     ),
     how_to_authenticate="Set the provider's key (ANTHROPIC_API_KEY, OPENAI_API_KEY, …) in agent.env or your "
