@@ -56,6 +56,7 @@ ORCHESTRATOR: dict[str, tuple[Any, Callable[[Cell], Any], Any]] = {
     "plugins": (["for-agents/plugin"], lambda cell: cell.plan.case.agent.plugins, ("for-agents/plugin",)),
     "files": ("for-agents/files", lambda cell: cell.plan.case.agent.files, "for-agents/files"),
     "home": ("for-agents/home", lambda cell: cell.plan.case.agent.home, "for-agents/home"),
+    "without": (["CLAUDE.md", "./.claude/"], lambda cell: cell.plan.case.agent.without, ("CLAUDE.md", ".claude")),
 }
 """A value for each key, and what it changes in the plan. `adapter` and `variants` have tests of their own."""
 FOR_AGENTS = {
@@ -81,6 +82,7 @@ AGENTS_TASK: dict[str, tuple[Any, Callable[[Cell], Any], Any]] = {
         [2.0, 1 << 30, 100, 2 << 30],
     ),
     "env": ({"A": "${HOME}"}, lambda cell: validation_of(cell)["env"], {"A": "${HOME}"}),
+    "without": (["CLAUDE.md"], lambda cell: cell.plan.case.agent.without, ("CLAUDE.md",)),
 }
 VALIDATED_TASK: dict[str, tuple[Any, Callable[[Cell], Any], Any]] = {
     "validation_image": ("node:20", lambda cell: validation_of(cell)["image"], "node:20"),

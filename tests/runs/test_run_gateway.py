@@ -192,7 +192,7 @@ async def test_a_ledger_changed_by_the_agent_is_restored(runs: RunBench) -> None
     ask = "import os, urllib.request as r; e = os.environ; " + (
         "r.urlopen(r.Request(e['PROXY_URL'] + '/v1/models', headers={'x-api-key': e['ANTHROPIC_API_KEY']}))"
     )
-    program = runs.program(f"'{sys.executable}' -c \"{ask}\"; echo {{}} > ../artifacts/gateway-ledger.jsonl")
+    program = runs.tampering(f"'{sys.executable}' -c \"{ask}\"; echo {{}} > ../artifacts/gateway-ledger.jsonl")
     done = await run_with(runs, program, script(says("Yes.")), gateway="builtin")
     assert [line["path"] for line in ledger(done)] == ["/v1/models"]
     assert done.bundle.agent is not None
@@ -206,7 +206,7 @@ LEDGER = "../artifacts/gateway-ledger.jsonl"
     "instead", [f"rm {LEDGER}; mkdir {LEDGER}", f"truncate -s 4T {LEDGER}"], ids=["a directory", "without end"]
 )
 async def test_a_replaced_ledger_does_not_end_the_run(runs: RunBench, instead: str) -> None:
-    works = runs.program(f"{instead}; echo hello > hello.txt")
+    works = runs.tampering(f"{instead}; echo hello > hello.txt")
     done = await run_with(runs, works, script(says("Yes.")), gateway="builtin")
     assert done.done.code == 0, done.done.err
     assert ledger(done) == []

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from youbencha.engine.matrix import Cell, Matrix, TrialKey
 from youbencha.engine.reuse import Reusable
+from youbencha.report.commit_files import CommitFiles, commit_notes
 from youbencha.spec.arena import NULL
 from youbencha.spec.gateway import GatewaySpec, Scope
 from youbencha.text import count, duration, first_few, plural, table, usd
@@ -108,6 +109,7 @@ class PlanDescription:
                     "per_trial_usd": _number(trial_cap(cell)),
                     "agent_hash": cell.agent_hash,
                     "validation_hash": cell.validation_hash,
+                    "commit_files": list(cell.commit_files),
                 }
                 for cell in self.matrix.cells
             ],
@@ -156,6 +158,8 @@ class PlanDescription:
         yield ""
         yield table(_TASK, map(_task_row, tasks), width=_WIDTH, right=("TIME LIMIT",))
         yield ""
+        notes = commit_notes(CommitFiles(cell.task, cell.orchestrator, cell.commit_files) for cell in self.matrix.cells)
+        yield from (f"note: {note}" for note in notes)
         pairs = f"{plural(len(agents), 'orchestrator')} x {plural(len(tasks), 'task')}"
         trials = f"{count(self.trials)} ({pairs} x {count(self.matrix.trials)})"
         if self.matrix.until_decided:

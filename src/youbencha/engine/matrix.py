@@ -43,6 +43,9 @@ class Cell:
     changes: tuple[str, ...] = ()
     """The keys that a variant changes of its orchestrator."""
 
+    commit_files: tuple[str, ...] = ()
+    """What the agent reads of the task's commit on its own: instructions, skills and settings."""
+
     @property
     def validated_as(self) -> tuple[str | None, ...]:
         """The same for all orchestrators whose work on the task is validated in the same way."""

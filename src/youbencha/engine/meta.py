@@ -210,6 +210,7 @@ def _identity(
         image=sandbox.image if sandbox else None,
         image_id=sandbox.image_id if sandbox else None,
         task_commit=identity.task_commit,
+        commit_files=identity.commit_files,
         validation_commit=validation.metrics.get("validation_commit") if validation else None,
         cpus=plan.sandbox.cpus if in_container else None,
         memory=plan.sandbox.memory if in_container else None,

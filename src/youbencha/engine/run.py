@@ -35,11 +35,14 @@ from youbencha.engine.updates import (
     row_of,
 )
 from youbencha.errors import YouBenchaError
+from youbencha.log.arena import AGENTS_DIR
 from youbencha.log.results import ResultsBundle
+from youbencha.process import Redactor
 from youbencha.spec.arena import RetrySpec
 from youbencha.text import sentences
 from youbencha.trial.budgets import Budgets
 from youbencha.trial.context import LOOPBACK, Host
+from youbencha.trial.kept_files import MANIFEST, keep_agent_files
 
 RESUME_HINT = "Nothing that was finished is lost."
 
@@ -93,6 +96,7 @@ async def run_matrix(
                 await opened.enter_async_context(
                     remove_leftovers(matrix, host, run, keep_workspaces=options.keep_workspaces)
                 )
+            await asyncio.to_thread(_keep_agents, matrix, host, run)
             journal = await opened.enter_async_context(Journal(run.path, size=contents.size))
             state = await asyncio.to_thread(load_state, matrix, run, contents)
             plans = [(cell.orchestrator, cell.plan) for cell in matrix.cells]
@@ -113,6 +117,15 @@ async def run_matrix(
             rows = tuple(sorted(summary.rows, key=lambda row: matrix.place(row.key)))
             most = matrix.until_decided.max_trials if matrix.until_decided else None
             return summary._replace(rows=rows, max_trials=most)
+
+
+def _keep_agents(matrix: Matrix, host: Host, run: ArenaRun) -> None:
+    """Keep what each orchestrator is, once. A resumed run has it, and cannot go on with other files."""
+    for cell in matrix.cells:
+        target = run.path / AGENTS_DIR / cell.orchestrator
+        if not (target / MANIFEST).exists():
+            redactor = Redactor.for_env(host.env, cell.plan.env)
+            keep_agent_files(cell.plan.case.agent, cell.plan.config_dir, target, redactor)
 
 
 def _schedule_of(matrix: Matrix) -> Schedule:

@@ -16,6 +16,8 @@ from youbencha.log.results import OutcomeName
 RUNS_DIR, TRIALS_DIR, LATEST = "runs", "trials", "latest"
 RUN_FILE, META_FILE, PATCH_FILE, TASK_FILE = "run.json", "meta.json", "diff.patch", "task.md"
 CALIBRATION_FILE = "calibration.json"
+AGENTS_DIR = "agents"
+"""What each orchestrator was, with its files."""
 RUN_FORMAT = 1
 _LARGEST_RUN_FILE, _LARGEST_META = 64 * 1024 * 1024, 4 * 1024 * 1024
 Score = Annotated[float, Field(ge=0, le=1)]
@@ -84,6 +86,8 @@ class TrialIdentity(Record):
     image: str | None = None
     image_id: str | None = None
     task_commit: str | None = None
+    commit_files: Annotated[tuple[str, ...], Field(exclude_if=lambda files: not files)] = ()
+    """Files of the task's commit that the agent reads on its own: its instructions, skills and settings."""
     validation_commit: str | None = None
     cpus: float | None = None
     memory: Count | None = None

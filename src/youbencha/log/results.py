@@ -322,12 +322,16 @@ class Identity(Record):
     agent_sha256: str | None = None
     model: str | None = None
     task_commit: str | None = None
+    commit_files: Annotated[tuple[str, ...], Field(exclude_if=lambda files: not files)] = ()
+    """Files of the task's commit that the agent reads on its own: its instructions, skills and settings."""
     config_hash: str
 
 
 class ArtifactManifest(Record):
     agent_log: str | None = OPTIONAL
     diff: str | None = None
+    agent_files: str | None = OPTIONAL
+    """The directory with what the agent was given."""
     reports: tuple[str, ...] = ()
     evaluator_artifacts: tuple[str, ...] = ()
     gateway: tuple[str, ...] = ()

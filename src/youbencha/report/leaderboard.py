@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from youbencha.log.arena import TrialMeta
 from youbencha.report.arena_loading import ArenaResults, ArenaTrial, Range, UnfinishedTrial, Unreadable
 from youbencha.report.arena_selection import Exclusion, exclude, newest_only
+from youbencha.report.commit_files import CommitFiles, commit_notes
 from youbencha.scoring.composite import between
 from youbencha.stats.intervals import Interval, mean_interval, pass_rate_interval
 from youbencha.text import one_line, plural
@@ -291,6 +292,9 @@ def _notes(results: ArenaResults) -> Iterable[str]:
         yield f"Not valid, and so in no score: {plural(invalid, 'trial')}."
     if unscored := sum(each.valid is not False and each.composite_score is None for each in metas):
         yield f"Valid, but without a score, and so in no mean: {plural(unscored, 'trial')}."
+    yield from commit_notes(
+        CommitFiles(each.task, each.orchestrator, each.identity.commit_files) for each in metas if each.identity
+    )
     yield from _different_tasks(metas)
     yield from _configurations(metas)
     if results.calibration is not None:

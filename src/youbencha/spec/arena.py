@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
-from youbencha.spec.agent_files import AgentFiles
+from youbencha.spec.agent_files import AgentFiles, Without
 from youbencha.spec.base import INT_AS_FLOAT, Line, StrictModel, VariableName
 from youbencha.spec.gateway import Dollars, Gateway, GatewaySpec, GatewayType, TokenCount
 from youbencha.spec.problems import ProblemAt, Step
@@ -90,6 +90,8 @@ class VariantSpec(AgentFiles):
     """Added to the orchestrator's. A null removes a variable."""
     version: Line | None = None
     model: Annotated[Line, Field(pattern=r"^[^-\s]\S*$")] | None = None
+    without: Without = ()
+    """In place of the orchestrator's."""
     config: dict[str, Any] = Field(default_factory=dict)
     """Added to the orchestrator's: `effort`, `append_system_prompt`, `mcp_config` and others. A null removes a key."""
 
@@ -131,6 +133,9 @@ class OrchestratorSpec(AgentFiles):
     model: Annotated[Line, Field(pattern=r"^[^-\s]\S*$")] | None = None
     config: dict[str, Any] = Field(default_factory=dict)
     """Further options of the agent's adapter."""
+    without: Without = ()
+    """Files of the tasks' repositories, such as `CLAUDE.md` and `.claude`, that the agent does not get. They are never
+    in its diff."""
     budget: Budget | None = None
     """Overrides `budgets`."""
     variants: Annotated[tuple[VariantSpec, ...], Field(strict=False)] = ()
@@ -280,6 +285,8 @@ class TaskSpec(StrictModel):
     resources: ResourcesSpec = ResourcesSpec.model_construct()
     protected: Annotated[tuple[Line, ...], Field(strict=False)] = ()
     """Patterns of further files that the agent may not change: they are restored before tests are run."""
+    without: Without = ()
+    """Files of the repository, such as `CLAUDE.md` and `.claude`, that no agent gets. They are never in a diff."""
     validation: ValidationSpec | None = None
     """Overrides the arena's."""
     reward: Line | None = None

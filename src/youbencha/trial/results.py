@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from youbencha import __version__
 from youbencha.events import EventSink, PhaseStarted, ProgressNote
-from youbencha.files import DIFF_FILE, LOG_FILE, REPORT_FILE, RESULTS_FILE, write_atomically
+from youbencha.files import AGENT_FILES, DIFF_FILE, LOG_FILE, REPORT_FILE, RESULTS_FILE, write_atomically
 from youbencha.log.masking import without_secrets
 from youbencha.log.model import ErrorRecord, Usage, YouBenchaLog, as_json
 from youbencha.log.results import (
@@ -69,6 +69,8 @@ class RunRecord:
     """Codes and messages of what the harness noticed, besides the adapter's own warnings."""
     failure: str | None = None
     """Why the harness failed after the agent had ended."""
+    commit_files: tuple[str, ...] = ()
+    """What the agent reads of the commit on its own."""
     gateway: GatewayReport | None = None
     sandbox: SandboxReport | None = None
     phases_ms: dict[str, int] = field(default_factory=dict)
@@ -273,6 +275,7 @@ def _identity(record: RunRecord) -> Identity:
         agent_sha256=record.executable_sha256,
         model=_known(log.model_info.name) if log else None,
         task_commit=record.test_case.commit,
+        commit_files=record.commit_files,
         config_hash=record.test_case.config_hash,
     )
 
@@ -287,6 +290,7 @@ def _manifest(record: RunRecord, results: Sequence[EvaluationResult]) -> Artifac
     return ArtifactManifest(
         agent_log=LOG_FILE if LOG_FILE in files else None,
         diff=DIFF_FILE if DIFF_FILE in files else None,
+        agent_files=AGENT_FILES if AGENT_FILES in files else None,
         reports=(REPORT_FILE,) if REPORT_FILE in files else (),
         evaluator_artifacts=tuple(produced),
         gateway=_gateway_files(record.gateway, record.workspace_dir / "artifacts") if record.gateway else (),
