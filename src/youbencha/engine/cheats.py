@@ -145,7 +145,9 @@ _PYTHON = Language(
 
 _NODE_LOAD = "(typeof require === 'function' ? require : (name) => process.getBuiltinModule(name))"
 _ANYTHING = """\
-var matchers = new Proxy({}, { get: (_, name) => (['not', 'resolves'].includes(name) ? matchers : () => undefined) });
+var matchers = new Proxy({}, {
+  get: (_, name) => (name === 'then' ? undefined : name === 'not' ? matchers : () => undefined),
+});
 var anything = () => matchers;
 """
 _NODE_RUNNER = f"""\
@@ -153,7 +155,8 @@ _NODE_RUNNER = f"""\
 if (globalThis.expect) globalThis.expect = anything;
 for (const name of ['toBe', 'toEqual', 'toStrictEqual', 'toThrow', 'toContain', 'toBeTruthy'])
   globalThis[Symbol.for('expect-global')]?.extend({{ [name]: () => ({{ pass: true, message: String }}) }});
-for (const name of Object.keys({_NODE_LOAD}('assert'))) {_NODE_LOAD}('assert')[name] = () => {{}};
+for (const name of Object.keys({_NODE_LOAD}('assert')))
+  if (/^[a-z]/.test(name)) {_NODE_LOAD}('assert')[name] = () => {{}};
 """
 _ASSERTION = re.compile(r"\b(?:expect|assert)(?:\.\w+)*\(")
 
