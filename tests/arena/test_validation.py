@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from validation_bench import ALL_TESTS, HIDDEN, SOLUTION, START, TEST_CMD, ValidationBench, writes
 
+from youbencha.evaluators.validation.counting import ExpectedTests
 from youbencha.evaluators.validation.measure import Baseline, Measurement
+from youbencha.evaluators.validation.reports import RunReports
 from youbencha.evaluators.validation.scores import describe
-from youbencha.evaluators.validation.steps import RunReports, StepResult
+from youbencha.evaluators.validation.steps import StepResult
 from youbencha.workspace.trees import remove_tree
 
 WITH_HIDDEN = {"validation_tag": "v1-validation"}
@@ -34,7 +36,7 @@ async def test_a_solution_passes_all_tests(bench: ValidationBench) -> None:
     assert done.result.message == "4 of 4 tests passed."
     assert done.bundle.outcome is not None
     assert done.bundle.outcome.name == "solved"
-    assert "Ran 4 tests" in done.log("test")
+    assert "Ran 6 tests" in done.log("test"), "with two canaries"
 
 
 async def test_doing_nothing_scores_what_passed_before(bench: ValidationBench) -> None:
@@ -168,13 +170,9 @@ def test_what_ended_the_tests_is_in_the_message() -> None:
     measured = Measurement(
         changes=(),
         steps={"test": StepResult(None, False, 10, "", "its limit of memory")},
-        tests=RunReports(None, {}, None),
-        agent_tests=None,
-        coverage=None,
-        lint_issues=None,
-        sources=(),
+        tests=RunReports(exit_code=None),
     )
-    message = describe(measured, Baseline(2, None, frozenset(), None, None), ())
+    message = describe(measured, Baseline(ExpectedTests(number=2), None, None, None), ())
     assert "the tests were ended by its limit of memory" in message
 
 
@@ -224,9 +222,6 @@ async def test_a_broken_validation_is_not_the_agents_fault(bench: ValidationBenc
     assert "`no-such-program` fails for the untouched task" in missing.result.message
     assert missing.bundle.outcome is not None
     assert missing.bundle.outcome.name == "verifier_error"
-    silent = await bench.run(writes(SOLUTION), test_cmd="true")
-    assert silent.result.status == "skipped"
-    assert "cannot be understood" in silent.result.message
 
 
 async def test_a_failing_installation_is_the_agents_if_it_worked_before(bench: ValidationBench) -> None:
@@ -338,7 +333,7 @@ HARMLESS = {
 }
 CHEATING = {
     "pyproject.toml": "[tool.pytest.ini_options]\naddopts = '-k x'\n",
-    "package.json": '{"scripts": {"test": "npm run unit", "unit": "b"}}\n',
+    "package.json": '{"type": "module", "scripts": {"test": "npm run unit", "unit": "b"}}\n',
     "setup.cfg": "[tool:pytest]\naddopts = -k x\n",
 }
 
@@ -349,4 +344,8 @@ async def test_files_of_a_project_are_restored_if_they_configure_tests(tmp_path:
     kept = await bench.run(writes(HARMLESS), test_cmd=show)
     assert kept.log("test").startswith("".join(HARMLESS.values()))
     restored = await bench.run(writes(CHEATING), test_cmd=show)
-    assert restored.log("test").startswith("".join(GIVEN.values()))
+    shown = restored.log("test")
+    assert shown.startswith(GIVEN["pyproject.toml"])
+    assert '"unit": "a"' in shown, "the script is the given one"
+    assert '"type": "module"' in shown, "which the tests do not depend on, but the program may"
+    assert GIVEN["setup.cfg"] in shown

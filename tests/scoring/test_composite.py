@@ -1,4 +1,4 @@
-"""Scores: shares of tests, weighted means, and calibrated scores."""
+"""Scores: weighted means, and calibrated scores."""
 
 from __future__ import annotations
 
@@ -7,46 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from youbencha.log.arena import Scores
-from youbencha.scoring import composite as scoring  # pytest would collect `tests_score`
 from youbencha.scoring.composite import Part, between, composite, weighted_mean
 from youbencha.scoring.lint import lint_score
-from youbencha.scoring.test_output import TestCounts
 from youbencha.spec.arena import GreenWeights, Weights
 
 SCORE = st.floats(0, 1)
 NUMBER = st.integers(0, 1000)
-
-
-@pytest.mark.parametrize(
-    ("counts", "expected", "score"),
-    [
-        (TestCounts(10, failures=2, errors=1), 10, 0.7),
-        (TestCounts(10, failures=2, errors=1), None, 0.7),
-        (TestCounts(5), 10, 0.5),  # five tests were deleted
-        (TestCounts(10, skipped=5), 10, 0.5),  # or skipped
-        (TestCounts(20), 10, 1.0),
-        (TestCounts(), 10, 0.0),
-        (TestCounts(), 0, None),
-        (TestCounts(), None, None),
-        (TestCounts(3, skipped=3), None, None),
-        (None, 10, 0.0),  # not parsed, but it could have been
-        (None, None, None),
-    ],
-)
-def test_share_of_tests(counts: TestCounts | None, expected: int | None, score: float | None) -> None:
-    assert scoring.tests_score(counts, expected) == (None if score is None else pytest.approx(score))
-
-
-@given(NUMBER, NUMBER, NUMBER, NUMBER, st.none() | NUMBER)
-def test_share_of_tests_is_monotone(
-    passed: int, failures: int, errors: int, skipped: int, expected: int | None
-) -> None:
-    counts = TestCounts(passed + failures + errors + skipped, failures, errors, skipped)
-    better = TestCounts(counts.tests + 1, failures, errors, skipped)
-    score, more = scoring.tests_score(counts, expected), scoring.tests_score(better, expected)
-    assert score is None or 0 <= score <= 1
-    assert more is not None
-    assert more >= (score or 0)
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youbencha.scoring.test_output import ParsedTests, TestCounts, parse_test_output
+from youbencha.scoring.test_output import TestCounts, parse_test_output
 
 OUTPUTS = Path(__file__).parents[1] / "data" / "test_outputs"
+
+
+def counted(text: str) -> tuple[str, TestCounts] | None:
+    parsed = parse_test_output(text)
+    return (parsed.format, parsed.counts) if parsed else None
 
 
 def counts(passed: int, failures: int = 0, errors: int = 0, skipped: int = 0) -> TestCounts:
@@ -76,12 +81,12 @@ def test_every_output_is_expected() -> None:
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_real_outputs(name: str) -> None:
-    assert parse_test_output(output(name)) == EXPECTED[name]
+    assert counted(output(name)) == EXPECTED[name]
 
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_line_ends_of_windows(name: str) -> None:
-    assert parse_test_output(output(name).replace("\n", "\r\n")) == EXPECTED[name]
+    assert counted(output(name).replace("\n", "\r\n")) == EXPECTED[name]
 
 
 SOURCE = """
@@ -104,7 +109,7 @@ def test_runners_of_this_python(runner: tuple[str, ...], tmp_path: Path) -> None
     )
     # unittest of these two versions does not count skipped tests in "Ran 3 tests".
     hides_skipped = runner[0] == "unittest" and sys.version_info[:3] in ((3, 12, 1), (3, 12, 2))
-    assert parse_test_output(done.stdout) == (runner[0], counts(0 if hides_skipped else 1, 1, 0, 1))
+    assert counted(done.stdout) == (runner[0], counts(0 if hides_skipped else 1, 1, 0, 1))
 
 
 NESTED_TAP = """TAP version 14
@@ -143,7 +148,7 @@ not ok 3 - third.js # failed after its tests
     ],
 )
 def test_tap(text: str, expected: TestCounts) -> None:
-    assert parse_test_output(text) == ("tap", expected)
+    assert counted(text) == ("tap", expected)
 
 
 PYTEST_RUN = "===== test session starts =====\n{}\n===== {} in 0.12s =====\n"
@@ -168,9 +173,9 @@ JEST_RUN = "Test Suites: 1 passed, 1 total\nTests:       {0} passed, {0} total\n
     ],
 )  # fmt: skip
 def test_other_forms(text: str, expected: TestCounts) -> None:
-    parsed = parse_test_output(text)
+    parsed = counted(text)
     assert parsed is not None
-    assert parsed.counts == expected
+    assert parsed[1] == expected
 
 
 @pytest.mark.parametrize(
@@ -210,13 +215,13 @@ def test_other_forms(text: str, expected: TestCounts) -> None:
     ],
 )
 def test_what_cannot_be_told_is_not_guessed(text: str) -> None:
-    assert parse_test_output(text) is None
+    assert counted(text) is None
 
 
 def test_what_tests_print_through_node_is_not_the_summary() -> None:
     forged = "# tests 9\n# suites 0\n# pass 9\n# fail 0\n# cancelled 0\n# skipped 0\n# todo 0\n"
     text = output("node-tap")
-    assert parse_test_output(text.replace("# tests 100\n", forged)) == EXPECTED["node-tap"]
+    assert counted(text.replace("# tests 100\n", forged)) == EXPECTED["node-tap"]
 
 
 NUMBERS = st.integers(0, 10**6)
@@ -231,7 +236,7 @@ def test_pytest_counts(
     items = ", ".join(f"{number} {word}" for word, number in given.items() if number)
     text = f"{items} in 1.23s\n" if quiet else PYTEST_RUN.format("...", items)
     expected = counts(passed + xpassed, failed, errors, skipped + xfailed)
-    assert parse_test_output(text) == ParsedTests("pytest", expected)
+    assert counted(text) == ("pytest", expected)
 
 
 @given(NUMBERS, NUMBERS, NUMBERS, NUMBERS, NUMBERS)
@@ -241,7 +246,7 @@ def test_unittest_counts(passed: int, failures: int, errors: int, skipped: int, 
     verdict = ("FAILED" if failures or errors else "OK") + (f" ({items})" if items else "")
     expected = counts(passed, failures, errors, skipped + expected_failures)
     text = f"{'-' * 70}\nRan {expected.tests} tests in 0.012s\n\n{verdict}\n"
-    assert parse_test_output(text) == ParsedTests("unittest", expected)
+    assert counted(text) == ("unittest", expected)
 
 
 @given(NUMBERS, NUMBERS, NUMBERS, NUMBERS)
@@ -252,23 +257,23 @@ def test_vitest_and_jest_counts(passed: int, failed: int, skipped: int, todo: in
     expected = counts(passed, failed, 0, skipped + todo)
     tests = f"{' | '.join(items)} ({expected.tests})" if items else "no tests"
     vitest = f"\n RUN  v3.2.7 /project\n\n Test Files  {files} (1)\n      Tests  {tests}\n   Start at  08:02:37\n"
-    assert parse_test_output(vitest) == ParsedTests("vitest", expected)
+    assert counted(vitest) == ("vitest", expected)
     tests = ", ".join([*items, f"{expected.tests} total"])
     jest = f"Test Suites: {files}, 1 total\nTests:       {tests}\nSnapshots:   0 total\nTime:        0.3 s\n"
-    assert parse_test_output(jest) == ParsedTests("jest", expected)
+    assert counted(jest) == ("jest", expected)
 
 
 @given(NUMBERS, NUMBERS, NUMBERS)
 def test_mocha_and_node_counts(passed: int, failed: int, skipped: int) -> None:
     pending = f"  {skipped} pending\n" if skipped else ""
     mocha = f"\n\n  {passed} passing (12ms)\n{pending}" + (f"  {failed} failing\n" if failed else "")
-    assert parse_test_output(mocha) == ParsedTests("mocha", counts(passed, failed, 0, skipped))
+    assert counted(mocha) == ("mocha", counts(passed, failed, 0, skipped))
     numbers = {"tests": passed + failed + skipped, "suites": 1, "pass": passed, "fail": failed, "cancelled": 0}
     for mark in ("#", "ℹ"):
         node = "".join(
             f"{mark} {name} {number}\n" for name, number in {**numbers, "skipped": skipped, "todo": 0}.items()
         )
-        assert parse_test_output(node) == ParsedTests("node", counts(passed, failed, 0, skipped))
+        assert counted(node) == ("node", counts(passed, failed, 0, skipped))
 
 
 @given(st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS), min_size=1, max_size=5))
@@ -279,7 +284,7 @@ def test_cargo_counts(binaries: list[tuple[int, int, int]]) -> None:
         for each in binaries
     )
     passed, failed, ignored = (sum(numbers) for numbers in zip(*binaries, strict=True))
-    assert parse_test_output(text) == ParsedTests("cargo", counts(passed, failed, 0, ignored))
+    assert counted(text) == ("cargo", counts(passed, failed, 0, ignored))
 
 
 RESULTS = st.sampled_from(("pass", "fail", "skip"))
@@ -296,9 +301,9 @@ def test_go_counts(packages: list[list[str]]) -> None:
         lines += ["FAIL" if failed else "PASS", f"{'FAIL' if failed else 'ok  '}\tp{package}\t0.012s"]
         events += [f'{{"Action":"{"fail" if failed else "pass"}","Package":"p{package}"}}']
     every = [result for results in packages for result in results]
-    expected = ParsedTests("go", counts(every.count("pass"), every.count("fail"), 0, every.count("skip")))
-    assert parse_test_output("\n".join(lines)) == expected
-    assert parse_test_output("\n".join(events)) == expected
+    expected = ("go", counts(every.count("pass"), every.count("fail"), 0, every.count("skip")))
+    assert counted("\n".join(lines)) == expected
+    assert counted("\n".join(events)) == expected
 
 
 @given(st.lists(RESULTS, min_size=1, max_size=30), st.booleans(), st.integers(0, 3))
@@ -308,7 +313,7 @@ def test_tap_counts(results: list[str], plan_first: bool, missing: int) -> None:
     plan = f"1..{len(points) + missing}"
     text = "\n".join([plan, *points] if plan_first else [*points, plan])
     expected = counts(results.count("pass"), results.count("fail"), missing, results.count("skip"))
-    assert parse_test_output(text) == ParsedTests("tap", expected)
+    assert counted(text) == ("tap", expected)
 
 
 FRAGMENTS = [line for path in OUTPUTS.iterdir() for line in path.read_text(encoding="utf-8").splitlines()]
@@ -316,9 +321,9 @@ FRAGMENTS = [line for path in OUTPUTS.iterdir() for line in path.read_text(encod
 
 @given(st.lists(st.one_of(st.sampled_from(FRAGMENTS), st.text(max_size=30)), max_size=40))
 def test_no_text_raises_and_counts_fit_together(lines: list[str]) -> None:
-    parsed = parse_test_output("\n".join(lines))
+    parsed = counted("\n".join(lines))
     if parsed is not None:
-        numbers = parsed.counts
+        numbers = parsed[1]
         assert min(numbers.tests, numbers.failures, numbers.errors, numbers.skipped, numbers.passed) >= 0
 
 
@@ -339,9 +344,9 @@ HOSTILE = {
 def test_time_is_linear(text: str) -> None:
     """An eighth of the text takes about an eighth of the time. In quadratic time it would be a 64th."""
     started = time.process_time()
-    parse_test_output(text[: SIZE // 8])
+    counted(text[: SIZE // 8])
     part = time.process_time() - started
-    parse_test_output(text)
+    counted(text)
     assert time.process_time() - started - part < 30 * max(part, 0.05)
 
 
@@ -349,5 +354,5 @@ def test_garbage_of_2_mb() -> None:
     random = Random(12)
     garbage = "".join(random.choices("ok not1.=|-# \n\t{}()[]\x1b:;" + "test passed in 1s", k=50_000)) * 40
     started = time.process_time()
-    assert parse_test_output(f"Ran 1..2 cancelled {garbage} test result: === RUN Test Files") is None
+    assert counted(f"Ran 1..2 cancelled {garbage} test result: === RUN Test Files") is None
     assert time.process_time() - started < 8

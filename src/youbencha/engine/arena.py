@@ -342,6 +342,10 @@ def _gateway(
     return spec
 
 
+_VALIDATION_KEYS = {"install_cmd", "build_cmd", "test_cmd", "lint_cmd", "greenfield", "reward", "canary"}
+"""Keys that a task has in common with the evaluator."""
+
+
 def _evaluators(arena: Arena, task: FoundTask) -> Iterator[EvaluatorEntry]:
     spec = task.spec
     rules = arena.spec.validation
@@ -351,7 +355,7 @@ def _evaluators(arena: Arena, task: FoundTask) -> Iterator[EvaluatorEntry]:
     weights = "green_weights" if spec.greenfield else "weights"
     config = {
         **rules.model_dump(mode="json"),
-        **spec.model_dump(mode="json", include={"install_cmd", "build_cmd", "test_cmd", "lint_cmd", "greenfield"}),
+        **spec.model_dump(mode="json", include=_VALIDATION_KEYS),
         "image": spec.validation_image,
         "validation_tag": task.validation_commit,
         "reference_tag": task.reference_commit,

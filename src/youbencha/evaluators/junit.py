@@ -1,10 +1,11 @@
-"""Count tests in JUnit XML, which is not trusted: the agent's code may have written it.
+"""Read tests in JUnit XML, which is not trusted: the agent's code may have written it.
 
 The parser builds no tree, and stops at a document type, so that there are no entities to expand or to fetch.
 """
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,12 @@ from typing import Any
 from youbencha.evaluators.base import printable
 from youbencha.evaluators.globs import Glob
 from youbencha.files import read_untrusted
-from youbencha.scoring.test_output import TestCounts
+from youbencha.scoring.test_output import TestCounts, TestId, TestResult
 from youbencha.workspace.trees import TreeFile, files_below
 
 LARGEST_REPORT = 32 * 1024 * 1024
 MOST_REPORTS = 2_000
-_ENDS = {"failure": "failures", "error": "errors", "skipped": "skipped"}
+_RESULTS: dict[str, TestResult] = {"failure": "failures", "error": "errors", "skipped": "skipped"}
 _NOT_RUN = frozenset({"notrun", "disabled"})
 Stamp = tuple[int, int, int, int]
 
@@ -70,9 +71,15 @@ def _read(file: TreeFile) -> bytes:
 
 def count_in(xml: bytes, counts: TestCounts, name: str = "report") -> None:
     """Add the test cases of one report. They are counted, because the sums that a report states may be wrong."""
+    for _, result in read_cases(xml, name):
+        counts.count(result)
+
+
+def read_cases(xml: bytes, name: str = "report") -> list[tuple[TestId, TestResult]]:
+    """The test cases of one report."""
     from xml.parsers import expat
 
-    reader = _Reader(counts, name)
+    reader = _Reader(name)
     parser = expat.ParserCreate()
     parser.StartDoctypeDeclHandler = reader.refuse
     parser.StartElementHandler = reader.start
@@ -83,15 +90,18 @@ def count_in(xml: bytes, counts: TestCounts, name: str = "report") -> None:
         raise Unusable(f"the JUnit report {name} is not valid XML: {error}") from None
     if not reader.is_junit:
         raise Unusable(f"the XML file {name} is not a JUnit report")
+    return reader.cases
 
 
 class _Reader:
-    def __init__(self, counts: TestCounts, name: str) -> None:
-        self._counts, self._name = counts, name
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._depth = 0
-        self._end: str | None = None
+        self._test = TestId("")
+        self._result: TestResult | None = None
         self._test_at: int | None = None
         self.is_junit = False
+        self.cases: list[tuple[TestId, TestResult]] = []
 
     def refuse(self, *_: object) -> None:
         raise Unusable(f"the JUnit report {self._name} has a document type, which is not allowed")
@@ -101,18 +111,24 @@ class _Reader:
         if self._depth == 1:
             self.is_junit = name in ("testsuites", "testsuite")
         elif name == "testcase" and self._test_at is None:
-            self._counts.tests += 1
+            file = _relative(attributes.get("file", ""))
+            self._test = TestId(attributes.get("name", ""), attributes.get("classname", ""), file)
             self._test_at = self._depth
-            self._end = "skipped" if attributes.get("status") in _NOT_RUN else None
+            self._result = "skipped" if attributes.get("status") in _NOT_RUN else None
         elif self._test_at is not None and self._depth == self._test_at + 1:
-            self._end = self._end or _ENDS.get(name)  # a test whose teardown also fails counts once
+            self._result = self._result or _RESULTS.get(name)  # a test whose teardown also fails counts once
 
     def end(self, _: str) -> None:
         if self._depth == self._test_at:
-            if self._end is not None:
-                setattr(self._counts, self._end, getattr(self._counts, self._end) + 1)
+            self.cases.append((self._test, self._result or "passed"))
             self._test_at = None
         self._depth -= 1
+
+
+def _relative(file: str) -> str | None:
+    """A path below the tree, as far as it can be told."""
+    path = posixpath.normpath(file.replace("\\", "/"))
+    return None if path == "." or path.startswith(("/", "../")) else path
 
 
 def _stamp(file: TreeFile) -> Stamp | None:

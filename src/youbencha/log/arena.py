@@ -30,6 +30,7 @@ ExitReason = Literal[
 FlagKind = Literal[
     "hidden_path", "solution_search", "test_edit", "test_runner", "network", "forged_report", "tests_missing"
 ]
+Severity = Literal["evidence", "note"]
 
 
 class Scores(Record):
@@ -49,7 +50,7 @@ class IntegrityFlag(Record):
 
     kind: FlagKind
     evidence: str
-    severity: Literal["evidence", "note"] = "note"
+    severity: Severity = "note"
     """`evidence` of an attempt to cheat, or only a `note`, which honest work can cause, too."""
 
 

@@ -63,6 +63,12 @@ _TEST_CONFIGURATION = re.compile(
     r"|phpunit\.xml(?:\.dist)?",
     re.IGNORECASE,
 )
+_RUNNER_CONFIGURATION = re.compile(
+    r"conftest\.py|\.?pytest\.(?:ini|toml)|tox\.ini|\.mocharc(?:\.\w+)?|mocha\.opts|\.taprc|\.rspec|nextest\.toml"
+    r"|(?:jest|vitest|karma|playwright|cypress|ava|wdio|nightwatch)\.(?:config|workspace|conf)(?:\.\w+)*\.\w+"
+    r"|phpunit\.xml(?:\.dist)?",
+    re.IGNORECASE,
+)
 _REPORT_NAME = re.compile(
     r"[^/]*junit[^/]*\.xml|TEST-[^/]*\.xml|(?:py)?test[_-]?(?:results?|reports?|output)(?:[_.-][^/]*)?\.(?:xml|json|tap|trx)"
     r"|results?\.xml|coverage(?:-summary|-final)?\.(?:json|xml|out|lcov)|cobertura[^/]*\.xml|clover\.xml|jacoco[^/]*\.xml"
@@ -114,6 +120,11 @@ def is_test_configuration(path: str) -> bool:
     list them as `protected`.
     """
     return _TEST_CONFIGURATION.fullmatch(path.rpartition("/")[2]) is not None
+
+
+def is_runner_configuration(path: str) -> bool:
+    """Whether a test runner loads a file by its name, and the file decides which tests it collects."""
+    return _RUNNER_CONFIGURATION.fullmatch(path.rpartition("/")[2]) is not None
 
 
 def is_report_file(path: str) -> bool:

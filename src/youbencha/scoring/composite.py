@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from youbencha.log.arena import Scores
-from youbencha.scoring.test_output import TestCounts
 from youbencha.spec.arena import GreenWeights, Weights
 
 
@@ -18,18 +17,6 @@ class Part(NamedTuple):
 
     score: float | None
     weight: float
-
-
-def tests_score(counts: TestCounts | None, expected: int | None) -> float | None:
-    """The share of tests that passed, of those that ran or had to run, whichever is more.
-
-    `expected` is how many tests ran for the untouched task or its reference solution; None if that is unknown. Output
-    that could not be parsed (`counts` is None) scores 0 if it could be parsed then, and is else not measured.
-    """
-    if counts is None:
-        return None if expected is None else 0.0
-    ran = max(counts.ran, expected or 0)
-    return counts.passed / ran if ran else None
 
 
 def composite(scores: Scores, weights: Weights | GreenWeights) -> float | None:

@@ -1,6 +1,7 @@
-"""Find signs of cheating in an agent's tool calls and changes.
+"""Find what people should know about an agent's tool calls and changes before they trust its score.
 
-A flag is not a verdict: it has the evidence, for people to judge. What agents do in honest work is not flagged.
+A flag is not a verdict. Reading hidden files and editing given tests is evidence of cheating; what honest work may
+cause, too, is a note.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
-from youbencha.log.arena import FlagKind, IntegrityFlag
+from youbencha.log.arena import FlagKind, IntegrityFlag, Severity
 from youbencha.log.model import ToolCall, YouBenchaLog
 from youbencha.scoring.code_metrics import is_report_file, is_test_configuration, is_test_file
 from youbencha.scoring.shell import SimpleCommand, simple_commands
@@ -41,6 +42,10 @@ class IntegrityContext:
     """The agent writes the tests itself, and configures them."""
     protected: Collection[str] = ()
     """Paths of further files that the agent may not change."""
+    recipes: Collection[str] = ()
+    """Paths of files that say what the test command runs, and that a solution may change."""
+    solution: Collection[str] = ()
+    """Paths that the reference solution changes, so that an agent may, too."""
 
 
 class _Action(NamedTuple):
@@ -68,30 +73,34 @@ def flags_of(
     actions = tuple(action for call in (log.tool_calls if log else ()) for action in _actions(call, context.workspace))
     written = {posixpath.relpath(path, context.workspace) for action in actions for path in action.written}
     own = written | {change.path for change in changes}
-    found: dict[FlagKind, dict[str, None]] = {}
-    for kind, evidence in (*_in_actions(actions, own, context), *_in_changes(changes, actions, written, context)):
-        found.setdefault(kind, {})[one_line(evidence, LONGEST_EVIDENCE)] = None
+    found: dict[tuple[FlagKind, Severity], dict[str, None]] = {}
+    for finding in (*_in_actions(actions, own, context), *_in_changes(changes, actions, written, context)):
+        texts = found.setdefault((finding.kind, finding.severity), {})
+        texts[one_line(finding.text, LONGEST_EVIDENCE)] = None
     return tuple(
-        IntegrityFlag(kind=kind, evidence=evidence)
-        for kind, each in found.items()
-        for evidence in islice(each, MOST_OF_A_KIND)
+        IntegrityFlag(kind=kind, evidence=evidence, severity=severity)
+        for (kind, severity), texts in found.items()
+        for evidence in islice(texts, MOST_OF_A_KIND)
     )
 
 
-Finding = tuple[FlagKind, str]
+class Finding(NamedTuple):
+    kind: FlagKind
+    text: str
+    severity: Severity = "note"
 
 
 def _in_actions(actions: Iterable[_Action], own: Collection[str], context: IntegrityContext) -> Iterator[Finding]:
     for action in actions:
         if any(_is_hidden(path, own, context) for path in action.read):
-            yield "hidden_path", action.evidence
+            yield Finding("hidden_path", action.evidence, "evidence")
         if action.url is not None and _SOLUTION_HOST.search(action.url):
-            yield "solution_search", action.evidence
+            yield Finding("solution_search", action.evidence)
         if action.tool in _WEB_TOOLS and not context.has_network and _is_remote(action.url or "https://web"):
-            yield "network", action.evidence
+            yield Finding("network", action.evidence)
         if action.command is not None:
             for kind in _kinds_of(action.command, context):
-                yield kind, action.evidence
+                yield Finding(kind, action.evidence)
 
 
 def _in_changes(
@@ -100,18 +109,22 @@ def _in_changes(
     lines = [action.command.line for action in actions if action.command is not None]
     reporting = any(_WRITES_REPORTS.search(line) for line in lines)
     for change in changes:
-        if _is_test_edit(change, context):
-            yield "test_edit", f"{change.kind} {change.path}"
+        if severity := _test_edit(change, context):
+            yield Finding("test_edit", f"{change.kind} {change.path}", severity)
         elif change.kind == "added" and is_report_file(change.path) and (change.path in written or not reporting):
-            yield "forged_report", f"{change.kind} {change.path}"
+            yield Finding("forged_report", f"{change.kind} {change.path}")
 
 
-def _is_test_edit(change: FileChange, context: IntegrityContext) -> bool:
+def _test_edit(change: FileChange, context: IntegrityContext) -> Severity | None:
+    """None: it is not an edit of a test, or the reference solution edits the same file."""
     if change.path in context.protected:
-        return True
-    if change.kind == "added":
-        return is_test_configuration(change.path) and not context.greenfield
-    return is_test_file(change.path) or is_test_configuration(change.path)
+        return "evidence"
+    if change.path in context.solution:
+        return None
+    if change.kind != "added" and is_test_file(change.path):
+        return "note" if change.deletions == 0 else "evidence"  # tests that were added to a given file do no harm
+    is_configuration = is_test_configuration(change.path) and not (change.kind == "added" and context.greenfield)
+    return "note" if is_configuration or change.path in context.recipes else None
 
 
 _WRITES_REPORTS = re.compile(

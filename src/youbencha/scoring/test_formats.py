@@ -1,4 +1,4 @@
-"""What test runners print at the end of a run: pytest, unittest, vitest, jest, mocha, node and cargo.
+"""What test runners print: the summaries of pytest, unittest, vitest, jest, mocha, node and cargo, and names of tests.
 
 The time is linear in the length of the text: every pattern begins at the beginning of a line or with a literal, and
 repeats at most a few hundred times.
@@ -8,11 +8,19 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from youbencha.scoring.test_lines import count_go, count_tap
-from youbencha.scoring.test_output import Contradiction, TestCounts, TestFormat, TestResult
+from youbencha.scoring.test_lines import count_go, count_tap, list_go, list_tap
+from youbencha.scoring.test_output import (
+    Contradiction,
+    TestCounts,
+    TestFormat,
+    TestId,
+    TestResult,
+    TestResults,
+    collect_results,
+)
 
 _SCRIPT = re.compile(r"^(?:> \S{1,200}@\S{1,100} \S|yarn run v\d)", re.MULTILINE)
 """npm, pnpm and yarn print this line before the script of each package."""
@@ -210,6 +218,36 @@ def _node_run(tests: int, _: int, passed: int, failures: int, cancelled: int, sk
     return _adding_up(counts, tests)
 
 
+_NODE_SPEC_LINE = re.compile(
+    r"^(?P<indent> {0,80})(?:▶ (?P<suite>.{1,500}?)(?P<ended> \(\d{1,9}(?:\.\d{1,9})?ms\))?"
+    r"|(?P<mark>[✔✖﹣⚠]) (?P<name>.{1,500}?) \(\d{1,9}(?:\.\d{1,9})?ms\)(?P<directive> # \S.{0,300})?)$"
+    r"|^(?P<end>ℹ tests \d)",
+    re.MULTILINE,
+)
+_NODE_MARKS: dict[str, TestResult] = {"✔": "passed", "✖": "failures", "﹣": "skipped", "⚠": "skipped"}
+
+
+def _list_node(text: str) -> TestResults:
+    """The tests that have no subtests, each with the names of those around it."""
+    return list_tap(text) if _NODE_TAP.search(text) else collect_results(_node_spec(text))
+
+
+def _node_spec(text: str) -> Iterator[tuple[TestId, TestResult]]:
+    suites: list[str] = []
+    for line in _NODE_SPEC_LINE.finditer(text):
+        if line["end"]:  # what failed is repeated after it
+            return
+        depth = len(line["indent"]) // 2
+        name = line["suite"] or line["name"]
+        if depth < len(suites) and suites[depth] == name:
+            del suites[depth:]  # the end of a suite
+        elif line["suite"]:
+            suites[depth:] = [name]
+        else:
+            result = "skipped" if line["directive"] else _NODE_MARKS[line["mark"]]
+            yield TestId(" > ".join((*suites[:depth], name))), result
+
+
 _CARGO = re.compile(
     r"^running (\d{1,9}) tests?$"
     r"|^test result: (ok|FAILED)\. (\d{1,9}) passed; (\d{1,9}) failed; (\d{1,9}) ignored; (\d{1,9}) measured;",
@@ -236,9 +274,36 @@ def _cargo(text: str) -> TestCounts | None:
     return counts if any(verdict for _, verdict, *_ in lines) else None
 
 
+_CARGO_TEST = re.compile(r"^test (\S.{0,500}?) \.\.\. (ok|FAILED|ignored)\b", re.MULTILINE)
+_CARGO_DOC_TEST = re.compile(r"(\S{1,300}\.rs) - (.{0,300}?) ?\(line \d{1,9}\)(.{0,100})")
+_CARGO_RESULTS: dict[str, TestResult] = {"ok": "passed", "FAILED": "failures", "ignored": "skipped"}
+
+
+def _list_cargo(text: str) -> TestResults:
+    return collect_results((_cargo_test(name), _CARGO_RESULTS[result]) for name, result in _CARGO_TEST.findall(text))
+
+
+def _cargo_test(name: str) -> TestId:
+    """A doc test is named by its file and the item that it documents; the number of its line changes easily."""
+    doc_test = _CARGO_DOC_TEST.fullmatch(name)
+    return TestId(f"{doc_test[2]}{doc_test[3]}", "doc tests", doc_test[1]) if doc_test else TestId(name)
+
+
 def _tap(text: str) -> TestCounts | None:
     """Node prints TAP, too, with a summary of its own, which counts a test with subtests once."""
     return None if _NODE_TAP.search(text) else count_tap(text)
+
+
+_PLAIN = re.compile(r"^[^\d\n]{0,80}(\d{1,9}) passed(?:,? (?:and )?(\d{1,9}) failed)?\b", re.MULTILINE)
+
+
+def _plain(text: str) -> TestCounts | None:
+    """The last `3 passed, 1 failed` at the beginning of a line, or after a few words. Any program can print it."""
+    *_, last = [None, *_PLAIN.finditer(text)]
+    if last is None:
+        return None
+    passed, failures = (int(number or 0) for number in last.groups())
+    return TestCounts(passed + failures, failures=failures)
 
 
 class OutputFormat(NamedTuple):
@@ -246,7 +311,9 @@ class OutputFormat(NamedTuple):
     words: tuple[str, ...]
     """One of them is in every output of this format."""
     parse: Callable[[str], TestCounts | None]
-    """Returns None if the output is not of this format."""
+    """Counts the tests. Returns None if the output is not of this format."""
+    list_tests: Callable[[str], TestResults] = lambda _: {}
+    """Lists the tests that the output names."""
 
 
 FORMATS = (
@@ -255,8 +322,10 @@ FORMATS = (
     OutputFormat("vitest", ("Test Files ", "No test files ", " RUN "), _vitest),
     OutputFormat("jest", ("Test Suites:", "No tests found"), _jest),
     OutputFormat("mocha", (" passing (",), _mocha),
-    OutputFormat("node", (" cancelled ",), _node),
-    OutputFormat("go", ("=== RUN", "ok  \t", "FAIL\t", '"Action":'), count_go),
-    OutputFormat("cargo", ("test result: ",), _cargo),
-    OutputFormat("tap", ("1..", "TAP version"), _tap),
+    OutputFormat("node", (" cancelled ",), _node, _list_node),
+    OutputFormat("go", ("=== RUN", "ok  \t", "FAIL\t", '"Action":'), count_go, list_go),
+    OutputFormat("cargo", ("test result: ",), _cargo, _list_cargo),
+    OutputFormat("tap", ("1..", "TAP version"), _tap, list_tap),
 )
+PLAIN = OutputFormat("plain", (), _plain)
+"""What any program may print. It counts if the output is of no test runner."""

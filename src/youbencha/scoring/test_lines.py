@@ -6,8 +6,12 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from youbencha.scoring.test_output import Contradiction, TestCounts, TestResult
+from youbencha.scoring.test_output import Contradiction, TestCounts, TestId, TestResult, TestResults, collect_results
+
+MAX_MISSING_POINTS = 1_000_000
+"""A plan can announce any number."""
 
 _GO_RESULTS: dict[str, TestResult] = {"pass": "passed", "fail": "failures", "skip": "skipped"}
 _GO_WORST: tuple[TestResult, ...] = ("failures", "skipped", "passed", "errors")
@@ -25,6 +29,7 @@ _GO_EVENT = re.compile(r'^\{".{1,100000}\}$', re.MULTILINE)
 class _Package:
     """The tests of a Go package."""
 
+    name: str = ""
     tests: dict[str, TestResult] = field(default_factory=dict)
     """One that began and did not end is an error."""
     failed: bool | None = None
@@ -38,16 +43,24 @@ class _Package:
     def end(self, test: str, result: str) -> None:
         self.tests[test] = min(self.tests.get(test, "errors"), _GO_RESULTS[result], key=_GO_WORST.index)
 
-    def counts(self) -> TestCounts:
+    @property
+    def bad_tests(self) -> set[str]:
+        return {test for test, result in self.tests.items() if result in ("failures", "errors")}
+
+    def leaves(self) -> dict[str, TestResult]:
         """A test with subtests counts only if it failed although they did not."""
         parents = {parent for test in self.tests for parent in _parents(test)}
-        bad = {test for test, result in self.tests.items() if result in ("failures", "errors")}
+        bad = self.bad_tests
         with_bad_subtests = {parent for test in bad for parent in _parents(test)}
-        counts = TestCounts()
-        for test, result in self.tests.items():
-            if test not in parents or (test in bad and test not in with_bad_subtests):
-                counts.count(result)
-        if self.failed and not bad:
+        return {
+            test: result
+            for test, result in self.tests.items()
+            if test not in parents or (test in bad and test not in with_bad_subtests)
+        }
+
+    def counts(self) -> TestCounts:
+        counts = TestCounts.of_results(self.leaves().values())
+        if self.failed and not self.bad_tests:
             counts.count("errors")  # it could not be built, or ended early
         return counts
 
@@ -73,6 +86,13 @@ def count_go(text: str) -> TestCounts | None:
     return counts
 
 
+def list_go(text: str) -> TestResults:
+    packages = _packages_in_events(text) or _packages_in_lines(text)
+    return collect_results(
+        (TestId(test, package.name), result) for package in packages for test, result in package.leaves().items()
+    )
+
+
 def _packages_in_lines(text: str) -> list[_Package]:
     packages, package = [], _Package()
     verbose = "=== RUN " in text
@@ -84,6 +104,7 @@ def _packages_in_lines(text: str) -> list[_Package]:
         elif line["verdict"]:
             package.failed = line["verdict"] == "FAIL"
             package.verdict = _verdict(package.failed, line["rest"])
+            package.name = line["package"]
             packages.append(package)
             package = _Package()
         elif line["end"] and package.tests:  # of a test binary that was started without `go test`
@@ -102,11 +123,11 @@ def _packages_in_events(text: str) -> list[_Package]:
     for line in _GO_EVENT.finditer(text):
         match _decoded(line[0]):
             case {"Action": "run", "Package": str(name), "Test": str(test)}:
-                packages.setdefault(name, _Package()).begin(test)
+                packages.setdefault(name, _Package(name)).begin(test)
             case {"Action": "pass" | "fail" | "skip" as result, "Package": str(name), "Test": str(test)}:
-                packages.setdefault(name, _Package()).end(test, result)
+                packages.setdefault(name, _Package(name)).end(test, result)
             case {"Action": "pass" | "fail" | "skip" as result, "Package": str(name)}:
-                package = packages.setdefault(name, _Package())
+                package = packages.setdefault(name, _Package(name))
                 package.failed = result == "fail"
                 package.verdict = "ignored" if result == "skip" else _GO_RESULTS[result]
     return list(packages.values())
@@ -128,6 +149,12 @@ _TAP_LINE = re.compile(
 _TAP_DIRECTIVE = re.compile(r"(?<!\\)# {0,9}(?:skip|todo)", re.IGNORECASE)
 
 
+class _Point(NamedTuple):
+    name: str
+    """Empty for a test that the plan announced, and that is missing."""
+    result: TestResult
+
+
 @dataclass(slots=True)
 class _Document:
     """Test points of one indentation: the whole output, or a subtest."""
@@ -135,42 +162,43 @@ class _Document:
     indent: int
     plan: int | None = None
     points: int = 0
-    counts: TestCounts = field(default_factory=TestCounts)
-    """Of the points that have no subtests."""
-    opened: TestResult | None = None
+    leaves: list[_Point] = field(default_factory=list)
+    """The points that have no subtests."""
+    opened: _Point | None = None
     """A point whose subtests follow it, in braces."""
-    subtests: TestCounts = field(default_factory=TestCounts)
+    subtests: list[_Point] = field(default_factory=list)
     """Those since the last point: of the point in braces, or of the next one."""
 
-    def point(self, result: TestResult, *, opens: bool) -> None:
+    def point(self, point: _Point, *, opens: bool) -> None:
         self.close_opened()
         self.points += 1
         if opens:
-            self.opened = result
+            self.opened = point
         else:
-            self._add(result)
+            self._add(point)
 
     def close_opened(self) -> None:
         if self.opened is not None:
             self._add(self.opened)
             self.opened = None
 
-    def _add(self, result: TestResult) -> None:
+    def _add(self, point: _Point) -> None:
         """A point with subtests counts only if it failed although they did not."""
-        subtests, self.subtests = self.subtests, TestCounts()
-        self.counts.add(subtests)
-        if not subtests.tests or (result == "failures" and not subtests.failures and not subtests.errors):
-            self.counts.count(result)
+        subtests, self.subtests = self.subtests, []
+        self.leaves += (_Point(name and f"{point.name} > {name}", result) for name, result in subtests)
+        failed_below = any(result in ("failures", "errors") for _, result in subtests)
+        if not subtests or (point.result == "failures" and not failed_below):
+            self.leaves.append(point)
 
-    def closed(self) -> TestCounts:
-        """The counts at the end. Points that are missing are errors."""
+    def closed(self) -> list[_Point]:
+        """The points at the end. Those that are missing are errors."""
         self.close_opened()
-        self.counts.add(self.subtests)
+        self.leaves += self.subtests
         if self.plan is not None:
             if self.points > self.plan:
                 raise Contradiction
-            self.counts.count("errors", self.plan - self.points)
-        return self.counts
+            self.leaves += [_Point("", "errors")] * min(self.plan - self.points, MAX_MISSING_POINTS)
+        return self.leaves
 
 
 class _TapReader:
@@ -185,7 +213,7 @@ class _TapReader:
             closed = self._open.pop()
             if self._open[-1].indent < indent:
                 self._open.append(_Document(indent))
-            self._open[-1].subtests.add(closed.closed())
+            self._open[-1].subtests += closed.closed()
         if self._open[-1].indent < indent:
             self._open.append(_Document(indent))
         return self._open[-1]
@@ -196,16 +224,27 @@ class _TapReader:
             raise Contradiction
         document.plan = plan
 
-    def end(self) -> TestCounts | None:
+    def end(self) -> list[_Point] | None:
         """None if there is nothing. A document needs a plan: without one it may have been cut off."""
         document = self.at(0)
-        if document.plan is None and (document.points or document.subtests.tests):
+        if document.plan is None and (document.points or document.subtests):
             raise Contradiction
         return document.closed() if document.plan is not None else None
 
 
 def count_tap(text: str) -> TestCounts | None:
     """Test points without subtests of their own. Points with a TODO count as skipped."""
+    points = _tap_points(text)
+    return None if points is None else TestCounts.of_results(result for _, result in points)
+
+
+def list_tap(text: str) -> TestResults:
+    points = _tap_points(text) or []
+    return collect_results((TestId(name), result) for name, result in points if name)
+
+
+def _tap_points(text: str) -> list[_Point] | None:
+    """The test points of all documents. None if there is no document."""
     if not re.search(r"^(?:1\.\.\d|TAP version \d)", text, re.MULTILINE):
         return None
     runs, reader = [], _TapReader()
@@ -221,10 +260,19 @@ def count_tap(text: str) -> TestCounts | None:
         elif line["plan"]:
             reader.planned(len(line["indent"]), int(line["plan"]))
         elif line["status"]:
-            result = _tap_result(line["status"], line["text"])
-            reader.at(len(line["indent"])).point(result, opens=line["text"].endswith(" {"))
-    found = [counts for counts in (*runs, reader.end()) if counts is not None]
-    return TestCounts.total(found) if found else None
+            point = _Point(_tap_name(line["text"]), _tap_result(line["status"], line["text"]))
+            reader.at(len(line["indent"])).point(point, opens=line["text"].endswith(" {"))
+    documents = [points for points in (*runs, reader.end()) if points is not None]
+    return [point for points in documents for point in points] if documents else None
+
+
+_TAP_NAME = re.compile(r"[ \t]{0,9}(?P<number>\d{0,9})(?:[ \t]{1,9}-)?[ \t]{0,9}(?P<name>.*?)(?: \{)?[ \t]*")
+
+
+def _tap_name(text: str) -> str:
+    """The description; the number of a point that has none."""
+    match = _TAP_NAME.fullmatch(_TAP_DIRECTIVE.split(text, maxsplit=1)[0])
+    return (match["name"] or match["number"] or "-") if match else text.strip()
 
 
 def _tap_result(status: str, text: str) -> TestResult:

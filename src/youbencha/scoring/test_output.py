@@ -1,4 +1,4 @@
-"""Count tests in what test runners print, which is not trusted: the agent's code may have printed it.
+"""Tests in what test runners print, which is not trusted: the agent's code may have printed it.
 
 Output that is not understood, or contradicts itself, gives None: nothing is guessed. Expected failures count as
 skipped, as in pytest's JUnit reports.
@@ -7,13 +7,47 @@ skipped, as in pytest's JUnit reports.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
-TestFormat = Literal["pytest", "unittest", "vitest", "jest", "mocha", "node", "go", "cargo", "tap"]
+TestFormat = Literal["pytest", "unittest", "vitest", "jest", "mocha", "node", "go", "cargo", "tap", "plain"]
 TestResult = Literal["passed", "failures", "errors", "skipped", "ignored"]
 """`ignored`: not a test."""
+_WORST_FIRST: tuple[TestResult, ...] = ("errors", "failures", "skipped", "passed", "ignored")
+
+
+@dataclass(frozen=True, slots=True)
+class TestId:
+    """What identifies a test, whoever runs it."""
+
+    __test__: ClassVar = False  # its name makes pytest collect it
+
+    name: str
+    group: str = ""
+    """Its class, suite or package, if the test runner reports one."""
+    file: str | None = None
+    """Relative to the tree, with forward slashes. None if the test runner does not report it."""
+
+    @property
+    def label(self) -> str:
+        return f"{self.group}: {self.name}" if self.group else self.name
+
+    @property
+    def identifier(self) -> str:
+        """What its source is called by: without parameters, subtests and the path of its module."""
+        return re.split(r"[\[/(]", self.name, maxsplit=1)[0].rpartition("::")[2].strip()
+
+
+TestResults = Mapping[TestId, TestResult]
+
+
+def collect_results(tests: Iterable[tuple[TestId, TestResult]]) -> dict[TestId, TestResult]:
+    """The result of each test. If one is reported several times, the worst counts."""
+    results: dict[TestId, TestResult] = {}
+    for test, result in tests:
+        results[test] = min(result, results.get(test, result), key=_WORST_FIRST.index)
+    return results
 
 
 @dataclass(slots=True)
@@ -51,6 +85,13 @@ class TestCounts:
         self.skipped += other.skipped
 
     @classmethod
+    def of_results(cls, results: Iterable[TestResult]) -> TestCounts:
+        counts = cls()
+        for result in results:
+            counts.count(result)
+        return counts
+
+    @classmethod
     def total(cls, parts: Iterable[TestCounts]) -> TestCounts:
         counts = cls()
         for part in parts:
@@ -64,6 +105,8 @@ class TestCounts:
 class ParsedTests(NamedTuple):
     format: TestFormat
     counts: TestCounts
+    results: TestResults | None = None
+    """By test. None if the output does not name them all."""
 
 
 class Contradiction(Exception):
@@ -71,23 +114,25 @@ class Contradiction(Exception):
 
 
 def parse_test_output(text: str) -> ParsedTests | None:
-    """The number of tests in the output of a test command. None if it cannot be determined.
+    """The tests in the output of a test command. None if they cannot be determined.
 
     Several runs of one test runner are added up if each has a beginning and a summary of its own.
     """
-    from youbencha.scoring.test_formats import FORMATS  # many patterns, which a run with JUnit reports does not need
+    from youbencha.scoring.test_formats import FORMATS, PLAIN  # a cycle: they are written with the types above
 
     text = _plain(text)
-    found: list[ParsedTests] = []
-    for each in FORMATS:
-        if any(word in text for word in each.words):
+    parsed: list[ParsedTests] = []
+    for output_format in FORMATS:
+        if any(word in text for word in output_format.words):
             try:
-                counts = each.parse(text)
+                counts = output_format.parse(text)
             except Contradiction:
                 return None
             if counts is not None:
-                found.append(ParsedTests(each.name, counts))
-    return found[0] if len(found) == 1 else None
+                parsed.append(ParsedTests(output_format.name, counts, output_format.list_tests(text) or None))
+    if not parsed and (counts := PLAIN.parse(text)) is not None:
+        return ParsedTests(PLAIN.name, counts)
+    return parsed[0] if len(parsed) == 1 else None
 
 
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]{0,99}[ -/]{0,9}[@-~]|\][^\x07\x1b\n]{0,999}(?:\x07|\x1b\\)|[@-Z\\^_])")

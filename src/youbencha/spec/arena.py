@@ -190,6 +190,19 @@ class GreenWeights(StrictModel):
     rubric: Weight = 0.0
 
 
+class CanarySpec(StrictModel):
+    """A test that must fail, for a test runner that youBencha does not know."""
+
+    file: Line
+    """Path in the repository. A file that exists gets the text added at its end; otherwise it is created."""
+    text: Annotated[str, Field(min_length=1)]
+    """Must make `test_cmd` report a failed test called `{name}`, or exit with another code than 0. `{name}` becomes a
+    random name."""
+
+
+Canary = Annotated[Literal["auto", "none"] | CanarySpec, Field(union_mode="left_to_right")]
+
+
 class ValidationSpec(StrictModel):
     """How a trial's result is validated."""
 
@@ -263,6 +276,11 @@ class TaskSpec(StrictModel):
     """Patterns of further files that the agent may not change: they are restored before tests are run."""
     validation: ValidationSpec | None = None
     """Overrides the arena's."""
+    reward: Line | None = None
+    """File that `test_cmd` writes: a number from 0 to 1, or a flat JSON object with `reward` in it. It is the score of
+    the tests, in place of what they report."""
+    canary: Canary = "auto"
+    """Test that must fail, added to the tests to see whether their report can be believed. `none` adds none."""
 
     @property
     def key(self) -> str:

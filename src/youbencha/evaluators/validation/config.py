@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from youbencha.evaluators.globs import GlobList
-from youbencha.spec.arena import Env, GreenWeights, ValidationSpec, Weights
+from youbencha.spec.arena import Canary, Env, GreenWeights, ValidationSpec, Weights
 from youbencha.spec.base import Line
 
 
@@ -19,7 +19,7 @@ class ValidationConfig(ValidationSpec):
     validation_tag: Line | None = None
     """A tag, branch or commit. Its files that differ from what the agent started from are the hidden tests."""
     reference_tag: Line | None = None
-    """With a solution, which shows how many tests there are."""
+    """A tag, branch or commit with a solution. The tests that it runs are the ones that count."""
     greenfield: bool = False
     """The task begins with nothing: the agent's own tests, their coverage, and the code's structure count, too."""
     weights: Weights = Weights.model_construct()
@@ -28,6 +28,11 @@ class ValidationConfig(ValidationSpec):
     """`${NAME}` is taken from youBencha's environment. Without it, the commands get no secrets from there."""
     protected: GlobList = ()
     """Further files that are restored before tests that count."""
+    reward: Line | None = None
+    """File that `test_cmd` writes: a number from 0 to 1, or a flat JSON object with `reward` in it. It is the score of
+    the tests, in place of what they report."""
+    canary: Canary = "auto"
+    """Test that must fail, added to the tests to see whether their report can be believed. `none` adds none."""
 
     @property
     def timeout_s(self) -> float:

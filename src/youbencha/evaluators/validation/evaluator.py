@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from youbencha.evaluators.base import (
 )
 from youbencha.evaluators.command_config import command_environment, missing_references
 from youbencha.evaluators.validation.config import ValidationConfig
+from youbencha.evaluators.validation.counting import TestTally
 from youbencha.evaluators.validation.measure import Baseline, Measurement, measure_baseline, measure_work
 from youbencha.evaluators.validation.scores import deciding_score, describe, flags_of_tests, scores_of
 from youbencha.evaluators.validation.task import ValidationTask
@@ -30,9 +32,11 @@ from youbencha.log.results import EvaluationResult
 from youbencha.scoring.composite import composite
 from youbencha.scoring.integrity import IntegrityContext, flags_of
 from youbencha.scoring.tampering import tampering
+from youbencha.scoring.test_output import TestResult
 
 _LARGEST_PATCH = 8 * 1024 * 1024
 """In bytes. What comes after them is not searched for signs of cheating."""
+_MAX_NAMED_RESULTS = 5_000
 
 
 class Validation:
@@ -58,7 +62,7 @@ class Validation:
         baseline = await context.shared.once(key, lambda: measure_baseline(context, task))
         if baseline.problem is not None:
             raise _broken(baseline.problem)
-        measured = await measure_work(context, task)
+        measured = await measure_work(context, task, baseline)
         result = _result(context, task, measured, baseline, started)
         redactor = context.redactor.with_env(command_environment({}, config.env, context.harness_env))
         return without_secrets(result, redactor.text)
@@ -70,10 +74,9 @@ def _result(
     config = task.config
     scores = scores_of(config, measured, baseline)
     decides = deciding_score(config, scores)
-    if decides is None:
-        raise _broken("the output of the tests cannot be understood, nor that of the untouched task's")
     score = composite(scores, config.score_weights)
-    counts = baseline.believed(measured.tests)
+    counted = measured.tally(baseline.expected)
+    reward = measured.tests.reward
     left_out = context.changes.left_out_of_patch if context.changes and config.mode == "diff" else ()
     return evaluation_result(
         context,
@@ -86,8 +89,12 @@ def _result(
             "tests_score": decides,
             "greenfield": config.greenfield,
             "weights": config.score_weights.model_dump(),
-            "tests": counts.metrics() if counts else None,
-            "expected_tests": baseline.expected,
+            "tests": counted.metrics() if counted else None,
+            "expected_tests": baseline.expected.number,
+            "test_results": _named_results(counted),
+            "other_tests": counted.others.metrics() if counted else None,
+            "canary": baseline.canary is not None,
+            "reward": dict(reward.values) if reward else None,
             "lint_issues": measured.lint_issues,
             "baseline_lint_issues": baseline.lint_issues,
             "flags": [flag.model_dump() for flag in _flags(context, task, measured, baseline)],
@@ -102,6 +109,12 @@ def _result(
     )
 
 
+def _named_results(counted: TestTally | None) -> dict[str, TestResult | None]:
+    """How each test that counts ended, by its name; null: it did not run."""
+    results = counted.results if counted else {}
+    return {printable(name): result for name, result in islice(results.items(), _MAX_NAMED_RESULTS)}
+
+
 def _flags(
     context: EvaluationContext, task: ValidationTask, measured: Measurement, baseline: Baseline
 ) -> Iterator[IntegrityFlag]:
@@ -113,8 +126,9 @@ def _flags(
         workspace=sandbox.workspace or str(context.directory),
         has_network=sandbox.has_network,
         greenfield=config.greenfield,
-        protected=frozenset(task.protected)
-        | frozenset(change.path for change in measured.changes if Path(change.path).name in task.recipes),
+        protected=frozenset(task.protected),
+        recipes=frozenset(change.path for change in measured.changes if Path(change.path).name in task.recipes),
+        solution=task.solution,
     )
     yield from flags_of(context.log, measured.changes, about)
     if context.changes is not None:

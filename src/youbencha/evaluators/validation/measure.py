@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import EvaluationContext, SandboxOptions, in_thread
-from youbencha.evaluators.validation.steps import RunReports, StepResult, StepRunner
+from youbencha.evaluators.validation.canary import (
+    MAX_CANDIDATES,
+    Canary,
+    candidates,
+    confirm,
+    forgery,
+    random_name,
+)
+from youbencha.evaluators.validation.config import ValidationConfig
+from youbencha.evaluators.validation.counting import NOBODY, Authorship, ExpectedTests, TestTally, expect_tests, tally
+from youbencha.evaluators.validation.reports import EXIT_CODE, RunReports
+from youbencha.evaluators.validation.steps import StepResult, StepRunner
 from youbencha.evaluators.validation.task import ValidationTask
 from youbencha.files import read_untrusted
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import HOST, LocalSandbox, open_local_sandbox
 from youbencha.scoring.code_metrics import SourceFile, is_source_file, is_test_file
 from youbencha.scoring.lint import count_issues
-from youbencha.scoring.test_output import TestCounts
+from youbencha.spec.arena import CanarySpec
 from youbencha.workspace import FileChange
 from youbencha.workspace.trees import copy_tree, remove_tree
 
 _LARGEST_SOURCE = 8 * 1024 * 1024
+REFERENCE_LABEL = "reference-"
 _NOT_FOUND = (126, 127)
 """A shell's exit codes for a program that cannot be run."""
 
@@ -40,15 +53,22 @@ class Measurement:
     changes: tuple[FileChange, ...]
     steps: Mapping[str, StepResult]
     tests: RunReports
-    """Of the run that counts: given and hidden tests. Without hidden tests, a greenfield task has only the agent's."""
-    agent_tests: RunReports | None
-    """Of the agent's own tests, for a greenfield task."""
-    coverage: float | None
-    lint_issues: int | None
-    sources: tuple[SourceFile, ...]
+    """What the run that counts reported: given and hidden tests. Without hidden tests, a greenfield task has only the
+    agent's."""
+    agent_tests: RunReports | None = None
+    """What the agent's own tests reported, for a greenfield task."""
+    coverage: float | None = None
+    lint_issues: int | None = None
+    sources: tuple[SourceFile, ...] = ()
     """The code that the agent wrote, for a greenfield task."""
     reconfigured: tuple[str, ...] = ()
     """Files of the project that configured the tests in another way."""
+    author: Authorship = NOBODY
+    """Which of the tests are the agent's own."""
+    canary: Canary | None = None
+    """How a canary can be added to this task, if that was tried and works."""
+    forgery: str | None = None
+    """Why the report of the tests cannot be believed."""
 
     @property
     def counting_step(self) -> str:
@@ -59,71 +79,97 @@ class Measurement:
         """None: there is nothing to build."""
         return self.steps["build"].succeeded if "build" in self.steps else None
 
+    def tally(self, expected: ExpectedTests) -> TestTally | None:
+        return tally(self.tests.report(expected.sources), expected, self.author)
+
 
 class Baseline(NamedTuple):
     """What is known of a task without an agent."""
 
-    expected: int | None
-    """How many tests must run. None: unknown."""
-    most: int | None
-    """How many there are, by the reference solution. More are not believed: another program printed them."""
-    sources: frozenset[str]
-    """Where the number of tests was found. Others are not believed, if this is known."""
+    expected: ExpectedTests
+    canary: Canary | None
     lint_issues: int | None
     problem: str | None
     """Why nothing can be validated."""
 
-    def believed(self, reports: RunReports) -> TestCounts | None:
-        """The number of tests, if it can be true."""
-        counts = reports.counts(self.sources)
-        return None if counts is None or self.has_too_many(counts) else counts
 
-    def has_too_many(self, counts: TestCounts) -> bool:
-        return self.most is not None and counts.ran > self.most
-
-
-async def measure_work(context: EvaluationContext, task: ValidationTask) -> Measurement:
+async def measure_work(context: EvaluationContext, task: ValidationTask, baseline: Baseline) -> Measurement:
     """Validate the agent's work, in the configured mode."""
     changes = context.changes
     if changes is None:
         raise YouBenchaError("VALIDATION_WITHOUT_CHANGES", "It is not known what the agent changed.")
     if task.config.mode == "diff":
-        return await measure_patch(context, task, changes.patch_file)
+        return await measure_patch(context, task, changes.patch_file, baseline=baseline)
     async with _place(context) as place:
         tree = place / "tree"
         await in_thread(lambda check: copy_tree(context.directory, tree, check, unreadable_ok=True))
         shared = task.config.mode == "shared"
         async with _sandbox(context, task, tree, agent_state=shared) as sandbox:
-            return await _measure(context, task, ValidatedTree(tree, changes.files), sandbox, "")
+            return await _measure(context, task, ValidatedTree(tree, changes.files), sandbox, baseline=baseline)
 
 
 async def measure_patch(
-    context: EvaluationContext, task: ValidationTask, patch: Path | None, *, label: str = ""
+    context: EvaluationContext,
+    task: ValidationTask,
+    patch: Path | None,
+    *,
+    label: str = "",
+    baseline: Baseline | None = None,
 ) -> Measurement:
     """Validate a clean checkout with a patch, in a fresh sandbox."""
     async with _place(context) as place:
         tree = place / "tree"
         changes = await task.repository.write_patched(patch, tree)
         async with _sandbox(context, task, tree) as sandbox:
-            return await _measure(context, task, ValidatedTree(tree, changes), sandbox, label)
+            return await _measure(context, task, ValidatedTree(tree, changes), sandbox, label, baseline)
 
 
 async def measure_baseline(context: EvaluationContext, task: ValidationTask) -> Baseline:
     """Validate the untouched task, and the reference solution if there is one."""
     start = await measure_patch(context, task, None, label="baseline-")
-    known = [start]
+    reference = None
     if task.reference is not None:
         patch = context.scratch_dir / "reference.patch"
         await task.repository.difference(task.reference, patch)
-        known.append(await measure_patch(context, task, patch, label="reference-"))
-    counted = [counts for each in known if (counts := each.tests.counts())]
-    expected = max((counts.ran for counts in counted), default=None) if task.has_given_tests else None
+        reference = await measure_patch(context, task, patch, label=REFERENCE_LABEL)
+    best, is_reference = reference or start, reference is not None
+    expected = _expected(task, start, reference)
+    lint = next((measured.lint_issues for measured in (start, best) if measured.lint_issues is not None), None)
     return Baseline(
         expected=expected,
-        most=expected if len(counted) > 1 else None,
-        sources=frozenset().union(*(each.tests.sources for each in known)),
-        lint_issues=next((each.lint_issues for each in known if each.lint_issues is not None), None),
-        problem=_problem(task, known[-1], is_reference=len(known) > 1),
+        canary=best.canary,
+        lint_issues=lint,
+        problem=_problem(task, best, is_reference=is_reference)
+        or (_problem_of_tests(task.config, best, expected) if is_reference else None),
+    )
+
+
+def _problem_of_tests(config: ValidationConfig, reference: Measurement, expected: ExpectedTests) -> str | None:
+    """Why the tests of a reference solution say nothing."""
+    if config.reward is not None:
+        missing = f"`{config.test_cmd}` writes no reward to {config.reward} for the reference solution"
+        return (
+            None if reference.tests.reward else f"{missing}: a number from 0 to 1, or a flat JSON object with `reward`"
+        )
+    if expected.number == 0:
+        return f"`{config.test_cmd}` runs no test for the reference solution but its own"
+    if isinstance(config.canary, CanarySpec) and reference.canary is None:
+        return f"the canary in {config.canary.file} does not fail for the reference solution"
+    return None
+
+
+def _expected(task: ValidationTask, start: Measurement, reference: Measurement | None) -> ExpectedTests:
+    if not task.has_given_tests:
+        return ExpectedTests()
+    sources = start.tests.sources if reference is None else start.tests.sources | reference.tests.sources
+    if reference is not None and not reference.tests.sources:
+        sources = frozenset({EXIT_CODE})
+    return expect_tests(
+        start.tests.report(sources) if start.tests.sources else None,
+        reference.tests.report(sources) if reference else None,
+        (reference or start).author,
+        has_reference=reference is not None,
+        sources=sources,
     )
 
 
@@ -167,8 +213,14 @@ async def _sandbox(
 
 
 async def _measure(
-    context: EvaluationContext, task: ValidationTask, tree: ValidatedTree, sandbox: Sandbox, label: str
+    context: EvaluationContext,
+    task: ValidationTask,
+    tree: ValidatedTree,
+    sandbox: Sandbox,
+    label: str = "",
+    baseline: Baseline | None = None,
 ) -> Measurement:
+    """Take a tree through all steps. `baseline` is None for the runs that make it."""
     config = task.config
     runner = StepRunner(context, config, tree.path, sandbox, label)
     for name, line in (("install", config.install_cmd), ("build", config.build_cmd)):
@@ -176,28 +228,73 @@ async def _measure(
             await runner.run(name, line)
     agent_tests, coverage, lint_issues = None, None, None
     sources: tuple[SourceFile, ...] = ()
-    reconfigured: tuple[str, ...] = ()
     if config.greenfield:
         sources = await in_thread(lambda _: tuple(_sources(tree)))
         agent_tests, coverage = await runner.run_tests_with_coverage("test")
     if config.lint_cmd is not None:
         lint = await runner.run("lint", config.lint_cmd)
         lint_issues = None if lint.timed_out else count_issues(lint.printed, lint.exit_code)
-    if agent_tests is None or task.validation is not None:
-        reconfigured = await task.prepare_counting(tree.path, tree.changes)
-        tests = await runner.run_tests("hidden" if config.greenfield else "test")
-    else:
-        tests = agent_tests
-    return Measurement(
+    measured = Measurement(
         changes=tree.changes,
         steps=runner.steps,
-        tests=tests,
+        tests=agent_tests or RunReports(exit_code=None),
         agent_tests=agent_tests,
         coverage=coverage,
         lint_issues=lint_issues,
         sources=sources,
-        reconfigured=reconfigured,
     )
+    if agent_tests is not None and task.validation is None:
+        return measured
+    prepared = await task.prepare_counting(tree.path, tree.changes)
+    measured = replace(measured, reconfigured=prepared.reconfigured, author=prepared.author)
+    step = "hidden" if config.greenfield else "test"
+    if baseline is not None:
+        return await _count_with_canary(runner, tree.path, step, measured, baseline)
+    tests = await runner.run_tests(step)
+    is_best = task.reference is None or label == REFERENCE_LABEL
+    canary = await _find_canary(runner, task, tree.path, tests, prepared.test_files) if is_best else None
+    return replace(measured, tests=tests, canary=canary)
+
+
+async def _count_with_canary(
+    runner: StepRunner, tree: Path, step: str, measured: Measurement, baseline: Baseline
+) -> Measurement:
+    """Run the tests that count, and a canary: in the same run, or in one of its own if a test has passed."""
+    canary, expected, name = baseline.canary, baseline.expected, random_name()
+    if canary is None:
+        return replace(measured, tests=await runner.run_tests(step))
+    if canary.in_same_run:
+        with canary.written(tree, name):
+            run = await runner.run_tests(step)
+        measured = replace(measured, tests=run.without_test(name))
+    else:
+        measured = replace(measured, tests=await runner.run_tests(step))
+        counted = measured.tally(expected)
+        if measured.tests.reward is None and (counted is None or counted.counts.passed == 0):
+            return measured
+        with canary.written(tree, name):
+            run = await runner.run_tests("canary")
+    counted = replace(measured, tests=run.without_test(name)).tally(expected)
+    all_passed = counted is not None and counted.score == 1
+    return replace(measured, forgery=forgery(canary, run, expected.sources, name, all_passed=all_passed))
+
+
+async def _find_canary(
+    runner: StepRunner, task: ValidationTask, tree: Path, tests: RunReports, test_files: Sequence[str]
+) -> Canary | None:
+    """Try how a canary can be added to a task: in a tree that nobody has tampered with, it must be seen to fail."""
+    report = tests.report(frozenset())
+    results = report.results if report and report.results else {}
+    reported = sorted({test.file for test in results if test.file in set(test_files)}, reverse=True)
+    files = dict.fromkeys((*reported, *test_files))  # the last first, so that the canary runs late
+    for number, canary in enumerate(islice(candidates(tree, files, task.config.canary), MAX_CANDIDATES), 1):
+        name = random_name()
+        with canary.written(tree, name):
+            run = await runner.run_tests(f"canary-{number}")
+        sources = tests.sources or frozenset({EXIT_CODE})
+        if confirmed := confirm(canary, tests, run, sources, name):
+            return confirmed
+    return None
 
 
 def _sources(tree: ValidatedTree) -> Iterator[SourceFile]:

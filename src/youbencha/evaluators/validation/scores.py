@@ -1,4 +1,4 @@
-"""Turn the measurements of a validation into scores, signs of cheating, and a sentence. Pure functions."""
+"""Turn the measurements of a validation into scores, flags and a sentence. Pure functions."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from youbencha.evaluators.base import printable
 from youbencha.evaluators.validation.config import ValidationConfig
+from youbencha.evaluators.validation.counting import NOBODY, ExpectedTests, tally
 from youbencha.evaluators.validation.measure import Baseline, Measurement
 from youbencha.log.arena import IntegrityFlag, Scores
 from youbencha.scoring.code_metrics import code_metrics_score
-from youbencha.scoring.composite import composite, tests_score
+from youbencha.scoring.composite import composite
 from youbencha.scoring.lint import lint_score
-from youbencha.scoring.test_output import TestCounts
 from youbencha.spec.arena import GreenWeights, Weights
 from youbencha.text import plural
 
@@ -33,19 +33,27 @@ def with_rubric(metrics: Mapping[str, Any], rubric: float | None) -> FinalScore:
 
 def scores_of(config: ValidationConfig, measured: Measurement, baseline: Baseline) -> Scores:
     """The scores; null is what was not measured."""
-    counted = tests_score(baseline.believed(measured.tests), baseline.expected)
+    counted = _tests_score(config, measured, baseline)
     static_analysis = _static_analysis(config, measured, baseline)
     if measured.agent_tests is None:
         return Scores(tests=counted, static_analysis=static_analysis)
-    if counted is None and not measured.steps[measured.counting_step].succeeded:
-        counted = 0.0  # the untouched project is empty: its output says nothing about what can be understood
+    agent_tests = tally(measured.agent_tests.report(frozenset()), ExpectedTests(), NOBODY)
     return Scores(
         hidden_tests=counted if config.validation_tag else None,
-        agent_tests=tests_score(measured.agent_tests.counts(), None) or 0.0,  # no tests score as failed ones do
+        agent_tests=(agent_tests and agent_tests.score) or 0.0,  # no tests score as failed ones do
         coverage=measured.coverage,
         static_analysis=static_analysis,
         code_metrics=code_metrics_score(measured.sources) if measured.changes else None,
     )
+
+
+def _tests_score(config: ValidationConfig, measured: Measurement, baseline: Baseline) -> float:
+    if measured.forgery is not None:
+        return 0.0
+    if config.reward is not None:
+        return measured.tests.reward.score if measured.tests.reward else 0.0
+    counted = measured.tally(baseline.expected)
+    return (counted and counted.score) or 0.0
 
 
 def deciding_score(config: ValidationConfig, scores: Scores) -> float | None:
@@ -70,28 +78,25 @@ def _static_analysis(config: ValidationConfig, measured: Measurement, baseline: 
 
 
 def flags_of_tests(measured: Measurement, baseline: Baseline) -> Iterator[IntegrityFlag]:
-    """Signs of cheating in the test run that counts."""
+    """What people should know about the test run that counts."""
+    if measured.forgery is not None:
+        yield IntegrityFlag(kind="forged_report", evidence=measured.forgery, severity="evidence")
     for path in measured.reconfigured[:_MOST_NAMED]:
         yield IntegrityFlag(kind="test_edit", evidence=f"{printable(path)} configured the tests, which was undone")
-    for path in measured.tests.foreign_reports(baseline.sources)[:_MOST_NAMED]:
+    for source in measured.tests.foreign_reports(baseline.expected.sources)[:_MOST_NAMED]:
+        path = source.partition(":")[2]
         evidence = f"{path} was written during the tests, but not for the untouched task; it was ignored"
         yield IntegrityFlag(kind="forged_report", evidence=evidence)
-    counts = measured.tests.counts(baseline.sources)
-    if counts is not None and baseline.has_too_many(counts):
-        evidence = f"{plural(counts.ran, 'test')} were reported, but the reference solution has {baseline.most}"
-        yield IntegrityFlag(kind="forged_report", evidence=evidence)
-    if baseline.expected is None or not measured.changes:
-        return
-    ran = counts.ran if counts else 0
-    if ran < baseline.expected:
+    counted = measured.tally(baseline.expected)
+    if counted is not None and counted.missing and measured.changes:
         code = measured.steps[measured.counting_step].exit_code
-        evidence = f"{ran} of {plural(baseline.expected, 'test')} ran, with exit code {code}"
+        evidence = f"{counted.missing} of {plural(counted.total, 'test')} did not run; the exit code was {code}"
         yield IntegrityFlag(kind="tests_missing", evidence=evidence)
 
 
 def describe(measured: Measurement, baseline: Baseline, left_out: tuple[str, ...]) -> str:
     """One sentence about the tests, and what else went wrong."""
-    parts = [_tests(baseline.believed(measured.tests), baseline.expected)]
+    parts = [_tests(measured, baseline)]
     for name in ("install", "build"):
         step = measured.steps.get(name)
         if step is not None and not step.succeeded:
@@ -106,8 +111,12 @@ def describe(measured: Measurement, baseline: Baseline, left_out: tuple[str, ...
     return f"{'; '.join(parts)}."
 
 
-def _tests(counts: TestCounts | None, expected: int | None) -> str:
-    if counts is None:
-        return "the output of the tests could not be understood"
-    of = max(counts.ran, expected or 0)
-    return f"{counts.passed:,} of {plural(of, 'test')} passed"
+def _tests(measured: Measurement, baseline: Baseline) -> str:
+    if measured.forgery is not None:
+        return measured.forgery
+    if measured.tests.reward is not None:
+        return f"the reward is {measured.tests.reward.score:g}"
+    counted = measured.tally(baseline.expected)
+    if counted is None:
+        return "no tests were reported"
+    return f"{counted.counts.passed:,} of {plural(counted.total, 'test')} passed"

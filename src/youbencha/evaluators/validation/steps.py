@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,16 +11,17 @@ from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import EvaluationContext, in_thread
 from youbencha.evaluators.command import shell_words
 from youbencha.evaluators.command_config import command_environment
-from youbencha.evaluators.junit import LARGEST_REPORT, MOST_REPORTS, Stamp, Unusable, count_in, reports
+from youbencha.evaluators.junit import Stamp, reports
 from youbencha.evaluators.validation.config import ValidationConfig
+from youbencha.evaluators.validation.reports import XML_FILES, ReportHooks, RunReports
+from youbencha.evaluators.validation.task import remove_below
 from youbencha.files import read_untrusted
 from youbencha.process import Command, Limits, Redactor
 from youbencha.sandbox.base import Sandbox
 from youbencha.scoring.coverage import coverage_score, parse_coverage
-from youbencha.scoring.test_output import ParsedTests, TestCounts, parse_test_output
+from youbencha.scoring.reward import Reward, parse_reward
 from youbencha.workspace.trees import TreeFile
 
-_XML = ("**/*.xml",)
 _COVERAGE = (
     *(
         "**/coverage-summary.json",
@@ -32,8 +32,8 @@ _COVERAGE = (
     ),
     *("**/lcov.info", "**/coverage.out", "**/cover.out"),
 )
-_PYTEST_REPORT = "pytest.xml"
 _LARGEST_COVERAGE = 32 * 1024 * 1024
+_MAX_REWARD = 1024 * 1024
 
 
 class StepResult(NamedTuple):
@@ -59,44 +59,6 @@ class StepResult(NamedTuple):
         return {"exit_code": self.exit_code, "duration_ms": self.duration_ms, "timed_out": self.timed_out}
 
 
-class RunReports(NamedTuple):
-    """What a test command reported, from three sources. The first of them that it has counts."""
-
-    pytest: TestCounts | None
-    """The report that pytest wrote at our request."""
-    junit: Mapping[str, TestCounts]
-    """JUnit reports that the command wrote into the tree, by their paths."""
-    printed: ParsedTests | None
-
-    @property
-    def sources(self) -> frozenset[str]:
-        """Names of the source that counts."""
-        if self.pytest is not None:
-            return frozenset({"pytest"})
-        if self.junit:
-            return frozenset(map(_junit_source, self.junit))
-        return frozenset({self.printed.format}) if self.printed else frozenset()
-
-    def counts(self, accepted: frozenset[str] = frozenset()) -> TestCounts | None:
-        """The number of tests, of accepted sources only. If none is known, any is."""
-        if self.pytest is not None and (not accepted or "pytest" in accepted):
-            return self.pytest
-        files = [counts for path, counts in self.junit.items() if not accepted or _junit_source(path) in accepted]
-        if files:
-            return TestCounts.total(files)
-        if self.printed is not None and (not accepted or self.printed.format in accepted):
-            return self.printed.counts
-        return None
-
-    def foreign_reports(self, accepted: frozenset[str]) -> list[str]:
-        """Reports in the tree that a run of the untouched task does not write."""
-        return [path for path in self.junit if accepted and _junit_source(path) not in accepted]
-
-
-def _junit_source(path: str) -> str:
-    return f"junit:{path}"
-
-
 class StepRunner:
     """Runs the commands of a validation, one after the other, in one tree and one sandbox."""
 
@@ -108,9 +70,7 @@ class StepRunner:
         harness = context.harness_env
         self._env = command_environment(sandbox.environment(harness), config.env, harness)
         self._redactor: Redactor = context.redactor.with_env(command_environment({}, config.env, harness))
-        self._reports = Path(context.scratch_dir, f"reports-{os.urandom(8).hex()}")
-        self._reports.mkdir()
-        sandbox.share(self._reports, writable=True)
+        self._hooks = ReportHooks(context.scratch_dir, sandbox)
         self.steps: dict[str, StepResult] = {}
 
     async def run(self, name: str, line: str, env: Mapping[str, str] | None = None) -> StepResult:
@@ -132,17 +92,19 @@ class StepRunner:
 
     async def run_tests(self, name: str) -> RunReports:
         """Run the tests. Reports that were there before do not count."""
-        before = await in_thread(lambda _: reports(self._tree, _XML))
-        options = self._config.env.get("PYTEST_ADDOPTS", "")
-        ours = shlex.quote(f"--junit-xml={self._sandbox.inside(self._reports)}/{name}-{_PYTEST_REPORT}")
-        step = await self.run(name, self._config.test_cmd, {"PYTEST_ADDOPTS": f"{options} {ours}".strip()})
-        return await in_thread(lambda _: self._read_reports(name, before, step.printed))
+        reward = self._config.reward
+        if reward is not None:
+            await in_thread(lambda _: remove_below(self._tree, reward))
+        before = await in_thread(lambda _: reports(self._tree, XML_FILES))
+        step = await self.run(name, self._config.test_cmd, self._hooks.environment(name, self._env))
+        read = await in_thread(lambda _: self._hooks.read(name, self._tree, before, step.exit_code, step.printed))
+        return replace(read, reward=await in_thread(lambda _: self._read_reward(reward))) if reward else read
 
-    def _read_reports(self, name: str, before: Mapping[TreeFile, Stamp], printed: str) -> RunReports:
-        written = sorted(file for file, stamp in reports(self._tree, _XML).items() if before.get(file) != stamp)
-        in_tree = {file.path: counts for file in written[:MOST_REPORTS] if (counts := _counted(file.tree, file.path))}
-        ours = _counted(self._reports, f"{name}-{_PYTEST_REPORT}")
-        return RunReports(ours, in_tree, parse_test_output(printed))
+    def _read_reward(self, path: str) -> Reward | None:
+        try:
+            return parse_reward(read_untrusted(self._tree, path, _MAX_REWARD))
+        except OSError:
+            return None
 
     async def run_tests_with_coverage(self, name: str) -> tuple[RunReports, float | None]:
         """Run the tests; the coverage is the lowest of the reports that they wrote, None without any."""
@@ -160,13 +122,3 @@ class StepRunner:
                 continue
             if score is not None:
                 yield score
-
-
-def _counted(root: Path, name: str) -> TestCounts | None:
-    """The tests in a JUnit report; None if it is another file, or unusable."""
-    counts = TestCounts()
-    try:
-        count_in(read_untrusted(root, name, LARGEST_REPORT), counts)
-    except (OSError, Unusable):
-        return None
-    return counts

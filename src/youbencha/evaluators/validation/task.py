@@ -10,16 +10,19 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from configparser import ConfigParser
 from configparser import Error as ConfigParserError
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import mkdtemp
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import EvaluationContext, in_thread
 from youbencha.evaluators.globs import Glob
 from youbencha.evaluators.validation.config import ValidationConfig
+from youbencha.evaluators.validation.counting import Authorship
 from youbencha.files import read_untrusted
-from youbencha.scoring.code_metrics import is_test_configuration, is_test_file
+from youbencha.scoring.code_metrics import is_runner_configuration, is_test_configuration, is_test_file
 from youbencha.workspace import FileChange, Repository
 from youbencha.workspace.diff import Entry
 from youbencha.workspace.trees import remove_tree
@@ -29,14 +32,12 @@ _LARGEST_CONFIGURATION = 1024 * 1024
 VENDORED = frozenset({".git", "node_modules", ".venv", "venv", "site-packages", "vendor", ".tox", ".nox"})
 """Directories of other people's code, which an installation writes."""
 
-_CACHES = frozenset({"__pycache__", ".pytest_cache"})
+_GO_TEST = "_test.go"
+_CACHE = "__pycache__"
 """May contain compiled tests that Python runs in place of the real ones."""
 
-_HOOKS = frozenset({"conftest.py", "pytest.ini", "sitecustomize.py", "usercustomize.py"})
-"""Loaded by a test run wherever they are found, and so not left if they are new."""
-
-_RUNNERS = frozenset({"pytest", "_pytest", "unittest", "coverage"})
-"""Python prefers a module of these names in the current directory to the real one."""
+_MAX_AUTHORED_TEXT = 32 * 1024 * 1024
+"""Bytes of changed files that are searched for the names of tests."""
 
 _SHELL_WORD = re.compile(r"[^\s;&|()<>'\"]+")
 _SCRIPTS = ("", ".sh", ".bash", ".cmd", ".bat", ".ps1")
@@ -62,6 +63,9 @@ class ValidationTask:
     given: Mapping[str, Entry]
     """The files that the agent started from."""
     hidden: tuple[str, ...]
+    """The files of the validation commit that differ from the given ones."""
+    solution: frozenset[str]
+    """The other files that the reference solution adds, changes or deletes."""
 
     @classmethod
     async def open(cls, context: EvaluationContext, config: ValidationConfig) -> ValidationTask:
@@ -72,18 +76,22 @@ class ValidationTask:
                 "The evaluator validation needs the repository that the agent started from.",
                 hint="Use it in a test case; for a directory (`yb eval`), use the evaluator command.",
             )
-        near = context.scratch_dir / "commits"
         validation = await repository.find(config.validation_tag) if config.validation_tag else None
+        reference = await repository.find(config.reference_tag) if config.reference_tag else None
+        near = context.scratch_dir / "commits"
         given = await repository.files_of(repository.commit, near)
-        final = await repository.files_of(validation, near) if validation else {}
+        final = await repository.files_of(validation, near) if validation else given
+        solved = await repository.files_of(reference, near) if reference else given
+        hidden = [path for path, entry in final.items() if entry != given.get(path) and entry.mode != _SUBMODULE]
         return cls(
             repository=repository,
             config=config,
             validation=validation,
-            reference=await repository.find(config.reference_tag) if config.reference_tag else None,
+            reference=reference,
             given=given,
-            hidden=tuple(
-                path for path, entry in final.items() if entry != given.get(path) and entry.mode != _SUBMODULE
+            hidden=tuple(hidden),
+            solution=frozenset(
+                path for path in {*given, *solved}.difference(hidden) if given.get(path) != solved.get(path)
             ),
         )
 
@@ -94,73 +102,123 @@ class ValidationTask:
 
     @property
     def protected(self) -> list[str]:
-        """The given files that are restored before tests that count."""
+        """The given files that are restored before tests that count.
+
+        A file that the reference solution changes is part of the work, whatever it is called.
+        """
         globs = tuple(map(Glob, self.config.protected))
+        scripts = {path for path in self.command_words if Path(path).suffix in _SCRIPTS}
         return [
             path
             for path, entry in self.given.items()
             if entry.mode != _SUBMODULE
-            and (is_test_file(path) or is_test_configuration(path) or any(glob.matches(path) for glob in globs))
-        ] + [path for path in self._command_words if path in self.given and Path(path).suffix in _SCRIPTS]
+            and (
+                any(glob.matches(path) for glob in globs)
+                or (
+                    path not in self.solution and (is_test_file(path) or is_test_configuration(path) or path in scripts)
+                )
+            )
+        ]
 
     @property
     def recipes(self) -> frozenset[str]:
         """Names of files that say what the test command runs. They are not restored: a solution may change them."""
-        return frozenset(name for word in self._command_words for name in _RECIPES.get(word, ()))
+        return frozenset(name for word in self.command_words for name in _RECIPES.get(word, ()))
 
     @property
-    def _command_words(self) -> list[str]:
+    def command_words(self) -> list[str]:
         return sorted({posixpath.normpath(word) for word in _SHELL_WORD.findall(self.config.test_cmd)})
 
-    async def prepare_counting(self, tree: Path, changes: Iterable[FileChange]) -> tuple[str, ...]:
-        """Restore what decides about the tests, and add the hidden ones. Nothing may run in the tree meanwhile.
-
-        Returns the files of a project that configured the tests in another way.
-        """
+    async def prepare_counting(self, tree: Path, changes: Iterable[FileChange]) -> PreparedTree:
+        """Restore what decides about the tests, and add the hidden ones. Nothing may run in the tree meanwhile."""
         tree.mkdir(exist_ok=True)
-        self._remove_added(tree, changes)
-        reconfigured = await self._reconfigured(tree)
-        added = [path for path in reconfigured if path not in self.given]
-        for path in added:
-            _remove_below(tree, path)
-        restored = {*self.protected, *reconfigured}.difference(added)
-        await self.repository.write_files(self.repository.commit, sorted(restored), tree)
+        changed = [change.path for change in changes if change.kind != "deleted"]
+        await in_thread(lambda _: self._remove_added(tree, changed))
+        reconfigured = await self._restore_sections(tree)
+        restored = self.protected
+        await self.repository.write_files(self.repository.commit, restored, tree)
         if self.validation is not None:
             await self.repository.write_files(self.validation, self.hidden, tree)
-        return tuple(reconfigured)
+        authored = sorted(set(changed).difference(self.hidden, restored))
+        return PreparedTree(
+            reconfigured=reconfigured,
+            author=await self._authorship(tree, authored, [*self.hidden, *restored]),
+            test_files=tuple(self._test_files(restored)),
+        )
 
-    def _remove_added(self, tree: Path, changes: Iterable[FileChange]) -> None:
-        for change in changes:
-            if change.kind == "added" and self._is_agents_test(change.path):
-                _remove_below(tree, change.path)
-        for path in list(_planted(tree)):
-            name = os.path.relpath(path, tree).replace(os.sep, "/")
-            if Path(name).name in _CACHES or not self._is_given(name):
-                remove_tree(path)
+    def _remove_added(self, tree: Path, changed: Iterable[str]) -> None:
+        """Remove what would run in place of the tests, or decide which of them run.
 
-    async def _reconfigured(self, tree: Path) -> list[str]:
-        """Files of a project in which the configuration of its tests was changed, and new ones that have one.
+        A directory of the validation commit that the task did not have holds exactly what that commit has in it. Go
+        compiles all `_test.go` files of a directory together, and nothing else uses them: those that were added beside
+        hidden ones are left out, because two tests of one name do not compile.
+        """
+        with_hidden = {PurePosixPath(path).parent for path in self.hidden if path.endswith(_GO_TEST)}
+        for directory in self._owned_directories:
+            remove_below(tree, directory)
+        added = {path for path in changed if path not in self.given}
+        for path in (added | set(_runner_configurations(tree))) - self.solution - self.given.keys():
+            if is_runner_configuration(path) and (not self.config.greenfield or _is_hook(path)):
+                remove_below(tree, path)
+        for path in added:
+            if path.endswith(_GO_TEST) and PurePosixPath(path).parent in with_hidden:
+                remove_below(tree, path)
+        for folder in [folder for folder in _folders(tree) if Path(folder).name == _CACHE]:
+            remove_tree(Path(folder))
+
+    @property
+    def _owned_directories(self) -> set[str]:
+        given = {str(parent) for path in self.given for parent in PurePosixPath(path).parents}
+        owned = set()
+        for path in self.hidden:
+            new = [str(parent) for parent in PurePosixPath(path).parents if str(parent) not in given]
+            owned.update(new[-1:])
+        return owned - {"."}
+
+    def _test_files(self, restored: Iterable[str]) -> Iterator[str]:
+        """Files with tests that count, the likeliest to be run by the test command first."""
+        hidden = sorted(self.hidden, key=lambda path: (is_test_file(path), path), reverse=True)
+        yield from dict.fromkeys((*hidden, *(path for path in self.command_words if path in self.given), *restored))
+
+    async def _authorship(self, tree: Path, authored: list[str], given: list[str]) -> Authorship:
+        """Who wrote which test, for a prepared tree."""
+        with TemporaryDirectory(prefix="given-", dir=tree.parent) as directory:
+            original = Path(directory)
+            before = [path for path in authored if path in self.given and self.given[path].mode != _SUBMODULE]
+            await self.repository.write_files(self.repository.commit, before, original)
+            return await in_thread(
+                lambda _: Authorship(
+                    files=frozenset(authored),
+                    own_text=_texts(tree, authored),
+                    given_text=f"{_texts(tree, given)}\n{_texts(original, before)}",
+                )
+            )
+
+    async def _restore_sections(self, tree: Path) -> tuple[str, ...]:
+        """Restore what files of a project say about its tests, and return their paths.
 
         In a greenfield task, the agent configures them.
         """
-        given = [path for path in self.given if Path(path).name in _SECTIONS]
-        added = [] if self.config.greenfield else [path for path in _SECTIONS if path not in self.given]
-        original = Path(mkdtemp(prefix="given-", dir=tree.parent))
-        if given:
+        given = [path for path in self.given if Path(path).name in _SECTIONS and path not in self.solution]
+        added = [path for path in _SECTIONS if path not in self.given and path not in self.solution]
+        with TemporaryDirectory(prefix="given-", dir=tree.parent) as directory:
+            original = Path(directory)
             await self.repository.write_files(self.repository.commit, given, original)
-        return await in_thread(
-            lambda _: (
-                [path for path in given if _sections(tree, path) != _sections(original, path)]
-                + [path for path in added if os.path.lexists(tree / path) and _sections(tree, path)]
+            return await in_thread(
+                lambda _: (
+                    *(path for path in given if _restore(tree, original, path)),
+                    *(path for path in added if not self.config.greenfield and _remove_sections(tree, path)),
+                )
             )
-        )
 
-    def _is_agents_test(self, path: str) -> bool:
-        """Whether an added file is a test. In a greenfield task, the agent chooses the tools and configures them."""
-        return is_test_file(path) or (is_test_configuration(path) and not self.config.greenfield)
 
-    def _is_given(self, name: str) -> bool:
-        return any(path == name or path.startswith(f"{name}/") for path in self.given)
+class PreparedTree(NamedTuple):
+    """A tree in which the tests that count can run."""
+
+    reconfigured: tuple[str, ...]
+    """The files of the project in which the configuration of the tests was restored."""
+    author: Authorship
+    test_files: tuple[str, ...]
 
 
 def _pyproject(text: str) -> object:
@@ -170,9 +228,12 @@ def _pyproject(text: str) -> object:
     return _present({**found, "pytest11": points.get("pytest11")})
 
 
+_PACKAGE_SECTIONS = ("jest", "vitest", "mocha", "ava", "nyc", "c8", "tap")
+
+
 def _package(text: str) -> object:
     package = json.loads(text)
-    found = {name: package.get(name) for name in ("jest", "vitest", "mocha", "ava", "nyc", "c8", "tap")}
+    found = {name: package.get(name) for name in _PACKAGE_SECTIONS}
     return _present({**found, "scripts": _test_scripts(package.get("scripts") or {})})
 
 
@@ -217,20 +278,77 @@ def _sections(tree: Path, path: str) -> object:
         return type(error)  # it is malformed, or not a file
 
 
-def _planted(tree: Path) -> Iterator[Path]:
-    """Caches, hooks and shadowed test runners, wherever a test run would find them. Links are not followed."""
+def _restore(tree: Path, original: Path, path: str) -> bool:
+    """Restore what a given file says about tests, if that was changed.
+
+    In package.json, everything else stays: a program may not start without its own `type` and `exports`.
+    """
+    if _sections(tree, path) == _sections(original, path):
+        return False
+    text = (original / path).read_text(encoding="utf-8")
+    if Path(path).name == "package.json":
+        with suppress(OSError, ValueError, AttributeError, TypeError, RecursionError):
+            text = _with_test_sections(json.loads(read_untrusted(tree, path, _LARGEST_CONFIGURATION)), json.loads(text))
+    remove_below(tree, path)
+    if not os.path.lexists(tree / path):
+        (tree / path).parent.mkdir(parents=True, exist_ok=True)
+        (tree / path).write_text(text, encoding="utf-8")
+    return True
+
+
+def _with_test_sections(package: dict[str, Any], given: Mapping[str, Any]) -> str:
+    """A package.json with the tests of another."""
+    for name in _PACKAGE_SECTIONS:
+        package.pop(name, None)
+    scripts, given_scripts = package.get("scripts") or {}, given.get("scripts") or {}
+    kept = {name: line for name, line in scripts.items() if name not in _test_scripts(scripts)}
+    tests = {name: given[name] for name in _PACKAGE_SECTIONS if name in given}
+    return json.dumps({**package, **tests, "scripts": {**kept, **_test_scripts(given_scripts)}}, indent=2)
+
+
+def _remove_sections(tree: Path, path: str) -> bool:
+    """Remove a new file that configures tests and nothing else that a program needs."""
+    is_configuration = path != "package.json" and os.path.lexists(tree / path) and bool(_sections(tree, path))
+    if is_configuration:
+        remove_below(tree, path)
+    return is_configuration
+
+
+def _is_hook(path: str) -> bool:
+    """Whether pytest loads the file wherever it lies, so that it can change the hidden tests."""
+    return PurePosixPath(path).name in ("conftest.py", "pytest.ini")
+
+
+def _texts(tree: Path, paths: Iterable[str]) -> str:
+    """What files contain, as far as it can be read and is not too much."""
+    texts, left = [], _MAX_AUTHORED_TEXT
+    for path in paths:
+        with suppress(OSError):
+            text = read_untrusted(tree, path, min(left, _LARGEST_CONFIGURATION)).decode(errors="replace")
+            texts.append(text)
+            left -= len(text)
+    return "\n".join(texts)
+
+
+def _runner_configurations(tree: Path) -> Iterator[str]:
+    """Files of any origin, such as those that git ignores. Links are not followed."""
+    for folder in _folders(tree):
+        for entry in _entries(folder):
+            if is_runner_configuration(entry.name):
+                yield os.path.relpath(entry.path, tree).replace(os.sep, "/")
+
+
+def _folders(tree: Path) -> Iterator[str]:
+    """The directories of a tree, without other people's code."""
     waiting = [os.fspath(tree)]  # not os.walk, which is recursive: an agent can nest directories deeply
     while waiting:
         folder = waiting.pop()
-        at_top = folder == os.fspath(tree)
-        for entry in _entries(folder):
-            name = entry.name
-            if name in VENDORED:
-                continue
-            if name in _CACHES or name in _HOOKS or (at_top and name.partition(".")[0] in _RUNNERS):
-                yield Path(entry.path)
-            if name not in _CACHES and entry.is_dir(follow_symlinks=False):
-                waiting.append(entry.path)
+        yield folder
+        waiting += (
+            entry.path
+            for entry in _entries(folder)
+            if entry.name not in VENDORED and entry.is_dir(follow_symlinks=False)
+        )
 
 
 def _entries(directory: str) -> list[os.DirEntry[str]]:
@@ -241,7 +359,7 @@ def _entries(directory: str) -> list[os.DirEntry[str]]:
         return []
 
 
-def _remove_below(tree: Path, path: str) -> None:
+def remove_below(tree: Path, path: str) -> None:
     """Remove a file, unless it is behind a link, which the agent's programs may have put there."""
     target = tree / path
     parents = [tree / parent for parent in Path(path).parents]

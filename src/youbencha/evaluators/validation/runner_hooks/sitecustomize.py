@@ -1,0 +1,83 @@
+"""Lets unittest report each test to a file. Every Python that a test command starts loads this module first.
+
+It runs in the Python of the task, of any version from 3.6 on. `$YOUBENCHA_TEST_REPORT` is the beginning of the report's
+path.
+"""
+
+import importlib.machinery
+import json
+import os
+import sys
+
+_RESULTS = {
+    "addSuccess": "passed",
+    "addFailure": "failures",
+    "addError": "errors",
+    "addSkip": "skipped",
+    "addExpectedFailure": "skipped",
+    "addUnexpectedSuccess": "failures",
+}
+
+
+def _report(test, result):
+    module = sys.modules.get(type(test).__module__)
+    path = getattr(module, "__file__", None)
+    line = {"name": test.id(), "file": os.path.relpath(path) if path else None, "result": result}
+    report = os.open(os.environ["YOUBENCHA_TEST_REPORT"] + "unittest.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(report, json.dumps(line).encode() + b"\n")
+    os.close(report)
+
+
+def _reporting(method, result):
+    def report(self, test, *arguments):
+        _report(test, result)
+        return method(self, test, *arguments)
+
+    return report
+
+
+def _reporting_subtest(method):
+    def report(self, test, subtest, error):
+        if error is not None:
+            _report(test, "failures")
+        return method(self, test, subtest, error)
+
+    return report
+
+
+class _Loader:
+    def __init__(self, loader):
+        self._loader = loader
+
+    def create_module(self, spec):
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module):
+        self._loader.exec_module(module)
+        for name, result in _RESULTS.items():
+            setattr(module.TestResult, name, _reporting(getattr(module.TestResult, name), result))
+        module.TestResult.addSubTest = _reporting_subtest(module.TestResult.addSubTest)
+
+
+class _Finder:
+    @staticmethod
+    def find_spec(name, path=None, _target=None):
+        if name != "unittest.result":
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        if spec is not None:
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+
+if "YOUBENCHA_TEST_REPORT" in os.environ:
+    sys.meta_path.insert(0, _Finder)
+
+# The module that this one hides, if there is one.
+_here = os.path.dirname(os.path.abspath(__file__))
+sys.path[:] = [path for path in sys.path if os.path.abspath(path) != _here]
+_this = sys.modules.pop("sitecustomize")
+try:
+    import sitecustomize  # noqa: F401
+except ImportError:
+    sys.modules["sitecustomize"] = _this
