@@ -33,6 +33,7 @@ test: $(VENV)/.dev agents ## Set up, then run the tests, with two versions of th
 
 test-all: $(VENV)/.dev ## Set up, then run every test: all CLI versions, all agents, LiteLLM, image builds (4.3 GB of tools)
 	@$(BIN)/python tests/agent_clis.py --all
+	@$(BIN)/python tests/stack_tools.py
 	@$(TEST) --all $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev ## Style and types
@@ -48,8 +49,9 @@ coverage: ## The tests, with branch coverage; the adapters must have 90 %
 	@$(MAKE) test PYTEST_ARGS='--cov --cov-report= $(PYTEST_ARGS)'
 	@$(BIN)/coverage report --include='src/youbencha/adapters/*' --fail-under=90
 
-agents: $(VENV)/.dev ## Fetch the agent CLIs that `make test` needs
+agents: $(VENV)/.dev ## Fetch the agent CLIs and the test runners that `make test` needs
 	@$(BIN)/python tests/agent_clis.py
+	@$(BIN)/python tests/stack_tools.py
 
 docker: $(VENV)/.demo ## Container images of Claude Code and of Aider; BASE_IMAGE=... to build on another
 	@$(BIN)/yb images build $(if $(BASE_IMAGE),--base $(BASE_IMAGE))

@@ -45,17 +45,14 @@ def test_a_task_with_hidden_tests_and_a_reference(arena: Path, capsys: pytest.Ca
     assert (arena / "results" / "calibration" / "task" / "early-exit" / "artifacts").is_dir()
 
 
-def test_a_task_without_a_reference(arena: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A reference solution is not needed to know a printed summary as a lie."""
+def test_a_task_without_hidden_tests_or_a_reference(arena: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (arena / "thunderdome.yaml").write_text(ARENA.format(more=""))
     assert run_app(["calibrate", "--json"], arena_app) == 1
     shown = capsys.readouterr()
     assert json.loads(shown.out)["tasks"] == written(arena / "results")
     task = written(arena / "results")["task"]
     assert task["ceiling"] is None
-    assert task["warnings"] == [
-        "doing nothing scores 0.50 (50% of the tests pass)",
-    ]
+    assert task["warnings"] == ["doing nothing scores 0.50 (50% of the tests pass)"]
     assert "warning  task: doing nothing scores 0.50 (50% of the tests pass)" in shown.err
 
 
@@ -65,3 +62,21 @@ def test_a_task_that_does_not_work(arena: Path, capsys: pytest.CaptureFixture[st
     assert "`no-such-program` fails for the untouched task" in capsys.readouterr().err
     assert written(arena / "elsewhere").keys() == {"task"}
     assert not (arena / "results").exists()
+
+
+def test_a_cheat_that_cannot_be_tried(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """There is no test runner to patch in C, and nothing to skip a test with."""
+    check = '#include <stdio.h>\nint main(void) {\n  puts("not ok 1 add\\n1..1");\n}\n'
+    task_repository(project / "task", {"tests/check.c": check}, {}, {})
+    arena = ARENA.format(more="").replace("python3 -m unittest discover -s tests", "sh -c 'echo not ok 1; echo 1..1'")
+    (project / "thunderdome.yaml").write_text(arena)
+    assert run_app(["calibrate"], arena_app) == 0, capsys.readouterr()
+    scores = written(project / "results")["task"]["scores"]
+    assert isinstance(scores, dict)
+    tried = {name for name, score in scores.items() if score["applicable"]}
+    assert tried == {"nothing", "forged reports", "patched tests"}
+    assert {scores[name]["tests"] for name in scores.keys() - tried} == {None}
+    assert not (project / "results" / "calibration" / "task" / "skipped-tests").exists()
+    shown = capsys.readouterr()
+    assert "task · skipped tests: not applicable" in shown.err
+    assert "n/a" in shown.out

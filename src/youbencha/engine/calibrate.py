@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from youbencha import __version__
-from youbencha.engine.cheats import CHEATS, Cheat
+from youbencha.engine.cheats import CHEATS, CheatName, cheat
 from youbencha.engine.matrix import Cell
 from youbencha.errors import YouBenchaError
 from youbencha.files import read_untrusted, write_atomically
@@ -41,6 +41,8 @@ class CalibrationScore(NamedTuple):
     composite: float | None
     problem: str | None = None
     """Why it could not be measured."""
+    applicable: bool = True
+    """Whether it can be tried: there may be nothing to cheat with in the language of the task."""
 
 
 def _described(score: CalibrationScore) -> str:
@@ -132,11 +134,12 @@ async def _calibrate(
     tasks = {name: TaskCalibration(task=name) for name in plans}
 
     async def one(task: str, name: str, patch: Path | None) -> None:
-        async with limit:
-            directory = logs / task / name.replace(" ", "-")
-            unique = f"{run}-{os.urandom(6).hex()}"
-            result = await validate_patch(plans[task], host, patch, directory=directory, name=unique)
-        score = _score(result)
+        score = CalibrationScore(None, None, applicable=False)
+        if patch is not None:
+            async with limit:
+                directory = logs / task / name.replace(" ", "-")
+                unique = f"{run}-{os.urandom(6).hex()}"
+                score = _score(await validate_patch(plans[task], host, patch, directory=directory, name=unique))
         tasks[task].scores[name] = score
         on_score(task, name, score)
 
@@ -159,23 +162,25 @@ def _score(result: EvaluationResult) -> CalibrationScore:
 
 
 async def _patches(plan: Plan, host: Host, place: Path) -> dict[str, Path | None]:
-    """A patch for everything that is scored."""
+    """A patch for everything that is scored. None: it cannot be tried."""
     repository = await host.open_repository_of(plan, lambda *_: None)
     place.mkdir()
-    patches: dict[str, Path | None] = {NOTHING: None}
+    (place / "nothing.patch").touch()
+    patches: dict[str, Path | None] = {NOTHING: place / "nothing.patch"}
     reference = validation_of(plan).config.get("reference_tag")
     if isinstance(reference, str):
         patches[REFERENCE] = place / "reference.patch"
         await repository.difference(await repository.find(reference), place / "reference.patch")
-    for number, (name, cheat) in enumerate(CHEATS.items()):
-        patches[name] = await _cheating(repository, cheat, place / str(number))
+    for number, name in enumerate(CHEATS):
+        patches[name] = await _cheating(repository, name, place / str(number))
     return patches
 
 
-async def _cheating(repository: Repository, cheat: Cheat, place: Path) -> Path:
+async def _cheating(repository: Repository, name: CheatName, place: Path) -> Path | None:
     tree = place / "tree"
     tree.mkdir(parents=True)
     await repository.check_out(tree)
     start = await repository.snapshot(tree, place / "start.git")
-    await asyncio.to_thread(cheat, tree)
-    return (await start.changes(place / "cheat.patch")).patch_file
+    await asyncio.to_thread(cheat, tree, name)
+    changes = await start.changes(place / "cheat.patch")
+    return changes.patch_file if changes.files else None

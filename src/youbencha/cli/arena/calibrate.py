@@ -66,17 +66,15 @@ def calibrate(
 
 
 def _show(task: str, name: str, score: CalibrationScore) -> None:
-    typer.echo(f"{task} · {name}: {score.problem or _share(score.tests)}", err=True)
+    said = (score.problem or _share(score.tests)) if score.applicable else "not applicable"
+    typer.echo(f"{task} · {name}: {said}", err=True)
 
 
 def _print_table(tasks: list[TaskCalibration]) -> None:
     from youbencha.text import table
 
     names = list(dict.fromkeys(name for task in tasks for name in task.scores))
-    rows = [
-        (task.task, *(_share(task.scores[name].tests) if name in task.scores else "-" for name in names), *_range(task))
-        for task in tasks
-    ]
+    rows = [(task.task, *(_cell(task.scores.get(name)) for name in names), *_range(task)) for task in tasks]
     header = ("TASK", *map(str.upper, names), "FLOOR", "CEILING")
     typer.echo("Tests passed by doing nothing, by the reference solution, and by cheating; scores of the first two:")
     typer.echo(table(header, rows, width=width_of(sys.stdout), right=header[1:]))
@@ -85,6 +83,12 @@ def _print_table(tasks: list[TaskCalibration]) -> None:
 def _range(task: TaskCalibration) -> tuple[str, str]:
     floor, ceiling = ("-" if score is None else f"{score:.3f}" for score in (task.floor, task.ceiling))
     return floor, ceiling
+
+
+def _cell(score: CalibrationScore | None) -> str:
+    if score is None:
+        return "-"
+    return _share(score.tests) if score.applicable else "n/a"
 
 
 def _share(share: float | None) -> str:
