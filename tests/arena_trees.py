@@ -114,7 +114,10 @@ def small_results(results: Path) -> Path:
                 composite_score=0.8,
                 total_cost_usd=0.3,
                 total_tokens=None,
-                flags=[{"kind": "hidden_path", "evidence": "cat /validation/test_hidden.py"}],
+                flags=[
+                    {"kind": "hidden_path", "evidence": "cat /validation/test_hidden.py", "severity": "evidence"},
+                    {"kind": "tests_missing", "evidence": "12 of 20 tests ran", "severity": "note"},
+                ],
             ),
         ],
         planned=2,

@@ -18,6 +18,7 @@ from youbencha.errors import YouBenchaError
 RESULTS_FILE = "results.json"
 LOG_FILE = "youbencha-log.json"
 DIFF_FILE = "git-diff.patch"
+AGENT_FILES = "agent-files"
 
 REPORT_FILE = "report.md"
 """These are in the artifacts directory of a run."""

@@ -44,6 +44,7 @@ _MAIN_ARGUMENTS = ("command", "file_path", "path", "pattern", "url", "query", "d
 _PHASES = {
     "checkout": "checking out",
     "pre_execution": "running pre-execution hooks",
+    "task_check": "checking the untouched task",
     "agent": "running the agent",
     "freeze": "collecting changes",
     "evaluation": "evaluating",
@@ -257,6 +258,8 @@ class Progress:
     tool_calls: int = 0
     input_tokens: int | None = None
     output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_creation_tokens: int | None = None
     cost_usd: float | None = None
     calls: int = 0
     """Calls to the model, as counted by the gateway."""
@@ -288,6 +291,8 @@ class Progress:
             case UsageReported() if not self.calls:  # the gateway's own count is exact, and more recent
                 self.input_tokens = _newer(event.input_tokens, self.input_tokens)
                 self.output_tokens = _newer(event.output_tokens, self.output_tokens)
+                self.cache_read_tokens = _newer(event.cache_read_tokens, self.cache_read_tokens)
+                self.cache_creation_tokens = _newer(event.cache_creation_tokens, self.cache_creation_tokens)
                 self.cost_usd = event.cost_usd if event.cost_usd is not None else self.cost_usd
         line = line_of(event, self.inside)
         return None if line is None else self._completed(event, line)
@@ -306,6 +311,8 @@ class Progress:
         self.calls += 1
         self.input_tokens = _sum(self.input_tokens, call.input_tokens)
         self.output_tokens = _sum(self.output_tokens, call.output_tokens)
+        self.cache_read_tokens = _sum(self.cache_read_tokens, call.cache_read_tokens)
+        self.cache_creation_tokens = _sum(self.cache_creation_tokens, call.cache_creation_tokens)
         self.cost_usd = _sum(self.cost_usd, call.cost_usd)
 
     def _close(self, at: float) -> None:

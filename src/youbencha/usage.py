@@ -90,6 +90,16 @@ class UsageCounter:
         return SessionUsage(Tokens(*map(_larger, seen, total)), None if short else cost_usd, partial=short)
 
 
+def total_tokens(tokens: Tokens) -> int | None:
+    """Input, output, cache reads and cache writes together, as in the original Thunderdome.
+
+    None if input or output is unknown. Agents without a cache report no tokens of one.
+    """
+    if tokens.input is None or tokens.output is None:
+        return None
+    return sum(number or 0 for number in tokens)
+
+
 def add_all(parts: Sequence[Tokens]) -> Tokens:
     """The sum of the known values in each column; None where none is known."""
     columns = zip(*parts, strict=True) if parts else ((),) * 4

@@ -1,7 +1,7 @@
 """The project's own suite with models of known skill: each solves a task with a given probability.
 
-Whether it solves a trial follows from a seed, the model's name, the task and the number of the trial, which are in the
-path of the checkout. So a run has the same results every time, in whatever order its trials run.
+Whether it solves a trial follows from a seed, the model's name, the task and the number of the trial, of which there is
+a hash in the path of the checkout. So a run has the same results every time, in whatever order its trials run.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from benchmarks.models import claude_turns
 from ruamel.yaml import YAML
 
 from yb import run_here
+from youbencha.engine.matrix import TrialKey
+from youbencha.engine.results import ArenaRun
 from youbencha.gateway.script import Script
 
 QUICK_TASKS = ("recur-month-ends", "overdue-loans", "split-sales-report")
@@ -28,9 +30,9 @@ NO_MODEL = "http://127.0.0.1:1"
 AGENT = """
 import json, pathlib, sys
 outcomes, trees = (json.loads(pathlib.Path(name).read_bytes()) for name in sys.argv[1:3])
-*_, agent, task, trial, _, _, _ = pathlib.Path.cwd().parts
-if f"{agent}/{task}/{trial}" in outcomes:
-    for name, text in trees[task].items():
+*_, trial, _attempt, _random = pathlib.Path.cwd().parent.name.split("-")
+if trial in outcomes:
+    for name, text in trees[outcomes[trial]].items():
         path = pathlib.Path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True) if text is None else path.write_text(text)
@@ -40,6 +42,12 @@ if f"{agent}/{task}/{trial}" in outcomes:
 
 def solves(seed: int, agent: str, task: str, trial: int, skill: float) -> bool:
     return random.Random(f"{seed}/{agent}/{task}/{trial}").random() < skill
+
+
+def name_of(agent: str, task: str, trial: int) -> str:
+    """How a trial is called in the path of its checkout."""
+    run = ArenaRun(Path("run"))
+    return run.trial(TrialKey(agent, task, trial)).attempt_id(1).split("-")[1]
 
 
 class SkilledBench:
@@ -79,14 +87,15 @@ class SkilledBench:
             {"name": name, "agent": "claude-code", "model": f"claude-{name}-4-5", "env": ENV} for name in self._skills
         ]
 
-    def _solved(self) -> list[str]:
-        return [
-            f"{agent}/{task}/trial-{trial}"
+    def _solved(self) -> dict[str, str]:
+        """The solved trials, and the task of each."""
+        return {
+            name_of(agent, task, trial): task
             for agent, skill in self._skills.items()
             for task in self._tasks
             for trial in range(1, MOST_TRIALS + 1)
             if solves(self._seed, agent, task, trial, skill)
-        ]
+        }
 
     def _trees(self) -> dict[str, dict[str, str | None]]:
         """What a solution changes in each task; None: the file is deleted."""
@@ -113,13 +122,13 @@ class SkilledBench:
 
     def script(self) -> Script:
         """The models, for the real Claude Code CLI: it tells them in which directory it works."""
-        solved = set(self._solved())
+        solved = self._solved()
         conversations = []
         for task in self._tasks:
             before, after = read_tree(task), read_tree(task, "solution")
             for agent in self._skills:
                 for trial in range(1, MOST_TRIALS + 1):
-                    where = f"{agent}/{task}/trial-{trial}"
+                    where = name_of(agent, task, trial)
                     turns = claude_turns(before, after if where in solved else before)
-                    conversations.append({"when": {"user_contains": f"/{where}/"}, "turns": turns})
+                    conversations.append({"when": {"user_contains": f"-{where}-"}, "turns": turns})
         return Script.model_validate({"turns": [{"text": "Where am I?"}], "conversations": conversations})

@@ -56,6 +56,7 @@ ORCHESTRATOR: dict[str, tuple[Any, Callable[[Cell], Any], Any]] = {
     "plugins": (["for-agents/plugin"], lambda cell: cell.plan.case.agent.plugins, ("for-agents/plugin",)),
     "files": ("for-agents/files", lambda cell: cell.plan.case.agent.files, "for-agents/files"),
     "home": ("for-agents/home", lambda cell: cell.plan.case.agent.home, "for-agents/home"),
+    "without": (["CLAUDE.md", "./.claude/"], lambda cell: cell.plan.case.agent.without, ("CLAUDE.md", ".claude")),
 }
 """A value for each key, and what it changes in the plan. `adapter` and `variants` have tests of their own."""
 FOR_AGENTS = {
@@ -81,6 +82,7 @@ AGENTS_TASK: dict[str, tuple[Any, Callable[[Cell], Any], Any]] = {
         [2.0, 1 << 30, 100, 2 << 30],
     ),
     "env": ({"A": "${HOME}"}, lambda cell: validation_of(cell)["env"], {"A": "${HOME}"}),
+    "without": (["CLAUDE.md"], lambda cell: cell.plan.case.agent.without, ("CLAUDE.md",)),
 }
 VALIDATED_TASK: dict[str, tuple[Any, Callable[[Cell], Any], Any]] = {
     "validation_image": ("node:20", lambda cell: validation_of(cell)["image"], "node:20"),
@@ -92,11 +94,13 @@ VALIDATED_TASK: dict[str, tuple[Any, Callable[[Cell], Any], Any]] = {
     "reference_tag": ("v1-solution", lambda cell: len(validation_of(cell)["reference_tag"]), 40),
     "weights": ({"tests": 1}, lambda cell: validation_of(cell)["weights"]["tests"], 1.0),
     "protected": (["*.snap"], lambda cell: validation_of(cell)["protected"], ["*.snap"]),
+    "reward": ("reward.txt", lambda cell: validation_of(cell)["reward"], "reward.txt"),
+    "canary": ("none", lambda cell: validation_of(cell)["canary"], "none"),
     "validation": ({"network": "open"}, lambda cell: validation_of(cell)["network"], "open"),
     "rubric": (
-        {"criteria": ["Clear."], "model": "opus", "votes": 3, "agent": "claude-code"},
-        lambda cell: [judge_of(cell)[name] for name in ("assertions", "model", "votes", "type")],
-        [["Clear."], "opus", 3, "claude-code"],
+        {"criteria": ["Clear."], "model": "opus", "votes": 3, "agent": "claude-code", "threshold": 0.5},
+        lambda cell: [judge_of(cell)[name] for name in ("assertions", "model", "votes", "type", "threshold")],
+        [["Clear."], "opus", 3, "claude-code", 0.5],
     ),
 }
 GREEN = {"greenfield": True, "validation_tag": "v1-validation", "green_weights": {"code_metrics": 2}}
@@ -172,6 +176,13 @@ def test_a_key_about_validation_changes_only_the_validations_hash(key: str, smal
     assert effect(after) == expected
     assert after.agent_hash == before.agent_hash
     assert after.validation_hash != before.validation_hash
+
+
+@pytest.mark.parametrize("weights", [{}, {"tests": 1}, {"rubric": 0.1}])
+def test_a_rubric_without_a_weight_is_advisory(weights: dict[str, float], small: ArenaBench) -> None:
+    arena = changed("tasks", 0, "rubric", {"criteria": ["Clear."]})
+    arena["tasks"][0]["weights"] = weights
+    assert judge_of(small.cell(arena)).get("advisory", False) == ("rubric" not in weights)
 
 
 def test_greenfield_has_its_own_weights(small: ArenaBench) -> None:

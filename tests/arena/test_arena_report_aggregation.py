@@ -124,7 +124,7 @@ def test_notes_about_what_cannot_be_compared() -> None:
         )
     ).notes
     assert notes == (
-        "1 valid trial without a score: in no mean.",
+        "Valid, but without a score, and so in no mean: 1 trial.",
         "b has no score for u: its mean is over fewer tasks.",
         "Trials of different configurations are counted together: a.",
     )
@@ -171,7 +171,23 @@ def test_each_rule_drops_what_it_says(tmp_path: Path, rule: str, dropped: int) -
     board = make_leaderboard(load_runs([small_results(tmp_path / "results")]), [rule])
     (exclusion,) = board.exclusions
     assert (exclusion.rule, exclusion.matched, exclusion.dropped) == (rule, dropped, dropped)
+    assert sum(exclusion.dropped_by_agent.values()) == dropped
     assert board.coverage.planned == 8 - dropped
+
+
+NOTE = {"kind": "test_edit", "evidence": "a Makefile changed", "severity": "note"}
+EVIDENCE = {"kind": "network", "evidence": "curl", "severity": "evidence"}
+OLD = {"kind": "network", "evidence": "curl"}
+
+
+def test_only_evidence_excludes_a_trial_and_the_report_says_of_whom() -> None:
+    flags: list[list[dict[str, str]]] = [[], [NOTE], [OLD], [EVIDENCE], [NOTE, EVIDENCE]]
+    records = [meta("a", "t", number, flags=each) for number, each in enumerate(flags, 1)]
+    board = make_leaderboard(results_of(*records, meta("b", "t", flags=[EVIDENCE])), ["task=none", "flagged"])
+    assert [each.meta.trial for each in board.trials] == [1, 2, 3]
+    assert board.exclusions[-1].dropped_by_agent == {"a": 2, "b": 1}
+    (row,) = board.agents
+    assert (row.flags, row.flag_notes) == (0, 2)
 
 
 @pytest.mark.parametrize("rule", ["", "agnet=x", "agent=", "outcome=good", "cost=low", "flagged=yes", "trial=a/1"])
@@ -191,7 +207,7 @@ RECORDS = st.lists(
             valid=None if outcome is None else not outcome.endswith("_error"),
             total_cost_usd=cost,
             category=suite,
-            flags=[{"kind": "network", "evidence": "curl"}] if score == 1 else [],
+            flags=[EVIDENCE] if score == 1 else [],
         ),
         st.sampled_from("abc"),
         st.sampled_from(["t", "u", "v"]),
@@ -222,7 +238,7 @@ def test_coverage_adds_up(records: list[dict[str, Any]], missing: int) -> None:
     for rows in (board.agents, board.tasks, board.suites):
         for name in ("planned", "finished", "valid", "validity_unknown", "scored"):
             assert sum(getattr(row.trials, name) for row in rows) == getattr(board.coverage, name)
-        assert sum(row.flags for row in rows) == sum(len(each["flags"]) for each in records)
+        assert sum(row.flags + row.flag_notes for row in rows) == sum(len(each["flags"]) for each in records)
     whole = board.coverage
     assert whole.planned == len(records) + missing
     assert whole.planned >= whole.finished >= whole.valid >= max(whole.scored, whole.validity_unknown)

@@ -33,7 +33,7 @@ def board(tmp_path: Path) -> Leaderboard:
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> Leaderboard:
-    flags = [{"kind": "network", "evidence": HOSTILE}]
+    flags = [{"kind": "network", "evidence": HOSTILE, "severity": "evidence"}]
     harmful = {"category": HOSTILE, "reason": HOSTILE, "exit_reason": HOSTILE, "flags": flags}
     name = '=<img src=x onerror=x>"\x1b[2J|`='
     records = [meta(name, f"task{n}", **harmful) for n in range(2)] + [meta("other", "task0"), original("o", "task1")]
@@ -52,14 +52,27 @@ def render(board: Leaderboard, form: ArenaFormat, by: Grouping = Grouping.AGENT,
 @pytest.mark.parametrize("form", ArenaFormat)
 def test_every_format_has_flags_with_evidence_exclusions_and_coverage(board: Leaderboard, form: ArenaFormat) -> None:
     text = render(board, form)
-    for needed in ("/validation/test_hidden.py", "hidden", "task=unknown", "outcome=limit", "claude-code"):
+    for needed in (
+        "/validation/test_hidden.py",
+        "hidden",
+        "12 of 20 tests ran",
+        "task=unknown",
+        "outcome=limit",
+        "claude-code",
+    ):
         assert needed in text.replace("\\_", "_")
 
 
+@pytest.mark.parametrize("width", [200, 100, 60])
+def test_outcomes_have_names_however_narrow_the_terminal_is(board: Leaderboard, width: int) -> None:
+    text = render_leaderboard(board, ArenaFormat.TABLE, width=width, base=Path("/"))
+    assert text.count("1 solved, 1 unsolved, 1 infra error") == 1
+    assert "OUTCOMES" in text or "aider: 1 solved, 1 unsolved, 1 infra error\n" in text
+
+
 def test_the_unit_of_the_interval_is_named(board: Leaderboard) -> None:
-    assert "resampled: tasks (10,000 times), not trials" in render(board, ArenaFormat.TABLE)
-    assert "resampled: tasks" in render(board, ArenaFormat.MARKDOWN)
-    assert "resampled: tasks" in render(board, ArenaFormat.HTML)
+    for form in (ArenaFormat.TABLE, ArenaFormat.MARKDOWN, ArenaFormat.HTML):
+        assert "the tasks are a sample, not only the trials" in render(board, form)
     assert json.loads(render(board, ArenaFormat.JSON))["agents"][0]["score"]["unit"] == "task"
     assert next(csv.DictReader(io.StringIO(render(board, ArenaFormat.CSV))))["score_unit"] == "task"
     assert 'name="score_unit" value="task"' in render(board, ArenaFormat.JUNIT)

@@ -60,7 +60,8 @@ def test_a_tree_of_the_original(tmp_path: Path) -> None:
     (row,) = board.agents
     assert (row.trials.planned, row.trials.valid, row.trials.validity_unknown) == (None, 2, 2)
     assert row.pass_rate.mean is None  # it does not say what was solved
-    assert row.cost_usd.value == 0  # the original's zeros stay as they are, and a note says what they may mean
+    assert (row.cost_usd.value, row.tokens.value) == (None, None)  # the original's zeros: not measured
+    assert row.trials.scored == 2, "only the cost is unknown"
     assert any("unknown validity" in note for note in board.notes)
 
 

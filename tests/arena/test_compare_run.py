@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
+import pytest
 from arena_process import ArenaProject
 from engine_bench import events
 
@@ -29,7 +31,7 @@ def test_a_baseline_is_run_once_and_compared_with_a_later_candidate(tmp_path: Pa
     assert project.run_here("--reuse", "latest").returncode == 0
     assert {line["orchestrator"] for line in events(project.latest, "attempt_started")} == {"worker+taught"}
     done = project.run_here_as("compare", "--fail-if", "not-better")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("worker+taught is better than worker by 1.00 (on these tasks ")
     found = json.loads(project.run_here_as("compare", "worker+taught", "--format", "json").stdout)
     assert (found["verdict"], found["tasks"], found["valid"], found["warnings"]) == ("better", 4, 16, [])
@@ -37,6 +39,61 @@ def test_a_baseline_is_run_once_and_compared_with_a_later_candidate(tmp_path: Pa
     assert "+made" in Path(trial["diff"]).read_text()
     assert json.loads(Path(trial["transcript"]).read_text())["agent_info"]["name"] == "command"
     assert Path(found["by_task"][0]["second"]["trials"][0]["transcript"]).is_file()  # of a trial that was taken over
+
+
+@pytest.mark.parametrize(
+    ("options", "baseline", "code", "line"),
+    [
+        (("--fail-if", "not-better"), "worker", 0, "passed: worker+taught against worker: score +1.00"),
+        (("--fail-if", "worse"), "worker+taught", 1, "failed by score and solved: worker against worker+taught: "),
+        (("--fail-if", "worse", "--measure", "solved"), "worker+taught", 1, "failed by solved: worker against "),
+        (("--fail-if", "worse", "--measure", "cost"), "worker", 1, "not decided, because the cost is not known: "),
+        (("--fail-if", "worse", "--orchestrator", "worker"), "worker", 2, None),
+    ],
+)
+def test_a_run_ends_with_the_gate(
+    tmp_path: Path, options: tuple[str, ...], baseline: str, code: int, line: str | None
+) -> None:
+    project = ArenaProject(tmp_path, orchestrators=[WORKER], tasks=2, trials=2, parallel=2, baseline=baseline)
+    done = project.run_here(*options)
+    assert done.returncode == code, done.stderr
+    if line is None:
+        assert "NOTHING_TO_COMPARE" in done.stderr
+        assert not project.results.exists(), "nothing was spent"
+    else:
+        assert f"thunderdome run --fail-if {options[1]}: {line}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--task", "task-1"),
+        ("--task", "task-1", "--results", "else where", "--config", "arenas/other.yaml"),
+        ("--task", "task-1", "--until-decided", "--max-trials", "2"),
+    ],
+    ids=["trials", "elsewhere", "until-decided"],
+)
+def test_the_command_for_more_trials_runs_them(tmp_path: Path, options: tuple[str, ...]) -> None:
+    project = ArenaProject(tmp_path, orchestrators=[WORKER], tasks=2, trials=1, parallel=2)
+    arena = json.loads((tmp_path / "thunderdome.yaml").read_text())
+    for task in arena["tasks"]:
+        task["repo"] = str(tmp_path / "repository")
+    (tmp_path / "arenas").mkdir()
+    (tmp_path / "arenas" / "other.yaml").write_text(json.dumps(arena))
+    ended = project.run_here(*options)
+    assert ended.returncode == 0, ended.stderr
+    results = ("--results", "else where") if "--results" in options else ()
+    before = json.loads(project.run_here_as("compare", "worker+taught", "--format", "json", *results).stdout)
+    command = before["more_trials_command"]
+    assert f"More trials: {command}\n" in ended.stdout, "the end of the run says it, too"
+    program, door, *words = shlex.split(command)
+    assert (before["verdict"], program, door) == ("undecided", "thunderdome", "run")
+    assert project.run_here(*words).returncode == 0
+    after = json.loads(project.run_here_as("compare", "worker+taught", "--format", "json", *results).stdout)
+    more = after["trials"] - before["trials"]
+    assert (after["tasks"], after["first"]["runs"] == before["first"]["runs"]) == (1, "--until-decided" in options)
+    assert 0 < more <= before["more_trials_needed"], "fewer if it is decided before"
+    assert more == before["more_trials_needed"] or after["verdict"] == "better"
 
 
 def test_agents_on_test_cases_are_compared_where_they_ran(tmp_path: Path) -> None:

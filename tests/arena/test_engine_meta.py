@@ -45,5 +45,6 @@ async def test_exit_reasons(tmp_path: Path, code: str, reason: str) -> None:
 
 
 async def test_denied_hosts_are_flags(tmp_path: Path) -> None:
-    flag = IntegrityFlag(kind="network", evidence="pypi.example.org:443 was denied (2 attempts)")
+    evidence = "pypi.example.org:443 was denied (2 attempts)"
+    flag = IntegrityFlag(kind="network", evidence=evidence, severity="evidence")
     assert (await meta_with(tmp_path, "COMMAND_TIMEOUT")).flags == (flag,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -174,6 +175,36 @@ async def test_a_trial_that_cannot_start_is_not_tried_a_thousand_times(bench: En
     assert "0000" in skipped.reason
     assert len([line for line in events(run, "attempt_started") if line["task"] == "wrong"]) == 1
     assert [update for update in updates if isinstance(update, TrialsSkipped)] == [skipped]
+
+
+async def test_a_task_that_cannot_be_validated_costs_no_agent_anything(bench: EngineBench) -> None:
+    """It is said once, with the line of the log that explains it, and a resumed run tries again."""
+    host, ran, ready = bench.host(), bench.root / "ran", bench.root / "ready"
+    config = {"test_cmd": f"test -e '{ready}' || exec '{sys.executable}' -S -m pytest; echo '1 passed in 0.01s'"}
+    validation = [{"name": "validation", "config": config}]
+    cells = [
+        bench.cell(host, agent, task, f"echo {agent} on {task} >> '{ran}'", evaluators=evaluators)
+        for task, evaluators in (("broken", validation), ("sound", ["git-diff"]))
+        for agent in ("one", "two")
+    ]
+    matrix = Matrix(cells=tuple(cells), trials=3)
+    run = bench.new_run(matrix)
+    updates: list[Update] = []
+    summary = await run_matrix(matrix, host, run, MatrixOptions(parallel=2, retries=QUICK), updates.append)
+    assert {line.split()[-1] for line in ran.read_text().splitlines()} == {"sound"}
+    assert not summary.complete
+    (skipped,) = summary.skipped
+    assert (skipped.orchestrator, skipped.task) == (None, "broken")
+    assert f"{sys.executable}: No module named pytest" in skipped.reason
+    assert len([update for update in updates if "No module named" in str(update)]) == 1
+    attempts = [line["attempt"] for line in events(run, "attempt_finished") if line["task"] == "broken"]
+    assert {(attempt["outcome"], attempt["cost_usd"]) for attempt in attempts} == {("verifier_error", 0.0)}
+    assert len(attempts) <= 2, "those that were running at the same time"
+    bench.assert_nothing_is_left()
+    ready.touch()
+    again = await run_matrix(matrix, bench.host(), run, MatrixOptions(parallel=2, retries=QUICK))
+    assert again.complete
+    assert [row.valid for row in again.rows] == [True] * 12
 
 
 async def test_a_cancelled_run_saves_what_there_is_and_is_continued(bench: EngineBench) -> None:

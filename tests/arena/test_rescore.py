@@ -71,7 +71,11 @@ def results(project: Path) -> Results:
     return Results(project)
 
 
-FLAGS = [{"kind": "network", "evidence": "curl"}, {"kind": "test_edit", "evidence": "an old one"}]
+FLAGS = [
+    {"kind": "network", "evidence": "curl", "severity": "evidence"},
+    {"kind": "network", "evidence": "without a severity"},
+    {"kind": "test_edit", "evidence": "an old one"},
+]
 
 
 def test_trials_are_scored_again(results: Results, capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,7 +86,7 @@ def test_trials_are_scored_again(results: Results, capsys: pytest.CaptureFixture
     assert meta(solved).scores.tests == 1.0
     assert meta(solved).composite_score == 1.0
     assert meta(solved).outcome == "solved"
-    assert [flag.kind for flag in meta(solved).flags] == ["network"]
+    assert [(flag.kind, flag.severity) for flag in meta(solved).flags] == [("network", "evidence"), ("network", "note")]
     assert meta(solved).total_tokens == 5
     assert meta(nothing).scores.tests == 0.25
     assert meta(nothing).outcome == "limit"

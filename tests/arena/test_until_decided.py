@@ -86,7 +86,7 @@ def test_the_rounds_can_be_replayed_from_the_results_alone(matrix: Matrix) -> No
 
         def find(task: str, number: int, state: ComparisonState = state) -> FinishedPair | None:
             rows = [simulation.rows.get(TrialKey(name, task, number)) for name in state[:2]]
-            return FinishedPair.of(*(row.composite_score for row in rows if row)) if all(rows) else None
+            return FinishedPair(*(row.composite_score for row in rows if row)) if all(rows) else None
 
         sequence = PairedSequence(tasks, margin=0.05, confidence=confidence_of_each(BASELINES))
         assert len(replay_rounds(sequence, find).intervals) == state.rounds

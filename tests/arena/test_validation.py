@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from validation_bench import ALL_TESTS, HIDDEN, SOLUTION, START, TEST_CMD, ValidationBench, writes
 
+from youbencha.errors import YouBenchaError
 from youbencha.evaluators.validation.counting import ExpectedTests
 from youbencha.evaluators.validation.measure import Baseline, Measurement
 from youbencha.evaluators.validation.reports import RunReports
@@ -206,22 +209,62 @@ async def test_steps_share_a_home_but_not_with_the_agent(bench: ValidationBench)
     assert shared.log("build").strip() == "by the agent"
 
 
-async def test_ignored_files_are_there_only_in_the_workspace(bench: ValidationBench) -> None:
+WITH_IGNORED: Mapping[str, Mapping[str, Any]] = {
+    "diff": {},
+    "separate": {"mode": "separate"},
+    "separate, as asked for": {"mode": "separate", "copy_ignored": True},
+    "shared": {"mode": "shared"},
+}
+
+
+async def test_ignored_files_are_validated_only_if_asked_for(bench: ValidationBench) -> None:
     program = writes({**SOLUTION, "ignored/file": ""})
-    clean = await bench.run(program, build_cmd="test ! -e ignored/file")
-    assert clean.result.status == "passed", clean.result
-    copied = await bench.run(program, build_cmd="test -e ignored/file", mode="separate")
-    assert copied.result.status == "passed", copied.result
+    for name, config in WITH_IGNORED.items():
+        done = await bench.run(program, build_cmd="ls ignored; true", **config)
+        assert done.result.status == "passed", done.result
+        assert (done.log("build") == "file\n") == (name in ("separate, as asked for", "shared")), name
 
 
-async def test_a_broken_validation_is_not_the_agents_fault(bench: ValidationBench) -> None:
-    missing = await bench.run(writes(SOLUTION), install_cmd="no-such-program")
-    assert missing.result.status == "skipped"
-    assert missing.result.error is not None
-    assert missing.result.error.code == "VALIDATION_BROKEN"
-    assert "`no-such-program` fails for the untouched task" in missing.result.message
-    assert missing.bundle.outcome is not None
-    assert missing.bundle.outcome.name == "verifier_error"
+async def test_large_files_are_validated_in_a_copy(bench: ValidationBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("youbencha.workspace.diff.LARGE", 1000)
+    large = "#" * 2000 + "\n"
+    program = writes({"calc.py": SOLUTION["calc.py"] + large, "data/new.txt": large})
+    seen = {mode: await bench.run(program, build_cmd="cat data/new.txt", mode=mode) for mode in ("diff", "separate")}
+    assert seen["diff"].result.metrics["left_out"] == ["calc.py", "data/new.txt"]
+    assert seen["diff"].scores["tests"] == 0.5
+    assert seen["separate"].result.metrics["left_out"] == []
+    assert seen["separate"].scores == {"tests": 1.0, "static_analysis": 1.0}
+
+
+BROKEN: Mapping[str, tuple[Mapping[str, Any], str]] = {
+    "an installation that fails": ({"install_cmd": "echo An ERROR occurred; echo done; false"}, "An ERROR occurred"),
+    "a program that is not there": ({"test_cmd": "no-such-program"}, "no-such-program: "),
+    "a program that cannot be run": ({"test_cmd": "./calc.py"}, "ermission denied"),
+    "a runner that is not installed": (
+        {"test_cmd": f"'{sys.executable}' -S -m pytest -q"},
+        f'after "{sys.executable}: No module named pytest"',
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+async def test_no_agent_is_run_on_a_task_that_cannot_be_validated(bench: ValidationBench, case: str) -> None:
+    config, line = BROKEN[case]
+    with pytest.raises(YouBenchaError) as raised:
+        await bench.run(f"open({str(bench.root / 'ran')!r}, 'w')", **config)
+    assert raised.value.code == "VALIDATION_BROKEN"
+    assert line in raised.value.message
+    assert not (bench.root / "ran").exists()
+    logs = bench.root.glob("runs/*/artifacts/evaluators/validation/baseline-*.log")
+    assert any(line.split('"')[-1] in log.read_text() for log in logs) or '"' in line
+
+
+async def test_what_the_untouched_task_prints_is_not_shown_to_the_agent(bench: ValidationBench) -> None:
+    look = "import os\nprint(os.listdir('../artifacts'))\n"
+    done = await bench.run(writes(SOLUTION) + look, **WITH_HIDDEN)
+    assert "test_hidden" in done.log("baseline-test")
+    output = (done.directory / "artifacts" / "youbencha-log.json").read_text()
+    assert "'evaluators'" not in output
 
 
 async def test_a_failing_installation_is_the_agents_if_it_worked_before(bench: ValidationBench) -> None:
@@ -319,6 +362,86 @@ async def test_hidden_tests_count(bench: ValidationBench) -> None:
     done = await bench.run(writes(half), **WITH_HIDDEN)
     assert done.scores == {"tests": 0.75}
     assert set(HIDDEN) == {"tests/test_hidden.py"}
+
+
+CHECK = {"check.py": "#!/usr/bin/env python3\nimport calc\nraise SystemExit(calc.add(1, 1) != 2)\n"}
+BAD = writes({"calc.py": START["calc.py"] + "\n"}) + "import os, shutil\n"
+ODD_NAMES = (
+    "git~1/x",
+    ".git\\x",
+    "GIT~1",
+    ".git ",
+    ".g\u200cit/config",
+    "con",
+    "a\nb",
+    "a:b",
+    "..\\x",
+    "-x",
+    "x" * 255,
+)
+VOIDING = {
+    "names that git refuses elsewhere": writes(dict.fromkeys(ODD_NAMES, "x")),
+    "a name that is not text": "open(b'\\xff\\xfe', 'w')",
+    "an unreadable test program": "os.chmod('check.py', 0)",
+    "no test program": "os.unlink('check.py')",
+    "a directory in its place": "os.unlink('check.py'); os.mkdir('check.py'); open('check.py/x', 'w')",
+    "a pipe in its place": "os.unlink('check.py'); os.mkfifo('check.py')",
+    "a test program that is killed": "open('check.py', 'w').write('#!/bin/sh\\nkill -9 $$')",
+    "a link to itself": "os.unlink('check.py'); os.symlink('check.py', 'check.py')",
+    "links for git's files": "[os.symlink('x', name) for name in ('.gitmodules', '.gitattributes')]",
+    "no files": "[shutil.rmtree(p) if os.path.isdir(p) else os.unlink(p) for p in os.listdir('.')]",
+    "no workspace": "shutil.rmtree(os.getcwd())",
+    "tests replaced by a file": "shutil.rmtree('tests'); open('tests', 'w')",
+    "a directory without rights": "os.mkdir('d'); open('d/x', 'w'); os.chmod('d', 0); os.chmod('tests', 0)",
+    "a repository inside": "os.system('git init -q sub; touch sub/x; git -C sub add x')",
+    "a broken repository": "shutil.rmtree('.git'); open('.git', 'w').write('gitdir: /nowhere')",
+}
+
+
+async def test_an_agent_cannot_void_its_trial(tmp_path: Path) -> None:
+    bench = ValidationBench(tmp_path, start={**START, **CHECK})
+    ended = {}
+    for name, program in VOIDING.items():
+        done = await bench.run(BAD + program, test_cmd="./check.py")
+        assert done.bundle.outcome is not None
+        ended[name] = (done.bundle.outcome.name, done.bundle.outcome.valid, done.result.metrics.get("composite_score"))
+    assert ended == dict.fromkeys(VOIDING, ("unsolved", True, 0.0))
+
+
+async def test_odd_names_are_validated_and_scored_again(bench: ValidationBench) -> None:
+    program = writes({**SOLUTION, **dict.fromkeys(ODD_NAMES, "x")})
+    done = await bench.run(program, build_cmd="cat 'git~1/x' '.git\\x'", **WITH_HIDDEN)
+    assert done.result.status == "passed", done.result
+    patch = (done.directory / "artifacts" / "git-diff.patch").read_bytes()
+    again = await bench.validate(patch, build_cmd="cat 'git~1/x' '.git\\x'", **WITH_HIDDEN)
+    assert again.metrics["composite_score"] == 1.0, again
+
+
+ADVISORY = {"a verdict": ["echo", '{"assertions": {"fine": {"score": 0.6}}}'], "no verdict": ["echo", "I cannot say"]}
+
+
+@pytest.mark.parametrize(
+    ("judged", "more", "outcome"),
+    [
+        ("a verdict", {}, "unsolved"),
+        ("a verdict", {"threshold": 0.6}, "solved"),
+        ("a verdict", {"advisory": True}, "solved"),
+        ("no verdict", {}, "verifier_error"),
+        ("no verdict", {"advisory": True}, "solved"),
+    ],
+)
+async def test_an_advisory_judge_decides_nothing(
+    bench: ValidationBench, judged: str, more: Mapping[str, Any], outcome: str
+) -> None:
+    command = {"command": ADVISORY[judged], "prompt_by": "none"}
+    judge = {"type": "command", "assertions": {"fine": "It is fine."}, "config": command, **more}
+    done = await bench.run(writes(SOLUTION), judge=judge)
+    assert done.bundle.outcome is not None
+    assert done.bundle.outcome.name == outcome, done.bundle.evaluators
+    assert (done.bundle.summary.overall_status == "passed") == (outcome == "solved")
+    assert (
+        done.bundle.evaluators[1].status == ("skipped" if judged == "no verdict" else "failed") or outcome == "solved"
+    )
 
 
 GIVEN = {

@@ -7,12 +7,15 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
-from validation_bench import ALL_TESTS, SOLUTION, ValidationBench, writes
+from validation_bench import ALL_TESTS, SOLUTION, START, ValidationBench, writes
 
 from docker_engine import Engine, engine, image
+from youbencha.errors import YouBenchaError
 from youbencha.sandbox.docker.ownership import reap_containers
 
 __all__ = ["engine", "image"]
@@ -35,12 +38,17 @@ LEAVES_TRACES = writes(SOLUTION) + (
 SHOW = "cat ~/left /tmp/left ignored/left 2>/dev/null; true"
 
 
-SEEN = {"diff": "", "separate": "in the workspace", "shared": "at homein /tmpin the workspace"}
+SEEN: Sequence[tuple[Mapping[str, Any], str]] = (
+    ({"mode": "diff"}, ""),
+    ({"mode": "separate"}, ""),
+    ({"mode": "separate", "copy_ignored": True}, "in the workspace"),
+    ({"mode": "shared"}, "at homein /tmpin the workspace"),
+)
 
 
 async def test_modes_differ_in_what_is_left_of_the_agent(bench: ValidationBench, engine: Engine) -> None:
-    for mode, seen in SEEN.items():
-        done = await bench.run(LEAVES_TRACES, mode=mode, build_cmd=SHOW, **WITH_HIDDEN)
+    for config, seen in SEEN:
+        done = await bench.run(LEAVES_TRACES, build_cmd=SHOW, **config, **WITH_HIDDEN)
         assert done.result.status == "passed", done.result
         assert done.result.metrics["tests"]["tests"] == ALL_TESTS
         assert done.log("build") == seen
@@ -72,9 +80,30 @@ async def test_a_patch_is_validated_without_an_agent(bench: ValidationBench) -> 
 
 
 async def test_another_image_is_used(bench: ValidationBench) -> None:
-    done = await bench.run(writes(SOLUTION), image="youbencha/none:missing", mode="separate")
-    assert done.result.status == "skipped"
-    assert "youbencha/none:missing" in done.result.message
+    with pytest.raises(YouBenchaError, match="youbencha/none:missing"):
+        await bench.run(writes(SOLUTION), image="youbencha/none:missing", mode="separate")
+
+
+async def test_a_missing_runner_is_named_before_the_agent_runs(bench: ValidationBench) -> None:
+    with pytest.raises(YouBenchaError, match=r'after ".*python3: No module named pytest"') as raised:
+        await bench.run(writes(SOLUTION), test_cmd="python3 -m pytest -q")
+    assert raised.value.code == "VALIDATION_BROKEN"
+
+
+CHECK = {"check.py": "#!/usr/bin/env python3\nimport calc\nraise SystemExit(calc.add(1, 1) != 2)\n"}
+VOIDING = {
+    "names that git refuses elsewhere": writes(dict.fromkeys(("git~1/x", ".git\\x", ".g\u200cit/x"), "x")),
+    "an unreadable test program": "import os\nos.chmod('check.py', 0)",
+    "no test program": "import os\nos.unlink('check.py')",
+}
+
+
+async def test_an_agent_cannot_void_its_trial(tmp_path: Path, image: str) -> None:
+    bench = ValidationBench(tmp_path, image, start={**START, **CHECK})
+    for name, program in VOIDING.items():
+        done = await bench.run(program, test_cmd="./check.py")
+        assert done.bundle.outcome is not None
+        assert (done.bundle.outcome.name, done.scores) == ("unsolved", {"tests": 0.0}), name
 
 
 def images_of_state(engine: Engine, owner: int | str) -> list[str]:

@@ -73,6 +73,7 @@ def _commit(path: Path, files: Mapping[str, str]) -> None:
     for name, text in files.items():
         (path / name).parent.mkdir(parents=True, exist_ok=True)
         (path / name).write_text(text)
+        (path / name).chmod(0o755 if text.startswith("#!") else 0o644)
     _git(path, "add", "-A")
     _git(path, "commit", "-q", "--allow-empty", "-m", "files")
 
@@ -126,7 +127,14 @@ class ValidationBench:
         known = {name: os.environ[name] for name in kept if name in os.environ}
         return {**known, "HOME": str(self.home), "LANG": "C.UTF-8", "SECRET_KEY": "a-secret-of-the-user"}
 
-    def plan(self, program: str = "", *, sandbox: Mapping[str, Any] | None = None, **config: Any) -> Plan:
+    def plan(
+        self,
+        program: str = "",
+        *,
+        sandbox: Mapping[str, Any] | None = None,
+        judge: Mapping[str, Any] | None = None,
+        **config: Any,
+    ) -> Plan:
         """`config` is that of the validation. `program` is the agent: Python code in its workspace."""
         python = sys.executable if self.image is None else "python3"
         spec = {"type": "docker", "image": self.image, **(sandbox or {})} if self.image else {"type": "local"}
@@ -136,18 +144,21 @@ class ValidationBench:
                 "repo": str(self.repository),
                 "branch": "v1",
                 "agent": {"type": "command", "config": {"command": [python, "-c", program], "prompt_by": "none"}},
-                "evaluators": [{"name": "validation", "config": {"test_cmd": TEST_CMD, **config}}],
+                "evaluators": [
+                    {"name": "validation", "config": {"test_cmd": TEST_CMD, **config}},
+                    *([{"name": "agentic-judge", "config": judge}] if judge else []),
+                ],
             }
         )
         options = PlanOptions(sandbox=SandboxSpec.model_validate(spec))
         return plan_trial(case, self.host, directory=self.root, options=options)
 
-    async def run(self, program: str, *, sandbox: Mapping[str, Any] | None = None, **config: Any) -> Validated:
-        """Run the agent, and validate what it did."""
+    async def run(self, program: str, **config: Any) -> Validated:
+        """Run the agent, and validate what it did; `config` as for a plan."""
         directory = self._directory()
-        plan = self.plan(program, sandbox=sandbox, **config)
+        plan = self.plan(program, **config)
         done = await run_trial(plan, self.host, directory=directory)
-        [result] = done.bundle.evaluators
+        result = done.bundle.evaluators[0]
         return Validated(result, done.bundle, directory)
 
     async def validate(self, patch: str | bytes | None, **config: Any) -> EvaluationResult:

@@ -166,7 +166,7 @@ def test_cr_3_8_usage_of_a_text():
 def test_cr_3_8_usage_of_a_stream():
     log = log_of(transcript("bg20-2.1.325"))
     usage = log.usage
-    assert (usage.input_tokens, usage.output_tokens, usage.total_tokens) == (3000, 75, 3075)
+    assert (usage.input_tokens, usage.output_tokens, usage.total_tokens) == (3000, 75, 5325)
     assert (usage.cache_read_tokens, usage.cache_creation_tokens) == (2100, 150)
     assert (usage.cost_usd, usage.cost_source) == (0.014670000000000002, "agent")
     assert log.turns == 3

@@ -77,7 +77,7 @@ def test_a_version_is_taken_from_the_toolbox(ordinary: Shared) -> None:
 def test_usage_is_the_sum_over_all_turns(ordinary: Shared) -> None:
     usage = ordinary.session.log.usage
     assert usage is not None
-    assert (usage.input_tokens, usage.output_tokens, usage.total_tokens) == (3_321, 66, 3_387)
+    assert (usage.input_tokens, usage.output_tokens, usage.total_tokens) == (3_321, 66, 19_057)
     assert (usage.cache_read_tokens, usage.cache_creation_tokens) == (10_300, 5_370)
     assert (usage.cost_source, usage.partial) == ("agent", False)
     assert usage.cost_usd is not None

@@ -153,7 +153,7 @@ def test_every_snippet_is_valid(name: str, case: dict[str, Any], tmp_path: Path)
 ARENAS = [data for name, data in documents() if name == "thunderdome-yaml"]
 
 
-@pytest.mark.parametrize("data", ARENAS, ids=["an arena", "variants"])
+@pytest.mark.parametrize("data", ARENAS)
 def test_every_arena_is_valid(data: dict[str, Any], tmp_path: Path) -> None:
     with (tmp_path / "thunderdome.yaml").open("w") as file:
         YAML().dump(data, file)

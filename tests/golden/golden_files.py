@@ -83,6 +83,7 @@ VARIABLE = (
     (r"(?<=127\.0\.0\.1:<port>/)[\w-]{32}(?![\w-])", "<token>"),
     (r"\d{4}-\d\d-\d\dT\d\d[:-]\d\d[:-]\d\d(?:[.-]\d+)?(?:Z|\+00:00)?", "<time>"),
     (r"<root>/home/\.cache/youbencha/\w+/[\w-]+", "<private>"),
+    (r"<private>/src-modified", "<workspace>"),
     (r"<private>/youbencha-[\w-]+", "<scratch>"),
     (r"(?<=took )[\d.]+ s", "<number> s"),
     (r"(?<=does not answer: )[^\"]+", "<error>"),

@@ -176,7 +176,6 @@ def start(bench: GoldenBench, agent: str, number: int, case: Case) -> dict[str, 
     )
     started = json.loads((cli.parent / "started.json").read_text())
     names = {
-        str(directory / "src-modified"): "workspace",
         str(directory): "run",
         str(cli.parent): "cli",
         str(bench.root): "root",

@@ -207,8 +207,8 @@ def test_cassette(golden: Golden, bench: GoldenBench) -> None:
 def run(bench: GoldenBench, option: str, cassette: Path) -> list[Reply]:
     """Send the requests in a new run. The replies, with names for its workspace and id."""
     now, sending = Moment(), Sending(bench.root)
-    directory = bench.run(option, str(cassette), agent=sending.agent(requests(now)), gateway="builtin")
-    names = {str(directory / "src-modified"): "workspace", now.uuid: "id"}
+    bench.run(option, str(cassette), agent=sending.agent(requests(now)), gateway="builtin")
+    names = {str(bench.root): "root", now.uuid: "id"}
     return [reply._replace(body=tidy(reply.body.decode(), names).encode()) for reply in sending.replies()]
 
 

@@ -27,7 +27,7 @@ turns:
 """
 TIMES = ("started_at", "completed_at", "duration_ms", "timestamp", "phases_ms", "provider_wait_ms")
 MACHINE = ("os", "python_version", "agent_sha256", "config_hash", "prices", "run_id")
-OF_THE_CLI = ("result", "turns")
+OF_THE_CLI = ("result", "turns", "request_fingerprints")
 """In its own words, and as it counts: these change with its versions."""
 
 

@@ -120,7 +120,7 @@ def agent(name: str) -> ComparedAgent:
 
 
 def row(name: str) -> Row:
-    score = Interval(mean=0.612, low=0.41, high=0.79, unit="task", n=6, method="bootstrap+wilson")
+    score = Interval(mean=0.612, low=0.41, high=0.79, unit="task", n=6, method="adjusted-t")
     return Row(
         agent=name,
         task=None,
@@ -137,6 +137,7 @@ def row(name: str) -> Row:
         uncounted_cost_usd=Total(value=0.3, partial=False, unknown=0),
         median_duration_s=301.0,
         flags=0,
+        flag_notes=0,
     )
 
 

@@ -15,6 +15,7 @@ from youbencha.report.comparison import make_comparison
 from youbencha.report.comparison_loading import find_pairs
 from youbencha.report.comparison_model import ComparisonReport, PairComparison
 from youbencha.report.comparison_tables import render_comparison_table, shown_name, verdict_sentence
+from youbencha.report.gate import Gate, Measure, apply_gate
 
 TASKS = ("cache", "clock", "ledger", "parser", "router", "shop", "stack", "words")
 RUN = "2026-01-02T03-00-00Z-0000aaaa"
@@ -253,10 +254,10 @@ def test_trials_can_be_excluded(tmp_path: Path) -> None:
         (("good", "latest"), "COMPARISON_SAME", "are the same", "Name two"),
         (("good",), "COMPARISON_NO_BASELINE", "No baseline of good is recorded", "bad, none, other"),
         ((), "COMPARISON_NO_BASELINE", "No baselines are recorded", "bad, good, none, other"),
-        (("good", "none"), "NOT_COMPARABLE", "None of the 8 trials of none measured the agent", "the disk is full"),
+        (("good", "none"), "NOT_COMPARABLE", "None of the 8 trials of none is valid", "the disk is full"),
         (("good", "other"), "NOT_COMPARABLE", "no task in common", "other has elsewhere"),
         (("2026-01-0", "good"), "RUN_NOT_FOUND", "Several runs begin with 2026-01-0", "Write more"),
-        (("early", "good"), "COMPARISON_UNKNOWN_NAME", "early is neither", "2026-01-01T03-00-00Z-0000cccc:early"),
+        (("early",), "COMPARISON_UNKNOWN_NAME", "early is neither", "2026-01-01T03-00-00Z-0000cccc:early"),
     ],
 )
 def test_what_cannot_be_compared_is_said(
@@ -339,7 +340,8 @@ def test_a_run_until_decided_is_judged_by_the_sequence_that_ended_it(tmp_path: P
     assert (pair.verdict, early.rounds, early.trials, early.max_trials, early.saved) == ("better", 2, 32, 400, 368)
     assert report.margin == 0.1
     assert (pair.difference.p_value, pair.difference.detectable, pair.p_adjusted) == (None, None, None)
-    assert (pair.pass_rate.estimate, pair.pass_rate.on_these_tasks) == (1, None)
+    assert (pair.pass_rate.estimate, pair.pass_rate.on_tasks_like_these) == (1, None)
+    assert pair.pass_rate.on_these_tasks == pair.difference.on_these_tasks, "every score is 0 or 1"
     assert pair.difference.on_these_tasks is not None
     assert pair.difference.on_tasks_like_these is not None
     assert pair.difference.on_tasks_like_these.low <= pair.difference.on_these_tasks.low
@@ -348,7 +350,21 @@ def test_a_run_until_decided_is_judged_by_the_sequence_that_ended_it(tmp_path: P
     assert turned.verdict == "worse"
     assert turned.decided_early is not None
     assert turned.decided_early.rounds == early.rounds
-    assert turned.difference.on_these_tasks == tuple(-end for end in reversed(pair.difference.on_these_tasks or ()))
+    for one, other in ((turned.difference, pair.difference), (turned.pass_rate, pair.pass_rate)):
+        assert one.on_these_tasks == tuple(-end for end in reversed(other.on_these_tasks or ()))
+
+
+def test_a_gate_after_a_run_until_decided_sees_what_partial_credit_hides(tmp_path: Path) -> None:
+    run = until_decided(tmp_path, 3, solved=False)
+    for file in run.glob("trials/*/*/*/meta.json"):
+        is_baseline = file.parts[-4] == "cc"
+        changed = {"composite_score": 0.9, "outcome": "solved" if is_baseline else "unsolved"}
+        file.write_text(json.dumps(json.loads(file.read_text()) | changed))
+    (gated,) = apply_gate(compare(tmp_path), Gate.WORSE).pairs
+    assert (gated.decisive, gated.pair.verdict) == ((Measure.SOLVED,), "undecided")
+    (score,) = [each for each in gated.judgements if each.measure is Measure.SCORE]
+    assert gated.pair.difference.on_these_tasks is not None
+    assert score.unnoticed == -gated.pair.difference.on_these_tasks.low
 
 
 def test_another_pair_of_a_run_until_decided_is_warned_about(tmp_path: Path) -> None:

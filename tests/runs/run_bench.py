@@ -101,6 +101,11 @@ class RunBench:
         config = {"command": ["/bin/sh", "-c", script], "prompt_by": "none", **more.pop("config", {})}
         return {"type": "command", "config": config, **more}
 
+    def tampering(self, script: str) -> dict[str, Any]:
+        """The same, with `..` for the run directory: the agent does not work in it, but may find it."""
+        find = f"RUN=$(ls -dt '{self.workspace}'/run-* | head -n 1)"
+        return self.program("; ".join([find, script.replace("..", '"$RUN"')]))
+
     def claude(self, cli: InstalledAgent, model: ScriptedModel, **more: Any) -> dict[str, Any]:
         config = {"prompt": "Do what you are told.", "executable": str(cli.executable), **more.pop("config", {})}
         env = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY, "IS_SANDBOX": "1", **more.pop("env", {})}

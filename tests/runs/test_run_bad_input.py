@@ -154,16 +154,17 @@ async def test_an_unwritable_workspace(runs: RunBench) -> None:
     assert_refused(await runs.yb("run", "-c", str(runs.case_file)), runs, "WORKSPACE_NOT_WRITABLE")
 
 
-@pytest.mark.parametrize(("size", "code"), [("16k", 2), ("2m", 1)])
+@pytest.mark.parametrize(("size", "code"), [("16k", 2), ("6m", 1)])
 def test_a_full_disk(runs: RunBench, size: str, code: int) -> None:
-    """16k: not even the checkout fits. 2m: it does, the agent fills the rest, and there is room for the results."""
+    """16k: not even the checkout fits. 6m: it does, the agent fills the rest, and there is room for the results."""
     disk = runs.root / "disk"
     disk.mkdir()
     runs.commit({"big.txt": "some words that do not repeat so much\n" * 1000})
     runs.write_case(runs.program("head -c 10000000 /dev/urandom > filler; true"), workspace_dir=str(disk))
     look = f"find '{disk}' -name results.json -exec cat {{}} +"
     command = f"'{SCRIPT}' run -c '{runs.case_file}'; code=$?; {look}; exit $code"
-    done = run_with_small_disk(disk, size, command, env=runs.env, cwd=runs.root)
+    env = {**runs.env, "XDG_CACHE_HOME": str(disk / "cache")}
+    done = run_with_small_disk(disk, size, command, env=env, cwd=runs.root)
     assert done.returncode == code, done.stdout + done.stderr
     assert ("space" in done.stderr, '"name": "infra_error"' in done.stdout) == (code == 2, code == 1)
     assert "Traceback" not in done.stderr

@@ -192,7 +192,7 @@ async def test_a_ledger_changed_by_the_agent_is_restored(runs: RunBench) -> None
     ask = "import os, urllib.request as r; e = os.environ; " + (
         "r.urlopen(r.Request(e['PROXY_URL'] + '/v1/models', headers={'x-api-key': e['ANTHROPIC_API_KEY']}))"
     )
-    program = runs.program(f"'{sys.executable}' -c \"{ask}\"; echo {{}} > ../artifacts/gateway-ledger.jsonl")
+    program = runs.tampering(f"'{sys.executable}' -c \"{ask}\"; echo {{}} > ../artifacts/gateway-ledger.jsonl")
     done = await run_with(runs, program, script(says("Yes.")), gateway="builtin")
     assert [line["path"] for line in ledger(done)] == ["/v1/models"]
     assert done.bundle.agent is not None
@@ -206,7 +206,7 @@ LEDGER = "../artifacts/gateway-ledger.jsonl"
     "instead", [f"rm {LEDGER}; mkdir {LEDGER}", f"truncate -s 4T {LEDGER}"], ids=["a directory", "without end"]
 )
 async def test_a_replaced_ledger_does_not_end_the_run(runs: RunBench, instead: str) -> None:
-    works = runs.program(f"{instead}; echo hello > hello.txt")
+    works = runs.tampering(f"{instead}; echo hello > hello.txt")
     done = await run_with(runs, works, script(says("Yes.")), gateway="builtin")
     assert done.done.code == 0, done.done.err
     assert ledger(done) == []
@@ -223,6 +223,11 @@ async def test_an_agent_that_reports_more_than_was_metered(runs: RunBench) -> No
     metered = report(done)
     assert metered.reported is not None
     assert (metered.reported.input_tokens, metered.reported.cost_usd) == (500_000, 3.2)
+    assert metered.usage is not None
+    assert (metered.usage.total_tokens, metered.usage.cost_usd) == (0, 0)
+    shown = done.bundle.agent.usage
+    assert shown is not None
+    assert (shown.total_tokens, shown.cost_usd, shown.cost_source) == (590_000, 3.2, "agent")
 
 
 @pytest.mark.parametrize(
@@ -280,6 +285,9 @@ async def test_invalid_options_are_reported_before_anything_runs(
     assert runs.runs() == []
 
 
+TOKEN_KINDS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens")
+
+
 async def test_what_a_killed_run_has_spent(runs: RunBench, claude_cli: InstalledAgent) -> None:
     """After `kill -9`, `yb runs` and `yb report` show what the ledger knows."""
     begun = runs.root / "begun"
@@ -298,7 +306,7 @@ async def test_what_a_killed_run_has_spent(runs: RunBench, claude_cli: Installed
     (shown,) = json.loads(listed.out)
     assert (shown["state"], shown["partial"]) == ("died", True)
     assert shown["cost_usd"] == pytest.approx(sum(line["cost_usd"] for line in lines if line["cost_usd"]))
-    assert shown["total_tokens"] == sum((line["input_tokens"] or 0) + (line["output_tokens"] or 0) for line in lines)
+    assert shown["total_tokens"] == sum(line[kind] or 0 for line in lines for kind in TOKEN_KINDS)
     reported = await runs.yb("report", "--from", str(run), "--format", "json")
     assert json.loads(Path(reported.out.strip()).read_text())["agent"]["usage"]["cost_usd"] == shown["cost_usd"]
 

@@ -17,7 +17,7 @@ async def test_a_planted_reference_is_not_used(runs: RunBench) -> None:
         "mkdir -p ../src-expected; for i in 1 2 3 4 5 6 7 8 9; do echo $i > f$i; echo $i > ../src-expected/f$i; done"
     )
     evaluators = [{"name": "expected-diff", "config": {"threshold": 0.9}}]
-    done = await runs.run(runs.program(f"{EDIT}; {plant}"), evaluators=evaluators, expected="solution")
+    done = await runs.run(runs.tampering(f"{EDIT}; {plant}"), evaluators=evaluators, expected="solution")
     assert done.done.code == 1
     assert done.bundle.evaluators[0].metrics["files_added"] == 9
 
@@ -27,7 +27,7 @@ async def test_a_forged_result_is_replaced(runs: RunBench) -> None:
     good = await runs.run(runs.program(EDIT))
     forged.write_bytes((good.artifacts / "results.json").read_bytes())
     forge = f"cp '{forged}' ../artifacts/results.json; mkdir ../artifacts/git-diff.patch; exit 3"
-    done = await runs.run(runs.program(forge))
+    done = await runs.run(runs.tampering(forge))
     assert done.done.code == 1, done.done.err
     assert done.bundle.summary.overall_status == "failed"
     assert done.bundle.agent is not None
@@ -51,7 +51,7 @@ async def test_damage_beside_the_tree_loses_no_result(runs: RunBench, harm: str)
     victim.mkdir()
     (victim / "file").write_text("precious")
     script = harm.replace("{victim}", str(victim)).replace("{run}", '"$RUN"')
-    done = await runs.run(runs.program(f"RUN=$(cd ..; pwd); {EDIT}; {script}; exit 0"))
+    done = await runs.run(runs.tampering(f"RUN=$(cd ..; pwd); {EDIT}; {script}; exit 0"))
     assert done.done.code in (0, 1), done.done.err
     assert done.bundle.execution.complete
     assert done.bundle.agent is not None
@@ -77,12 +77,12 @@ async def test_none_of_our_files_are_beside_the_tree(runs: RunBench) -> None:
 async def test_a_planted_copy_is_not_judged(runs: RunBench) -> None:
     plant = "mkdir -p ../.youbencha/scratch/command/tree; touch ../.youbencha/scratch/command/tree/planted"
     check = [{"name": "command", "config": {"command": ["/bin/sh", "-c", "test ! -e planted"]}}]
-    done = await runs.run(runs.program(plant), evaluators=check)
+    done = await runs.run(runs.tampering(plant), evaluators=check)
     assert done.done.code == 0, done.done.err
 
 
 async def test_reports_come_from_our_own_results(runs: RunBench) -> None:
-    await runs.run(runs.program("echo '{}' > ../artifacts/results.json; exit 1"))
+    await runs.run(runs.tampering("echo '{}' > ../artifacts/results.json; exit 1"))
     done = await runs.yb("report", "--from", str(runs.workspace), "--format", "json", "--output", "-")
     assert done.code == 0, done.err
     assert json.loads(done.out)["summary"]["overall_status"] == "failed"
@@ -91,7 +91,7 @@ async def test_reports_come_from_our_own_results(runs: RunBench) -> None:
 
 async def test_tampering_is_reported(runs: RunBench) -> None:
     done = await runs.run(
-        runs.program(f"{EDIT}; echo forged > ../artifacts/notes.txt; rm -rf ../artifacts/results.json")
+        runs.tampering(f"{EDIT}; echo forged > ../artifacts/notes.txt; rm -rf ../artifacts/results.json")
     )
     assert done.done.code == 0, done.done.err
     assert done.bundle.agent is not None

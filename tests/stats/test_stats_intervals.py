@@ -1,4 +1,4 @@
-"""Intervals: known answers, what they promise, and where a bootstrap alone would be wrong."""
+"""Intervals: known answers, and what they promise."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youbencha.stats.intervals import FEW_TASKS, Interval, mean_interval, pass_rate_interval, wilson
+from youbencha.stats.intervals import Interval, mean_interval, pass_rate_interval, wilson
 
 SHARES = st.floats(0, 1)
 TRIALS = st.dictionaries(st.text(max_size=3), st.lists(SHARES, min_size=1, max_size=4), min_size=2, max_size=30)
@@ -33,13 +33,13 @@ def test_wilson_of_known_shares(passed: int, n: int, low: float, high: float) ->
 
 def test_all_solved_is_not_certainty() -> None:
     found = mean_interval({f"task {n}": [1.0, 1.0] for n in range(8)})
-    assert (found.mean, found.low, found.high) == (1.0, pytest.approx(0.675592, abs=1e-6), 1.0)
-    assert (found.unit, found.n, found.method) == ("task", 8, "bootstrap+wilson")
+    assert (found.mean, found.low, found.high) == (1.0, pytest.approx(0.67, abs=0.01), 1.0)
+    assert (found.unit, found.n, found.method) == ("task", 8, "adjusted-t")
 
 
 def test_equal_means_of_many_tasks_have_a_width() -> None:
     found = mean_interval({f"task {n}": [0.5] for n in range(50)})
-    assert (found.low, found.high) == (pytest.approx(0.366445, abs=1e-6), pytest.approx(0.633555, abs=1e-6))
+    assert (found.low, found.high) == (pytest.approx(0.47, abs=0.01), pytest.approx(0.53, abs=0.01))
 
 
 def test_one_task_has_a_mean_and_no_interval() -> None:
@@ -66,13 +66,7 @@ def test_more_trials_of_the_same_tasks_do_not_narrow_the_interval() -> None:
 def test_many_different_tasks_have_the_normal_interval() -> None:
     """Of 0 .. 1 in 400 steps: 0.5 ± 1.96 x 0.2894 / 20."""
     found = mean_interval({str(n): [n / 399] for n in range(400)})
-    assert found.method == "bootstrap"
-    assert (found.low, found.high) == (pytest.approx(0.4716, abs=0.001), pytest.approx(0.5284, abs=0.001))
-
-
-def test_more_tasks_than_are_drawn_at_once() -> None:
-    found = mean_interval({str(n): [float(n % 2)] for n in range(3000)})
-    assert (found.low, found.high) == (pytest.approx(0.4821, abs=0.001), pytest.approx(0.5179, abs=0.001))
+    assert (found.low, found.high) == (pytest.approx(0.4716, abs=0.002), pytest.approx(0.5284, abs=0.002))
 
 
 @given(TRIALS)
@@ -90,7 +84,7 @@ def test_it_is_the_same_each_time_and_in_any_order(scores: dict[str, list[float]
     assert mean_interval(dict(reversed(scores.items()))) == mean_interval(scores)
 
 
-@pytest.mark.parametrize("tasks", [5, FEW_TASKS - 1, FEW_TASKS, 40])
+@pytest.mark.parametrize("tasks", [5, 19, 20, 40])
 def test_the_true_mean_is_inside_about_as_often_as_promised(tasks: int) -> None:
     """Tasks whose difficulty varies a lot, as in benchmarks: most are always or never solved."""
     rng = random.Random(tasks)
@@ -100,7 +94,7 @@ def test_the_true_mean_is_inside_about_as_often_as_promised(tasks: int) -> None:
         assert found.low is not None
         assert found.high is not None
         inside += found.low <= 0.6 <= found.high
-    assert inside / repetitions >= 0.90
+    assert inside / repetitions >= 0.94
 
 
 def test_pass_rate_of_one_cell() -> None:

@@ -145,7 +145,8 @@ async def test_claude_code_on_a_node(trials: TrialBench, claude_cli: InstalledAg
     )
     assert shape(far) == shape(near)
     assert far["agent"]["status"] == "success"
-    for same in ("requests", "failed", "models", "usage", "prices", "budget", "ledger", "difference"):
+    same_in_both = ("requests", "failed", "models", "usage", "prices", "budget", "ledger", "difference")
+    for same in (*same_in_both, "request_fingerprints"):
         assert far["agent"]["gateway"][same] == near["agent"]["gateway"][same], same
     assert far["agent"]["gateway"]["usage"]["input_tokens"] > 1000
     assert far["artifacts"] == near["artifacts"]

@@ -43,7 +43,7 @@ async def test_run_agent_alone(trials: TrialBench) -> None:
 async def test_ending_an_agent_twice_has_no_effect(trials: TrialBench) -> None:
     """As when an interrupt comes after the agent has ended: what is in the run directory by then is ours."""
     host = trials.host()
-    plan = trials.plan(host, trials.case(f"{WRITE}; open('../artifacts/planted', 'w')"))
+    plan = trials.plan(host, trials.case(f"{WRITE}; open({str(trials.runs / 'one/artifacts/planted')!r}, 'w')"))
     async with open_trial(plan, host, directory=trials.runs / "one", on_event=lambda _: None) as context:
         await run_agent(context)
         warnings = list(context.record.warnings)

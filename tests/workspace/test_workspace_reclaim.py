@@ -458,9 +458,9 @@ def taken(path: Path) -> int:
 def test_a_run_with_a_foreign_lock_is_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held: list[int] = []
 
-    def quicker(name: str, cache_dir: Path | None) -> Path:
+    def quicker(name: str, cache_dir: Path | None, parents: list[Path] | None) -> Path:
         held.append(taken(tmp_path / "root" / name / ".lock"))
-        return make_private(name, cache_dir)
+        return make_private(name, cache_dir, parents)
 
     monkeypatch.setattr("youbencha.workspace.run_dir.make_private", quicker)
     with pytest.raises(YouBenchaError, match="another process took its lock"):

@@ -31,6 +31,14 @@ class InstalledFiles(NamedTuple):
     plugins: tuple[Path, ...] = ()
 
 
+INSTRUCTIONS_ABOVE = (
+    "CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md", ".claude/rules", ".claude/agents", ".claude/commands",
+    "AGENTS.md", "GEMINI.md",
+)  # fmt: skip
+"""What agents read in directories above the one in which they work. Claude Code 2.0.62 and 2.1.326 read the files at
+any height, 2.0.62 also `agents` and `commands`, and 2.1.326 `rules`; other agents stop at the top of a repository."""
+
+
 class FilePlaces(NamedTuple):
     """Where an agent reads files of its user, below its home. None: it has no such files."""
 
@@ -45,8 +53,11 @@ class FilePlaces(NamedTuple):
     """Variables that make the agent look elsewhere."""
     source_option: tuple[str, str] | None = None
     """An option with a list: if it is set, the agent reads the files only if this value is in it."""
-    above: tuple[str, ...] = ()
-    """Instructions that the agent also reads in every directory above its workspace, which the host has."""
+    in_repository: tuple[str, ...] = ()
+    """What the agent reads in its repository on its own, if it is there: instructions, skills, settings, MCP servers.
+    A name is that of a file in any directory; with a slash, it is a path from the top."""
+    repository_option: tuple[str, str] | None = None
+    """As `source_option`, for what the agent reads in its repository."""
 
 
 @dataclass(frozen=True, kw_only=True)

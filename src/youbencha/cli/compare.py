@@ -12,8 +12,9 @@ import typer
 from youbencha.cli import CANNOT_RUN, options
 from youbencha.cli.arena.report import Exclude, Output, results_dir
 from youbencha.cli.console import NOT_PASSED
+from youbencha.cli.gate import FailIf, GateOptions, Measures
 from youbencha.cli.screen import width_of
-from youbencha.report.comparison_formats import ComparisonFormat, Gate
+from youbencha.report.comparison_formats import ComparisonFormat
 
 if TYPE_CHECKING:
     from youbencha.report.comparison_model import ComparisonReport
@@ -32,10 +33,8 @@ def compare(
         float | None,
         typer.Option(metavar="M", help="Scores that differ by at most this are equivalent. Default: 0.05."),
     ] = None,
-    fail_if: Annotated[
-        Gate | None,
-        typer.Option("--fail-if", help="End with code 1 if A is worse; or if it is not known to be better."),
-    ] = None,
+    fail_if: FailIf = None,
+    measure: Measures = None,
     junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a JUnit report, too.")] = None,
     exclude: Exclude = None,
     results: options.ResultsDir = None,
@@ -45,28 +44,27 @@ def compare(
 
     Without B, A is compared with its baseline; without both, everything in the latest run with its baseline.
 
-    Exit code 0: compared · 1: the gate of `--fail-if` failed · 2: could not be compared.
+    Exit code 0: compared · 1: the gate of `--fail-if` failed · 2: could not be compared, or a `--measure` is not known.
 
     Example: `yb compare claude-code+tdd claude-code --fail-if worse`
     """
     from youbencha.report.comparison import make_comparison
-    from youbencha.report.comparison_formats import fails, render_comparison_junit
+    from youbencha.report.comparison_formats import render_comparison_junit
     from youbencha.report.comparison_loading import find_pairs
-    from youbencha.report.comparison_tables import verdict_sentence
     from youbencha.report.formats import write_text
 
+    gate = GateOptions(fail_if, tuple(measure or ()))
+    gate.check()
     found = find_pairs(_results_dir(results, config), first, second)
     report = make_comparison(found, exclude or (), margin=margin)
     _show(report, form, output)
-    if junit is not None:
-        write_text(junit, render_comparison_junit(report, fail_if))
     _show_on_github(report)
-    failed = [pair for pair in report.comparisons if fails(pair, fail_if)]
-    for pair in failed:
-        _show_failed(f"yb compare --fail-if {fail_if}", verdict_sentence(pair, report.margin))
-    if any(pair.difference.estimate is None for pair in report.comparisons):
+    gated = gate.apply(report, "yb compare")
+    if junit is not None:
+        write_text(junit, render_comparison_junit(report, gated))
+    if any(pair.difference.estimate is None for pair in report.comparisons) or (gated and gated.unknown):
         return CANNOT_RUN
-    return NOT_PASSED if failed else 0
+    return NOT_PASSED if gated and gated.failed else 0
 
 
 def _results_dir(results: Path | None, config: Path) -> Path:
@@ -99,10 +97,3 @@ def _show_on_github(report: ComparisonReport) -> None:
         from youbencha.report.summary import write_step_summary
 
         write_step_summary(render_comparison_markdown(report, None))
-
-
-def _show_failed(gate: str, sentence: str) -> None:
-    """Say why the exit code is not 0: in GitHub Actions as an annotation."""
-    from youbencha.report.summary import annotation, in_github_actions
-
-    typer.echo(annotation("error", gate, sentence) if in_github_actions() else f"{gate}: {sentence}", err=True)

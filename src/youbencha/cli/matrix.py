@@ -19,6 +19,7 @@ from youbencha.text import count, one_line, plural, sentences, usd
 if TYPE_CHECKING:
     from youbencha.engine.matrix import Matrix
     from youbencha.engine.results import ArenaRun
+    from youbencha.engine.reuse import Reusable
     from youbencha.engine.run import MatrixControl, MatrixOptions
     from youbencha.engine.updates import MatrixSummary
 
@@ -63,19 +64,19 @@ def run_and_show(
         typer.echo(_how_to_resume(resume, found), err=True)
         if not summary.ended:
             return INTERRUPTED if summary.drained else NOT_PASSED
-    return 0 if (succeeded or _measured)(summary) else NOT_PASSED
+    return 0 if (succeeded or measured)(summary) else NOT_PASSED
 
 
-def _measured(summary: MatrixSummary) -> bool:
+def measured(summary: MatrixSummary) -> bool:
     """Whether every trial measured its agent; if some need not, whether every comparison has results."""
     return all(each.pairs for each in summary.comparisons) if summary.comparisons else not summary.not_valid
 
 
-def show_plan(matrix: Matrix, options: MatrixOptions, *, as_json: bool) -> None:
+def show_plan(matrix: Matrix, options: MatrixOptions, *, as_json: bool, reusable: Reusable | None = None) -> None:
     """Show what would run, and the most that it can cost."""
     from youbencha.engine.dry_run import describe_plan
 
-    plan = describe_plan(matrix, parallel=options.parallel, attempts=options.retries.attempts)
+    plan = describe_plan(matrix, parallel=options.parallel, attempts=options.retries.attempts, reusable=reusable)
     typer.echo(json.dumps(plan.as_data(), indent=2) if as_json else plan.as_text())
 
 
@@ -120,8 +121,7 @@ def _say_what_is_left(summary: MatrixSummary) -> None:
     typer.echo(f"{plural(left, 'trial')} not finished", err=True)
     reasons: dict[str, list[str]] = {}
     for each in summary.skipped:
-        which = f"{each.orchestrator} on {each.task}" if each.task else each.orchestrator
-        reasons.setdefault(each.reason, []).append(which)
+        reasons.setdefault(each.reason, []).append(each.which)
     for reason, places in reasons.items():
         typer.echo(f"  {', '.join(places)}: {one_line(reason, 500)}", err=True)
     if summary.stopped:

@@ -26,6 +26,7 @@ from youbencha.engine.updates import (
 from youbencha.events import ProgressNote
 from youbencha.progress import Progress
 from youbencha.text import count, duration, one_line, plural, usd
+from youbencha.usage import Tokens, total_tokens
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -115,9 +116,9 @@ class MatrixDisplay:
                 return [("!", "yellow", f"{key}, attempt {info.number}: {info.outcome}: {reason}{again}")]
             case TrialFinished(row):
                 return [(*_mark(row), f"{self.finished}/{self.trials} {row.key}: {_result(row)}")]
-            case TrialsSkipped(orchestrator, task, reason):
-                which = f"{orchestrator} on {task}" if task else orchestrator
-                return [("!", "yellow", f"no further trials of {which}: {one_line(reason, 2 * _LONGEST_REASON)}")]
+            case TrialsSkipped(reason=reason):
+                text = f"no further trials of {update.which}: {one_line(reason, 2 * _LONGEST_REASON)}"
+                return [("!", "yellow", text)]
             case ComparisonState(rounds=rounds) if rounds:
                 return [("", "", str(update))]
             case Stopping(reason, running):
@@ -262,12 +263,13 @@ class LiveMatrixDisplay(MatrixDisplay):
 
 def _cells(key: TrialKey, trial: RunningTrial, now: float) -> tuple[str, ...]:
     shown = trial.progress
+    counts = shown.input_tokens, shown.output_tokens, shown.cache_read_tokens, shown.cache_creation_tokens
+    tokens = total_tokens(Tokens(*counts))
     phase = shown.phases[-1].name.replace("_", " ") if shown.phases else "starting"
-    tokens = [number for number in (shown.input_tokens, shown.output_tokens) if number is not None]
     return (
         str(key) + (f", attempt {trial.number}" if trial.number > 1 else ""),
         phase,
         duration((now - trial.began) * 1000),
-        f"{count(sum(tokens))} tokens" if tokens else "",
+        "" if tokens is None else f"{count(tokens)} tokens",
         usd(shown.cost_usd) if shown.cost_usd is not None else "",
     )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from youbencha.adapters import get_adapter
-from youbencha.adapters.base import ReadsFiles, UsesGateway
+from youbencha.adapters.base import UsesGateway
 from youbencha.engine.arena_problems import ArenaProblems
 from youbencha.engine.identity import agent_hash, validation_hash
 from youbencha.engine.matrix import Cell, Matrix
@@ -31,7 +31,7 @@ from youbencha.spec.gateway import GatewaySpec
 from youbencha.spec.sandbox import SandboxSpec
 from youbencha.spec.testcase import AgentSpec, EvaluatorEntry, TestCase
 from youbencha.spec.variables import names_in
-from youbencha.trial.agent_files import files_digest, repository_files
+from youbencha.trial.agent_files import commit_files, files_digest, repository_files
 from youbencha.trial.context import Host
 from youbencha.trial.plan import Plan, PlanOptions, plan_trial
 from youbencha.workspace import Repository
@@ -123,7 +123,10 @@ async def plan_arena(
             if orchestrator.name not in digests:
                 files = await asyncio.to_thread(files_digest, plan.case.agent, arena.directory)
                 digests[orchestrator.name] = files
-            cells.append(_cell(arena, orchestrator, task, plan, digests[orchestrator.name]))
+            cell = _cell(arena, orchestrator, task, plan, digests[orchestrator.name])
+            assert task.repository is not None
+            files_read = await commit_files(plan.case.agent, get_adapter(plan.case.agent.type), task.repository)
+            cells.append(replace(cell, commit_files=files_read))
     problems.raise_if_any()
     trials = choices.trials or arena.spec.trials
     names = {each.name for each in chosen.orchestrators}
@@ -133,6 +136,7 @@ async def plan_arena(
 
 def _cell(arena: Arena, orchestrator: OrchestratorSpec, task: FoundTask, plan: Plan, files: str | None) -> Cell:
     script = arena.directory / Path(orchestrator.adapter).expanduser() if orchestrator.adapter else None
+    variant = arena.entry(orchestrator).variant
     return Cell(
         orchestrator=orchestrator.name,
         task=task.spec.key,
@@ -142,6 +146,7 @@ def _cell(arena: Arena, orchestrator: OrchestratorSpec, task: FoundTask, plan: P
         validation_hash=validation_hash(plan),
         files=files,
         category=task.spec.category,
+        changes=tuple(variant.changed_keys) if variant else (),
     )
 
 
@@ -233,24 +238,10 @@ def _planned(
         case = _test_case(arena, host, orchestrator, task, choices)
         options = PlanOptions(resolve_env=choices.resolve_env)
         plan = plan_trial(case, host, directory=arena.directory, options=options)
-        _check_instructions(arena, orchestrator, plan)
         return replace(plan, config_file=arena.file)
     except YouBenchaError as error:
         problems.add(error, orchestrator, task.spec)
         return None
-
-
-def _check_instructions(arena: Arena, orchestrator: OrchestratorSpec, plan: Plan) -> None:
-    """Refuse instructions that other agents would find, too, without which they are to be compared."""
-    adapter = get_adapter(plan.case.agent.type)
-    if orchestrator.instructions is None or plan.sandbox.type != "local" or not isinstance(adapter, ReadsFiles):
-        return
-    file = (arena.directory / Path(orchestrator.instructions).expanduser()).resolve()
-    above = arena.results_dir.resolve().parents
-    if any(file == directory / name for directory in above for name in adapter.file_places.above):
-        message = f"{adapter.name} reads it in every trial on this host, because the results are below its directory"
-        hint = "give it another name, move it, or use `sandbox: docker`"
-        raise arena.document.error([arena.document.problem(arena.path_of(orchestrator, "instructions"), message, hint)])
 
 
 def _test_case(
@@ -285,6 +276,7 @@ def _agent(arena: Arena, orchestrator: OrchestratorSpec, task: FoundTask) -> Age
         version=orchestrator.version,
         config=config,
         env={**task.spec.env, **orchestrator.env},
+        without=tuple(dict.fromkeys((*task.spec.without, *orchestrator.without))),
         **{name: getattr(orchestrator, name) for name in AgentFiles.model_fields},
     )
 
@@ -370,6 +362,8 @@ def _evaluators(arena: Arena, task: FoundTask) -> Iterator[EvaluatorEntry]:
             "model": spec.rubric.model,
             "votes": spec.rubric.votes,
             "assertions": spec.rubric.model_dump(mode="json")["criteria"],
+            "threshold": spec.rubric.threshold,
+            "advisory": getattr(spec, weights).rubric == 0 or None,  # without a weight, it decides nothing
             "judge_failed_runs": True,  # the rubric is a part of the score, which such runs have, too
         }
         yield EvaluatorEntry(name=RUBRIC, config={name: value for name, value in judge.items() if value is not None})

@@ -13,15 +13,17 @@ from pydantic import ValidationError
 
 from youbencha.engine.failures import Consequence, consequence_of
 from youbencha.engine.matrix import Cell, TrialKey
-from youbencha.engine.meta import attempt_of, total_tokens
+from youbencha.engine.meta import attempt_of
 from youbencha.engine.results import TrialDirectory
 from youbencha.errors import YouBenchaError
+from youbencha.evaluators.base import VALIDATION_BROKEN
 from youbencha.log.arena import AttemptInfo
 from youbencha.log.results import ResultsBundle
 from youbencha.report.loading import ledger_usage, load_results
 from youbencha.text import iso_time, one_line
 from youbencha.trial.agent_files import files_digest
 from youbencha.trial.budgets import RUN_ACCOUNT, agent_account
+from youbencha.usage import total_tokens
 from youbencha.workspace.run_dir import ARTIFACTS
 
 NODE_LOST = "NODE_LOST"
@@ -126,7 +128,8 @@ def _info(job: TrialJob, number: int, bundle: ResultsBundle) -> AttemptInfo:
 def _of_error(job: TrialJob, number: int, error: Exception, started_at: float) -> AttemptInfo:
     message = error.message if isinstance(error, YouBenchaError) else f"{type(error).__name__}: {error}"
     found = _from_files(job, number) or _without_results(job, number, "infra_error", started_at)
-    update: dict[str, Any] = {"outcome": "infra_error", "reason": one_line(message)}
+    broken = isinstance(error, YouBenchaError) and error.code == VALIDATION_BROKEN
+    update: dict[str, Any] = {"outcome": "verifier_error" if broken else "infra_error", "reason": one_line(message)}
     if isinstance(error, AttemptLost):
         lost_before = sum(attempt.outcome == "killed" for attempt in job.attempts)
         if error.code == NODE_LOST and lost_before < _MOST_LOST:
@@ -139,7 +142,7 @@ def _of_error(job: TrialJob, number: int, error: Exception, started_at: float) -
 def _broken_validation(bundle: ResultsBundle) -> YouBenchaError | None:
     """Why no result on this task can be validated, however often it is tried."""
     for error in (result.error for result in bundle.evaluators if result.error):
-        if error.code == "VALIDATION_BROKEN":
+        if error.code == VALIDATION_BROKEN:
             return YouBenchaError(error.code, error.message, hint=error.hint)
     return None
 
@@ -171,7 +174,7 @@ def _without_results(job: TrialJob, number: int, outcome: Any, started_at: float
         outcome=outcome,
         started_at=iso_time(started_at) if started_at else None,
         duration_s=max(0.0, time.time() - started_at) if started_at else None,
-        total_tokens=total_tokens(usage) if usage else None,
+        total_tokens=total_tokens(usage.tokens) if usage else None,
         cost_usd=usage.cost_usd if usage else 0.0,
         partial=usage is not None,
     )

@@ -8,15 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from youbencha.adapters import get_adapter
 from youbencha.engine.identity import agent_hash, validation_hash
 from youbencha.engine.matrix import Cell, Matrix
 from youbencha.errors import ConfigError, Problem, YouBenchaError
 from youbencha.progress import StepProgress
 from youbencha.spec.document import read_document
 from youbencha.spec.testcase import AgentOverride
-from youbencha.trial.agent_files import files_digest
+from youbencha.trial.agent_files import commit_files, files_digest
 from youbencha.trial.context import Host
 from youbencha.trial.plan import Plan, PlanOptions, load_plan
+from youbencha.workspace import Repository
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._@+-]+")
@@ -73,8 +75,12 @@ async def plan_cases(
     tasks = _task_names(plans)
     cells: dict[tuple[str, str], Cell] = {}
     for plan in plans:
-        located = await _at_commit(plan, host, progress) if resolve_commits else plan
+        repository = await host.open_repository_of(plan, progress) if resolve_commits else None
+        located = _at_commit(plan, repository) if repository else plan
         cell = _cell(located, tasks[located.config_file])
+        if repository is not None:
+            agent = plan.case.agent
+            cell = replace(cell, commit_files=await commit_files(agent, get_adapter(agent.type), repository))
         cells.setdefault((cell.orchestrator, cell.task), cell)  # `--model` may name the model of the test case
     return Matrix(cells=tuple(cells.values()), trials=trials)
 
@@ -99,8 +105,7 @@ def _load_plans(
     return plans
 
 
-async def _at_commit(plan: Plan, host: Host, progress: StepProgress) -> Plan:
-    repository = await host.open_repository_of(plan, progress)
+def _at_commit(plan: Plan, repository: Repository) -> Plan:
     return replace(plan, case=plan.case.model_copy(update={"commit": repository.commit}))
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
 from youbencha.engine.matrix import Cell, Matrix, TrialKey
+from youbencha.engine.reuse import Reusable
+from youbencha.report.commit_files import CommitFiles, commit_notes
 from youbencha.spec.arena import NULL
 from youbencha.spec.gateway import GatewaySpec, Scope
-from youbencha.text import count, duration, plural, table, usd
+from youbencha.text import count, duration, first_few, plural, table, usd
 from youbencha.workspace import public_url
 
 _FIRST = 6
@@ -29,27 +33,57 @@ class CostBound(NamedTuple):
     reason: str | None = None
 
 
+class ExpectedCost(NamedTuple):
+    usd: float | None
+    """None: not known of any trial."""
+    unknown: int
+    """Of how many trials the cost is not known."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class PlanDescription:
     matrix: Matrix
     parallel: int
     attempts: int
+    reusable: Reusable | None = None
+    """What `--reuse` finds."""
 
     @property
     def trials(self) -> int:
         """At most."""
         return self.matrix.total
 
+    @cached_property
+    def _reused(self) -> Counter[tuple[str, str]]:
+        """How many trials are reused, of each orchestrator on each task."""
+        return Counter((key.orchestrator, key.task) for key in (self.reusable.trials if self.reusable else ()))
+
+    def to_run(self, cell: Cell) -> int:
+        """How many trials of a cell are still to run, at most."""
+        return self.matrix.trials - self._reused[cell.orchestrator, cell.task]
+
+    @property
+    def expected_cost(self) -> ExpectedCost:
+        """What the trials that are still to run cost, if they cost as much as earlier ones of the same cell."""
+        costs, known, amount = self.reusable.costs if self.reusable else {}, 0, 0.0
+        for cell in self.matrix.cells:
+            if (cost := costs.get((cell.orchestrator, cell.task))) is not None:
+                known += self.to_run(cell)
+                amount += self.to_run(cell) * cost
+        return ExpectedCost(amount if known else None, sum(map(self.to_run, self.matrix.cells)) - known)
+
     @property
     def worst_case(self) -> CostBound:
-        return worst_case(self.matrix, self.attempts)
+        return worst_case(self.matrix, self.attempts, self.to_run)
 
     @property
     def longest_s(self) -> float:
         """For the agents alone: the time limits, as if the longest trial were the last to start."""
-        limits = [cell.plan.timeout_ms / 1000 for cell in self.matrix.cells]
-        longest = max(limits)
-        together = longest * self.trials if self.matrix.until_decided else sum(limits) * self.matrix.trials
+        limits = [(cell.plan.timeout_ms / 1000, often) for cell in self.matrix.cells if (often := self.to_run(cell))]
+        longest = max((limit for limit, _ in limits), default=0.0)
+        together = sum(limit * often for limit, often in limits)
+        if self.matrix.until_decided:
+            together = longest * self.trials
         return (together - longest) / self.parallel + longest
 
     def as_data(self) -> dict[str, Any]:
@@ -66,6 +100,7 @@ class PlanDescription:
             "until_decided": until_decided.model_dump() if until_decided else None,
             "parallel": self.parallel,
             "attempts": self.attempts,
+            "reuse": self._reuse_data(self.reusable) if self.reusable else None,
             "order": [key._asdict() for key in self._first_trials()],
             "cells": [
                 {
@@ -74,6 +109,7 @@ class PlanDescription:
                     "per_trial_usd": _number(trial_cap(cell)),
                     "agent_hash": cell.agent_hash,
                     "validation_hash": cell.validation_hash,
+                    "commit_files": list(cell.commit_files),
                 }
                 for cell in self.matrix.cells
             ],
@@ -87,7 +123,33 @@ class PlanDescription:
         return "\n".join(self._lines())
 
     def _first_trials(self) -> list[TrialKey]:
-        return [key for key, _ in islice(self.matrix.order(), _FIRST)]
+        reused = self.reusable.trials if self.reusable else ()
+        return list(islice((key for key, _ in self.matrix.order() if key not in reused), _FIRST))
+
+    def _reuse_data(self, reusable: Reusable) -> dict[str, Any]:
+        expected, until_decided = self.expected_cost, self.matrix.until_decided
+        to_run: Counter[str] = Counter()
+        for cell in self.matrix.cells:
+            to_run[cell.orchestrator] += self.to_run(cell)
+        return {
+            "reused": len(reusable.trials),
+            "rescored": reusable.rescored,
+            "to_run": None if until_decided else to_run.total(),
+            "to_run_by_orchestrator": None if until_decided else dict(to_run),
+            "expected_usd": None if until_decided else expected.usd,
+            "trials_of_unknown_cost": None if until_decided else expected.unknown,
+        }
+
+    def _reuse_lines(self, reusable: Reusable) -> Iterator[str]:
+        data = self._reuse_data(reusable)
+        again = f", {count(data['rescored'])} of them scored again" if data["rescored"] else ""
+        yield f"reused        {plural(data['reused'], 'trial')}{again}"
+        if data["to_run"] is None:
+            return
+        which = first_few([f"{name} {count(some)}" for name, some in data["to_run_by_orchestrator"].items() if some])
+        yield f"to run        {plural(data['to_run'], 'trial')}{f': {which}' if which else ''}"
+        if data["to_run"]:
+            yield f"cost          {_expected_in_words(self.expected_cost)}"
 
     def _lines(self) -> Iterator[str]:
         agents, tasks = _first_of(self.matrix.cells, "orchestrator"), _first_of(self.matrix.cells, "task")
@@ -96,33 +158,40 @@ class PlanDescription:
         yield ""
         yield table(_TASK, map(_task_row, tasks), width=_WIDTH, right=("TIME LIMIT",))
         yield ""
+        notes = commit_notes(CommitFiles(cell.task, cell.orchestrator, cell.commit_files) for cell in self.matrix.cells)
+        yield from (f"note: {note}" for note in notes)
         pairs = f"{plural(len(agents), 'orchestrator')} x {plural(len(tasks), 'task')}"
         trials = f"{count(self.trials)} ({pairs} x {count(self.matrix.trials)})"
         if self.matrix.until_decided:
             margin = self.matrix.until_decided.margin
             trials = f"at most {count(self.trials)} ({pairs}), until decided with a margin of {margin:g}"
         yield f"trials        {trials}, {count(self.parallel)} at a time"
+        if self.reusable:
+            yield from self._reuse_lines(self.reusable)
         first = self._first_trials()
-        more = ", …" if len(first) < self.trials else ""
-        yield f"order         {', '.join(f'{key.orchestrator}/{key.task}/{key.number}' for key in first)}{more}"
+        more = ", …" if len(first) < self.trials - self._reused.total() else ""
+        if first:
+            yield f"order         {', '.join(f'{key.orchestrator}/{key.task}/{key.number}' for key in first)}{more}"
         yield f"longest time  {duration(self.longest_s * 1000)} for the agents, without validation and retries"
         yield f"worst case    {_cost_in_words(self.worst_case, self.attempts)}"
 
 
-def describe_plan(matrix: Matrix, *, parallel: int = 1, attempts: int = 1) -> PlanDescription:
-    return PlanDescription(matrix=matrix, parallel=parallel, attempts=attempts)
+def describe_plan(
+    matrix: Matrix, *, parallel: int = 1, attempts: int = 1, reusable: Reusable | None = None
+) -> PlanDescription:
+    return PlanDescription(matrix=matrix, parallel=parallel, attempts=attempts, reusable=reusable)
 
 
-def worst_case(matrix: Matrix, attempts: int = 1) -> CostBound:
+def worst_case(matrix: Matrix, attempts: int, to_run: Callable[[Cell], int]) -> CostBound:
     """Add up the caps of all trials, of each orchestrator at most its own, and of all at most the total."""
     total = min((cap for cell in matrix.cells if (cap := _cap(cell, "total")) is not None), default=None)
     if total is None and (judged := next((cell for cell in matrix.cells if len(cell.plan.evaluators) > 1), None)):
         return CostBound(None, reason=f"nothing limits the judge of {judged.task}: set budgets.total_usd")
     amounts: list[Decimal] = []
-    for times in (matrix.trials, matrix.trials * attempts):
+    for times in (1, attempts):
         amount = Decimal(0)
-        for cells in _by_orchestrator(matrix.cells):
-            spent = _most_of_one(cells, times)
+        for cells in _by_orchestrator(cell for cell in matrix.cells if to_run(cell)):
+            spent = _most_of_one(cells, [times * to_run(cell) for cell in cells])
             if spent is None and total is None:
                 name = cells[0].orchestrator
                 return CostBound(None, reason=f"nothing limits {name}: set a budget, or use --budget")
@@ -142,13 +211,13 @@ def trial_cap(cell: Cell) -> Decimal | None:
     return min((cap for cap in caps if cap is not None), default=None)
 
 
-def _most_of_one(cells: list[Cell], times: int) -> Decimal | None:
+def _most_of_one(cells: list[Cell], trials: list[int]) -> Decimal | None:
     """The most that the trials of one orchestrator can spend."""
-    caps = [trial_cap(cell) for cell in cells]
+    caps = [(trial_cap(cell), times) for cell, times in zip(cells, trials, strict=True)]
     own = min((cap for cell in cells if (cap := _cap(cell, "agent")) is not None), default=None)
-    if any(cap is None for cap in caps):
+    if any(cap is None for cap, _ in caps):
         return own
-    amount = sum((cap for cap in caps if cap is not None), Decimal(0)) * times
+    amount = sum((cap * times for cap, times in caps if cap is not None), Decimal(0))
     return amount if own is None else min(amount, own)
 
 
@@ -214,6 +283,13 @@ def _cost_in_words(worst: CostBound, attempts: int) -> str:
         return f"unlimited: {worst.reason}"
     retries = f"; {usd(float(worst.with_retries_usd))} if each is tried {attempts} times" if attempts > 1 else ""
     return f"{usd(float(worst.usd))}{retries}"
+
+
+def _expected_in_words(expected: ExpectedCost) -> str:
+    if expected.usd is None:
+        return "not known: no earlier trial of the same orchestrator and task says what it cost"
+    unknown = f"; the cost of {plural(expected.unknown, 'trial')} is not known" if expected.unknown else ""
+    return f"about {usd(expected.usd)}, as earlier trials cost{unknown}"
 
 
 def _number(amount: Decimal | None) -> float | None:

@@ -24,6 +24,7 @@ class Consequence(Enum):
 _STOP = frozenset(
     {
         "ARTIFACTS_NOT_WRITABLE",
+        "INSTRUCTIONS_ABOVE_WORKSPACE",
         "LEDGER_NOT_WRITABLE",
         "RESULTS_NOT_WRITABLE",
         "WORKSPACE_NOT_WRITABLE",

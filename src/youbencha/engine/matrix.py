@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import product
 from typing import NamedTuple
 
+from youbencha.evaluators.base import VALIDATION
 from youbencha.log.arena import UntilDecided
 from youbencha.trial.plan import Plan
 
@@ -39,6 +40,18 @@ class Cell:
     files: str | None = None
     """The digest of the files that the agent gets besides those of its task, which is part of its hash."""
     category: str | None = None
+    changes: tuple[str, ...] = ()
+    """The keys that a variant changes of its orchestrator."""
+
+    commit_files: tuple[str, ...] = ()
+    """What the agent reads of the task's commit on its own: instructions, skills and settings."""
+
+    @property
+    def validated_as(self) -> tuple[str | None, ...]:
+        """The same for all orchestrators whose work on the task is validated in the same way."""
+        sandbox, validations = self.plan.sandbox, [each for each in self.plan.evaluators if each.name == VALIDATION]
+        image = next((each.config["image"] for each in validations if each.config.get("image")), sandbox.image)
+        return self.task, self.validation_hash, sandbox.type, image
 
     @property
     def provider(self) -> str | None:

@@ -13,7 +13,7 @@ from youbencha.log.arena import AttemptInfo, ExitReason, IntegrityFlag, Scores, 
 from youbencha.log.model import FailureCause, Usage
 from youbencha.log.results import AgentRun, EvaluationResult, OutcomeName, ResultsBundle
 from youbencha.text import one_line, plural
-from youbencha.usage import Tokens
+from youbencha.usage import total_tokens
 
 _EXIT_REASONS: Mapping[OutcomeName, ExitReason] = {
     "solved": "completed",
@@ -54,7 +54,7 @@ def meta_of(key: TrialKey, cell: Cell, bundle: ResultsBundle, attempts: Sequence
         exit_reason=_exit_reason(bundle),
         scores=score.scores,
         composite_score=score.composite_score if outcome.valid else None,
-        total_tokens=total_tokens(usage),
+        total_tokens=total_tokens(usage.tokens),
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
         cache_read_tokens=usage.cache_read_tokens,
@@ -62,6 +62,7 @@ def meta_of(key: TrialKey, cell: Cell, bundle: ResultsBundle, attempts: Sequence
         total_cost_usd=usage.cost_usd,
         budget_exceeded=agent.budget_exceeded if agent else None,
         usage_partial=usage.partial if agent and agent.usage else None,
+        reported=agent.gateway.reported if agent and agent.gateway else None,
         outcome=outcome.name,
         valid=outcome.valid,
         reason=_reason(bundle),
@@ -101,7 +102,7 @@ def meta_without_results(key: TrialKey, cell: Cell, attempts: Sequence[AttemptIn
 
 def attempt_of(number: int, bundle: ResultsBundle) -> AttemptInfo:
     """One attempt from its results, which may be partial."""
-    execution, usage = bundle.execution, bundle.agent.usage if bundle.agent else None
+    execution, usage = bundle.execution, _spent(bundle.agent)
     outcome = bundle.outcome
     return AttemptInfo(
         number=number,
@@ -109,7 +110,7 @@ def attempt_of(number: int, bundle: ResultsBundle) -> AttemptInfo:
         reason=_reason(bundle),
         started_at=execution.started_at,
         duration_s=execution.duration_ms / 1000,
-        total_tokens=total_tokens(usage) if usage else None,
+        total_tokens=total_tokens(usage.tokens) if usage else None,
         cost_usd=_cost_with_evaluators(bundle),
         partial=outcome is None or bool(usage and usage.partial),
     )
@@ -119,15 +120,8 @@ def _reason(bundle: ResultsBundle) -> str:
     """Why the outcome is what it is; if an evaluator could not judge, also why not."""
     if bundle.outcome is None:
         return ""
-    details = [result.message for result in bundle.evaluators if result.status == "skipped"]
+    details = [each.message for each in bundle.evaluators if each.status == "skipped" and not each.advisory]
     return one_line(": ".join((bundle.outcome.reason, *([] if bundle.outcome.valid else details[:1]))))
-
-
-def total_tokens(usage: Usage) -> int | None:
-    """The sum of all four kinds, as in the original; None if none is known."""
-    tokens = Tokens(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_creation_tokens)
-    known = [number for number in tokens if number is not None]
-    return sum(known) if known else None
 
 
 def cost_of_all(attempts: Sequence[AttemptInfo]) -> float | None:
@@ -135,9 +129,17 @@ def cost_of_all(attempts: Sequence[AttemptInfo]) -> float | None:
     return _sum([attempt.cost_usd for attempt in attempts]) if attempts else None
 
 
+def _spent(agent: AgentRun | None) -> Usage | None:
+    """What an agent used. Unknown if it only says so itself, although there is a gateway: it counts for budgets."""
+    if agent is None or agent.gateway is None or agent.usage == agent.gateway.usage:
+        return agent.usage if agent else None
+    return None
+
+
 def _cost_with_evaluators(bundle: ResultsBundle) -> float | None:
     """What an attempt cost, with its judges. An agent without a known cost makes it unknown."""
-    costs = [bundle.agent.usage.cost_usd if bundle.agent and bundle.agent.usage else None]
+    usage = _spent(bundle.agent)
+    costs = [usage.cost_usd if usage else None]
     costs += [result.usage.cost_usd for result in bundle.evaluators if result.usage is not None]
     return _sum(costs)
 
@@ -182,7 +184,11 @@ def _flags(validation: EvaluationResult | None, agent: AgentRun | None) -> tuple
     return (
         *(IntegrityFlag.model_validate(flag) for flag in written),
         *(
-            IntegrityFlag(kind="network", evidence=f"{each.host} was denied ({plural(each.attempts, 'attempt')})")
+            IntegrityFlag(
+                kind="network",
+                evidence=f"{each.host} was denied ({plural(each.attempts, 'attempt')})",
+                severity="evidence",
+            )
             for each in denied[:_MOST_HOSTS]
         ),
     )
@@ -204,7 +210,10 @@ def _identity(
         image=sandbox.image if sandbox else None,
         image_id=sandbox.image_id if sandbox else None,
         task_commit=identity.task_commit,
+        commit_files=identity.commit_files,
         validation_commit=validation.metrics.get("validation_commit") if validation else None,
         cpus=plan.sandbox.cpus if in_container else None,
         memory=plan.sandbox.memory if in_container else None,
+        changes=cell.changes,
+        request_fingerprints=agent.gateway.request_fingerprints if agent and agent.gateway else None,
     )

@@ -1,50 +1,115 @@
-"""Take over results of an earlier run that still apply to a new one."""
+"""Reuse results of earlier runs that still apply to a new one."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from statistics import fmean
 from typing import NamedTuple
 
 from youbencha.engine.arena import RUBRIC
 from youbencha.engine.journal import Journal, not_writable, read_journal
 from youbencha.engine.matrix import Cell, Matrix, TrialKey
 from youbencha.engine.rescore import LOGS, rescore_trial
-from youbencha.engine.results import ArenaRun, TrialDirectory
+from youbencha.engine.results import ArenaRun, TrialDirectory, find_run
 from youbencha.engine.resume import STAGING, is_of
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import VALIDATION
 from youbencha.log.arena import META_FILE, PATCH_FILE, TrialMeta
+from youbencha.report.arena_loading import all_runs, find_arena_runs
 from youbencha.trial.context import Host
 from youbencha.workspace.trees import copy_tree, remove_tree
 
 
+class Reusable(NamedTuple):
+    """What a new run need not run again."""
+
+    trials: Mapping[TrialKey, ReusableTrial]
+    costs: Mapping[tuple[str, str], float]
+    """The mean cost of the earlier trials of each orchestrator on each task, where it is known: in dollars."""
+
+    @property
+    def rescored(self) -> int:
+        """How many of the trials have to be scored again."""
+        return sum(not each.is_unchanged for each in self.trials.values())
+
+
+class ReusableTrial(NamedTuple):
+    cell: Cell
+    source: TrialDirectory
+    run: str
+    meta: TrialMeta
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the result is that of the same validation, too; else it is validated again, without an agent."""
+        return is_of(self.meta, self.cell)
+
+    @property
+    def rank(self) -> tuple[bool, str, str]:
+        """The last one is the best: the newest of those that need no new validation, else the newest."""
+        return self.is_unchanged, self.meta.completed_at or "", self.run
+
+
 class Reused(NamedTuple):
-    """How many trials were taken over."""
+    """How many trials were reused."""
 
     unchanged: int = 0
     rescored: int = 0
 
 
-async def reuse_results(matrix: Matrix, host: Host, earlier: ArenaRun, run: ArenaRun, *, parallel: int = 1) -> Reused:
-    """Copy every valid trial of the same agent and task into a new run.
+def find_pool(results: Path, which: str) -> list[ArenaRun]:
+    """Find the runs whose results may be reused: one run, or all in a directory.
+
+    The results directory of the new run may have none yet, so that the same command works the first time, too.
+    """
+    if os.path.realpath(which) == os.path.realpath(results):
+        return [ArenaRun(run) for run in all_runs(results)]
+    if Path(which).is_dir():
+        return [ArenaRun(run) for run in find_arena_runs(Path(which))]
+    return [find_run(results, which)]
+
+
+def find_reusable(matrix: Matrix, pool: Iterable[ArenaRun]) -> Reusable:
+    """Find the valid trials of the same agent and task, of each the newest."""
+    best: dict[TrialKey, ReusableTrial] = {}
+    costs: dict[tuple[str, str], dict[bool, list[float]]] = {}
+    for run in pool:
+        for key in run.trials():
+            source = run.trial(key)
+            cell, meta = matrix.find(key._replace(number=1)), source.meta()
+            if cell is None or meta is None or meta.identity is None:
+                continue
+            if meta.all_attempts_cost_usd is not None:
+                is_same = meta.identity.agent_hash == cell.agent_hash
+                costs.setdefault((key.orchestrator, key.task), {}).setdefault(is_same, []).append(
+                    meta.all_attempts_cost_usd
+                )
+            found = ReusableTrial(cell, source, run.name, meta)
+            is_wanted = key.number <= matrix.trials and _applies(meta, cell, source)
+            if is_wanted and (key not in best or found.rank > best[key].rank):
+                best[key] = found
+    means = {place: fmean(by_hash.get(True) or by_hash[False]) for place, by_hash in costs.items()}
+    return Reusable(best, means)
+
+
+async def reuse_results(reusable: Reusable, host: Host, run: ArenaRun, *, parallel: int = 1) -> Reused:
+    """Copy the trials into a new run.
 
     If only the validation changed, they are validated again, without an agent. Trials that a judge has scored are then
     run anew: a judge cannot see again what it saw.
     """
-    slots, taken = asyncio.Semaphore(parallel), list[asyncio.Task[bool]]()
-    unchanged = 0
+    slots, tasks = asyncio.Semaphore(parallel), list[asyncio.Task[bool]]()
     with run.locked():
         async with Journal(run.path, size=read_journal(run.path).size) as journal, asyncio.TaskGroup() as group:
-            for key in earlier.trials():
-                cell, source = matrix.find(key), earlier.trial(key)
-                meta = await asyncio.to_thread(source.meta)
-                if cell is None or meta is None or not _applies(meta, cell, source):
-                    continue
-                unchanged += is_of(meta, cell)
-                meta = meta.model_copy(update={"reused_from": meta.reused_from or earlier.name})
-                taking = _TakingOver(key, cell, source, run, meta)
-                taken.append(group.create_task(taking.run_in(slots, host, journal)))
-    return Reused(unchanged, sum(task.result() for task in taken) - unchanged)
+            for key, found in reusable.trials.items():
+                meta = found.meta.model_copy(update={"reused_from": found.meta.reused_from or found.run})
+                copying = _Copying(key, found.cell, found.source, run, meta)
+                tasks.append(group.create_task(copying.run_in(slots, host, journal)))
+    unchanged = len(reusable.trials) - reusable.rescored
+    return Reused(unchanged, sum(task.result() for task in tasks) - unchanged)
 
 
 def _applies(meta: TrialMeta, cell: Cell, source: TrialDirectory) -> bool:
@@ -55,7 +120,7 @@ def _applies(meta: TrialMeta, cell: Cell, source: TrialDirectory) -> bool:
     return is_of(meta, cell) or can_be_rescored
 
 
-class _TakingOver(NamedTuple):
+class _Copying(NamedTuple):
     """One trial. It appears in the new run at once, with its files and its result."""
 
     key: TrialKey

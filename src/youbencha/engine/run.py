@@ -35,11 +35,14 @@ from youbencha.engine.updates import (
     row_of,
 )
 from youbencha.errors import YouBenchaError
+from youbencha.log.arena import AGENTS_DIR
 from youbencha.log.results import ResultsBundle
+from youbencha.process import Redactor
 from youbencha.spec.arena import RetrySpec
 from youbencha.text import sentences
 from youbencha.trial.budgets import Budgets
 from youbencha.trial.context import LOOPBACK, Host
+from youbencha.trial.kept_files import MANIFEST, keep_agent_files
 
 RESUME_HINT = "Nothing that was finished is lost."
 
@@ -93,6 +96,7 @@ async def run_matrix(
                 await opened.enter_async_context(
                     remove_leftovers(matrix, host, run, keep_workspaces=options.keep_workspaces)
                 )
+            await asyncio.to_thread(_keep_agents, matrix, host, run)
             journal = await opened.enter_async_context(Journal(run.path, size=contents.size))
             state = await asyncio.to_thread(load_state, matrix, run, contents)
             plans = [(cell.orchestrator, cell.plan) for cell in matrix.cells]
@@ -113,6 +117,15 @@ async def run_matrix(
             rows = tuple(sorted(summary.rows, key=lambda row: matrix.place(row.key)))
             most = matrix.until_decided.max_trials if matrix.until_decided else None
             return summary._replace(rows=rows, max_trials=most)
+
+
+def _keep_agents(matrix: Matrix, host: Host, run: ArenaRun) -> None:
+    """Keep what each orchestrator is, once. A resumed run has it, and cannot go on with other files."""
+    for cell in matrix.cells:
+        target = run.path / AGENTS_DIR / cell.orchestrator
+        if not (target / MANIFEST).exists():
+            redactor = Redactor.for_env(host.env, cell.plan.env)
+            keep_agent_files(cell.plan.case.agent, cell.plan.config_dir, target, redactor)
 
 
 def _schedule_of(matrix: Matrix) -> Schedule:
@@ -155,7 +168,8 @@ class _Scheduler:
         self._spent: float | None = None
         for spend in state.spent.values():
             self._spent = _added(self._spent, None if spend.usd is None else float(spend.usd))
-        self._skipped: dict[tuple[str, str | None], TrialsSkipped] = {}
+        self._skipped: dict[tuple[str | None, ...], TrialsSkipped] = {}
+        """By orchestrator and task (None: all of its tasks), or by how a task is validated."""
         self._stopped: str | None = None
         self._hint: str | None = None
         self._budget_spent = False
@@ -324,15 +338,26 @@ class _Scheduler:
         self._control.changed.set()
 
     def _skip(self, job: TrialJob, attempt: FinishedAttempt) -> None:
-        """Start no further trials of this orchestrator on this task: they would fail for the same reason."""
-        if attempt.bundle is None:
-            self._on_update(AttemptFailed(job.key, attempt.info, None))
-        assert attempt.error is not None
-        reason = sentences(_message_of(attempt.error), _hint_of(attempt))
-        self._skip_all(TrialsSkipped(job.key.orchestrator, job.key.task, reason))
+        """Start no further trials of this orchestrator on this task: they would fail for the same reason.
 
-    def _skip_all(self, skipped: TrialsSkipped) -> None:
-        if (place := skipped[:2]) not in self._skipped:
+        If the untouched task cannot be validated, nor are trials of the other orchestrators started.
+        """
+        assert attempt.error is not None
+        orchestrator, task, _ = job.key
+        reason = sentences(_message_of(attempt.error), _hint_of(attempt))
+        if attempt.bundle is not None:
+            self._skip_all((orchestrator, task), TrialsSkipped(orchestrator, task, reason))
+            return
+        if attempt.info.outcome == "verifier_error":
+            info = attempt.info.model_copy(update={"reason": "the task cannot be validated"})  # why: once, below
+            self._on_update(AttemptFailed(job.key, info, None))
+            self._skip_all(job.cell.validated_as, TrialsSkipped(None, task, reason))
+        else:
+            self._on_update(AttemptFailed(job.key, attempt.info, None))
+            self._skip_all((orchestrator, task), TrialsSkipped(orchestrator, task, reason))
+
+    def _skip_all(self, place: tuple[str | None, ...], skipped: TrialsSkipped) -> None:
+        if place not in self._skipped:
             self._skipped[place] = skipped
             self._journal.add("skipped", **skipped._asdict())
             self._on_update(skipped)
@@ -340,8 +365,9 @@ class _Scheduler:
     def _is_skipped(self, job: TrialJob) -> bool:
         orchestrator, task, _ = job.key
         if not self._budgets.total.exhausted and (reached := self._budgets.agent(orchestrator).exhausted):
-            self._skip_all(TrialsSkipped(orchestrator, None, f"its budget is spent: {reached.described()}. Raise it."))
-        return bool({(orchestrator, task), (orchestrator, None)} & self._skipped.keys())
+            skipped = TrialsSkipped(orchestrator, None, f"its budget is spent: {reached.described()}. Raise it.")
+            self._skip_all((orchestrator, None), skipped)
+        return bool({(orchestrator, task), (orchestrator, None), job.cell.validated_as} & self._skipped.keys())
 
     def _check_budget(self) -> None:
         if self._stopped is None and (reached := self._budgets.total.exhausted) and self._has_work():

@@ -121,7 +121,7 @@ class _Comparison:
     def find(self, finished: Mapping[TrialKey, TrialRow], task: str, number: int) -> FinishedPair | None:
         rows = [finished.get(TrialKey(name, task, number)) for name in self._names]
         scores = [row.composite_score if row.valid is not False else None for row in rows if row is not None]
-        return FinishedPair.of(*scores) if len(scores) == len(rows) else None
+        return FinishedPair(*scores) if len(scores) == len(rows) else None
 
     def state(self) -> ComparisonState:
         rounds = self.rounds
@@ -130,8 +130,16 @@ class _Comparison:
             rounds=rounds.completed,
             difference=rounds.difference,
             interval=self._sequence.interval,
-            verdict=self._sequence.verdict,
+            verdict=rounds.verdict,
             pairs=rounds.pairs,
             missing=rounds.missing,
             given_up=rounds.given_up,
+            lacking=self._lacking(),
         )
+
+    def _lacking(self) -> str | None:
+        """What keeps it undecided, although the valid trials would decide it."""
+        bounds = self.rounds.bounds
+        if bounds is None or self.rounds.verdict == self._sequence.verdict:
+            return None
+        return f"{plural(bounds.missing, 'trial')} of {self._names[bounds.which]} missing"

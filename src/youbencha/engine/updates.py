@@ -65,10 +65,15 @@ class TrialFinished(NamedTuple):
 class TrialsSkipped(NamedTuple):
     """Trials that are not started, and why."""
 
-    orchestrator: str
+    orchestrator: str | None
+    """None: of all that are validated in the same way."""
     task: str | None
     """None: of all tasks."""
     reason: str
+
+    @property
+    def which(self) -> str:
+        return " on ".join(name for name in (self.orchestrator or "any agent", self.task) if name)
 
 
 class ComparisonState(NamedTuple):
@@ -89,12 +94,15 @@ class ComparisonState(NamedTuple):
     """Pairs without two valid trials."""
     given_up: tuple[str, ...] = ()
     """Tasks without any valid pair in several rounds: it ends undecided."""
+    lacking: str | None = None
+    """The missing trials that could overturn what the others say: it is undecided."""
 
     def __str__(self) -> str:
         known = "unknown" if self.difference is None else f"{self.difference:+.2f}"
         interval = f"{self.interval.low:+.2f} to {self.interval.high:+.2f}"
         given_up = f"; given up: no valid pair of trials on {first_few(self.given_up)}" if self.given_up else ""
-        round_ = f"round {self.rounds}, difference {known} ({interval}), {self.verdict}{given_up}"
+        lacking = f": {self.lacking}" if self.lacking else ""
+        round_ = f"round {self.rounds}, difference {known} ({interval}), {self.verdict}{lacking}{given_up}"
         return f"{self.first} vs {self.second}: {round_}"
 
 

@@ -33,6 +33,9 @@ Result = TypeVar("Result")
 VALIDATION = "validation"
 """The evaluator that scores a trial of the arena, and can validate its patch again."""
 
+VALIDATION_BROKEN = "VALIDATION_BROKEN"
+"""The code of its error if no result on a task can be validated, however often it is tried."""
+
 Contradictions = Callable[[Model], Iterable[Problem]]
 """Problems between fields that are each valid. A validator of the model could report only the first."""
 
@@ -163,6 +166,15 @@ class ReadsEnvironment(Protocol):
 
     def check_environment(self, config: Mapping[str, Any], env: Mapping[str, str]) -> Sequence[Problem]:
         """References to variables that are not set. Paths are relative to `config`, which need not be valid."""
+        ...
+
+
+@runtime_checkable
+class ChecksTask(Protocol):
+    """An evaluator that can tell before the agent runs whether the task can be judged at all."""
+
+    async def check_task(self, context: EvaluationContext) -> None:
+        """Raise YouBenchaError if no work on this task can be judged. `context` has no changes and no log."""
         ...
 
 

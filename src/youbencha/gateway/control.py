@@ -9,13 +9,16 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
 from aiohttp import web
 
 from youbencha.errors import YouBenchaError
+from youbencha.gateway.cassette.placeholders import Places
 from youbencha.gateway.request import peer_of
+from youbencha.json_lines import mapping
 
 if TYPE_CHECKING:
     from youbencha.gateway.trial_keys import LentKeys, Tickets
@@ -96,9 +99,16 @@ async def _issue(keys: LentKeys, body: Mapping[str, Any], request: web.Request) 
     match body:
         case {"role": "agent" | "evaluator" as role, "name": str(name)} if 0 < len(name) <= _LONGEST_NAME:
             peer = peer_of(request)
-            access = await keys.issue(role, name, peers=None if peer is None else frozenset({peer}))
+            places = Places(tuple((each, Path(path)) for each, path in _texts_in(body.get("places"))))
+            peers = None if peer is None else frozenset({peer})
+            access = await keys.issue(role, name, places=places, peers=peers)
             return {"key": access.key}
     raise _BadRequestError("role must be agent or evaluator, and name a text")
+
+
+def _texts_in(value: object) -> list[tuple[str, str]]:
+    """The entries of an object that are texts."""
+    return [(key, text) for key, text in mapping(value).items() if isinstance(text, str)]
 
 
 async def _end(keys: LentKeys, body: Mapping[str, Any], _: web.Request) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from youbencha.gateway.trial_keys import Tickets
 if TYPE_CHECKING:
     from youbencha.gateway.cassette.cassette import Cassette
     from youbencha.gateway.cassette.placeholders import Places
+    from youbencha.gateway.heads import RequestHeads
     from youbencha.gateway.server import GatewayServer
     from youbencha.gateway.upstreams import Upstream
 
@@ -99,10 +100,12 @@ class Gateway:
         on_call: Callable[[Call], None] | None = None,
         peers: frozenset[str] | None = None,
         scope: KeyScope | None = None,
+        heads: RequestHeads | None = None,
     ) -> GatewayAccess:
         """Issue a new key, with its own session if there is a cassette.
 
-        Its spending also counts in `parent` (such as an agent's account), and in the run's total.
+        Its spending also counts in `parent` (such as an agent's account), and in the run's total. `heads` gets what its
+        requests ask for.
         """
         account = Account(labels.key, caps, per_call=per_call, parent=parent or self.total)
         issued = VirtualKey(
@@ -113,6 +116,7 @@ class Gateway:
             scope=scope,
             ledger=ledger or self.ledger,
             cassette=None if self.cassette is None else self.cassette.session(places),
+            heads=heads,
         )
         return GatewayAccess(self.url, self.keys.issue(issued), lambda: bool(issued.busy))
 

@@ -20,6 +20,7 @@ from youbencha.usage import Tokens, add_all
 if TYPE_CHECKING:
     from youbencha.gateway.cassette.cassette import CassetteSession
     from youbencha.gateway.cassette.matching import Mismatch
+    from youbencha.gateway.heads import RequestHeads
 
 
 PROVIDER_IS_BUSY = frozenset({429, 529})
@@ -174,6 +175,8 @@ class VirtualKey:
     ledger: Ledger
     """Where its calls are written."""
     cassette: CassetteSession | None = None
+    heads: RequestHeads | None = None
+    """What its requests ask for. None: nobody wants to know."""
     mismatches: list[Mismatch] = field(default_factory=list)
     """For each request that a replay had no answer to: how it differs from the nearest recorded one."""
     busy: set[asyncio.Task[object]] = field(default_factory=set)

@@ -133,6 +133,8 @@ class Proxy:
                 raise Refusal("not_allowed", f"this key is not for {call.asked.model or 'models'} of {route.provider}")
             key.ledger.begun(call.as_partial())
             if call.billed:
+                if key.heads is not None:
+                    key.heads.add(route.wire, route.path, headers, incoming.body)
                 await self._prices.load()  # here, because the end of a call, where it is priced, must not wait
                 await self._reserve(key, call, incoming)
             if key.cassette is None:

@@ -81,7 +81,8 @@ class RemoteKeys:
     async def issue(
         self, role: KeyRole, name: str, *, places: Places | None = None, peers: frozenset[str] | None = None
     ) -> GatewayAccess:
-        answer = await self._call("issue", {"role": role, "name": name})
+        named = {each: str(path).encode("utf-8", "replace").decode() for each, path in places.named} if places else {}
+        answer = await self._call("issue", {"role": role, "name": name, "places": named})
         if role == "evaluator":
             return GatewayAccess(self._gateway_url, answer["key"])
         self.stop.clear()  # it may have been set in the agent's last session

@@ -47,8 +47,8 @@ class TrialKeys(Protocol):
     ) -> GatewayAccess:
         """Issue a key. `name` is that of its user, in the ledger.
 
-        An agent has one key at a time; its next one begins a new session. `places` are the directories that a cassette
-        replaces with placeholders, `peers` the sockets that it is valid at, if the gateway is in this process.
+        An agent has one key at a time; its next one begins a new session. `places` are the directories whose
+        names differ from trial to trial, `peers` the sockets that it is valid at, if the gateway is in this process.
         """
         ...
 

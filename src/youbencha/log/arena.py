@@ -10,12 +10,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from youbencha.files import read_untrusted
-from youbencha.log.model import Count, Record, Timestamp
+from youbencha.log.model import Count, Record, Timestamp, Usage
 from youbencha.log.results import OutcomeName
 
 RUNS_DIR, TRIALS_DIR, LATEST = "runs", "trials", "latest"
 RUN_FILE, META_FILE, PATCH_FILE, TASK_FILE = "run.json", "meta.json", "diff.patch", "task.md"
 CALIBRATION_FILE = "calibration.json"
+AGENTS_DIR = "agents"
+"""What each orchestrator was, with its files."""
 RUN_FORMAT = 1
 _LARGEST_RUN_FILE, _LARGEST_META = 64 * 1024 * 1024, 4 * 1024 * 1024
 Score = Annotated[float, Field(ge=0, le=1)]
@@ -30,7 +32,7 @@ ExitReason = Literal[
 FlagKind = Literal[
     "hidden_path", "solution_search", "test_edit", "test_runner", "network", "forged_report", "tests_missing"
 ]
-Severity = Literal["evidence", "note"]
+FlagSeverity = Literal["evidence", "note"]
 
 
 class Scores(Record):
@@ -50,7 +52,7 @@ class IntegrityFlag(Record):
 
     kind: FlagKind
     evidence: str
-    severity: Severity = "note"
+    severity: FlagSeverity = "note"
     """`evidence` of an attempt to cheat, or only a `note`, which honest work can cause, too."""
 
 
@@ -64,6 +66,7 @@ class AttemptInfo(Record):
     duration_s: Amount | None = None
     total_tokens: Tokens | None = None
     cost_usd: Amount | None = None
+    """As tokens, null if only the agent knows what it used, although there is a gateway: budgets do not trust it."""
     partial: bool = False
     """Tokens and cost are lower bounds."""
 
@@ -83,10 +86,16 @@ class TrialIdentity(Record):
     image: str | None = None
     image_id: str | None = None
     task_commit: str | None = None
+    commit_files: Annotated[tuple[str, ...], Field(exclude_if=lambda files: not files)] = ()
+    """Files of the task's commit that the agent reads on its own: its instructions, skills and settings."""
     validation_commit: str | None = None
     cpus: float | None = None
     memory: Count | None = None
     """Bytes. Null: not limited."""
+    changes: tuple[str, ...] = ()
+    """The keys that a variant changes of its orchestrator, such as `skills` and `config.effort`."""
+    request_fingerprints: tuple[str, ...] | None = None
+    """Of what the agent asked of its model, apart from the conversation. Null: not known."""
 
 
 class TrialMeta(Record):
@@ -109,6 +118,8 @@ class TrialMeta(Record):
     budget_exceeded: bool | None = None
     usage_partial: bool | None = None
     """Tokens and cost are lower bounds."""
+    reported: Usage | None = None
+    """The agent's own count, if a gateway counted, too."""
     outcome: OutcomeName | None = None
     valid: bool | None = None
     """Whether the agent was measured. If not, the trial is in no score."""
@@ -123,6 +134,16 @@ class TrialMeta(Record):
     """The run that this result was taken over from."""
     started_at: Timestamp | None = None
     completed_at: Timestamp | None = None
+
+    @property
+    def evidence(self) -> tuple[IntegrityFlag, ...]:
+        """The flags that are evidence of an attempt to cheat."""
+        return tuple(flag for flag in self.flags if flag.severity == "evidence")
+
+    @property
+    def flag_notes(self) -> tuple[IntegrityFlag, ...]:
+        """The flags that honest work can cause, too."""
+        return tuple(flag for flag in self.flags if flag.severity == "note")
 
 
 class CellInfo(Record):

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter
 from pydantic.functional_validators import AfterValidator
 
-from youbencha.usage import Tokens
+from youbencha.usage import Tokens, total_tokens
 
 LOG_VERSION = "1.0.0"
 Status = Literal["success", "failed", "timeout"]
@@ -93,7 +93,7 @@ class ToolCall(Record):
 
 
 class Usage(Record):
-    """Tokens and cost, as far as reported. `total_tokens` is input + output."""
+    """Tokens and cost, as far as reported. `total_tokens` is the sum of all four kinds."""
 
     input_tokens: Count | None = None
     output_tokens: Count | None = None
@@ -104,6 +104,10 @@ class Usage(Record):
     cost_source: CostSource | None = None
     partial: bool = False
     """True if the session ended before it reported its totals: the numbers are a lower bound."""
+
+    @property
+    def tokens(self) -> Tokens:
+        return Tokens(self.input_tokens, self.output_tokens, self.cache_read_tokens, self.cache_creation_tokens)
 
 
 class YouBenchaLog(Record):
@@ -122,11 +126,10 @@ class YouBenchaLog(Record):
 
 
 def usage_of(tokens: Tokens, cost_usd: float | None, *, partial: bool, cost_source: CostSource = "agent") -> Usage:
-    both = None not in (tokens.input, tokens.output)
     return Usage(
         input_tokens=tokens.input,
         output_tokens=tokens.output,
-        total_tokens=(tokens.input or 0) + (tokens.output or 0) if both else None,
+        total_tokens=total_tokens(tokens),
         cache_read_tokens=tokens.cache_read,
         cache_creation_tokens=tokens.cache_creation,
         cost_usd=cost_usd,

@@ -149,6 +149,9 @@ class GatewayReport(Record):
     budget: BudgetReport | None = None
     """Null without a cap."""
     cassette: CassetteReport | None = None
+    request_fingerprints: tuple[str, ...] | None = None
+    """Of what the requests asked for: the model, its parameters, the system prompt, the tools, and what the main
+    conversation began with. Without what differs in every run. Null: not known."""
 
 
 class DeniedHost(Record):
@@ -197,7 +200,7 @@ class AgentRun(Record):
     duration_ms: Count | None = None
     model: str | None = None
     usage: Usage | None = None
-    """As the gateway metered it; without a gateway, as the agent reported it."""
+    """As the gateway metered it; without a gateway, or if nothing went through it, as the agent reported it."""
     gateway: GatewayReport | None = None
     """Null if the agent reached its model directly."""
     budget_exceeded: bool | None = None
@@ -271,6 +274,8 @@ class EvaluationResult(Record):
     error: EvaluationError | None = OPTIONAL
     usage: Usage | None = None
     """Of the evaluator itself, such as a judge; not part of the agent's usage."""
+    advisory: bool = False
+    """Whether it decides nothing: the run may pass although this failed or was skipped."""
 
 
 class HookResult(Record):
@@ -317,12 +322,16 @@ class Identity(Record):
     agent_sha256: str | None = None
     model: str | None = None
     task_commit: str | None = None
+    commit_files: Annotated[tuple[str, ...], Field(exclude_if=lambda files: not files)] = ()
+    """Files of the task's commit that the agent reads on its own: its instructions, skills and settings."""
     config_hash: str
 
 
 class ArtifactManifest(Record):
     agent_log: str | None = OPTIONAL
     diff: str | None = None
+    agent_files: str | None = OPTIONAL
+    """The directory with what the agent was given."""
     reports: tuple[str, ...] = ()
     evaluator_artifacts: tuple[str, ...] = ()
     gateway: tuple[str, ...] = ()

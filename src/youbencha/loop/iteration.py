@@ -220,15 +220,14 @@ class IterationRunner:
 
     async def _usage(self, result: AgentExecutionResult, cost: SessionCost) -> Usage | None:
         """What went through the gateway, else what the agent reports; the cost is estimated if it reports none."""
-        if self._gateway is not None:
-            await self._gateway.end_agent()
-            return self._gateway.report().usage
-        reported = result.session.facts.usage if result.session else None
-        if reported is None:
-            return None
-        if reported.cost_usd is None and cost.usd is not None:
-            return usage_of(reported.tokens, cost.usd, partial=reported.partial, cost_source="prices")
-        return usage_of(reported.tokens, reported.cost_usd, partial=reported.partial)
+        reported = _reported(result, cost)
+        if self._gateway is None:
+            return reported
+        from youbencha.trial.gateway_report import outside_gateway
+
+        await self._gateway.end_agent()
+        metered = self._gateway.report().usage
+        return reported if outside_gateway(metered, reported) else metered
 
     def _report(self, result: AgentExecutionResult, watch: IterationWatch, *, stopped: bool) -> IterationReport:
         error = result.errors[0] if result.errors else None
@@ -338,6 +337,16 @@ def _passing_on(ending: asyncio.Event, *causes: asyncio.Event | None) -> Iterato
     finally:
         for task in waiting:
             task.cancel()
+
+
+def _reported(result: AgentExecutionResult, cost: SessionCost) -> Usage | None:
+    """What the agent reports; the cost is estimated if it reports none."""
+    reported = result.session.facts.usage if result.session else None
+    if reported is None:
+        return None
+    if reported.cost_usd is None and cost.usd is not None:
+        return usage_of(reported.tokens, cost.usd, partial=reported.partial, cost_source="prices")
+    return usage_of(reported.tokens, reported.cost_usd, partial=reported.partial)
 
 
 def _streamed(result: AgentExecutionResult) -> bool:

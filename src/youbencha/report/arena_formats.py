@@ -7,7 +7,15 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from youbencha.report.arena_tables import Grouping, render_csv, render_json, render_markdown, render_table
+from youbencha.report.arena_tables import (
+    FLAG_SECTIONS,
+    Grouping,
+    dropped_trials,
+    render_csv,
+    render_json,
+    render_markdown,
+    render_table,
+)
 from youbencha.text import one_line
 
 if TYPE_CHECKING:
@@ -66,7 +74,7 @@ _JUNIT: dict[str, Result] = {
     "refused": "failure",
     "agent_error": "failure",
 }
-"""Other outcomes did not measure the agent, and are errors."""
+"""Trials with other outcomes are not valid, and are errors."""
 
 
 def render_leaderboard_junit(board: Leaderboard) -> str:
@@ -104,7 +112,7 @@ def _junit_case(trial: ArenaTrial) -> JunitCase:
     score = "no score" if meta.composite_score is None else f"score {meta.composite_score:.3f}"
     message = f"{meta.reason or meta.outcome} ({score})"
     result = "error" if meta.valid is False else _JUNIT.get(meta.outcome, "error")
-    flags = "\n".join(f"flag: {flag.kind}: {flag.evidence}" for flag in meta.flags)
+    flags = "\n".join(f"{FLAG_SECTIONS[flag.severity][0]}: {flag.kind}: {flag.evidence}" for flag in meta.flags)
     return JunitCase(name, spent, result, meta.outcome, message, f"{message}\n{flags}".strip())
 
 
@@ -122,8 +130,12 @@ def _junit_properties(board: Leaderboard, row: Row) -> Iterator[tuple[str, str]]
         "total_tokens": row.tokens.value,
     }
     yield from ((name, str(value)) for name, value in values.items() if value is not None)
-    yield from (("excluded", f"{each.rule}: {each.dropped}") for each in board.exclusions)
+    yield from (("excluded", f"{each.rule}: {dropped_trials(each)}") for each in board.exclusions)
     for trial in board.trials:
         if trial.meta.orchestrator == row.agent:
             name = f"{trial.meta.task} trial {trial.meta.trial}"
-            yield from (("flag", f"{name}: {flag.kind}: {one_line(flag.evidence)}") for flag in trial.meta.flags)
+            for flag in trial.meta.flags:
+                yield (
+                    FLAG_SECTIONS[flag.severity][0].replace(" ", "_"),
+                    f"{name}: {flag.kind}: {one_line(flag.evidence)}",
+                )

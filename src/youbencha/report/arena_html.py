@@ -13,6 +13,7 @@ from youbencha import __version__
 from youbencha.log.arena import META_FILE, PATCH_FILE
 from youbencha.report.arena_loading import ArenaTrial
 from youbencha.report.arena_tables import (
+    FLAG_SECTIONS,
     NOT_KNOWN,
     Column,
     Grouping,
@@ -28,7 +29,7 @@ from youbencha.report.axis import Tick, round_step
 from youbencha.report.comparison_figures import IntervalsPicture
 from youbencha.report.comparison_html import overview_picture
 from youbencha.report.comparison_model import ComparisonReport
-from youbencha.report.comparison_tables import OVERVIEW, overview_cells, overview_legend
+from youbencha.report.comparison_tables import OVERVIEW, overview_cells, overview_legend, unchanged_lines
 from youbencha.report.html import Tile, render_page
 from youbencha.report.leaderboard import SOLVED, Leaderboard, Row
 from youbencha.text import count, one_line, plural, usd
@@ -85,7 +86,7 @@ def render_leaderboard_html(board: Leaderboard, base: Path) -> str:
         sections=[_section(board, by) for by in Grouping],
         compared=board.compared and _baselines(board.compared),
         chart=frontier_chart(board.agents),
-        flags=list(flag_lines(board)),
+        flags=[(heading, list(flag_lines(board, severity))) for severity, (_, heading) in FLAG_SECTIONS.items()],
         trials=[_trial(each, base) for each in board.trials[:MOST_TRIALS]],
         more_trials=max(0, len(board.trials) - MOST_TRIALS),
         remarks=list(remarks(board, most_listed=None)),
@@ -97,7 +98,8 @@ def render_leaderboard_html(board: Leaderboard, base: Path) -> str:
 def _baselines(report: ComparisonReport) -> _Baselines:
     rows = [overview_cells(each) for each in report.comparisons]
     titles = [each.capitalize() for each in OVERVIEW]
-    return _Baselines(overview_picture(report), titles, rows, list(overview_legend(report, str.capitalize)))
+    notes = [*overview_legend(report, str.capitalize), *unchanged_lines(report)]
+    return _Baselines(overview_picture(report), titles, rows, notes)
 
 
 def _section(board: Leaderboard, by: Grouping) -> _Section:
@@ -117,7 +119,7 @@ def _tiles(board: Leaderboard) -> Iterator[Tile]:
     lower_bound = any(row.cost_usd.partial or row.cost_usd.unknown for row in board.agents)
     total = usd(sum(each.value or 0 for each in known)) if known else NOT_KNOWN
     yield Tile("Cost", f"{'≥ ' if known and lower_bound else ''}{total}", "of attempts that count")
-    flagged = sum(bool(trial.meta.flags) for trial in board.trials)
+    flagged = sum(bool(trial.meta.evidence) for trial in board.trials)
     yield Tile("Integrity flags", count(sum(row.flags for row in board.agents)), f"in {plural(flagged, 'trial')}")
 
 
@@ -140,7 +142,7 @@ def _trial(trial: ArenaTrial, base: Path) -> _TrialRow:
         tokens=NOT_KNOWN if meta.total_tokens is None else partial + count(meta.total_tokens),
         time=spent(meta.duration_s),
         reason=one_line(meta.reason or "", 200),
-        flags=len(meta.flags),
+        flags=len(meta.evidence),
         links=tuple((name, f"{where}/{name}") for name in names),
     )
 

@@ -212,7 +212,18 @@ def _read_meta(task: Path, orchestrator: str, trial: str) -> TrialMeta:
         raise _Broken(_first_problem(error)) from error
     if (meta.orchestrator, f"{_TRIAL}{meta.trial}") != (orchestrator, trial):
         raise _Broken(one_line(f"is the result of trial {meta.trial} of {meta.orchestrator}: was it copied?"))
-    return meta
+    return _without_zeros(meta) if is_original(meta) else meta
+
+
+def is_original(meta: TrialMeta) -> bool:
+    """Whether a result is the original Thunderdome's, which does not say whether the agent was measured."""
+    return meta.valid is None and meta.outcome is None
+
+
+def _without_zeros(meta: TrialMeta) -> TrialMeta:
+    """The original wrote 0 where it had measured neither cost nor tokens. No trial of an agent is free of both."""
+    unknown = {name: None for name in ("total_cost_usd", "total_tokens") if getattr(meta, name) == 0}
+    return meta.model_copy(update=unknown) if unknown else meta
 
 
 def _first_problem(error: ValidationError) -> str:

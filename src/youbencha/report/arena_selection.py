@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import get_args
 
 from youbencha.errors import YouBenchaError
 from youbencha.log.results import OutcomeName
-from youbencha.report.arena_loading import ArenaResults, ArenaTrial, UnfinishedTrial
+from youbencha.report.arena_loading import ArenaResults, ArenaTrial, UnfinishedTrial, is_original
 from youbencha.text import did_you_mean
 
 Listed = ArenaTrial | UnfinishedTrial
@@ -46,11 +47,16 @@ def _exit_reason(trial: Listed, name: str) -> bool:
 
 
 def _cost(trial: Listed, dollars: str) -> bool:
-    return isinstance(trial, ArenaTrial) and trial.meta.total_cost_usd == float(dollars)
+    """`cost=0` finds what the original wrote as 0, too, although that means that it is not known."""
+    if not isinstance(trial, ArenaTrial):
+        return False
+    cost = trial.meta.total_cost_usd
+    return (0.0 if cost is None and is_original(trial.meta) else cost) == float(dollars)
 
 
 def _flagged(trial: Listed, _: str) -> bool:
-    return isinstance(trial, ArenaTrial) and bool(trial.meta.flags)
+    """Notes do not count: honest work can cause them, too."""
+    return isinstance(trial, ArenaTrial) and bool(trial.meta.evidence)
 
 
 @dataclass(frozen=True)
@@ -90,6 +96,8 @@ class Exclusion:
     """Trials that the rule fits, planned ones included."""
     dropped: int
     """Those that no rule before it had dropped."""
+    dropped_by_agent: Mapping[str, int]
+    """How many of those each agent loses."""
 
 
 def exclude(results: ArenaResults, rules: Sequence[str]) -> tuple[ArenaResults, tuple[Exclusion, ...]]:
@@ -99,7 +107,8 @@ def exclude(results: ArenaResults, rules: Sequence[str]) -> tuple[ArenaResults, 
     exclusions = []
     for rule, (kind, value) in [(rule, _parsed(rule)) for rule in dict.fromkeys(rules)]:
         matched = {at for at, trial in enumerate(listed) if kind.matches(trial, value)}
-        exclusions.append(Exclusion(rule, len(matched), len(matched - dropped)))
+        lost = Counter(_key(listed[at])[0] for at in sorted(matched - dropped))
+        exclusions.append(Exclusion(rule, len(matched), lost.total(), dict(sorted(lost.items()))))
         dropped |= matched
     kept = [trial for at, trial in enumerate(listed) if at not in dropped]
     return _with(results, kept), tuple(exclusions)

@@ -6,15 +6,17 @@ import csv
 import io
 import re
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
+from youbencha.log.arena import FlagSeverity
+from youbencha.log.results import OutcomeName
 from youbencha.report import markdown
 from youbencha.report.arena_loading import ArenaTrial
 from youbencha.report.arena_selection import Exclusion
 from youbencha.report.leaderboard import Leaderboard, Row, Total, TrialCoverage
-from youbencha.stats.intervals import CONFIDENCE, RESAMPLES, Interval
+from youbencha.stats.intervals import CONFIDENCE, Interval
 from youbencha.text import count, duration, one_line, percent, plural, table, usd, visible
 
 if TYPE_CHECKING:
@@ -28,6 +30,17 @@ _LONGEST_CELL = 32_000
 """Of a spreadsheet."""
 _MOST_LISTED = 20
 """Of flags and of files that cannot be read, in a terminal and in Markdown. All are in the other formats."""
+
+
+FLAG_SECTIONS: Mapping[FlagSeverity, tuple[str, str]] = {
+    "evidence": ("flag", "Integrity flags"),
+    "note": ("integrity note", "Integrity notes"),
+}
+"""What flags of each severity are called in a line, and the heading of their list."""
+
+
+OUTCOMES = "OUTCOMES"
+_OUTCOME_ORDER = (*get_args(OutcomeName), "unknown")
 
 
 class Grouping(StrEnum):
@@ -63,6 +76,12 @@ def rate_interval(found: Interval) -> str:
 def coverage(found: TrialCoverage) -> str:
     """`8/9/10`: valid, finished, planned."""
     return f"{found.valid}/{found.finished}/{'?' if found.planned is None else found.planned}"
+
+
+def outcomes(found: Mapping[str, int]) -> str:
+    """`3 solved, 1 provider error`."""
+    ordered = sorted(found.items(), key=lambda item: _OUTCOME_ORDER.index(item[0]))
+    return ", ".join(f"{count(number)} {name.replace('_', ' ')}" for name, number in ordered) or NOT_KNOWN
 
 
 def money(total: Total) -> str:
@@ -103,15 +122,16 @@ _OVER_TRIALS = (
 )
 _FIGURES = (
     Column("TRIALS", lambda row: coverage(row.trials)),
+    Column(OUTCOMES, lambda row: outcomes(row.outcomes), number=False),
     Column("TOKENS", lambda row: tokens(row.tokens)),
     Column("COST", lambda row: money(row.cost_usd)),
     Column("COST/SOLVED", lambda row: per(row.cost_per_solved_usd, row.cost_usd)),
-    Column("NOT COUNTED", lambda row: money(row.uncounted_cost_usd)),
+    Column("NOT VALID", lambda row: money(row.uncounted_cost_usd)),
     Column("TIME", lambda row: spent(row.median_duration_s)),
     Column("FLAGS", lambda row: count(row.flags)),
 )
 _FRONTIER = Column("PARETO", lambda row: "*" if row.on_frontier else "", number=False)
-_LEAST_NEEDED = ("NOT COUNTED", "TOKENS", "PARETO", "TIME", "CALIBRATED", "COST/SOLVED", "COST")
+_LEAST_NEEDED = ("NOT VALID", "TOKENS", "PARETO", "TIME", "CALIBRATED", "COST/SOLVED", OUTCOMES, "COST")
 """What a narrow terminal does without, in this order."""
 
 
@@ -125,6 +145,10 @@ def columns_of(rows: Sequence[Row], by: Grouping) -> list[Column]:
     scores = _OVER_TRIALS if by is Grouping.TASK else _OVER_TASKS
     shown = [each for each in scores if each.title != "CALIBRATED" or calibrated]
     return [*_KEYS[by], *shown, *_FIGURES, *((_FRONTIER,) if by is Grouping.AGENT else ())]
+
+
+def _row_name(row: Row, by: Grouping) -> str:
+    return " · ".join(column.cell(row) for column in _KEYS[by])
 
 
 def render_table(board: Leaderboard, by: Grouping, width: int) -> str:
@@ -141,6 +165,9 @@ def render_table(board: Leaderboard, by: Grouping, width: int) -> str:
     kept = re.split(" {2,}", shown.partition("\n")[0])
     explained = legend(board, by, left_out=set(titles).difference(kept))
     figures = [shown, "", *explained] if rows else ["no trials", ""]
+    if OUTCOMES not in kept:  # the table is too narrow for what readers need most
+        lines = [f"{_row_name(row, by)}: {outcomes(row.outcomes)}" for row in rows]
+        figures += _first(lines, "row")
     return "\n".join([*figures, *remarks(board), *_flags(board)]) + "\n"
 
 
@@ -151,13 +178,13 @@ def legend(
     if by is Grouping.TASK:
         yield "[95 %]: Wilson interval over the trials of the agent on the task."
     else:
-        yield f"[95 %]: interval of the mean over tasks; resampled: tasks ({count(RESAMPLES)} times), not trials."
+        yield "[95 %]: interval of the mean for tasks like these: the tasks are a sample, not only the trials."
         yield from sorted({f"No interval: {row.score.reason}." for row in rows_of(board, by) if row.score.reason})
     planned = "planned" if board.coverage.planned is not None else "planned (not known)"
     yield f"{title('TRIALS')}: valid/finished/{planned}."
     if "COST" not in left_out:
-        others = "" if "NOT COUNTED" in left_out else f"; {title('NOT COUNTED')}: of the others"
-        yield f"{title('COST')}: of the attempts that count{others}."
+        others = "" if "NOT VALID" in left_out else f"; {title('NOT VALID')}: what the others cost"
+        yield f"{title('COST')}: of valid attempts{others}."
     if by is Grouping.AGENT and "PARETO" not in left_out:
         yield f"{title('PARETO')}: no other agent has a better score for as little money."
 
@@ -165,7 +192,7 @@ def legend(
 def remarks(board: Leaderboard | ComparisonReport, most_listed: int | None = _MOST_LISTED) -> Iterator[str]:
     """Say what the figures leave out, and why."""
     yield f"{plural(len(board.runs), 'run')}: {_some([one_line(each, 100) for each in board.runs])}"
-    yield from (f"excluded by {one_line(each.rule)}: {_dropped(each)}" for each in board.exclusions)
+    yield from (f"excluded by {one_line(each.rule)}: {dropped_trials(each)}" for each in board.exclusions)
     if board.superseded:
         yield f"older trials of the same identity, left out: {count(board.superseded)}"
     yield from (f"note: {each}" for each in board.notes)
@@ -173,20 +200,27 @@ def remarks(board: Leaderboard | ComparisonReport, most_listed: int | None = _MO
     yield from _first(unreadable, "file that is not readable", most_listed)
 
 
-def _dropped(exclusion: Exclusion) -> str:
+def dropped_trials(exclusion: Exclusion) -> str:
     if not exclusion.matched:
         return "nothing, because no trial fits the rule"
     others = exclusion.matched - exclusion.dropped
-    return plural(exclusion.dropped, "trial") + (
-        f", and {count(others)} that a rule before it excludes" if others else ""
+    losses = [
+        f"{count(lost)} of {one_line(agent, _LONGEST_NAME)}" for agent, lost in exclusion.dropped_by_agent.items()
+    ]
+    more = [f"{count(len(losses) - _MOST_LISTED)} more agents"] if len(losses) > _MOST_LISTED else []
+    return (
+        plural(exclusion.dropped, "trial")
+        + (f" ({', '.join([*losses[:_MOST_LISTED], *more])})" if losses else "")
+        + (f", and {count(others)} that a rule before it excludes" if others else "")
     )
 
 
-def flag_lines(board: Leaderboard) -> Iterator[tuple[str, str, str]]:
-    """Yield the trial, the kind and the evidence of each integrity flag."""
+def flag_lines(board: Leaderboard, severity: FlagSeverity) -> Iterator[tuple[str, str, str]]:
+    """Yield the trial, the kind and the evidence of each integrity flag of this severity."""
     for trial in board.trials:
         for flag in trial.meta.flags:
-            yield trial_name(trial), flag.kind, one_line(flag.evidence, _LONGEST_EVIDENCE)
+            if flag.severity == severity:
+                yield trial_name(trial), flag.kind, one_line(flag.evidence, _LONGEST_EVIDENCE)
 
 
 def trial_name(trial: ArenaTrial) -> str:
@@ -195,7 +229,9 @@ def trial_name(trial: ArenaTrial) -> str:
 
 
 def _flags(board: Leaderboard) -> Iterator[str]:
-    yield from _first([f"flag: {name}: {kind}: {evidence}" for name, kind, evidence in flag_lines(board)], "flag")
+    for severity, (label, _) in FLAG_SECTIONS.items():
+        lines = [f"{label}: {name}: {kind}: {evidence}" for name, kind, evidence in flag_lines(board, severity)]
+        yield from _first(lines, label)
 
 
 def _first(lines: Sequence[str], noun: str, most: int | None = _MOST_LISTED) -> Iterator[str]:
@@ -219,11 +255,12 @@ def render_markdown(board: Leaderboard, by: Grouping) -> str:
         "\n".join(f"- {markdown.escaped(each)}" for each in legend(board, by, str.capitalize)),
         "\n".join(f"- {markdown.escaped(each, 1000)}" for each in remarks(board)),
     ]
-    flags = [tuple(map(markdown.escaped, line)) for line in flag_lines(board)]
-    if flags:
-        sections += ["## Integrity flags", markdown.table(("Trial", "Kind", "Evidence"), flags[:_MOST_LISTED])]
-    if len(flags) > _MOST_LISTED:
-        sections.append(f"… and {plural(len(flags) - _MOST_LISTED, 'more flag')}")
+    for severity, (label, heading) in FLAG_SECTIONS.items():
+        flags = [tuple(map(markdown.escaped, line)) for line in flag_lines(board, severity)]
+        if flags:
+            sections += [f"## {heading}", markdown.table(("Trial", "Kind", "Evidence"), flags[:_MOST_LISTED])]
+        if len(flags) > _MOST_LISTED:
+            sections.append(f"… and {plural(len(flags) - _MOST_LISTED, f'more {label}')}")
     return "\n\n".join(sections) + "\n"
 
 
@@ -235,12 +272,15 @@ def render_csv(board: Leaderboard, by: Grouping) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     about_all = {
-        "exclusions": "; ".join(f"{each.rule}: {each.dropped}" for each in board.exclusions),
+        "exclusions": "; ".join(f"{each.rule}: {dropped_trials(each)}" for each in board.exclusions),
         "notes": " ".join(board.notes),
     }
-    flags = _flags_by_row(board, by)
+    evidence, notes = (_flags_by_row(board, by, severity) for severity in FLAG_SECTIONS)
     rows = [
-        _flat(row) | {"flag_evidence": "; ".join(flags[row.agent, row.task, row.suite])} | about_all
+        _flat(row)
+        | {"flag_evidence": "; ".join(evidence[row.agent, row.task, row.suite])}
+        | {"flag_note_texts": "; ".join(notes[row.agent, row.task, row.suite])}
+        | about_all
         for row in rows_of(board, by)
     ]
     writer.writerow(CSV_COLUMNS)
@@ -248,24 +288,29 @@ def render_csv(board: Leaderboard, by: Grouping) -> str:
     return out.getvalue()
 
 
-def _flags_by_row(board: Leaderboard, by: Grouping) -> dict[tuple[str, str | None, str | None], list[str]]:
+def _flags_by_row(
+    board: Leaderboard, by: Grouping, severity: FlagSeverity
+) -> dict[tuple[str, str | None, str | None], list[str]]:
     found: dict[tuple[str, str | None, str | None], list[str]] = defaultdict(list)
     for trial in board.trials:
         meta = trial.meta
         task = meta.task if by is Grouping.TASK else None
         suite = None if by is Grouping.AGENT else board.suite_of_task[meta.task]
         found[meta.orchestrator, task, suite] += [
-            f"{trial_name(trial)}: {flag.kind}: {one_line(flag.evidence, _LONGEST_EVIDENCE)}" for flag in meta.flags
+            f"{trial_name(trial)}: {flag.kind}: {one_line(flag.evidence, _LONGEST_EVIDENCE)}"
+            for flag in meta.flags
+            if flag.severity == severity
         ]
     return found
 
 
 CSV_COLUMNS = (
-    *("agent", "task", "suite", "planned", "finished", "valid", "validity_unknown", "scored"),
+    *("agent", "task", "suite", "planned", "finished", "valid", "validity_unknown", "scored", "outcomes"),
     *("score", "score_low", "score_high", "score_unit", "score_n", "calibrated", "calibrated_low", "calibrated_high"),
     *("pass_rate", "pass_rate_low", "pass_rate_high", "pass_rate_unit", "tokens", "tokens_partial", "cost_usd"),
     *("cost_partial", "cost_unknown_trials", "cost_per_trial_usd", "cost_per_solved_usd", "uncounted_cost_usd"),
-    *("uncounted_cost_partial", "median_duration_s", "on_frontier", "flags", "flag_evidence", "exclusions", "notes"),
+    *("uncounted_cost_partial", "median_duration_s", "on_frontier", "flags", "flag_evidence", "flag_notes"),
+    *("flag_note_texts", "exclusions", "notes"),
 )
 
 
@@ -280,6 +325,7 @@ def _flat(row: Row) -> dict[str, Any]:
         "valid": row.trials.valid,
         "validity_unknown": row.trials.validity_unknown,
         "scored": row.trials.scored,
+        "outcomes": outcomes(row.outcomes),
         "score": row.score.mean,
         "score_low": row.score.low,
         "score_high": row.score.high,
@@ -303,6 +349,7 @@ def _flat(row: Row) -> dict[str, Any]:
         "uncounted_cost_partial": row.uncounted_cost_usd.partial,
         "median_duration_s": row.median_duration_s,
         "flags": row.flags,
+        "flag_notes": row.flag_notes,
         "on_frontier": row.on_frontier,
     }
 
@@ -326,7 +373,7 @@ def render_json(board: Leaderboard) -> str:
 
     document = {
         "version": JSON_VERSION,
-        "interval": {"confidence": CONFIDENCE, "unit": "task", "resamples": RESAMPLES},
+        "interval": {"confidence": CONFIDENCE, "unit": "task"},
         "runs": [visible(each) for each in board.runs],
         "coverage": board.coverage,
         "agents": board.agents,

@@ -28,8 +28,41 @@ def comparability_warnings(first: ByTask, second: ByTask, tasks: Sequence[str]) 
             yield f"Not comparable: the trials of both {problem} on {listed(different)}."
     yield from _identities(first, second, tasks)
     both = (*_of(first, tasks), *_of(second, tasks))
-    if flagged := sum(bool(each.meta.flags) for each in both):
-        yield f"{plural(flagged, 'trial')} with integrity flags: see `thunderdome report`."
+    if flagged := sum(bool(each.meta.evidence) for each in both):
+        yield f"{plural(flagged, 'trial')} with evidence of cheating: see `thunderdome report`."
+
+
+def unchanged_requests(first: ByTask, second: ByTask, tasks: Sequence[str]) -> str | None:
+    """Say so if no request of the variant differed from the baseline's; None if one did, or if it is not known.
+
+    The variant is the second, if only that one changes something.
+    """
+    ones, twos = _known(_of(first, tasks)), _known(_of(second, tasks))
+    if {each.agent_hash for each in ones} == {each.agent_hash for each in twos}:
+        return None  # there was nothing to change
+    turned = not any(each.changes for each in ones) and any(each.changes for each in twos)
+    variant, baseline = (second, first) if turned else (first, second)
+    asked = [(_asked(variant[task]), _asked(baseline[task])) for task in tasks]
+    if not asked or not all(own and own <= theirs for own, theirs in asked):
+        return None
+    changes = sorted({key for each in (twos if turned else ones) for key in each.changes})
+    names = (one_line(side[tasks[0]][0].meta.orchestrator, 100) for side in (variant, baseline))
+    effect = f"{listed(changes)} changed nothing" if changes else "there may be no difference"
+    return (
+        "No request of {} differed from those of {}: {} in the model, its parameters, the system prompt, the tools or"
+        " the prompt.".format(*names, effect)
+    )
+
+
+def _asked(trials: Iterable[ArenaTrial]) -> set[str]:
+    """The fingerprints of all valid trials. Empty: those of one are not known."""
+    asked: set[str] = set()
+    for trial in trials:
+        if trial.meta.valid is not False:
+            if trial.meta.identity is None or not trial.meta.identity.request_fingerprints:
+                return set()
+            asked.update(trial.meta.identity.request_fingerprints)
+    return asked
 
 
 def _identities(first: ByTask, second: ByTask, tasks: Sequence[str]) -> Iterator[str]:

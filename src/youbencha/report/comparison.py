@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -15,7 +15,7 @@ from youbencha.files import LOG_FILE
 from youbencha.log.arena import PATCH_FILE, RunInfo, TrialMeta
 from youbencha.report.arena_loading import ArenaResults, ArenaTrial
 from youbencha.report.arena_selection import Exclusion, exclude, newest_only
-from youbencha.report.comparability import comparability_warnings
+from youbencha.report.comparability import comparability_warnings, unchanged_requests
 from youbencha.report.comparison_loading import Contestant, Pair, Pairs, baseline_pairs
 from youbencha.report.comparison_model import (
     ComparedAgent,
@@ -36,17 +36,28 @@ from youbencha.report.leaderboard import (
     make_row,
     score_of,
 )
+from youbencha.report.more_trials import more_trials_command
 from youbencha.stats.comparison import (
     MARGIN,
+    Bound,
     Difference,
     DifferenceInterval,
+    MissingBounds,
     TaskScores,
-    compare_scores,
+    ValueDifference,
     compare_values,
     verdict_of,
 )
+from youbencha.stats.missing import (
+    FAILED_SCORE,
+    SOLVED_SCORE,
+    MissingTrials,
+    bound_by,
+    compare_with_missing,
+    with_bounds,
+)
 from youbencha.stats.passing import is_flaky, passes_of_k
-from youbencha.stats.rounds import FindPair, FinishedPair, confidence_of_each, replay_rounds
+from youbencha.stats.rounds import FindPair, FinishedPair, SequenceBounds, confidence_of_each, replay_rounds
 from youbencha.stats.sequence import PairedSequence
 from youbencha.stats.significance import holm
 from youbencha.text import one_line, plural
@@ -80,13 +91,20 @@ def make_comparison(found: Pairs, rules: Sequence[str] = (), *, margin: float | 
         exclusions=tuple(_added_up(exclusion for each in chosen for exclusion in each.exclusions)),
         superseded=sum(each.superseded for each in chosen),
         unreadable=tuple(file for each in chosen for file in each.results.unreadable),
-        notes=tuple(dict.fromkeys(note for pair in pairs for side in pair for note in side.notes())),
+        notes=tuple(dict.fromkeys([*found.notes, *(note for pair in pairs for side in pair for note in side.notes())])),
+        more_trials_command=more_trials_command(found.pairs, compared),
     )
 
 
 def _margin(found: Pairs) -> float:
-    info = found.pairs[0].first.source.info
-    return info.until_decided.margin if info and info.until_decided else MARGIN
+    """That of the run whose comparison the first pair is, if it is one."""
+    first, second = found.pairs[0]
+    margins = (
+        info.until_decided.margin
+        for info in first.source.infos.values()
+        if info.until_decided and _is_recorded(first.orchestrator, second.orchestrator, info)
+    )
+    return next(margins, MARGIN)
 
 
 def with_baselines(board: Leaderboard, results: ArenaResults, rules: Sequence[str] = ()) -> Leaderboard:
@@ -114,8 +132,11 @@ def _added_up(exclusions: Iterable[Exclusion]) -> Iterable[Exclusion]:
     """By rule, over both sides."""
     by_rule: dict[str, Exclusion] = {}
     for each in exclusions:
-        before = by_rule.get(each.rule, Exclusion(each.rule, 0, 0))
-        by_rule[each.rule] = Exclusion(each.rule, before.matched + each.matched, before.dropped + each.dropped)
+        before = by_rule.get(each.rule, Exclusion(each.rule, 0, 0, {}))
+        lost = Counter(before.dropped_by_agent) + Counter(each.dropped_by_agent)
+        by_rule[each.rule] = Exclusion(
+            each.rule, before.matched + each.matched, lost.total(), dict(sorted(lost.items()))
+        )
     return by_rule.values()
 
 
@@ -142,6 +163,24 @@ class _Side:
     def scored(self) -> frozenset[str]:
         """The tasks with a valid score."""
         return frozenset(task for task, trials in self.by_task.items() if _values(trials, score_of))
+
+    @cached_property
+    def missing(self) -> Counter[str]:
+        """How many planned trials of each task have no valid result."""
+        invalid = Counter(each.meta.task for each in self.trials if each.meta.valid is False)
+        return invalid + Counter(
+            each.task for each in self._results.unfinished if each.orchestrator == self.contestant.orchestrator
+        )
+
+    @property
+    def tasks(self) -> frozenset[str]:
+        """Those that it has a result for, or should have."""
+        return frozenset(self.missing) | {task for task, trials in self.by_task.items() if trials}
+
+    @property
+    def runs(self) -> frozenset[str]:
+        """Where its trials ran, or were taken over from."""
+        return frozenset(run for each in self.trials for run in (each.run, each.meta.reused_from) if run)
 
     def coverage(self) -> TrialCoverage:
         unfinished = sum(each.orchestrator == self.contestant.orchestrator for each in self._results.unfinished)
@@ -181,7 +220,7 @@ def _check_common(first: _Side, second: _Side) -> None:
             )
         if all(each.meta.valid is False for each in side.trials):
             reason = side.trials[0].meta.reason or side.trials[0].meta.outcome or "the reason is not known"
-            message = f"None of the {plural(len(side.trials), 'trial')} of {one_line(side.name)} measured the agent."
+            message = f"None of the {plural(len(side.trials), 'trial')} of {one_line(side.name)} is valid."
             raise _not_comparable(message, f"The first: {one_line(reason)}")
         if not side.scored:
             raise _not_comparable(
@@ -203,11 +242,11 @@ class _Judging(NamedTuple):
 
     def compare(self, first: _Side, second: _Side) -> PairComparison:
         common = sorted(first.scored & second.scored)
-        difference, early = self._scores(first, second, common), None
-        pass_rate = self._scores(first, second, common, _solved)
+        difference, early = self._scores(first, second), None
+        pass_rate = self._scores(first, second, _solved)
         if (run := _recorded_run(first, second)) is not None:
             difference, early = self._until_decided(difference, first, second, run)
-            pass_rate = replace(pass_rate, on_these_tasks=None, on_tasks_like_these=None)  # they are for one look
+            pass_rate = self._solved_until_decided(pass_rate, first, second, run)
         one, two = (_compared(side, common, _most_k(first, second, common)) for side in (first, second))
         return PairComparison(
             first=one,
@@ -218,9 +257,9 @@ class _Judging(NamedTuple):
             decided_early=early,
             more_trials_cost_usd=_cost_of(difference.more_trials, one, two),
             pass_rate=pass_rate,
-            cost_usd=compare_values(_pairs(first, second, common, lambda meta: meta.total_cost_usd)),
-            duration_s=compare_values(_pairs(first, second, common, lambda meta: meta.duration_s)),
-            tokens=compare_values(_pairs(first, second, common, lambda meta: meta.total_tokens)),
+            cost_usd=self._values(first, second, common, lambda meta: meta.total_cost_usd),
+            duration_s=self._values(first, second, common, lambda meta: meta.duration_s),
+            tokens=self._values(first, second, common, lambda meta: meta.total_tokens),
             tasks=tuple(
                 sorted(
                     (_task(task, first.by_task[task], second.by_task[task]) for task in common),
@@ -229,30 +268,41 @@ class _Judging(NamedTuple):
             ),
             only_first=tuple(sorted(first.scored - second.scored)),
             only_second=tuple(sorted(second.scored - first.scored)),
+            unchanged=(unchanged := unchanged_requests(first.by_task, second.by_task, common)),
             warnings=(
                 *comparability_warnings(first.by_task, second.by_task, common),
-                *_ended_by_others(first, second, early),
+                *([unchanged] if unchanged else []),
+                *_not_by_a_sequence(first, second, early),
             ),
         )
 
-    def _scores(self, first: _Side, second: _Side, tasks: Sequence[str], of: Figure = score_of) -> Difference:
-        return compare_scores(_pairs(first, second, tasks, of), margin=self.margin, confidence=self.confidence)
+    def _scores(self, first: _Side, second: _Side, of: Figure = score_of) -> Difference:
+        """Over the tasks that both should have, so that those without a valid result count as missing."""
+        tasks = sorted(first.tasks & second.tasks)
+        return compare_with_missing(
+            _pairs(first, second, tasks, of),
+            _missing(first, second, tasks),
+            margin=self.margin,
+            confidence=self.confidence,
+        )
+
+    def _values(self, first: _Side, second: _Side, tasks: Sequence[str], of: Figure) -> ValueDifference:
+        return compare_values(_pairs(first, second, tasks, of), confidence=self.confidence)
 
     def _until_decided(
-        self, once: Difference, first: _Side, second: _Side, run: RunInfo
+        self, once: Difference, first: _Side, second: _Side, run: _RecordedRun
     ) -> tuple[Difference, DecidedEarly]:
         """Judge by the confidence sequence that ended the trials: an interval for one look is wrong after many."""
-        assert run.until_decided is not None
-        tasks = list(dict.fromkeys(cell.task for cell in run.cells))
-        sequence = PairedSequence(tasks, margin=run.until_decided.margin, confidence=confidence_of_each(run.baselines))
-        turned = _is_baseline(first, second, run)
-        pair = (second, first) if turned else (first, second)  # as in the run
-        found = replay_rounds(sequence, _pairs_by_number(*pair))
-        intervals = tuple(DifferenceInterval(-each.high, -each.low) if turned else each for each in found.intervals)
+        name, info = run
+        assert info.until_decided is not None
+        tasks = list(dict.fromkeys(cell.task for cell in info.cells))
+        margin, confidence = info.until_decided.margin, confidence_of_each(info.baselines)
+        sequence = PairedSequence(tasks, margin=margin, confidence=confidence)
+        turned = _is_baseline(first, second, info)
+        found = replay_rounds(sequence, _pairs_by_number(*((second, first) if turned else (first, second)), score_of))
+        intervals = tuple(_turned(each) if turned else each for each in found.intervals)
         interval = intervals[-1] if intervals else sequence.interval
-        others = once.on_tasks_like_these
-        if others is not None:  # for one look; it cannot be surer than that about these tasks
-            others = DifferenceInterval(min(others.low, interval.low), max(others.high, interval.high))
+        others = _not_surer(once.on_tasks_like_these, interval)
         judged = replace(
             once,
             on_these_tasks=interval,
@@ -262,54 +312,135 @@ class _Judging(NamedTuple):
             p_value=None,  # as the detectable difference, only for one look
             detectable=None,
             more_trials=None if (more := sequence.pairs_needed()) is None else 2 * more,
+            bounds=None,
+            overturned=False,
         )
-        own = sum(each.meta.reused_from is None for each in first.contestant.source.results.trials)
-        most = run.until_decided.max_trials
+        if found.bounds is not None:
+            judged = with_bounds(judged, self._sequence_bounds(found.bounds, first, second, turned), self.margin)
+        own = sum(each.run == name and each.meta.reused_from is None for each in first.contestant.source.results.trials)
+        most = info.until_decided.max_trials
         return judged, DecidedEarly(
             rounds=len(intervals),
             trials=own,
             max_trials=most,
-            saved=max(0, most - own) if sequence.verdict != "undecided" else 0,
+            saved=max(0, most - own) if found.verdict != "undecided" else 0,
             intervals=intervals,
             given_up=found.given_up,
         )
 
+    def _solved_until_decided(self, once: Difference, first: _Side, second: _Side, run: _RecordedRun) -> Difference:
+        """Judge by a confidence sequence, too: it is valid however the trials ended, which the scores decided."""
+        tasks = list(dict.fromkeys(cell.task for cell in run.info.cells))
+        sequence = PairedSequence(tasks, margin=self.margin, confidence=confidence_of_each(run.info.baselines))
+        replay_rounds(sequence, _pairs_by_number(first, second, _solved))
+        interval = None if once.estimate is None else sequence.interval
+        return replace(
+            once,
+            on_these_tasks=interval,
+            on_tasks_like_these=None,
+            verdict=verdict_of(interval, self.margin),
+            verdict_on_tasks_like_these="undecided",
+            p_value=None,
+            detectable=None,
+            more_trials=None,
+        )
 
-def _recorded_run(first: _Side, second: _Side) -> RunInfo | None:
-    """The run with `--until-decided` whose comparison this is, if it is one; in either direction."""
+    def _sequence_bounds(self, found: SequenceBounds, first: _Side, second: _Side, turned: bool) -> MissingBounds:
+        """The intervals are the sequence's, with what its whole rounds have; the estimates have all trials."""
+        which = 1 - found.which if turned else found.which
+        tasks = sorted(first.tasks & second.tasks)
+        pairs, missing = _pairs(first, second, tasks, score_of), _missing(first, second, tasks)
+
+        def bound(score: float, interval: DifferenceInterval) -> Bound:
+            these = _turned(interval) if turned else interval
+            once = bound_by(pairs, missing, which, score, confidence=self.confidence)
+            others = _not_surer(once.on_tasks_like_these, these)
+            return replace(once, on_these_tasks=these, on_tasks_like_these=others)
+
+        return MissingBounds(
+            of_first=which == 0,
+            missing=found.missing,
+            trials=found.trials,
+            if_failed=bound(FAILED_SCORE, found.if_failed),
+            if_solved=bound(SOLVED_SCORE, found.if_solved),
+        )
+
+
+def _turned(interval: DifferenceInterval) -> DifferenceInterval:
+    """Of the second compared with the first."""
+    return DifferenceInterval(-interval.high, -interval.low)
+
+
+def _not_surer(others: DifferenceInterval | None, these: DifferenceInterval) -> DifferenceInterval | None:
+    """An interval for one look at tasks like these cannot be surer than a sequence is about these tasks."""
+    return None if others is None else DifferenceInterval(min(others.low, these.low), max(others.high, these.high))
+
+
+class _RecordedRun(NamedTuple):
+    """A run with `--until-decided`."""
+
+    name: str
+    info: RunInfo
+
+
+def _recorded_run(first: _Side, second: _Side) -> _RecordedRun | None:
+    """The run with `--until-decided` whose comparison this is, if it is one, with all its trials and no others."""
     source = first.contestant.source
-    info = source.info
-    if info is None or info.until_decided is None or source.runs != second.contestant.source.runs:
+    names = {each.run for side in (first, second) for each in side.trials}
+    if source.runs != second.contestant.source.runs or len(names) != 1:
         return None
-    return info if _is_baseline(first, second, info) or _is_baseline(second, first, info) else None
+    name = names.pop()
+    info = source.infos.get(name)
+    if info is None or info.until_decided is None:
+        return None
+    recorded = _is_recorded(first.contestant.orchestrator, second.contestant.orchestrator, info)
+    return _RecordedRun(name, info) if recorded else None
+
+
+def _is_recorded(one: str, other: str, run: RunInfo) -> bool:
+    """Whether a run compares two orchestrators, in either direction."""
+    return (one, other) in run.baselines.items() or (other, one) in run.baselines.items()
 
 
 def _is_baseline(one: _Side, other: _Side, run: RunInfo) -> bool:
     return run.baselines.get(other.contestant.orchestrator) == one.contestant.orchestrator
 
 
-def _ended_by_others(first: _Side, second: _Side, early: DecidedEarly | None) -> Iterator[str]:
-    infos = [side.contestant.source.info for side in (first, second)]
-    if early is None and any(info is not None and info.until_decided is not None for info in infos):
+def _not_by_a_sequence(first: _Side, second: _Side, early: DecidedEarly | None) -> Iterator[str]:
+    """Say why trials that ended early are judged as if they had not."""
+    infos = {**first.contestant.source.infos, **second.contestant.source.infos}
+    ended = [name for name in sorted(first.runs | second.runs) if (info := infos.get(name)) and info.until_decided]
+    if early is not None or not ended:
+        return
+    one, other = first.contestant.orchestrator, second.contestant.orchestrator
+    if any(_is_recorded(one, other, infos[name]) for name in ended):
+        yield (
+            f"Not judged by the confidence sequence of {listed(ended)} (`--until-decided`), because trials of other"
+            " runs are counted, too. These intervals are for a single look, and may be too narrow."
+        )
+    else:
         yield "The trials ended as soon as other comparisons were decided: these intervals may be too narrow."
 
 
-def _pairs_by_number(first: _Side, second: _Side) -> FindPair:
+def _pairs_by_number(first: _Side, second: _Side, of: Figure) -> FindPair:
     ones, twos = ({(each.meta.task, each.meta.trial): each.meta for each in side.trials} for side in (first, second))
 
     def find(task: str, number: int) -> FinishedPair | None:
         one, two = ones.get((task, number)), twos.get((task, number))
-        return None if one is None or two is None else FinishedPair.of(_valid_score(one), _valid_score(two))
+        if one is None or two is None:
+            return None
+        return FinishedPair(*(None if meta.valid is False else of(meta) for meta in (one, two)))
 
     return find
 
 
-def _valid_score(meta: TrialMeta) -> float | None:
-    return None if meta.valid is False else score_of(meta)
-
-
 def _pairs(first: _Side, second: _Side, tasks: Iterable[str], of: Figure) -> list[TaskScores]:
-    return [TaskScores(task, _values(first.by_task[task], of), _values(second.by_task[task], of)) for task in tasks]
+    sides = first.by_task, second.by_task
+    return [TaskScores(task, *(_values(side.get(task, ()), of) for side in sides)) for task in tasks]
+
+
+def _missing(first: _Side, second: _Side, tasks: Iterable[str]) -> list[MissingTrials]:
+    return [MissingTrials(first.missing[task], second.missing[task]) for task in tasks]
 
 
 def _values(trials: Iterable[ArenaTrial], of: Figure) -> tuple[float, ...]:

@@ -1,4 +1,4 @@
-"""Render a comparison in one of its formats, and decide about a gate in CI. Only that format's code is loaded."""
+"""Render a comparison in one of its formats. Only that format's code is loaded."""
 
 from __future__ import annotations
 
@@ -20,11 +20,18 @@ from youbencha.report.comparison_tables import (
     render_comparison_table,
     verdict_sentence,
 )
+from youbencha.report.gate import GateResult, Measure, judge
 from youbencha.text import one_line, visible
 
 if TYPE_CHECKING:
     from youbencha.report.junit import JunitCase
-    from youbencha.stats.comparison import Difference, DifferenceInterval, ValueDifference, Verdict
+    from youbencha.stats.comparison import (
+        Bound,
+        Difference,
+        DifferenceInterval,
+        MissingBounds,
+        ValueDifference,
+    )
 
 JSON_VERSION = "1.0.0"
 _EPOCH = "1970-01-01T00:00:00"
@@ -36,22 +43,6 @@ class ComparisonFormat(StrEnum):
     MARKDOWN = "markdown"
     JSON = "json"
     HTML = "html"
-
-
-class Gate(StrEnum):
-    WORSE = "worse"
-    NOT_BETTER = "not-better"
-
-
-_FAILS: dict[Gate, frozenset[Verdict]] = {
-    Gate.WORSE: frozenset({"worse"}),
-    Gate.NOT_BETTER: frozenset({"worse", "equivalent", "undecided"}),
-}
-"""The verdicts with which each gate fails. What is undecided is not known to be worse, and not known to be better."""
-
-
-def fails(pair: PairComparison, gate: Gate | None) -> bool:
-    return gate is not None and pair.verdict in _FAILS[gate]
 
 
 def render_comparison(report: ComparisonReport, form: ComparisonFormat, *, width: int, base: Path) -> str:
@@ -77,6 +68,7 @@ def render_comparison_json(report: ComparisonReport) -> str:
     document = {
         "version": JSON_VERSION,
         **(pairs[0] if report.one_pair else {"comparisons": pairs}),
+        "more_trials_command": report.more_trials_command,
         "margin": report.margin,
         "confidence": report.confidence,
         "runs": [visible(each) for each in report.runs],
@@ -94,6 +86,7 @@ def _pair(pair: PairComparison, margin: float) -> dict[str, Any]:
     return {
         "verdict": pair.verdict,
         "verdict_on_tasks_like_these": found.verdict_on_tasks_like_these,
+        "verdicts": {str(measure): judge(pair, measure, margin).verdict for measure in Measure},
         "sentence": verdict_sentence(pair, margin),
         "difference": found.estimate,
         "interval_on_these_tasks": _interval(found.on_these_tasks),
@@ -107,6 +100,7 @@ def _pair(pair: PairComparison, margin: float) -> dict[str, Any]:
         "p_value": found.p_value,
         "p_adjusted": pair.p_adjusted,
         "reason": found.reason,
+        "bounds": found.bounds and _bounds(found.bounds, overturned=found.overturned),
         "decided_early": pair.decided_early and _early(pair.decided_early),
         "first": _agent(pair.first),
         "second": _agent(pair.second),
@@ -126,7 +120,27 @@ def _pair(pair: PairComparison, margin: float) -> dict[str, Any]:
         "flaky_tasks": [visible(each.task) for each in pair.flaky],
         "only_first": [visible(each) for each in pair.only_first],
         "only_second": [visible(each) for each in pair.only_second],
+        "unchanged": pair.unchanged,
         "warnings": pair.warnings,
+    }
+
+
+def _bounds(found: MissingBounds, *, overturned: bool) -> dict[str, Any]:
+    return {
+        "of": "first" if found.of_first else "second",
+        "missing": found.missing,
+        "trials": found.trials,
+        "overturned": overturned,
+        "if_failed": _bound(found.if_failed),
+        "if_solved": _bound(found.if_solved),
+    }
+
+
+def _bound(found: Bound) -> dict[str, Any]:
+    return {
+        "difference": found.estimate,
+        "interval_on_these_tasks": _interval(found.on_these_tasks),
+        "interval_on_tasks_like_these": _interval(found.on_tasks_like_these),
     }
 
 
@@ -171,6 +185,7 @@ def _shares(found: Difference) -> dict[str, Any]:
         "difference": found.estimate,
         "interval_on_these_tasks": _interval(found.on_these_tasks),
         "interval_on_tasks_like_these": _interval(found.on_tasks_like_these),
+        "detectable_difference": found.detectable,
     }
 
 
@@ -211,7 +226,7 @@ def _trial(trial: ComparedTrial) -> dict[str, Any]:
     }
 
 
-def render_comparison_junit(report: ComparisonReport, gate: Gate | None) -> str:
+def render_comparison_junit(report: ComparisonReport, gate: GateResult | None) -> str:
     """Render JUnit XML for CI systems: a test case for each comparison, which fails if the gate does."""
     from youbencha.report.junit import JunitSuite, junit_xml
 
@@ -221,7 +236,7 @@ def render_comparison_junit(report: ComparisonReport, gate: Gate | None) -> str:
                 name="youbencha.compare",
                 started_at=_EPOCH,
                 duration_ms=0,
-                properties=list(_junit_properties(pair)),
+                properties=list(_junit_properties(pair, report.margin)),
                 cases=[_junit_case(pair, report.margin, gate)],
             )
             for pair in report.comparisons
@@ -229,18 +244,22 @@ def render_comparison_junit(report: ComparisonReport, gate: Gate | None) -> str:
     )
 
 
-def _junit_case(pair: PairComparison, margin: float, gate: Gate | None) -> JunitCase:
+def _junit_case(pair: PairComparison, margin: float, gate: GateResult | None) -> JunitCase:
     from youbencha.report.junit import JunitCase
 
     name, sentence = f"{pair.first.name} against {pair.second.name}", verdict_sentence(pair, margin)
-    detail = "\n".join((sentence, *(f"warning: {each}" for each in pair.warnings)))
-    if pair.difference.estimate is None:
-        return JunitCase(name, 0, "error", "not comparable", sentence, detail)
-    return JunitCase(name, 0, "failure" if fails(pair, gate) else "passed", pair.verdict, sentence, detail)
+    gated = None if gate is None else gate.find(pair)
+    lines = [sentence, *([str(gated)] if gated else []), *(f"warning: {each}" for each in pair.warnings)]
+    detail = "\n".join(lines)
+    if pair.difference.estimate is None or (gated and gated.unknown):
+        return JunitCase(name, 0, "error", "not comparable", lines[0], detail)
+    if gated is None or not gated.failed:
+        return JunitCase(name, 0, "passed", pair.verdict, sentence, detail)
+    return JunitCase(name, 0, "failure", " ".join(gated.decisive) or str(gated.gate), str(gated), detail)
 
 
-def _junit_properties(pair: PairComparison) -> Iterator[tuple[str, str]]:
+def _junit_properties(pair: PairComparison, margin: float) -> Iterator[tuple[str, str]]:
     """With unformatted numbers. Unknown values are left out."""
-    for name, value in _pair(pair, 0).items():
+    for name, value in _pair(pair, margin).items():
         if isinstance(value, int | float | str) and name != "sentence":
             yield name, str(value)

@@ -25,6 +25,7 @@ from youbencha.report.comparison_tables import (
     FigureRow,
     certainty_lines,
     figure_rows,
+    more_trials_lines,
     pair_remarks,
     shown_name,
     signed,
@@ -105,7 +106,7 @@ def render_comparison_html(report: ComparisonReport, base: Path) -> str:
         comparisons=shown,
         overview=overview_picture(report),
         score_ticks=SCORES.ticks(),
-        remarks=list(remarks(report, most_listed=None)),
+        remarks=[*remarks(report, most_listed=None), *more_trials_lines(report)],
         version=__version__,
     )
 

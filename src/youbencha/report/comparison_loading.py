@@ -41,16 +41,24 @@ class Source:
         return tuple(sorted(finished | {each.orchestrator for each in self.results.unfinished}))
 
     @cached_property
+    def infos(self) -> Mapping[str, RunInfo]:
+        """What its runs say about themselves, by their names; without those that say nothing that can be read."""
+        infos = {}
+        for run in self.runs:
+            with suppress(OSError, ValidationError):
+                infos[run.name] = read_run_info(run)
+        return infos
+
+    @property
     def info(self) -> RunInfo | None:
-        """What a single run says about itself; None if there is nothing that can be read."""
-        if len(self.runs) != 1:
-            return None
-        with suppress(OSError, ValidationError):
-            return read_run_info(self.runs[0])
-        return None
+        """What a single run says about itself."""
+        return self.infos.get(self.runs[0].name) if len(self.runs) == 1 else None
 
     def __str__(self) -> str:
-        return self.written or f"the latest run ({one_line(self.runs[0].name, 100)})"
+        if self.written:
+            return self.written
+        latest = f"the latest run ({one_line(self.runs[0].name, 100)})"
+        return latest if len(self.runs) == 1 else plural(len(self.runs), "run")
 
 
 class Contestant(NamedTuple):
@@ -75,6 +83,8 @@ class Pairs(NamedTuple):
     pairs: tuple[Pair, ...]
     one_pair: bool
     """Whether a pair was asked for; else all that there are."""
+    notes: tuple[str, ...] = ()
+    """What a reader has to know about where they were found."""
 
 
 def find_pairs(results: Path, first: str | None = None, second: str | None = None) -> Pairs:
@@ -82,6 +92,10 @@ def find_pairs(results: Path, first: str | None = None, second: str | None = Non
     place = _Place(results)
     if first is None:
         return Pairs(_recorded(place.latest), one_pair=False)
+    if second is not None and (everywhere := place.with_both(first, second)) is not None:
+        pair = Pair(Contestant(everywhere, first), Contestant(everywhere, second))
+        note = f"{place.latest} does not have both: compared over all {plural(len(everywhere.runs), 'run')}."
+        return Pairs((pair,), one_pair=True, notes=(f"{note[0].upper()}{note[1:]}",))
     one = place.find(first)
     if second is None:
         if isinstance(one, Source):
@@ -105,6 +119,15 @@ class _Place:
     @cached_property
     def latest(self) -> Source:
         return self._load("", self._results if is_run(self._results) else locate_run(self._results))
+
+    def with_both(self, first: str, second: str) -> Source | None:
+        """All runs as one, if the latest does not have both names, and together they do."""
+        names = {first, second}
+        runs = [] if is_run(self._results) else all_runs(self._results)
+        if len(runs) < 2 or names <= {*self._names()} or any(map(self._source, names)):
+            return None
+        everywhere = self._load("", *runs)
+        return everywhere if names <= {*everywhere.names} else None
 
     def find(self, written: str) -> Contestant | Source:
         """A name wins over a run; a path over the start of a run's name."""

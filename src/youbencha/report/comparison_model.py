@@ -100,7 +100,8 @@ class PairComparison:
     more_trials_cost_usd: float | None
     """About what the trials would cost that would decide. Null: not known, or none are needed."""
     pass_rate: Difference
-    """Without intervals if a confidence sequence judges the trials: that of the scores only is valid at every look."""
+    """Of the shares of solved trials. If a confidence sequence judges the trials, without an interval on tasks like
+    these: that would be for one look."""
     cost_usd: ValueDifference
     """Of a trial, as time and tokens."""
     duration_s: ValueDifference
@@ -112,6 +113,8 @@ class PairComparison:
     only_second: tuple[str, ...]
     warnings: tuple[str, ...]
     """Why the two may not be comparable."""
+    unchanged: str | None = None
+    """Says that no request of the variant differed from the baseline's. Null: some did, or it is not known."""
 
     @property
     def flaky(self) -> tuple[TaskComparison, ...]:
@@ -132,3 +135,5 @@ class ComparisonReport:
     """Trials that were left out because there is a newer one of the same identity."""
     unreadable: tuple[Unreadable, ...]
     notes: tuple[str, ...]
+    more_trials_command: str | None = None
+    """Runs as many more trials as would decide what is undecided. Null: nothing is, or it is not known."""

@@ -52,20 +52,48 @@ def verdict_sentence(pair: PairComparison, margin: float) -> str:
     found = pair.difference
     if found.estimate is None or found.on_these_tasks is None:
         return f"{first} and {second} cannot be compared: {found.reason}."
-    by = signed(found.estimate)
-    certainty = f"(on these tasks {_range(found.on_these_tasks)}; on tasks like these {_on_others(pair)})"
+    return " ".join([_verdict(pair, margin, first, second), *_with_the_missing(pair), *_on_others(pair)])
+
+
+def _verdict(pair: PairComparison, margin: float, first: str, second: str) -> str:
+    """Say what is known about these tasks, and nothing else."""
+    found = pair.difference
+    assert found.estimate is not None
+    assert found.on_these_tasks is not None
+    by, certainty = signed(found.estimate), f"(on these tasks {_range(found.on_these_tasks)})"
     if relation := _RELATION.get(pair.verdict):
         return f"{first} {relation} {second} by {digits(abs(found.estimate))} {certainty}."
     if pair.verdict == "equivalent":
         return f"{first} and {second} are equivalent within ±{margin:g}: they differ by {by} {certainty}."
+    if found.bounds is not None and found.overturned:
+        are = "is" if found.bounds.missing == 1 else "are"
+        return (
+            f"Undecided: {_missing_trials(pair)} {are} missing. In the others, {first} and {second} differ by"
+            f" {by} {certainty}."
+        )
     return f"Undecided: {first} and {second} differ by {by} {certainty}{_what_would_tell(pair)}."
 
 
-def _on_others(pair: PairComparison) -> str:
+def _missing_trials(pair: PairComparison) -> str:
+    bounds = pair.difference.bounds
+    assert bounds is not None
+    name = shown_name((pair.first if bounds.of_first else pair.second).name)
+    return f"{bounds.missing} of {plural(bounds.trials, 'trial')} of {name}"
+
+
+def _with_the_missing(pair: PairComparison) -> Iterator[str]:
+    """Say what the difference would be with the trials of one of them that are missing."""
+    if (bounds := pair.difference.bounds) is not None:
+        failed, solved = (f"{signed(each.estimate)} ({_range(each.on_these_tasks)})" for each in bounds.both)
+        what = "they" if pair.difference.overturned else f"the {_missing_trials(pair)} that are missing"
+        yield f"If {what} had all failed, the difference would be {failed}; if all had been solved, {solved}."
+
+
+def _on_others(pair: PairComparison) -> Iterator[str]:
+    """Say what is known about tasks like these, as a claim of its own."""
     found = pair.difference
-    if found.on_tasks_like_these is None:
-        return "not known"
-    return f"{_range(found.on_tasks_like_these)}: {found.verdict_on_tasks_like_these}"
+    if found.on_tasks_like_these is not None:
+        yield f"On tasks like these: {found.verdict_on_tasks_like_these} ({_range(found.on_tasks_like_these)})."
 
 
 def _what_would_tell(pair: PairComparison) -> str:
@@ -219,7 +247,7 @@ def coverage_lines(pair: PairComparison) -> Iterator[str]:
         if tasks:
             yield f"only {shown_name(side.name)} has a score for {listed(tasks)}: not compared"
         if invalid := side.coverage.finished - side.coverage.valid:
-            yield f"{plural(invalid, 'trial')} of {shown_name(side.name)} did not measure the agent: in no score"
+            yield f"not valid, and so in no score: {plural(invalid, 'trial')} of {shown_name(side.name)}"
 
 
 def flaky_lines(pair: PairComparison) -> Iterator[str]:
@@ -253,9 +281,22 @@ def task_cells(task: TaskComparison) -> tuple[str, ...]:
 
 def render_comparison_table(report: ComparisonReport, width: int, base: Path) -> str:
     """For a terminal. Paths are relative to `base`."""
-    lines = [_wrapped(verdict_sentence(each, report.margin), width) for each in report.comparisons]
-    lines += _one_pair(report, width, base) if report.one_pair else _several(report, width)
-    return "\n".join([*lines, *(_wrapped(each, width) for each in remarks(report))]) + "\n"
+    lines = _one_pair(report, width, base) if report.one_pair else _several(report, width)
+    more = more_trials_lines(report)  # not wrapped: the command is copied
+    return "\n".join([*lines, *(_wrapped(each, width) for each in remarks(report)), *more]) + "\n"
+
+
+def more_trials_lines(report: ComparisonReport) -> list[str]:
+    """Name the command that runs as many more trials as would tell, if it is known."""
+    return [f"More trials: {report.more_trials_command}"] if report.more_trials_command else []
+
+
+def _sentences(report: ComparisonReport, width: int) -> Iterator[str]:
+    """Several comparisons are a table; a sentence only says what has no place in it."""
+    alone = len(report.comparisons) == 1
+    for pair in report.comparisons:
+        if alone or pair.difference.estimate is None or pair.difference.bounds is not None:
+            yield _wrapped(verdict_sentence(pair, report.margin), width)
 
 
 def _wrapped(line: str, width: int) -> str:
@@ -264,7 +305,8 @@ def _wrapped(line: str, width: int) -> str:
 
 
 def _several(report: ComparisonReport, width: int) -> Iterator[str]:
-    yield ""
+    if sentences := list(_sentences(report, width)):
+        yield from (*sentences, "")
     yield from _overview(report, width)
     for pair in report.comparisons:
         names = " and ".join(shown_name(each.name) for each in (pair.first, pair.second))
@@ -284,13 +326,21 @@ def _overview(report: ComparisonReport, width: int) -> Iterator[str]:
 
 
 def render_baselines_table(report: ComparisonReport, width: int) -> str:
-    """As a part of a leaderboard. The sentences name both intervals, for which a narrow table has no room."""
-    sentences = [_wrapped(verdict_sentence(each, report.margin), width) for each in report.comparisons]
-    return "\n".join(["", f"{BASELINES}:", "", *sentences, "", *_overview(report, width)]) + "\n"
+    """As a part of a leaderboard."""
+    sentences = list(_sentences(report, width))
+    unchanged = (_wrapped(line, width) for line in unchanged_lines(report))
+    overview = [*_overview(report, width), *unchanged, *more_trials_lines(report)]
+    return "\n".join(["", f"{BASELINES}:", "", *sentences, *([""] if sentences else []), *overview]) + "\n"
+
+
+def unchanged_lines(report: ComparisonReport) -> list[str]:
+    """Name the variants that changed nothing."""
+    return [f"warning: {pair.unchanged}" for pair in report.comparisons if pair.unchanged]
 
 
 def _one_pair(report: ComparisonReport, width: int, base: Path) -> Iterator[str]:
     pair = report.comparisons[0]
+    yield _wrapped(verdict_sentence(pair, report.margin), width)
     rows = list(figure_rows(pair))
     names = [shown_name(pair.first.name), shown_name(pair.second.name)]
     figures = table(_header(names), rows, width=width, right=names)
@@ -340,8 +390,7 @@ def _differing(pair: PairComparison, names: Sequence[str], width: int, base: Pat
 
 OVERVIEW = ("FIRST", "SECOND", "VERDICT", "DIFFERENCE", "ON TASKS LIKE THESE", "P", "TASKS", "VALID", "MORE TRIALS")
 _OVERVIEW_RIGHT = ("P", "TASKS", "VALID", "MORE TRIALS")
-_OVERVIEW_DROP = ("MORE TRIALS", "ON TASKS LIKE THESE", "TASKS", "P", "VALID")
-"""The first ones are in the sentences above the table, too."""
+_OVERVIEW_DROP = ("MORE TRIALS", "TASKS", "P", "VALID", "ON TASKS LIKE THESE")
 
 
 def overview_cells(pair: PairComparison) -> tuple[str, ...]:
@@ -377,7 +426,7 @@ def render_comparison_markdown(report: ComparisonReport, base: Path | None) -> s
         sections += _markdown_overview(report)
     for pair in report.comparisons:
         sections += _markdown_pair(report, pair, base)
-    return "\n\n".join([*sections, _bullets(remarks(report))]) + "\n"
+    return "\n\n".join([*sections, _bullets([*remarks(report), *more_trials_lines(report)])]) + "\n"
 
 
 def _markdown_overview(report: ComparisonReport) -> Iterator[str]:
@@ -388,7 +437,9 @@ def _markdown_overview(report: ComparisonReport) -> Iterator[str]:
 
 def render_baselines_markdown(report: ComparisonReport) -> str:
     """As a part of a leaderboard."""
-    return "\n\n".join(["", f"## {BASELINES}", *_markdown_overview(report)]) + "\n"
+    unchanged = unchanged_lines(report)
+    parts = [*_markdown_overview(report), *([_bullets(unchanged)] if unchanged else [])]
+    return "\n\n".join(["", f"## {BASELINES}", *parts]) + "\n"
 
 
 def _markdown_pair(report: ComparisonReport, pair: PairComparison, base: Path | None) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from youbencha.report.commit_files import in_words
 from youbencha.text import UNKNOWN, count, duration, plural, usd
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def caveats(bundle: ResultsBundle) -> list[str]:
     flags = {
         "interrupted": bundle.execution.interrupted,
         "not complete": not bundle.execution.complete,
-        "not a measurement of the agent": bundle.outcome is not None and not bundle.outcome.valid,
+        "not valid": bundle.outcome is not None and not bundle.outcome.valid,
     }
     return [name for name, holds in flags.items() if holds]
 
@@ -213,7 +214,7 @@ def outcome_figures(bundle: ResultsBundle) -> list[Figure]:
     figures = [
         Figure("Outcome", outcome.name.replace("_", " ")),
         Figure("Reason", outcome.reason),
-        Figure("Measures the agent", valid),
+        Figure("Valid", valid),
     ]
     return [*figures, Figure("Another attempt", "may end differently")] if outcome.retry else figures
 
@@ -229,6 +230,7 @@ def identity_figures(bundle: ResultsBundle) -> list[Figure]:
         ("Executable SHA-256", identity.agent_sha256),
         ("Model", identity.model),
         ("Task commit", identity.task_commit),
+        ("Read from the commit", in_words(identity.commit_files) if identity.commit_files else None),
         ("Configuration hash", identity.config_hash),
     )
 
@@ -264,7 +266,8 @@ def artifacts(bundle: ResultsBundle) -> list[Figure]:
     manifest = bundle.artifacts
     reports = (("Report", path) for path in manifest.reports)
     others = (("From an evaluator", path) for path in manifest.evaluator_artifacts)
-    return _known(("Agent log", manifest.agent_log), ("Changes", manifest.diff), *reports, *others)
+    agent = (("Agent log", manifest.agent_log), ("What the agent was given", manifest.agent_files))
+    return _known(*agent, ("Changes", manifest.diff), *reports, *others)
 
 
 def _known(*pairs: tuple[str, str | None]) -> list[Figure]:

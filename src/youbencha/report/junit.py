@@ -107,6 +107,8 @@ def _evaluator(result: EvaluationResult) -> JunitCase:
     detail = "\n".join(filter(None, (*said, *reasons, *output)))
     if result.status == "passed":
         return JunitCase(name, spent)
+    if result.advisory:
+        return JunitCase(name, spent, "skipped", message=f"It decides nothing: {result.message}")
     if result.status == "failed":
         return JunitCase(name, spent, "failure", "assertion", result.message, detail)
     if error is None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from youbencha.log.arena import TrialMeta
 from youbencha.report.arena_loading import ArenaResults, ArenaTrial, Range, UnfinishedTrial, Unreadable
 from youbencha.report.arena_selection import Exclusion, exclude, newest_only
+from youbencha.report.commit_files import CommitFiles, commit_notes
 from youbencha.scoring.composite import between
 from youbencha.stats.intervals import Interval, mean_interval, pass_rate_interval
 from youbencha.text import one_line, plural
@@ -34,7 +35,7 @@ class TrialCoverage:
     """Null: a run does not say it."""
     finished: int
     valid: int
-    """The agent was measured; or, for results of the original Thunderdome, it is not known whether."""
+    """Including those of the original Thunderdome, of which it is not known."""
     validity_unknown: int
     scored: int
     """Valid, with a score."""
@@ -72,9 +73,12 @@ class Row:
     cost_per_solved_usd: float | None
     """What the attempts that count cost, failed ones too, by the number of solved trials."""
     uncounted_cost_usd: Total
-    """Of the attempts that do not count: those that were repeated, and those of trials that are not valid."""
+    """Of the attempts that are not valid: those that were repeated, and those of trials that are not valid."""
     median_duration_s: float | None
     flags: int
+    """Evidence of attempts to cheat."""
+    flag_notes: int
+    """What honest work can cause, too."""
     on_frontier: bool = False
     """No other agent has a better score for the same cost or less. Only for rows of agents."""
 
@@ -192,7 +196,8 @@ def make_row(
         median_duration_s=median(times)
         if (times := [s for each in counted if (s := each.duration_s) is not None])
         else None,
-        flags=sum(len(each.flags) for each in trials),
+        flags=sum(len(each.evidence) for each in trials),
+        flag_notes=sum(len(each.flag_notes) for each in trials),
     )
 
 
@@ -284,9 +289,12 @@ def _notes(results: ArenaResults) -> Iterable[str]:
             " A zero in them may mean that nothing was measured."
         )
     if invalid := sum(each.valid is False for each in metas):
-        yield f"{plural(invalid, 'trial')} did not measure the agent: in no score."
+        yield f"Not valid, and so in no score: {plural(invalid, 'trial')}."
     if unscored := sum(each.valid is not False and each.composite_score is None for each in metas):
-        yield f"{plural(unscored, 'valid trial')} without a score: in no mean."
+        yield f"Valid, but without a score, and so in no mean: {plural(unscored, 'trial')}."
+    yield from commit_notes(
+        CommitFiles(each.task, each.orchestrator, each.identity.commit_files) for each in metas if each.identity
+    )
     yield from _different_tasks(metas)
     yield from _configurations(metas)
     if results.calibration is not None:

@@ -159,14 +159,15 @@ def _annotations(bundle: ResultsBundle) -> Iterator[str]:
         yield annotation("error", f"{name}: agent", reason)
     for result in bundle.evaluators:
         if result.status == "failed":
-            yield annotation("error", f"{name}: {result.evaluator}", f"{result.message}\n{_why(result)}".strip())
+            kind: Literal["error", "warning"] = "warning" if result.advisory else "error"
+            yield annotation(kind, f"{name}: {result.evaluator}", f"{result.message}\n{_why(result)}".strip())
         elif result.error is not None:
             yield annotation(
                 "warning", f"{name}: {result.evaluator}", f"{result.error.message}\n{_why(result)}".strip()
             )
 
 
-def annotation(kind: Literal["error", "warning"], title: str, message: str) -> str:
+def annotation(kind: Literal["error", "warning", "notice"], title: str, message: str) -> str:
     """Return a line that GitHub Actions shows as an annotation."""
     return f"::{kind} title={_replaced(one_line(title, 120), _IN_PROPERTIES)}::{_replaced(message[:4000], _IN_DATA)}"
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
-from youbencha.log.arena import FlagKind, IntegrityFlag, Severity
+from youbencha.log.arena import FlagKind, FlagSeverity, IntegrityFlag
 from youbencha.log.model import ToolCall, YouBenchaLog
 from youbencha.scoring.code_metrics import is_report_file, is_test_configuration, is_test_file
 from youbencha.scoring.shell import SimpleCommand, simple_commands
@@ -73,7 +73,7 @@ def flags_of(
     actions = tuple(action for call in (log.tool_calls if log else ()) for action in _actions(call, context.workspace))
     written = {posixpath.relpath(path, context.workspace) for action in actions for path in action.written}
     own = written | {change.path for change in changes}
-    found: dict[tuple[FlagKind, Severity], dict[str, None]] = {}
+    found: dict[tuple[FlagKind, FlagSeverity], dict[str, None]] = {}
     for finding in (*_in_actions(actions, own, context), *_in_changes(changes, actions, written, context)):
         texts = found.setdefault((finding.kind, finding.severity), {})
         texts[one_line(finding.text, LONGEST_EVIDENCE)] = None
@@ -84,47 +84,48 @@ def flags_of(
     )
 
 
-class Finding(NamedTuple):
+class _Finding(NamedTuple):
     kind: FlagKind
     text: str
-    severity: Severity = "note"
+    severity: FlagSeverity = "note"
 
 
-def _in_actions(actions: Iterable[_Action], own: Collection[str], context: IntegrityContext) -> Iterator[Finding]:
+def _in_actions(actions: Iterable[_Action], own: Collection[str], context: IntegrityContext) -> Iterator[_Finding]:
     for action in actions:
         if any(_is_hidden(path, own, context) for path in action.read):
-            yield Finding("hidden_path", action.evidence, "evidence")
+            yield _Finding("hidden_path", action.evidence, "evidence")
         if action.url is not None and _SOLUTION_HOST.search(action.url):
-            yield Finding("solution_search", action.evidence)
+            yield _Finding("solution_search", action.evidence)
         if action.tool in _WEB_TOOLS and not context.has_network and _is_remote(action.url or "https://web"):
-            yield Finding("network", action.evidence)
+            yield _Finding("network", action.evidence)
         if action.command is not None:
             for kind in _kinds_of(action.command, context):
-                yield Finding(kind, action.evidence)
+                yield _Finding(kind, action.evidence)
 
 
 def _in_changes(
     changes: Iterable[FileChange], actions: Iterable[_Action], written: Collection[str], context: IntegrityContext
-) -> Iterator[Finding]:
+) -> Iterator[_Finding]:
     lines = [action.command.line for action in actions if action.command is not None]
     reporting = any(_WRITES_REPORTS.search(line) for line in lines)
     for change in changes:
         if severity := _test_edit(change, context):
-            yield Finding("test_edit", f"{change.kind} {change.path}", severity)
+            yield _Finding("test_edit", f"{change.kind} {change.path}", severity)
         elif change.kind == "added" and is_report_file(change.path) and (change.path in written or not reporting):
-            yield Finding("forged_report", f"{change.kind} {change.path}")
+            yield _Finding("forged_report", f"{change.kind} {change.path}")
 
 
-def _test_edit(change: FileChange, context: IntegrityContext) -> Severity | None:
+def _test_edit(change: FileChange, context: IntegrityContext) -> FlagSeverity | None:
     """None: it is not an edit of a test, or the reference solution edits the same file."""
-    if change.path in context.protected:
-        return "evidence"
-    if change.path in context.solution:
+    if change.path in context.solution and change.path not in context.protected:
         return None
     if change.kind != "added" and is_test_file(change.path):
         return "note" if change.deletions == 0 else "evidence"  # tests that were added to a given file do no harm
-    is_configuration = is_test_configuration(change.path) and not (change.kind == "added" and context.greenfield)
-    return "note" if is_configuration or change.path in context.recipes else None
+    if is_test_configuration(change.path):
+        return None if change.kind == "added" and context.greenfield else "note"
+    if change.path in context.protected:
+        return "evidence"
+    return "note" if change.path in context.recipes else None
 
 
 _WRITES_REPORTS = re.compile(

@@ -2,12 +2,31 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
+from youbencha.files import PathNotAllowed, check_relative
 from youbencha.spec.base import Line, StrictModel
 
 Paths = Annotated[tuple[Line, ...], Field(strict=False, exclude_if=lambda paths: not paths)]
 OptionalPath = Annotated[Line | None, Field(exclude_if=lambda path: path is None)]
+
+
+def _in_repository(path: str) -> str:
+    try:
+        check_relative(path)
+    except PathNotAllowed as error:
+        raise ValueError(str(error)) from error
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if not parts or parts[0].lower() == ".git":
+        raise ValueError("must name a file or a directory of the repository")
+    return "/".join(parts)
+
+
+Without = Annotated[
+    tuple[Annotated[Line, AfterValidator(_in_repository)], ...], Field(strict=False, exclude_if=lambda paths: not paths)
+]
+"""Files and directories of the repository that are taken out before the agent starts, and put back when it has
+ended, unless it made files of its own there."""
 
 
 class AgentFiles(StrictModel):

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
-from youbencha.spec.agent_files import AgentFiles
+from youbencha.spec.agent_files import AgentFiles, Without
 from youbencha.spec.base import INT_AS_FLOAT, Line, StrictModel, VariableName
 from youbencha.spec.gateway import Dollars, Gateway, GatewaySpec, GatewayType, TokenCount
 from youbencha.spec.problems import ProblemAt, Step
@@ -90,6 +90,8 @@ class VariantSpec(AgentFiles):
     """Added to the orchestrator's. A null removes a variable."""
     version: Line | None = None
     model: Annotated[Line, Field(pattern=r"^[^-\s]\S*$")] | None = None
+    without: Without = ()
+    """In place of the orchestrator's."""
     config: dict[str, Any] = Field(default_factory=dict)
     """Added to the orchestrator's: `effort`, `append_system_prompt`, `mcp_config` and others. A null removes a key."""
 
@@ -131,6 +133,9 @@ class OrchestratorSpec(AgentFiles):
     model: Annotated[Line, Field(pattern=r"^[^-\s]\S*$")] | None = None
     config: dict[str, Any] = Field(default_factory=dict)
     """Further options of the agent's adapter."""
+    without: Without = ()
+    """Files of the tasks' repositories, such as `CLAUDE.md` and `.claude`, that the agent does not get. They are never
+    in its diff."""
     budget: Budget | None = None
     """Overrides `budgets`."""
     variants: Annotated[tuple[VariantSpec, ...], Field(strict=False)] = ()
@@ -208,7 +213,11 @@ class ValidationSpec(StrictModel):
 
     mode: ValidationMode = "diff"
     """`diff`: in a fresh container, from a clean checkout and the agent's diff. `shared`: where the agent worked, with
-    its state, after its processes are gone. `separate`: a copy of its workspace in `validation_image`."""
+    its state, after its processes are gone. `separate`: its files, without those that git ignores, in
+    `validation_image`."""
+    copy_ignored: bool = False
+    """For `separate`: copy the whole workspace, with `.git` and the files that git ignores, such as an environment
+    that the agent installed. It can make any test pass."""
     network: Literal["none", "open"] = "none"
     timeout_minutes: Minutes = 10.0
     """Of each command."""
@@ -225,6 +234,8 @@ class RubricSpec(StrictModel):
     """The judge's agent. Defaults to the orchestrator's."""
     model: Line | None = None
     votes: Annotated[int, Field(ge=1, le=9)] = 1
+    threshold: Annotated[float, Field(ge=0, le=1), INT_AS_FLOAT] | None = None
+    """The least score with which a criterion passes. Defaults to 0.7, as an agentic-judge's."""
 
 
 class ResourcesSpec(StrictModel):
@@ -274,6 +285,8 @@ class TaskSpec(StrictModel):
     resources: ResourcesSpec = ResourcesSpec.model_construct()
     protected: Annotated[tuple[Line, ...], Field(strict=False)] = ()
     """Patterns of further files that the agent may not change: they are restored before tests are run."""
+    without: Without = ()
+    """Files of the repository, such as `CLAUDE.md` and `.claude`, that no agent gets. They are never in a diff."""
     validation: ValidationSpec | None = None
     """Overrides the arena's."""
     reward: Line | None = None

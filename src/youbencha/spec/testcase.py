@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import AliasChoices, Field, model_validator
 
-from youbencha.spec.agent_files import AgentFiles
+from youbencha.spec.agent_files import AgentFiles, Without
 from youbencha.spec.base import Line, Milliseconds, ShortForm, StrictModel
 from youbencha.spec.gateway import Gateway
 from youbencha.spec.problems import ProblemAt
@@ -114,6 +114,9 @@ class AgentSpec(AgentFiles):
     """Version of the agent's CLI, from the toolbox."""
     config: dict[str, Any] = Field(default_factory=dict)
     """Options of the adapter, including `prompt` or `prompt_file`."""
+    without: Without = ()
+    """Files of the repository, such as `CLAUDE.md` and `.claude`, that the agent does not get. They are never in its
+    diff."""
     env: dict[str, str] = Field(default_factory=dict)
     """Environment variables of the agent. `${NAME}` comes from the environment if the settings do not define it."""
 

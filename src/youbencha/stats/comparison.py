@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist, fmean
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from statistics import fmean
+from typing import Literal, NamedTuple
 
 from youbencha.stats.intervals import CONFIDENCE
 from youbencha.stats.significance import sign_flip_test
-from youbencha.stats.student import student_quantile
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from youbencha.stats.spread import TIE, Quantiles, Spread, discreteness, sample_variance, tied_share
 
 Verdict = Literal["better", "worse", "equivalent", "undecided"]
 """Of the first compared with the second."""
 MARGIN = 0.05
-POWER = 0.8
-"""How often a difference should be found that is there."""
 _MOST_TRIALS = 1_000_000
 """For each task and agent. If more are needed, their number is not known."""
 _PSEUDO_PAIRS = 3
-"""To add, half with the difference 1 and half with -1. Bonett and Price (2012) add 2: with these, 95 % intervals for
-rates near 0 or 1 held the truth in only 92 to 94 % of simulated comparisons."""
+"""To add, half with a positive difference and half with a negative one. Bonett and Price (2012) add 2: with these, 95 %
+intervals for rates near 0 or 1 held the truth in only 92 to 94 % of simulated comparisons."""
 _DIGITS = 6
-"""Further ones differ between computers, and say nothing after 10,000 resamples."""
+"""Further ones differ between computers, and say nothing."""
 
 NO_TASK = "no task has a score of both"
 ONE_TASK = "there is only one task"
@@ -47,6 +41,36 @@ class DifferenceInterval(NamedTuple):
 
     low: float
     high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """What the difference would be if every missing trial of one agent had the same score."""
+
+    estimate: float
+    on_these_tasks: DifferenceInterval
+    on_tasks_like_these: DifferenceInterval | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingBounds:
+    """How far the trials without a valid result could change a difference.
+
+    They are those of the agent that lacks more of its trials: what fails for both alike is an accident, and what fails
+    for one of them may be its own doing.
+    """
+
+    of_first: bool
+    """Whether the first lacks more of its trials; else the second."""
+    missing: int
+    trials: int
+    """Of that agent, the missing ones included."""
+    if_failed: Bound
+    if_solved: Bound
+
+    @property
+    def both(self) -> tuple[Bound, Bound]:
+        return self.if_failed, self.if_solved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +94,10 @@ class Difference:
     """The smallest difference that this many trials find in 80 of 100 cases. None: not even 1."""
     reason: str | None = None
     """Why there is no estimate or no interval."""
+    bounds: MissingBounds | None = None
+    """None: both lack the same share of their trials, mostly none."""
+    overturned: bool = False
+    """Whether it would be decided without the missing trials, and is not with them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,11 +144,11 @@ def compare_scores(
             detectable=None,
             reason=NO_TASK,
         )
-    quantiles = _Quantiles.of(confidence)
+    quantiles = Quantiles.of(confidence)
     means = [fmean(each.first) - fmean(each.second) for each in common]
     estimate = fmean(means)
     spread = _spread_on_these_tasks(common, quantiles)
-    these = spread.interval(estimate, quantiles)
+    these = _rounded(*spread.interval(estimate, quantiles))
     like_these = _on_tasks_like_these(common, these, quantiles)
     verdict = verdict_of(these, margin)
     detectable = quantiles.with_power * spread.error()
@@ -155,7 +183,7 @@ def compare_values(tasks: Sequence[TaskScores], *, confidence: float = CONFIDENC
     ratio = first / second if second else None
     interval = ratio_interval = None
     if len(common) > 1:
-        quantiles = _Quantiles.of(confidence)
+        quantiles = Quantiles.of(confidence)
         drawn = resample(*_both(common))
         differences = np.asarray(firsts) - seconds
         half = quantiles.of_t(len(common) - 1) * math.sqrt(differences.var(ddof=1) / len(common))
@@ -179,58 +207,7 @@ def compare_values(tasks: Sequence[TaskScores], *, confidence: float = CONFIDENC
     )
 
 
-class _Quantiles(NamedTuple):
-    tail: float
-    """On each side."""
-    of_normal: float
-    with_power: float
-    """The difference that is found with the wanted power, in standard errors."""
-
-    @classmethod
-    def of(cls, confidence: float) -> _Quantiles:
-        tail = (1 - confidence) / 2
-        of_normal = NormalDist().inv_cdf(1 - tail)
-        return cls(tail, of_normal, of_normal + NormalDist().inv_cdf(POWER))
-
-    def of_t(self, degrees: float) -> float:
-        return student_quantile(1 - self.tail, degrees)
-
-    def percentiles(self, drawn: NDArray[np.float64]) -> tuple[float, float]:
-        import numpy as np
-
-        low, high = np.quantile(drawn, (self.tail, 1 - self.tail))
-        return float(low), float(high)
-
-
-class _Spread(NamedTuple):
-    """How far an estimated difference may be from the true one."""
-
-    pairs: float
-    """What it rests on, without the pseudo-pairs."""
-    variance: float
-    """As observed."""
-    by_degrees: float
-    """The squares of the parts of the variance, each divided by its degrees of freedom."""
-
-    def error(self, times: float = 1) -> float:
-        """Return the standard error with the pseudo-pairs, of this many times as many trials."""
-        pairs = self.pairs * times
-        return math.sqrt(self.variance / times * pairs**2 + _PSEUDO_PAIRS) / (pairs + _PSEUDO_PAIRS)
-
-    def interval(self, estimate: float, quantiles: _Quantiles) -> DifferenceInterval:
-        """Return the interval around the estimate, extended to the one around the estimate with the pseudo-pairs."""
-        kept = self.pairs / (self.pairs + _PSEUDO_PAIRS)
-        error = self.error()
-        # Welch and Satterthwaite; the pseudo-pairs are certain.
-        degrees = (error / kept) ** 4 / self.by_degrees if self.by_degrees else math.inf
-        # What happens this often is not seen in so many pairs, in 5 of 100 cases.
-        unseen = 1 - (2 * quantiles.tail) ** (1 / self.pairs)
-        half = max(quantiles.of_t(degrees) * error, unseen)
-        low, high = min(estimate, kept * estimate) - half, max(estimate, kept * estimate) + half
-        return _rounded(max(-1.0, low), min(1.0, high))
-
-
-def _spread_on_these_tasks(common: Sequence[TaskScores], quantiles: _Quantiles) -> _Spread:
+def _spread_on_these_tasks(common: Sequence[TaskScores], quantiles: Quantiles) -> Spread:
     """The tasks are fixed: only trials vary, within each task and agent.
 
     One trial of a task does not say how its trials vary. For such a task, the distance of its difference from the mean
@@ -247,14 +224,34 @@ def _spread_on_these_tasks(common: Sequence[TaskScores], quantiles: _Quantiles) 
             between += (difference - mean) ** 2 * tasks / max(1, tasks - 1)
             continue
         for scores in (each.first, each.second):
-            variance = _variance(scores) / len(scores)
+            variance = sample_variance(scores) / len(scores)
             within += variance
             by_degrees += variance**2 / (len(scores) - 1)
     by_degrees += between**2 / max(1, single - 1)
-    return _Spread(_least_pairs(common, quantiles), (within + between) / tasks**2, by_degrees / tasks**4)
+    pairs = _least_pairs(common, quantiles)
+    discrete = discreteness(_extreme_share(common), _tied_trials(common, differences))
+    return Spread(pairs, (within + between) / tasks**2, by_degrees / tasks**4, discrete, _PSEUDO_PAIRS)
 
 
-def _least_pairs(common: Sequence[TaskScores], quantiles: _Quantiles) -> float:
+def _extreme_share(common: Sequence[TaskScores]) -> float:
+    """Return the share of pairs of trials that differ by nothing, or by all that scores can differ."""
+    return fmean(fmean(_extreme(first, each.second) for first in each.first) / len(each.second) for each in common)
+
+
+def _extreme(score: float, others: Sequence[float]) -> int:
+    """Count those of the sorted scores that are as good as equal to one, or at the other end."""
+    equal = bisect_left(others, score + TIE) - bisect_right(others, score - TIE)
+    opposite = bisect_left(others, score - 1 + TIE) + len(others) - bisect_right(others, score + 1 - TIE)
+    return equal + opposite
+
+
+def _tied_trials(common: Sequence[TaskScores], differences: Sequence[float]) -> float:
+    """Return the share of tied trials of the same task and agent; of single trials, that of tied differences."""
+    cells = [scores for each in common for scores in (each.first, each.second) if len(scores) > 1]
+    return fmean(map(tied_share, cells)) if cells else tied_share(differences)
+
+
+def _least_pairs(common: Sequence[TaskScores], quantiles: Quantiles) -> float:
     """Return how many pairs of trials there are. If tasks have different numbers, those with fewer count for more.
 
     What was not seen is likeliest to be where least was looked: the weight of a pair is that of the first few pairs
@@ -271,28 +268,22 @@ def _least_pairs(common: Sequence[TaskScores], quantiles: _Quantiles) -> float:
 
 
 def _on_tasks_like_these(
-    common: Sequence[TaskScores], on_these: DifferenceInterval, quantiles: _Quantiles
+    common: Sequence[TaskScores], on_these: DifferenceInterval, quantiles: Quantiles
 ) -> DifferenceInterval | None:
-    """The bootstrap of tasks and trials, at least as wide as the t interval with the pseudo-pairs as further tasks.
-
-    The bootstrap alone is too narrow for few tasks: if all have the same difference, so has every resample. And what is
-    not known about these tasks is not known about others.
-    """
-    from youbencha.stats.resampling import resample
-
+    """The tasks are a sample, too. What is not known about these tasks is not known about others."""
     tasks = len(common)
     if tasks == 1:
         return None
-    drawn = resample(*_both(common))
-    low, high = quantiles.percentiles(drawn.first - drawn.second)
     differences = [fmean(each.first) - fmean(each.second) for each in common]
-    variance = _variance(differences) / tasks
-    by_t = _Spread(tasks, variance, variance**2 / (tasks - 1)).interval(fmean(differences), quantiles)
-    return _rounded(min(low, by_t.low, on_these.low), max(high, by_t.high, on_these.high))
+    variance = sample_variance(differences) / tasks
+    discrete = discreteness(_extreme_share(common), tied_share(differences))
+    spread = Spread(tasks, variance, variance**2 / (tasks - 1), discrete, _PSEUDO_PAIRS)
+    low, high = spread.interval(fmean(differences), quantiles)
+    return _rounded(min(low, on_these.low), max(high, on_these.high))
 
 
 def _more_trials(
-    common: Sequence[TaskScores], spread: _Spread, estimate: float, margin: float, quantiles: _Quantiles
+    common: Sequence[TaskScores], spread: Spread, estimate: float, margin: float, quantiles: Quantiles
 ) -> int | None:
     """Return how many trials would probably decide, the same number for each task and agent, if the estimate is right.
 
@@ -318,12 +309,6 @@ def _common(tasks: Sequence[TaskScores]) -> list[TaskScores]:
 
 def _both(common: Sequence[TaskScores]) -> tuple[list[tuple[float, ...]], list[tuple[float, ...]]]:
     return [each.first for each in common], [each.second for each in common]
-
-
-def _variance(values: Sequence[float]) -> float:
-    """Of a sample. Much faster than that of `statistics`, which is exact."""
-    mean = fmean(values)
-    return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
 
 
 def _rounded(low: float, high: float) -> DifferenceInterval:

@@ -1,7 +1,7 @@
 """95 % intervals for a mean score over tasks, and for a pass rate.
 
-Tasks are a sample of all tasks that could be given, and trials of one task resemble each other. So the mean over tasks
-is resampled by task: more trials of the same tasks do not make the interval narrow.
+Tasks are a sample of all tasks that could be given, and trials of one task resemble each other. So the results are the
+means of tasks: more trials of the same tasks do not make the interval narrow.
 """
 
 from __future__ import annotations
@@ -9,28 +9,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from statistics import fmean
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from youbencha.stats.spread import TIE, Quantiles, Spread, discreteness, sample_variance, tied_share
 
 CONFIDENCE = 0.95
-RESAMPLES = 10_000
-FEW_TASKS = 20
-"""Below, the bootstrap alone is too narrow: with 8 of 8 solved, every resample has the mean 1."""
 
-_SEED = 20240117
+_PSEUDO_TASKS = 4
+"""To add, half of them solved and half not (Agresti and Coull 1998)."""
 _Z = 1.959963984540054
 """Of the normal distribution, for 95 %."""
 _DIGITS = 6
-_MOST_DRAWS = 2_000_000
-"""At the same time: 16 MB."""
 
 Unit = Literal["task", "trial"]
-Method = Literal["bootstrap", "bootstrap+wilson", "wilson"]
+Method = Literal["adjusted-t", "wilson"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +34,7 @@ class Interval:
     low: float | None
     high: float | None
     unit: Unit
-    """What was resampled, or counted."""
+    """What was counted."""
     n: int
     """How many units."""
     method: Method | None
@@ -50,25 +43,24 @@ class Interval:
 
 
 def mean_interval(scores_by_task: Mapping[str, Sequence[float]]) -> Interval:
-    """Return the mean of the tasks' means. Scores are from 0 to 1; a task without scores is left out.
-
-    With few tasks, or if all have the same mean, the Wilson interval for as many tasks is the least width. It holds for
-    scores between 0 and 1, too, because their variance is at most that of a proportion with the same mean.
-    """
-    means = [fmean(scores) for _, scores in sorted(scores_by_task.items()) if scores]
+    """Return the mean of the tasks' means. Scores are from 0 to 1; a task without scores is left out."""
+    tasks = [scores for _, scores in sorted(scores_by_task.items()) if scores]
+    means = [fmean(scores) for scores in tasks]
     if not means:
         return _no_interval(None, 0, "no task has a score")
     mean = fmean(means)
     if len(means) == 1:
         return _no_interval(mean, 1, "there is only one task")
-    low, high = _bootstrap(means)
-    method: Method = "bootstrap"
-    if len(means) < FEW_TASKS or min(means) == max(means):
-        wilson_low, wilson_high = wilson(mean, len(means))
-        low, high, method = min(low, wilson_low), max(high, wilson_high), "bootstrap+wilson"
-    # Digits beyond these differ between computers, and say nothing after 10,000 resamples.
+    # From -1 to 1, as differences.
+    shifted = [2 * each - 1 for each in means]
+    squared_error = sample_variance(shifted) / len(shifted)
+    extreme = fmean(fmean(not TIE < score < 1 - TIE for score in scores) for scores in tasks)
+    discrete = discreteness(extreme, tied_share(means, TIE))
+    spread = Spread(len(means), squared_error, squared_error**2 / (len(means) - 1), discrete, _PSEUDO_TASKS)
+    low, high = ((end + 1) / 2 for end in spread.interval(2 * mean - 1, Quantiles.of(CONFIDENCE)))
+    # Digits beyond these differ between computers, and say nothing.
     low, high = min(round(low, _DIGITS), mean), max(round(high, _DIGITS), mean)
-    return Interval(mean=mean, low=low, high=high, unit="task", n=len(means), method=method)
+    return Interval(mean=mean, low=low, high=high, unit="task", n=len(means), method="adjusted-t")
 
 
 def pass_rate_interval(passed: int, trials: int) -> Interval:
@@ -90,29 +82,3 @@ def wilson(share: float, n: int) -> tuple[float, float]:
 
 def _no_interval(mean: float | None, n: int, reason: str) -> Interval:
     return Interval(mean=mean, low=None, high=None, unit="task", n=n, method=None, reason=reason)
-
-
-def _bootstrap(means: Sequence[float]) -> tuple[float, float]:
-    """Return the percentile interval. The seed is fixed, so that a report is the same each time."""
-    import numpy as np
-
-    values, n = np.asarray(means), len(means)
-    at_once = max(1, _MOST_DRAWS // n)
-    # Unlike `@`, einsum starts no threads: with other work on the machine, those took ten times as long.
-    parts = [
-        np.einsum("ij,j->i", _resamples(n, start, min(at_once, RESAMPLES - start)), values)
-        for start in range(0, RESAMPLES, at_once)
-    ]
-    tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(np.concatenate(parts), (tail, 1 - tail))
-    return float(low), float(high)
-
-
-@lru_cache(maxsize=4)
-def _resamples(n: int, start: int, rows: int) -> NDArray[np.float64]:
-    """Return the weight of each task in each resample. Agents mostly have the same tasks, and use the same ones."""
-    import numpy as np
-
-    drawn = np.random.default_rng((_SEED, n, start)).integers(0, n, size=(rows, n))
-    drawn += np.arange(rows)[:, None] * n
-    return np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n) / n

@@ -72,9 +72,8 @@ class PairedSequence:
     def add_round(self, differences: Mapping[str, Sequence[float]]) -> None:
         """Add the differences of a round. A pair without two valid trials is missing in it.
 
-        The other pairs then wait until the round is whole. That a pair is run again favours no one: the mean of a task
-        is that of its valid trials. Pairs beyond the round wait for the next, so the result depends only on the
-        order of each task's pairs.
+        The other pairs then wait until the round is whole. Pairs beyond the round wait for the next, so the result
+        depends only on the order of each task's pairs. What missing pairs could change is up to `PairedRounds`.
         """
         for task, some in differences.items():
             self._waiting[task] += some

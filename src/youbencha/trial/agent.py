@@ -19,6 +19,7 @@ from youbencha.files import open_regular, write_atomically
 from youbencha.log.model import YouBenchaLog
 from youbencha.log.results import GatewayReport
 from youbencha.text import plural
+from youbencha.trial.agent_files import give_files
 from youbencha.trial.context import TrialContext
 
 _SHOWN_HOSTS = 10
@@ -33,9 +34,7 @@ async def run_agent(context: TrialContext) -> YouBenchaLog:
     directory = context.directory
     with context.phase("agent", context.plan.case.agent.type):
         try:
-            if context.plan.case.agent.has_files:
-                from youbencha.trial.agent_files import give_files
-
+            if context.plan.case.agent.has_files or context.plan.case.agent.without:
                 await give_files(context)
             execution = _execution_context(context)
             directory.hand_over()

@@ -1,14 +1,15 @@
 """The files that an agent gets besides those of its task: check them, hash them, give them to it, take them away.
 
 Instructions, skills and plugins are copied to where the agent reads them in its home, which is always a new one then.
-`files` are laid over the checkout after the snapshot that the diff starts from, and taken away before the diff is made.
+`files` are laid over the checkout after the snapshot that the diff starts from, and taken away before the diff is made;
+`without` takes files out of it for the same time.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from youbencha.spec.sandbox import SandboxSpec
     from youbencha.spec.testcase import AgentSpec
     from youbencha.trial.context import TrialContext
+    from youbencha.workspace import Repository
 
 SKILL_FILE = "SKILL.md"
 _NAMES_A_FILE = ("mcp_config",)
@@ -81,7 +83,7 @@ def _source(path: str, directory: Path) -> Path:
 def files_digest(agent: AgentSpec, directory: Path) -> str | None:
     """Hash the contents of all files that an agent gets; None if it gets none. The same on every machine."""
     lines = [f"{entry.kind} {entry.name} {digest_of(entry.files())}\n" for entry in entries(agent, directory)]
-    for option, name in _named_files(agent):
+    for option, name in named_files(agent):
         if os.path.isfile(file := _source(name, directory)):  # noqa: PTH113 - of any text
             lines.append(f"{option} {digest_of([given_file(file, option)])}\n")
     return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest() if lines else None
@@ -90,17 +92,46 @@ def files_digest(agent: AgentSpec, directory: Path) -> str | None:
 def repository_files(agent: AgentSpec, directory: Path) -> Iterator[tuple[str, str]]:
     """The options that name a file which must be in the repository: it is neither in `directory` nor in `files`."""
     places = [directory, *([_source(agent.files, directory)] if agent.files else [])]
-    for option, name in _named_files(agent):
+    for option, name in named_files(agent):
         found = any(os.path.isfile(_source(name, place)) for place in places)  # noqa: PTH113 - of any text
         if not found and not Path(name).is_absolute():
             yield option, name
 
 
-def _named_files(agent: AgentSpec) -> Iterator[tuple[str, str]]:
+def named_files(agent: AgentSpec) -> Iterator[tuple[str, str]]:
+    """The options of the agent that name a file, with its path."""
     for option in _NAMES_A_FILE:
         named = agent.config.get(option)
         if isinstance(named, str) and not named.lstrip().startswith("{"):
             yield option, named
+
+
+async def commit_files(agent: AgentSpec, adapter: AgentAdapter, repository: Repository) -> tuple[str, ...]:
+    """The files of the commit that the agent reads on its own, as `files_read`."""
+    if not isinstance(adapter, ReadsFiles) or not adapter.file_places.in_repository:
+        return ()
+    return files_read(await repository.paths(), agent, adapter.file_places)
+
+
+def files_read(paths: Iterable[str], agent: AgentSpec, places: FilePlaces) -> tuple[str, ...]:
+    """Those of a commit's files that an agent reads on its own: instructions, skills and settings of the repository.
+
+    Of a skill, only its SKILL.md is returned.
+    """
+    if places.repository_option is not None:
+        option, value = places.repository_option
+        sources = agent.config.get(option)
+        if isinstance(sources, list | tuple) and value not in sources:
+            return ()
+    names = {place for place in places.in_repository if "/" not in place}
+    tops = [place.strip("/") for place in places.in_repository if "/" in place]
+    read = [path for path in paths if path.rpartition("/")[2] in names or _is_in(path, tops)]
+    given = [path for path in read if not _is_in(path, agent.without)]
+    return tuple(sorted(path for path in given if "/skills/" not in path or path.endswith(f"/{SKILL_FILE}")))
+
+
+def _is_in(path: str, places: Iterable[str]) -> bool:
+    return any(f"{path}/".startswith(f"{place}/") for place in places)
 
 
 # Before anything is cloned or run.
@@ -187,17 +218,20 @@ def home_problem(
 
 
 async def give_files(context: TrialContext) -> None:
-    """Copy and lay the agent's files, right before it starts."""
-    given = list(entries(context.plan.case.agent, context.plan.config_dir))
+    """Copy and lay the agent's files, and take out those that it does not get, right before it starts."""
+    agent = context.plan.case.agent
+    given = list(entries(agent, context.plan.config_dir))
     if any(entry.kind != "files" for entry in given):
         places = context.adapter.file_places if isinstance(context.adapter, ReadsFiles) else FilePlaces()
         home = _home_of(context.sandbox, context.host.env)
         context.installed = await in_thread(lambda _: _install(given, places, home))
-    for entry in given:
-        if entry.kind == "files":
-            context.overlay = Overlay(context.directory.modified, context.directory.private / "overlaid")
-            await in_thread(partial(_lay, context.overlay, entry))
-            await context.overlay.hide_from_git(context.repository.commit)
+    laid = [entry for entry in given if entry.kind == "files"]
+    if laid or agent.without:
+        context.overlay = overlay = Overlay(context.directory.modified, context.directory.private / "overlaid")
+        await in_thread(lambda _: overlay.take_out(agent.without))
+        for entry in laid:
+            await in_thread(partial(_lay, overlay, entry))
+        await overlay.hide_from_git(context.repository.commit)
 
 
 async def take_files_away(context: TrialContext, overlay: Overlay) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators import EvaluationContext, Evaluator, get_evaluator, is_built_in
+from youbencha.evaluators.base import ChecksTask
 from youbencha.events import EvaluatorFinished, EventSink, PhaseStarted
 from youbencha.files import DIFF_FILE
 from youbencha.log.model import as_json
@@ -33,6 +34,9 @@ from youbencha.workspace.working_tree import changes_in_repository
 if TYPE_CHECKING:
     from youbencha.trial.gateway_session import TrialGateway
 
+
+EVALUATORS = "evaluators"
+"""The directory with the evaluators' files, in a trial's artifacts."""
 
 _TIMEOUT_MS = 600_000
 _LIMIT_THEMSELVES = ("agentic-judge", "command", "validation")
@@ -72,6 +76,24 @@ async def evaluate_all(
     return [task.result() for task in tasks]
 
 
+async def check_task(evaluators: Sequence[NamedEvaluator], context: EvaluationContext) -> None:
+    """Let evaluators check, before an agent works on the task, that it can be judged. Raises YouBenchaError."""
+    for evaluator, name in zip(evaluators, unique_names([each.name for each in evaluators]), strict=True):
+        if (checker := _checker(evaluator)) is not None:
+            own = _own_context(evaluator, context, name)
+            _make_directories(own)
+            await checker.check_task(own)
+
+
+def can_check_task(evaluators: Sequence[NamedEvaluator]) -> bool:
+    return any(_checker(evaluator) is not None for evaluator in evaluators)
+
+
+def _checker(evaluator: NamedEvaluator) -> ChecksTask | None:
+    found = get_evaluator(evaluator.name) if is_built_in(evaluator.name) else None
+    return found if isinstance(found, ChecksTask) else None
+
+
 def unique_names(names: Sequence[str]) -> list[str]:
     """A directory name for each evaluator, unique even if two have the same name."""
     taken: set[str] = set()
@@ -91,23 +113,38 @@ async def _evaluate(
     evaluator: NamedEvaluator, shared: EvaluationContext, directory_name: str, gateway: TrialGateway | None
 ) -> EvaluationResult:
     started = time.time()
-    context = replace(
+    context = _own_context(evaluator, shared, directory_name)
+    try:
+        _make_directories(context)
+        result = await _judge(context, directory_name, gateway)
+    except Exception as error:  # noqa: BLE001 (an evaluator's bug is not a verdict on the agent)
+        result = _skipped(evaluator.name, error, started)
+    finally:
+        with suppress(OSError):  # it is not empty
+            context.artifacts_dir.rmdir()
+    return result.model_copy(update={"advisory": True}) if _is_advisory(evaluator) else result
+
+
+def _own_context(evaluator: NamedEvaluator, shared: EvaluationContext, directory_name: str) -> EvaluationContext:
+    return replace(
         shared,
         name=evaluator.name,
         config=evaluator.config,
         config_dir=evaluator.config_dir,
-        artifacts_dir=shared.artifacts_dir / "evaluators" / directory_name,
+        artifacts_dir=shared.artifacts_dir / EVALUATORS / directory_name,
         scratch_dir=shared.scratch_dir / directory_name,
     )
-    try:
-        for directory in (context.artifacts_dir, context.scratch_dir):
-            directory.mkdir(parents=True, exist_ok=True)
-        return await _judge(context, directory_name, gateway)
-    except Exception as error:  # noqa: BLE001 (an evaluator's bug is not a verdict on the agent)
-        return _skipped(evaluator.name, error, started)
-    finally:
-        with suppress(OSError):  # it is not empty
-            context.artifacts_dir.rmdir()
+
+
+def _make_directories(context: EvaluationContext) -> None:
+    for directory in (context.artifacts_dir, context.scratch_dir):
+        directory.mkdir(parents=True, exist_ok=True)
+
+
+def _is_advisory(evaluator: NamedEvaluator) -> bool:
+    """Whether it is a judge that decides nothing. Other packages may call an option of theirs the same."""
+    is_judge = is_built_in(evaluator.name) and get_evaluator(evaluator.name).name == "agentic-judge"
+    return is_judge and evaluator.config.get("advisory") is True
 
 
 async def _judge(context: EvaluationContext, key_name: str, gateway: TrialGateway | None) -> EvaluationResult:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from youbencha.gateway.api import GatewayAccess
     from youbencha.gateway.cassette.placeholders import Places
     from youbencha.gateway.gateway import Gateway
+    from youbencha.gateway.heads import RequestHeads
     from youbencha.trial.context import Host
     from youbencha.trial.gateway_plan import GatewayPlan
 
@@ -118,6 +119,7 @@ class GatewayKeys:
             on_call=self._agent_called if is_agent else None,
             peers=peers,
             scope=_scope_of(self._plan) if is_agent else None,
+            heads=_new_heads(places) if is_agent and places else None,
         )
         self._valid[access.key] = access
         if is_agent:
@@ -128,8 +130,12 @@ class GatewayKeys:
         ended = await self._end(key)
         if self.gateway.failure is not None:
             raise self.gateway.failure
+        report = report_of(self._plan, ended, ledger=LEDGER_FILE, prices=self.gateway.prices.source)
+        if ended.heads is not None:
+            asked = await asyncio.to_thread(ended.heads.fingerprints)
+            report = report.model_copy(update={"request_fingerprints": asked})
         return EndedKey(
-            report=report_of(self._plan, ended, ledger=LEDGER_FILE, prices=self.gateway.prices.source),
+            report=report,
             total_exceeded=ended.account.exceeded and self._total.exceeded,
             mismatches=tuple(ended.mismatches),
             cassette_doubts=ended.cassette.doubts() if ended.cassette else None,
@@ -187,6 +193,12 @@ class GatewayKeys:
             self._refusals += 1
             if self._refusals > _MAX_FINAL_REFUSALS:
                 self.stop.set()
+
+
+def _new_heads(places: Places) -> RequestHeads:
+    from youbencha.gateway.heads import RequestHeads
+
+    return RequestHeads(places)
 
 
 def _scope_of(plan: GatewayPlan) -> KeyScope | None:

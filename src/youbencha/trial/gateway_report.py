@@ -48,13 +48,19 @@ def report_of(plan: GatewayPlan, key: VirtualKey, *, ledger: str, prices: str) -
 
 
 def reconciled(log: YouBenchaLog, report: GatewayReport) -> tuple[YouBenchaLog, GatewayReport]:
-    """Put the gateway's count into the log, and the agent's own into the report."""
+    """Put the gateway's count into the log, unless it is 0 and the agent's is not, and the agent's into the report."""
     difference = _difference(report.usage, log.usage)
     compared = report.model_copy(update={"reported": log.usage, "difference": difference})
     model = log.model_info
     if model.name == "unknown" and (name := main_model(report)):
         model = model.model_copy(update={"name": name})
-    return log.model_copy(update={"usage": report.usage, "model_info": model}), compared
+    usage = log.usage if outside_gateway(report.usage, log.usage) else report.usage
+    return log.model_copy(update={"usage": usage, "model_info": model}), compared
+
+
+def outside_gateway(metered: Usage | None, reported: Usage | None) -> bool:
+    """Whether the agent reports tokens, and none went through the gateway: its calls went elsewhere."""
+    return metered is not None and not any(metered.tokens) and reported is not None and any(reported.tokens)
 
 
 def tokens_outside_gateway(difference: UsageDifference | None) -> int:

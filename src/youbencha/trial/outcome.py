@@ -59,14 +59,15 @@ def summary_of(results: Sequence[EvaluationResult], *, expected: int, agent: Sta
         passed=count["passed"],
         failed=count["failed"],
         skipped=count["skipped"],
-        overall_status=_overall(count, expected, agent, complete),
+        overall_status=_overall(results, expected, agent, complete),
     )
 
 
-def _overall(count: Mapping[str, int], expected: int, agent: Status | None, complete: bool) -> OverallStatus:
-    if count["failed"] or agent in ("failed", "timeout"):
+def _overall(results: Sequence[EvaluationResult], expected: int, agent: Status | None, complete: bool) -> OverallStatus:
+    accepted = sum(result.advisory or result.status == "passed" for result in results)
+    if any(result.status == "failed" for result in _deciding(results)) or agent in ("failed", "timeout"):
         return "failed"
-    if not complete or count["passed"] < expected:  # a skipped check did not pass
+    if not complete or accepted < expected:  # a skipped check did not pass
         return "partial"
     return "passed"
 
@@ -125,9 +126,13 @@ def _agent_failure(status: Status, errors: Sequence[ErrorRecord]) -> tuple[Outco
     return "agent_error", errors[0].message if errors else "the agent failed without an error message"
 
 
+def _deciding(results: Sequence[EvaluationResult]) -> list[EvaluationResult]:
+    return [result for result in results if not result.advisory]
+
+
 def _judged(results: Sequence[EvaluationResult]) -> tuple[OutcomeName, str]:
-    failed = [result for result in results if result.status == "failed"]
-    skipped = [result.evaluator for result in results if result.status == "skipped"]
+    failed = [result for result in _deciding(results) if result.status == "failed"]
+    skipped = [result.evaluator for result in _deciding(results) if result.status == "skipped"]
     if failed:
         return "unsolved", "; ".join(f"{each.evaluator}: {one_line(each.message).rstrip('.')}" for each in failed)
     if skipped:

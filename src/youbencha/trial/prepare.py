@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from youbencha.adapters import AgentAdapter, ChecksReadiness, UsesGateway, get_adapter
+from youbencha.adapters.base import INSTRUCTIONS_ABOVE
 from youbencha.adapters.cli_agent.environment import fresh_home_for
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import VALIDATION, AgentSandbox, EvaluatorSandbox, SandboxFactory, SandboxOptions
@@ -21,6 +22,7 @@ from youbencha.progress import notes_to
 from youbencha.sandbox.base import FORWARD_PROXY_PORT, Sandbox
 from youbencha.sandbox.local import HOST
 from youbencha.spec.sandbox import Network, SandboxSpec
+from youbencha.trial.agent_files import commit_files
 from youbencha.trial.context import Host, TrialContext
 from youbencha.trial.plan import Plan
 from youbencha.trial.results import ResultFiles, RunRecord
@@ -80,6 +82,7 @@ async def _prepare(
     expected = None
     if case.expected is not None:
         expected = await repository.resolve(case.expected, source=case.expected_source or "branch")
+    files_read = await commit_files(case.agent, adapter, repository)
     directory = _make_directory(plan, host, *place)
     try:
         await host.remove_orphaned_directories(directory)
@@ -105,6 +108,7 @@ async def _prepare(
     on_event(WorkspaceReady(directory=str(directory.path), tree=str(directory.modified)))
     record = _new_record(plan, repository, directory, started_at)
     record.sandbox = sandbox.report()
+    record.commit_files = files_read
     record.phases_ms["checkout"] = round((time.time() - started_at) * 1000)
     redactor = Redactor.for_env(host.env, plan.env, gateway.secrets if gateway else {})
     return TrialContext(
@@ -155,9 +159,11 @@ async def open_forward_proxy(spec: SandboxSpec, sandbox: Sandbox, opened: AsyncE
 
 
 def _make_directory(plan: Plan, host: Host, path: Path | str | None, run_id: str | None) -> RunDirectory:
+    away_from = INSTRUCTIONS_ABOVE if plan.sandbox.type == "local" else ()
     if path is not None:
-        return RunDirectory.create_at(path, name=run_id, cache_dir=host.cache_dir)
-    return RunDirectory.create(plan.workspace_dir, plan.case.workspace_name, cache_dir=host.cache_dir)
+        return RunDirectory.create_at(path, name=run_id, cache_dir=host.cache_dir, away_from=away_from)
+    name = plan.case.workspace_name
+    return RunDirectory.create(plan.workspace_dir, name, cache_dir=host.cache_dir, away_from=away_from)
 
 
 def _new_record(plan: Plan, repository: Repository, directory: RunDirectory, started_at: float) -> RunRecord:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from youbencha import __version__
 from youbencha.events import EventSink, PhaseStarted, ProgressNote
-from youbencha.files import DIFF_FILE, LOG_FILE, REPORT_FILE, RESULTS_FILE, write_atomically
+from youbencha.files import AGENT_FILES, DIFF_FILE, LOG_FILE, REPORT_FILE, RESULTS_FILE, write_atomically
 from youbencha.log.masking import without_secrets
 from youbencha.log.model import ErrorRecord, Usage, YouBenchaLog, as_json
 from youbencha.log.results import (
@@ -69,6 +69,8 @@ class RunRecord:
     """Codes and messages of what the harness noticed, besides the adapter's own warnings."""
     failure: str | None = None
     """Why the harness failed after the agent had ended."""
+    commit_files: tuple[str, ...] = ()
+    """What the agent reads of the commit on its own."""
     gateway: GatewayReport | None = None
     sandbox: SandboxReport | None = None
     phases_ms: dict[str, int] = field(default_factory=dict)
@@ -273,6 +275,7 @@ def _identity(record: RunRecord) -> Identity:
         agent_sha256=record.executable_sha256,
         model=_known(log.model_info.name) if log else None,
         task_commit=record.test_case.commit,
+        commit_files=record.commit_files,
         config_hash=record.test_case.config_hash,
     )
 
@@ -287,6 +290,7 @@ def _manifest(record: RunRecord, results: Sequence[EvaluationResult]) -> Artifac
     return ArtifactManifest(
         agent_log=LOG_FILE if LOG_FILE in files else None,
         diff=DIFF_FILE if DIFF_FILE in files else None,
+        agent_files=AGENT_FILES if AGENT_FILES in files else None,
         reports=(REPORT_FILE,) if REPORT_FILE in files else (),
         evaluator_artifacts=tuple(produced),
         gateway=_gateway_files(record.gateway, record.workspace_dir / "artifacts") if record.gateway else (),
@@ -302,17 +306,15 @@ def _gateway_files(gateway: GatewayReport, artifacts: Path) -> tuple[str, ...]:
 def sidecar_of(record: RunRecord) -> str:
     """The text of the metrics file, with Thunderdome's keys.
 
-    Unknown is null; `partial` is true if more may have been used than could be counted.
+    Unknown is null; `partial` is true if more may have been used than could be counted. `reported` is the agent's own
+    count, if there is a gateway.
     """
     log = record.log
     usage = log.usage if log else record.gateway.usage if record.gateway else None
     known = usage or Usage()
     status = log.execution.status if log else "interrupted"
-    metrics = {
-        "input_tokens": known.input_tokens,
-        "output_tokens": known.output_tokens,
-        "cache_read_tokens": known.cache_read_tokens,
-        "cache_creation_tokens": known.cache_creation_tokens,
+    metrics: dict[str, object] = {
+        **_token_counts(known),
         "turns": log.turns if log else None,
         "tools_used": _tools_used(log) if log else None,
         "duration_ms": log.execution.duration_ms if log else None,
@@ -322,7 +324,14 @@ def sidecar_of(record: RunRecord) -> str:
         "ended": "completed" if status == "success" else status,
         "partial": usage is None or bool(usage.partial),
     }
+    if record.gateway is not None:
+        reported = record.gateway.reported
+        metrics["reported"] = reported and {**_token_counts(reported), "total_cost_usd": reported.cost_usd}
     return json.dumps(metrics, indent=2) + "\n"
+
+
+def _token_counts(usage: Usage) -> dict[str, int | None]:
+    return {f"{kind}_tokens": number for kind, number in usage.tokens._asdict().items()}
 
 
 def _tools_used(log: YouBenchaLog) -> list[str]:

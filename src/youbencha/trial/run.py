@@ -7,24 +7,32 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators import EvaluationContext
 from youbencha.events import EvaluatorFinished, EventSink
-from youbencha.files import DIFF_FILE
+from youbencha.files import AGENT_FILES, DIFF_FILE
 from youbencha.log.results import MODELS_OF_A_RUN, EvaluationResult
 from youbencha.trial.agent import end_agent, reclaim, run_agent
+from youbencha.trial.agent_files import take_files_away
 from youbencha.trial.context import Host, TrialContext
-from youbencha.trial.evaluation import evaluate_all
+from youbencha.trial.evaluation import EVALUATORS, can_check_task, check_task, evaluate_all
+from youbencha.trial.kept_files import keep_agent_files
 from youbencha.trial.plan import Plan
 from youbencha.trial.prepare import agent_sandbox, open_trial, sandbox_for_evaluators
 from youbencha.trial.results import TrialResult
 from youbencha.workspace import Changes, Snapshot
 from youbencha.workspace.reclaim import strip_set_uid
+from youbencha.workspace.trees import copy_tree, remove_tree
 
+_START = "start.git"
 _INTERRUPT_TIMEOUT_S = 10.0
 """How long an interrupted trial may take to save what its agent has changed."""
+
+_BEFORE = "before"
+"""The directory for what evaluators do before the agent runs."""
 
 
 async def run_trial(
@@ -41,15 +49,15 @@ async def run_trial(
 
     `directory` is the run directory, which must not exist; by default a new one in the plan's workspace. `run_id` must
     be unique; it defaults to the directory's name. `agent` is the name of the agent whose budget pays for it, by
-    default its type (see `Host.sharing`). A cancellation leaves valid results of what was finished, marked as
-    interrupted.
+    default its type (see `Host.sharing`). Without `directory`, a copy of the agent's files is kept in the artifacts;
+    trials of a matrix share one. A cancellation leaves valid results of what was finished, marked as interrupted.
     """
     loading = asyncio.create_task(load_ahead())
     try:
         opening = open_trial(plan, host, directory=directory, run_id=run_id, agent=agent, on_event=on_event)
         async with opening as context:
             try:
-                return await _run(context, delete_workspace=delete_workspace)
+                return await _run(context, delete_workspace=delete_workspace, keep_files=directory is None)
             except asyncio.CancelledError:
                 await save_interrupted(context)
                 raise
@@ -58,15 +66,27 @@ async def run_trial(
         await asyncio.gather(loading, return_exceptions=True)
 
 
-async def _run(context: TrialContext, *, delete_workspace: bool) -> TrialResult:
+async def _run(context: TrialContext, *, delete_workspace: bool, keep_files: bool) -> TrialResult:
     plan, directory, files = context.plan, context.directory, context.files
+    if keep_files:
+        target = directory.artifacts / AGENT_FILES
+        await asyncio.to_thread(keep_agent_files, plan.case.agent, plan.config_dir, target, context.redactor)
+        context.record.files.add(AGENT_FILES)
     context.start = await _take_start(context)
+    try:
+        await _check_task(context)
+    except YouBenchaError:
+        if delete_workspace:
+            directory.delete_sources()
+        raise
     files.save_results(complete=False)
     await run_agent(context)
     changes = await compare(context)
     files.save_results(complete=False)
     await _evaluate(context, changes)
     await _close_gateway(context)
+    if not delete_workspace:
+        await _settle(context)
     bundle = await files.finish(
         plan.case.post_evaluation,
         judged=directory.modified,
@@ -77,6 +97,13 @@ async def _run(context: TrialContext, *, delete_workspace: bool) -> TrialResult:
     if delete_workspace:
         directory.delete_sources()
     return TrialResult(bundle, directory)
+
+
+async def _settle(context: TrialContext) -> None:
+    try:
+        await asyncio.to_thread(context.directory.settle)
+    except YouBenchaError as error:  # everything was judged
+        context.warn(error.code, f"the agent's files could not be kept: {error.message}")
 
 
 async def save_interrupted(context: TrialContext) -> None:
@@ -93,7 +120,7 @@ async def save_interrupted(context: TrialContext) -> None:
 async def _take_start(context: TrialContext) -> Snapshot:
     """The tree when the agent starts: changes by hooks are not the agent's."""
     directory = context.directory
-    start = await context.repository.snapshot(directory.modified, directory.private / "start.git")
+    start = await context.repository.snapshot(directory.modified, directory.private / _START)
     if not context.plan.case.pre_execution:
         return start
     with context.phase("pre_execution"):
@@ -129,6 +156,33 @@ async def _run_pre_execution(context: TrialContext) -> None:
         )
 
 
+async def _check_task(context: TrialContext) -> None:
+    """Find out whether the untouched task can be judged: if not, its agent need not cost anything.
+
+    What evaluators print meanwhile may tell about hidden tests, and is kept from the agent until it has ended.
+    """
+    if not can_check_task(context.plan.evaluators):
+        return
+    place = context.directory.private / _BEFORE
+    shared = replace(_evaluation_context(context, None), artifacts_dir=place, scratch_dir=place / "scratch")
+    with context.phase("task_check"):
+        try:
+            await check_task(context.plan.evaluators, shared)
+        except YouBenchaError:
+            _publish_checks(context)
+            context.note(f"the agent was not run; logs: {context.directory.artifacts / EVALUATORS}")
+            raise
+        finally:
+            remove_tree(shared.scratch_dir)
+
+
+def _publish_checks(context: TrialContext) -> None:
+    """Put what the evaluators wrote before the agent ran into the artifacts."""
+    written, published = context.directory.private / _BEFORE / EVALUATORS, context.directory.artifacts / EVALUATORS
+    if written.is_dir() and not published.exists():
+        copy_tree(written, published)
+
+
 async def compare(context: TrialContext) -> Changes | None:
     """What the agent changed; None if that was determined before or fails, which is recorded: the agent did run."""
     start, context.start = context.start, None
@@ -141,11 +195,11 @@ async def compare(context: TrialContext) -> Changes | None:
             context.warn("WORKSPACE_TAMPERED", finding)
         try:
             if context.overlay is not None:
-                from youbencha.trial.agent_files import take_files_away
-
                 await take_files_away(context, context.overlay)
             changes = await start.changes(context.directory.artifacts / DIFF_FILE)
         except (YouBenchaError, OSError) as error:
+            with contextlib.suppress(YouBenchaError):  # git leaves what it wrote to a full disk, which the results need
+                await asyncio.to_thread(remove_tree, context.directory.private / _START)
             record.failure = f"Cannot determine what the agent changed: {error}"
             context.warn("CHANGES_UNKNOWN", record.failure)
             return None
@@ -165,24 +219,8 @@ async def _evaluate(context: TrialContext, changes: Changes | None) -> None:
             # Not before: the agent could have read it.
             expected_dir = directory.expected
             await context.repository.write_tree(context.expected_commit, expected_dir)
-        shared = EvaluationContext(
-            directory=directory.modified,
-            artifacts_dir=directory.artifacts,
-            config_dir=plan.config_dir,
-            changes=changes,
-            repository=context.repository,
-            expected_dir=expected_dir,
-            log=context.record.log,
-            agent=plan.case.agent,
-            env=dict(plan.env),
-            harness_env=context.host.env,
-            redactor=context.redactor,
-            scratch_dir=directory.private / "scratch",
-            agent_scratch_dir=directory.scratch,
-            open_sandbox=sandbox_for_evaluators(context),
-            agent_sandbox=agent_sandbox(context),
-            shared=context.host.shared,
-        )
+        shared = replace(_evaluation_context(context, changes), expected_dir=expected_dir)
+        await asyncio.to_thread(_publish_checks, context)
 
         def on_result(index: int, result: EvaluationResult) -> None:
             context.record.evaluators[index] = result
@@ -195,6 +233,27 @@ async def _evaluate(context: TrialContext, changes: Changes | None) -> None:
         await evaluate_all(
             plan.evaluators, shared, gateway=context.gateway, max_concurrent=plan.max_concurrent, on_result=on_result
         )
+
+
+def _evaluation_context(context: TrialContext, changes: Changes | None) -> EvaluationContext:
+    plan, directory = context.plan, context.directory
+    return EvaluationContext(
+        directory=directory.modified,
+        artifacts_dir=directory.artifacts,
+        config_dir=plan.config_dir,
+        changes=changes,
+        repository=context.repository,
+        log=context.record.log,
+        agent=plan.case.agent,
+        env=dict(plan.env),
+        harness_env=context.host.env,
+        redactor=context.redactor,
+        scratch_dir=directory.private / "scratch",
+        agent_scratch_dir=directory.scratch,
+        open_sandbox=sandbox_for_evaluators(context),
+        agent_sandbox=agent_sandbox(context),
+        shared=context.host.shared,
+    )
 
 
 async def _close_gateway(context: TrialContext) -> None:

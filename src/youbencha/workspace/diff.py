@@ -60,6 +60,15 @@ class FileChange(NamedTuple):
         return (self.additions or 0) + (self.deletions or 0)
 
 
+class StoredTree(NamedTuple):
+    """A tree as git objects."""
+
+    git_dir: Path
+    """With all its objects."""
+    id: str
+    """Of the tree object."""
+
+
 class Changes(NamedTuple):
     """The difference between a tree at the start and now, without anything inside a `.git`."""
 
@@ -73,6 +82,9 @@ class Changes(NamedTuple):
     """The commit of the agent's own HEAD now, if it still has one. The files may differ from it."""
     left_out_of_patch: tuple[str, ...] = ()
     """Changed files that are too large for a patch, or whose paths are too long. They are in `files`, as binary."""
+    recorded: StoredTree | None = None
+    """The tree now, without `left_out_of_patch`, for as long as the run lasts. None if only a patch is known, or the
+    tree is a user's."""
 
 
 def read_difference(answer: Path, patch_file: Path) -> tuple[FileChange, ...]:

@@ -53,6 +53,9 @@ _PLUMBING: Mapping[str, str] = {
 ONLY_RECORDED: Mapping[str, str] = {"core.protectHFS": "false", "core.protectNTFS": "false"}
 """Allows names that are dangerous to check out, if they are only recorded."""
 
+AS_RECORDED: Mapping[str, str] = {} if _ON_WINDOWS else ONLY_RECORDED
+"""For checking out what was recorded. Where a backslash separates directories, git's protection stays on."""
+
 _ENVIRONMENT: Mapping[str, str] = {
     "LC_ALL": "C",
     "GIT_ALLOW_PROTOCOL": "",  # plumbing needs no transport, not even that of a promisor

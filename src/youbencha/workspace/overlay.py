@@ -1,7 +1,8 @@
-"""Lay files over a tree before an agent works in it, and take them away when it has ended.
+"""Lay files over a tree before an agent works in it, and take them away when it has ended; or take out files of it.
 
-Their paths belong to the harness: whatever is there at the end is removed, and a file that was there before is put
-back. Nothing else is touched, and no link is followed: the agent may have put one in place of any directory.
+Paths of files that are laid belong to the harness: whatever is there at the end is removed, and a file that was there
+before is put back. Paths of files that are taken out belong to the agent: they are put back only where it made nothing
+of its own. Nothing else is touched, and no link is followed: the agent may have put one in place of any directory.
 No program may run in the tree meanwhile, and its directories must be accessible.
 """
 
@@ -34,6 +35,8 @@ class Overlay:
         """Each path that was laid, and what was there before: a file, of which there is a copy, or a link's target."""
         self._made: list[Path] = []
         """Directories that were made, outer ones first."""
+        self._taken_out: dict[str, GivenFile | str] = {}
+        """Each path that was taken out, and what was there, as in `_originals`."""
 
     def check(self, files: Sequence[GivenFile]) -> None:
         """Raise `AGENT_FILES_INVALID` if something in the tree is in the way."""
@@ -53,9 +56,22 @@ class Overlay:
         """Put the files into the tree. Raises YouBenchaError; what was done until then can be taken away."""
         self.check(files)
         try:
-            self._kept.mkdir(mode=0o700)
+            self._kept.mkdir(mode=0o700, exist_ok=True)
             for file in files:
                 self._lay(file)
+        except OSError as error:
+            raise not_writable(self._tree, error) from error
+
+    def take_out(self, paths: Sequence[str]) -> None:
+        """Remove files and directories of the tree, before any are laid over it. What does not exist is ignored."""
+        try:
+            self._kept.mkdir(mode=0o700, exist_ok=True)
+            for path in paths:
+                target = self._tree / path
+                if self._is_reachable(target) and _exists(target):
+                    for file in _files_in(target):
+                        self._taken_out[file.relative_to(self._tree).as_posix()] = self._keep(file)
+                    remove_tree(target)
         except OSError as error:
             raise not_writable(self._tree, error) from error
 
@@ -72,7 +88,7 @@ class Overlay:
         if target.is_symlink():
             return str(target.readlink())
         original = given_file(target, target.name)
-        copy = self._kept / str(len(self._originals))
+        copy = self._kept / str(len(self._originals) + len(self._taken_out))
         original.write(copy)
         return original._replace(source=copy)
 
@@ -93,21 +109,29 @@ class Overlay:
                 if _is_directory(target):
                     replaced.append(path)
                 remove_tree(target)
-                if isinstance(original, GivenFile):
-                    original.write(target)
-                elif original is not None:
-                    target.symlink_to(original)
+                if original is not None:
+                    _restore(original, target)
             for directory in reversed(self._made):
                 if self._is_reachable(directory) and _is_directory(directory):
                     with suppress(OSError):  # it is not empty: the agent's own files stay
                         directory.rmdir()
+            self._put_back()
         except OSError as error:
             raise YouBenchaError(
                 "AGENT_FILES_NOT_REMOVABLE",
                 f"The agent's files cannot be taken away from {self._tree}: {error.filename} {error.strerror}",
             ) from error
-        self._originals, self._made = {}, []
+        self._originals, self._made, self._taken_out = {}, [], {}
         return replaced
+
+    def _put_back(self) -> None:
+        """Put back what was taken out, where the agent made nothing of its own."""
+        for path, original in self._taken_out.items():
+            target = self._tree / path
+            if self._is_blocked(target) or _exists(target):
+                continue
+            self._make_way(target)
+            _restore(original, target)
 
     async def hide_from_git(self, commit: str) -> None:
         """Let `git status` not show the files in the tree's own repository. Only a help for the agent.
@@ -126,7 +150,7 @@ class Overlay:
         """Mark the files that are in the index, and return them."""
         with scratch_git_dir(self._kept, commit) as scratch:
             listed = await git(scratch, "ls-files", "-z", index=index)
-            tracked = {os.fsdecode(path) for path in listed.split(b"\0")} & self._originals.keys()
+            tracked = {os.fsdecode(path) for path in listed.split(b"\0")} & {*self._originals, *self._taken_out}
             if tracked:
                 names = b"".join(os.fsencode(path) + b"\0" for path in sorted(tracked))
                 arguments = ("update-index", "--skip-worktree", "-z", "--stdin")
@@ -141,6 +165,10 @@ class Overlay:
             elif not _is_directory(directory):
                 return
 
+    def _is_blocked(self, target: Path) -> bool:
+        """Whether a link or a file is where a directory above it was."""
+        return any(_exists(directory) and not _is_directory(directory) for directory in self._above(target))
+
     def _is_reachable(self, target: Path) -> bool:
         """Whether all directories above it are directories, and no links."""
         return all(_is_directory(directory) for directory in self._above(target))
@@ -151,6 +179,22 @@ class Overlay:
 
 
 _exists = os.path.lexists
+
+
+def _files_in(target: Path) -> Iterator[Path]:
+    """The files and links in a directory, or the one file."""
+    if not _is_directory(target):
+        yield target
+    for folder, directories, files in os.walk(target):
+        links = [name for name in directories if not _is_directory(Path(folder, name))]
+        yield from (Path(folder, name) for name in sorted((*files, *links)))
+
+
+def _restore(original: GivenFile | str, target: Path) -> None:
+    if isinstance(original, str):
+        target.symlink_to(original)
+    else:
+        original.write(target)
 
 
 def _is_directory(path: Path) -> bool:

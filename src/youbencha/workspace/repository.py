@@ -154,6 +154,11 @@ class Repository:
             raise YouBenchaError("REPO_FILE_TOO_LARGE", message)
         return await git(self._store.git_dir, "cat-file", "blob", entry.object_id)
 
+    async def paths(self) -> list[str]:
+        """The paths of all files of the commit."""
+        listed = await git(self._store.git_dir, "ls-tree", "-r", "-z", "--name-only", "--full-tree", self.commit)
+        return os.fsdecode(listed).split("\0")[:-1]
+
     async def _entries_beside(self, path: PurePosixPath) -> dict[str, _TreeEntry]:
         """What is in the directory of a path, by its whole path."""
         if path.is_absolute() or ".." in path.parts:

@@ -1,7 +1,9 @@
-"""Write trees for a validation: a commit with a patch applied, and single files of a commit.
+"""Write trees for a validation: a recorded one, a commit with a patch applied, and single files of a commit.
 
 The patch is an agent's, and so may be the tree that files are written to. git applies the patch to an index, where it
 refuses `.git` and paths outside the tree; and it replaces links that are in the way of a file, and follows none.
+
+What could be recorded can be written: names that are dangerous only on other systems (`git~1`) are not refused.
 """
 
 from __future__ import annotations
@@ -11,9 +13,18 @@ from collections.abc import Collection
 from pathlib import Path
 
 from youbencha.errors import YouBenchaError
-from youbencha.workspace.diff import DIFF_OPTIONS, FileChange, read_difference
-from youbencha.workspace.git import GitFailed, git
+from youbencha.workspace.diff import DIFF_OPTIONS, FileChange, StoredTree, read_difference
+from youbencha.workspace.git import AS_RECORDED, GitFailed, git
 from youbencha.workspace.git_dir import scratch_git_dir
+
+
+async def write_recorded(recorded: StoredTree, directory: Path) -> None:
+    """Write the files of a recorded tree. `directory` must not exist."""
+    directory.mkdir()
+    with scratch_git_dir(directory, recorded.id) as scratch:
+        index, objects = scratch / "index", recorded.git_dir / "objects"
+        await git(scratch, "read-tree", recorded.id, index=index, objects=objects, settings=AS_RECORDED)
+        await _write_index(scratch, index, objects, directory)
 
 
 async def write_patched(objects: Path, commit: str, patch: Path | None, directory: Path) -> tuple[FileChange, ...]:
@@ -27,13 +38,18 @@ async def write_patched(objects: Path, commit: str, patch: Path | None, director
         if patch is not None and patch.stat().st_size:
             try:
                 arguments = ("apply", "--cached", "--whitespace=nowarn", str(patch.absolute()))
-                await git(scratch, *arguments, index=index, objects=objects)
+                await git(scratch, *arguments, index=index, objects=objects, settings=AS_RECORDED)
             except GitFailed as failed:
                 raise _not_applicable(patch, commit, failed.reason) from failed
-        await git(scratch, "checkout-index", "--all", "--force", tree=directory, index=index, objects=objects)
+        await _write_index(scratch, index, objects, directory)
         options = ("--cached", *DIFF_OPTIONS, f"--output={answer}")
         await git(scratch, "diff-index", *options, commit, index=index, objects=objects)
         return read_difference(answer, scratch / "patch")
+
+
+async def _write_index(git_dir: Path, index: Path, objects: Path, directory: Path) -> None:
+    arguments = ("checkout-index", "--all", "--force")
+    await git(git_dir, *arguments, tree=directory, index=index, objects=objects, settings=AS_RECORDED)
 
 
 async def write_files(objects: Path, commit: str, paths: Collection[str], directory: Path) -> None:

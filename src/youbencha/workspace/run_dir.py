@@ -2,16 +2,20 @@
 
 An agent works in one directory of it, and can reach the others by `..`. So while the agent runs, nothing that it is
 judged by is stored here; and `reclaim` restores the rest afterwards.
+
+An agent on the host works in a private directory instead, and its tree is moved here at the end: agents read
+instructions in all directories above the one in which they work, and the run directory is often in a user's project.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from functools import cached_property
@@ -33,11 +37,14 @@ from youbencha.workspace.reclaim import (
     restore_directory,
     restore_tree,
 )
-from youbencha.workspace.trees import remove_tree
+from youbencha.workspace.trees import copy_tree, remove_tree
 
 ARTIFACTS, LOCK, PRIVATE_PARENT = "artifacts", ".lock", "private_parent"
 _IGNORE_ALL = "# Created by youBencha: git ignores everything in this directory.\n*\n"
 _RUNS = "runs"
+_TREE = "src-modified"
+_LARGE_TEMPORARY = Path("/var/tmp")  # noqa: S108 - only directories with random names are made in it
+"""Unlike the system's usual one, which may be in memory, it has room for large trees."""
 _PRIVATE_NAME = re.compile(r"(.+)-[0-9a-f]{16}", re.DOTALL)
 _OWNER_ONLY = 0o700
 _RESERVED_BYTES, _RESERVED_FILES = 64 * 1024**2, 24
@@ -57,9 +64,11 @@ class RunDirectory:
         self.path = path
         self.name = name or path.name
         """Identifies the run. The names of its private directories begin with it."""
-        self.modified = tree or path / "src-modified"
-        """Where the agent works."""
+        self.modified = tree or path / _TREE
+        """Where the agent works; after `settle`, where its tree is."""
         self._owns_tree = tree is None
+        self._around_tree: Path | None = None
+        """The private directory of a tree that is not in `path` yet."""
         self.expected = path / "src-expected"
         """The expected result, if there is one; written after the agent has ended."""
         self.artifacts = path / ARTIFACTS
@@ -72,19 +81,28 @@ class RunDirectory:
         self._private_state: State | None = None
 
     @classmethod
-    def create(cls, root: Path, name: str | None = None, *, cache_dir: Path | None = None) -> Self:
+    def create(
+        cls, root: Path, name: str | None = None, *, cache_dir: Path | None = None, away_from: Sequence[str] = ()
+    ) -> Self:
         """Make a directory with a new name in `root`, which is created if needed, with a `.gitignore`.
 
-        Leaves nothing behind if it fails. The private directory is made below `cache_dir`, by default the user's.
+        Leaves nothing behind if it fails. The private directory is made below `cache_dir`, by default the user's. With
+        `away_from`, the agent works in a private directory above which there are no files of these names.
         """
         root = root.absolute()
         with writing_to(root):
             _make_root(root)
-            return cls._create(_new_directory(root, name or "run"), cache_dir)
+            return cls._create(_new_directory(root, name or "run"), cache_dir, away_from=away_from)
 
     @classmethod
     def create_at(
-        cls, path: Path | str, *, name: str | None = None, cache_dir: Path | None = None, tree: Path | None = None
+        cls,
+        path: Path | str,
+        *,
+        name: str | None = None,
+        cache_dir: Path | None = None,
+        tree: Path | None = None,
+        away_from: Sequence[str] = (),
     ) -> Self:
         """Make the directory `path`, which must not exist; otherwise as `create`.
 
@@ -95,14 +113,27 @@ class RunDirectory:
         with writing_to(path):
             _make_root(path.parent)
             path.mkdir(mode=_OWNER_ONLY)
-            return cls._create(path, cache_dir, name, tree.absolute() if tree else None)
+            return cls._create(path, cache_dir, name, tree.absolute() if tree else None, away_from)
 
     @classmethod
-    def _create(cls, path: Path, cache_dir: Path | None, name: str | None = None, tree: Path | None = None) -> Self:
+    def _create(
+        cls,
+        path: Path,
+        cache_dir: Path | None,
+        name: str | None = None,
+        tree: Path | None = None,
+        away_from: Sequence[str] = (),
+    ) -> Self:
         with ExitStack() as undo:
             undo.callback(remove_tree, path)
-            run = cls(path, make_private(name or path.name, cache_dir), name, tree)
+            parents = parents_without(away_from, cache_dir, near=path) if away_from else None
+            run = cls(path, make_private(name or path.name, cache_dir, parents), name, tree)
             undo.callback(run.close)
+            if away_from:
+                run._around_tree = run.new_scratch()
+                run.modified = run._around_tree / _TREE
+                with suppress(OSError):  # only for people who look at it meanwhile; not every system has links
+                    (path / _TREE).symlink_to(run.modified)
             if not run._hold():
                 raise not_writable(path, "another process took its lock")
             for directory in (run.modified, run.artifacts) if run._owns_tree else (run.artifacts,):
@@ -143,7 +174,7 @@ class RunDirectory:
             if not self.path.parent.is_dir():
                 remove_tree(self.path.parent)
                 _make_root(self.path.parent)
-            for directory in (self.path, self.artifacts):
+            for directory in self._guarded:
                 made = self._made[directory]
                 assert made is not None
                 self._made[directory] = restore_directory(directory, made, found)
@@ -166,9 +197,34 @@ class RunDirectory:
     ) -> None:
         self.close()
 
+    def settle(self) -> None:
+        """Move a tree that is in a private directory to its place in the run directory."""
+        target = self.path / _TREE
+        if self._around_tree is None or self.modified == target:
+            return
+        with writing_to(target):
+            remove_tree(target)  # the link
+            try:
+                self.modified.rename(target)
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                self._copy_to(target)
+        self.modified = target
+
+    def _copy_to(self, target: Path) -> None:
+        """Copy the tree to another disk, or leave nothing there: the results need room, too."""
+        try:
+            copy_tree(self.modified, target, unreadable_ok=True)
+        except OSError:
+            remove_tree(target)
+            raise
+
     def close(self) -> None:
-        """Remove the private directories and unlock the run."""
+        """Settle the tree, remove the private directories and unlock the run."""
         self._reserved.close()
+        with suppress(YouBenchaError):  # the results are complete without it
+            self.settle()
         with suppress(YouBenchaError):  # what cannot be removed from the cache does not affect the run
             for directory in (self.private, *self._scratch):
                 remove_tree(directory)
@@ -177,13 +233,26 @@ class RunDirectory:
 
     def delete_sources(self) -> None:
         """Close the run, and remove everything but its artifacts."""
+        self._remove_tree()
         self.close()
         remove_sources(self.path)
 
     def remove(self) -> None:
         """Close the run and remove all of it, because nothing ran."""
+        self._remove_tree()
         self.close()
         remove_tree(self.path)
+
+    def _remove_tree(self) -> None:
+        """Remove a tree that is in a private directory, instead of moving it, perhaps to another disk."""
+        if self._around_tree is not None:
+            remove_tree(self.modified)
+
+    @property
+    def _guarded(self) -> list[Path]:
+        """The directories that the run cannot do without, outer ones first."""
+        around = self._around_tree if self._around_tree and self._around_tree in self.modified.parents else None
+        return [self.path, self.artifacts, *([around] if around else [])]
 
     def _hold(self) -> bool:
         """Take the lock. Return False if another process holds it."""
@@ -194,12 +263,12 @@ class RunDirectory:
 
     def _remember(self) -> None:
         self._watch()
-        self._made = {path: identity(path) for path in (self.path, self.artifacts, self.path / LOCK)}
+        self._made = {path: identity(path) for path in (*self._guarded, self.path / LOCK)}
 
     def _watch(self) -> None:
         """Keep the directories open: see `kept_open`."""
         before, self._watched = self._watched, ExitStack()
-        for directory in (self.path, self.artifacts):
+        for directory in self._guarded:
             self._watched.enter_context(kept_open(directory))
         before.close()
 
@@ -289,30 +358,71 @@ def _make_root(root: Path) -> None:
         (root / ".gitignore").write_text(_IGNORE_ALL)
 
 
-def make_private(run: str, cache_dir: Path | None) -> Path:
-    """Make a directory for the harness only, in the cache or else in the system's temporary directory.
+def make_private(run: str, cache_dir: Path | None, parents: Sequence[Path] | None = None) -> Path:
+    """Make a directory for the harness only, in the first of the parents that can be written to, usually the cache.
 
     It is not next to the agent's tree, which the agent reaches by `..`. An agent that runs as the same user without a
     sandbox can still find it; `state_of` shows whether anything in it was changed.
     """
-    name = _private_name(run)
-    try:
-        parent = (cache_dir or default_cache_dir()).absolute() / _RUNS
-        parent.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
-        return _made(parent / name)
-    except (OSError, RuntimeError):  # RuntimeError: this user has no home directory
-        return _made(_temporary() / name)
+    *others, last = _private_parents(cache_dir) if parents is None else parents
+    for parent in others:
+        with suppress(OSError):
+            return _made_in(parent, run)
+    return _made_in(last, run)
 
 
-def _temporary() -> Path:
+def _made_in(parent: Path, run: str) -> Path:
+    parent.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
+    return _made(parent / _private_name(run))
+
+
+def _private_parents(cache_dir: Path | None) -> list[Path]:
+    """Where private directories may be, the best place first."""
     import tempfile
 
-    return Path(tempfile.gettempdir()).absolute()
+    temporary = Path(tempfile.gettempdir()).absolute()
+    is_chosen = any(os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
+    parents = [temporary] if is_chosen or not _LARGE_TEMPORARY.is_dir() else [_LARGE_TEMPORARY, temporary]
+    with suppress(RuntimeError):  # this user has no home directory
+        parents.insert(0, (cache_dir or default_cache_dir()).absolute() / _RUNS)
+    return parents
+
+
+def parents_without(names: Sequence[str], cache_dir: Path | None, *, near: Path) -> list[Path]:
+    """The parents of private directories that are not below any file of these names, first those on the disk of `near`.
+
+    Raises `INSTRUCTIONS_ABOVE_WORKSPACE` if there is none.
+    """
+    parents = _private_parents(cache_dir)
+    above = {parent: _first_above(parent, names) for parent in parents}
+    usable = [parent for parent in parents if above[parent] is None]
+    if not usable:
+        files = ", ".join(str(path) for path in dict.fromkeys(above.values()))
+        raise YouBenchaError(
+            "INSTRUCTIONS_ABOVE_WORKSPACE",
+            f"Agents on this host would read {files}: it is above every directory in which they could work "
+            f"({', '.join(map(str, parents))}).",
+            hint="Move it, set TMPDIR or `cache_dir` in your settings to a directory that is not below it, or use "
+            "`sandbox: docker`.",
+        )
+    disk = _disk(near)
+    return sorted(usable, key=lambda parent: _disk(parent) != disk)
+
+
+def _first_above(directory: Path, names: Sequence[str]) -> Path | None:
+    # Resolved, as a program sees the directory in which it works.
+    resolved = directory.resolve()
+    paths = (above / name for above in (resolved, *resolved.parents) for name in names)
+    return next((path for path in paths if os.path.lexists(path)), None)
+
+
+def _disk(path: Path) -> int:
+    return next(each for each in (path, *path.parents) if each.exists()).stat().st_dev
 
 
 def private_of(name: str, cache_dir: Path) -> list[Path]:
     """The private directories of all runs whose names begin with `name`."""
-    parents = (cache_dir.absolute() / _RUNS, _temporary())
+    parents = _private_parents(cache_dir)
     return [path for parent in parents for run, path in private_in(str(parent)) if run.startswith(name)]
 
 

@@ -20,6 +20,7 @@ from youbencha.workspace.diff import (
     Entries,
     Entry,
     FileChange,
+    StoredTree,
     changes_of,
     entries_of,
     large_among,
@@ -68,9 +69,15 @@ class Snapshot(NamedTuple):
         If the tree is missing or a link, everything was deleted. Anything inside a `.git` is ignored.
         """
         comparison = TreeComparison(self.tree, self.git_dir, self.start, self.apart)
-        files, left_out = await comparison.run(await self._found(), patch_file)
-        current = current_commit(self.tree)
-        return Changes(files, patch_file, self.base_commit, current_commit=current, left_out_of_patch=left_out)
+        files, left_out, tree = await comparison.run(await self._found(), patch_file)
+        return Changes(
+            files,
+            patch_file,
+            self.base_commit,
+            current_commit=current_commit(self.tree),
+            left_out_of_patch=left_out,
+            recorded=StoredTree(self.git_dir, tree) if tree else None,
+        )
 
     async def _found(self) -> TreeFiles:
         """The files of the tree that count. Before the first snapshot there are no rules, and all of them do."""
@@ -78,6 +85,14 @@ class Snapshot(NamedTuple):
         if ignored := await ignored_among(found, self.git_dir):
             ignored -= self.apart.keys() | (await entries_at(self.git_dir, self.start)).keys()
         return found.without(ignored)
+
+
+class TreeDifference(NamedTuple):
+    files: tuple[FileChange, ...]
+    """All changes, sorted by path."""
+    left_out_of_patch: tuple[str, ...]
+    tree: str | None
+    """The id of the tree with the changes that are in the patch. None for a user's directory."""
 
 
 class TreeComparison(NamedTuple):
@@ -95,8 +110,8 @@ class TreeComparison(NamedTuple):
     is_workspace: bool = True
     """Whether the tree is a run's workspace, in which unreadable files may be made readable, not a user's directory."""
 
-    async def run(self, found: TreeFiles, patch_file: Path) -> tuple[tuple[FileChange, ...], tuple[str, ...]]:
-        """Return all changes, sorted by path, and the paths that are not in the patch."""
+    async def run(self, found: TreeFiles, patch_file: Path) -> TreeDifference:
+        """Write the patch to `patch_file`, and return what was found."""
         too_large = self.apart.keys() & set(found.files) if self.apart else set()
         paths = found.without(too_large).files
         async with indexed(
@@ -105,13 +120,13 @@ class TreeComparison(NamedTuple):
             before = await self._at_start(index.large)
             await _put(self.git_dir, index.file, before)  # unchanged, so that git finds no difference in them
             files = await _differences(self.git_dir, self.start, index.file, patch_file, objects=self.objects)
+            tree = (await git(self.git_dir, "write-tree", index=index.file)).decode() if self.is_workspace else ""
         now = await entries_of(
             self.tree, too_large | index.large, found.too_deep, self.start, is_workspace=self.is_workspace
         )
         not_in_patch = changes_of({**self.apart, **before}, now)
-        if not not_in_patch:
-            return files, ()
-        return _in_order(*files, *not_in_patch), tuple(change.path for change in _in_order(*not_in_patch))
+        left_out = tuple(change.path for change in _in_order(*not_in_patch))
+        return TreeDifference(_in_order(*files, *not_in_patch), left_out, tree.strip() or None)
 
     async def _at_start(self, paths: Collection[bytes]) -> dict[bytes, Entry]:
         if not paths:

@@ -59,7 +59,7 @@ async def changes_in_repository(
     )
     settings = await users_settings(location.git_dir, _SETTINGS)
     comparison = TreeComparison(directory, git_dir, start, objects=objects, settings=settings, is_workspace=False)
-    files, left_out_of_patch = await comparison.run(found, patch_file)
+    files, left_out_of_patch, _ = await comparison.run(found, patch_file)
     return Changes(files, patch_file, commit, current_commit=commit, left_out_of_patch=left_out_of_patch)
 
 

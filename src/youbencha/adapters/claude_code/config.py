@@ -27,7 +27,8 @@ CLAUDE = AgentKind(
         plugin_parts=(".claude-plugin/plugin.json", "skills", "commands", "agents", "hooks", ".mcp.json"),
         moved_by=frozenset({"CLAUDE_CONFIG_DIR"}),
         source_option=("setting_sources", "user"),
-        above=("CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md"),  # measured from 1.0.128 to 2.1.326
+        repository_option=("setting_sources", "project"),
+        in_repository=("CLAUDE.md", "CLAUDE.local.md", ".claude/", "/.mcp.json"),
     ),
     provider="anthropic",  # who made the model; Bedrock and Vertex only serve it
     how_to_authenticate="Set ANTHROPIC_API_KEY (in agent.env or your environment), or log in once: run "

@@ -52,7 +52,12 @@ KIND = AgentKind(
     prefix="CODEX",
     command="codex",
     logs="codex-logs",
-    places=FilePlaces(instructions=".codex/AGENTS.md", skills=".codex/skills", moved_by=frozenset({"CODEX_HOME"})),
+    places=FilePlaces(
+        instructions=".codex/AGENTS.md",
+        skills=".codex/skills",
+        moved_by=frozenset({"CODEX_HOME"}),
+        in_repository=("AGENTS.md", "AGENTS.override.md", ".agents/", ".codex/"),
+    ),
     provider="openai",
     how_to_authenticate="Set OPENAI_API_KEY or CODEX_API_KEY (in agent.env or your environment), or run `codex login`.",
 )

@@ -43,6 +43,18 @@ COPILOT = AgentKind(
         plugins=".copilot/local-plugins",  # named on the command line
         plugin_parts=("plugin.json", ".github/plugin/plugin.json", ".claude-plugin/plugin.json"),
         moved_by=frozenset({"COPILOT_HOME"}),
+        in_repository=(
+            "AGENTS.md",
+            "/CLAUDE.md",
+            "/GEMINI.md",
+            ".github/copilot-instructions.md",
+            ".github/instructions/",
+            ".github/agents/",
+            ".github/skills/",
+            ".claude/skills/",
+            ".agents/skills/",
+            ".github/mcp.json",
+        ),
     ),
     provider="github",
     how_to_authenticate="Set COPILOT_GITHUB_TOKEN, GH_TOKEN or GITHUB_TOKEN (in agent.env or your environment), run "

@@ -39,6 +39,7 @@ KIND = AgentKind(
         plugins=".gemini/extensions",
         plugin_parts=("gemini-extension.json",),
         moved_by=frozenset({"GEMINI_CLI_HOME"}),
+        in_repository=("GEMINI.md", ".gemini/", ".agents/skills/"),
     ),
     provider="google",
     how_to_authenticate="Set GEMINI_API_KEY (in agent.env or your environment), or run `gemini` once and log in.",

@@ -39,6 +39,15 @@ OPENCODE = AgentKind(
         instructions=".config/opencode/AGENTS.md",
         skills=".config/opencode/skills",
         moved_by=frozenset({"OPENCODE_CONFIG_DIR"}),
+        in_repository=(
+            "AGENTS.md",
+            "CLAUDE.md",
+            "/opencode.json",
+            "/opencode.jsonc",
+            ".opencode/",
+            ".claude/skills/",
+            ".agents/skills/",
+        ),
     ),
     how_to_authenticate="Set the provider's key (ANTHROPIC_API_KEY, OPENAI_API_KEY, …) in agent.env or your "
     "environment, or run `opencode auth login`.",

@@ -12,6 +12,7 @@ import typer
 from youbencha.cli import options
 from youbencha.cli.arena.executor import HERE, Address, Executor, ExecutorName, ExecutorOptions, TrialPlace
 from youbencha.cli.arena.until_decided import Decided, Margin, MaxTrials, UntilOptions
+from youbencha.cli.gate import FailIf, GateOptions, Measures
 from youbencha.errors import YouBenchaError
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from youbencha.engine.arena import PlanChoices
     from youbencha.engine.matrix import Matrix
     from youbencha.engine.results import ArenaRun
+    from youbencha.engine.reuse import Reusable
     from youbencha.engine.run import MatrixControl, MatrixOptions
     from youbencha.engine.selection import Selection
     from youbencha.engine.updates import MatrixSummary
@@ -63,11 +65,14 @@ def run(
     reuse: Annotated[
         str | None,
         typer.Option(
-            metavar="RUN",
-            help="Take over results of this run that still apply; score them again if only the validation changed.",
+            metavar="RUN|DIR",
+            help="Reuse results that still apply, of a run or of all runs in a directory; score them again if only the"
+            " validation changed.",
             rich_help_panel=_AGAIN,
         ),
     ] = None,
+    fail_if: FailIf = None,
+    measure: Measures = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the plan and the most that it can cost; run nothing.")
     ] = False,
@@ -97,6 +102,8 @@ def run(
     _check(which, selection, trials, reuse, resume=resume, dry_run=dry_run)
     until = UntilOptions(until_decided, margin, max_trials)
     until.check(trials, resume=resume)
+    gate = GateOptions(fail_if, tuple(measure or ()))
+    gate.check()
     where = ExecutorOptions(executor, address)
     where.check()
     host = options.host_here()
@@ -105,15 +112,24 @@ def run(
     directory = results or arena.results_dir
     limit = None if budget is None else BudgetSpec(total_usd=budget)
     choices = PlanChoices(trials=trials, budget=limit, resolve_env=not dry_run)
-    request = _Request(arena, host, directory, selection, choices, parallel, until)
+    request = _Request(arena, host, directory, selection, choices, parallel, until, gate)
     if dry_run:
-        show_plan(run_async(request.plan()), request.options(), as_json=as_json)
+        matrix = run_async(request.plan())
+        show_plan(matrix, request.options(), as_json=as_json, reusable=request.find_reusable(matrix, reuse))
         return 0
     say = not (quiet or as_json)
     session = _Session(request, which if resume else None, where, resume=resume, reuse=reuse, say=say)
     again = _command(config, results, where)
     title = config.name if tui else None
-    return run_and_show(session.work, lambda: session.run, as_json=as_json, quiet=quiet, tui=title, resume=again)
+    return run_and_show(
+        session.work,
+        lambda: session.run,
+        as_json=as_json,
+        quiet=quiet,
+        tui=title,
+        resume=again,
+        succeeded=session.succeeded,
+    )
 
 
 def _command(config: Path, results: Path | None, where: ExecutorOptions) -> str:
@@ -138,6 +154,7 @@ class _Request(NamedTuple):
     choices: PlanChoices
     given_parallel: int | None
     until: UntilOptions
+    gate: GateOptions
     place: TrialPlace = HERE
 
     @property
@@ -164,7 +181,13 @@ class _Request(NamedTuple):
         from youbencha.engine.arena import plan_arena
 
         matrix = await plan_arena(self.arena, self.host, self.selection, self.choices)
+        self.gate.check_comparisons(matrix)
         return self.until.plan(matrix)
+
+    def find_reusable(self, matrix: Matrix, reuse: str | None) -> Reusable | None:
+        from youbencha.engine.reuse import find_pool, find_reusable
+
+        return None if reuse is None else find_reusable(matrix, find_pool(self.results, reuse))
 
 
 class _Session:
@@ -193,14 +216,27 @@ class _Session:
             self._request = self._request._replace(place=place)
             return await self._work(display, control)
 
+    def succeeded(self, summary: MatrixSummary) -> bool:
+        """Whether every trial measured its agent, and the gate passed, if there is one."""
+        from youbencha.cli.matrix import measured
+        from youbencha.report.arena_loading import load_runs
+        from youbencha.report.comparison import make_comparison
+        from youbencha.report.comparison_loading import baseline_pairs
+
+        gate = self._request.gate
+        if gate.fails_if is None:
+            return measured(summary)
+        assert self.run is not None
+        report = make_comparison(baseline_pairs(load_runs([self.run.path])))
+        gated = gate.apply(report, "thunderdome run")
+        return measured(summary) and gated is not None and not gated.failed and not gated.unknown
+
     async def _work(self, display: MatrixDisplay, control: MatrixControl) -> MatrixSummary:
         from youbencha.cli.matrix import check_engine
-        from youbencha.engine.results import find_run
         from youbencha.engine.reuse import reuse_results
         from youbencha.engine.run import run_matrix
 
         request = self._request
-        earlier = find_run(request.results, self._reuse) if self._reuse else None
         if self._resume:
             matrix = await self._plan_again()
         else:
@@ -208,15 +244,16 @@ class _Session:
         open_executor = request.place.open_executor(matrix, request.arena, request.results)
         if open_executor is None:
             await check_engine(matrix)
+        reusable = request.find_reusable(matrix, self._reuse)
         if not self._resume:
             self.run = _new_run(request, matrix)
         assert self.run is not None
         if self._say:
-            display.announce(_announcement(matrix, self.run, request, resumed=self._resume))
+            display.announce(_announcement(matrix, self.run, request, reusable, resumed=self._resume))
         with display:
-            if earlier is not None:
-                reused = await reuse_results(matrix, request.host, earlier, self.run, parallel=request.parallel)
-                display.print("", "", f"{reused.unchanged} trials taken over, {reused.rescored} scored again")
+            if reusable is not None:
+                reused = await reuse_results(reusable, request.host, self.run, parallel=request.parallel)
+                display.print("", "", f"{reused.unchanged} trials reused, {reused.rescored} scored again")
             chosen = request.options()
             return await run_matrix(
                 matrix, request.host, self.run, chosen, display, control=control, open_executor=open_executor
@@ -263,25 +300,25 @@ def _options_of(request: _Request) -> dict[str, Any]:
     }
 
 
-def _announcement(matrix: Matrix, run: ArenaRun, request: _Request, *, resumed: bool) -> str:
+def _announcement(matrix: Matrix, run: ArenaRun, request: _Request, reusable: Reusable | None, *, resumed: bool) -> str:
     from youbencha.engine.dry_run import describe_plan
     from youbencha.text import plural, usd
 
-    plan = describe_plan(matrix, parallel=request.parallel, attempts=request.options().retries.attempts)
+    attempts = request.options().retries.attempts
+    plan = describe_plan(matrix, parallel=request.parallel, attempts=attempts, reusable=reusable)
     worst = plan.worst_case.with_retries_usd
     cap = f"at most {usd(float(worst))}" if worst is not None else "no cost limit"
     verb = "resuming" if resumed else "running"
-    trials = f"{'at most ' if matrix.until_decided else ''}{plural(plan.trials, 'trial')}"
+    left = plan.trials if matrix.until_decided or reusable is None else plan.trials - len(reusable.trials)
+    trials = f"{'at most ' if matrix.until_decided else ''}{plural(left, 'trial')}"
     return f"{verb} {trials}, {cap}; results: {run.path}"
 
 
 def _check(
     which: str | None, selection: Selection, trials: int | None, reuse: str | None, *, resume: bool, dry_run: bool
 ) -> None:
-    if dry_run and (resume or reuse is not None):
-        raise YouBenchaError(
-            "OPTION_INVALID", "--dry-run shows the plan of a new run.", hint="Remove --resume or --reuse."
-        )
+    if dry_run and resume:
+        raise YouBenchaError("OPTION_INVALID", "--dry-run shows the plan of a new run.", hint="Remove --resume.")
     if which is not None and not resume:
         raise YouBenchaError(
             "OPTION_INVALID", f"{which}: a run is only named with --resume", hint=f"Try --resume {which}."

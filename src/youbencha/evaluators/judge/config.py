@@ -159,6 +159,8 @@ class JudgeConfig(StrictModel):
     max_concurrent_votes: Votes = 3
     judge_failed_runs: bool = False
     """Judge also the work of an agent that failed or timed out. The run fails in any case."""
+    advisory: bool = False
+    """Report the verdict, but let it decide nothing: neither whether the run passes, nor whether it is valid."""
 
     @field_validator("assertions", "criteria")
     @classmethod

@@ -11,6 +11,7 @@ from typing import Any
 from youbencha.errors import ConfigError, Problem, YouBenchaError
 from youbencha.evaluators.base import (
     VALIDATION,
+    VALIDATION_BROKEN,
     EvaluationContext,
     artifact,
     artifacts_root,
@@ -25,10 +26,12 @@ from youbencha.evaluators.validation.counting import TestTally
 from youbencha.evaluators.validation.measure import Baseline, Measurement, measure_baseline, measure_work
 from youbencha.evaluators.validation.scores import deciding_score, describe, flags_of_tests, scores_of
 from youbencha.evaluators.validation.task import ValidationTask
+from youbencha.evaluators.validation.work import left_out
 from youbencha.files import open_untrusted
 from youbencha.log.arena import IntegrityFlag
 from youbencha.log.masking import without_secrets
 from youbencha.log.results import EvaluationResult
+from youbencha.process import Redactor
 from youbencha.scoring.composite import composite
 from youbencha.scoring.integrity import IntegrityContext, flags_of
 from youbencha.scoring.tampering import tampering
@@ -51,21 +54,37 @@ class Validation:
     def check_environment(self, config: Mapping[str, Any], env: Mapping[str, str]) -> Sequence[Problem]:
         return list(missing_references(config.get("env"), env))
 
+    async def check_task(self, context: EvaluationContext) -> None:
+        """Raise `VALIDATION_BROKEN` if the untouched task cannot be validated: then no agent needs to work on it."""
+        await self._baseline(context, await self._task(context))
+
     async def evaluate(self, context: EvaluationContext) -> EvaluationResult:
         started = time.monotonic()
+        task = await self._task(context)
+        baseline = await self._baseline(context, task)
+        measured = await measure_work(context, task, baseline)
+        result = _result(context, task, measured, baseline, started)
+        return without_secrets(result, _redactor(context, task).text)
+
+    async def _task(self, context: EvaluationContext) -> ValidationTask:
         config = read_config(ValidationConfig, context.config, context.name)
         if missing := self.check_environment(context.config, context.harness_env):
             raise ConfigError("EVALUATOR_CONFIG_INVALID", f"The configuration of {context.name}", missing)
-        task = await ValidationTask.open(context, config)
-        commands = config.model_dump_json(exclude={"mode", "weights", "green_weights"})
-        key = (self.name, task.repository.public_url, task.repository.commit, context.agent_sandbox.image, commands)
+        return await ValidationTask.open(context, config)
+
+    async def _baseline(self, context: EvaluationContext, task: ValidationTask) -> Baseline:
+        """Measure it, once for all trials that are validated in the same way."""
+        commands = task.config.model_dump_json(exclude={"mode", "copy_ignored", "image", "weights", "green_weights"})
+        image = task.config.image or context.agent_sandbox.image
+        key = (self.name, task.repository.public_url, task.repository.commit, image, commands)
         baseline = await context.shared.once(key, lambda: measure_baseline(context, task))
         if baseline.problem is not None:
-            raise _broken(baseline.problem)
-        measured = await measure_work(context, task, baseline)
-        result = _result(context, task, measured, baseline, started)
-        redactor = context.redactor.with_env(command_environment({}, config.env, context.harness_env))
-        return without_secrets(result, redactor.text)
+            raise _broken(_redactor(context, task).text(baseline.problem))
+        return baseline
+
+
+def _redactor(context: EvaluationContext, task: ValidationTask) -> Redactor:
+    return context.redactor.with_env(command_environment({}, task.config.env, context.harness_env))
 
 
 def _result(
@@ -77,12 +96,12 @@ def _result(
     score = composite(scores, config.score_weights)
     counted = measured.tally(baseline.expected)
     reward = measured.tests.reward
-    left_out = context.changes.left_out_of_patch if context.changes and config.mode == "diff" else ()
+    missing = left_out(context, config)
     return evaluation_result(
         context,
         started,
         "passed" if decides == 1 and measured.built is not False else "failed",
-        describe(measured, baseline, left_out),
+        describe(measured, baseline, missing),
         metrics={
             "scores": scores.model_dump(),
             "composite_score": score,
@@ -99,7 +118,7 @@ def _result(
             "baseline_lint_issues": baseline.lint_issues,
             "flags": [flag.model_dump() for flag in _flags(context, task, measured, baseline)],
             "steps": {name: step.metrics() for name, step in measured.steps.items()},
-            "left_out": [printable(path) for path in left_out],
+            "left_out": [printable(path) for path in missing],
             "validation_commit": task.validation,
         },
         artifacts=[
@@ -143,7 +162,7 @@ def _beginning(patch: Path) -> str:
 
 def _broken(reason: str) -> YouBenchaError:
     return YouBenchaError(
-        "VALIDATION_BROKEN",
+        VALIDATION_BROKEN,
         f"The validation does not work: {reason}.",
         hint="The logs are in evaluators/validation of the artifacts: fix the command, or the image that it runs in.",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -22,9 +22,11 @@ from youbencha.evaluators.validation.canary import (
 )
 from youbencha.evaluators.validation.config import ValidationConfig
 from youbencha.evaluators.validation.counting import NOBODY, Authorship, ExpectedTests, TestTally, expect_tests, tally
+from youbencha.evaluators.validation.problems import why_not_runnable
 from youbencha.evaluators.validation.reports import EXIT_CODE, RunReports
 from youbencha.evaluators.validation.steps import StepResult, StepRunner
-from youbencha.evaluators.validation.task import ValidationTask
+from youbencha.evaluators.validation.task import PreparedTree, ValidationTask
+from youbencha.evaluators.validation.work import write_work
 from youbencha.files import read_untrusted
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import HOST, LocalSandbox, open_local_sandbox
@@ -32,12 +34,10 @@ from youbencha.scoring.code_metrics import SourceFile, is_source_file, is_test_f
 from youbencha.scoring.lint import count_issues
 from youbencha.spec.arena import CanarySpec
 from youbencha.workspace import FileChange
-from youbencha.workspace.trees import copy_tree, remove_tree
+from youbencha.workspace.trees import remove_tree
 
 _LARGEST_SOURCE = 8 * 1024 * 1024
 REFERENCE_LABEL = "reference-"
-_NOT_FOUND = (126, 127)
-"""A shell's exit codes for a program that cannot be run."""
 
 
 class ValidatedTree(NamedTuple):
@@ -95,17 +95,11 @@ class Baseline(NamedTuple):
 
 async def measure_work(context: EvaluationContext, task: ValidationTask, baseline: Baseline) -> Measurement:
     """Validate the agent's work, in the configured mode."""
-    changes = context.changes
-    if changes is None:
-        raise YouBenchaError("VALIDATION_WITHOUT_CHANGES", "It is not known what the agent changed.")
-    if task.config.mode == "diff":
-        return await measure_patch(context, task, changes.patch_file, baseline=baseline)
     async with _place(context) as place:
         tree = place / "tree"
-        await in_thread(lambda check: copy_tree(context.directory, tree, check, unreadable_ok=True))
-        shared = task.config.mode == "shared"
-        async with _sandbox(context, task, tree, agent_state=shared) as sandbox:
-            return await _measure(context, task, ValidatedTree(tree, changes.files), sandbox, baseline=baseline)
+        changes = await write_work(context, task, tree)
+        async with _sandbox(context, task, tree, agent_state=task.config.mode == "shared") as sandbox:
+            return await _measure(context, task, ValidatedTree(tree, changes), sandbox, baseline=baseline)
 
 
 async def measure_patch(
@@ -175,16 +169,10 @@ def _expected(task: ValidationTask, start: Measurement, reference: Measurement |
 
 def _problem(task: ValidationTask, measured: Measurement, *, is_reference: bool) -> str | None:
     """Why the task itself cannot be validated. An empty greenfield project need not even install."""
-    config = task.config
-    if config.greenfield and not is_reference:
+    if task.config.greenfield and not is_reference:
         return None
-    install, tests = measured.steps.get("install"), measured.steps[measured.counting_step]
     tree = "the reference solution" if is_reference else "the untouched task"
-    if install is not None and not install.succeeded:
-        return f"`{config.install_cmd}` fails for {tree}: {install.failure}"
-    if tests.exit_code in _NOT_FOUND:
-        return f"`{config.test_cmd}` cannot be run for {tree}: {tests.failure}"
-    return None
+    return why_not_runnable(task.config, measured.steps.get("install"), measured.steps[measured.counting_step], tree)
 
 
 @asynccontextmanager
@@ -250,9 +238,9 @@ async def _measure(
     step = "hidden" if config.greenfield else "test"
     if baseline is not None:
         return await _count_with_canary(runner, tree.path, step, measured, baseline)
-    tests = await runner.run_tests(step)
+    tests = await runner.run_tests(step, prepared.author.files)
     is_best = task.reference is None or label == REFERENCE_LABEL
-    canary = await _find_canary(runner, task, tree.path, tests, prepared.test_files) if is_best else None
+    canary = await _find_canary(runner, task, tree.path, tests, prepared) if is_best else None
     return replace(measured, tests=tests, canary=canary)
 
 
@@ -261,36 +249,37 @@ async def _count_with_canary(
 ) -> Measurement:
     """Run the tests that count, and a canary: in the same run, or in one of its own if a test has passed."""
     canary, expected, name = baseline.canary, baseline.expected, random_name()
+    own_files = measured.author.files
     if canary is None:
-        return replace(measured, tests=await runner.run_tests(step))
+        return replace(measured, tests=await runner.run_tests(step, own_files))
     if canary.in_same_run:
         with canary.written(tree, name):
-            run = await runner.run_tests(step)
+            run = await runner.run_tests(step, own_files)
         measured = replace(measured, tests=run.without_test(name))
     else:
-        measured = replace(measured, tests=await runner.run_tests(step))
+        measured = replace(measured, tests=await runner.run_tests(step, own_files))
         counted = measured.tally(expected)
         if measured.tests.reward is None and (counted is None or counted.counts.passed == 0):
             return measured
         with canary.written(tree, name):
-            run = await runner.run_tests("canary")
+            run = await runner.run_tests("canary", own_files)
     counted = replace(measured, tests=run.without_test(name)).tally(expected)
     all_passed = counted is not None and counted.score == 1
     return replace(measured, forgery=forgery(canary, run, expected.sources, name, all_passed=all_passed))
 
 
 async def _find_canary(
-    runner: StepRunner, task: ValidationTask, tree: Path, tests: RunReports, test_files: Sequence[str]
+    runner: StepRunner, task: ValidationTask, tree: Path, tests: RunReports, prepared: PreparedTree
 ) -> Canary | None:
     """Try how a canary can be added to a task: in a tree that nobody has tampered with, it must be seen to fail."""
     report = tests.report(frozenset())
     results = report.results if report and report.results else {}
-    reported = sorted({test.file for test in results if test.file in set(test_files)}, reverse=True)
-    files = dict.fromkeys((*reported, *test_files))  # the last first, so that the canary runs late
+    reported = sorted({test.file for test in results if test.file in set(prepared.test_files)}, reverse=True)
+    files = dict.fromkeys((*reported, *prepared.test_files))  # the last first, so that the canary runs late
     for number, canary in enumerate(islice(candidates(tree, files, task.config.canary), MAX_CANDIDATES), 1):
         name = random_name()
         with canary.written(tree, name):
-            run = await runner.run_tests(f"canary-{number}")
+            run = await runner.run_tests(f"canary-{number}", prepared.author.files)
         sources = tests.sources or frozenset({EXIT_CODE})
         if confirmed := confirm(canary, tests, run, sources, name):
             return confirmed

@@ -6,7 +6,7 @@ import json
 import os
 import posixpath
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -30,6 +30,8 @@ EXIT_CODE = "exit code"
 """The source of a command that reports nothing: it is one test, which passes if its exit code is 0."""
 
 XML_FILES = ("**/*.xml",)
+_MAX_OPTIONS = 100_000
+"""A variable can hold 131,071 bytes."""
 _HOOKS = "youbencha.evaluators.validation.runner_hooks"
 _PYTHON_HOOK, _NODE_HOOKS = "sitecustomize.py", ("node.cjs", "mocha.cjs")
 _JEST_RESULTS: dict[str, TestResult] = {
@@ -140,11 +142,16 @@ class ReportHooks:
         sandbox.share(self._hooks)
         sandbox.share(self._reports, writable=True)
 
-    def environment(self, step: str, env: Mapping[str, str]) -> dict[str, str]:
-        """Variables that make pytest, unittest, vitest, jest and mocha write reports, and go name its tests."""
+    def environment(self, step: str, env: Mapping[str, str], ignored: Iterable[str] = ()) -> dict[str, str]:
+        """Variables that make pytest, unittest, vitest, jest and mocha write reports, and go name its tests.
+
+        pytest does not collect the files `ignored`: one that it cannot load would end the run of all others.
+        """
         hooks, report = self._sandbox.inside(self._hooks), f"{self._sandbox.inside(self._reports)}/{step}-"
+        ignoring = shlex.join(f"--ignore={path}" for path in ignored)
+        pytest = f"-o junit_family=xunit1 {shlex.quote(f'--junit-xml={report}pytest.xml')}"
         added = {
-            "PYTEST_ADDOPTS": f"-o junit_family=xunit1 {shlex.quote(f'--junit-xml={report}pytest.xml')}",
+            "PYTEST_ADDOPTS": f"{pytest} {ignoring}".strip() if len(ignoring) < _MAX_OPTIONS else pytest,
             "NODE_OPTIONS": f'--require "{hooks}/node.cjs"',
             "GOFLAGS": "-v",
         }
@@ -159,6 +166,13 @@ class ReportHooks:
         written = sorted(file for file, stamp in reports(tree, XML_FILES).items() if before.get(file) != stamp)
         in_tree = (_junit(file.tree, file.path, f"junit:{file.path}") for file in written[:MOST_REPORTS])
         parsed = parse_test_output(printed)
+        if (
+            parsed is not None
+            and parsed.results is None
+            and parsed.counts.passed == parsed.counts.ran
+            and exit_code != 0
+        ):
+            parsed = None  # numbers alone, and it says that nothing failed: something killed it, or lies
         return RunReports(
             exit_code=exit_code,
             requested=tuple(self._requested(step, self._sandbox.inside(tree))),

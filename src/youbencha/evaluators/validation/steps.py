@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -90,13 +90,15 @@ class StepRunner:
         self.steps[name] = StepResult(result.exit.code, result.timed_out, duration_ms, result.printed, ended_by)
         return self.steps[name]
 
-    async def run_tests(self, name: str) -> RunReports:
-        """Run the tests. Reports that were there before do not count."""
+    async def run_tests(self, name: str, own_files: Collection[str] = ()) -> RunReports:
+        """Run the tests. Reports that were there before do not count, nor do tests in the agent's `own_files`."""
         reward = self._config.reward
         if reward is not None:
             await in_thread(lambda _: remove_below(self._tree, reward))
         before = await in_thread(lambda _: reports(self._tree, XML_FILES))
-        step = await self.run(name, self._config.test_cmd, self._hooks.environment(name, self._env))
+        tree = self._sandbox.inside(self._tree)
+        ignored = sorted(f"{tree}/{path}" for path in own_files if path.endswith(".py"))
+        step = await self.run(name, self._config.test_cmd, self._hooks.environment(name, self._env, ignored))
         read = await in_thread(lambda _: self._hooks.read(name, self._tree, before, step.exit_code, step.printed))
         return replace(read, reward=await in_thread(lambda _: self._read_reward(reward))) if reward else read
 

@@ -151,9 +151,9 @@ class ValidationTask:
 
         A directory of the validation commit that the task did not have holds exactly what that commit has in it. Go
         compiles all `_test.go` files of a directory together, and nothing else uses them: those that were added beside
-        hidden ones are left out, because two tests of one name do not compile.
+        tests that count are left out, because two tests of one name do not compile.
         """
-        with_hidden = {PurePosixPath(path).parent for path in self.hidden if path.endswith(_GO_TEST)}
+        counting = {PurePosixPath(path).parent for path in (*self.hidden, *self.protected) if path.endswith(_GO_TEST)}
         for directory in self._owned_directories:
             remove_below(tree, directory)
         added = {path for path in changed if path not in self.given}
@@ -161,7 +161,7 @@ class ValidationTask:
             if is_runner_configuration(path) and (not self.config.greenfield or _is_hook(path)):
                 remove_below(tree, path)
         for path in added:
-            if path.endswith(_GO_TEST) and PurePosixPath(path).parent in with_hidden:
+            if path.endswith(_GO_TEST) and PurePosixPath(path).parent in counting:
                 remove_below(tree, path)
         for folder in [folder for folder in _folders(tree) if Path(folder).name == _CACHE]:
             remove_tree(Path(folder))

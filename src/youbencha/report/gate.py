@@ -1,0 +1,197 @@
+"""A gate in CI: which comparisons let a change pass, by which measures, and what could have gone unnoticed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from typing import Literal, NamedTuple
+
+from youbencha.report.comparison_model import ComparisonReport, PairComparison
+from youbencha.report.comparison_tables import digits, shown_name, signed
+from youbencha.stats.comparison import Difference, DifferenceInterval, ValueDifference, Verdict, verdict_of
+from youbencha.text import duration, plural, usd
+
+
+class Gate(StrEnum):
+    WORSE = "worse"
+    NOT_BETTER = "not-better"
+
+
+class Measure(StrEnum):
+    SCORE = "score"
+    SOLVED = "solved"
+    COST = "cost"
+    TIME = "time"
+
+
+DEFAULT_MEASURES = (Measure.SCORE, Measure.SOLVED)
+"""Partial credit can hide that nothing is solved any more, and few solved trials that the score has fallen."""
+
+
+class Judgement(NamedTuple):
+    """The first compared with the second by one measure."""
+
+    measure: Measure
+    verdict: Verdict
+    """For cost and time, `worse` is higher."""
+    change: float | None
+    """The first's less the second's. None: not known."""
+    interval: DifferenceInterval | None
+    unnoticed: float | None
+    """How large a change for the worse could have gone unnoticed, if it is undecided. None: one of any size."""
+
+    def __str__(self) -> str:
+        if self.change is None:
+            return f"{self.measure} not known"
+        form = _FORMS[self.measure].signed
+        interval = f" ({form(self.interval.low)} to {form(self.interval.high)})" if self.interval else ""
+        return f"{self.measure} {form(self.change)}{interval}, {self.verdict}"
+
+
+def judge(pair: PairComparison, measure: Measure, margin: float) -> Judgement:
+    """Judge a pair by one measure. Costs and times within the margin, as a share, are equivalent."""
+    match measure:
+        case Measure.SCORE:
+            judged = replace(pair.difference, verdict=pair.verdict)
+            return _judge_shares(measure, judged, in_sequence=pair.decided_early is not None)
+        case Measure.SOLVED:
+            return _judge_shares(measure, pair.pass_rate, in_sequence=pair.decided_early is not None)
+        case Measure.COST:
+            return _judge_values(measure, pair.cost_usd, margin)
+        case Measure.TIME:
+            return _judge_values(measure, pair.duration_s, margin)
+
+
+def _judge_shares(measure: Measure, found: Difference, *, in_sequence: bool) -> Judgement:
+    interval, unnoticed = found.on_these_tasks, found.detectable
+    if in_sequence and interval is not None and interval.low > -1:  # it has no detectable difference
+        unnoticed = -interval.low
+    return Judgement(measure, found.verdict, found.estimate, interval, unnoticed)
+
+
+def _judge_values(measure: Measure, found: ValueDifference, margin: float) -> Judgement:
+    interval, ratio = found.interval, found.ratio_interval
+    if ratio is not None and 1 - margin <= ratio.low and ratio.high <= 1 + margin:
+        verdict: Verdict = "equivalent"
+    else:
+        less = None if interval is None else DifferenceInterval(-interval.high, -interval.low)
+        verdict = verdict_of(less, margin=0)
+    return Judgement(measure, verdict, found.difference, interval, interval.high if interval else None)
+
+
+class GatedPair(NamedTuple):
+    """A comparison, and what the gate makes of it."""
+
+    pair: PairComparison
+    gate: Gate
+    judgements: tuple[Judgement, ...]
+
+    @property
+    def unknown(self) -> tuple[Measure, ...]:
+        """The measures that there is nothing to judge by. Such a gate neither passes nor fails."""
+        return tuple(each.measure for each in self.judgements if each.change is None)
+
+    @property
+    def decisive(self) -> tuple[Measure, ...]:
+        """The measures by which it is worse."""
+        return tuple(each.measure for each in self.judgements if each.verdict == "worse")
+
+    @property
+    def failed(self) -> bool:
+        """Whether it is worse by one measure; or, if it has to be better, better by none."""
+        is_better = any(each.verdict == "better" for each in self.judgements)
+        return bool(self.decisive) or (self.gate is Gate.NOT_BETTER and not is_better)
+
+    def __str__(self) -> str:
+        names = " against ".join(shown_name(side.name) for side in (self.pair.first, self.pair.second))
+        found = f"{names}: {'; '.join(map(str, self.judgements))}"
+        if self.unknown:
+            return f"not decided, because the {_listed(self.unknown)} is not known: {found}."
+        if self.decisive:
+            return f"failed by {_listed(self.decisive)}: {found}."
+        if self.failed:
+            measures = _listed([each.measure for each in self.judgements], "or")
+            return f"failed, because it is not known to be better by {measures}: {found}."
+        return f"passed: {found}."
+
+
+class GateResult(NamedTuple):
+    pairs: tuple[GatedPair, ...]
+
+    @property
+    def failed(self) -> bool:
+        return any(each.failed for each in self.pairs)
+
+    @property
+    def unknown(self) -> bool:
+        """Whether it could not be decided for some pair."""
+        return any(each.unknown for each in self.pairs)
+
+    def find(self, pair: PairComparison) -> GatedPair:
+        return next(each for each in self.pairs if each.pair is pair)
+
+    def lines(self) -> Iterator[tuple[Literal["error", "notice"], str]]:
+        """Say which pairs did not pass and by which measure, then what passed and what could have gone unnoticed."""
+        yield from (("error", str(each)) for each in self.pairs if each.failed or each.unknown)
+        if passed := [each for each in self.pairs if not each.failed and not each.unknown]:
+            text = str(passed[0]) if len(passed) == 1 else f"passed: {plural(len(passed), 'comparison')}."
+            yield "notice", f"{text} {_unnoticed(passed)}".strip()
+
+
+def apply_gate(report: ComparisonReport, gate: Gate, measures: Sequence[Measure] = ()) -> GateResult:
+    """Decide about every pair. Of the default measures, one that is not known is left out."""
+    pairs = []
+    for pair in report.comparisons:
+        judgements = [judge(pair, each, report.margin) for each in dict.fromkeys(measures or DEFAULT_MEASURES)]
+        known = [each for each in judgements if each.change is not None]
+        pairs.append(GatedPair(pair, gate, tuple(judgements if measures or not known else known)))
+    return GateResult(tuple(pairs))
+
+
+def _unnoticed(passed: Iterable[GatedPair]) -> str:
+    """Say which changes for the worse the gate could have missed: the largest of all pairs, by measure."""
+    sizes: dict[Measure, list[float | None]] = {}
+    for judgement in (each for pair in passed for each in pair.judgements if each.verdict == "undecided"):
+        sizes.setdefault(judgement.measure, []).append(judgement.unnoticed)
+    texts = []
+    for measure, some in sizes.items():
+        known = [size for size in some if size is not None]
+        form = _FORMS[measure]
+        size = f"up to {form.plain(max(known))}" if len(known) == len(some) else "any size"
+        texts.append(f"a {form.change} of {size} in {measure}")
+    return f"Could have gone unnoticed: {', '.join(texts)}." if texts else ""
+
+
+def _listed(measures: Sequence[Measure], word: str = "and") -> str:
+    *others, last = map(str, measures)
+    return f"{', '.join(others)} {word} {last}" if others else last
+
+
+class _Form(NamedTuple):
+    """How changes of a measure are written."""
+
+    plain: Callable[[float], str]
+    change: str
+    """For the worse."""
+    signed: Callable[[float], str]
+
+
+def _with_sign(form: Callable[[float], str]) -> Callable[[float], str]:
+    return lambda number: f"{'-' if number < 0 else '+'}{form(abs(number))}"
+
+
+def _points(share: float) -> str:
+    return f"{share * 100:.0f} points"
+
+
+def _seconds(seconds: float) -> str:
+    return duration(seconds * 1000)
+
+
+_FORMS = {
+    Measure.SCORE: _Form(digits, "fall", signed),
+    Measure.SOLVED: _Form(_points, "fall", _with_sign(_points)),
+    Measure.COST: _Form(usd, "rise", _with_sign(usd)),
+    Measure.TIME: _Form(_seconds, "rise", _with_sign(_seconds)),
+}
