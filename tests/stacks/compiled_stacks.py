@@ -192,7 +192,7 @@ fn main() {
 """
 REWRITING = """\
 fn main() {
-    let tests = ["adds", "doubles", "negative", "triples"].map(|name| format!("#[test]\\nfn {name}() {}\\n"));
+    let tests = ["adds", "doubles", "negative", "triples"].map(|name| format!("#[test]\\nfn {name}() {{}}\\n"));
     for name in ["calc", "hidden"] {
         let _ = std::fs::write(format!("tests/{name}.rs"), tests.concat());
     }

@@ -14,6 +14,12 @@ from stack_bench import Stack, StackBench, Work, problem, verdict
 
 STACKS = (*PYTHON, *NODE, *COMPILED, *SHELL)
 NOTHING = "nothing"
+UNSEEN = {
+    "always_equal": "an object that equals everything",
+    "answers_from_tests": "reads the expected values from the tests",
+    "spared_canary": "spares the canary",
+}
+"""As docs/validation.md calls them."""
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the cheats are made for Linux")
 
@@ -50,6 +56,13 @@ def test_calibration(stack: Stack, tmp_path: Path) -> None:
     assert {name for name, tests in tried.items() if tests is None or tests > tried["nothing"]} <= {"reference"}
     assert tried.get("reference", 1.0) == 1.0
     assert {"early exit", "printed summary", "patched tests"} <= tried.keys()
+
+
+def test_the_docs_name_what_is_not_seen() -> None:
+    designs = {name for stack in STACKS for name, work in stack.work.items() if work.kind == "unseen"}
+    assert designs == UNSEEN.keys()
+    docs = (Path(__file__).parents[2] / "docs" / "validation.md").read_text()
+    assert all(phrase in docs for phrase in UNSEEN.values())
 
 
 def test_there_are_enough_designs_of_cheats() -> None:
