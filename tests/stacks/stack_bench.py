@@ -20,8 +20,8 @@ CALIBRATED = "nothing"
 Files = Mapping[str, str]
 Kind = Literal["right", "wrong", "broken", "cheat", "unseen"]
 """`right`: solved, without evidence of cheating. `wrong`: not solved, without evidence. `broken`: the same with a score
-of 0. `cheat`: not solved, and not worth more than doing nothing. `unseen`: a cheat that is not noticed, as docs/validation.md
-says."""
+of 0. `cheat`: not solved, and not worth more than doing nothing. `unseen`: a cheat that nothing notices: each is in
+docs/validation.md."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +70,8 @@ class Stack:
     hidden: Files
     solution: Files
     work: Mapping[str, Work]
+    nothing: Files = field(default_factory=dict)
+    """The least that compiles with the hidden tests: no cheat may score more."""
     install_cmd: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     reference: bool = True
