@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from youbencha.engine.attempts import FinishedAttempt, TrialJob
 from youbencha.engine.executor import Executor, LocalExecutor, OpensExecutor
-from youbencha.engine.failures import STOP_IF_REPEATED, Consequence
+from youbencha.engine.failures import OF_ORCHESTRATOR, STOP_IF_REPEATED, Consequence
 from youbencha.engine.journal import RUN_STARTED, Journal, read_journal
 from youbencha.engine.matrix import Matrix, TrialKey
 from youbencha.engine.meta import meta_of, meta_without_results
@@ -324,12 +324,13 @@ class _Scheduler:
         self._control.changed.set()
 
     def _skip(self, job: TrialJob, attempt: FinishedAttempt) -> None:
-        """Start no further trials of this orchestrator on this task: they would fail for the same reason."""
+        """Start no further trials that would fail for the same reason: of this orchestrator on this task, or on any."""
         if attempt.bundle is None:
             self._on_update(AttemptFailed(job.key, attempt.info, None))
         assert attempt.error is not None
         reason = sentences(_message_of(attempt.error), _hint_of(attempt))
-        self._skip_all(TrialsSkipped(job.key.orchestrator, job.key.task, reason))
+        everywhere = isinstance(attempt.error, YouBenchaError) and attempt.error.code in OF_ORCHESTRATOR
+        self._skip_all(TrialsSkipped(job.key.orchestrator, None if everywhere else job.key.task, reason))
 
     def _skip_all(self, skipped: TrialsSkipped) -> None:
         if (place := skipped[:2]) not in self._skipped:

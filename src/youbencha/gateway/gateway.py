@@ -30,6 +30,7 @@ from youbencha.gateway.keys import KeyScope, VirtualKey, VirtualKeys
 from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.prices import Prices
 from youbencha.gateway.trial_keys import Tickets
+from youbencha.gateway.witness import Witness
 
 if TYPE_CHECKING:
     from youbencha.gateway.cassette.cassette import Cassette
@@ -99,8 +100,9 @@ class Gateway:
         on_call: Callable[[Call], None] | None = None,
         peers: frozenset[str] | None = None,
         scope: KeyScope | None = None,
+        model: str | None = None,
     ) -> GatewayAccess:
-        """Issue a new key, with its own session if there is a cassette.
+        """Issue a new key, with its own session if there is a cassette. `model` is the one that its user should use.
 
         Its spending also counts in `parent` (such as an agent's account), and in the run's total.
         """
@@ -111,6 +113,7 @@ class Gateway:
             on_call=on_call,
             peers=peers,
             scope=scope,
+            witness=Witness(model),
             ledger=ledger or self.ledger,
             cassette=None if self.cassette is None else self.cassette.session(places),
         )

@@ -118,6 +118,7 @@ class GatewayKeys:
             on_call=self._agent_called if is_agent else None,
             peers=peers,
             scope=_scope_of(self._plan) if is_agent else None,
+            model=self._plan.model if is_agent else None,
         )
         self._valid[access.key] = access
         if is_agent:

@@ -187,12 +187,12 @@ def _budget_exceeded(record: RunRecord) -> bool | None:
 
 
 def _was_denied(record: RunRecord) -> bool:
-    """Whether the gateway refused the agent a model: by a budget, a missing price, or a replay without an answer."""
+    """Whether the gateway refused the agent its model: by a budget, or because a replay had no answer."""
     gateway = record.gateway
     if gateway is None:
         return False
     unmatched = gateway.cassette is not None and gateway.cassette.unmatched > 0
-    return unmatched or gateway.unpriced is not None or gateway.refused > 0
+    return unmatched or gateway.refused > 0
 
 
 def _execution(record: RunRecord, now: float, *, complete: bool, interrupted: bool) -> RunExecution:
