@@ -49,8 +49,12 @@ async def run_agent(context: TrialContext) -> YouBenchaLog:
         log = context.adapter.normalize_log(result, execution)
         if context.record.gateway is not None:
             log = _reconcile(context, log, context.record.gateway)
-        context.files.save_log(log)
-        context.files.save_metrics()
+        try:
+            context.files.save_log(log)
+            context.files.save_metrics()
+        except YouBenchaError as error:  # the agent did run, so this is a result
+            context.record.failure = error.message
+            context.warn(error.code, error.message)
     return log
 
 

@@ -8,11 +8,13 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from youbencha import __version__
+from youbencha.errors import YouBenchaError
 from youbencha.events import EventSink, PhaseStarted, ProgressNote
 from youbencha.files import DIFF_FILE, LOG_FILE, REPORT_FILE, RESULTS_FILE, write_atomically
 from youbencha.log.masking import without_secrets
@@ -104,6 +106,11 @@ class ResultFiles:
         bundle = without_secrets(bundle, self._redactor.text)  # also for hooks and standard output
         self._save(RESULTS_FILE, as_json(bundle))
         return bundle
+
+    def save_progress(self) -> None:
+        """Save what is finished, unless the disk is full: there is room set aside for the final results only."""
+        with suppress(YouBenchaError):
+            self.save_results(complete=False)
 
     async def finish(
         self, hooks: Sequence[PostHook], *, judged: Path, config_dir: Path, env: Mapping[str, str], on_event: EventSink

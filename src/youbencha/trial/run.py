@@ -64,9 +64,14 @@ async def _run(context: TrialContext, *, delete_workspace: bool) -> TrialResult:
     files.save_results(complete=False)
     await run_agent(context)
     changes = await compare(context)
-    files.save_results(complete=False)
-    await _evaluate(context, changes)
-    await _close_gateway(context)
+    files.save_progress()
+    try:
+        await _evaluate(context, changes)
+        await _close_gateway(context)
+    except (YouBenchaError, OSError) as error:  # the agent did run, so this is a result
+        context.record.failure = f"Cannot evaluate what the agent did: {error}"
+        context.warn("EVALUATION_FAILED", context.record.failure)
+    directory.release_room()
     bundle = await files.finish(
         plan.case.post_evaluation,
         judged=directory.modified,
@@ -187,7 +192,7 @@ async def _evaluate(context: TrialContext, changes: Changes | None) -> None:
         def on_result(index: int, result: EvaluationResult) -> None:
             context.record.evaluators[index] = result
             if len(context.record.evaluators) < len(plan.evaluators):
-                context.files.save_results(complete=False)
+                context.files.save_progress()
             context.on_event(
                 EvaluatorFinished(evaluator=result.evaluator, status=result.status, message=result.message)
             )
