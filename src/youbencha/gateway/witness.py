@@ -96,7 +96,7 @@ def _fate_without_client(call: Call, normal_wait_ms: float) -> Fate:
     return Fate.UNKNOWN if call.first_byte_ms is None else Fate.ANSWERED
 
 
-class Testimony(NamedTuple):
+class ProviderRecord(NamedTuple):
     """What the calls of a key say about the provider."""
 
     answered: int = 0
@@ -139,15 +139,15 @@ class _Calls:
             case Fate.SILENT:
                 self._silences = [*self._silences, (call.at, call.silent_ms)][-_MAX_KEPT:]
 
-    def testimony(self) -> Testimony:
+    def record(self) -> ProviderRecord:
         kinds = Counter(failure.kind for failure in self._failures)
         silent_ms = round(max((waited for _, waited in self._silences), default=0)) or None
         if not kinds:
-            return Testimony(self.answered, None, silent_ms)
+            return ProviderRecord(self.answered, None, silent_ms)
         listed = ", ".join(f"{kind} ({times}x)" if times > 1 else kind for kind, times in kinds.items())
         since = "since the last answer" if self.answered else "and none was answered"
         calls = plural(kinds.total(), "call")
-        return Testimony(self.answered, f"the provider failed: {calls} {since}: {listed}", silent_ms)
+        return ProviderRecord(self.answered, f"the provider failed: {calls} {since}: {listed}", silent_ms)
 
     def _on_answer(self, call: Call) -> None:
         """Calls that arrived before this one are no longer the last ones, even if they ended later."""
@@ -194,8 +194,8 @@ class Witness:
         elif call.error == "price_unknown":
             self._unusable = f"There is a budget in dollars, and the price of {call.requested_model} is not known."
 
-    def testimony(self) -> Testimony:
-        return (self._own if self._own.seen else self._all).testimony()
+    def record(self) -> ProviderRecord:
+        return (self._own if self._own.seen else self._all).record()
 
     def unusable_model(self) -> str | None:
         """Why no agent can use the configured model, if calls were rejected because of it and none was answered."""

@@ -24,19 +24,19 @@ def usage_in(totals: ModelTotals) -> Usage:
 
 
 def report_of(plan: GatewayPlan, key: VirtualKey, *, ledger: str, prices: str) -> GatewayReport:
-    totals, testimony = key.totals, key.witness.testimony()
+    totals, calls = key.totals, key.witness.record()
     return GatewayReport(
         type=plan.type,
         ledger=ledger,
         requests=totals.requests,
-        answered=testimony.answered,
+        answered=calls.answered,
         failed=totals.failed,
         rate_limited=totals.rate_limited,
         refused=totals.refused,
         provider_wait_ms=round(totals.provider_wait_s * 1000),
         circuit_opened=totals.circuit_refusals > 0,
-        provider_failure=testimony.failure,
-        provider_silent_ms=testimony.silent_ms,
+        provider_failure=calls.failure,
+        provider_silent_ms=calls.silent_ms,
         unusable_model=key.witness.unusable_model(),
         unpriced=totals.no_price,
         usage=usage_in(totals.total),
