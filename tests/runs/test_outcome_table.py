@@ -96,12 +96,12 @@ def test_with_a_gateway_it_is_the_witness(
 
 
 @pytest.mark.parametrize(
-    ("answered", "judged", "outcome"),
-    [(0, "failed", "provider_error"), (0, "passed", "solved"), (1, "failed", "unsolved")],
+    ("seen", "judged", "outcome"),
+    [(FAILED, "failed", "provider_error"), (FAILED, "passed", "solved"), ({}, "failed", "unsolved")],
 )
-def test_success_without_any_answer(answered: int, judged: EvaluationStatus, outcome: OutcomeName) -> None:
+def test_success_after_failed_calls(seen: dict[str, Any], judged: EvaluationStatus, outcome: OutcomeName) -> None:
     """Scripts may hide that their agent failed; but work that is done is done."""
-    report = GatewayReport.model_validate({"type": "builtin", "ledger": "x", "answered": answered, **FAILED})
+    report = GatewayReport.model_validate({"type": "builtin", "ledger": "x", **seen})
     assert outcome_of("success", [], [result(judged)], gateway=report).name == outcome
 
 

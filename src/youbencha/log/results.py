@@ -125,8 +125,6 @@ class GatewayReport(Record):
     """Relative to the artifacts directory: one line for each request."""
     requests: Count = 0
     """All requests, including refused ones."""
-    answered: Count = 0
-    """Answered by the provider, if only with what is wrong with the request. Of the agent's model, if that is known."""
     failed: Count = 0
     """Answered with an error, or interrupted."""
     rate_limited: Count = 0

@@ -29,7 +29,6 @@ def report_of(plan: GatewayPlan, key: VirtualKey, *, ledger: str, prices: str) -
         type=plan.type,
         ledger=ledger,
         requests=totals.requests,
-        answered=calls.answered,
         failed=totals.failed,
         rate_limited=totals.rate_limited,
         refused=totals.refused,

@@ -94,8 +94,9 @@ def outcome_of(
         name, reason = "infra_error", failure
     else:
         name, reason = _judged(results)
-        if name == "unsolved" and gateway and gateway.provider_failure and not gateway.answered:
-            name, reason = "provider_error", gateway.provider_failure  # a script may hide that its agent failed
+        if name == "unsolved" and gateway and gateway.provider_failure:
+            # Scripts hide that their agent failed, and Claude Code 2.0.62 takes half a stream for a whole answer.
+            name, reason = "provider_error", gateway.provider_failure
     policy = POLICIES[name]
     return Outcome(name=name, valid=policy.valid, retry=policy.retry, reason=reason)
 
