@@ -27,7 +27,7 @@ def test_a_verdict_that_the_missing_trials_could_overturn_is_undecided(tmp_path:
     pair = only(report)
     assert (pair.verdict, pair.difference.estimate, pair.difference.overturned) == ("undecided", 0.5, True)
     assert sentence(report).startswith("Undecided: 16 of 32 trials of sly are missing. ")
-    assert "If they had all failed, the difference would be +0.00 (" in sentence(report)
+    assert "If the missing ones had all failed, the difference would be +0.00 (" in sentence(report)
     found = json.loads(render_comparison_json(report))
     bounds = found["bounds"]
     assert (bounds["of"], bounds["missing"], bounds["trials"], bounds["overturned"]) == ("first", 16, 32, True)
@@ -128,6 +128,13 @@ def test_several_comparisons_are_one_table(tmp_path: Path) -> None:
     assert lines[0].startswith("FIRST ")
     assert [line.split()[:3] for line in lines[1:11]] == [[name, "cc", "better"] for name in names]
     assert not [line for line in lines if "is better than" in line]
+    write(tmp_path, *invalid("cc+0", range(1, 5)), *trials("cc+0", 1, 1), planned=None)
+    (row,) = [
+        line
+        for line in render_comparison_table(compare(tmp_path), 200, tmp_path).splitlines()
+        if line.startswith("cc+0  ")
+    ]
+    assert row.split()[2:5] == ["undecided:", "24", "missing"]
 
 
 @pytest.mark.parametrize("solved", [0, 1, 2, 3, 4])

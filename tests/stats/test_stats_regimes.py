@@ -158,7 +158,7 @@ def test_intervals_on_tasks_like_these_hold_the_truth_everywhere(name: str, task
 @pytest.mark.parametrize("tasks", [19, 50])
 def test_power_is_near_that_of_a_paired_t_test(tasks: int) -> None:
     found = simulate("graded, apart", tasks, 1, 1000)
-    assert found.power >= found.student - 0.12, found
+    assert found.power >= found.student - 0.15, found
 
 
 POPULATIONS: dict[str, tuple[Callable[[np.random.Generator, int], Scores], float]] = {

@@ -85,7 +85,7 @@ def _with_the_missing(pair: PairComparison) -> Iterator[str]:
     """Say what the difference would be with the trials of one of them that are missing."""
     if (bounds := pair.difference.bounds) is not None:
         failed, solved = (f"{signed(each.estimate)} ({_range(each.on_these_tasks)})" for each in bounds.both)
-        what = "they" if pair.difference.overturned else f"the {_missing_trials(pair)} that are missing"
+        what = "the missing ones" if pair.difference.overturned else f"the {_missing_trials(pair)} that are missing"
         yield f"If {what} had all failed, the difference would be {failed}; if all had been solved, {solved}."
 
 
@@ -295,7 +295,7 @@ def _sentences(report: ComparisonReport, width: int) -> Iterator[str]:
     """Several comparisons are a table; a sentence only says what has no place in it."""
     alone = len(report.comparisons) == 1
     for pair in report.comparisons:
-        if alone or pair.difference.estimate is None or pair.difference.bounds is not None:
+        if alone or pair.difference.estimate is None:
             yield _wrapped(verdict_sentence(pair, report.margin), width)
 
 
@@ -310,10 +310,12 @@ def _several(report: ComparisonReport, width: int) -> Iterator[str]:
     yield from _overview(report, width)
     for pair in report.comparisons:
         names = " and ".join(shown_name(each.name) for each in (pair.first, pair.second))
-        yield from (_wrapped(f"{names}: {each}", width) for each in early_lines(pair))
+        in_the_sentence = len(report.comparisons) == 1
+        lines = [*early_lines(pair), *([] if in_the_sentence else _with_the_missing(pair))]
+        yield from (_wrapped(f"{names}: {each}", width) for each in lines)
         yield from (_wrapped(f"warning: {names}: {each}", width) for each in pair.warnings)
-    lines = dict.fromkeys(line for pair in report.comparisons for line in coverage_lines(pair))
-    yield from (_wrapped(each, width) for each in lines)
+    covered = dict.fromkeys(line for pair in report.comparisons for line in coverage_lines(pair))
+    yield from (_wrapped(each, width) for each in covered)
 
 
 def _overview(report: ComparisonReport, width: int) -> Iterator[str]:
@@ -401,7 +403,7 @@ def overview_cells(pair: PairComparison) -> tuple[str, ...]:
     return (
         shown_name(pair.first.name),
         shown_name(pair.second.name),
-        pair.verdict,
+        f"{pair.verdict}: {found.bounds.missing} missing" if found.bounds and found.overturned else pair.verdict,
         _with_interval(found.estimate, found.on_these_tasks, signed),
         f"{found.verdict_on_tasks_like_these}{bracketed(found.on_tasks_like_these, signed)}",
         _p(pair.p_adjusted),
