@@ -20,6 +20,7 @@ def run_ending(
     timed_out: bool = False,
     stopped: bool = False,
     truncated: bool = False,
+    unfinished_line: bool = False,
     **how: Any,
 ) -> RunEnding:
     process = ProcessResult(
@@ -34,5 +35,6 @@ def run_ending(
         started_at=0.0,
         ended_at=duration_s,
         duration_s=duration_s,
+        unfinished_line=unfinished_line,
     )
     return RunEnding(process=process, session=SessionRecord(facts=facts), **{"stream_expected": False, **how})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,36 @@ from youbencha.engine.run import MatrixOptions, run_matrix
 from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 from youbencha.spec.arena import RetrySpec
+
+ASKS_ONCE = """
+import json, os, urllib.request
+body = {"model": "claude-no-such-one", "max_tokens": 9, "messages": [{"role": "user", "content": "Hello"}]}
+body["tools"] = [{"name": "Bash", "input_schema": {"type": "object"}}]
+headers = {"x-api-key": os.environ["ANTHROPIC_API_KEY"], "anthropic-version": "2023-06-01"}
+url = os.environ["PROXY_URL"] + "/v1/messages"
+urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers))
+"""
+
+
+async def test_a_model_that_does_not_exist_ends_the_trials_of_its_orchestrator(tmp_path: Path) -> None:
+    """On all tasks, with an error in the configuration; others go on."""
+    bench = EngineBench(tmp_path)
+    agent = {
+        "type": "command",
+        "model": "claude-no-such-one",
+        "config": {"command": [sys.executable, "-c", ASKS_ONCE], "prompt_by": "none"},
+    }
+    async with ScriptedModel(script({"error": {"status": 404}, "times": "forever"})) as model:
+        host = bench.host({"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY})
+        wrong = (bench.cell(host, "wrong", task, agent=agent, gateway="builtin") for task in ("one", "two"))
+        matrix = Matrix(cells=(*wrong, bench.cell(host, "right", "one")), trials=2)
+        run = bench.new_run(matrix)
+        summary = await run_matrix(matrix, host, run, MatrixOptions(retries=RetrySpec(attempts=3, backoff_s=0.01)))
+    (skipped,) = summary.skipped
+    assert (skipped.orchestrator, skipped.task) == ("wrong", None)
+    assert "claude-no-such-one" in skipped.reason
+    assert {key.split("/")[0] for key in metas(run)} == {"right"}
+    assert len([line for line in events(run, "attempt_started") if line["orchestrator"] == "wrong"]) == 1
 
 
 @versions(NEWEST)

@@ -118,6 +118,11 @@ def test_exit_0_without_result_is_not_a_success(name):
     assert only_error(verdict_of(name)).code == "CLAUDE_NO_RESULT"
 
 
+def test_output_that_ends_in_the_middle_of_a_line_is_lost():
+    assert only_error(verdict_of("stall-2.1.325", unfinished_line=True)).code == "CLAUDE_OUTPUT_LOST"
+    assert verdict_of("simple-2.1.325", unfinished_line=True).status == "success"
+
+
 def test_no_output_is_not_a_success_if_a_stream_was_requested():
     silent = ending(exit_code=0, stream_expected=True)
     assert only_error(judge(silent, at=AT)).code == "CLAUDE_NO_RESULT"

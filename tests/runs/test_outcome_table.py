@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -63,19 +63,52 @@ def test_a_timeout_without_an_answer_is_a_provider_error() -> None:
     )
 
 
+FAILED = {"provider_failure": "the provider failed"}
+SILENT = {"provider_silent_ms": 9_000}
+
+
 @pytest.mark.parametrize(
-    ("counts", "status", "outcome"),
+    ("seen", "status", "code", "outcome"),
     [
-        ({"requests": 6, "failed": 6, "rate_limited": 5}, "timeout", "provider_error"),
-        ({"requests": 6, "failed": 5, "rate_limited": 5}, "timeout", "limit"),
-        ({"requests": 1, "failed": 1, "rate_limited": 0}, "timeout", "limit"),  # cut off by the deadline itself
+        (FAILED, "failed", "CLAUDE_EXIT_CODE", "provider_error"),
+        (FAILED, "timeout", "CLAUDE_TIMEOUT", "provider_error"),
+        (SILENT, "timeout", "CLAUDE_TIMEOUT", "provider_error"),
+        (SILENT, "failed", "CLAUDE_UNRESPONSIVE", "provider_error"),
+        (SILENT, "failed", "CLAUDE_EXIT_CODE", "agent_error"),
+        ({}, "timeout", "CLAUDE_TIMEOUT", "limit"),
+        # Only the agent says so.
+        ({}, "failed", "CLAUDE_API_ERROR", "agent_error"),
+        ({}, "failed", "CLAUDE_RATE_LIMIT", "agent_error"),
+        ({}, "failed", "CLAUDE_AUTH_FAILED", "agent_error"),
+        # The harness saw it itself.
+        (FAILED, "failed", "CLAUDE_HOST_FAILED", "infra_error"),
+        ({}, "failed", "CLAUDE_OUTPUT_LOST", "infra_error"),
+        ({"unpriced": "no price"}, "failed", "CLAUDE_STOPPED", "agent_error"),
+        ({**FAILED, "unpriced": "no price"}, "failed", "CLAUDE_STOPPED", "provider_error"),
+        ({**FAILED, "refused": 1, "budget": {}}, "failed", "CLAUDE_STOPPED", "limit"),
     ],
 )
-def test_the_gateway_reports_whether_anything_was_answered(
-    counts: dict[str, int], status: Status, outcome: OutcomeName
+def test_with_a_gateway_it_is_the_witness(
+    seen: dict[str, Any], status: Status, code: str, outcome: OutcomeName
 ) -> None:
-    report = GatewayReport.model_validate({"type": "builtin", "ledger": "x", **counts})
-    assert outcome_of(status, [error("CLAUDE_TIMEOUT")], [], gateway=report).name == outcome
+    report = GatewayReport.model_validate({"type": "builtin", "ledger": "x", **seen})
+    assert outcome_of(status, [error(code)], [], gateway=report).name == outcome
+
+
+@pytest.mark.parametrize(
+    ("seen", "judged", "outcome"),
+    [(FAILED, "failed", "provider_error"), (FAILED, "passed", "solved"), ({}, "failed", "unsolved")],
+)
+def test_success_after_failed_calls(seen: dict[str, Any], judged: EvaluationStatus, outcome: OutcomeName) -> None:
+    """Scripts may hide that their agent failed; but work that is done is done."""
+    report = GatewayReport.model_validate({"type": "builtin", "ledger": "x", **seen})
+    assert outcome_of("success", [], [result(judged)], gateway=report).name == outcome
+
+
+def test_what_a_cli_reports_about_its_retries_is_no_witness() -> None:
+    unanswered = error("CLAUDE_RATE_LIMIT").model_copy(update={"context": {"unanswered": True}})
+    report = GatewayReport.model_validate({"type": "builtin", "ledger": "x"})
+    assert outcome_of("timeout", [error("CLAUDE_TIMEOUT"), unanswered], [], gateway=report).name == "limit"
 
 
 def test_a_failure_without_an_error_message() -> None:

@@ -155,6 +155,25 @@ async def test_the_limit_of_disk_space(runs: RunBench, image: str, tmp_path: Pat
         assert (done.artifacts / "report.md").is_file()
 
 
+@pytest.mark.parametrize("where", ["workspace", "home"])
+async def test_a_full_disk_and_evaluators_that_need_room(runs: RunBench, tmp_path: Path, where: str) -> None:
+    """The reference is written after the agent has ended, and evaluators write results: none of this fits."""
+    files = 'i=0; while head -c 3000 /dev/urandom > "{0}/f$i"; do i=$((i+1)); done; cat /dev/zero > "{0}/big"'
+    with small_disk(tmp_path / "disk", size=2 * MIB) as disk:
+        runs.workspace = disk / "runs" if where == "workspace" else runs.workspace
+        place = "." if where == "workspace" else str(disk)
+        done = await runs.run(
+            runs.program(f"{{ {files.format(place)}; }} 2>/dev/null; true"),
+            workspace_dir=str(runs.workspace),
+            evaluators=["expected-diff", "git-diff", "git-diff"],
+            expected_source="branch",
+            expected="main",
+            env={"HOME": str(disk), "XDG_CACHE_HOME": str(disk / "cache")} if where == "home" else {},
+        )
+        assert done.done.code == 1, done.done.err
+        assert_invalid(done, "infra_error", "was full")
+
+
 async def test_a_full_disk_for_output(runs: RunBench, tmp_path: Path) -> None:
     """Where output is spooled: its end is lost, although the agent exits with 0."""
     with small_disk(tmp_path / "tmp", size=16 * MIB) as disk:

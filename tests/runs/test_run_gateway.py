@@ -234,7 +234,7 @@ async def test_an_agent_that_reports_more_than_was_metered(runs: RunBench) -> No
     ("capped", "reason", "outcome"),
     [
         ({"budget_per_call_usd": 0.000001}, "call_over_cap", "limit"),
-        ({"budget_per_trial_usd": 1, "prices": {}}, "price_unknown", "infra_error"),
+        ({"budget_per_trial_usd": 1, "prices": {}}, "price_unknown", "agent_error"),
     ],
 )
 async def test_an_agent_whose_calls_are_always_refused_is_ended(

@@ -37,6 +37,9 @@ _STOP = frozenset(
 STOP_IF_REPEATED = frozenset({"SANDBOX_NO_ENGINE"})
 """It may come back within the time of all attempts; if not, the run is stopped."""
 
+OF_ORCHESTRATOR = frozenset({"MODEL_UNUSABLE"})
+"""It concerns the orchestrator on all tasks, not only on one."""
+
 _SKIP_ENDINGS = (
     "_AUTH_FAILED",
     "_BROKEN",

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from youbencha.engine.attempts import FinishedAttempt, TrialJob
 from youbencha.engine.executor import Executor, LocalExecutor, OpensExecutor
-from youbencha.engine.failures import STOP_IF_REPEATED, Consequence
+from youbencha.engine.failures import OF_ORCHESTRATOR, STOP_IF_REPEATED, Consequence
 from youbencha.engine.journal import RUN_STARTED, Journal, read_journal
 from youbencha.engine.matrix import Matrix, TrialKey
 from youbencha.engine.meta import meta_of, meta_without_results
@@ -338,23 +338,23 @@ class _Scheduler:
         self._control.changed.set()
 
     def _skip(self, job: TrialJob, attempt: FinishedAttempt) -> None:
-        """Start no further trials of this orchestrator on this task: they would fail for the same reason.
+        """Start no further trials that would fail for the same reason: of this orchestrator on this task, or on any.
 
-        If the untouched task cannot be validated, nor are trials of the other orchestrators started.
+        If the untouched task cannot be validated, nor are trials of the other orchestrators on it started.
         """
         assert attempt.error is not None
         orchestrator, task, _ = job.key
         reason = sentences(_message_of(attempt.error), _hint_of(attempt))
-        if attempt.bundle is not None:
-            self._skip_all((orchestrator, task), TrialsSkipped(orchestrator, task, reason))
-            return
-        if attempt.info.outcome == "verifier_error":
-            info = attempt.info.model_copy(update={"reason": "the task cannot be validated"})  # why: once, below
-            self._on_update(AttemptFailed(job.key, info, None))
+        is_broken = attempt.bundle is None and attempt.info.outcome == "verifier_error"
+        if attempt.bundle is None:
+            why = {"reason": "the task cannot be validated"} if is_broken else {}  # the reason itself is shown once
+            self._on_update(AttemptFailed(job.key, attempt.info.model_copy(update=why), None))
+        if is_broken:
             self._skip_all(job.cell.validated_as, TrialsSkipped(None, task, reason))
-        else:
-            self._on_update(AttemptFailed(job.key, attempt.info, None))
-            self._skip_all((orchestrator, task), TrialsSkipped(orchestrator, task, reason))
+            return
+        everywhere = isinstance(attempt.error, YouBenchaError) and attempt.error.code in OF_ORCHESTRATOR
+        place = orchestrator, None if everywhere else task
+        self._skip_all(place, TrialsSkipped(*place, reason))
 
     def _skip_all(self, place: tuple[str | None, ...], skipped: TrialsSkipped) -> None:
         if place not in self._skipped:

@@ -57,6 +57,12 @@ class Call(NamedTuple):
     replayed: bool = False
     billed: bool = True
     """It requests an answer of a model. Counting tokens and listing models costs nothing."""
+    dispatched: bool = False
+    """It was sent to the provider."""
+    silent_ms: float = 0.0
+    """How long nothing had come from the provider when it ended."""
+    request: int | None = None
+    """Identifies the request's body in this process. Not in the ledger, nor are the two above."""
 
 
 LONGEST_NAME = 200
@@ -85,6 +91,9 @@ class PendingCall:
         """The headers of the answer to the client."""
         self.retry_after_s: float | None = None
         self.first_byte_ms: float | None = None
+        self.last_byte_ms = 0.0
+        """When the last part of the answer arrived; before that, when the request was sent."""
+        self.request: int | None = None
         self.replayed = False
         self.finish: Callable[[], None] = lambda: None
         """Settle the call and write its ledger line, once; before the client has its complete answer."""
@@ -105,6 +114,23 @@ class PendingCall:
 
     def elapsed_ms(self) -> float:
         return (time.perf_counter() - self._started) * 1000
+
+    def sent(self) -> None:
+        """Note that it is sent to the provider now."""
+        self.dispatched = True
+        self.last_byte_ms = self.elapsed_ms()
+
+    def received(self) -> None:
+        """Note that a part of the answer has arrived."""
+        self.last_byte_ms = self.elapsed_ms()
+        if self.first_byte_ms is None:
+            self.first_byte_ms = self.last_byte_ms
+
+    def note_end(self) -> None:
+        """Note whether an answer that has ended is complete: a provider may end a stream without its last event."""
+        if self.error is None and self.may_cost:
+            metered = self.metered()
+            self.error = None if metered.ended or metered.error else "ended_early"
 
     def metered(self) -> Metered:
         return self.meter.result() if self.meter is not None and self.may_cost else Metered()
@@ -157,6 +183,7 @@ class PendingCall:
         return dict.fromkeys((answered, self.asked.model))
 
     def _call(self, metered: Metered, model: str | None, cost: Decimal | None) -> Call:
+        duration_ms = self.elapsed_ms()
         return Call(
             id=self.id,
             at=self.arrived,
@@ -174,8 +201,11 @@ class PendingCall:
             error=self.error or metered.error,
             upstream_status=self.upstream_status,
             retry_after_s=self.retry_after_s,
-            duration_ms=self.elapsed_ms(),
+            duration_ms=duration_ms,
             first_byte_ms=self.first_byte_ms,
             replayed=self.replayed,
             billed=self.billed,
+            dispatched=self.dispatched,
+            silent_ms=duration_ms - self.last_byte_ms,
+            request=self.request,
         )

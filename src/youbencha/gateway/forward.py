@@ -59,7 +59,7 @@ class Forwarder:
             message = f"not passed on to LiteLLM, because what it does cannot be metered: {option}"
             raise Refusal("not_metered", message)
         circuit = self.circuits[route.provider, call.labels.key]
-        if wait := circuit.wait_s(time.monotonic()):
+        if wait := circuit.wait_s(time.monotonic(), call.request):
             raise Refusal("circuit_open", f"{route.provider} failed too often in a row; not asked for {wait:.0f} s")
         answer, hide_usage = await self._send(incoming, call, upstream, circuit)
         incoming.forget_body()
@@ -79,7 +79,7 @@ class Forwarder:
         """Return the answer as soon as it begins, and whether to remove its usage, which the client did not request."""
         request, route = incoming.request, incoming.route
         raw, hide_usage = body_to_send(incoming, call)
-        call.dispatched = True
+        call.sent()
         try:
             answer = await self._client.request(
                 request.method,
@@ -133,7 +133,7 @@ def _note_status(call: PendingCall, status: int, headers: Mapping[str, str], cir
         circuit.undecided()
     elif status >= 500:
         call.error = "provider_failed"
-        circuit.failed(time.monotonic())
+        circuit.failed(time.monotonic(), call.request)
     else:
         call.error = "provider_refused" if status >= 400 else None
         circuit.succeeded()
@@ -144,20 +144,31 @@ FAILURES = 6
 
 OPEN_S = 30.0
 
+_MAX_REQUESTS = 100
+"""After this many different ones have failed, the provider has."""
+
 
 class Circuit:
     """A circuit breaker: while it is open, requests are refused, except for one from time to time as a probe."""
 
     def __init__(self, *, failures: int = FAILURES, open_s: float = OPEN_S) -> None:
+        self._failed_requests: set[int] | None = set()
+        """The requests that failed, in case that is their fault; None if it is not."""
         self._limit = failures
         self._open_s = open_s
         self._in_a_row = 0
         self._until: float | None = None
         self._probing = False
 
-    def wait_s(self, now: float) -> float:
-        """Return how long to wait; 0 if a request may be sent."""
+    def wait_s(self, now: float, request: int | None = None) -> float:
+        """Return how long to wait; 0 if a request may be sent.
+
+        One that has not failed yet may be sent if the failures may be the fault of the requests: otherwise, a client
+        could end the whole session by a few odd ones.
+        """
         if self._until is None:
+            return 0.0
+        if request is not None and self._failed_requests is not None and request not in self._failed_requests:
             return 0.0
         if now >= self._until and not self._probing:
             self._probing = True  # only one, because all together could overload a recovering provider
@@ -166,9 +177,15 @@ class Circuit:
 
     def succeeded(self) -> None:
         self._in_a_row, self._until, self._probing = 0, None, False
+        self._failed_requests = set()
 
-    def failed(self, now: float) -> None:
+    def failed(self, now: float, request: int | None = None) -> None:
+        """Note a failure. `request` identifies one that may have caused it."""
         self._in_a_row += 1
+        if request is None or (self._failed_requests and len(self._failed_requests) >= _MAX_REQUESTS):
+            self._failed_requests = None
+        elif self._failed_requests is not None:
+            self._failed_requests.add(request)
         if self._in_a_row < self._limit and not self._probing:
             return
         self._until, self._probing = now + self._open_s, False

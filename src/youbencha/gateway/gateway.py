@@ -30,6 +30,7 @@ from youbencha.gateway.keys import KeyScope, VirtualKey, VirtualKeys
 from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.prices import Prices
 from youbencha.gateway.trial_keys import Tickets
+from youbencha.gateway.witness import Witness
 
 if TYPE_CHECKING:
     from youbencha.gateway.cassette.cassette import Cassette
@@ -101,8 +102,9 @@ class Gateway:
         peers: frozenset[str] | None = None,
         scope: KeyScope | None = None,
         heads: RequestHeads | None = None,
+        model: str | None = None,
     ) -> GatewayAccess:
-        """Issue a new key, with its own session if there is a cassette.
+        """Issue a new key, with its own session if there is a cassette. `model` is the one that its user should use.
 
         Its spending also counts in `parent` (such as an agent's account), and in the run's total. `heads` gets what its
         requests ask for.
@@ -114,6 +116,7 @@ class Gateway:
             on_call=on_call,
             peers=peers,
             scope=scope,
+            witness=Witness(model),
             ledger=ledger or self.ledger,
             cassette=None if self.cassette is None else self.cassette.session(places),
             heads=heads,

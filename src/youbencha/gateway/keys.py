@@ -15,6 +15,7 @@ from youbencha.gateway.budget import Account
 from youbencha.gateway.call import Call, Labels
 from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.refusals import Reason, Refusal
+from youbencha.gateway.witness import Witness
 from youbencha.usage import Tokens, add_all
 
 if TYPE_CHECKING:
@@ -72,11 +73,12 @@ class KeyTotals:
         self.unmatched = 0
         self.provider_wait_s = 0.0
         self._waiting_since: float | None = None
+        self._waited_until = 0.0
 
     def arrived(self, now: float) -> None:
         """Note a request, which ends a wait that the provider asked for."""
         if self._waiting_since is not None:
-            self.provider_wait_s += max(0.0, now - self._waiting_since)
+            self._waited(self._waiting_since, now)
             self._waiting_since = None
 
     def note_refusal(self, refusal: Refusal) -> None:
@@ -94,6 +96,8 @@ class KeyTotals:
         if call.upstream_status in PROVIDER_IS_BUSY:
             self.rate_limited += 1
             self._waiting_since = now
+        if call.dispatched and call.first_byte_ms is None and call.upstream_status is None:
+            self._waited(now - call.duration_ms / 1000, now)
         if call.billed and (call.partial or (call.status is not None and call.status < 300)):
             self.total = self.total.plus(call)
             if not call.replayed and self.paid_usd is not None:
@@ -109,6 +113,11 @@ class KeyTotals:
                 self.unmatched += 1
             case _:
                 pass
+
+    def _waited(self, since: float, until: float) -> None:
+        """Add a wait. Waits of several calls at the same time count once."""
+        self.provider_wait_s += max(0.0, until - max(since, self._waited_until))
+        self._waited_until = max(self._waited_until, until)
 
 
 MAX_BODY_BYTES = 256 * 1024 * 1024
@@ -171,6 +180,7 @@ class VirtualKey:
     """The client addresses or Unix sockets that it is valid for; None for all."""
     scope: KeyScope | None = None
     totals: KeyTotals = field(default_factory=KeyTotals)
+    witness: Witness = field(default_factory=Witness)
     memory: BodyMemory = field(default_factory=BodyMemory)
     ledger: Ledger
     """Where its calls are written."""

@@ -34,6 +34,8 @@ class Metered(NamedTuple):
     """As the answer names it."""
     complete: bool = False
     """The answer is complete, with its final counts. If not, `tokens` are a lower bound."""
+    ended: bool = False
+    """The answer has its last event, or is a whole document, with or without counts."""
     cache_creation_1h: int = 0
     """The part of `cache_creation` that is kept for an hour, and costs more."""
     error: str | None = None
@@ -83,7 +85,13 @@ class BodyMeter:
         else:
             self._body += chunk
 
+    @property
+    def body(self) -> bytes:
+        return bytes(self._body)
+
     def result(self) -> Metered:
+        if self._size > self._max_bytes:
+            return Metered(ended=True)
         if self._result is None:
             reader = self._new_reader()
             if self._body and (document := loads_lossy(self._body)) is not None:
@@ -106,7 +114,9 @@ class UsageReader(ABC):
         self.model: str | None = None
         self.error: str | None = None
         self.ended = False
-        """The answer has its final event."""
+        """The answer has its final event, and with it its final counts."""
+        self.stopped = False
+        """The answer says that it is finished."""
         self.extras: dict[str, int] = {}
 
     @abstractmethod
@@ -129,6 +139,7 @@ class UsageReader(ABC):
             tokens=tokens,
             model=self.model,
             complete=self.ended and None not in (tokens.input, tokens.output),
+            ended=self.ended or self.stopped,
             cache_creation_1h=self.cache_creation_1h(),
             error=self.error,
             extras=self.extras,
@@ -165,7 +176,7 @@ class AnthropicUsage(UsageReader):
                 self._usage(event)
                 self._final = self._final or _count(mapping(event.get("usage")).get("output_tokens")) is not None
             case "message_stop":  # without a message_delta, only the initial count of the output is known
-                self.ended = self._final
+                self.ended, self.stopped = self._final, True
             case "error":
                 self.error = _error_word(event.get("error"), "type")
 
@@ -235,6 +246,9 @@ class ChatUsage(UsageReader):
             self._tokens = _openai_tokens(usage, input_name="prompt_tokens", output_name="completion_tokens")
             for way, name in (("input", "prompt"), ("output", "completion")):
                 self._extra(f"{way}_audio", _count(mapping(usage.get(f"{name}_tokens_details")).get("audio_tokens")))
+        # Some compatible servers end without `[DONE]`.
+        if any(choice.get("finish_reason") for choice in records(answer.get("choices"))):
+            self.stopped = True
         if error := answer.get("error"):
             self.error = _error_word(error, "code", "type")
 
@@ -372,6 +386,7 @@ class GeminiUsage(UsageReader):
             # Before Gemini 3, any number of searches in a request has one fee.
             self._extra("web_searches", min(searches, 1) if (self.model or "").startswith("gemini-2") else searches)
             self.ended = all(candidate.get("finishReason") for candidate in candidates)
+            self.stopped = self.stopped or self.ended
             self._has_content = self._has_content or any(candidate.get("content") for candidate in candidates)
         elif mapping(chunk.get("promptFeedback")).get("blockReason"):
             self.ended = True

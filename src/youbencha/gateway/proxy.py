@@ -128,6 +128,7 @@ class Proxy:
         incoming = await read_request(request, headers, route, key.memory)
         try:
             call.asked = measure_request(route.wire, route.path, incoming.body, len(incoming.raw))
+            call.request = hash(incoming.raw)
             model = call.asked.model or ("(none)" if call.billed else None)  # a list of models needs none
             if key.scope is not None and not key.scope.allows(route.provider, model):
                 raise Refusal("not_allowed", f"this key is not for {call.asked.model or 'models'} of {route.provider}")
@@ -194,6 +195,7 @@ class Proxy:
         settled = call.settle(self._prices)
         key.ledger.ended(settled)
         key.totals.ended(settled, time.monotonic())
+        key.witness.ended(settled)
         if key.on_call is not None:
             key.on_call(settled)
         self._on_call(settled)

@@ -15,9 +15,10 @@ from youbencha.gateway.call import PendingCall
 from youbencha.gateway.encoding import Decoder, encoding_of
 from youbencha.gateway.http import abort
 from youbencha.gateway.mask import KeyMask
-from youbencha.gateway.metering import meter_for
+from youbencha.gateway.metering import BodyMeter, meter_for
 from youbencha.gateway.request import Headers, returned_headers
 from youbencha.gateway.usage_chunk import UsageChunkFilter
+from youbencha.json_lines import loads_lossy, mapping
 
 if TYPE_CHECKING:
     from youbencha.gateway.cassette.matching import ReplayedAnswer
@@ -32,6 +33,9 @@ A client discards what it has not read by then. If an answer was cut right after
 continued from what it had received in half of 20 sessions and started again in the others, so that its requests did
 not match the recording; after 0.05 s, it always continued.
 """
+
+
+_MAX_ERROR_BYTES = 64 * 1024
 
 
 class _ClientGoneError(Exception):
@@ -74,13 +78,13 @@ async def relay(
     try:
         await _begin(response, request)
         async for chunk in _masked(answer, decoder, mask):
-            if call.first_byte_ms is None:
-                call.first_byte_ms = call.elapsed_ms()
+            call.received()
             meter.feed(chunk)
             if chunks is not None:
                 chunks.append((call.elapsed_ms(), chunk))
             received += len(chunk)
             if received == response.content_length:
+                _note_end(call)
                 call.finish()
             await _write(response, chunk if usage_filter is None else usage_filter.feed(chunk))
         if usage_filter is not None:
@@ -175,7 +179,20 @@ async def _cut(request: web.Request, call: PendingCall) -> None:
     abort(request)
 
 
+def _note_end(call: PendingCall) -> None:
+    call.note_end()
+    if call.status == 400 and isinstance(call.meter, BodyMeter) and _is_without_credit(call.meter.body):
+        call.error = "no_credit"
+
+
+def _is_without_credit(body: bytes) -> bool:
+    """Whether Anthropic rejects a request for want of credit, which has the same status as a malformed one."""
+    error = mapping(mapping(loads_lossy(body)).get("error")) if len(body) <= _MAX_ERROR_BYTES else {}
+    return str(error.get("message", "")).startswith("Your credit balance is too low")
+
+
 async def _end(response: web.StreamResponse, call: PendingCall) -> None:
+    _note_end(call)
     call.finish()
     try:
         await response.write_eof()

@@ -132,9 +132,15 @@ class GatewayReport(Record):
     refused: Count = 0
     """By a budget."""
     provider_wait_ms: Count = 0
-    """How long the agent waited at the provider's request."""
+    """How long the agent waited at the provider's request, or for an answer that never began."""
     circuit_opened: bool = False
     """The provider failed so often in a row that the gateway stopped sending requests."""
+    provider_failure: str | None = None
+    """How the agent's calls since its last answer failed. Null if there are none: then the provider is not to blame."""
+    provider_silent_ms: Count | None = None
+    """How long its calls since then waited in vain when they ended. Null if that was not unusually long."""
+    unusable_model: str | None = None
+    """Why the configured model cannot be used, if so: the provider does not know it, or its price is unknown."""
     unpriced: str | None = None
     """Why requests were refused: there is a cap in dollars, and the model's price is unknown."""
     usage: Usage | None = None

@@ -147,6 +147,8 @@ class ProcessResult(NamedTuple):
     """By the monotonic clock."""
     log_error: str | None = None
     """Why the log file is incomplete, if it is (a full disk, say)."""
+    unfinished_line: bool = False
+    """Standard output, passed on by `on_line`, ended in the middle of a line."""
     printed: str = ""
     """To be parsed: the output with its secrets, as `output` would be without any. Empty if `on_line` got it."""
 

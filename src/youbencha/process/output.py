@@ -66,6 +66,10 @@ class LineSplitter:
             self._sink(line[: self._longest])
         self._append(rest)
 
+    @property
+    def unfinished(self) -> bool:
+        return bool(self._partial)
+
     def finish(self) -> None:
         if self._partial:
             self._sink(bytes(self._partial))
@@ -158,6 +162,7 @@ class Capture:
         self._printed_merger = LineMerger()
         self._lines = LineSplitter(on_line, longest_line) if on_line else None
         self.total_bytes = 0
+        self.unfinished_line = False
 
     def feed(self, stream: Stream, data: bytes) -> None:
         self.total_bytes += len(data)
@@ -175,6 +180,7 @@ class Capture:
             text.feed(merger.finish())
             text.finish()
         if self._lines:
+            self.unfinished_line = self._lines.unfinished
             self._lines.finish()
 
     @property

@@ -92,6 +92,7 @@ async def run(
             ended_at=started_at + took_s,
             duration_s=took_s,
             log_error=capture.log_error,
+            unfinished_line=capture.unfinished_line,
         )
 
 

@@ -316,7 +316,8 @@ class _Judging(NamedTuple):
             overturned=False,
         )
         if found.bounds is not None:
-            judged = with_bounds(judged, self._sequence_bounds(found.bounds, first, second, turned), self.margin)
+            bounds = self._sequence_bounds(found.bounds, first, second, score_of, turned=turned)
+            judged = with_bounds(judged, bounds, self.margin)
         own = sum(each.run == name and each.meta.reused_from is None for each in first.contestant.source.results.trials)
         most = info.until_decided.max_trials
         return judged, DecidedEarly(
@@ -332,9 +333,9 @@ class _Judging(NamedTuple):
         """Judge by a confidence sequence, too: it is valid however the trials ended, which the scores decided."""
         tasks = list(dict.fromkeys(cell.task for cell in run.info.cells))
         sequence = PairedSequence(tasks, margin=self.margin, confidence=confidence_of_each(run.info.baselines))
-        replay_rounds(sequence, _pairs_by_number(first, second, _solved))
+        found = replay_rounds(sequence, _pairs_by_number(first, second, _solved))
         interval = None if once.estimate is None else sequence.interval
-        return replace(
+        judged = replace(
             once,
             on_these_tasks=interval,
             on_tasks_like_these=None,
@@ -343,13 +344,20 @@ class _Judging(NamedTuple):
             p_value=None,
             detectable=None,
             more_trials=None,
+            bounds=None,
+            overturned=False,
         )
+        if interval is None or found.bounds is None:
+            return judged
+        return with_bounds(judged, self._sequence_bounds(found.bounds, first, second, _solved), self.margin)
 
-    def _sequence_bounds(self, found: SequenceBounds, first: _Side, second: _Side, turned: bool) -> MissingBounds:
+    def _sequence_bounds(
+        self, found: SequenceBounds, first: _Side, second: _Side, of: Figure, *, turned: bool = False
+    ) -> MissingBounds:
         """The intervals are the sequence's, with what its whole rounds have; the estimates have all trials."""
         which = 1 - found.which if turned else found.which
         tasks = sorted(first.tasks & second.tasks)
-        pairs, missing = _pairs(first, second, tasks, score_of), _missing(first, second, tasks)
+        pairs, missing = _pairs(first, second, tasks, of), _missing(first, second, tasks)
 
         def bound(score: float, interval: DifferenceInterval) -> Bound:
             these = _turned(interval) if turned else interval

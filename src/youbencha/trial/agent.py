@@ -43,12 +43,26 @@ async def run_agent(context: TrialContext) -> YouBenchaLog:
             directory.remove()
             raise
         await end_agent(context)
+        if result.status != "success" and context.record.gateway is not None:
+            _check_model(context, context.record.gateway)
         log = context.adapter.normalize_log(result, execution)
         if context.record.gateway is not None:
             log = _reconcile(context, log, context.record.gateway)
-        context.files.save_log(log)
-        context.files.save_metrics()
+        try:
+            context.files.save_log(log)
+            context.files.save_metrics()
+        except YouBenchaError as error:  # the agent did run, so this is a result
+            context.record.failure = error.message
+            context.warn(error.code, error.message)
     return log
+
+
+def _check_model(context: TrialContext, report: GatewayReport) -> None:
+    """Raise if no agent could use the configured model, which is an error in the configuration."""
+    if report.unusable_model is not None:
+        context.directory.remove()
+        hint = "Correct `model`, or add it to the key's account; for a price, see gateway.prices."
+        raise YouBenchaError("MODEL_UNUSABLE", report.unusable_model, hint=hint)
 
 
 def _execution_context(context: TrialContext) -> AgentExecutionContext:

@@ -120,6 +120,7 @@ class GatewayKeys:
             peers=peers,
             scope=_scope_of(self._plan) if is_agent else None,
             heads=_new_heads(places) if is_agent and places else None,
+            model=self._plan.model if is_agent else None,
         )
         self._valid[access.key] = access
         if is_agent:

@@ -24,7 +24,7 @@ def usage_in(totals: ModelTotals) -> Usage:
 
 
 def report_of(plan: GatewayPlan, key: VirtualKey, *, ledger: str, prices: str) -> GatewayReport:
-    totals = key.totals
+    totals, calls = key.totals, key.witness.record()
     return GatewayReport(
         type=plan.type,
         ledger=ledger,
@@ -34,6 +34,9 @@ def report_of(plan: GatewayPlan, key: VirtualKey, *, ledger: str, prices: str) -
         refused=totals.refused,
         provider_wait_ms=round(totals.provider_wait_s * 1000),
         circuit_opened=totals.circuit_refusals > 0,
+        provider_failure=calls.failure,
+        provider_silent_ms=calls.silent_ms,
+        unusable_model=key.witness.unusable_model(),
         unpriced=totals.no_price,
         usage=usage_in(totals.total),
         prices=prices,

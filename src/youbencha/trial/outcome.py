@@ -43,6 +43,7 @@ OUTCOMES: Mapping[FailureCause, OutcomeName] = {
     "GAVE_UP": "unsolved",
     "CLI_NOT_FOUND": "infra_error",
     "HOST_FAILED": "infra_error",
+    "OUTPUT_LOST": "infra_error",
     "CRASHED": "agent_error",
     "EXIT_CODE": "agent_error",
     "EXECUTION_ERROR": "agent_error",
@@ -80,45 +81,68 @@ def outcome_of(
     failure: str | None = None,
     gateway: GatewayReport | None = None,
 ) -> Outcome:
-    """The outcome of a run. What the gateway knows comes before what the agent reports.
+    """The outcome of a run. With a gateway, only the gateway can say that the provider failed.
 
-    `failure` is one of the harness, after the agent had ended.
+    An agent could print that, or make a request that is refused, to make a bad result invalid. Without a gateway, what
+    its CLI reports is the only source. `failure` is one of the harness, after the agent had ended.
     """
     name: OutcomeName
-    if (known := _known_by_gateway(status, gateway)) is not None:
+    if (known := _known_by_gateway(status, errors, gateway)) is not None:
         name, reason = known
     elif status != "success":
-        name, reason = _agent_failure(status, errors)
+        name, reason = _agent_failure(status, errors, gateway)
     elif failure is not None:
         name, reason = "infra_error", failure
     else:
         name, reason = _judged(results)
+        if name == "unsolved" and gateway and gateway.provider_failure:
+            # Scripts hide that their agent failed, and Claude Code 2.0.62 takes half a stream for a whole answer.
+            name, reason = "provider_error", gateway.provider_failure
     policy = POLICIES[name]
     return Outcome(name=name, valid=policy.valid, retry=policy.retry, reason=reason)
 
 
-def _known_by_gateway(status: Status, gateway: GatewayReport | None) -> tuple[OutcomeName, str] | None:
-    if gateway is None:
+def _known_by_gateway(
+    status: Status, errors: Sequence[ErrorRecord], gateway: GatewayReport | None
+) -> tuple[OutcomeName, str] | None:
+    if gateway is None or _is_host_failure(errors):
         return None
     if gateway.cassette is not None and gateway.cassette.unmatched:
         return "infra_error", f"the recording has no answer to {gateway.cassette.unmatched} of the agent's requests"
     if gateway.budget is not None and gateway.refused:
         return "limit", gateway.budget.reason or "the budget was exceeded"
-    if gateway.unpriced:  # the gateway refused a request because it could not enforce a cap
-        return "infra_error", gateway.unpriced
-    if status == "timeout" and gateway.rate_limited and gateway.failed == gateway.requests:
-        return "provider_error", f"rate limited by the provider: none of {gateway.requests} requests was answered"
-    if gateway.circuit_opened and status != "success":
-        return "provider_error", "the provider failed repeatedly, and the gateway stopped sending requests"
-    return None
+    return _provider_failure(status, errors, gateway)
 
 
-def _agent_failure(status: Status, errors: Sequence[ErrorRecord]) -> tuple[OutcomeName, str]:
+def _provider_failure(
+    status: Status, errors: Sequence[ErrorRecord], gateway: GatewayReport
+) -> tuple[OutcomeName, str] | None:
+    """Whether calls to the model explain that the agent failed. `gateway/witness.py` has the rule."""
+    if status == "success":
+        return None
+    if gateway.provider_failure is not None:
+        return "provider_error", gateway.provider_failure
+    ended_while_waiting = status == "timeout" or any(error.cause == "UNRESPONSIVE" for error in errors)
+    if ended_while_waiting and gateway.provider_silent_ms is not None:
+        waited = f"{gateway.provider_silent_ms / 1000:.0f} s"
+        return "provider_error", f"the provider did not answer: the last call had waited for {waited} when time was up"
+    return ("agent_error", gateway.unpriced) if gateway.unpriced else None
+
+
+def _is_host_failure(errors: Sequence[ErrorRecord]) -> bool:
+    return any(error.cause == "HOST_FAILED" for error in errors)
+
+
+def _agent_failure(
+    status: Status, errors: Sequence[ErrorRecord], gateway: GatewayReport | None
+) -> tuple[OutcomeName, str]:
     unanswered = [error for error in errors if (error.context or {}).get("unanswered")]
-    if status == "timeout" and unanswered:
+    if status == "timeout" and unanswered and gateway is None:
         return "provider_error", unanswered[0].message
     for error in errors:
         outcome = OUTCOMES[error.cause] if error.cause else None
+        if outcome == "provider_error" and gateway is not None and status != "timeout":
+            return "agent_error", f"{error.message.rstrip('.')}; the gateway saw no failure of the provider"
         if outcome is not None and (status != "timeout" or outcome == "limit"):
             return outcome, error.message
     if status == "timeout":

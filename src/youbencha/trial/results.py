@@ -8,11 +8,13 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from youbencha import __version__
+from youbencha.errors import YouBenchaError
 from youbencha.events import EventSink, PhaseStarted, ProgressNote
 from youbencha.files import AGENT_FILES, DIFF_FILE, LOG_FILE, REPORT_FILE, RESULTS_FILE, write_atomically
 from youbencha.log.masking import without_secrets
@@ -107,6 +109,11 @@ class ResultFiles:
         self._save(RESULTS_FILE, as_json(bundle))
         return bundle
 
+    def save_progress(self) -> None:
+        """Save what is finished, unless the disk is full: there is room set aside for the final results only."""
+        with suppress(YouBenchaError):
+            self.save_results(complete=False)
+
     async def finish(
         self, hooks: Sequence[PostHook], *, judged: Path, config_dir: Path, env: Mapping[str, str], on_event: EventSink
     ) -> ResultsBundle:
@@ -189,12 +196,12 @@ def _budget_exceeded(record: RunRecord) -> bool | None:
 
 
 def _was_denied(record: RunRecord) -> bool:
-    """Whether the gateway refused the agent a model: by a budget, a missing price, or a replay without an answer."""
+    """Whether the gateway refused the agent its model: by a budget, or because a replay had no answer."""
     gateway = record.gateway
     if gateway is None:
         return False
     unmatched = gateway.cassette is not None and gateway.cassette.unmatched > 0
-    return unmatched or gateway.unpriced is not None or gateway.refused > 0
+    return unmatched or gateway.refused > 0
 
 
 def _execution(record: RunRecord, now: float, *, complete: bool, interrupted: bool) -> RunExecution:

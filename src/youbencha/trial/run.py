@@ -82,9 +82,14 @@ async def _run(context: TrialContext, *, delete_workspace: bool, keep_files: boo
     files.save_results(complete=False)
     await run_agent(context)
     changes = await compare(context)
-    files.save_results(complete=False)
-    await _evaluate(context, changes)
-    await _close_gateway(context)
+    files.save_progress()
+    try:
+        await _evaluate(context, changes)
+        await _close_gateway(context)
+    except (YouBenchaError, OSError) as error:  # the agent did run, so this is a result
+        context.record.failure = f"Cannot evaluate what the agent did: {error}"
+        context.warn("EVALUATION_FAILED", context.record.failure)
+    directory.release_room()
     if not delete_workspace:
         await _settle(context)
     bundle = await files.finish(
@@ -225,7 +230,7 @@ async def _evaluate(context: TrialContext, changes: Changes | None) -> None:
         def on_result(index: int, result: EvaluationResult) -> None:
             context.record.evaluators[index] = result
             if len(context.record.evaluators) < len(plan.evaluators):
-                context.files.save_results(complete=False)
+                context.files.save_progress()
             context.on_event(
                 EvaluatorFinished(evaluator=result.evaluator, status=result.status, message=result.message)
             )

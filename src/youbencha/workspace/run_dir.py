@@ -48,6 +48,7 @@ _LARGE_TEMPORARY = Path("/var/tmp")  # noqa: S108 - only directories with random
 _PRIVATE_NAME = re.compile(r"(.+)-[0-9a-f]{16}", re.DOTALL)
 _OWNER_ONLY = 0o700
 _RESERVED_BYTES, _RESERVED_FILES = 64 * 1024**2, 24
+_RESULT_BYTES, _RESULT_FILES = 16 * 1024**2, 8
 State = frozenset[tuple[object, ...]]
 
 _RANDOM_BYTES = 6
@@ -76,6 +77,7 @@ class RunDirectory:
         """For the harness only. It is outside `path`, and is removed when the run is closed."""
         self._scratch: list[Path] = []
         self._held, self._watched, self._reserved = ExitStack(), ExitStack(), ExitStack()
+        self._reserved_for_end = ExitStack()
         self._made: dict[Path, Identity | None] = {}
         self._kept: frozenset[str] = frozenset()
         self._private_state: State | None = None
@@ -157,6 +159,7 @@ class RunDirectory:
         """Remember the state of the run right before the agent starts, and set aside room for its results."""
         with writing_to(self.path):
             self._reserved.enter_context(room_set_aside(self.path, self.private))
+            self._reserved_for_end.enter_context(room_set_aside(self.path, bytes_=_RESULT_BYTES, files=_RESULT_FILES))
         self._kept = frozenset(os.listdir(self.artifacts))  # noqa: PTH208 - only the names are wanted
         self._private_state = state_of(self.private)
 
@@ -188,6 +191,10 @@ class RunDirectory:
             self._check_private(found)
             self._empty_scratch()
         return tuple(found)
+
+    def release_room(self) -> None:
+        """Give back the room for the final results, which evaluators cannot take either."""
+        self._reserved_for_end.close()
 
     def __enter__(self) -> Self:
         return self
@@ -223,6 +230,7 @@ class RunDirectory:
     def close(self) -> None:
         """Settle the tree, remove the private directories and unlock the run."""
         self._reserved.close()
+        self.release_room()
         with suppress(YouBenchaError):  # the results are complete without it
             self.settle()
         with suppress(YouBenchaError):  # what cannot be removed from the cache does not affect the run
@@ -305,7 +313,7 @@ class RunDirectory:
 
 
 @contextmanager
-def room_set_aside(*directories: Path) -> Iterator[None]:
+def room_set_aside(*directories: Path, bytes_: int = _RESERVED_BYTES, files: int = _RESERVED_FILES) -> Iterator[None]:
     """Take what results need on the directories' disks, so that an agent cannot. Raises OSError if one is full.
 
     The files have no names, so that an agent cannot find them, and nothing is left if the harness is killed.
@@ -314,10 +322,10 @@ def room_set_aside(*directories: Path) -> Iterator[None]:
 
     with ExitStack() as held:
         for directory in {each.stat().st_dev: each for each in directories}.values():
-            files = [held.enter_context(tempfile.TemporaryFile(dir=directory)) for _ in range(_RESERVED_FILES)]
+            opened = [held.enter_context(tempfile.TemporaryFile(dir=directory)) for _ in range(files)]
             if hasattr(os, "posix_fallocate"):
-                size = min(_RESERVED_BYTES, disk_usage(directory).free // 8)
-                os.posix_fallocate(files[0].fileno(), 0, max(1, size))
+                size = min(bytes_, disk_usage(directory).free // 8)
+                os.posix_fallocate(opened[0].fileno(), 0, max(1, size))
         yield
 
 

@@ -172,6 +172,7 @@ class _Explanation:
             or self._reported()
             or self._crashed()
             or self._plain_error()
+            or self._output_lost()
             or self._no_result()
             or self._exit_code()
         )
@@ -287,6 +288,23 @@ class _Explanation:
         if cause is None or (cause.code in _FAILED_CALL and ending.facts.turns):
             return None  # unknown, or the words of a model: its records have its calls, and none failed
         return self._by_cause(cause, FailureEvidence(text="\n".join(_last_lines(process.output))))
+
+    def _output_lost(self) -> ErrorRecord | None:
+        """Recognise output that was cut in the middle of an event.
+
+        If a program exits while another of its threads writes, Linux ends the write after a whole page: the output is
+        then a multiple of 4096 bytes, and the exit code is 0 (41 of 60 times with a thread that writes 3 MB).
+        """
+        ending = self._ending
+        if not (ending.good_exit and ending.facts.stream_seen and ending.process.unfinished_line):
+            return None
+        return self._record(
+            codes.OUTPUT_LOST,
+            f"{self._kind.title} exited with code {ending.exit_code} in the middle of a line of its output.",
+            "It ended before its last output was written, with its result: run it again.",
+            exit_code=ending.exit_code,
+            bytes=ending.process.total_bytes,
+        )
 
     def _no_result(self) -> ErrorRecord | None:
         if not self._ending.good_exit:

@@ -160,7 +160,8 @@ def _stream(wire: Wire, answer: ScriptedAnswer, events: list[Event]) -> Reply:
         body = wire.error_body(error.status, error.message, error.type, None)
         events = [*begun, wire.error_event(body, begun)]
     elif answer.drop is not None:
-        events, ending = events[: answer.drop.after_events], ScriptedEnding.DROP
+        events = events[: answer.drop.after_events]
+        ending = ScriptedEnding.COMPLETE if answer.drop.clean else ScriptedEnding.DROP
     elif answer.hang:
         events, ending = begun, ScriptedEnding.HANG
     else:
@@ -183,7 +184,8 @@ def _whole(wire: Wire, answer: ScriptedAnswer, message: Message) -> Reply:
     sent = json_reply(wire, message)
     body, ending = sent.pieces[0], ScriptedEnding.COMPLETE
     if answer.drop is not None:
-        body, ending = body[: len(body) // 2 if answer.drop.after_events else 0], ScriptedEnding.DROP
+        body = body[: len(body) // 2 if answer.drop.after_events else 0]
+        ending = ScriptedEnding.COMPLETE if answer.drop.clean else ScriptedEnding.DROP
     elif answer.hang:
         body, ending = b"", ScriptedEnding.HANG
     return replace(sent, pieces=_cut([body], answer.chunk_bytes), ending=ending, delay=answer.delay, pause=answer.pause)

@@ -130,6 +130,7 @@ class Drop(_Part):
     """The connection is closed in the middle of the answer."""
 
     after_events: int = Field(3, ge=0, description="How many events are sent before; 0 means only headers.")
+    clean: bool = Field(False, description="End the answer as if it were complete, instead of closing the connection.")
 
 
 _CONTENT = ("text", "thinking", "tools")
