@@ -83,7 +83,7 @@ def main(arguments: Sequence[str]) -> int:
     directory.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".partial-", dir=directory.parent) as partial:
         Path(partial, "package.json").write_text(json.dumps({"private": True, "dependencies": FROM_NPM}))
-        quiet = ("--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error")
+        quiet = ("--no-audit", "--no-fund", "--no-update-notifier", "--ignore-scripts", "--loglevel=error")
         done = subprocess.run([npm, "install", *quiet], cwd=partial, check=False)
         if done.returncode == 0:
             Path(partial).rename(directory)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -34,7 +34,7 @@ from youbencha.scoring.code_metrics import SourceFile, is_source_file, is_test_f
 from youbencha.scoring.lint import count_issues
 from youbencha.spec.arena import CanarySpec
 from youbencha.workspace import FileChange
-from youbencha.workspace.trees import remove_tree
+from youbencha.workspace.trees import copy_tree, remove_tree
 
 _LARGEST_SOURCE = 8 * 1024 * 1024
 REFERENCE_LABEL = "reference-"
@@ -257,15 +257,29 @@ async def _count_with_canary(
             run = await runner.run_tests(step, own_files)
         measured = replace(measured, tests=run.without_test(name))
     else:
+        copy = await in_thread(lambda check: _copy_in_place(tree, check))
         measured = replace(measured, tests=await runner.run_tests(step, own_files))
         counted = measured.tally(expected)
         if measured.tests.reward is None and (counted is None or counted.counts.passed == 0):
             return measured
+        # What the tests left must not tell the agent's code that this is another run, in which not to lie.
+        await in_thread(lambda _: remove_tree(tree))
+        copy.rename(tree)
         with canary.written(tree, name):
             run = await runner.run_tests("canary", own_files)
     counted = replace(measured, tests=run.without_test(name)).tally(expected)
     all_passed = counted is not None and counted.score == 1
     return replace(measured, forgery=forgery(canary, run, expected.sources, name, all_passed=all_passed))
+
+
+def _copy_in_place(tree: Path, check_cancelled: Callable[[], None]) -> Path:
+    """Copy a tree beside it, with absolute links that are right once the copy has taken its place."""
+    original, copy = tree.with_name("original"), tree.with_name("copy")
+    tree.rename(original)
+    copy_tree(original, tree, check_cancelled, unreadable_ok=True)
+    tree.rename(copy)
+    original.rename(tree)
+    return copy
 
 
 async def _find_canary(
