@@ -74,6 +74,8 @@ _GATEWAY = {
     "circuit_open": "request refused: the provider failed too often, and is not called for a while",
     "rate_limited": "the provider asks to wait",
     "provider_failed": "the provider failed",
+    "ended_early": "the provider ended its answer too early",
+    "no_credit": "the account has no credit",
     "upstream_unreachable": "the provider does not answer",
     "not_recorded": "no recording matches this request",
 }

@@ -139,6 +139,13 @@ def test_an_answer_that_began_before_the_failures_does_not_excuse_them() -> None
     assert (witness.record().failure or "").endswith("500 (2x)")
 
 
+def test_a_late_answer_to_an_early_call_does_not_move_the_last_answer_back() -> None:
+    witness = Witness()
+    for at, each in ((3.0, OK), (1.0, OK), (2.0, failing(500))):
+        witness.ended(each._replace(at=at))
+    assert witness.record().failure is None
+
+
 @pytest.mark.parametrize(
     ("calls", "blamed"),
     [

@@ -159,6 +159,7 @@ async def test_the_limit_of_disk_space(runs: RunBench, image: str, tmp_path: Pat
 async def test_a_full_disk_and_evaluators_that_need_room(runs: RunBench, tmp_path: Path, where: str) -> None:
     """The reference is written after the agent has ended, and evaluators write results: none of this fits."""
     files = 'i=0; while head -c 3000 /dev/urandom > "{0}/f$i"; do i=$((i+1)); done; cat /dev/zero > "{0}/big"'
+    runs.commit({"words.txt": "some words that are longer than the room set aside\n" * 8_000})
     with small_disk(tmp_path / "disk", size=2 * MIB) as disk:
         runs.workspace = disk / "runs" if where == "workspace" else runs.workspace
         place = "." if where == "workspace" else str(disk)
