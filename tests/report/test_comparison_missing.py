@@ -13,6 +13,7 @@ from arena_trees import meta, original
 from yb import yb
 from youbencha.report.comparison_formats import render_comparison_json
 from youbencha.report.comparison_tables import render_comparison_table
+from youbencha.report.gate import Gate, apply_gate
 
 
 def invalid(agent: str, numbers: range, tasks: tuple[str, ...] = TASKS) -> list[dict[str, Any]]:
@@ -27,7 +28,7 @@ def test_a_verdict_that_the_missing_trials_could_overturn_is_undecided(tmp_path:
     pair = only(report)
     assert (pair.verdict, pair.difference.estimate, pair.difference.overturned) == ("undecided", 0.5, True)
     assert sentence(report).startswith("Undecided: 16 of 32 trials of sly are missing. ")
-    assert "If the missing ones had all failed, the difference would be +0.00 (" in sentence(report)
+    assert "If the missing trials had all failed, the difference would be +0.00 (" in sentence(report)
     found = json.loads(render_comparison_json(report))
     bounds = found["bounds"]
     assert (bounds["of"], bounds["missing"], bounds["trials"], bounds["overturned"]) == ("first", 16, 32, True)
@@ -68,6 +69,25 @@ def test_solved_trials_have_bounds_too(tmp_path: Path) -> None:
     """A gate that looks at the solved trials must not be passed by voiding the others."""
     write(tmp_path, *trials("sly", 2, 2), *invalid("sly", range(3, 5)), *trials("plain", 2, 4))
     assert only(compare(tmp_path, "sly", "plain")).pass_rate.verdict == "undecided"
+
+
+def test_a_gate_names_the_missing_trials_and_what_they_could_hide(tmp_path: Path) -> None:
+    """An interval without 0 beside "undecided" is not understood without the reason."""
+    write(tmp_path, *trials("sly", 2, 2), *invalid("sly", range(3, 5)), *trials("plain", 2, 4))
+    report = compare(tmp_path, "plain", "sly")
+    (gated,) = apply_gate(report, Gate.WORSE).pairs
+    assert not gated.failed
+    assert str(gated).count("undecided, because 16 of 32 trials of sly are missing") == 2
+    for judgement, found in zip(gated.judgements, (only(report).difference, only(report).pass_rate), strict=True):
+        assert found.on_these_tasks is not None
+        assert judgement.unnoticed is None or judgement.unnoticed >= -found.on_these_tasks.low
+
+
+def test_a_single_missing_trial_is_one(tmp_path: Path) -> None:
+    write(tmp_path, *trials("good", 4, 4)[1:], *trials("bad", 0, 4))
+    report = compare(tmp_path, "good", "bad")
+    assert "If the 1 of 32 trials of good that is missing had failed, the difference" in sentence(report)
+    assert "; if it had been solved, +1.00" in sentence(report)
 
 
 def test_a_run_until_decided_with_missing_trials_is_undecided(tmp_path: Path) -> None:

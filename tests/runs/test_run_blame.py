@@ -121,7 +121,7 @@ async def test_a_container_or_an_engine_that_is_taken_away(
 
 
 TAKE_ALL = {
-    "space": "cat /dev/zero > big",
+    "space": "head -c 2000000000 /dev/zero > big",
     "files": 'i=0; while : > "f$i"; do i=$((i+1)); done',
 }
 """An agent that takes all there is, on a disk that is smaller than its limit, and says that it succeeded."""
@@ -134,7 +134,10 @@ async def test_a_full_disk(runs: RunBench, image: str, tmp_path: Path, sandbox: 
     with small_disk(tmp_path / "disk", size=256 * MIB, files=3_000) as disk:
         given = {"type": sandbox, **({"image": image} if sandbox == "docker" else {})}
         runs.workspace = disk / "runs"
-        done = await runs.run(agent, workspace_dir=str(runs.workspace), sandbox=given, env=PLACES)
+        cache = (
+            {"XDG_CACHE_HOME": str(disk / "cache")} if sandbox == "local" else {}
+        )  # an agent on the host works there
+        done = await runs.run(agent, workspace_dir=str(runs.workspace), sandbox=given, env={**PLACES, **cache})
         assert done.done.code == 1, done.done.err
         assert_invalid(done, "infra_error", "was full")
 
@@ -158,9 +161,11 @@ async def test_the_limit_of_disk_space(runs: RunBench, image: str, tmp_path: Pat
 @pytest.mark.parametrize("where", ["workspace", "home"])
 async def test_a_full_disk_and_evaluators_that_need_room(runs: RunBench, tmp_path: Path, where: str) -> None:
     """The reference is written after the agent has ended, and evaluators write results: none of this fits."""
-    files = 'i=0; while head -c 3000 /dev/urandom > "{0}/f$i"; do i=$((i+1)); done; cat /dev/zero > "{0}/big"'
+    files = (
+        'i=0; while head -c 3000 /dev/urandom > "{0}/f$i"; do i=$((i+1)); done; head -c 99000000 /dev/zero > "{0}/big"'
+    )
     runs.commit({"words.txt": "some words that are longer than the room set aside\n" * 8_000})
-    with small_disk(tmp_path / "disk", size=2 * MIB) as disk:
+    with small_disk(tmp_path / "disk", size=(6 if where == "workspace" else 2) * MIB) as disk:
         runs.workspace = disk / "runs" if where == "workspace" else runs.workspace
         place = "." if where == "workspace" else str(disk)
         done = await runs.run(
@@ -169,7 +174,7 @@ async def test_a_full_disk_and_evaluators_that_need_room(runs: RunBench, tmp_pat
             evaluators=["expected-diff", "git-diff", "git-diff"],
             expected_source="branch",
             expected="main",
-            env={"HOME": str(disk), "XDG_CACHE_HOME": str(disk / "cache")} if where == "home" else {},
+            env={"XDG_CACHE_HOME": str(disk / "cache"), **({"HOME": str(disk)} if where == "home" else {})},
         )
         assert done.done.code == 1, done.done.err
         assert_invalid(done, "infra_error", "was full")

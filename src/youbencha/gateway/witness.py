@@ -145,7 +145,7 @@ class _Calls:
         if not kinds:
             return ProviderRecord(self.answered, None, silent_ms)
         listed = ", ".join(f"{kind} ({times}x)" if times > 1 else kind for kind, times in kinds.items())
-        since = "since the last answer" if self.answered else "and none was answered"
+        since = "since the last answer" if self.answered else "without an answer"
         calls = plural(kinds.total(), "call")
         return ProviderRecord(self.answered, f"the provider failed: {calls} {since}: {listed}", silent_ms)
 

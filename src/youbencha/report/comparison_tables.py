@@ -19,7 +19,7 @@ from youbencha.report.comparison_model import (
     TaskResult,
 )
 from youbencha.report.leaderboard import listed
-from youbencha.stats.comparison import DifferenceInterval, ValueDifference, Verdict
+from youbencha.stats.comparison import DifferenceInterval, MissingBounds, ValueDifference, Verdict
 from youbencha.text import count, one_line, percent, plural, table, usd
 
 _LONGEST_NAME = 60
@@ -66,17 +66,17 @@ def _verdict(pair: PairComparison, margin: float, first: str, second: str) -> st
     if pair.verdict == "equivalent":
         return f"{first} and {second} are equivalent within ±{margin:g}: they differ by {by} {certainty}."
     if found.bounds is not None and found.overturned:
-        are = "is" if found.bounds.missing == 1 else "are"
-        return (
-            f"Undecided: {_missing_trials(pair)} {are} missing. In the others, {first} and {second} differ by"
-            f" {by} {certainty}."
-        )
+        missing = are_missing(pair, found.bounds)
+        return f"Undecided: {missing}. In the others, {first} and {second} differ by {by} {certainty}."
     return f"Undecided: {first} and {second} differ by {by} {certainty}{_what_would_tell(pair)}."
 
 
-def _missing_trials(pair: PairComparison) -> str:
-    bounds = pair.difference.bounds
-    assert bounds is not None
+def are_missing(pair: PairComparison, bounds: MissingBounds) -> str:
+    """Say how many trials of whom are missing."""
+    return f"{_missing_trials(pair, bounds)} {'is' if bounds.missing == 1 else 'are'} missing"
+
+
+def _missing_trials(pair: PairComparison, bounds: MissingBounds) -> str:
     name = shown_name((pair.first if bounds.of_first else pair.second).name)
     return f"{bounds.missing} of {plural(bounds.trials, 'trial')} of {name}"
 
@@ -85,8 +85,15 @@ def _with_the_missing(pair: PairComparison) -> Iterator[str]:
     """Say what the difference would be with the trials of one of them that are missing."""
     if (bounds := pair.difference.bounds) is not None:
         failed, solved = (f"{signed(each.estimate)} ({_range(each.on_these_tasks)})" for each in bounds.both)
-        what = "the missing ones" if pair.difference.overturned else f"the {_missing_trials(pair)} that are missing"
-        yield f"If {what} had all failed, the difference would be {failed}; if all had been solved, {solved}."
+        if pair.difference.overturned:
+            what = "the missing trials"
+        else:
+            what = f"the {_missing_trials(pair, bounds)} that {'is' if bounds.missing == 1 else 'are'} missing"
+        all_of_them = "" if bounds.missing == 1 else "all "
+        yield (
+            f"If {what} had {all_of_them}failed, the difference would be {failed};"
+            f" if {'it' if bounds.missing == 1 else 'all'} had been solved, {solved}."
+        )
 
 
 def _on_others(pair: PairComparison) -> Iterator[str]:

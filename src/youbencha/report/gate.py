@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Literal, NamedTuple
 
 from youbencha.report.comparison_model import ComparisonReport, PairComparison
-from youbencha.report.comparison_tables import digits, shown_name, signed
+from youbencha.report.comparison_tables import are_missing, digits, shown_name, signed
 from youbencha.stats.comparison import Difference, DifferenceInterval, ValueDifference, Verdict, verdict_of
 from youbencha.text import duration, plural, usd
 
@@ -40,13 +40,16 @@ class Judgement(NamedTuple):
     interval: DifferenceInterval | None
     unnoticed: float | None
     """How large a change for the worse could have gone unnoticed, if it is undecided. None: one of any size."""
+    missing: str | None = None
+    """Which missing trials have left it undecided."""
 
     def __str__(self) -> str:
         if self.change is None:
             return f"{self.measure} not known"
         form = _FORMS[self.measure].signed
         interval = f" ({form(self.interval.low)} to {form(self.interval.high)})" if self.interval else ""
-        return f"{self.measure} {form(self.change)}{interval}, {self.verdict}"
+        because = f", because {self.missing}" if self.missing else ""
+        return f"{self.measure} {form(self.change)}{interval}, {self.verdict}{because}"
 
 
 def judge(pair: PairComparison, measure: Measure, margin: float) -> Judgement:
@@ -54,20 +57,30 @@ def judge(pair: PairComparison, measure: Measure, margin: float) -> Judgement:
     match measure:
         case Measure.SCORE:
             judged = replace(pair.difference, verdict=pair.verdict)
-            return _judge_shares(measure, judged, in_sequence=pair.decided_early is not None)
+            return _judge_shares(measure, judged, pair)
         case Measure.SOLVED:
-            return _judge_shares(measure, pair.pass_rate, in_sequence=pair.decided_early is not None)
+            return _judge_shares(measure, pair.pass_rate, pair)
         case Measure.COST:
             return _judge_values(measure, pair.cost_usd, margin)
         case Measure.TIME:
             return _judge_values(measure, pair.duration_s, margin)
 
 
-def _judge_shares(measure: Measure, found: Difference, *, in_sequence: bool) -> Judgement:
-    interval, unnoticed = found.on_these_tasks, found.detectable
-    if in_sequence and interval is not None and interval.low > -1:  # it has no detectable difference
-        unnoticed = -interval.low
-    return Judgement(measure, found.verdict, found.estimate, interval, unnoticed)
+def _judge_shares(measure: Measure, found: Difference, pair: PairComparison) -> Judgement:
+    interval, bounds = found.on_these_tasks, found.bounds
+    missing = are_missing(pair, bounds) if bounds is not None and found.overturned else None
+    return Judgement(measure, found.verdict, found.estimate, interval, _unnoticed_fall(found, pair), missing)
+
+
+def _unnoticed_fall(found: Difference, pair: PairComparison) -> float | None:
+    """What this many trials detect; where it is not known, or trials are missing, as far as the intervals go."""
+    lows = [each.on_these_tasks.low for each in found.bounds.both] if found.bounds else []
+    in_sequence = pair.decided_early is not None  # it has no detectable difference
+    if found.on_these_tasks is None or (found.detectable is None and not in_sequence):
+        return None
+    if in_sequence or found.overturned:
+        lows.append(found.on_these_tasks.low)
+    return None if min(lows, default=0) <= -1 else max([found.detectable or 0.0, *(-low for low in lows)])
 
 
 def _judge_values(measure: Measure, found: ValueDifference, margin: float) -> Judgement:
