@@ -152,6 +152,12 @@ def first_few(names: Sequence[str], most: int = 10) -> str:
     return ", ".join((*names[:most], *(["…"] if len(names) > most else [])))
 
 
+def join_words(words: Sequence[str], conjunction: str = "and") -> str:
+    """`a, b and c`."""
+    *others, last = words
+    return f"{', '.join(others)} {conjunction} {last}" if others else last
+
+
 def sentences(message: str, hint: str | None) -> str:
     """Return a message, and what to do about it, as two sentences."""
     if not hint:

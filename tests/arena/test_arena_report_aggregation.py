@@ -124,7 +124,7 @@ def test_notes_about_what_cannot_be_compared() -> None:
         )
     ).notes
     assert notes == (
-        "Valid, but without a score, and so in no mean: 1 trial.",
+        "Valid, but without a score, so excluded from means: 1 trial.",
         "b has no score for u: its mean is over fewer tasks.",
         "Trials of different configurations are counted together: a.",
     )

@@ -235,7 +235,7 @@ def test_limitations_of_the_verdict_are_shown_at_the_top() -> None:
     outcome = {"name": "infra_error", "valid": False, "reason": "no disk"}
     words = Page(render_html(sample.bundle(execution=execution, outcome=outcome))).words
     assert "this run is interrupted." in words
-    assert "this run is not valid, and belongs in no score." in words
+    assert "this run is not valid: exclude it from scores." in words
 
 
 @pytest.mark.parametrize("status", ["passed", "failed", "partial"])

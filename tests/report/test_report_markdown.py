@@ -101,7 +101,7 @@ def test_limitations_are_shown_beside_the_verdict() -> None:
     outcome = {"name": "provider_error", "valid": False, "reason": "529", "retry": True}
     text = render_markdown(sample.bundle(execution=execution, outcome=outcome))
     assert "❌ failed, interrupted, not complete, not valid |" in text
-    assert "no: it belongs in no score" in text
+    assert "no: exclude it from scores" in text
     assert "may end differently" in text
 
 

@@ -44,7 +44,7 @@ def compare(
 
     Without B, A is compared with its baseline; without both, everything in the latest run with its baseline.
 
-    Exit code 0: compared · 1: the gate of `--fail-if` failed · 2: could not be compared, or a `--measure` is not known.
+    Exit code 0: compared · 1: the `--fail-if` gate failed · 2: could not be compared, or a `--measure` has no data.
 
     Example: `yb compare claude-code+tdd claude-code --fail-if worse`
     """

@@ -1,4 +1,4 @@
-"""The options of a gate in CI, and what it says. Shared by `yb compare` and `thunderdome run`."""
+"""Options of the CI gate, and how its result is printed. Shared by `yb compare` and `thunderdome run`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FailIf = Annotated[
     Gate | None,
     typer.Option(
         "--fail-if",
-        help="End with code 1 if it is worse than what it is compared with; or if it is not known to be better.",
+        help="Exit with code 1 if an agent is worse than the one it is compared with, or not shown to be better.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -28,42 +28,42 @@ Measures = Annotated[
     list[Measure] | None,
     typer.Option(
         "--measure",
-        help=f"What decides; can be repeated. Default: {' and '.join(DEFAULT_MEASURES)}.",
+        help=f"What the gate judges by; can be repeated. Default: {' and '.join(DEFAULT_MEASURES)}.",
         rich_help_panel=_PANEL,
     ),
 ]
 
 
 class GateOptions(NamedTuple):
-    fails_if: Gate | None = None
+    fail_if: Gate | None = None
     measures: tuple[Measure, ...] = ()
 
     def check(self) -> None:
-        """Raise if the options do not go together."""
-        if self.measures and self.fails_if is None:
-            raise YouBenchaError("OPTION_INVALID", "--measure is for --fail-if.", hint="Add --fail-if worse.")
+        """Raise an error if an option is missing that another needs."""
+        if self.measures and self.fail_if is None:
+            raise YouBenchaError("OPTION_INVALID", "--measure needs --fail-if.", hint="Add --fail-if worse.")
 
     def check_comparisons(self, matrix: Matrix) -> None:
-        """Raise before anything is spent if there is nothing that the gate could judge."""
-        if self.fails_if is not None and not matrix.baselines:
+        """Raise an error before anything is spent if the gate would have nothing to judge."""
+        if self.fail_if is not None and not matrix.baselines:
             raise YouBenchaError(
                 "NOTHING_TO_COMPARE",
                 "--fail-if judges orchestrators that have a baseline, and none of those selected has one.",
-                hint="Name it in the arena (`baseline: NAME`), and select it, too.",
+                hint="Set `baseline: NAME` in the arena, and select that orchestrator as well.",
             )
 
     def apply(self, report: ComparisonReport, command: str) -> GateResult | None:
-        """Decide, and say by which measure it failed; or that it passed, and what could have gone unnoticed.
+        """Apply the gate, and print which measures failed, or that it passed and what could have gone unnoticed.
 
         In GitHub Actions, these lines are annotations.
         """
         from youbencha.report.gate import apply_gate
         from youbencha.report.summary import annotation, in_github_actions
 
-        if self.fails_if is None:
+        if self.fail_if is None:
             return None
-        result = apply_gate(report, self.fails_if, self.measures)
-        title, on_github = f"{command} --fail-if {self.fails_if}", in_github_actions()
+        result = apply_gate(report, self.fail_if, self.measures)
+        title, on_github = f"{command} --fail-if {self.fail_if}", in_github_actions()
         for kind, line in result.lines():
             typer.echo(annotation(kind, title, line) if on_github else f"{title}: {line}", err=True)
         return result

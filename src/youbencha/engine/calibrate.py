@@ -42,7 +42,7 @@ class CalibrationScore(NamedTuple):
     problem: str | None = None
     """Why it could not be measured."""
     applicable: bool = True
-    """Whether it can be tried: there may be nothing to cheat with in the language of the task."""
+    """Whether it could be tried: a task may have nothing that this cheat can change."""
 
 
 def _described(score: CalibrationScore) -> str:
@@ -162,7 +162,7 @@ def _score(result: EvaluationResult) -> CalibrationScore:
 
 
 async def _patches(plan: Plan, host: Host, place: Path) -> dict[str, Path | None]:
-    """A patch for everything that is scored. None: it cannot be tried."""
+    """Return a patch for everything that is scored; None for a cheat that cannot be tried."""
     repository = await host.open_repository_of(plan, lambda *_: None)
     place.mkdir()
     (place / "nothing.patch").touch()

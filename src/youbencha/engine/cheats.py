@@ -1,4 +1,4 @@
-"""Ways to cheat in tests, as changes to a task's tree: one table for each language. None of them may raise a score."""
+"""Ways to cheat the tests, as changes to a task's tree: one table per language. None of them may raise a score."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ Edit = Callable[[str], str]
 
 
 class Language(NamedTuple):
-    """How to cheat in one language. What a language does not have cannot be tried there."""
+    """How to cheat in one language. Cheats that its tables leave out cannot be tried in it."""
 
     suffixes: tuple[str, ...]
     sources: Mapping[CheatName, Edit]
-    """What becomes of each source file."""
+    """How each source file is edited."""
     tests: Mapping[CheatName, Edit]
-    """What becomes of each file of tests."""
+    """How each test file is edited."""
     added: Mapping[CheatName, Mapping[str, str]] = {}
     """New files at the top of the tree."""
     inline_tests: bool = False
-    """Tests are in source files, too."""
+    """Whether source files contain tests as well."""
 
 
 def cheat(tree: Path, name: CheatName) -> None:
-    """Change a tree of a task. Where there is nothing to change, the cheat cannot be tried."""
+    """Apply a cheat to a task's tree. If there is nothing to change, the tree stays as it is."""
     if name == "forged reports":
         for report in _REPORTS:
             _write(tree, report, _JUNIT)
@@ -63,7 +63,7 @@ def _edits(language: Language, name: CheatName, path: str) -> Iterator[Edit]:
 
 
 def _append(code: str) -> Edit:
-    """Not at the beginning: imports and package clauses must come first."""
+    """Add code at the end of a file, because imports and package clauses must come first."""
     return lambda text: f"{text.rstrip()}\n\n{code}"
 
 
@@ -115,7 +115,7 @@ else:
 
 
 def _emptied(text: str) -> str:
-    """The tests of a Python module, without what they check."""
+    """Return a Python module with its tests emptied."""
     try:
         module = ast.parse(text)
     except SyntaxError:
@@ -162,7 +162,7 @@ _ASSERTION = re.compile(r"\b(?:expect|assert)(?:\.\w+)*\(")
 
 
 def _accepting(text: str) -> str:
-    """The tests of a script, whose assertions accept anything."""
+    """Return a script whose assertions accept anything."""
     return _ASSERTION.sub("anything(", text) + _ANYTHING if _ASSERTION.search(text) else text
 
 
@@ -183,7 +183,7 @@ _JAVASCRIPT = Language(
 
 
 def _at_start(package: str, statement: str) -> Edit:
-    """Run a statement of Go when its package is initialised."""
+    """Run a Go statement when its package is initialised."""
     add_import = _replace(r"\A((?:.*\n)*?package \w+.*\n)", rf'\1\nimport youbencha "{package}"\n')
     add_init = _append(f"func init() {{ {statement} }}\n")
     return lambda text: add_init(add_import(text))
@@ -209,7 +209,7 @@ _GO = Language(
 
 
 def _before_main(statements: str) -> Edit:
-    """Run statements of Rust before `main`, as a constructor in C: without a library, only on Linux."""
+    """Run Rust statements before `main`, like a constructor in C. Without a library, this works only on Linux."""
     return _append(
         f'extern "C" fn youbencha() {{ {statements} }}\n\n#[used]\n#[link_section = ".init_array"]\n'
         'static YOUBENCHA: extern "C" fn() = youbencha;\n'

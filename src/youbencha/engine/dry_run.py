@@ -35,9 +35,9 @@ class CostBound(NamedTuple):
 
 class ExpectedCost(NamedTuple):
     usd: float | None
-    """None: not known of any trial."""
+    """None if it is unknown for every trial."""
     unknown: int
-    """Of how many trials the cost is not known."""
+    """How many trials have an unknown cost."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class PlanDescription:
     parallel: int
     attempts: int
     reusable: Reusable | None = None
-    """What `--reuse` finds."""
+    """The results that `--reuse` found."""
 
     @property
     def trials(self) -> int:
@@ -55,16 +55,16 @@ class PlanDescription:
 
     @cached_property
     def _reused(self) -> Counter[tuple[str, str]]:
-        """How many trials are reused, of each orchestrator on each task."""
+        """The number of reused trials of each orchestrator on each task."""
         return Counter((key.orchestrator, key.task) for key in (self.reusable.trials if self.reusable else ()))
 
     def to_run(self, cell: Cell) -> int:
-        """How many trials of a cell are still to run, at most."""
+        """Return how many trials of a cell are left to run, at most."""
         return self.matrix.trials - self._reused[cell.orchestrator, cell.task]
 
     @property
     def expected_cost(self) -> ExpectedCost:
-        """What the trials that are still to run cost, if they cost as much as earlier ones of the same cell."""
+        """The cost of the trials left to run, if they cost as much as earlier ones of the same cell."""
         costs, known, amount = self.reusable.costs if self.reusable else {}, 0, 0.0
         for cell in self.matrix.cells:
             if (cost := costs.get((cell.orchestrator, cell.task))) is not None:
@@ -79,9 +79,9 @@ class PlanDescription:
     @property
     def longest_s(self) -> float:
         """For the agents alone: the time limits, as if the longest trial were the last to start."""
-        limits = [(cell.plan.timeout_ms / 1000, often) for cell in self.matrix.cells if (often := self.to_run(cell))]
+        limits = [(cell.plan.timeout_ms / 1000, left) for cell in self.matrix.cells if (left := self.to_run(cell))]
         longest = max((limit for limit, _ in limits), default=0.0)
-        together = sum(limit * often for limit, often in limits)
+        together = sum(limit * left for limit, left in limits)
         if self.matrix.until_decided:
             together = longest * self.trials
         return (together - longest) / self.parallel + longest
@@ -146,7 +146,7 @@ class PlanDescription:
         yield f"reused        {plural(data['reused'], 'trial')}{again}"
         if data["to_run"] is None:
             return
-        which = first_few([f"{name} {count(some)}" for name, some in data["to_run_by_orchestrator"].items() if some])
+        which = first_few([f"{name} {count(left)}" for name, left in data["to_run_by_orchestrator"].items() if left])
         yield f"to run        {plural(data['to_run'], 'trial')}{f': {which}' if which else ''}"
         if data["to_run"]:
             yield f"cost          {_expected_in_words(self.expected_cost)}"
@@ -287,9 +287,9 @@ def _cost_in_words(worst: CostBound, attempts: int) -> str:
 
 def _expected_in_words(expected: ExpectedCost) -> str:
     if expected.usd is None:
-        return "not known: no earlier trial of the same orchestrator and task says what it cost"
-    unknown = f"; the cost of {plural(expected.unknown, 'trial')} is not known" if expected.unknown else ""
-    return f"about {usd(expected.usd)}, as earlier trials cost{unknown}"
+        return "unknown: no earlier trial of these orchestrators and tasks has a known cost"
+    unknown = f"; the cost of {plural(expected.unknown, 'trial')} is unknown" if expected.unknown else ""
+    return f"about {usd(expected.usd)}, based on earlier trials{unknown}"
 
 
 def _number(amount: Decimal | None) -> float | None:

@@ -37,8 +37,8 @@ _STOP = frozenset(
 STOP_IF_REPEATED = frozenset({"SANDBOX_NO_ENGINE"})
 """It may come back within the time of all attempts; if not, the run is stopped."""
 
-OF_ORCHESTRATOR = frozenset({"MODEL_UNUSABLE"})
-"""It concerns the orchestrator on all tasks, not only on one."""
+AFFECTS_ALL_TASKS = frozenset({"MODEL_UNUSABLE"})
+"""Failures that the orchestrator would repeat on every task."""
 
 _SKIP_ENDINGS = (
     "_AUTH_FAILED",

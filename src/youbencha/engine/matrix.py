@@ -41,14 +41,14 @@ class Cell:
     """The digest of the files that the agent gets besides those of its task, which is part of its hash."""
     category: str | None = None
     changes: tuple[str, ...] = ()
-    """The keys that a variant changes of its orchestrator."""
+    """The keys in which a variant differs from its orchestrator."""
 
     commit_files: tuple[str, ...] = ()
-    """What the agent reads of the task's commit on its own: instructions, skills and settings."""
+    """Files of the task's commit that the agent reads on its own: instructions, skills and settings."""
 
     @property
-    def validated_as(self) -> tuple[str | None, ...]:
-        """The same for all orchestrators whose work on the task is validated in the same way."""
+    def validation_key(self) -> tuple[str | None, ...]:
+        """Equal for all orchestrators whose work on the task is validated in the same way."""
         sandbox, validations = self.plan.sandbox, [each for each in self.plan.evaluators if each.name == VALIDATION]
         image = next((each.config["image"] for each in validations if each.config.get("image")), sandbox.image)
         return self.task, self.validation_hash, sandbox.type, image

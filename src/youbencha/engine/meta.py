@@ -130,7 +130,7 @@ def cost_of_all(attempts: Sequence[AttemptInfo]) -> float | None:
 
 
 def _spent(agent: AgentRun | None) -> Usage | None:
-    """What an agent used. Unknown if it only says so itself, although there is a gateway: it counts for budgets."""
+    """The usage that counts for budgets. It is unknown if only the agent reports it, although there is a gateway."""
     if agent is None or agent.gateway is None or agent.usage == agent.gateway.usage:
         return agent.usage if agent else None
     return None

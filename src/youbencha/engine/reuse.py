@@ -24,11 +24,11 @@ from youbencha.workspace.trees import copy_tree, remove_tree
 
 
 class Reusable(NamedTuple):
-    """What a new run need not run again."""
+    """Results that a new run can reuse."""
 
     trials: Mapping[TrialKey, ReusableTrial]
     costs: Mapping[tuple[str, str], float]
-    """The mean cost of the earlier trials of each orchestrator on each task, where it is known: in dollars."""
+    """The mean cost in dollars of earlier trials, by orchestrator and task, where it is known."""
 
     @property
     def rescored(self) -> int:
@@ -44,12 +44,12 @@ class ReusableTrial(NamedTuple):
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether the result is that of the same validation, too; else it is validated again, without an agent."""
+        """Whether the validation is unchanged as well. If not, the work is validated again, without an agent."""
         return is_of(self.meta, self.cell)
 
     @property
     def rank(self) -> tuple[bool, str, str]:
-        """The last one is the best: the newest of those that need no new validation, else the newest."""
+        """Sort key, best last: trials that need no new validation beat others, then the newest wins."""
         return self.is_unchanged, self.meta.completed_at or "", self.run
 
 
@@ -63,7 +63,7 @@ class Reused(NamedTuple):
 def find_pool(results: Path, which: str) -> list[ArenaRun]:
     """Find the runs whose results may be reused: one run, or all in a directory.
 
-    The results directory of the new run may have none yet, so that the same command works the first time, too.
+    The results directory of the new run may have none yet, so that the same command also works the first time.
     """
     if os.path.realpath(which) == os.path.realpath(results):
         return [ArenaRun(run) for run in all_runs(results)]
@@ -73,7 +73,7 @@ def find_pool(results: Path, which: str) -> list[ArenaRun]:
 
 
 def find_reusable(matrix: Matrix, pool: Iterable[ArenaRun]) -> Reusable:
-    """Find the valid trials of the same agent and task, of each the newest."""
+    """Find the newest valid result of each trial whose agent and task are unchanged."""
     best: dict[TrialKey, ReusableTrial] = {}
     costs: dict[tuple[str, str], dict[bool, list[float]]] = {}
     for run in pool:
@@ -87,11 +87,11 @@ def find_reusable(matrix: Matrix, pool: Iterable[ArenaRun]) -> Reusable:
                 costs.setdefault((key.orchestrator, key.task), {}).setdefault(is_same, []).append(
                     meta.all_attempts_cost_usd
                 )
-            found = ReusableTrial(cell, source, run.name, meta)
+            trial = ReusableTrial(cell, source, run.name, meta)
             is_wanted = key.number <= matrix.trials and _applies(meta, cell, source)
-            if is_wanted and (key not in best or found.rank > best[key].rank):
-                best[key] = found
-    means = {place: fmean(by_hash.get(True) or by_hash[False]) for place, by_hash in costs.items()}
+            if is_wanted and (key not in best or trial.rank > best[key].rank):
+                best[key] = trial
+    means = {place: fmean(by_sameness.get(True) or by_sameness[False]) for place, by_sameness in costs.items()}
     return Reusable(best, means)
 
 
@@ -104,9 +104,9 @@ async def reuse_results(reusable: Reusable, host: Host, run: ArenaRun, *, parall
     slots, tasks = asyncio.Semaphore(parallel), list[asyncio.Task[bool]]()
     with run.locked():
         async with Journal(run.path, size=read_journal(run.path).size) as journal, asyncio.TaskGroup() as group:
-            for key, found in reusable.trials.items():
-                meta = found.meta.model_copy(update={"reused_from": found.meta.reused_from or found.run})
-                copying = _Copying(key, found.cell, found.source, run, meta)
+            for key, trial in reusable.trials.items():
+                meta = trial.meta.model_copy(update={"reused_from": trial.meta.reused_from or trial.run})
+                copying = _Copying(key, trial.cell, trial.source, run, meta)
                 tasks.append(group.create_task(copying.run_in(slots, host, journal)))
     unchanged = len(reusable.trials) - reusable.rescored
     return Reused(unchanged, sum(task.result() for task in tasks) - unchanged)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from youbencha.engine.attempts import FinishedAttempt, TrialJob
 from youbencha.engine.executor import Executor, LocalExecutor, OpensExecutor
-from youbencha.engine.failures import OF_ORCHESTRATOR, STOP_IF_REPEATED, Consequence
+from youbencha.engine.failures import AFFECTS_ALL_TASKS, STOP_IF_REPEATED, Consequence
 from youbencha.engine.journal import RUN_STARTED, Journal, read_journal
 from youbencha.engine.matrix import Matrix, TrialKey
 from youbencha.engine.meta import meta_of, meta_without_results
@@ -120,7 +120,7 @@ async def run_matrix(
 
 
 def _keep_agents(matrix: Matrix, host: Host, run: ArenaRun) -> None:
-    """Keep what each orchestrator is, once. A resumed run has it, and cannot go on with other files."""
+    """Keep a copy of each orchestrator's files. A resumed run already has it, and cannot continue with other files."""
     for cell in matrix.cells:
         target = run.path / AGENTS_DIR / cell.orchestrator
         if not (target / MANIFEST).exists():
@@ -340,7 +340,7 @@ class _Scheduler:
     def _skip(self, job: TrialJob, attempt: FinishedAttempt) -> None:
         """Start no further trials that would fail for the same reason: of this orchestrator on this task, or on any.
 
-        If the untouched task cannot be validated, nor are trials of the other orchestrators on it started.
+        If the untouched task cannot be validated, no trials of other orchestrators on it are started either.
         """
         assert attempt.error is not None
         orchestrator, task, _ = job.key
@@ -350,9 +350,9 @@ class _Scheduler:
             why = {"reason": "the task cannot be validated"} if is_broken else {}  # the reason itself is shown once
             self._on_update(AttemptFailed(job.key, attempt.info.model_copy(update=why), None))
         if is_broken:
-            self._skip_all(job.cell.validated_as, TrialsSkipped(None, task, reason))
+            self._skip_all(job.cell.validation_key, TrialsSkipped(None, task, reason))
             return
-        everywhere = isinstance(attempt.error, YouBenchaError) and attempt.error.code in OF_ORCHESTRATOR
+        everywhere = isinstance(attempt.error, YouBenchaError) and attempt.error.code in AFFECTS_ALL_TASKS
         place = orchestrator, None if everywhere else task
         self._skip_all(place, TrialsSkipped(*place, reason))
 
@@ -367,7 +367,7 @@ class _Scheduler:
         if not self._budgets.total.exhausted and (reached := self._budgets.agent(orchestrator).exhausted):
             skipped = TrialsSkipped(orchestrator, None, f"its budget is spent: {reached.described()}. Raise it.")
             self._skip_all((orchestrator, None), skipped)
-        return bool({(orchestrator, task), (orchestrator, None), job.cell.validated_as} & self._skipped.keys())
+        return bool({(orchestrator, task), (orchestrator, None), job.cell.validation_key} & self._skipped.keys())
 
     def _check_budget(self) -> None:
         if self._stopped is None and (reached := self._budgets.total.exhausted) and self._has_work():

@@ -138,7 +138,7 @@ class _Comparison:
         )
 
     def _lacking(self) -> str | None:
-        """What keeps it undecided, although the valid trials would decide it."""
+        """The missing trials that keep the comparison undecided, although the valid ones would decide it."""
         bounds = self.rounds.bounds
         if bounds is None or self.rounds.verdict == self._sequence.verdict:
             return None

@@ -66,7 +66,7 @@ class TrialsSkipped(NamedTuple):
     """Trials that are not started, and why."""
 
     orchestrator: str | None
-    """None: of all that are validated in the same way."""
+    """None for all orchestrators whose work is validated in the same way."""
     task: str | None
     """None: of all tasks."""
     reason: str
@@ -95,7 +95,7 @@ class ComparisonState(NamedTuple):
     given_up: tuple[str, ...] = ()
     """Tasks without any valid pair in several rounds: it ends undecided."""
     lacking: str | None = None
-    """The missing trials that could overturn what the others say: it is undecided."""
+    """The missing trials that could overturn the verdict of the others, which keeps it undecided."""
 
     def __str__(self) -> str:
         known = "unknown" if self.difference is None else f"{self.difference:+.2f}"

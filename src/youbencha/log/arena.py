@@ -17,7 +17,7 @@ RUNS_DIR, TRIALS_DIR, LATEST = "runs", "trials", "latest"
 RUN_FILE, META_FILE, PATCH_FILE, TASK_FILE = "run.json", "meta.json", "diff.patch", "task.md"
 CALIBRATION_FILE = "calibration.json"
 AGENTS_DIR = "agents"
-"""What each orchestrator was, with its files."""
+"""Directory of a run with a copy of each orchestrator's configuration and files."""
 RUN_FORMAT = 1
 _LARGEST_RUN_FILE, _LARGEST_META = 64 * 1024 * 1024, 4 * 1024 * 1024
 Score = Annotated[float, Field(ge=0, le=1)]
@@ -48,12 +48,12 @@ class Scores(Record):
 
 
 class IntegrityFlag(Record):
-    """Something that an agent did, or that happened in its trial, which people should know when they trust a score."""
+    """Something that an agent did, or that happened in its trial, to look at before trusting a score."""
 
     kind: FlagKind
     evidence: str
     severity: FlagSeverity = "note"
-    """`evidence` of an attempt to cheat, or only a `note`, which honest work can cause, too."""
+    """`evidence` of an attempt to cheat, or only a `note`, which honest work can also cause."""
 
 
 class AttemptInfo(Record):
@@ -93,9 +93,9 @@ class TrialIdentity(Record):
     memory: Count | None = None
     """Bytes. Null: not limited."""
     changes: tuple[str, ...] = ()
-    """The keys that a variant changes of its orchestrator, such as `skills` and `config.effort`."""
+    """Keys in which a variant differs from its orchestrator, such as `skills` and `config.effort`."""
     request_fingerprints: tuple[str, ...] | None = None
-    """Of what the agent asked of its model, apart from the conversation. Null: not known."""
+    """Digests of what the agent asked its model for, apart from the conversation. Null if unknown."""
 
 
 class TrialMeta(Record):
@@ -119,7 +119,7 @@ class TrialMeta(Record):
     usage_partial: bool | None = None
     """Tokens and cost are lower bounds."""
     reported: Usage | None = None
-    """The agent's own count, if a gateway counted, too."""
+    """The agent's own count, if there is also a gateway's."""
     outcome: OutcomeName | None = None
     valid: bool | None = None
     """Whether the agent was measured. If not, the trial is in no score."""

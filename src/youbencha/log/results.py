@@ -140,7 +140,7 @@ class GatewayReport(Record):
     provider_silent_ms: Count | None = None
     """How long its calls since then waited in vain when they ended. Null if that was not unusually long."""
     unusable_model: str | None = None
-    """Why the configured model cannot be used, if so: the provider does not know it, or its price is unknown."""
+    """Why the configured model is unusable: the provider does not know it, or its price is unknown. Null if usable."""
     unpriced: str | None = None
     """Why requests were refused: there is a cap in dollars, and the model's price is unknown."""
     usage: Usage | None = None
@@ -281,7 +281,7 @@ class EvaluationResult(Record):
     usage: Usage | None = None
     """Of the evaluator itself, such as a judge; not part of the agent's usage."""
     advisory: bool = False
-    """Whether it decides nothing: the run may pass although this failed or was skipped."""
+    """Whether the verdict is only reported: the run may pass although this evaluator failed or was skipped."""
 
 
 class HookResult(Record):
@@ -337,7 +337,7 @@ class ArtifactManifest(Record):
     agent_log: str | None = OPTIONAL
     diff: str | None = None
     agent_files: str | None = OPTIONAL
-    """The directory with what the agent was given."""
+    """The directory with the files that the agent was given."""
     reports: tuple[str, ...] = ()
     evaluator_artifacts: tuple[str, ...] = ()
     gateway: tuple[str, ...] = ()

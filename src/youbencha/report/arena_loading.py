@@ -221,7 +221,7 @@ def is_original(meta: TrialMeta) -> bool:
 
 
 def _without_zeros(meta: TrialMeta) -> TrialMeta:
-    """The original wrote 0 where it had measured neither cost nor tokens. No trial of an agent is free of both."""
+    """Turn zeros into unknowns: the original wrote 0 when it had measured nothing, and no trial uses no tokens."""
     unknown = {name: None for name in ("total_cost_usd", "total_tokens") if getattr(meta, name) == 0}
     return meta.model_copy(update=unknown) if unknown else meta
 

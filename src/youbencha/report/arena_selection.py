@@ -47,7 +47,7 @@ def _exit_reason(trial: Listed, name: str) -> bool:
 
 
 def _cost(trial: Listed, dollars: str) -> bool:
-    """`cost=0` finds what the original wrote as 0, too, although that means that it is not known."""
+    """Match an exact cost. `cost=0` also matches results of the original, which wrote unknown costs as 0."""
     if not isinstance(trial, ArenaTrial):
         return False
     cost = trial.meta.total_cost_usd
@@ -55,7 +55,7 @@ def _cost(trial: Listed, dollars: str) -> bool:
 
 
 def _flagged(trial: Listed, _: str) -> bool:
-    """Notes do not count: honest work can cause them, too."""
+    """Match trials with evidence. Notes are ignored, because honest work can also cause them."""
     return isinstance(trial, ArenaTrial) and bool(trial.meta.evidence)
 
 
@@ -97,7 +97,7 @@ class Exclusion:
     dropped: int
     """Those that no rule before it had dropped."""
     dropped_by_agent: Mapping[str, int]
-    """How many of those each agent loses."""
+    """How many of the dropped trials belong to each agent."""
 
 
 def exclude(results: ArenaResults, rules: Sequence[str]) -> tuple[ArenaResults, tuple[Exclusion, ...]]:

@@ -36,7 +36,7 @@ FLAG_SECTIONS: Mapping[FlagSeverity, tuple[str, str]] = {
     "evidence": ("flag", "Integrity flags"),
     "note": ("integrity note", "Integrity notes"),
 }
-"""What flags of each severity are called in a line, and the heading of their list."""
+"""The label of a flag of each severity, and the heading of their list."""
 
 
 OUTCOMES = "OUTCOMES"
@@ -78,9 +78,9 @@ def coverage(found: TrialCoverage) -> str:
     return f"{found.valid}/{found.finished}/{'?' if found.planned is None else found.planned}"
 
 
-def outcomes(found: Mapping[str, int]) -> str:
-    """`3 solved, 1 provider error`."""
-    ordered = sorted(found.items(), key=lambda item: _OUTCOME_ORDER.index(item[0]))
+def outcomes(counts: Mapping[str, int]) -> str:
+    """Return a list such as `3 solved, 1 provider error`."""
+    ordered = sorted(counts.items(), key=lambda item: _OUTCOME_ORDER.index(item[0]))
     return ", ".join(f"{count(number)} {name.replace('_', ' ')}" for name, number in ordered) or NOT_KNOWN
 
 
@@ -211,7 +211,7 @@ def dropped_trials(exclusion: Exclusion) -> str:
     return (
         plural(exclusion.dropped, "trial")
         + (f" ({', '.join([*losses[:_MOST_LISTED], *more])})" if losses else "")
-        + (f", and {count(others)} that a rule before it excludes" if others else "")
+        + (f", and {count(others)} already excluded by an earlier rule" if others else "")
     )
 
 

@@ -1,4 +1,4 @@
-"""Say what the commit of a task brings along: files that agents read on their own, such as CLAUDE.md and skills."""
+"""Describe the files of a task's commit that agents read on their own, such as CLAUDE.md and skills."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from youbencha.text import first_few, plural
+from youbencha.text import first_few, join_words, plural
 
 _KINDS = (
     ("skill", re.compile(r"(^|/)skills/([^/]+/)*SKILL\.md$")),
     ("subagent", re.compile(r"(^|/)agents/.+\.md$")),
     ("command", re.compile(r"(^|/)(commands|prompts)/.+\.(md|toml)$")),
 )
-"""Files of which only the number is said."""
+"""Files that are counted, not named."""
 
 
 class CommitFiles(NamedTuple):
-    """What one orchestrator reads of the commit of one task."""
+    """Files of a task's commit that an orchestrator reads."""
 
     task: str
     orchestrator: str
     files: tuple[str, ...]
 
 
-def in_words(files: Iterable[str]) -> str:
-    """Such as `CLAUDE.md, .mcp.json and 2 skills`."""
+def describe_files(files: Iterable[str]) -> str:
+    """Return a phrase such as `CLAUDE.md, .mcp.json and 2 skills`."""
     named: list[str] = []
     numbers = dict.fromkeys((kind for kind, _ in _KINDS), 0)
     for file in files:
@@ -35,11 +35,11 @@ def in_words(files: Iterable[str]) -> str:
         else:
             numbers[kind] += 1
     counted = [plural(number, kind) for kind, number in numbers.items() if number]
-    return _and([*([first_few(named)] if named else []), *counted])
+    return join_words([*([first_few(named)] if named else []), *counted])
 
 
 def commit_notes(cells: Iterable[CommitFiles]) -> Iterator[str]:
-    """A sentence for all tasks whose commits have the same files, which the same orchestrators read."""
+    """Yield one sentence for all tasks in which the same orchestrators read the same files."""
     by_task: dict[str, dict[str, tuple[str, ...]]] = {}
     for cell in cells:
         by_task.setdefault(cell.task, {})[cell.orchestrator] = cell.files
@@ -57,9 +57,4 @@ def commit_notes(cells: Iterable[CommitFiles]) -> Iterator[str]:
 def _sentence(files: Sequence[str], who: str) -> str:
     is_one = len(files) == 1
     end = f"{who} {'it' if is_one else 'them'}" if who.endswith("reads") else who
-    return f"the commit has its own {in_words(files)}: {end}"
-
-
-def _and(parts: Sequence[str]) -> str:
-    *most, last = parts
-    return f"{', '.join(most)} and {last}" if most else last
+    return f"the commit has its own {describe_files(files)}: {end}"

@@ -33,9 +33,9 @@ def comparability_warnings(first: ByTask, second: ByTask, tasks: Sequence[str]) 
 
 
 def unchanged_requests(first: ByTask, second: ByTask, tasks: Sequence[str]) -> str | None:
-    """Say so if no request of the variant differed from the baseline's; None if one did, or if it is not known.
+    """Return a warning if no request of the variant differed from the baseline's; None if one did, or if unknown.
 
-    The variant is the second, if only that one changes something.
+    The second agent is the variant if only it changes something.
     """
     ones, twos = _known(_of(first, tasks)), _known(_of(second, tasks))
     if {each.agent_hash for each in ones} == {each.agent_hash for each in twos}:
@@ -55,7 +55,7 @@ def unchanged_requests(first: ByTask, second: ByTask, tasks: Sequence[str]) -> s
 
 
 def _asked(trials: Iterable[ArenaTrial]) -> set[str]:
-    """The fingerprints of all valid trials. Empty: those of one are not known."""
+    """Return the fingerprints of all valid trials; none if those of any trial are unknown."""
     asked: set[str] = set()
     for trial in trials:
         if trial.meta.valid is not False:

@@ -97,7 +97,7 @@ def make_comparison(found: Pairs, rules: Sequence[str] = (), *, margin: float | 
 
 
 def _margin(found: Pairs) -> float:
-    """That of the run whose comparison the first pair is, if it is one."""
+    """Return the margin of the run that recorded the first pair as a comparison, if there is one."""
     first, second = found.pairs[0]
     margins = (
         info.until_decided.margin
@@ -174,12 +174,12 @@ class _Side:
 
     @property
     def tasks(self) -> frozenset[str]:
-        """Those that it has a result for, or should have."""
+        """The tasks for which it has a result, or should have one."""
         return frozenset(self.missing) | {task for task, trials in self.by_task.items() if trials}
 
     @property
     def runs(self) -> frozenset[str]:
-        """Where its trials ran, or were taken over from."""
+        """The runs that its trials come from, including those they were reused from."""
         return frozenset(run for each in self.trials for run in (each.run, each.meta.reused_from) if run)
 
     def coverage(self) -> TrialCoverage:
@@ -277,7 +277,7 @@ class _Judging(NamedTuple):
         )
 
     def _scores(self, first: _Side, second: _Side, of: Figure = score_of) -> Difference:
-        """Over the tasks that both should have, so that those without a valid result count as missing."""
+        """Compare over the tasks that both should have, so that those without a valid result count as missing."""
         tasks = sorted(first.tasks & second.tasks)
         return compare_with_missing(
             _pairs(first, second, tasks, of),
@@ -330,7 +330,7 @@ class _Judging(NamedTuple):
         )
 
     def _solved_until_decided(self, once: Difference, first: _Side, second: _Side, run: _RecordedRun) -> Difference:
-        """Judge by a confidence sequence, too: it is valid however the trials ended, which the scores decided."""
+        """Judge solved trials by a confidence sequence, which stays valid although the scores decided when to stop."""
         tasks = list(dict.fromkeys(cell.task for cell in run.info.cells))
         sequence = PairedSequence(tasks, margin=self.margin, confidence=confidence_of_each(run.info.baselines))
         found = replay_rounds(sequence, _pairs_by_number(first, second, _solved))
@@ -354,7 +354,7 @@ class _Judging(NamedTuple):
     def _sequence_bounds(
         self, found: SequenceBounds, first: _Side, second: _Side, of: Figure, *, turned: bool = False
     ) -> MissingBounds:
-        """The intervals are the sequence's, with what its whole rounds have; the estimates have all trials."""
+        """Return the sequence's intervals, which cover complete rounds, with estimates from all trials."""
         which = 1 - found.which if turned else found.which
         tasks = sorted(first.tasks & second.tasks)
         pairs, missing = _pairs(first, second, tasks, of), _missing(first, second, tasks)
@@ -375,7 +375,7 @@ class _Judging(NamedTuple):
 
 
 def _turned(interval: DifferenceInterval) -> DifferenceInterval:
-    """Of the second compared with the first."""
+    """Return the interval of the second compared with the first."""
     return DifferenceInterval(-interval.high, -interval.low)
 
 
@@ -392,7 +392,7 @@ class _RecordedRun(NamedTuple):
 
 
 def _recorded_run(first: _Side, second: _Side) -> _RecordedRun | None:
-    """The run with `--until-decided` whose comparison this is, if it is one, with all its trials and no others."""
+    """Return the run with `--until-decided` that made this comparison, if all trials are from that run."""
     source = first.contestant.source
     names = {each.run for side in (first, second) for each in side.trials}
     if source.runs != second.contestant.source.runs or len(names) != 1:
@@ -415,7 +415,7 @@ def _is_baseline(one: _Side, other: _Side, run: RunInfo) -> bool:
 
 
 def _not_by_a_sequence(first: _Side, second: _Side, early: DecidedEarly | None) -> Iterator[str]:
-    """Say why trials that ended early are judged as if they had not."""
+    """Explain why trials of a run that stopped early are not judged by its confidence sequence."""
     infos = {**first.contestant.source.infos, **second.contestant.source.infos}
     ended = [name for name in sorted(first.runs | second.runs) if (info := infos.get(name)) and info.until_decided]
     if early is not None or not ended:
@@ -424,7 +424,7 @@ def _not_by_a_sequence(first: _Side, second: _Side, early: DecidedEarly | None) 
     if any(_is_recorded(one, other, infos[name]) for name in ended):
         yield (
             f"Not judged by the confidence sequence of {listed(ended)} (`--until-decided`), because trials of other"
-            " runs are counted, too. These intervals are for a single look, and may be too narrow."
+            " runs also count. These intervals are for a single look, and may be too narrow."
         )
     else:
         yield "The trials ended as soon as other comparisons were decided: these intervals may be too narrow."

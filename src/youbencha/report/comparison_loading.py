@@ -42,7 +42,7 @@ class Source:
 
     @cached_property
     def infos(self) -> Mapping[str, RunInfo]:
-        """What its runs say about themselves, by their names; without those that say nothing that can be read."""
+        """The information that its runs recorded about themselves, by run name, where it can be read."""
         infos = {}
         for run in self.runs:
             with suppress(OSError, ValidationError):
@@ -51,7 +51,7 @@ class Source:
 
     @property
     def info(self) -> RunInfo | None:
-        """What a single run says about itself."""
+        """The information that a single run recorded about itself."""
         return self.infos.get(self.runs[0].name) if len(self.runs) == 1 else None
 
     def __str__(self) -> str:
@@ -84,7 +84,7 @@ class Pairs(NamedTuple):
     one_pair: bool
     """Whether a pair was asked for; else all that there are."""
     notes: tuple[str, ...] = ()
-    """What a reader has to know about where they were found."""
+    """Notes for the reader about where the pairs were found."""
 
 
 def find_pairs(results: Path, first: str | None = None, second: str | None = None) -> Pairs:
@@ -121,7 +121,7 @@ class _Place:
         return self._load("", self._results if is_run(self._results) else locate_run(self._results))
 
     def with_both(self, first: str, second: str) -> Source | None:
-        """All runs as one, if the latest does not have both names, and together they do."""
+        """Return all runs as one source, if the latest lacks one of the names and all of them together have both."""
         names = {first, second}
         runs = [] if is_run(self._results) else all_runs(self._results)
         if len(runs) < 2 or names <= {*self._names()} or any(map(self._source, names)):

@@ -100,8 +100,8 @@ class PairComparison:
     more_trials_cost_usd: float | None
     """About what the trials would cost that would decide. Null: not known, or none are needed."""
     pass_rate: Difference
-    """Of the shares of solved trials. If a confidence sequence judges the trials, without an interval on tasks like
-    these: that would be for one look."""
+    """The difference between the shares of solved trials. There is no interval on tasks like these if a confidence
+    sequence judges the trials, because it would be valid for a single look only."""
     cost_usd: ValueDifference
     """Of a trial, as time and tokens."""
     duration_s: ValueDifference
@@ -114,7 +114,7 @@ class PairComparison:
     warnings: tuple[str, ...]
     """Why the two may not be comparable."""
     unchanged: str | None = None
-    """Says that no request of the variant differed from the baseline's. Null: some did, or it is not known."""
+    """A sentence, if no request of the variant differed from the baseline's. Null if some did, or if it is unknown."""
 
     @property
     def flaky(self) -> tuple[TaskComparison, ...]:
@@ -136,4 +136,4 @@ class ComparisonReport:
     unreadable: tuple[Unreadable, ...]
     notes: tuple[str, ...]
     more_trials_command: str | None = None
-    """Runs as many more trials as would decide what is undecided. Null: nothing is, or it is not known."""
+    """Command that runs enough further trials to decide. Null if nothing is undecided, or if it is unknown."""

@@ -56,7 +56,7 @@ def verdict_sentence(pair: PairComparison, margin: float) -> str:
 
 
 def _verdict(pair: PairComparison, margin: float, first: str, second: str) -> str:
-    """Say what is known about these tasks, and nothing else."""
+    """State the verdict about these tasks only."""
     found = pair.difference
     assert found.estimate is not None
     assert found.on_these_tasks is not None
@@ -82,7 +82,7 @@ def _missing_trials(pair: PairComparison, bounds: MissingBounds) -> str:
 
 
 def _with_the_missing(pair: PairComparison) -> Iterator[str]:
-    """Say what the difference would be with the trials of one of them that are missing."""
+    """State what the difference would be with one agent's missing trials."""
     if (bounds := pair.difference.bounds) is not None:
         failed, solved = (f"{signed(each.estimate)} ({_range(each.on_these_tasks)})" for each in bounds.both)
         if pair.difference.overturned:
@@ -97,7 +97,7 @@ def _with_the_missing(pair: PairComparison) -> Iterator[str]:
 
 
 def _on_others(pair: PairComparison) -> Iterator[str]:
-    """Say what is known about tasks like these, as a claim of its own."""
+    """State the claim about tasks like these separately."""
     found = pair.difference
     if found.on_tasks_like_these is not None:
         yield f"On tasks like these: {found.verdict_on_tasks_like_these} ({_range(found.on_tasks_like_these)})."
@@ -254,7 +254,7 @@ def coverage_lines(pair: PairComparison) -> Iterator[str]:
         if tasks:
             yield f"only {shown_name(side.name)} has a score for {listed(tasks)}: not compared"
         if invalid := side.coverage.finished - side.coverage.valid:
-            yield f"not valid, and so in no score: {plural(invalid, 'trial')} of {shown_name(side.name)}"
+            yield f"not valid, so excluded from scores: {plural(invalid, 'trial')} of {shown_name(side.name)}"
 
 
 def flaky_lines(pair: PairComparison) -> Iterator[str]:
@@ -294,12 +294,12 @@ def render_comparison_table(report: ComparisonReport, width: int, base: Path) ->
 
 
 def more_trials_lines(report: ComparisonReport) -> list[str]:
-    """Name the command that runs as many more trials as would tell, if it is known."""
+    """Name the command that runs enough further trials to decide, if it is known."""
     return [f"More trials: {report.more_trials_command}"] if report.more_trials_command else []
 
 
 def _sentences(report: ComparisonReport, width: int) -> Iterator[str]:
-    """Several comparisons are a table; a sentence only says what has no place in it."""
+    """Yield what does not fit into the table of several comparisons; for a single one, its verdict."""
     alone = len(report.comparisons) == 1
     for pair in report.comparisons:
         if alone or pair.difference.estimate is None:
@@ -343,7 +343,7 @@ def render_baselines_table(report: ComparisonReport, width: int) -> str:
 
 
 def unchanged_lines(report: ComparisonReport) -> list[str]:
-    """Name the variants that changed nothing."""
+    """Warn about variants that changed nothing."""
     return [f"warning: {pair.unchanged}" for pair in report.comparisons if pair.unchanged]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from youbencha.report.commit_files import in_words
+from youbencha.report.commit_files import describe_files
 from youbencha.text import UNKNOWN, count, duration, plural, usd
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def outcome_figures(bundle: ResultsBundle) -> list[Figure]:
     outcome = bundle.outcome
     if outcome is None:
         return []
-    valid = "yes" if outcome.valid else "no: it belongs in no score"
+    valid = "yes" if outcome.valid else "no: exclude it from scores"
     figures = [
         Figure("Outcome", outcome.name.replace("_", " ")),
         Figure("Reason", outcome.reason),
@@ -230,7 +230,7 @@ def identity_figures(bundle: ResultsBundle) -> list[Figure]:
         ("Executable SHA-256", identity.agent_sha256),
         ("Model", identity.model),
         ("Task commit", identity.task_commit),
-        ("Read from the commit", in_words(identity.commit_files) if identity.commit_files else None),
+        ("Read from the commit", describe_files(identity.commit_files) if identity.commit_files else None),
         ("Configuration hash", identity.config_hash),
     )
 
@@ -266,7 +266,7 @@ def artifacts(bundle: ResultsBundle) -> list[Figure]:
     manifest = bundle.artifacts
     reports = (("Report", path) for path in manifest.reports)
     others = (("From an evaluator", path) for path in manifest.evaluator_artifacts)
-    agent = (("Agent log", manifest.agent_log), ("What the agent was given", manifest.agent_files))
+    agent = (("Agent log", manifest.agent_log), ("Files given to the agent", manifest.agent_files))
     return _known(*agent, ("Changes", manifest.diff), *reports, *others)
 
 

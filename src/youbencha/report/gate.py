@@ -1,4 +1,4 @@
-"""A gate in CI: which comparisons let a change pass, by which measures, and what could have gone unnoticed."""
+"""The CI gate: which comparisons pass, by which measures, and what could have gone unnoticed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from youbencha.report.comparison_model import ComparisonReport, PairComparison
 from youbencha.report.comparison_tables import are_missing, digits, shown_name, signed
 from youbencha.stats.comparison import Difference, DifferenceInterval, ValueDifference, Verdict, verdict_of
-from youbencha.text import duration, plural, usd
+from youbencha.text import duration, join_words, plural, usd
 
 
 class Gate(StrEnum):
@@ -30,16 +30,16 @@ DEFAULT_MEASURES = (Measure.SCORE, Measure.SOLVED)
 
 
 class Judgement(NamedTuple):
-    """The first compared with the second by one measure."""
+    """How the first agent compares with the second by one measure."""
 
     measure: Measure
     verdict: Verdict
-    """For cost and time, `worse` is higher."""
+    """For cost and time, `worse` means higher."""
     change: float | None
-    """The first's less the second's. None: not known."""
+    """The first's figure minus the second's. None if unknown."""
     interval: DifferenceInterval | None
     unnoticed: float | None
-    """How large a change for the worse could have gone unnoticed, if it is undecided. None: one of any size."""
+    """How large a change for the worse could have gone unnoticed, if undecided. None if it could have any size."""
     missing: str | None = None
     """Which missing trials have left it undecided."""
 
@@ -94,7 +94,7 @@ def _judge_values(measure: Measure, found: ValueDifference, margin: float) -> Ju
 
 
 class GatedPair(NamedTuple):
-    """A comparison, and what the gate makes of it."""
+    """A comparison with the gate's judgements of it."""
 
     pair: PairComparison
     gate: Gate
@@ -102,7 +102,7 @@ class GatedPair(NamedTuple):
 
     @property
     def unknown(self) -> tuple[Measure, ...]:
-        """The measures that there is nothing to judge by. Such a gate neither passes nor fails."""
+        """Measures without data. With any of them, the gate neither passes nor fails."""
         return tuple(each.measure for each in self.judgements if each.change is None)
 
     @property
@@ -112,7 +112,7 @@ class GatedPair(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        """Whether it is worse by one measure; or, if it has to be better, better by none."""
+        """Whether it is worse by any measure or, if it has to be better, better by none."""
         is_better = any(each.verdict == "better" for each in self.judgements)
         return bool(self.decisive) or (self.gate is Gate.NOT_BETTER and not is_better)
 
@@ -120,11 +120,11 @@ class GatedPair(NamedTuple):
         names = " against ".join(shown_name(side.name) for side in (self.pair.first, self.pair.second))
         found = f"{names}: {'; '.join(map(str, self.judgements))}"
         if self.unknown:
-            return f"not decided, because the {_listed(self.unknown)} is not known: {found}."
+            return f"not decided, because the {join_words(self.unknown)} is not known: {found}."
         if self.decisive:
-            return f"failed by {_listed(self.decisive)}: {found}."
+            return f"failed by {join_words(self.decisive)}: {found}."
         if self.failed:
-            measures = _listed([each.measure for each in self.judgements], "or")
+            measures = join_words([each.measure for each in self.judgements], "or")
             return f"failed, because it is not known to be better by {measures}: {found}."
         return f"passed: {found}."
 
@@ -138,14 +138,14 @@ class GateResult(NamedTuple):
 
     @property
     def unknown(self) -> bool:
-        """Whether it could not be decided for some pair."""
+        """Whether some pair could not be judged."""
         return any(each.unknown for each in self.pairs)
 
     def find(self, pair: PairComparison) -> GatedPair:
         return next(each for each in self.pairs if each.pair is pair)
 
     def lines(self) -> Iterator[tuple[Literal["error", "notice"], str]]:
-        """Say which pairs did not pass and by which measure, then what passed and what could have gone unnoticed."""
+        """Yield the pairs that did not pass, then those that passed, with what could have gone unnoticed."""
         yield from (("error", str(each)) for each in self.pairs if each.failed or each.unknown)
         if passed := [each for each in self.pairs if not each.failed and not each.unknown]:
             text = str(passed[0]) if len(passed) == 1 else f"passed: {plural(len(passed), 'comparison')}."
@@ -153,7 +153,7 @@ class GateResult(NamedTuple):
 
 
 def apply_gate(report: ComparisonReport, gate: Gate, measures: Sequence[Measure] = ()) -> GateResult:
-    """Decide about every pair. Of the default measures, one that is not known is left out."""
+    """Judge every pair. Default measures without data are left out."""
     pairs = []
     for pair in report.comparisons:
         judgements = [judge(pair, each, report.margin) for each in dict.fromkeys(measures or DEFAULT_MEASURES)]
@@ -163,22 +163,17 @@ def apply_gate(report: ComparisonReport, gate: Gate, measures: Sequence[Measure]
 
 
 def _unnoticed(passed: Iterable[GatedPair]) -> str:
-    """Say which changes for the worse the gate could have missed: the largest of all pairs, by measure."""
+    """Describe the largest change for the worse that the gate could have missed, by measure."""
     sizes: dict[Measure, list[float | None]] = {}
     for judgement in (each for pair in passed for each in pair.judgements if each.verdict == "undecided"):
         sizes.setdefault(judgement.measure, []).append(judgement.unnoticed)
     texts = []
-    for measure, some in sizes.items():
-        known = [size for size in some if size is not None]
+    for measure, changes in sizes.items():
+        known = [size for size in changes if size is not None]
         form = _FORMS[measure]
-        size = f"up to {form.plain(max(known))}" if len(known) == len(some) else "any size"
+        size = f"up to {form.plain(max(known))}" if len(known) == len(changes) else "any size"
         texts.append(f"a {form.change} of {size} in {measure}")
     return f"Could have gone unnoticed: {', '.join(texts)}." if texts else ""
-
-
-def _listed(measures: Sequence[Measure], word: str = "and") -> str:
-    *others, last = map(str, measures)
-    return f"{', '.join(others)} {word} {last}" if others else last
 
 
 class _Form(NamedTuple):

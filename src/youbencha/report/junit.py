@@ -108,7 +108,7 @@ def _evaluator(result: EvaluationResult) -> JunitCase:
     if result.status == "passed":
         return JunitCase(name, spent)
     if result.advisory:
-        return JunitCase(name, spent, "skipped", message=f"It decides nothing: {result.message}")
+        return JunitCase(name, spent, "skipped", message=f"Advisory: {result.message}")
     if result.status == "failed":
         return JunitCase(name, spent, "failure", "assertion", result.message, detail)
     if error is None:

@@ -35,7 +35,7 @@ class TrialCoverage:
     """Null: a run does not say it."""
     finished: int
     valid: int
-    """Including those of the original Thunderdome, of which it is not known."""
+    """Including those of the original Thunderdome, which did not record it."""
     validity_unknown: int
     scored: int
     """Valid, with a score."""
@@ -73,12 +73,12 @@ class Row:
     cost_per_solved_usd: float | None
     """What the attempts that count cost, failed ones too, by the number of solved trials."""
     uncounted_cost_usd: Total
-    """Of the attempts that are not valid: those that were repeated, and those of trials that are not valid."""
+    """The cost of attempts that are not valid: repeated ones, and those of trials that are not valid."""
     median_duration_s: float | None
     flags: int
-    """Evidence of attempts to cheat."""
+    """The number of flags that are evidence of cheating."""
     flag_notes: int
-    """What honest work can cause, too."""
+    """The number of flags that honest work can also cause."""
     on_frontier: bool = False
     """No other agent has a better score for the same cost or less. Only for rows of agents."""
 
@@ -289,9 +289,9 @@ def _notes(results: ArenaResults) -> Iterable[str]:
             " A zero in them may mean that nothing was measured."
         )
     if invalid := sum(each.valid is False for each in metas):
-        yield f"Not valid, and so in no score: {plural(invalid, 'trial')}."
+        yield f"Not valid, so excluded from scores: {plural(invalid, 'trial')}."
     if unscored := sum(each.valid is not False and each.composite_score is None for each in metas):
-        yield f"Valid, but without a score, and so in no mean: {plural(unscored, 'trial')}."
+        yield f"Valid, but without a score, so excluded from means: {plural(unscored, 'trial')}."
     yield from commit_notes(
         CommitFiles(each.task, each.orchestrator, each.identity.commit_files) for each in metas if each.identity
     )

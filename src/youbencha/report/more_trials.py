@@ -1,4 +1,4 @@
-"""The command that runs as many more trials as would decide what is undecided."""
+"""Build the command that runs enough further trials to decide the undecided comparisons."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from youbencha.report.comparison_loading import Pair, Source
 from youbencha.report.comparison_model import PairComparison
 from youbencha.text import one_line
 
-_SELECTING = {"tasks": "--task", "categories": "--category"}
+_SELECTION_OPTIONS = {"tasks": "--task", "categories": "--category"}
 _DEFAULT_CONFIG, _DEFAULT_RESULTS = "thunderdome.yaml", "results"
 
 
 def more_trials_command(pairs: Sequence[Pair], compared: Sequence[PairComparison]) -> str | None:
-    """Return the command for all pairs that are undecided; None if it is not known.
+    """Return the command for all undecided pairs; None if it is unknown.
 
-    It is known for the pairs of one run of the arena, which says what was selected.
+    It is known for the pairs of one arena run, which records its selection.
     """
     undecided = [
         (pair, found, found.difference.more_trials)
@@ -38,19 +38,19 @@ def more_trials_command(pairs: Sequence[Pair], compared: Sequence[PairComparison
     run = source.runs[0].name
     if source.info.until_decided is not None:
         most = source.info.until_decided.max_trials + sum(more for _, _, more in undecided)
-        return _written([*where, "--resume", run, "--max-trials", str(most)])
+        return _command([*where, "--resume", run, "--max-trials", str(most)])
     names = dict.fromkeys(side.orchestrator for pair, _, _ in undecided for side in pair)
-    each = max(math.ceil(more / (2 * found.difference.tasks)) for _, found, more in undecided)
+    further = max(math.ceil(more / (2 * found.difference.tasks)) for _, found, more in undecided)
     chosen = chain.from_iterable(("--orchestrator", name) for name in names)
-    trials = ("--trials", str(source.info.trials + each))
-    return _written([*where, *chosen, *_selected(source.info), *trials, "--reuse", run])
+    trials = ("--trials", str(source.info.trials + further))
+    return _command([*where, *chosen, *_selected(source.info), *trials, "--reuse", run])
 
 
 def _selected(info: RunInfo) -> list[str]:
-    """The options that chose the tasks of the run."""
+    """The options that selected the tasks of the run."""
     return [
         word
-        for key, option in _SELECTING.items()
+        for key, option in _SELECTION_OPTIONS.items()
         for value in info.selection.get(key, ())
         for word in (option, str(value))
     ]
@@ -67,5 +67,5 @@ def _where(source: Source, config: str) -> list[str]:
     return words
 
 
-def _written(words: Sequence[str]) -> str:
+def _command(words: Sequence[str]) -> str:
     return one_line(shlex.join(["thunderdome", "run", *words]), 4096)

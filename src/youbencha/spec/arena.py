@@ -201,7 +201,7 @@ class CanarySpec(StrictModel):
     file: Line
     """Path in the repository. A file that exists gets the text added at its end; otherwise it is created."""
     text: Annotated[str, Field(min_length=1)]
-    """Must make `test_cmd` report a failed test called `{name}`, or exit with another code than 0. `{name}` becomes a
+    """Must make `test_cmd` report a failed test called `{name}`, or exit with a non-zero code. `{name}` becomes a
     random name."""
 
 
@@ -235,7 +235,7 @@ class RubricSpec(StrictModel):
     model: Line | None = None
     votes: Annotated[int, Field(ge=1, le=9)] = 1
     threshold: Annotated[float, Field(ge=0, le=1), INT_AS_FLOAT] | None = None
-    """The least score with which a criterion passes. Defaults to 0.7, as an agentic-judge's."""
+    """Minimum score for a criterion to pass. Defaults to 0.7, like an agentic-judge's."""
 
 
 class ResourcesSpec(StrictModel):
@@ -293,7 +293,7 @@ class TaskSpec(StrictModel):
     """File that `test_cmd` writes: a number from 0 to 1, or a flat JSON object with `reward` in it. It is the score of
     the tests, in place of what they report."""
     canary: Canary = "auto"
-    """Test that must fail, added to the tests to see whether their report can be believed. `none` adds none."""
+    """Test that must fail, added to check whether the test report can be trusted. `none` disables it."""
 
     @property
     def key(self) -> str:

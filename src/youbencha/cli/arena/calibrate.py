@@ -66,8 +66,8 @@ def calibrate(
 
 
 def _show(task: str, name: str, score: CalibrationScore) -> None:
-    said = (score.problem or _share(score.tests)) if score.applicable else "not applicable"
-    typer.echo(f"{task} · {name}: {said}", err=True)
+    result = (score.problem or _share(score.tests)) if score.applicable else "not applicable"
+    typer.echo(f"{task} · {name}: {result}", err=True)
 
 
 def _print_table(tasks: list[TaskCalibration]) -> None:

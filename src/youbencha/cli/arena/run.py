@@ -66,7 +66,7 @@ def run(
         str | None,
         typer.Option(
             metavar="RUN|DIR",
-            help="Reuse results that still apply, of a run or of all runs in a directory; score them again if only the"
+            help="Reuse results that still apply, from a run or from all runs in a directory; rescore them if only the"
             " validation changed.",
             rich_help_panel=_AGAIN,
         ),
@@ -224,7 +224,7 @@ class _Session:
         from youbencha.report.comparison_loading import baseline_pairs
 
         gate = self._request.gate
-        if gate.fails_if is None:
+        if gate.fail_if is None:
             return measured(summary)
         assert self.run is not None
         report = make_comparison(baseline_pairs(load_runs([self.run.path])))

@@ -32,7 +32,7 @@ class ValidationConfig(ValidationSpec):
     """File that `test_cmd` writes: a number from 0 to 1, or a flat JSON object with `reward` in it. It is the score of
     the tests, in place of what they report."""
     canary: Canary = "auto"
-    """Test that must fail, added to the tests to see whether their report can be believed. `none` adds none."""
+    """Test that must fail, added to check whether the test report can be trusted. `none` disables it."""
 
     @property
     def timeout_s(self) -> float:
