@@ -236,9 +236,10 @@ async def _measure(
     prepared = await task.prepare_counting(tree.path, tree.changes)
     measured = replace(measured, reconfigured=prepared.reconfigured, author=prepared.author)
     step = "hidden" if config.greenfield else "test"
+    runner.leave_out(prepared.apart)
     if baseline is not None:
         return await _count_with_canary(runner, tree.path, step, measured, baseline)
-    tests = await runner.run_tests(step, prepared.author.files)
+    tests = await runner.run_tests(step)
     is_best = task.reference is None or label == REFERENCE_LABEL
     canary = await _find_canary(runner, task, tree.path, tests, prepared) if is_best else None
     return replace(measured, tests=tests, canary=canary)
@@ -249,20 +250,19 @@ async def _count_with_canary(
 ) -> Measurement:
     """Run the tests that count, and a canary: in the same run, or in one of its own if a test has passed."""
     canary, expected, name = baseline.canary, baseline.expected, random_name()
-    own_files = measured.author.files
     if canary is None:
-        return replace(measured, tests=await runner.run_tests(step, own_files))
+        return replace(measured, tests=await runner.run_tests(step))
     if canary.in_same_run:
         with canary.written(tree, name):
-            run = await runner.run_tests(step, own_files)
+            run = await runner.run_tests(step)
         measured = replace(measured, tests=run.without_test(name))
     else:
-        measured = replace(measured, tests=await runner.run_tests(step, own_files))
+        measured = replace(measured, tests=await runner.run_tests(step))
         counted = measured.tally(expected)
         if measured.tests.reward is None and (counted is None or counted.counts.passed == 0):
             return measured
         with canary.written(tree, name):
-            run = await runner.run_tests("canary", own_files)
+            run = await runner.run_tests("canary")
     counted = replace(measured, tests=run.without_test(name)).tally(expected)
     all_passed = counted is not None and counted.score == 1
     return replace(measured, forgery=forgery(canary, run, expected.sources, name, all_passed=all_passed))
@@ -279,7 +279,7 @@ async def _find_canary(
     for number, canary in enumerate(islice(candidates(tree, files, task.config.canary), MAX_CANDIDATES), 1):
         name = random_name()
         with canary.written(tree, name):
-            run = await runner.run_tests(f"canary-{number}", prepared.author.files)
+            run = await runner.run_tests(f"canary-{number}")
         sources = tests.sources or frozenset({EXIT_CODE})
         if confirmed := confirm(canary, tests, run, sources, name):
             return confirmed
