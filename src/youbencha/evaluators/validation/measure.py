@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -14,7 +14,9 @@ from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import EvaluationContext, SandboxOptions, in_thread
 from youbencha.evaluators.validation.canary import (
     MAX_CANDIDATES,
+    MAX_FILES,
     Canary,
+    CanaryFile,
     candidates,
     confirm,
     forgery,
@@ -32,6 +34,7 @@ from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import HOST, LocalSandbox, open_local_sandbox
 from youbencha.scoring.code_metrics import SourceFile, is_source_file, is_test_file
 from youbencha.scoring.lint import count_issues
+from youbencha.scoring.test_output import TestResults
 from youbencha.spec.arena import CanarySpec
 from youbencha.workspace import FileChange
 from youbencha.workspace.trees import remove_tree
@@ -276,14 +279,26 @@ async def _find_canary(
     results = report.results if report and report.results else {}
     reported = sorted({test.file for test in results if test.file in set(prepared.test_files)}, reverse=True)
     files = dict.fromkeys((*reported, *prepared.test_files))  # the last first, so that the canary runs late
-    for number, canary in enumerate(islice(candidates(tree, files, task.config.canary), MAX_CANDIDATES), 1):
-        name = random_name()
+    fitting = await in_thread(lambda _: list(islice(candidates(tree, files, task.config.canary), MAX_FILES)))
+    sources = tests.sources or frozenset({EXIT_CODE})
+
+    async def confirmed(step: str, chosen: Iterable[CanaryFile]) -> Canary | None:
+        canary, name = Canary(files=tuple(chosen)), random_name()
         with canary.written(tree, name):
-            run = await runner.run_tests(f"canary-{number}")
-        sources = tests.sources or frozenset({EXIT_CODE})
-        if confirmed := confirm(canary, tests, run, sources, name):
-            return confirmed
+            run = await runner.run_tests(step)
+        return confirm(canary, tests, run, sources, name)
+
+    for number, file in enumerate(fitting[:MAX_CANDIDATES], 1):
+        if one := await confirmed(f"canary-{number}", [file]):
+            alike = [other for other in fitting if other.template == file.template and _has_tests(other.path, results)]
+            several = await confirmed("canaries", alike) if one.in_same_run and len(alike) > 1 else None
+            return several if several and several.by_name and several.in_same_run else one
     return None
+
+
+def _has_tests(path: str, results: TestResults) -> bool:
+    """Whether tests of a file ran, as far as the test runner says which they are in."""
+    return all(test.file is None for test in results) or any(test.file == path for test in results)
 
 
 def _sources(tree: ValidatedTree) -> Iterator[SourceFile]:
