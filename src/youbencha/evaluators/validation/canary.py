@@ -206,6 +206,10 @@ class Canary:
                 stack.enter_context(file.written(tree, numbered))
             yield
 
+    def lost_files(self, tree: Path) -> list[str]:
+        """Files that are no longer text, or not there, so that nothing can be added to them."""
+        return [file.path for file in self.files if not file.is_new and _text(tree, file.path) is None]
+
     def names(self, name: str) -> list[str]:
         """What it is called in each file."""
         return [f"{name}_{number:04}" for number in range(len(self.files))]

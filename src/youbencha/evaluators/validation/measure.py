@@ -255,7 +255,8 @@ async def _count_with_canary(
     canary, expected, name = baseline.canary, baseline.expected, random_name()
     if canary is None:
         return replace(measured, tests=await runner.run_tests(step))
-    if canary.in_same_run:
+    lost = await in_thread(lambda _: canary.lost_files(tree))
+    if canary.in_same_run and not lost:
         with canary.written(tree, name):
             run = await runner.run_tests(step)
         measured = replace(measured, tests=run.without_test(name))
@@ -264,6 +265,8 @@ async def _count_with_canary(
         counted = measured.tally(expected)
         if measured.tests.reward is None and (counted is None or counted.counts.passed == 0):
             return measured
+        if lost:
+            return replace(measured, forgery=f"tests passed, although {lost[0]}, which has them, cannot be read")
         with canary.written(tree, name):
             run = await runner.run_tests("canary")
     counted = replace(measured, tests=run.without_test(name)).tally(expected)
