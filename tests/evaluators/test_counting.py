@@ -78,6 +78,13 @@ def test_the_tests_of_the_reference_count(reported: Report | None, score: float,
     assert (counted.score, counted.missing) == (score, missing)
 
 
+def test_tests_in_a_file_that_the_reference_changes_do_not_count() -> None:
+    """The given version may contradict the solution, and the agent's is the agent's."""
+    both = named(a="passed", c="passed")  # AGENT changed the file of c
+    expected = expect_tests(both, both, AGENT, has_reference=True, sources=frozenset({"pytest"}))
+    assert [test.name for test in expected.names or ()] == ["test_a"]
+
+
 def test_without_a_reference_what_the_agent_did_not_write_counts() -> None:
     start = named(a="failures")  # the file of b cannot be loaded at the start
     expected = expect_tests(start, None, NOBODY, has_reference=False, sources=frozenset({"pytest"}))

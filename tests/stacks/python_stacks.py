@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 
-from stack_bench import Stack, Work, broken, cheat, rare, right, wrong
+from stack_bench import Files, Stack, Work, broken, cheat, rare, right, wrong
 
 PYTHON_PROGRAM = shlex.quote(sys.executable)
 """Of the tests, because it has pytest."""
@@ -353,4 +353,25 @@ UNITTEST = Stack(
     },
 )
 
-PYTHON = (PYTEST, UNITTEST)
+
+def in_packages(files: Files, *packages: str) -> Files:
+    return {f"{package}/{path}": text for package in packages for path, text in files.items()}
+
+
+MONOREPO = Stack(
+    name="monorepo",
+    needs=(),
+    test_cmd=f"(cd a && {PYTHON_PROGRAM} -m pytest -q); a=$?; (cd b && {PYTHON_PROGRAM} -m pytest -q) && exit $a",
+    start=in_packages(
+        {"pytest.ini": "[pytest]\npythonpath = .\n", "calc.py": START, "tests/test_calc.py": PYTEST_TESTS}, "a", "b"
+    ),
+    hidden=in_packages({"tests/test_hidden.py": PYTEST_HIDDEN}, "a", "b"),
+    solution=in_packages({"calc.py": SOLVED}, "a", "b"),
+    work={
+        "right": right(in_packages({"calc.py": SOLVED}, "a", "b")),
+        "only_the_last": wrong(in_packages({"calc.py": SOLVED}, "b")),
+    },
+)
+"""Each package has a test run of its own, and all tests have the same names."""
+
+PYTHON = (PYTEST, UNITTEST, MONOREPO)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -24,6 +24,8 @@ from youbencha.workspace.trees import remove_tree
 _MAX_TEST_FILE = 4 * 1024 * 1024
 MAX_CANDIDATES = 4
 """Each costs a run of the tests, for the untouched task or the reference solution."""
+MAX_FILES = 500
+"""More files do not get a canary."""
 
 _PYTHON = """
 
@@ -150,26 +152,20 @@ TEMPLATES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Canary:
-    """A way to add a canary to a task, which was seen to fail without an agent."""
+class CanaryFile:
+    """A file to which a canary is added."""
 
     path: str
     """Relative to the tree."""
     template: CanaryTemplate
-    is_new_file: bool = False
-    by_name: bool = True
-    """Whether it is reported as a failed test. If not, the command only exits with another code than 0."""
-    fails_command: bool = True
-    """Whether the command exits with another code than 0 because of it."""
-    in_same_run: bool = False
-    """Whether the other tests end as they do without it. If not, it gets a run of its own."""
+    is_new: bool = False
 
     @contextmanager
     def written(self, tree: Path, name: str) -> Iterator[None]:
         """Add the canary to a tree, while its tests run."""
         target = tree / self.path
-        original = b"" if self.is_new_file else read_untrusted(tree, self.path, _MAX_TEST_FILE)
-        mode = 0o644 if self.is_new_file else stat.S_IMODE(target.stat().st_mode)
+        original = b"" if self.is_new else read_untrusted(tree, self.path, _MAX_TEST_FILE)
+        mode = 0o644 if self.is_new else stat.S_IMODE(target.stat().st_mode)
         remove_tree(target)  # neither a link nor a hard link gets what is written
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(self._with_canary(original.decode(), name), encoding="utf-8")
@@ -178,7 +174,7 @@ class Canary:
             yield
         finally:
             remove_tree(target)
-            if not self.is_new_file:
+            if not self.is_new:
                 target.write_bytes(original)
                 target.chmod(mode)
 
@@ -189,19 +185,52 @@ class Canary:
         return f"{beginning}{text[:at]}{canary}{text[at:]}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Canary:
+    """A way to add a canary to a task, which was seen to fail without an agent."""
+
+    files: tuple[CanaryFile, ...]
+    """Each gets one: a test runner may run each in a process of its own, which can be forged alone."""
+    by_name: bool = True
+    """Whether it is reported as a failed test. If not, the command only exits with another code than 0."""
+    fails_command: bool = True
+    """Whether the command exits with another code than 0 because of it."""
+    in_same_run: bool = False
+    """Whether the other tests end as they do without it. If not, it gets a run of its own."""
+
+    @contextmanager
+    def written(self, tree: Path, name: str) -> Iterator[None]:
+        """Add the canary to a tree, while its tests run."""
+        with ExitStack() as stack:
+            for file, numbered in zip(self.files, self.names(name), strict=True):
+                stack.enter_context(file.written(tree, numbered))
+            yield
+
+    def lost_files(self, tree: Path) -> list[str]:
+        """Files that are no longer text, or not there, so that nothing can be added to them."""
+        return [file.path for file in self.files if not file.is_new and _text(tree, file.path) is None]
+
+    def names(self, name: str) -> list[str]:
+        """What it is called in each file."""
+        return [f"{name}_{number:04}" for number in range(len(self.files))]
+
+
 def random_name() -> str:
     return f"canary_{os.urandom(6).hex()}"
 
 
-def candidates(tree: Path, paths: Iterable[str], configured: CanarySpec | Literal["auto", "none"]) -> Iterator[Canary]:
-    """Ways to add a canary to one of these files of a tree, the best first."""
+def candidates(
+    tree: Path, paths: Iterable[str], configured: CanarySpec | Literal["auto", "none"]
+) -> Iterator[CanaryFile]:
+    """Those of these files of a tree to which a canary can be added."""
     if isinstance(configured, CanarySpec):
         template = CanaryTemplate("", "", configured.text)
-        yield Canary(path=configured.file, template=template, is_new_file=not os.path.lexists(tree / configured.file))
+        is_new = not os.path.lexists(tree / configured.file)
+        yield CanaryFile(path=configured.file, template=template, is_new=is_new)
     elif configured == "auto":
         for path in paths:
             if fitting := _template(path, _text(tree, path)):
-                yield Canary(path=path, template=fitting)
+                yield CanaryFile(path=path, template=fitting)
 
 
 def _text(tree: Path, path: str) -> str | None:
@@ -221,28 +250,33 @@ def _template(path: str, text: str | None) -> CanaryTemplate | None:
 
 
 class _Reported(NamedTuple):
-    """What a run reports about a canary. None: nothing."""
+    """What a run reports about the canary in a file. None: nothing."""
 
     fails: TestResult | None
     passes: TestResult | None
 
 
-def _reported(run: RunReports, sources: frozenset[str], name: str) -> _Reported:
+def _reported(canary: Canary, run: RunReports, sources: frozenset[str], name: str) -> list[_Reported]:
     report = run.report(sources)
     results = report.results if report is not None and report.results is not None else {}
     ours = {test.name: result for test, result in results.items() if name in test.name}
+    return [_reported_in_file(ours, numbered) for numbered in canary.names(name)]
+
+
+def _reported_in_file(results: Mapping[str, TestResult], name: str) -> _Reported:
+    ours = {test: result for test, result in results.items() if name in test}
     passes = next((result for test, result in ours.items() if f"{name}_passes" in test), None)
     return _Reported(next((result for test, result in ours.items() if f"{name}_passes" not in test), None), passes)
 
 
 def confirm(canary: Canary, plain: RunReports, run: RunReports, sources: frozenset[str], name: str) -> Canary | None:
     """The canary, if it fails as it should in a run without an agent. `plain` is the same run without it."""
-    fails, passes = _reported(run, sources, name)
+    reported = _reported(canary, run, sources, name)
     fails_command = run.exit_code not in (0, None)
-    if fails in ("failures", "errors") and passes in ("passed", None):
+    if all(fails in ("failures", "errors") and passes in ("passed", None) for fails, passes in reported):
         same = _same_results(plain, run, sources)
         return replace(canary, by_name=True, fails_command=fails_command, in_same_run=same)
-    if fails is None and plain.exit_code == 0 and fails_command:
+    if all(fails is None for fails, _ in reported) and plain.exit_code == 0 and fails_command:
         return replace(canary, by_name=False)
     return None
 
@@ -261,9 +295,9 @@ def forgery(canary: Canary, run: RunReports, sources: frozenset[str], name: str,
     """
     if run.exit_code == 0 and canary.fails_command:
         return "the test command exited with 0, although one of its tests must fail"
-    fails = _reported(run, sources, name).fails if canary.by_name else "failures"
-    if fails in ("passed", "skipped"):
-        return f"a test that must fail was reported as {fails}"
-    if fails is None and all_passed:
-        return "all tests were reported as passed, and one that must fail was not reported"
+    for fails, _ in _reported(canary, run, sources, name) if canary.by_name else ():
+        if fails in ("passed", "skipped"):
+            return f"a test that must fail was reported as {fails}"
+        if fails is None and all_passed:
+            return "all tests were reported as passed, and one that must fail was not reported"
     return None

@@ -23,7 +23,7 @@ class Authorship:
     own_text: str = ""
     """What these files contain."""
     given_text: str = ""
-    """The hidden tests, the restored ones, and what the changed files contained before."""
+    """The hidden tests, and the restored ones."""
 
     def wrote(self, test: TestId) -> bool:
         """Whether the test is the author's, by its file, or by the text that has its name."""
@@ -126,16 +126,17 @@ def expect_tests(
 ) -> ExpectedTests:
     """What the runs of the untouched task and of the reference solution say about the tests that count.
 
-    `author` is that of the reference solution: the tests that it added do not count.
+    `author` is that of the reference solution: tests in files that it added or changed do not count. What the agent
+    starts from may contradict the solution there, and what the agent leaves there is the agent's.
     """
-    at_start = _names(start, without_errors=True)
     if not has_reference or reference is None or reference.results is None:
         best = reference or start
         number = max((report.counts.ran for report in (start, reference) if report), default=None)
-        names = at_start if best is start else None
+        names = _names(start, without_errors=True) if best is start else None
         return ExpectedTests(sources=sources, names=names, number=number or None)
     ran = _names(reference, without_errors=False) or frozenset()
-    names = frozenset(test for test in ran if not author.wrote(test) or test in (at_start or ()))
+    names = frozenset(test for test in ran if not author.wrote(test))
+    names = names or ran & (_names(start, without_errors=True) or frozenset())  # tests within the code, as in Rust
     return ExpectedTests(sources=sources, names=names, is_complete=True, number=len(names))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -14,7 +14,9 @@ from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import EvaluationContext, SandboxOptions, in_thread
 from youbencha.evaluators.validation.canary import (
     MAX_CANDIDATES,
+    MAX_FILES,
     Canary,
+    CanaryFile,
     candidates,
     confirm,
     forgery,
@@ -32,6 +34,7 @@ from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import HOST, LocalSandbox, open_local_sandbox
 from youbencha.scoring.code_metrics import SourceFile, is_source_file, is_test_file
 from youbencha.scoring.lint import count_issues
+from youbencha.scoring.test_output import TestResults
 from youbencha.spec.arena import CanarySpec
 from youbencha.workspace import FileChange
 from youbencha.workspace.trees import copy_tree, remove_tree
@@ -236,9 +239,10 @@ async def _measure(
     prepared = await task.prepare_counting(tree.path, tree.changes)
     measured = replace(measured, reconfigured=prepared.reconfigured, author=prepared.author)
     step = "hidden" if config.greenfield else "test"
+    runner.leave_out(prepared.apart)
     if baseline is not None:
         return await _count_with_canary(runner, tree.path, step, measured, baseline)
-    tests = await runner.run_tests(step, prepared.author.files)
+    tests = await runner.run_tests(step)
     is_best = task.reference is None or label == REFERENCE_LABEL
     canary = await _find_canary(runner, task, tree.path, tests, prepared) if is_best else None
     return replace(measured, tests=tests, canary=canary)
@@ -249,24 +253,26 @@ async def _count_with_canary(
 ) -> Measurement:
     """Run the tests that count, and a canary: in the same run, or in one of its own if a test has passed."""
     canary, expected, name = baseline.canary, baseline.expected, random_name()
-    own_files = measured.author.files
     if canary is None:
-        return replace(measured, tests=await runner.run_tests(step, own_files))
-    if canary.in_same_run:
+        return replace(measured, tests=await runner.run_tests(step))
+    lost = await in_thread(lambda _: canary.lost_files(tree))
+    if canary.in_same_run and not lost:
         with canary.written(tree, name):
-            run = await runner.run_tests(step, own_files)
+            run = await runner.run_tests(step)
         measured = replace(measured, tests=run.without_test(name))
     else:
         copy = await in_thread(lambda check: _copy_in_place(tree, check))
-        measured = replace(measured, tests=await runner.run_tests(step, own_files))
+        measured = replace(measured, tests=await runner.run_tests(step))
         counted = measured.tally(expected)
         if measured.tests.reward is None and (counted is None or counted.counts.passed == 0):
             return measured
+        if lost:
+            return replace(measured, forgery=f"tests passed, although {lost[0]}, which has them, cannot be read")
         # What the tests left must not tell the agent's code that this is another run, in which not to lie.
         await in_thread(lambda _: remove_tree(tree))
         copy.rename(tree)
         with canary.written(tree, name):
-            run = await runner.run_tests("canary", own_files)
+            run = await runner.run_tests("canary")
     counted = replace(measured, tests=run.without_test(name)).tally(expected)
     all_passed = counted is not None and counted.score == 1
     return replace(measured, forgery=forgery(canary, run, expected.sources, name, all_passed=all_passed))
@@ -290,14 +296,26 @@ async def _find_canary(
     results = report.results if report and report.results else {}
     reported = sorted({test.file for test in results if test.file in set(prepared.test_files)}, reverse=True)
     files = dict.fromkeys((*reported, *prepared.test_files))  # the last first, so that the canary runs late
-    for number, canary in enumerate(islice(candidates(tree, files, task.config.canary), MAX_CANDIDATES), 1):
-        name = random_name()
+    fitting = await in_thread(lambda _: list(islice(candidates(tree, files, task.config.canary), MAX_FILES)))
+    sources = tests.sources or frozenset({EXIT_CODE})
+
+    async def confirmed(step: str, chosen: Iterable[CanaryFile]) -> Canary | None:
+        canary, name = Canary(files=tuple(chosen)), random_name()
         with canary.written(tree, name):
-            run = await runner.run_tests(f"canary-{number}", prepared.author.files)
-        sources = tests.sources or frozenset({EXIT_CODE})
-        if confirmed := confirm(canary, tests, run, sources, name):
-            return confirmed
+            run = await runner.run_tests(step)
+        return confirm(canary, tests, run, sources, name)
+
+    for number, file in enumerate(fitting[:MAX_CANDIDATES], 1):
+        if one := await confirmed(f"canary-{number}", [file]):
+            alike = [other for other in fitting if other.template == file.template and _has_tests(other.path, results)]
+            several = await confirmed("canaries", alike) if one.in_same_run and len(alike) > 1 else None
+            return several if several and several.by_name and several.in_same_run else one
     return None
+
+
+def _has_tests(path: str, results: TestResults) -> bool:
+    """Whether tests of a file ran, as far as the test runner says which they are in."""
+    return all(test.file is None for test in results) or any(test.file == path for test in results)
 
 
 def _sources(tree: ValidatedTree) -> Iterator[SourceFile]:

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from youbencha.evaluators.junit import LARGEST_REPORT, MOST_REPORTS, Stamp, Unusable, read_cases, reports
@@ -175,18 +175,21 @@ class ReportHooks:
             parsed = None  # numbers alone, and it says that nothing failed: something killed it, or lies
         return RunReports(
             exit_code=exit_code,
-            requested=tuple(self._requested(step, self._sandbox.inside(tree))),
+            requested=tuple(self._requested(step, tree)),
             junit=tuple(report for report in in_tree if report),
             printed=Report(*parsed) if parsed else None,
         )
 
-    def _requested(self, step: str, tree: str) -> Iterator[Report]:
-        if pytest := _junit(self._reports, f"{step}-pytest.xml", "pytest"):
-            yield pytest
-        if unittest := list(_in_unittest_report(_read(self._reports, f"{step}-unittest.jsonl"))):
+    def _requested(self, step: str, tree: Path) -> Iterator[Report]:
+        inside = self._sandbox.inside(tree)
+        for path in sorted(self._reports.glob(f"{step}-pytest*.xml"))[:MOST_REPORTS]:
+            if pytest := _junit(self._reports, path.name, "pytest"):
+                directory = _read(self._reports, f"{path.name}.directory").decode(errors="replace")
+                yield _in_tree(pytest, tree, _relative(directory, inside))
+        if unittest := list(_in_unittest_report(_read(self._reports, f"{step}-unittest.jsonl"), inside)):
             yield _named("unittest", unittest)
         for path in sorted(self._reports.glob(f"{step}-node-*.json"))[:MOST_REPORTS]:
-            yield _named("node", list(_in_jest_report(_read(self._reports, path.name), tree)))
+            yield _named("node", list(_in_jest_report(_read(self._reports, path.name), inside)))
 
 
 def _read(directory: Path, name: str) -> bytes:
@@ -211,7 +214,23 @@ def _decoded(text: bytes) -> Any:
         return None
 
 
-def _in_unittest_report(text: bytes) -> Iterator[tuple[TestId, TestResult]]:
+def _relative(path: str, tree: str) -> str:
+    """A path relative to the tree, if it is in there."""
+    return posixpath.relpath(path, tree) if path == tree or path.startswith(f"{tree}/") else path
+
+
+def _in_tree(report: Report, tree: Path, directory: str) -> Report:
+    """A report of pytest, whose files are relative to its root: the directory in which it ran, or one above."""
+    roots = [PurePosixPath(directory), *PurePosixPath(directory).parents]
+
+    def located(test: TestId) -> TestId:
+        paths = (str(root / test.file) for root in roots if test.file is not None)
+        return replace(test, file=next((path for path in paths if os.path.lexists(tree / path)), test.file))
+
+    return _named(report.source, [(located(test), result) for test, result in (report.results or {}).items()])
+
+
+def _in_unittest_report(text: bytes, tree: str) -> Iterator[tuple[TestId, TestResult]]:
     for line in text.splitlines():
         match _decoded(line):
             case {
@@ -219,7 +238,7 @@ def _in_unittest_report(text: bytes) -> Iterator[tuple[TestId, TestResult]]:
                 "file": str() | None as file,
                 "result": "passed" | "failures" | "errors" | "skipped" as result,
             }:
-                yield TestId(name, file=file and file.replace("\\", "/")), result
+                yield TestId(name, file=file and _relative(file.replace("\\", "/"), tree)), result
 
 
 def _in_jest_report(text: bytes, tree: str) -> Iterator[tuple[TestId, TestResult]]:
@@ -233,7 +252,7 @@ def _in_jest_report(text: bytes, tree: str) -> Iterator[tuple[TestId, TestResult
 def _in_jest_suite(suite: object, tree: str) -> Iterator[tuple[TestId, TestResult]]:
     match suite:
         case {"name": str(path), "assertionResults": [*tests], **rest}:
-            file = posixpath.relpath(path, tree) if path.startswith(f"{tree}/") else path
+            file = _relative(path, tree)
             if not tests and rest.get("status") == "failed":
                 yield TestId("", file=file), "errors"
             for test in tests:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -66,19 +66,25 @@ class StepRunner:
         self, context: EvaluationContext, config: ValidationConfig, tree: Path, sandbox: Sandbox, label: str
     ) -> None:
         """`label` distinguishes the log files: empty for the agent's work."""
-        self._context, self._config, self._tree, self._sandbox, self._label = context, config, tree, sandbox, label
+        self._context, self._config, self._sandbox, self._label = context, config, sandbox, label
+        self._tree = tree.resolve()  # as programs see it that ask where they are
         harness = context.harness_env
         self._env = command_environment(sandbox.environment(harness), config.env, harness)
         self._redactor: Redactor = context.redactor.with_env(command_environment({}, config.env, harness))
         self._hooks = ReportHooks(context.scratch_dir, sandbox)
+        self._left_out: tuple[str, ...] = ()
         self.steps: dict[str, StepResult] = {}
+
+    def leave_out(self, paths: Iterable[str]) -> None:
+        """Keep pytest from collecting these files from now on."""
+        self._left_out = tuple(sorted(path for path in paths if path.endswith(".py")))
 
     async def run(self, name: str, line: str, env: Mapping[str, str] | None = None) -> StepResult:
         """Run a line of the user's in a shell, until its deadline."""
         env = {**self._env, **(env or {})}
         argv = shell_words(line, (), env) if self._sandbox.kind == "local" else ("sh", "-c", line)
         result = await self._sandbox.run(
-            Command(argv=argv, cwd=self._tree.resolve(), env=env),
+            Command(argv=argv, cwd=self._tree, env=env),
             limits=Limits(timeout_s=self._config.timeout_s),
             redactor=self._redactor,
             log_file=self._context.artifacts_dir / f"{self._label}{name}.log",
@@ -90,15 +96,15 @@ class StepRunner:
         self.steps[name] = StepResult(result.exit.code, result.timed_out, duration_ms, result.printed, ended_by)
         return self.steps[name]
 
-    async def run_tests(self, name: str, own_files: Collection[str] = ()) -> RunReports:
-        """Run the tests. Reports that were there before do not count, nor do tests in the agent's `own_files`."""
+    async def run_tests(self, name: str) -> RunReports:
+        """Run the tests. Reports that were there before do not count."""
         reward = self._config.reward
         if reward is not None:
             await in_thread(lambda _: remove_below(self._tree, reward))
         before = await in_thread(lambda _: reports(self._tree, XML_FILES))
         tree = self._sandbox.inside(self._tree)
-        ignored = sorted(f"{tree}/{path}" for path in own_files if path.endswith(".py"))
-        step = await self.run(name, self._config.test_cmd, self._hooks.environment(name, self._env, ignored))
+        left_out = [f"{tree}/{path}" for path in self._left_out]
+        step = await self.run(name, self._config.test_cmd, self._hooks.environment(name, self._env, left_out))
         read = await in_thread(lambda _: self._hooks.read(name, self._tree, before, step.exit_code, step.printed))
         return replace(read, reward=await in_thread(lambda _: self._read_reward(reward))) if reward else read
 

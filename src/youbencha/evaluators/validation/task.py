@@ -142,7 +142,14 @@ class ValidationTask:
         authored = sorted(set(changed).difference(self.hidden, restored))
         return PreparedTree(
             reconfigured=reconfigured,
-            author=await self._authorship(tree, authored, [*self.hidden, *restored]),
+            author=await in_thread(
+                lambda _: Authorship(
+                    files=frozenset(authored),
+                    own_text=_texts(tree, authored),
+                    given_text=_texts(tree, [*self.hidden, *restored]),
+                )
+            ),
+            apart=frozenset(path for path in authored if path not in self.given or is_test_file(path)),
             test_files=tuple(self._test_files(restored)),
         )
 
@@ -180,20 +187,6 @@ class ValidationTask:
         hidden = sorted(self.hidden, key=lambda path: (is_test_file(path), path), reverse=True)
         yield from dict.fromkeys((*hidden, *(path for path in self.command_words if path in self.given), *restored))
 
-    async def _authorship(self, tree: Path, authored: list[str], given: list[str]) -> Authorship:
-        """Who wrote which test, for a prepared tree."""
-        with TemporaryDirectory(prefix="given-", dir=tree.parent) as directory:
-            original = Path(directory)
-            before = [path for path in authored if path in self.given and self.given[path].mode != _SUBMODULE]
-            await self.repository.write_files(self.repository.commit, before, original)
-            return await in_thread(
-                lambda _: Authorship(
-                    files=frozenset(authored),
-                    own_text=_texts(tree, authored),
-                    given_text=f"{_texts(tree, given)}\n{_texts(original, before)}",
-                )
-            )
-
     async def _restore_sections(self, tree: Path) -> tuple[str, ...]:
         """Restore what files of a project say about its tests, and return their paths.
 
@@ -218,6 +211,8 @@ class PreparedTree(NamedTuple):
     reconfigured: tuple[str, ...]
     """The files of the project in which the configuration of the tests was restored."""
     author: Authorship
+    apart: frozenset[str]
+    """The author's files that have no test that counts."""
     test_files: tuple[str, ...]
 
 

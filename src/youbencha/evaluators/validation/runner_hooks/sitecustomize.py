@@ -22,7 +22,7 @@ _RESULTS = {
 def _report(test, result):
     module = sys.modules.get(type(test).__module__)
     path = getattr(module, "__file__", None)
-    line = {"name": test.id(), "file": os.path.relpath(path) if path else None, "result": result}
+    line = {"name": test.id(), "file": os.path.abspath(path) if path else None, "result": result}
     report = os.open(os.environ["YOUBENCHA_TEST_REPORT"] + "unittest.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(report, json.dumps(line).encode() + b"\n")
     os.close(report)
@@ -45,6 +45,17 @@ def _reporting_subtest(method):
     return report
 
 
+def _separate_reports_of_pytest():
+    """Let each pytest of a test command write a report of its own, and those that tests start write to the same."""
+    report = os.environ["YOUBENCHA_TEST_REPORT"] + "pytest"
+    own = f"{report}-{os.getpid()}.xml"
+    options = os.environ.get("PYTEST_ADDOPTS", "")
+    if report + ".xml" in options:
+        os.environ["PYTEST_ADDOPTS"] = options.replace(report + ".xml", own)
+        with open(own + ".directory", "w", encoding="utf-8") as file:
+            file.write(os.getcwd())
+
+
 class _Loader:
     def __init__(self, loader):
         self._loader = loader
@@ -62,6 +73,8 @@ class _Loader:
 class _Finder:
     @staticmethod
     def find_spec(name, path=None, _target=None):
+        if name == "_pytest":
+            _separate_reports_of_pytest()
         if name != "unittest.result":
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path)
