@@ -126,7 +126,7 @@ async def test_a_session_with_a_tool(cli: RecordedCli) -> None:
     assert (log.model_info.name, log.model_info.provider) == ("anthropic/claude-x", "anthropic")
     assert (log.session_id, log.turns) == ("ses_e1f4399c1ffegKgILSUIGzvWr4", 2)
     assert log.usage is not None
-    assert (log.usage.input_tokens, log.usage.output_tokens, log.usage.total_tokens) == (2000, 50, 2050)
+    assert (log.usage.input_tokens, log.usage.output_tokens, log.usage.total_tokens) == (2000, 50, 3550)
     assert (log.usage.cache_read_tokens, log.usage.cache_creation_tokens) == (1400, 100)
     assert (log.usage.cost_usd, log.usage.cost_source, log.usage.partial) == (0.007545, "agent", False)
 

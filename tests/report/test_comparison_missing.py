@@ -125,7 +125,7 @@ def test_a_tree_with_further_trials_says_why_not(tmp_path: Path) -> None:
     assert pair.decided_early is None
     (warning,) = [each for each in pair.warnings if "--until-decided" in each]
     assert RUN in warning
-    assert "trials of other runs are counted" in warning
+    assert "trials of other runs also count" in warning
 
 
 def test_the_whole_tree_is_searched_if_the_newest_run_does_not_have_both(tmp_path: Path) -> None:
