@@ -39,7 +39,7 @@ async def test_a_solution_passes_all_tests(bench: ValidationBench) -> None:
     assert done.result.message == "4 of 4 tests passed."
     assert done.bundle.outcome is not None
     assert done.bundle.outcome.name == "solved"
-    assert "Ran 6 tests" in done.log("test"), "with two canaries"
+    assert "Ran 8 tests" in done.log("test"), "with two canaries in each file"
 
 
 async def test_doing_nothing_scores_what_passed_before(bench: ValidationBench) -> None:

@@ -189,7 +189,7 @@ async def test_metrics_in_a_file(bench: CommandBench) -> None:
     assert log.usage.model_dump(exclude_none=True) == {
         "input_tokens": 1000,
         "output_tokens": 50,
-        "total_tokens": 1050,
+        "total_tokens": 1057,
         "cache_read_tokens": 7,
         "cost_usd": 0.25,
         "cost_source": "agent",
