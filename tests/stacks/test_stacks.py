@@ -15,9 +15,9 @@ from stack_bench import Stack, StackBench, Work, problem, verdict
 STACKS = (*PYTHON, *NODE, *COMPILED, *SHELL)
 NOTHING = "nothing"
 UNSEEN = {
-    "always_equal": "an object that equals everything",
+    "always_equal": "an object that is equal to everything",
     "answers_from_tests": "reads the expected values from the tests",
-    "spared_canary": "spares the canary",
+    "spared_canary": "recognises the canary and leaves it alone",
 }
 """As docs/validation.md calls them."""
 
