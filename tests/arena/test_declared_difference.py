@@ -19,7 +19,7 @@ from engine_bench import metas
 from agent_clis import NEWEST
 from claude_bench import API_KEY, says, script, versions
 from youbencha.gateway.script import ScriptedModel
-from youbencha.report.commit_files import CommitFiles, commit_notes, in_words
+from youbencha.report.commit_files import CommitFiles, commit_notes, describe_files
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 from youbencha.user_dirs import TOOLBOX_VARIABLE, default_root
 
@@ -176,4 +176,4 @@ def test_in_words() -> None:
         ".claude/agents/x.md",
         ".claude/commands/c.md",
     ]
-    assert in_words(files) == "CLAUDE.md, .mcp.json, 2 skills, 1 subagent and 1 command"
+    assert describe_files(files) == "CLAUDE.md, .mcp.json, 2 skills, 1 subagent and 1 command"
