@@ -170,6 +170,8 @@ class CanaryFile:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(self._with_canary(original.decode(), name), encoding="utf-8")
         target.chmod(mode)
+        # Python takes a compiled file for current if the source has the same size and second, as two canaries may have.
+        remove_tree(target.parent / "__pycache__")
         try:
             yield
         finally:
