@@ -49,8 +49,8 @@ class Cell:
     @property
     def validation_key(self) -> tuple[str | None, ...]:
         """Equal for all orchestrators whose work on the task is validated in the same way."""
-        sandbox, validations = self.plan.sandbox, [each for each in self.plan.evaluators if each.name == VALIDATION]
-        image = next((each.config["image"] for each in validations if each.config.get("image")), sandbox.image)
+        sandbox, validations = self.plan.sandbox, [entry for entry in self.plan.evaluators if entry.name == VALIDATION]
+        image = next((entry.config["image"] for entry in validations if entry.config.get("image")), sandbox.image)
         return self.task, self.validation_hash, sandbox.type, image
 
     @property

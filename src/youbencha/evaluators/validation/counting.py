@@ -34,7 +34,7 @@ class Authorship:
 
 
 NOBODY = Authorship()
-"""Of a tree without changes."""
+"""The author of a tree without changes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +112,7 @@ def _tally_names(results: TestResults, expected: ExpectedTests, author: Authorsh
 
 
 def _tally_numbers(counts: TestCounts, expected: int | None) -> TestTally | None:
-    """Without names, more tests than expected do not help: whoever wrote them, those that failed count."""
+    """Count tests without names: failed ones count, whoever wrote them, and more than expected do not help."""
     if not expected:
         return TestTally(counts=counts) if counts.ran else None
     failed = min(expected, counts.failures + counts.errors)

@@ -291,7 +291,7 @@ def _copy_in_place(tree: Path, check_cancelled: Callable[[], None]) -> Path:
 async def _find_canary(
     runner: StepRunner, task: ValidationTask, tree: Path, tests: RunReports, prepared: PreparedTree
 ) -> Canary | None:
-    """Try how a canary can be added to a task: in a tree that nobody has tampered with, it must be seen to fail."""
+    """Find a way to add a canary to a task. It must fail in a tree that no agent has touched."""
     report = tests.report(frozenset())
     results = report.results if report and report.results else {}
     reported = sorted({test.file for test in results if test.file in set(prepared.test_files)}, reverse=True)

@@ -1,4 +1,4 @@
-"""Lets unittest report each test to a file. Every Python that a test command starts loads this module first.
+"""Lets unittest and pytest report each test to a file. Every Python of a test command loads this module first.
 
 It runs in the Python of the task, of any version from 3.6 on. `$YOUBENCHA_TEST_REPORT` is the beginning of the report's
 path.
@@ -23,9 +23,12 @@ def _report(test, result):
     module = sys.modules.get(type(test).__module__)
     path = getattr(module, "__file__", None)
     line = {"name": test.id(), "file": os.path.abspath(path) if path else None, "result": result}
-    report = os.open(os.environ["YOUBENCHA_TEST_REPORT"] + "unittest.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    os.write(report, json.dumps(line).encode() + b"\n")
-    os.close(report)
+    try:
+        report = os.open(os.environ["YOUBENCHA_TEST_REPORT"] + "unittest.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(report, json.dumps(line).encode() + b"\n")
+        os.close(report)
+    except (KeyError, OSError):  # the environment was changed, or another user runs the tests: they go on
+        pass
 
 
 def _reporting(method, result):
@@ -47,13 +50,16 @@ def _reporting_subtest(method):
 
 def _separate_reports_of_pytest():
     """Let each pytest of a test command write a report of its own, and those that tests start write to the same."""
-    report = os.environ["YOUBENCHA_TEST_REPORT"] + "pytest"
+    report = os.environ.get("YOUBENCHA_TEST_REPORT", "") + "pytest"
     own = f"{report}-{os.getpid()}.xml"
     options = os.environ.get("PYTEST_ADDOPTS", "")
     if report + ".xml" in options:
         os.environ["PYTEST_ADDOPTS"] = options.replace(report + ".xml", own)
-        with open(own + ".directory", "w", encoding="utf-8") as file:
-            file.write(os.getcwd())
+        try:
+            with open(own + ".directory", "w", encoding="utf-8") as file:
+                file.write(os.getcwd())
+        except OSError:  # another user runs the tests: they go on
+            pass
 
 
 class _Loader:
