@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from importlib.resources import files
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -134,3 +140,13 @@ def test_who_wrote_a_test_is_told_by_its_file_or_by_its_name(test: TestId, is_ow
 def test_a_reward(text: bytes, score: float | None) -> None:
     reward = parse_reward(text)
     assert (reward.score if reward else None) == score
+
+
+@pytest.mark.parametrize("report", ["reports/", "missing/"])
+def test_tests_pass_whether_or_not_their_report_can_be_written(tmp_path: Path, report: str) -> None:
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "test_a.py").write_text("import unittest\nclass A(unittest.TestCase):\n    def test_a(self): pass\n")
+    hooks = str(files("youbencha.evaluators.validation.runner_hooks"))
+    env = {**os.environ, "PYTHONPATH": hooks, "YOUBENCHA_TEST_REPORT": str(tmp_path / report)}
+    subprocess.run([sys.executable, "-m", "unittest"], cwd=tmp_path, env=env, check=True, capture_output=True)
+    assert (tmp_path / "reports" / "unittest.jsonl").exists() == (report == "reports/")
