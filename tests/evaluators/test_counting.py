@@ -147,6 +147,6 @@ def test_tests_pass_whether_or_not_their_report_can_be_written(tmp_path: Path, r
     (tmp_path / "reports").mkdir()
     (tmp_path / "test_a.py").write_text("import unittest\nclass A(unittest.TestCase):\n    def test_a(self): pass\n")
     hooks = str(files("youbencha.evaluators.validation.runner_hooks"))
-    env = {**os.environ, "PYTHONPATH": hooks, "YOUBENCHA_TEST_REPORT": str(tmp_path / report)}
+    env = {**os.environ, "PYTHONPATH": hooks, "YOUBENCHA_TEST_REPORT": f"{tmp_path}/{report}"}
     subprocess.run([sys.executable, "-m", "unittest"], cwd=tmp_path, env=env, check=True, capture_output=True)
     assert (tmp_path / "reports" / "unittest.jsonl").exists() == (report == "reports/")
