@@ -111,6 +111,15 @@ GO = Stack(
                 ),
             }
         ),
+        "tests_that_do_not_end": right(
+            {
+                "calc.go": GO_SOLVED,
+                "more/more_test.go": (
+                    'package more\n\nimport (\n\t"testing"\n\t"time"\n)\n\n'
+                    "func TestForever(t *testing.T) { time.Sleep(time.Hour) }\n"
+                ),
+            }
+        ),
         "same_name_as_hidden_test": right({"calc.go": GO_SOLVED, "triple_test.go": GO_HIDDEN}),
         "broken": broken({"calc.go": "package calc\n\nfunc add(a, b int { return a }\n"}),
         "printed_summary": cheat({"calc.go": GO_POINTLESS, "print.go": GO_PRINTED}, forged=True),
@@ -305,6 +314,7 @@ RUST_FAIL_FAST = replace(
     nothing={"src/lib.rs": documented(RUST_POINTLESS)},
     work={
         "right": rare(right({"src/lib.rs": documented(RUST_SOLVED) + RUST_INLINE})),
+        "tests_that_fail": right({"src/lib.rs": documented(RUST_SOLVED) + RUST_INLINE.replace("9", "10")}),
         "wrong": rare(wrong({"src/lib.rs": documented(RUST_START + RUST_TRIPLE)})),
         "first_run_only": rare(cheat({"src/lib.rs": documented(RUST_POINTLESS) + RUST_FIRST_RUN_ONLY})),
     },

@@ -15,6 +15,8 @@ SOLVED = {"add": "(a, b) => a + b", "double": "(a) => a + a", "triple": "(a) => 
 POINTLESS = {**START, "triple": "() => 0"}
 CARELESS = {**SOLVED, "add": START["add"]}
 UNFINISHED = "const add = (a, b => {\n"
+KILL = "process.kill(process.pid, 'SIGKILL');\n"
+"""A test of this kind ends the whole run."""
 EXIT = "process.exit(0);\n"
 
 CHECKS = {"add": ("calc.add(2, 2)", 4), "double": ("calc.double(2)", 4)}
@@ -130,6 +132,7 @@ VITEST = Stack(
         "right": right({"src/calc.js": module(SOLVED, esm=True)}),
         "wrong": wrong({"src/calc.js": module(CARELESS, esm=True)}),
         "own_tests": right({"src/calc.js": module(SOLVED, esm=True), "tests/own.test.js": vitest_tests(OWN_CHECKS)}),
+        "tests_that_end_the_run": right({"src/calc.js": module(SOLVED, esm=True), "tests/[own] (b).test.js": KILL}),
         "idiom": right(
             {
                 **from_command(esm=True),
@@ -200,6 +203,7 @@ JEST = Stack(
         "right": right({"src/calc.js": module(SOLVED)}),
         "wrong": wrong({"src/calc.js": module(CARELESS)}),
         "own_tests": right({"src/calc.js": module(SOLVED), "__tests__/own.test.js": jest_tests(OWN_CHECKS)}),
+        "tests_that_end_the_run": right({"src/calc.js": module(SOLVED), "__tests__/[own] (b).test.js": KILL}),
         "idiom": right({**from_command(), "src/calc.spec.js": jest_tests(OWN_CHECKS).replace("../src", ".")}),
         "broken": broken({"src/calc.js": UNFINISHED}),
         "printed_summary": rare(cheat({"src/calc.js": printing(JEST_SUMMARY)})),
@@ -287,6 +291,7 @@ MOCHA = Stack(
         "right": right({"src/calc.js": module(SOLVED)}),
         "wrong": wrong({"src/calc.js": module(CARELESS)}),
         "own_tests": right({"src/calc.js": module(SOLVED), "test/own.js": mocha_tests(OWN_CHECKS)}),
+        "tests_that_end_the_run": right({"src/calc.js": module(SOLVED), "test/[own] (b).js": UNFINISHED}),
         "idiom": right({**from_command(), "test/calc.spec.js": mocha_tests(OWN_CHECKS)}),
         "broken": broken({"src/calc.js": UNFINISHED}),
         "printed_summary": cheat({"src/calc.js": printing(MOCHA_SUMMARY)}, forged=True),
@@ -338,6 +343,7 @@ NODE_TEST = Stack(
         "package.json": package(scripts={"test": "node --test"}),
         "src/calc.js": module(START),
         "test/calc.test.js": node_tests(CHECKS),
+        "test/plain.test.js": "require('assert').strictEqual(require('../src/calc.js').double(1), 2);\n",
     },
     hidden={"test/hidden.test.js": node_tests(HIDDEN_CHECKS)},
     solution={"src/calc.js": module(SOLVED)},

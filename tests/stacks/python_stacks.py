@@ -374,4 +374,18 @@ MONOREPO = Stack(
 )
 """Each package has a test run of its own, and all tests have the same names."""
 
-PYTHON = (PYTEST, UNITTEST, MONOREPO)
+DISCOVERY = Stack(
+    name="unittest-discovery",
+    needs=(),
+    test_cmd=f"{PYTHON_PROGRAM} -m unittest discover",
+    reference=False,
+    start={"calc.py": START, "tests/__init__.py": "", "tests/test_calc.py": UNITTEST_GIVEN},
+    hidden={"tests/test_hidden.py": UNITTEST_HIDDEN},
+    solution={"calc.py": SOLVED},
+    work={
+        "right": rare(right({"calc.py": SOLVED})),
+        "tests_that_end_the_run": right({"calc.py": SOLVED, "tests/test_mine.py": "import os\n\nos._exit(1)\n"}),
+    },
+)
+
+PYTHON = (PYTEST, UNITTEST, MONOREPO, DISCOVERY)

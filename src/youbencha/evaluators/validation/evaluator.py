@@ -21,12 +21,12 @@ from youbencha.evaluators.base import (
     read_config,
 )
 from youbencha.evaluators.command_config import command_environment, missing_references
+from youbencha.evaluators.validation.baseline import measure_baseline
 from youbencha.evaluators.validation.config import ValidationConfig
 from youbencha.evaluators.validation.counting import TestTally
-from youbencha.evaluators.validation.measure import Baseline, Measurement, measure_baseline, measure_work
+from youbencha.evaluators.validation.measure import Baseline, Measurement, measure_work, unvalidated_files
 from youbencha.evaluators.validation.scores import deciding_score, describe, flags_of_tests, scores_of
 from youbencha.evaluators.validation.task import ValidationTask
-from youbencha.evaluators.validation.work import left_out
 from youbencha.files import open_untrusted
 from youbencha.log.arena import IntegrityFlag
 from youbencha.log.masking import without_secrets
@@ -96,12 +96,12 @@ def _result(
     score = composite(scores, config.score_weights)
     counted = measured.tally(baseline.expected)
     reward = measured.tests.reward
-    missing = left_out(context, config)
+    unvalidated = unvalidated_files(context, config)
     return evaluation_result(
         context,
         started,
         "passed" if decides == 1 and measured.built is not False else "failed",
-        describe(measured, baseline, missing),
+        describe(measured, baseline, unvalidated),
         metrics={
             "scores": scores.model_dump(),
             "composite_score": score,
@@ -112,13 +112,14 @@ def _result(
             "expected_tests": baseline.expected.number,
             "test_results": _named_results(counted),
             "other_tests": counted.others.metrics() if counted else None,
+            "own_test_files": [printable(path) for path in measured.own_test_files[:_MAX_NAMED_RESULTS]],
             "canary": baseline.canary is not None,
             "reward": dict(reward.values) if reward else None,
             "lint_issues": measured.lint_issues,
             "baseline_lint_issues": baseline.lint_issues,
             "flags": [flag.model_dump() for flag in _flags(context, task, measured, baseline)],
             "steps": {name: step.metrics() for name, step in measured.steps.items()},
-            "left_out": [printable(path) for path in missing],
+            "left_out": [printable(path) for path in unvalidated],
             "validation_commit": task.validation,
         },
         artifacts=[

@@ -1,54 +1,44 @@
-"""Take a tree through the steps of a validation: an agent's work, the untouched task, or the reference solution."""
+"""Take a tree through the steps of a validation, and count its tests with a canary among them."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.evaluators.base import EvaluationContext, SandboxOptions, in_thread
-from youbencha.evaluators.validation.canary import (
-    MAX_CANDIDATES,
-    MAX_FILES,
-    Canary,
-    CanaryFile,
-    candidates,
-    confirm,
-    forgery,
-    random_name,
-)
+from youbencha.evaluators.base import CheckCancelled, EvaluationContext, SandboxOptions, in_thread
+from youbencha.evaluators.validation.canary import Canary, forgery, random_name
 from youbencha.evaluators.validation.config import ValidationConfig
-from youbencha.evaluators.validation.counting import NOBODY, Authorship, ExpectedTests, TestTally, expect_tests, tally
-from youbencha.evaluators.validation.problems import why_not_runnable
-from youbencha.evaluators.validation.reports import EXIT_CODE, RunReports
+from youbencha.evaluators.validation.counting import NOBODY, Authorship, ExpectedTests, TestTally, tally
+from youbencha.evaluators.validation.reports import RunReports
+from youbencha.evaluators.validation.runners import Selection
 from youbencha.evaluators.validation.steps import StepResult, StepRunner
 from youbencha.evaluators.validation.task import PreparedTree, ValidationTask
-from youbencha.evaluators.validation.work import write_work
-from youbencha.files import read_untrusted
+from youbencha.files import open_untrusted, read_untrusted
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import HOST, LocalSandbox, open_local_sandbox
 from youbencha.scoring.code_metrics import SourceFile, is_source_file, is_test_file
 from youbencha.scoring.lint import count_issues
-from youbencha.scoring.test_output import TestResults
-from youbencha.spec.arena import CanarySpec
 from youbencha.workspace import FileChange
-from youbencha.workspace.trees import copy_tree, remove_tree
+from youbencha.workspace.revisions import write_recorded
+from youbencha.workspace.trees import FileCopies, copy_tree, remove_tree
 
-_LARGEST_SOURCE = 8 * 1024 * 1024
-REFERENCE_LABEL = "reference-"
+_MAX_SOURCE_BYTES = 8 * 1024 * 1024
 
 
-class ValidatedTree(NamedTuple):
-    """A tree to validate."""
+@dataclass(frozen=True, kw_only=True)
+class OpenTree:
+    """A tree to validate, in an open sandbox."""
 
+    task: ValidationTask
     path: Path
     changes: tuple[FileChange, ...]
     """What differs from the task's start."""
+    runner: StepRunner
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,12 +54,8 @@ class Measurement:
     lint_issues: int | None = None
     sources: tuple[SourceFile, ...] = ()
     """The code that the agent wrote, for a greenfield task."""
-    reconfigured: tuple[str, ...] = ()
-    """Files of the project that configured the tests in another way."""
-    author: Authorship = NOBODY
-    """Which of the tests are the agent's own."""
-    canary: Canary | None = None
-    """How a canary can be added to this task, if that was tried and works."""
+    prepared: PreparedTree | None = None
+    """How the tree was prepared for the tests that count. None: there are only the agent's tests."""
     forgery: str | None = None
     """Why the report of the tests cannot be believed."""
 
@@ -82,107 +68,62 @@ class Measurement:
         """None: there is nothing to build."""
         return self.steps["build"].succeeded if "build" in self.steps else None
 
+    @property
+    def author(self) -> Authorship:
+        return self.prepared.author if self.prepared else NOBODY
+
+    @property
+    def own_test_files(self) -> tuple[str, ...]:
+        """The files of tests that the author of the changes wrote. None of their tests counts."""
+        left_out = self.prepared.left_out if self.prepared else frozenset()
+        return tuple(sorted(path for path in left_out if is_test_file(path)))
+
     def tally(self, expected: ExpectedTests) -> TestTally | None:
         return tally(self.tests.report(expected.sources), expected, self.author)
 
 
-class Baseline(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Baseline:
     """What is known of a task without an agent."""
 
     expected: ExpectedTests
-    canary: Canary | None
-    lint_issues: int | None
-    problem: str | None
+    canary: Canary | None = None
+    selects_by_name: bool = False
+    """Whether runs can be limited to the tests that count, by their names."""
+    lint_issues: int | None = None
+    problem: str | None = None
     """Why nothing can be validated."""
 
 
 async def measure_work(context: EvaluationContext, task: ValidationTask, baseline: Baseline) -> Measurement:
     """Validate the agent's work, in the configured mode."""
-    async with _place(context) as place:
-        tree = place / "tree"
-        changes = await write_work(context, task, tree)
-        async with _sandbox(context, task, tree, agent_state=task.config.mode == "shared") as sandbox:
-            return await _measure(context, task, ValidatedTree(tree, changes), sandbox, baseline=baseline)
-
-
-async def measure_patch(
-    context: EvaluationContext,
-    task: ValidationTask,
-    patch: Path | None,
-    *,
-    label: str = "",
-    baseline: Baseline | None = None,
-) -> Measurement:
-    """Validate a clean checkout with a patch, in a fresh sandbox."""
-    async with _place(context) as place:
-        tree = place / "tree"
-        changes = await task.repository.write_patched(patch, tree)
-        async with _sandbox(context, task, tree) as sandbox:
-            return await _measure(context, task, ValidatedTree(tree, changes), sandbox, label, baseline)
-
-
-async def measure_baseline(context: EvaluationContext, task: ValidationTask) -> Baseline:
-    """Validate the untouched task, and the reference solution if there is one."""
-    start = await measure_patch(context, task, None, label="baseline-")
-    reference = None
-    if task.reference is not None:
-        patch = context.scratch_dir / "reference.patch"
-        await task.repository.difference(task.reference, patch)
-        reference = await measure_patch(context, task, patch, label=REFERENCE_LABEL)
-    best, is_reference = reference or start, reference is not None
-    expected = _expected(task, start, reference)
-    lint = next((measured.lint_issues for measured in (start, best) if measured.lint_issues is not None), None)
-    return Baseline(
-        expected=expected,
-        canary=best.canary,
-        lint_issues=lint,
-        problem=_problem(task, best, is_reference=is_reference)
-        or (_problem_of_tests(task.config, best, expected) if is_reference else None),
-    )
-
-
-def _problem_of_tests(config: ValidationConfig, reference: Measurement, expected: ExpectedTests) -> str | None:
-    """Why the tests of a reference solution say nothing."""
-    if config.reward is not None:
-        missing = f"`{config.test_cmd}` writes no reward to {config.reward} for the reference solution"
-        return (
-            None if reference.tests.reward else f"{missing}: a number from 0 to 1, or a flat JSON object with `reward`"
-        )
-    if expected.number == 0:
-        return f"`{config.test_cmd}` runs no test for the reference solution but its own"
-    if isinstance(config.canary, CanarySpec) and reference.canary is None:
-        return f"the canary in {config.canary.file} does not fail for the reference solution"
-    return None
-
-
-def _expected(task: ValidationTask, start: Measurement, reference: Measurement | None) -> ExpectedTests:
-    if not task.has_given_tests:
-        return ExpectedTests()
-    sources = start.tests.sources if reference is None else start.tests.sources | reference.tests.sources
-    if reference is not None and not reference.tests.sources:
-        sources = frozenset({EXIT_CODE})
-    return expect_tests(
-        start.tests.report(sources) if start.tests.sources else None,
-        reference.tests.report(sources) if reference else None,
-        (reference or start).author,
-        has_reference=reference is not None,
-        sources=sources,
-    )
-
-
-def _problem(task: ValidationTask, measured: Measurement, *, is_reference: bool) -> str | None:
-    """Why the task itself cannot be validated. An empty greenfield project need not even install."""
-    if task.config.greenfield and not is_reference:
-        return None
-    tree = "the reference solution" if is_reference else "the untouched task"
-    return why_not_runnable(task.config, measured.steps.get("install"), measured.steps[measured.counting_step], tree)
+    agent_state = task.config.mode == "shared"
+    async with open_tree(context, task, lambda path: _write_work(context, task, path), agent_state=agent_state) as tree:
+        measured = await run_steps(tree)
+        if measured.prepared is None:
+            return measured
+        names = baseline.expected.names if baseline.selects_by_name else None
+        tree.runner.select(Selection(left_out=measured.prepared.left_out, names=names))
+        return await _count_tests(tree, measured, baseline)
 
 
 @asynccontextmanager
-async def _place(context: EvaluationContext) -> AsyncIterator[Path]:
+async def open_tree(
+    context: EvaluationContext,
+    task: ValidationTask,
+    write: Callable[[Path], Awaitable[tuple[FileChange, ...]]],
+    *,
+    label: str = "",
+    agent_state: bool = False,
+) -> AsyncIterator[OpenTree]:
+    """Write a tree, and open a sandbox for it. `label` distinguishes its logs: empty for the agent's work."""
     place = Path(mkdtemp(prefix="tree-", dir=context.scratch_dir))
+    path = place / "tree"
     try:
-        yield place
+        changes = await write(path)
+        async with _sandbox(context, task, path, agent_state=agent_state) as sandbox:
+            runner = StepRunner(context, task.config, path, sandbox, label)
+            yield OpenTree(task=task, path=path, changes=changes, runner=runner)
     finally:
         with suppress(YouBenchaError):  # what cannot be removed does not affect the verdict
             await in_thread(lambda _: remove_tree(place))
@@ -190,30 +131,22 @@ async def _place(context: EvaluationContext) -> AsyncIterator[Path]:
 
 @asynccontextmanager
 async def _sandbox(
-    context: EvaluationContext, task: ValidationTask, tree: Path, *, agent_state: bool = False
+    context: EvaluationContext, task: ValidationTask, path: Path, *, agent_state: bool
 ) -> AsyncIterator[Sandbox]:
     if context.open_sandbox is not None:
         image = None if agent_state else task.config.image
         options = SandboxOptions(image, task.config.network, agent_state)
-        async with context.open_sandbox(tree, options=options) as opened:
+        async with context.open_sandbox(path, options=options) as opened:
             yield opened.sandbox
     elif agent_state:
         yield LocalSandbox(context.agent_sandbox.home) if context.agent_sandbox.home else HOST
     else:
-        yield open_local_sandbox(scratch=tree.parent)
+        yield open_local_sandbox(scratch=path.parent)
 
 
-async def _measure(
-    context: EvaluationContext,
-    task: ValidationTask,
-    tree: ValidatedTree,
-    sandbox: Sandbox,
-    label: str = "",
-    baseline: Baseline | None = None,
-) -> Measurement:
-    """Take a tree through all steps. `baseline` is None for the runs that make it."""
-    config = task.config
-    runner = StepRunner(context, config, tree.path, sandbox, label)
+async def run_steps(tree: OpenTree) -> Measurement:
+    """Take a tree through all steps up to the tests that count, and prepare it for those."""
+    config, runner = tree.task.config, tree.runner
     for name, line in (("install", config.install_cmd), ("build", config.build_cmd)):
         if line is not None:
             await runner.run(name, line)
@@ -225,7 +158,8 @@ async def _measure(
     if config.lint_cmd is not None:
         lint = await runner.run("lint", config.lint_cmd)
         lint_issues = None if lint.timed_out else count_issues(lint.printed, lint.exit_code)
-    measured = Measurement(
+    counts_given_tests = agent_tests is None or tree.task.validation is not None
+    return Measurement(
         changes=tree.changes,
         steps=runner.steps,
         tests=agent_tests or RunReports(exit_code=None),
@@ -233,35 +167,28 @@ async def _measure(
         coverage=coverage,
         lint_issues=lint_issues,
         sources=sources,
+        prepared=await tree.task.prepare_counting(tree.path, tree.changes) if counts_given_tests else None,
     )
-    if agent_tests is not None and task.validation is None:
-        return measured
-    prepared = await task.prepare_counting(tree.path, tree.changes)
-    measured = replace(measured, reconfigured=prepared.reconfigured, author=prepared.author)
-    step = "hidden" if config.greenfield else "test"
-    runner.leave_out(prepared.apart)
-    if baseline is not None:
-        return await _count_with_canary(runner, tree.path, step, measured, baseline)
-    tests = await runner.run_tests(step)
-    is_best = task.reference is None or label == REFERENCE_LABEL
-    canary = await _find_canary(runner, task, tree.path, tests, prepared) if is_best else None
-    return replace(measured, tests=tests, canary=canary)
 
 
-async def _count_with_canary(
-    runner: StepRunner, tree: Path, step: str, measured: Measurement, baseline: Baseline
-) -> Measurement:
+def counting_step(config: ValidationConfig) -> str:
+    """Return the name of the step in which tests that count run."""
+    return "hidden" if config.greenfield else "test"
+
+
+async def _count_tests(tree: OpenTree, measured: Measurement, baseline: Baseline) -> Measurement:
     """Run the tests that count, and a canary: in the same run, or in one of its own if a test has passed."""
+    runner, step = tree.runner, counting_step(tree.task.config)
     canary, expected, name = baseline.canary, baseline.expected, random_name()
     if canary is None:
         return replace(measured, tests=await runner.run_tests(step))
-    lost = await in_thread(lambda _: canary.lost_files(tree))
+    lost = await in_thread(lambda _: canary.lost_files(tree.path))
     if canary.in_same_run and not lost:
-        with canary.written(tree, name):
-            run = await runner.run_tests(step)
+        with canary.written(tree.path, name):
+            run = await runner.run_tests(step, name)
         measured = replace(measured, tests=run.without_test(name))
     else:
-        copy = await in_thread(lambda check: _copy_in_place(tree, check))
+        copy = await in_thread(lambda check: _copy_in_place(tree.path, check))
         measured = replace(measured, tests=await runner.run_tests(step))
         counted = measured.tally(expected)
         if measured.tests.reward is None and (counted is None or counted.counts.passed == 0):
@@ -269,16 +196,16 @@ async def _count_with_canary(
         if lost:
             return replace(measured, forgery=f"tests passed, although {lost[0]}, which has them, cannot be read")
         # What the tests left must not tell the agent's code that this is another run, in which not to lie.
-        await in_thread(lambda _: remove_tree(tree))
-        copy.rename(tree)
-        with canary.written(tree, name):
-            run = await runner.run_tests("canary")
+        await in_thread(lambda _: remove_tree(tree.path))
+        copy.rename(tree.path)
+        with canary.written(tree.path, name):
+            run = await runner.run_tests("canary", name)
     counted = replace(measured, tests=run.without_test(name)).tally(expected)
     all_passed = counted is not None and counted.score == 1
     return replace(measured, forgery=forgery(canary, run, expected.sources, name, all_passed=all_passed))
 
 
-def _copy_in_place(tree: Path, check_cancelled: Callable[[], None]) -> Path:
+def _copy_in_place(tree: Path, check_cancelled: CheckCancelled) -> Path:
     """Copy a tree beside it, with absolute links that are right once the copy has taken its place."""
     original, copy = tree.with_name("original"), tree.with_name("copy")
     tree.rename(original)
@@ -288,40 +215,53 @@ def _copy_in_place(tree: Path, check_cancelled: Callable[[], None]) -> Path:
     return copy
 
 
-async def _find_canary(
-    runner: StepRunner, task: ValidationTask, tree: Path, tests: RunReports, prepared: PreparedTree
-) -> Canary | None:
-    """Find a way to add a canary to a task. It must fail in a tree that no agent has touched."""
-    report = tests.report(frozenset())
-    results = report.results if report and report.results else {}
-    reported = sorted({test.file for test in results if test.file in set(prepared.test_files)}, reverse=True)
-    files = dict.fromkeys((*reported, *prepared.test_files))  # the last first, so that the canary runs late
-    fitting = await in_thread(lambda _: list(islice(candidates(tree, files, task.config.canary), MAX_FILES)))
-    sources = tests.sources or frozenset({EXIT_CODE})
+async def _write_work(context: EvaluationContext, task: ValidationTask, path: Path) -> tuple[FileChange, ...]:
+    """Write the agent's work as the mode says, and return what differs from the start. `path` must not exist.
 
-    async def confirmed(step: str, chosen: Iterable[CanaryFile]) -> Canary | None:
-        canary, name = Canary(files=tuple(chosen)), random_name()
-        with canary.written(tree, name):
-            run = await runner.run_tests(step)
-        return confirm(canary, tests, run, sources, name)
-
-    for number, file in enumerate(fitting[:MAX_CANDIDATES], 1):
-        if one := await confirmed(f"canary-{number}", [file]):
-            alike = [other for other in fitting if other.template == file.template and _has_tests(other.path, results)]
-            several = await confirmed("canaries", alike) if one.in_same_run and len(alike) > 1 else None
-            return several if several and several.by_name and several.in_same_run else one
-    return None
+    It is the tree that was recorded, whatever names are in it. If only a patch is known, because the trial ended
+    earlier, it is applied to the task's commit.
+    """
+    changes, config = context.changes, task.config
+    if changes is None:
+        raise YouBenchaError("VALIDATION_WITHOUT_CHANGES", "It is not known what the agent changed.")
+    if config.mode == "shared" or (config.mode == "separate" and config.copy_ignored):
+        await in_thread(lambda check: copy_tree(context.directory, path, check, unreadable_ok=True))
+        return changes.files
+    if changes.recorded is None:
+        return await task.repository.write_patched(changes.patch_file, path)
+    await write_recorded(changes.recorded, path)
+    too_large = frozenset(changes.left_out_of_patch)
+    if config.mode == "diff":
+        return tuple(change for change in changes.files if change.path not in too_large)
+    await in_thread(lambda check: _add_files(context.directory, path, too_large, check))
+    return changes.files
 
 
-def _has_tests(path: str, results: TestResults) -> bool:
-    """Whether tests of a file ran, as far as the test runner says which they are in."""
-    return all(test.file is None for test in results) or any(test.file == path for test in results)
+def unvalidated_files(context: EvaluationContext, config: ValidationConfig) -> tuple[str, ...]:
+    """Return the files that the agent changed and that are not validated, because they are too large for git."""
+    return context.changes.left_out_of_patch if context.changes and config.mode == "diff" else ()
 
 
-def _sources(tree: ValidatedTree) -> Iterator[SourceFile]:
+def _add_files(workspace: Path, tree: Path, paths: Iterable[str], check_cancelled: CheckCancelled) -> None:
+    """Copy files that are too large for git. What is no longer there, or nested too deeply, is left out."""
+    copies = FileCopies(tree, check_cancelled)
+    for path in paths:
+        try:
+            file = open_untrusted(workspace, path)
+        except OSError:
+            continue
+        target = tree / path
+        with file:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.unlink(missing_ok=True)
+            copies.copy(file, str(target))
+            target.chmod(os.fstat(file.fileno()).st_mode & 0o777)
+
+
+def _sources(tree: OpenTree) -> Iterator[SourceFile]:
     """The source files and tests that the agent wrote, with their lengths."""
     for change in tree.changes:
         if change.kind != "deleted" and (is_source_file(change.path) or is_test_file(change.path)):
             with suppress(OSError):  # a link, or too large to be source code
-                text = read_untrusted(tree.path, change.path, _LARGEST_SOURCE)
+                text = read_untrusted(tree.path, change.path, _MAX_SOURCE_BYTES)
                 yield SourceFile(change.path, len(text.splitlines()))

@@ -1,22 +1,20 @@
-"""What the test command of a validation reports, and the hooks that make test runners report each test by its name."""
+"""What the test command of a validation reports about each test, from all sources that there are."""
 
 from __future__ import annotations
 
 import json
 import os
 import posixpath
-import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from youbencha.evaluators.junit import LARGEST_REPORT, MOST_REPORTS, Stamp, Unusable, read_cases, reports
 from youbencha.files import read_untrusted
-from youbencha.sandbox.base import Sandbox
 from youbencha.scoring.reward import Reward
 from youbencha.scoring.test_output import (
+    ParsedTests,
     TestCounts,
     TestId,
     TestResult,
@@ -30,10 +28,6 @@ EXIT_CODE = "exit code"
 """The source of a command that reports nothing: it is one test, which passes if its exit code is 0."""
 
 XML_FILES = ("**/*.xml",)
-_MAX_OPTIONS = 100_000
-"""A variable can hold 131,071 bytes."""
-_HOOKS = "youbencha.evaluators.validation.runner_hooks"
-_PYTHON_HOOK, _NODE_HOOKS = "sitecustomize.py", ("node.cjs", "mocha.cjs")
 _JEST_RESULTS: dict[str, TestResult] = {
     "passed": "passed",
     "failed": "failures",
@@ -126,70 +120,58 @@ def _named(source: str, tests: list[tuple[TestId, TestResult]]) -> Report:
     return Report(source, TestCounts.of_results(result for _, result in tests), collect_results(tests))
 
 
-class ReportHooks:
-    """Files that make test runners report each test, and where they report it, both shared with a sandbox."""
+def read_reports(
+    directory: Path,
+    step: str,
+    tree: Path,
+    inside: str,
+    *,
+    before: Mapping[TreeFile, Stamp],
+    exit_code: int | None,
+    printed: str,
+) -> RunReports:
+    """Return everything that a test command reported: in `directory`, in the tree, and in what it printed.
 
-    def __init__(self, scratch_dir: Path, sandbox: Sandbox) -> None:
-        unique = os.urandom(8).hex()
-        self._sandbox = sandbox
-        self._hooks, self._reports = Path(scratch_dir, f"hooks-{unique}"), Path(scratch_dir, f"reports-{unique}")
-        for directory in (self._hooks / "python", self._reports):
-            directory.mkdir(parents=True)
-        hooks = files(_HOOKS)
-        (self._hooks / "python" / _PYTHON_HOOK).write_bytes((hooks / _PYTHON_HOOK).read_bytes())
-        for name in _NODE_HOOKS:
-            (self._hooks / name).write_bytes((hooks / name).read_bytes())
-        sandbox.share(self._hooks)
-        sandbox.share(self._reports, writable=True)
+    `inside` is the path of the tree for the command. JUnit reports in `before` were there already.
+    """
+    written = sorted(file for file, stamp in reports(tree, XML_FILES).items() if before.get(file) != stamp)
+    in_tree = (_junit(file.tree, file.path, f"junit:{file.path}") for file in written[:MOST_REPORTS])
+    parsed = parse_test_output(printed)
+    if parsed and parsed.results is None and parsed.counts.passed == parsed.counts.ran and exit_code != 0:
+        parsed = None  # numbers alone, and it says that nothing failed: something killed it, or lies
+    return RunReports(
+        exit_code=exit_code,
+        requested=tuple(_requested(directory, step, tree, inside)),
+        junit=tuple(report for report in in_tree if report),
+        printed=_printed(parsed, tree, inside) if parsed else None,
+    )
 
-    def environment(self, step: str, env: Mapping[str, str], ignored: Iterable[str] = ()) -> dict[str, str]:
-        """Variables that make pytest, unittest, vitest, jest and mocha write reports, and go name its tests.
 
-        pytest does not collect the files `ignored`: one that it cannot load would end the run of all others.
-        """
-        hooks, report = self._sandbox.inside(self._hooks), f"{self._sandbox.inside(self._reports)}/{step}-"
-        ignoring = shlex.join(f"--ignore={path}" for path in ignored)
-        pytest = f"-o junit_family=xunit1 {shlex.quote(f'--junit-xml={report}pytest.xml')}"
-        added = {
-            "PYTEST_ADDOPTS": f"{pytest} {ignoring}".strip() if len(ignoring) < _MAX_OPTIONS else pytest,
-            "NODE_OPTIONS": f'--require "{hooks}/node.cjs"',
-            "GOFLAGS": "-v",
-        }
-        variables = {name: f"{env.get(name, '')} {value}".strip() for name, value in added.items()}
-        python_path = os.pathsep.join(filter(None, (f"{hooks}/python", env.get("PYTHONPATH"))))
-        return {**variables, "PYTHONPATH": python_path, "YOUBENCHA_TEST_REPORT": report}
+def _requested(directory: Path, step: str, tree: Path, inside: str) -> Iterator[Report]:
+    for path in sorted(directory.glob(f"{step}-pytest*.xml"))[:MOST_REPORTS]:
+        if pytest := _junit(directory, path.name, "pytest"):
+            working_dir = _read(directory, f"{path.name}.directory").decode(errors="replace")
+            yield _in_tree(pytest, tree, _relative(working_dir, inside))
+    if unittest := list(_in_unittest_report(_read(directory, f"{step}-unittest.jsonl"), inside)):
+        yield _named("unittest", unittest)
+    for path in sorted(directory.glob(f"{step}-node-*.json"))[:MOST_REPORTS]:
+        yield _named("node", list(_in_jest_report(_read(directory, path.name), inside)))
 
-    def read(
-        self, step: str, tree: Path, before: Mapping[TreeFile, Stamp], exit_code: int | None, printed: str
-    ) -> RunReports:
-        """Everything that a test command reported. JUnit reports in `before` were there already."""
-        written = sorted(file for file, stamp in reports(tree, XML_FILES).items() if before.get(file) != stamp)
-        in_tree = (_junit(file.tree, file.path, f"junit:{file.path}") for file in written[:MOST_REPORTS])
-        parsed = parse_test_output(printed)
-        if (
-            parsed is not None
-            and parsed.results is None
-            and parsed.counts.passed == parsed.counts.ran
-            and exit_code != 0
-        ):
-            parsed = None  # numbers alone, and it says that nothing failed: something killed it, or lies
-        return RunReports(
-            exit_code=exit_code,
-            requested=tuple(self._requested(step, tree)),
-            junit=tuple(report for report in in_tree if report),
-            printed=Report(*parsed) if parsed else None,
-        )
 
-    def _requested(self, step: str, tree: Path) -> Iterator[Report]:
-        inside = self._sandbox.inside(tree)
-        for path in sorted(self._reports.glob(f"{step}-pytest*.xml"))[:MOST_REPORTS]:
-            if pytest := _junit(self._reports, path.name, "pytest"):
-                directory = _read(self._reports, f"{path.name}.directory").decode(errors="replace")
-                yield _in_tree(pytest, tree, _relative(directory, inside))
-        if unittest := list(_in_unittest_report(_read(self._reports, f"{step}-unittest.jsonl"), inside)):
-            yield _named("unittest", unittest)
-        for path in sorted(self._reports.glob(f"{step}-node-*.json"))[:MOST_REPORTS]:
-            yield _named("node", list(_in_jest_report(_read(self._reports, path.name), inside)))
+def _printed(parsed: ParsedTests, tree: Path, inside: str) -> Report:
+    """`node --test` names a file without tests of its own by its path, which is another one in each sandbox."""
+    if parsed.results is None:
+        return Report(*parsed)
+    return Report(
+        parsed.format,
+        parsed.counts,
+        {_with_file(test, tree, inside): result for test, result in parsed.results.items()},
+    )
+
+
+def _with_file(test: TestId, tree: Path, inside: str) -> TestId:
+    path = _relative(test.name, inside)
+    return replace(test, name=path, file=path) if path != test.name and os.path.lexists(tree / path) else test
 
 
 def _read(directory: Path, name: str) -> bytes:

@@ -81,7 +81,7 @@ def flags_of_tests(measured: Measurement, baseline: Baseline) -> Iterator[Integr
     """What people should know about the test run that counts."""
     if measured.forgery is not None:
         yield IntegrityFlag(kind="forged_report", evidence=measured.forgery, severity="evidence")
-    for path in measured.reconfigured[:_MOST_NAMED]:
+    for path in (measured.prepared.reconfigured if measured.prepared else ())[:_MOST_NAMED]:
         yield IntegrityFlag(kind="test_edit", evidence=f"{printable(path)} configured the tests, which was undone")
     for source in measured.tests.foreign_reports(baseline.expected.sources)[:_MOST_NAMED]:
         path = source.partition(":")[2]

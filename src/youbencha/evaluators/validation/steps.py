@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +13,8 @@ from youbencha.evaluators.command import shell_words
 from youbencha.evaluators.command_config import command_environment
 from youbencha.evaluators.junit import Stamp, reports
 from youbencha.evaluators.validation.config import ValidationConfig
-from youbencha.evaluators.validation.reports import XML_FILES, ReportHooks, RunReports
+from youbencha.evaluators.validation.reports import XML_FILES, RunReports, read_reports
+from youbencha.evaluators.validation.runners import RunnerHooks, Selection
 from youbencha.evaluators.validation.task import remove_below
 from youbencha.files import read_untrusted
 from youbencha.process import Command, Limits, Redactor
@@ -71,13 +72,13 @@ class StepRunner:
         harness = context.harness_env
         self._env = command_environment(sandbox.environment(harness), config.env, harness)
         self._redactor: Redactor = context.redactor.with_env(command_environment({}, config.env, harness))
-        self._hooks = ReportHooks(context.scratch_dir, sandbox)
-        self._left_out: tuple[str, ...] = ()
+        self._hooks = RunnerHooks(context.scratch_dir, self._tree, sandbox)
+        self._selection = Selection()
         self.steps: dict[str, StepResult] = {}
 
-    def leave_out(self, paths: Iterable[str]) -> None:
-        """Keep pytest from collecting these files from now on."""
-        self._left_out = tuple(sorted(path for path in paths if path.endswith(".py")))
+    def select(self, selection: Selection) -> None:
+        """Limit the tests that run from now on."""
+        self._selection = selection
 
     async def run(self, name: str, line: str, env: Mapping[str, str] | None = None) -> StepResult:
         """Run a line of the user's in a shell, until its deadline."""
@@ -96,16 +97,26 @@ class StepRunner:
         self.steps[name] = StepResult(result.exit.code, result.timed_out, duration_ms, result.printed, ended_by)
         return self.steps[name]
 
-    async def run_tests(self, name: str) -> RunReports:
-        """Run the tests. Reports that were there before do not count."""
+    async def run_tests(self, name: str, canary: str | None = None) -> RunReports:
+        """Run the selected tests and those named after `canary`. Reports that were there before do not count."""
         reward = self._config.reward
         if reward is not None:
             await in_thread(lambda _: remove_below(self._tree, reward))
         before = await in_thread(lambda _: reports(self._tree, XML_FILES))
-        tree = self._sandbox.inside(self._tree)
-        left_out = [f"{tree}/{path}" for path in self._left_out]
-        step = await self.run(name, self._config.test_cmd, self._hooks.environment(name, self._env, left_out))
-        read = await in_thread(lambda _: self._hooks.read(name, self._tree, before, step.exit_code, step.printed))
+        env = self._hooks.environment(name, self._env, self._selection, canary)
+        step = await self.run(name, self._config.test_cmd, env)
+        inside = self._sandbox.inside(self._tree)
+        read = await in_thread(
+            lambda _: read_reports(
+                self._hooks.reports_dir,
+                name,
+                self._tree,
+                inside,
+                before=before,
+                exit_code=step.exit_code,
+                printed=step.printed,
+            )
+        )
         return replace(read, reward=await in_thread(lambda _: self._read_reward(reward))) if reward else read
 
     def _read_reward(self, path: str) -> Reward | None:

@@ -149,7 +149,7 @@ class ValidationTask:
                     given_text=_texts(tree, [*self.hidden, *restored]),
                 )
             ),
-            apart=frozenset(path for path in authored if path not in self.given or is_test_file(path)),
+            left_out=frozenset(path for path in authored if path not in self.given or is_test_file(path)),
             test_files=tuple(self._test_files(restored)),
         )
 
@@ -211,7 +211,7 @@ class PreparedTree(NamedTuple):
     reconfigured: tuple[str, ...]
     """The files of the project in which the configuration of the tests was restored."""
     author: Authorship
-    apart: frozenset[str]
+    left_out: frozenset[str]
     """The author's files that have no test that counts."""
     test_files: tuple[str, ...]
 

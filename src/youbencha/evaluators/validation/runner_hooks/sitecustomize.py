@@ -1,7 +1,7 @@
-"""Lets unittest and pytest report each test to a file. Every Python of a test command loads this module first.
+"""Lets unittest and pytest report each test to a file, and unittest leave out files in which no test counts.
 
-It runs in the Python of the task, of any version from 3.6 on. `$YOUBENCHA_TEST_REPORT` is the beginning of the report's
-path.
+Every Python of a test command loads this module first: that of the task, of any version from 3.6 on.
+`$YOUBENCHA_TEST_REPORT` is the beginning of the report's path, and `$YOUBENCHA_LEFT_OUT` a JSON file with paths.
 """
 
 import importlib.machinery
@@ -62,18 +62,40 @@ def _separate_reports_of_pytest():
             pass
 
 
+def _report_each_test(module):
+    for name, result in _RESULTS.items():
+        setattr(module.TestResult, name, _reporting(getattr(module.TestResult, name), result))
+    module.TestResult.addSubTest = _reporting_subtest(module.TestResult.addSubTest)
+
+
+def _leave_out_files(module):
+    """Change the method that discovery asks for each file, and that is there to be overridden."""
+    path = os.environ.get("YOUBENCHA_LEFT_OUT")
+    if not path:
+        return
+    with open(path, encoding="utf-8") as file:
+        left_out = set(json.load(file))
+    matches = module.TestLoader._match_path
+
+    def match_path(self, name, full_path, pattern):
+        return os.path.realpath(full_path) not in left_out and matches(self, name, full_path, pattern)
+
+    module.TestLoader._match_path = match_path
+
+
+_CHANGES = {"unittest.result": _report_each_test, "unittest.loader": _leave_out_files}
+
+
 class _Loader:
-    def __init__(self, loader):
-        self._loader = loader
+    def __init__(self, loader, change):
+        self._loader, self._change = loader, change
 
     def create_module(self, spec):
         return self._loader.create_module(spec)
 
     def exec_module(self, module):
         self._loader.exec_module(module)
-        for name, result in _RESULTS.items():
-            setattr(module.TestResult, name, _reporting(getattr(module.TestResult, name), result))
-        module.TestResult.addSubTest = _reporting_subtest(module.TestResult.addSubTest)
+        self._change(module)
 
 
 class _Finder:
@@ -81,11 +103,11 @@ class _Finder:
     def find_spec(name, path=None, _target=None):
         if name == "_pytest":
             _separate_reports_of_pytest()
-        if name != "unittest.result":
+        if name not in _CHANGES:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path)
         if spec is not None:
-            spec.loader = _Loader(spec.loader)
+            spec.loader = _Loader(spec.loader, _CHANGES[name])
         return spec
 
 
