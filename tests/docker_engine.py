@@ -7,9 +7,11 @@ skipped, with the reason; YOUBENCHA_REQUIRE_DOCKER=1 makes that a failure, and s
 from __future__ import annotations
 
 import http.client
+import io
 import json
 import os
 import socket
+import tarfile
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 from urllib.parse import quote, urlencode
@@ -52,18 +54,28 @@ class Engine(NamedTuple):
         """None for what is not there."""
         return self.call("GET", f"{path}?{urlencode(query)}")
 
-    def call(self, method: str, path: str) -> Any:
+    def build(self, name: str, dockerfile: str) -> None:
+        context = io.BytesIO()
+        with tarfile.open(fileobj=context, mode="w") as archive:
+            entry = tarfile.TarInfo("Dockerfile")
+            entry.size = len(dockerfile.encode())
+            archive.addfile(entry, io.BytesIO(dockerfile.encode()))
+        self.call("POST", f"/build?{urlencode({'t': name})}", context.getvalue())
+        assert self.has_image(name)
+
+    def call(self, method: str, path: str, body: bytes | None = None) -> Any:
         connection = _UnixConnection(self.socket)
         try:
-            connection.request(method, path)
+            connection.request(method, path, body, {"Content-Type": "application/x-tar"} if body else {})
             answer = connection.getresponse()
-            body = answer.read()
+            printed = answer.read()
         finally:
             connection.close()
         if answer.status == 404:
             return None
-        assert answer.status in (200, 204), body
-        return json.loads(body) if "json" in (answer.getheader("Content-Type") or "") else body
+        assert answer.status in (200, 204), printed
+        is_json = body is None and "json" in (answer.getheader("Content-Type") or "")
+        return json.loads(printed) if is_json else printed
 
     def containers(self, *labels: str) -> list[str]:
         """The names of all containers, running or not, that carry these labels (`name` or `name=value`)."""

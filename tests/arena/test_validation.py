@@ -175,7 +175,7 @@ def test_what_ended_the_tests_is_in_the_message() -> None:
         steps={"test": StepResult(None, False, 10, "", "its limit of memory")},
         tests=RunReports(exit_code=None),
     )
-    message = describe(measured, Baseline(ExpectedTests(number=2), None, None, None), ())
+    message = describe(measured, Baseline(expected=ExpectedTests(number=2)), ())
     assert "the tests were ended by its limit of memory" in message
 
 

@@ -90,6 +90,17 @@ async def test_a_missing_runner_is_named_before_the_agent_runs(bench: Validation
     assert raised.value.code == "VALIDATION_BROKEN"
 
 
+async def test_variables_of_the_image_are_extended(tmp_path: Path, image: str, engine: Engine) -> None:
+    name = f"youbencha/test-variables:{os.getpid()}"
+    engine.build(name, f"FROM {image}\nENV PYTHONPATH=lib\n")
+    try:
+        bench = ValidationBench(tmp_path, name, start={**START, "lib/given.py": "ONE = 1\n"})
+        done = await bench.run(writes({"calc.py": f"import given\n{SOLUTION['calc.py']}"}), **WITH_HIDDEN)
+        assert done.result.status == "passed", done.result
+    finally:
+        engine.call("DELETE", f"/images/{name}")
+
+
 CHECK = {"check.py": "#!/usr/bin/env python3\nimport calc\nraise SystemExit(calc.add(1, 1) != 2)\n"}
 VOIDING = {
     "names that git refuses elsewhere": writes(dict.fromkeys(("git~1/x", ".git\\x", ".g\u200cit/x"), "x")),

@@ -157,9 +157,9 @@ PYTEST = Stack(
     hidden={"tests/test_hidden.py": PYTEST_HIDDEN},
     solution={"calc.py": SOLVED, "tests/test_triple.py": PYTEST_OWN, "tests/conftest.py": FIXTURE},
     work={
-        "right": right({"calc.py": SOLVED}),
+        "right": rare(right({"calc.py": SOLVED})),
         "wrong": wrong({"calc.py": CARELESS}),
-        "own_tests": right({"calc.py": SOLVED, "tests/test_triple.py": PYTEST_OWN, "tests/conftest.py": FIXTURE}),
+        "own_tests": rare(right({"calc.py": SOLVED, "tests/test_triple.py": PYTEST_OWN, "tests/conftest.py": FIXTURE})),
         "idiom": right(
             {
                 "calc.py": SOLVED,
@@ -317,9 +317,9 @@ UNITTEST = Stack(
     hidden={"hidden_tests/__init__.py": "", "hidden_tests/test_hidden.py": UNITTEST_HIDDEN},
     solution={"calc.py": SOLVED, "tests/test_triple.py": UNITTEST_OWN},
     work={
-        "right": right({"calc.py": SOLVED}),
+        "right": rare(right({"calc.py": SOLVED})),
         "wrong": wrong({"calc.py": CARELESS}),
-        "own_tests": right({"calc.py": SOLVED, "tests/test_triple.py": UNITTEST_OWN}),
+        "own_tests": rare(right({"calc.py": SOLVED, "tests/test_triple.py": UNITTEST_OWN})),
         "idiom": right(
             {
                 "calc.py": SOLVED

@@ -74,6 +74,8 @@ class Stack:
     """The least that compiles with the hidden tests: no cheat may score more."""
     install_cmd: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+    selects: bool = True
+    """Whether the runner can be told to leave out the agent's own tests."""
     reference: bool = True
     """Whether the task has a reference solution; else the untouched task says which tests there are."""
 
@@ -125,6 +127,13 @@ class StackBench:
         """What the validation of a piece of work printed."""
         trial = self.root / "results" / "latest" / "trials" / orchestrator / "task" / "trial-1"
         return "\n".join(f"[{path.name}]\n{path.read_text()}" for path in sorted(trial.rglob("validation/*.log")))
+
+    def other_tests(self, orchestrator: str) -> dict[str, int]:
+        """The counts of the tests that do not count."""
+        trial = self.root / "results" / "latest" / "trials" / orchestrator / "task" / "trial-1"
+        results = _read(trial / "attempts" / "1" / "artifacts" / "results.json")
+        metrics = next(result["metrics"] for result in results["evaluators"] if result["evaluator"] == "validation")
+        return dict(metrics["other_tests"])
 
     def _write(self, work: Mapping[str, Work]) -> None:
         task = {

@@ -33,6 +33,9 @@ def check(stack: Stack, directory: Path, chosen: dict[str, Work]) -> None:
     assert floor is not None, metas[NOTHING]["reason"]
     found = {name: problem(work, metas[name], floor) for name, work in chosen.items()}
     problems = {name: said for name, said in found.items() if said}
+    for name in chosen.keys() & {"idiom"} if stack.selects else ():  # with tests that fail, hang or end the run
+        others = bench.other_tests(name)
+        assert not others["failures"] + others["errors"], (name, others)
     assert not problems, "\n".join(f"{name}: {said}\n{bench.log(name)}" for name, said in problems.items())
 
 

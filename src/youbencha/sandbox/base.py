@@ -49,6 +49,11 @@ class Sandbox(Protocol):
         """The description in `results.json`."""
         ...
 
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """The variables that programs have in any case: those of a container's image."""
+        ...
+
     def environment(self, harness: Mapping[str, str]) -> dict[str, str]:
         """The environment of programs in the sandbox, with HOME and the like set.
 

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack
 
 from youbencha.user_dirs import TOOLBOX_VARIABLE, default_root
@@ -103,6 +104,7 @@ class HostSandbox:
     is_boundary = False
     brings_agent = False
     has_fresh_home = False
+    variables: Mapping[str, str] = MappingProxyType({})
 
     def report(self) -> SandboxReport:
         from youbencha.log.results import SandboxReport

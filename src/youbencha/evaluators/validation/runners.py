@@ -102,7 +102,9 @@ class RunnerHooks:
         runners = {f"CARGO_TARGET_{target}_RUNNER": _CARGO_HOOK for target in _CARGO_TARGETS}
         return {
             **{name: runner for name, runner in runners.items() if name not in env},
-            "PATH": os.pathsep.join((f"{hooks}/programs", env.get("PATH", os.defpath))),  # cargo would split a path with spaces
+            "PATH": os.pathsep.join(
+                (f"{hooks}/programs", env.get("PATH", os.defpath))
+            ),  # cargo would split a path with spaces
             "YOUBENCHA_COUNTING": f"{hooks}/{counting}",
             "YOUBENCHA_CANARY": canary or "",
         }

@@ -103,7 +103,7 @@ class StepRunner:
         if reward is not None:
             await in_thread(lambda _: remove_below(self._tree, reward))
         before = await in_thread(lambda _: reports(self._tree, XML_FILES))
-        env = self._hooks.environment(name, self._env, self._selection, canary)
+        env = self._hooks.environment(name, {**self._sandbox.variables, **self._env}, self._selection, canary)
         step = await self.run(name, self._config.test_cmd, env)
         inside = self._sandbox.inside(self._tree)
         read = await in_thread(

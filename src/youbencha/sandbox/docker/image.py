@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
@@ -31,8 +32,8 @@ class Image(NamedTuple):
     digest: str | None
     volumes: tuple[str, ...] = ()
     """Directories that the image declares as volumes."""
-    path: str | None = None
-    """Its PATH."""
+    variables: Mapping[str, str] = MappingProxyType({})
+    """What its programs find in their environment."""
 
 
 async def ensure_image(engine: Engine, name: str, progress: StepProgress) -> Image:
@@ -54,8 +55,8 @@ async def ensure_image(engine: Engine, name: str, progress: StepProgress) -> Ima
     digests = found.get("RepoDigests") or []
     digest = str(digests[0]).partition("@")[2] if digests else None
     config = found.get("Config") or {}
-    variables = dict(str(each).split("=", 1) for each in config.get("Env") or () if "=" in str(each))
-    return Image(name, str(found["Id"]), digest, tuple(config.get("Volumes") or ()), variables.get("PATH"))
+    variables = dict(str(variable).split("=", 1) for variable in config.get("Env") or () if "=" in str(variable))
+    return Image(name, str(found["Id"]), digest, tuple(config.get("Volumes") or ()), variables)
 
 
 def _throttled(label: str, progress: StepProgress) -> Callable[[str], None]:

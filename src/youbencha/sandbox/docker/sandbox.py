@@ -164,10 +164,14 @@ class DockerSandbox:
             **self.identity._asdict(),
         )
 
+    @property
+    def variables(self) -> Mapping[str, str]:
+        return self.context.image.variables
+
     def environment(self, harness: Mapping[str, str]) -> dict[str, str]:
         """Language and time zone of the harness, and the sandbox's home. PATH is the image's."""
         kept = select(harness, LOCALE | {"TERM"}, locale=True)
-        path = {"PATH": self.context.image.path} if self.context.image.path else {}
+        path = {name: value for name, value in self.variables.items() if name == "PATH"}
         return {**kept, **path, "HOME": str(HOME), "TMPDIR": str(TMP), "USER": USER_NAME, "LOGNAME": USER_NAME}
 
     def share(self, path: Path, *, writable: bool = False) -> None:
