@@ -393,7 +393,7 @@ READS_OTHERWISE = {
     "adapters/copilot_cli/adapter.py": "the user's login",
     "adapters/opencode/adapter.py": "the user's login",
     "evaluators/judge/agent.py": "the definition of a judge: of the package, or beside the test case",
-    "evaluators/validation/reports.py": "files of the package",
+    "evaluators/validation/runners.py": "files of the package",
     "evaluators/validation/task.py": "a given file, from the task's commit",
     "hooks/database.py": "the user's database",
     "report/html.py": "a file of the package",

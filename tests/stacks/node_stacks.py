@@ -358,7 +358,13 @@ NODE_TEST = Stack(
         "right": rare(right({"src/calc.js": module(SOLVED)})),
         "wrong": wrong({"src/calc.js": module(CARELESS)}),
         "own_tests": rare(right({"src/calc.js": module(SOLVED), "test/own.test.js": node_tests(OWN_CHECKS)})),
-        "idiom": right({**from_command(), "src/calc.test.js": node_tests(OWN_CHECKS).replace("../src", ".")}),
+        "idiom": right(
+            {
+                **from_command(),
+                "src/calc.test.js": node_tests(OWN_CHECKS).replace("../src", "."),
+                "src/[kill] (it).test.js": KILL,
+            }
+        ),
         "broken": broken({"src/calc.js": UNFINISHED}),
         "printed_summary": cheat({"src/calc.js": printing(NODE_SUMMARY)}),
         "early_exit": cheat({"src/calc.js": EXIT}),

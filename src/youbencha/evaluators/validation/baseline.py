@@ -28,7 +28,7 @@ from youbencha.evaluators.validation.measure import (
 )
 from youbencha.evaluators.validation.problems import why_not_runnable
 from youbencha.evaluators.validation.reports import EXIT_CODE, RunReports
-from youbencha.evaluators.validation.runners import SELECT_BY_NAME, Selection
+from youbencha.evaluators.validation.runners import SELECT_BY_NAME, TestSelection
 from youbencha.evaluators.validation.task import ValidationTask
 from youbencha.scoring.test_output import TestResults
 from youbencha.spec.arena import CanarySpec
@@ -54,7 +54,7 @@ async def _measure_tests(tree: OpenTree) -> Measurement:
     measured = await run_steps(tree)
     if measured.prepared is None:
         return measured
-    tree.runner.select(Selection(left_out=measured.prepared.left_out))
+    tree.runner.select(TestSelection(left_out=measured.prepared.left_out))
     return replace(measured, tests=await tree.runner.run_tests(counting_step(tree.task.config)))
 
 
@@ -122,7 +122,7 @@ async def _run_by_name(tree: OpenTree, measured: Measurement, expected: Expected
     is_possible = expected.is_complete and names and expected.sources and expected.sources <= SELECT_BY_NAME
     if not is_possible or isinstance(tree.task.config.canary, CanarySpec) or measured.prepared is None:
         return None
-    selection = Selection(left_out=measured.prepared.left_out)
+    selection = TestSelection(left_out=measured.prepared.left_out)
     tree.runner.select(replace(selection, names=names))
     run = await tree.runner.run_tests("selected")
     before, after = measured.tests.report(expected.sources), run.report(expected.sources)

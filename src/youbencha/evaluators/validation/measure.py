@@ -15,7 +15,7 @@ from youbencha.evaluators.validation.canary import Canary, forgery, random_name
 from youbencha.evaluators.validation.config import ValidationConfig
 from youbencha.evaluators.validation.counting import NOBODY, Authorship, ExpectedTests, TestTally, tally
 from youbencha.evaluators.validation.reports import RunReports
-from youbencha.evaluators.validation.runners import Selection
+from youbencha.evaluators.validation.runners import TestSelection
 from youbencha.evaluators.validation.steps import StepResult, StepRunner
 from youbencha.evaluators.validation.task import PreparedTree, ValidationTask
 from youbencha.files import open_untrusted, read_untrusted
@@ -103,7 +103,7 @@ async def measure_work(context: EvaluationContext, task: ValidationTask, baselin
         if measured.prepared is None:
             return measured
         names = baseline.expected.names if baseline.selects_by_name else None
-        tree.runner.select(Selection(left_out=measured.prepared.left_out, names=names))
+        tree.runner.select(TestSelection(left_out=measured.prepared.left_out, names=names))
         return await _count_tests(tree, measured, baseline)
 
 

@@ -38,7 +38,7 @@ _CARGO_TARGETS = tuple(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Selection:
+class TestSelection:
     """Which tests run, as far as their runners can be told."""
 
     left_out: frozenset[str] = frozenset()
@@ -65,7 +65,7 @@ class RunnerHooks:
         sandbox.share(self.reports_dir, writable=True)
 
     def environment(
-        self, step: str, env: Mapping[str, str], selection: Selection, canary: str | None
+        self, step: str, env: Mapping[str, str], selection: TestSelection, canary: str | None
     ) -> dict[str, str]:
         """Return variables that make runners report to files whose names begin with `step`, and select tests.
 
@@ -93,7 +93,7 @@ class RunnerHooks:
         }
 
     def _for_cargo(
-        self, step: str, env: Mapping[str, str], selection: Selection, canary: str | None
+        self, step: str, env: Mapping[str, str], selection: TestSelection, canary: str | None
     ) -> Mapping[str, str]:
         if selection.names is None:
             return {}
@@ -110,7 +110,7 @@ class RunnerHooks:
         }
 
 
-def _go_options(selection: Selection, canary: str | None) -> Iterator[str]:
+def _go_options(selection: TestSelection, canary: str | None) -> Iterator[str]:
     names = {match[1] for test in selection.names or () if (match := _GO_TEST.fullmatch(test.name))}
     pattern = "|".join((f"^({'|'.join(sorted(names))})$", *([canary] if canary else ())))
     if names and len(pattern) < _MAX_OPTION_CHARS:

@@ -14,7 +14,7 @@ from youbencha.evaluators.command_config import command_environment
 from youbencha.evaluators.junit import Stamp, reports
 from youbencha.evaluators.validation.config import ValidationConfig
 from youbencha.evaluators.validation.reports import XML_FILES, RunReports, read_reports
-from youbencha.evaluators.validation.runners import RunnerHooks, Selection
+from youbencha.evaluators.validation.runners import RunnerHooks, TestSelection
 from youbencha.evaluators.validation.task import remove_below
 from youbencha.files import read_untrusted
 from youbencha.process import Command, Limits, Redactor
@@ -73,10 +73,10 @@ class StepRunner:
         self._env = command_environment(sandbox.environment(harness), config.env, harness)
         self._redactor: Redactor = context.redactor.with_env(command_environment({}, config.env, harness))
         self._hooks = RunnerHooks(context.scratch_dir, self._tree, sandbox)
-        self._selection = Selection()
+        self._selection = TestSelection()
         self.steps: dict[str, StepResult] = {}
 
-    def select(self, selection: Selection) -> None:
+    def select(self, selection: TestSelection) -> None:
         """Limit the tests that run from now on."""
         self._selection = selection
 
