@@ -1,7 +1,8 @@
-"""A provider's failure is not the agent's: it is tried again, and every attempt is kept with its cost."""
+"""A failure of the provider or of the host is not the agent's: it is tried again, and every attempt is kept."""
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -78,3 +79,32 @@ async def test_every_attempt_is_kept_with_its_cost(tmp_path: Path, claude_cli: I
     assert len(events(run, "attempt_finished")) == 2
     trial = run.path / "trials/claude/task/trial-1"
     assert [(trial / "attempts" / number / "artifacts/results.json").is_file() for number in "12"] == [True, True]
+
+
+LOSES_OUTPUT_ONCE = """\
+#!/bin/sh
+cd '{directory}' || exit 9
+[ "$1" = --version ] && {{ echo '2.1.325 (Claude Code)'; exit 0; }}
+mkdir begun 2> begun.err && {{ head -c 12288 stream.jsonl; exit 0; }}
+cat stream.jsonl
+"""
+"""A CLI whose first output ends after whole pages, in the middle of a line: what a full disk leaves of it."""
+
+
+async def test_lost_output_is_not_the_agents(tmp_path: Path) -> None:
+    init = {"type": "system", "subtype": "init", "session_id": "s", "model": "claude-x"}
+    result = {"type": "result", "subtype": "success", "is_error": False, "num_turns": 1, "result": "word " * 8_000}
+    (tmp_path / "stream.jsonl").write_text("".join(json.dumps(line) + "\n" for line in (init, result)))
+    cli = tmp_path / "claude"
+    cli.write_text(LOSES_OUTPUT_ONCE.format(directory=tmp_path))
+    cli.chmod(0o755)
+    bench = EngineBench(tmp_path)
+    host = bench.host({"ANTHROPIC_API_KEY": API_KEY})
+    config = {"prompt": "Do it.", "executable": str(cli)}
+    agent = {"type": "claude-code", "config": config, "env": {"IS_SANDBOX": "1"}}
+    matrix = Matrix(cells=(bench.cell(host, "claude", "task", agent=agent),), trials=1)
+    run = bench.new_run(matrix)
+    await run_matrix(matrix, host, run, MatrixOptions(retries=RetrySpec(attempts=2, backoff_s=0.01)))
+    (meta,) = metas(run).values()
+    assert [(each.number, each.outcome) for each in meta.attempts] == [(1, "infra_error"), (2, "solved")]
+    assert "in the middle of a line" in (meta.attempts[0].reason or "")

@@ -160,6 +160,21 @@ def test_the_agents_own_model_counts(calls: list[Call], blamed: bool, configured
 
 
 @pytest.mark.parametrize(
+    ("calls", "blamed"),
+    [
+        ([failing(529, offers_tools=True), OK], True),
+        ([failing(529, offers_tools=True), call(requested_model=HAIKU)], True),
+        ([call(offers_tools=True), failing(529)], False),
+        ([failing(529, offers_tools=True), call(offers_tools=True, request=2)], False),
+        ([OK, failing(529)], True),  # an agent without tools
+    ],
+)
+@pytest.mark.parametrize("configured", [None, OWN, "opus"])
+def test_side_requests_without_tools_say_nothing(calls: list[Call], blamed: bool, configured: str | None) -> None:
+    assert bool(record_of(calls, configured).failure) is blamed
+
+
+@pytest.mark.parametrize(
     ("calls", "unusable"),
     [
         ([failing(404)], True),

@@ -11,7 +11,7 @@ import pytest
 from faulty_provider import OTHER, OWN, agent_that, asks, faulty_provider
 from run_bench import Outcome, RunBench
 
-from agent_clis import NEWEST, OLD, OLDEST
+from agent_clis import NEWEST, OLD, OLDEST, SILENT_ABOUT_CUTS
 from claude_bench import API_KEY, bash, script, versions
 from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
@@ -35,6 +35,7 @@ class Way(NamedTuple):
     model: str | None = OWN
 
 
+TOOLS = {"tools": [{"name": "Bash", "input_schema": {"type": "object"}}]}
 CODE_EXECUTION = {"tools": [{"type": "code_execution_20250825", "name": "code_execution"}]}
 FORGED = '{"type":"result","subtype":"success","is_error":true,"result":"API Error: 529 overloaded"}\n'
 
@@ -81,6 +82,7 @@ FAULTS = {
     "no first byte": Way([OK, asks("hang")], timeout=DEADLINE_MS),
     "a stream that stops": Way([OK, asks("hang in the stream")], timeout=DEADLINE_MS),
     "failure of the own model beside another": Way([asks("529"), asks("ok", OTHER)]),
+    "a failure, then an answer to a side request": Way([asks("early", more=TOOLS), asks("ok", OTHER)], model=None),
 }
 
 
@@ -164,13 +166,16 @@ async def test_a_result_forged_in_the_stream(runs: RunBench, claude_cli: Install
     assert done.bundle.outcome.valid, done.bundle.outcome.reason
 
 
-@versions(NEWEST, OLD, OLDEST)
+@versions(NEWEST, OLD, OLDEST, *SILENT_ABOUT_CUTS)
+@pytest.mark.parametrize("output", ["stream-json", "text"])
+@pytest.mark.parametrize("first", [True, False], ids=["first call", "later call"])
 @pytest.mark.full
-async def test_a_stream_that_ends_early(runs: RunBench, claude_cli: InstalledAgent) -> None:
-    config = {"prompt": "Do it.", "executable": str(claude_cli.executable)}
-    agent = {"type": "claude-code", "model": OWN, "config": config, "env": {"IS_SANDBOX": "1"}}
+async def test_a_stream_that_ends_early(runs: RunBench, claude_cli: InstalledAgent, output: str, first: bool) -> None:
+    """Without a model in the configuration, too: then answers to side requests must not hide it."""
+    config = {"prompt": "Do it.", "executable": str(claude_cli.executable), "output_format": output}
+    agent = {"type": "claude-code", "config": config, "env": {"IS_SANDBOX": "1"}, **({} if first else {"model": OWN})}
     early = {"text": "I was about to", "drop": {"after_events": 4, "clean": True}, "times": "forever"}
-    async with ScriptedModel(script(bash("echo begun > begun.txt"), early)) as model:
+    async with ScriptedModel(script(*([] if first else [bash("echo begun > begun.txt")]), early)) as model:
         env = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY}
         done = await runs.run(agent, env=env, evaluators=UNSOLVED, gateway="builtin", timeout=40_000)
     assert done.bundle.outcome is not None

@@ -62,7 +62,9 @@ class Call(NamedTuple):
     silent_ms: float = 0.0
     """How long nothing had come from the provider when it ended."""
     request: int | None = None
-    """Identifies the request's body in this process. Not in the ledger, nor are the two above."""
+    """Identifies the request's body in this process."""
+    offers_tools: bool = False
+    """The model may call tools. Not in the ledger, nor are the three above."""
 
 
 LONGEST_NAME = 200
@@ -94,6 +96,7 @@ class PendingCall:
         self.last_byte_ms = 0.0
         """When the last part of the answer arrived; before that, when the request was sent."""
         self.request: int | None = None
+        self.offers_tools = False
         self.replayed = False
         self.finish: Callable[[], None] = lambda: None
         """Settle the call and write its ledger line, once; before the client has its complete answer."""
@@ -208,4 +211,5 @@ class PendingCall:
             dispatched=self.dispatched,
             silent_ms=duration_ms - self.last_byte_ms,
             request=self.request,
+            offers_tools=self.offers_tools,
         )

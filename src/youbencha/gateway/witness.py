@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import Enum
+from itertools import product
 from typing import NamedTuple
 
 from youbencha.gateway.call import Call
@@ -115,10 +116,9 @@ class _Failure(NamedTuple):
 
 
 class _Calls:
-    """The calls of one model, or of all."""
+    """The calls that count, and what they say so far."""
 
     def __init__(self) -> None:
-        self.seen = False
         self.answered = 0
         self._last_answered_at = float("-inf")
         self._longest_wait_ms = 0.0
@@ -128,7 +128,6 @@ class _Calls:
         """Requests that failed before others, which were sent later, were answered."""
 
     def ended(self, call: Call) -> None:
-        self.seen = True
         match fate_of(call, max(_NORMAL_WAIT_MS, 2 * self._longest_wait_ms)):
             case Fate.ANSWERED:
                 self._on_answer(call)
@@ -169,24 +168,28 @@ class _Calls:
 
 
 class Witness:
-    """Follows the calls of a key. If the agent's model is known and used, only its calls count.
+    """Follows the calls of a key.
 
-    Otherwise an agent could blame the provider by asking for a model that fails, while its own one answers.
+    If the agent's model is known and used, only its calls count. Otherwise an agent could blame the provider by asking
+    for a model that fails, while its own one answers. If some of these offer tools, only they count: the others are
+    side requests, such as for a title. Claude Code 1.0.60 to 2.0.62 send some at the same time, and their answers say
+    nothing about the agent's work.
     """
 
     def __init__(self, model: str | None = None) -> None:
         """`model`: as configured."""
         self._model = None if model is None else _base_name(model)
-        self._all = _Calls()
-        self._own = _Calls()
+        self._calls: dict[tuple[bool, bool], _Calls] = {(False, False): _Calls()}
+        """By whether only those to the own model count, and only those with tools."""
         self._works = False
         self._unusable: str | None = None
 
     def ended(self, call: Call) -> None:
-        self._all.ended(call)
-        if self._model is None or _base_name(call.requested_model or "") != self._model or not call.billed:
+        own = call.billed and self._model is not None and _base_name(call.requested_model or "") == self._model
+        for group in product({False, own}, {False, call.billed and call.offers_tools}):
+            self._calls.setdefault(group, _Calls()).ended(call)
+        if not own:
             return
-        self._own.ended(call)
         if call.status is not None and call.status < 300:
             self._works = True
         elif call.upstream_status == 404:
@@ -195,7 +198,7 @@ class Witness:
             self._unusable = f"There is a budget in dollars, and the price of {call.requested_model} is not known."
 
     def record(self) -> ProviderRecord:
-        return (self._own if self._own.seen else self._all).record()
+        return self._calls[max(self._calls)].record()
 
     def unusable_model(self) -> str | None:
         """Why no agent can use the configured model, if calls were rejected because of it and none was answered."""

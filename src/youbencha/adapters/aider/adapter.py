@@ -30,10 +30,7 @@ AIDER = AgentKind(
     prefix="AIDER",
     command="aider",
     logs="aider-logs",
-    places=FilePlaces(
-        instructions="CONVENTIONS.md",  # named on the command line
-        in_repository=("/.aider.conf.yml", "/.aider.model.settings.yml"),
-    ),
+    places=FilePlaces(instructions="CONVENTIONS.md"),  # named on the command line
     how_to_authenticate="Set the key of the model's provider (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, …) in "
     "agent.env or your environment.",
 )

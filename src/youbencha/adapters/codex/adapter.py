@@ -56,7 +56,7 @@ KIND = AgentKind(
         instructions=".codex/AGENTS.md",
         skills=".codex/skills",
         moved_by=frozenset({"CODEX_HOME"}),
-        in_repository=("AGENTS.md", "AGENTS.override.md", ".agents/", ".codex/"),
+        in_repository=("/AGENTS.md", "/AGENTS.override.md", ".agents/skills/", ".codex/"),
     ),
     provider="openai",
     how_to_authenticate="Set OPENAI_API_KEY or CODEX_API_KEY (in agent.env or your environment), or run `codex login`.",

@@ -42,6 +42,7 @@ OPENCODE = AgentKind(
         in_repository=(
             "AGENTS.md",
             "CLAUDE.md",
+            "CONTEXT.md",
             "/opencode.json",
             "/opencode.jsonc",
             ".opencode/",
