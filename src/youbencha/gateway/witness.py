@@ -8,7 +8,9 @@ the kind of failure. Answers that a request deserves, such as 404 for an unknown
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from enum import Enum
+from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from youbencha.gateway.call import Call
@@ -171,12 +173,16 @@ class _Calls:
 class Witness:
     """Follows the calls of a key. If the agent's model is known and used, only its calls count.
 
-    Otherwise an agent could blame the provider by asking for a model that fails, while its own one answers.
+    Otherwise an agent could blame the provider by asking for a model that fails, while its own one answers. For the
+    same reason, of all names that an alias may stand for, only the first that is requested counts: the CLI requests it
+    before the agent can do anything.
     """
 
-    def __init__(self, model: str | None = None) -> None:
-        """`model`: as configured."""
-        self._model = None if model is None else _base_name(model)
+    def __init__(self, model: str | None = None, resolved: Sequence[str] = ()) -> None:
+        """`model`: as configured. `resolved`: if it is an alias, patterns of the names that it may stand for."""
+        self._configured = model
+        self._patterns = [] if model is None else [_base_name(each) for each in (model, *resolved)]
+        self._own_name: str | None = None
         self._all = _Calls()
         self._own = _Calls()
         self._works = False
@@ -184,15 +190,15 @@ class Witness:
 
     def ended(self, call: Call) -> None:
         self._all.ended(call)
-        if self._model is None or _base_name(call.requested_model or "") != self._model or not call.billed:
+        if not call.billed or not self._is_own(call.requested_model or ""):
             return
         self._own.ended(call)
         if call.status is not None and call.status < 300:
             self._works = True
         elif call.upstream_status == 404:
-            self._unusable = f"The provider does not know the model {call.requested_model} (404)."
+            self._unusable = f"The provider does not know the model {self._described(call)} (404)."
         elif call.error == "price_unknown":
-            self._unusable = f"There is a budget in dollars, and the price of {call.requested_model} is not known."
+            self._unusable = f"There is a budget in dollars, and the price of {self._described(call)} is not known."
 
     def record(self) -> ProviderRecord:
         return (self._own if self._own.seen else self._all).record()
@@ -200,6 +206,19 @@ class Witness:
     def unusable_model(self) -> str | None:
         """Why no agent can use the configured model, if calls were rejected because of it and none was answered."""
         return None if self._works else self._unusable
+
+    def _is_own(self, requested: str) -> bool:
+        name = _base_name(requested)
+        if self._own_name is None and any(fnmatchcase(name, pattern) for pattern in self._patterns):
+            self._own_name = name
+        return name == self._own_name
+
+    def _described(self, call: Call) -> str:
+        """The model of a call, and its alias if it has one."""
+        is_alias = len(self._patterns) > 1
+        return (
+            f"{call.requested_model}, which `{self._configured}` stands for" if is_alias else f"{call.requested_model}"
+        )
 
 
 def _base_name(model: str) -> str:

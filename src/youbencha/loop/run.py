@@ -39,6 +39,7 @@ from youbencha.loop.waiting import STOPPED, LoopClock, wait
 from youbencha.process import Redactor
 from youbencha.text import iso_time, plural
 from youbencha.trial.budgets import Budgets
+from youbencha.trial.models import check_gateways
 from youbencha.workspace.checkpoints import Checkpoint, Checkpoints
 from youbencha.workspace.run_dir import remove_private
 
@@ -63,6 +64,7 @@ async def run_loop(
     history: LoopHistory,
 ) -> LoopState:
     """Run a loop to its end, and return its last state. `history` is empty, or that of a loop which is to go on."""
+    await check_gateways((backend.name, backend.gateway) for backend in plan.backends if backend.gateway)
     left = _left(plan.spec.event_loop.max_cost_usd, history.state.cost_usd)
     if history.records:  # an earlier process may have been killed
         await asyncio.to_thread(remove_private, directory.loop_id, host.cache_dir)

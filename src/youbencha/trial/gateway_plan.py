@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 from youbencha.adapters import AgentAdapter, UsesGateway, needs_model
+from youbencha.adapters.base import resolved_names
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators import get_evaluator
 from youbencha.evaluators.base import UsesModel
@@ -38,10 +39,17 @@ class GatewayPlan:
     """Of the API that the agent uses, if it is known."""
     model: str | None = None
     """The agent's, if it is known."""
+    resolved: tuple[str, ...] | None = None
+    """Patterns of the names that the agent requests, if `model` is an alias."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Values to redact, besides those of the environment."""
     cassette_dir: Path | None = None
     litellm_config: Path | None = None
+
+    @property
+    def reaches_providers(self) -> bool:
+        """Whether every request goes to a provider: not to LiteLLM, and none is replayed."""
+        return self.type == "builtin" and (self.spec.cassette is None or self.spec.cassette.mode == "record")
 
 
 def plan_gateway(
@@ -95,6 +103,7 @@ def plan_gateway(
         upstreams=_own_first(upstreams, provider),
         provider=provider,
         model=model,
+        resolved=resolved_names(adapter, model) if model else None,
         secrets={**secrets, **{f"{name}_KEY": upstream.key for name, upstream in upstreams.items()}},
         cassette_dir=_cassette_dir(spec, options, config_dir),
         litellm_config=config_dir / Path(file).expanduser() if (file := spec.litellm.config_file) else None,
