@@ -15,7 +15,7 @@ from youbencha.gateway import model_check
 from youbencha.gateway.api import Provider
 from youbencha.gateway.model_check import check_models
 from youbencha.gateway.script import ScriptedModel, parse_script
-from youbencha.gateway.upstreams import KeyHeader, ModelUse, Upstream
+from youbencha.gateway.upstreams import ConfiguredModel, KeyHeader, Upstream
 
 HEADERS: Mapping[Provider, KeyHeader] = {
     "anthropic": "x-api-key",
@@ -25,8 +25,8 @@ HEADERS: Mapping[Provider, KeyHeader] = {
 SCRIPT = "models: [claude-opus-5, claude-sonnet-5, gpt-6, gemini-4-pro]\nrequire_key: sk-real\nturns: [{text: a}]"
 
 
-def use(url: str, model: str, provider: Provider = "anthropic", user: str = "agent") -> ModelUse:
-    return ModelUse(Upstream(provider, url, "sk-real", HEADERS[provider]), model, user)
+def use(url: str, model: str, provider: Provider = "anthropic", user: str = "agent") -> ConfiguredModel:
+    return ConfiguredModel(Upstream(provider, url, "sk-real", HEADERS[provider]), model, user)
 
 
 async def test_unknown_models_are_one_error() -> None:
@@ -36,7 +36,7 @@ async def test_unknown_models_are_one_error() -> None:
             use(model.url, "claude-sonet-5", user="first"),
             use(model.url, "claude-sonet-5", user="second"),
             use(model.url, "anthropic/nothing-like-it"),
-            ModelUse(own_path, "gpt-66", "agent"),
+            ConfiguredModel(own_path, "gpt-66", "agent"),
             use(model.url, "gemini-pro-4", "gemini"),
             *(use(model.url, name) for name in ("claude-opus-5", "anthropic/claude-opus-5", "claude-opus-5[1m]")),
             use(model.url, "gemini/gemini-4-pro", "gemini"),

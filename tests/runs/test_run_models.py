@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from run_bench import RunBench
 
 from agent_clis import NEWEST, OLD

@@ -89,12 +89,12 @@ async def check_engine(matrix: Matrix) -> None:
             return
 
 
-async def check_models(matrix: Matrix, done: Container[TrialKey] = ()) -> None:
+async def check_matrix_models(matrix: Matrix, done: Container[TrialKey] = ()) -> None:
     """Raise at once if a provider does not know a model that is configured for trials which are not done."""
-    from youbencha.trial.models import check_plans
+    from youbencha.trial.gateway_plan import check_models
 
-    cells = {(cell.orchestrator, cell.task): cell for key, cell in matrix.order() if key not in done}
-    await check_plans((cell.orchestrator, cell.plan) for cell in cells.values())
+    cells = {(cell.orchestrator, cell.task): cell for key, cell in matrix.order() if key not in done}.values()
+    await check_models(model for cell in cells for model in cell.plan.configured_models(cell.orchestrator))
 
 
 def _show(summary: MatrixSummary, run: ArenaRun, *, by_task: bool) -> None:

@@ -18,7 +18,7 @@ from yarl import URL
 from youbencha.errors import ConfigError, Problem
 from youbencha.gateway.api import PROVIDER_OF_PREFIX, Provider
 from youbencha.gateway.forward import load_certificates, new_client, proxy_for
-from youbencha.gateway.upstreams import ModelUse, Upstream
+from youbencha.gateway.upstreams import ConfiguredModel, Upstream
 from youbencha.json_lines import loads, mapping, records
 from youbencha.text import did_you_mean
 
@@ -30,11 +30,11 @@ _ROUTE: Mapping[Provider, str] = {"anthropic": "/v1/models", "openai": "/v1/mode
 _WHOLE_LIST: Mapping[Provider, str] = {"anthropic": "?limit=1000", "openai": "", "gemini": "?pageSize=1000"}
 
 
-async def check_models(uses: Iterable[ModelUse]) -> None:
+async def check_models(models: Iterable[ConfiguredModel]) -> None:
     """Raise `MODEL_UNUSABLE` if some of these models are unknown. Each is asked for once, all at the same time."""
     users: dict[tuple[Upstream, str], list[str]] = {}
-    for use in uses:
-        users.setdefault((use.upstream, use.model), []).append(use.user)
+    for configured in models:
+        users.setdefault((configured.upstream, configured.name), []).append(configured.user)
     certificates = load_certificates({upstream.provider: upstream for upstream, _ in users})
     async with new_client(certificates) as client:
         known = await asyncio.gather(*(_known_instead(client, *asked) for asked in users))

@@ -39,11 +39,11 @@ class Upstream(NamedTuple):
         return {self.key_header: f"Bearer {self.key}" if self.key_header == "authorization" else self.key}
 
 
-class ModelUse(NamedTuple):
-    """A model that a run will request."""
+class ConfiguredModel(NamedTuple):
+    """A model that a run will request from a provider."""
 
     upstream: Upstream
-    model: str
+    name: str
     """As configured."""
     user: str
     """The agent or evaluator for which it is configured."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
@@ -13,7 +13,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.evaluators import get_evaluator
 from youbencha.evaluators.base import UsesModel
 from youbencha.gateway.api import Provider
-from youbencha.gateway.upstreams import Upstream, find_upstreams, key_names, read_secrets
+from youbencha.gateway.upstreams import ConfiguredModel, Upstream, find_upstreams, key_names, read_secrets
 from youbencha.spec.gateway import CassetteSpec, GatewaySpec, GatewayType
 from youbencha.spec.loader import Loaded
 from youbencha.spec.testcase import TestCase
@@ -50,6 +50,20 @@ class GatewayPlan:
     def reaches_providers(self) -> bool:
         """Whether every request goes to a provider: not to LiteLLM, and none is replayed."""
         return self.type == "builtin" and (self.spec.cassette is None or self.spec.cassette.mode == "record")
+
+    def agent_model(self, user: str) -> Iterator[ConfiguredModel]:
+        """Yield the agent's model if its name at the provider is known. `user` is the agent's name."""
+        upstream = self.upstreams.get(self.provider) if self.provider else None
+        if self.reaches_providers and upstream and self.model and self.resolved is None:
+            yield ConfiguredModel(upstream, self.model, user)
+
+
+async def check_models(models: Iterable[ConfiguredModel]) -> None:
+    """Raise `MODEL_UNUSABLE` if a provider does not know one of these models. For use before a run costs anything."""
+    if models := list(models):
+        from youbencha.gateway import model_check  # aiohttp takes 0.15 s to load
+
+        await model_check.check_models(models)
 
 
 def plan_gateway(
