@@ -79,7 +79,7 @@ async def provider(answers: Mapping[str, Any]) -> AsyncIterator[str]:
     async def answer(request: web.Request) -> web.Response:
         match answers.get(request.match_info.get("name", "list"), 404):
             case int(status):
-                return web.json_response({}, status=status)
+                return web.json_response({}, status=status, headers={"Location": "/elsewhere"})
             case "hang":
                 await asyncio.sleep(3600)
                 raise AssertionError

@@ -64,6 +64,8 @@ async def test_a_run_goes_on_without_it(
     assert "`cache_dir`" in warning.message
     assert done.done.err.count("the cache cannot be written") == 1
     if sandbox == "local":
+        assert done.bundle.agent.gateway is not None
+        assert (done.bundle.agent.gateway.requests, done.bundle.agent.gateway.failed) == (1, 0)
         assert done.bundle.identity is not None
         assert done.bundle.identity.agent_sha256 is not None
 
