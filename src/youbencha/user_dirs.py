@@ -1,13 +1,50 @@
-"""Locate the directories of a user and of a project."""
+"""Locate the directories of a user and of a project; do without a cache that cannot be written."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
+from youbencha.errors import YouBenchaError
+
 TOOLBOX_VARIABLE = "YOUBENCHA_TOOLBOX"
+
+CACHE_NOT_WRITABLE = "CACHE_NOT_WRITABLE"
+_CACHE_HINT = "Free some space there, or set another `cache_dir` in the settings."
+
+
+class Cache:
+    """Files that only save time: whoever shares this object goes on without them if they cannot be written."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory.absolute()
+        self._error: OSError | None = None
+        self._warned = False
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Do without what the block writes here if that fails."""
+        try:
+            yield
+        except OSError as error:
+            self._error = self._error or error
+
+    def take_warning(self) -> tuple[str, str] | None:
+        """Return a code and a message if something could not be written, once."""
+        if self._error is None or self._warned:
+            return None
+        self._warned = True
+        reason = self._error.strerror or self._error
+        message = f"the cache cannot be written ({reason}): runs are slower. It is {self.directory}. {_CACHE_HINT}"
+        return CACHE_NOT_WRITABLE, message
+
+
+def cache_not_writable(what: str, directory: Path, reason: str) -> YouBenchaError:
+    """Return the error for something that is impossible without the cache."""
+    return YouBenchaError(CACHE_NOT_WRITABLE, f"Cannot keep {what} in {directory}: {reason}", hint=_CACHE_HINT)
 
 
 def default_cache_dir(env: Mapping[str, str] = os.environ, platform: str = sys.platform) -> Path:

@@ -297,3 +297,18 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(tmp_path: Path) -> None:
         assert resumed.returncode == 0, resumed.stderr
         assert len(metas(run)) == 4
         assert {place: metas(run)[place].completed_at for place in finished} == finished
+
+
+def test_a_cache_that_cannot_be_written_is_one_warning(tmp_path: Path) -> None:
+    program = tmp_path / "agent"
+    program.write_text(f"#!/bin/sh\necho made > made.txt; exit\n#{'.' * 1_100_000}\n")  # its digest would be cached
+    program.chmod(0o755)
+    config = {"command": [str(program)], "prompt_by": "none"}
+    project = ArenaProject(
+        tmp_path, orchestrators=[{"name": name, "agent": "command", "config": config} for name in ("one", "two")]
+    )
+    (tmp_path / "home" / "cache").write_text("")
+    done = project.run_here()
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("the cache cannot be written") == 1, done.stderr
+    assert done.stderr.count("solved") == 4, done.stderr

@@ -17,7 +17,7 @@ from genai_prices.data_snapshot import DataSnapshot, set_custom_snapshot
 from systems import ON_WINDOWS
 from youbencha.gateway import price_list
 from youbencha.gateway.price_list import PriceList, Tier, installed_version
-from youbencha.user_dirs import default_cache_dir
+from youbencha.user_dirs import Cache, default_cache_dir
 
 DAY = date(2026, 1, 1)
 
@@ -28,7 +28,8 @@ from pathlib import Path
 made = []
 sys.addaudithook(lambda event, _: made.append(event) if event in ("socket.connect", "socket.getaddrinfo") else None)
 from youbencha.gateway.price_list import PriceList
-found = PriceList(Path(sys.argv[1])).prices("anthropic", "claude-opus-4-5", date(2026, 1, 1))
+from youbencha.user_dirs import Cache
+found = PriceList(Cache(Path(sys.argv[1]))).prices("anthropic", "claude-opus-4-5", date(2026, 1, 1))
 loaded = [name for name in ("genai_prices", "httpx", "httpx2", "pydantic", "importlib.metadata") if name in sys.modules]
 print(found.input[0].usd, *made, *loaded)
 """
@@ -45,7 +46,7 @@ def ended(process: subprocess.Popen[str]) -> list[str]:
 
 
 def opus(directory: Path) -> Decimal:
-    prices = PriceList(directory).prices("anthropic", "claude-opus-4-5", DAY)
+    prices = PriceList(Cache(directory)).prices("anthropic", "claude-opus-4-5", DAY)
     assert prices is not None
     return prices.input[0].usd
 
@@ -193,7 +194,7 @@ def test_tiers_are_kept_in_order_and_prices_to_the_last_digit(listed: Callable[.
     prices = genai.ModelPrice(input_mtok=tiers, output_mtok=Decimal("1"), cache_read_mtok=None)
     listed(genai.ModelInfo(id="a", match=genai.ClauseEquals("a"), prices=prices))
     for _ in ("made", "read"):
-        found = PriceList(tmp_path).prices("anthropic", "a", DAY)
+        found = PriceList(Cache(tmp_path)).prices("anthropic", "a", DAY)
         assert found is not None
         expected = (Tier(-1, Decimal("0.10")), Tier(20, Decimal("3.00")), Tier(500, Decimal("1E-7")))
         assert found.input == expected
@@ -205,7 +206,7 @@ def test_the_latest_started_price_or_the_first(listed: Callable[..., None], tmp_
     prices = [genai.ConditionalPrice(genai.StartDateConstraint(start), prices=price(usd)) for start, usd in dated]
     model = genai.ModelInfo(id="a", match=genai.ClauseEquals("a"), prices=prices)
     listed(model)
-    ours = PriceList(tmp_path)
+    ours = PriceList(Cache(tmp_path))
     for day in (date(2000, 1, 1), date(2025, 3, 1), date(2025, 4, 30), date(2025, 5, 1), date(2026, 2, 28), date.max):
         found = ours.prices("anthropic", "a", day)
         assert found is not None
@@ -216,4 +217,4 @@ def test_a_price_that_depends_on_the_hour_is_unknown(listed: Callable[..., None]
     night = genai.TimeOfDateConstraint(time(1), time(5))
     prices = [genai.ConditionalPrice(prices=price("2")), genai.ConditionalPrice(night, prices=price("1"))]
     listed(genai.ModelInfo(id="a", match=genai.ClauseEquals("a"), prices=prices))
-    assert PriceList(tmp_path).prices("anthropic", "a", DAY) is None
+    assert PriceList(Cache(tmp_path)).prices("anthropic", "a", DAY) is None

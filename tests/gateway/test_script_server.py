@@ -107,6 +107,33 @@ async def test_the_other_endpoints() -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "key", "names"),
+    [
+        ("/v1/models", "x-api-key", ["m1", "m2"]),
+        ("/v1/models", "authorization", ["m1", "m2"]),
+        ("/v1beta/models", "x-goog-api-key", ["models/m1", "models/m2"]),
+    ],
+)
+async def test_the_models_that_exist(path: str, key: str, names: list[str]) -> None:
+    headers = {key: "Bearer k"}
+    async with scripted("models: [m1, m2]\nturns: [{text: a}]") as model:
+        listed = await send(model, "GET", path, headers=headers)
+        found = await send(model, "GET", f"{path}/m2", headers=headers)
+        missing = await send(model, "GET", f"{path}/m3", headers=headers)
+        unknown = await send(model, "POST", "/v1/messages", json={**request(), "model": "m3"})
+        known = await send(model, "POST", "/v1/messages", json={**request(), "model": "m1"})
+    rows = listed.json.get("data") or listed.json["models"]
+    assert [row.get("id") or row["name"] for row in rows] == names
+    assert (found.json.get("id") or found.json["name"]) == names[1]
+    assert [heard.status for heard in (found, missing, unknown, known)] == [200, 404, 404, 200]
+
+
+async def test_without_a_list_every_model_exists() -> None:
+    async with scripted("model: m1\nturns: [{text: a}]") as model:
+        assert (await send(model, "GET", "/v1/models/m2")).json["id"] == "m2"
+
+
+@pytest.mark.parametrize(
     ("method", "path"),
     [
         ("GET", "/"),

@@ -92,6 +92,7 @@ def record_of(calls: Iterable[Call], model: str | None = None) -> ProviderRecord
 
 
 ODD = failing(500, request=7)
+SONNET = "claude-sonnet-5-5"
 HAIKU = "claude-haiku-4-5"
 
 BLAMED = {
@@ -188,6 +189,26 @@ def test_a_configured_model_that_cannot_be_used(calls: list[Call], unusable: boo
     witness = Witness(OWN)
     for each in calls:
         witness.ended(each)
+    assert bool(witness.unusable_model()) is unusable
+
+
+@pytest.mark.parametrize(
+    ("calls", "blamed", "unusable"),
+    [
+        ([failing(404, requested_model=SONNET)], False, True),
+        ([call(requested_model=HAIKU), failing(404, requested_model=SONNET)], False, True),
+        ([failing(404, requested_model="sonnet")], False, True),  # an old CLI, which does not know the alias
+        ([call(requested_model=HAIKU), failing(529, requested_model=SONNET)], True, False),
+        # An agent that asks for odd names after its CLI has asked for its model:
+        ([call(requested_model=SONNET), failing(529, requested_model="claude-3-sonnet")], False, False),
+        ([failing(529, requested_model=SONNET), failing(404, requested_model="claude-sonnet-x")], True, False),
+    ],
+)
+def test_an_alias_stands_for_the_first_name_of_its_family(calls: list[Call], blamed: bool, unusable: bool) -> None:
+    witness = Witness("sonnet[1m]", ("claude-*sonnet*",))
+    for each in calls:
+        witness.ended(each)
+    assert bool(witness.record().failure) is blamed
     assert bool(witness.unusable_model()) is unusable
 
 

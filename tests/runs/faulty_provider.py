@@ -80,7 +80,6 @@ async def faulty_provider() -> AsyncIterator[str]:
 
 _PROGRAM = """
 import http.client, json, os, sys, time, urllib.parse
-steps, code = json.loads(sys.argv[1]), int(sys.argv[2])
 address = urllib.parse.urlsplit(os.environ["PROXY_URL"])
 for step in steps:
     if step.get("print"):
@@ -116,10 +115,15 @@ def asks(text: str, model: str = OWN, **more: Any) -> dict[str, Any]:
     return {"text": text, "model": model, **more}
 
 
+def program_of(steps: Sequence[dict[str, Any]], code: int) -> str:
+    """The text of a program that makes these requests, and exits with that code (or is ended by that signal)."""
+    return f"steps, code = {list(steps)!r}, {code}\n{_PROGRAM}"
+
+
 def agent_that(
     steps: Sequence[dict[str, Any]], code: int = 1, *, model: str | None = OWN, python: str = sys.executable
 ) -> dict[str, Any]:
-    """An agent that makes these requests, and exits with that code (or is ended by that signal)."""
-    command = [python, "-c", _PROGRAM, json.dumps(list(steps)), str(code)]
+    """An agent that is this program."""
+    command = [python, "-c", program_of(steps, code)]
     agent = {"type": "command", "config": {"command": command, "prompt_by": "none"}}
     return {**agent, "model": model} if model else agent

@@ -36,6 +36,7 @@ from youbencha.process import Redactor
 from youbencha.report.loading import load_results
 from youbencha.suggest.facts import find_tests
 from youbencha.trial.agent import sha256_of
+from youbencha.user_dirs import Cache
 from youbencha.workspace.diff import entries_of
 from youbencha.workspace.repository import uses_large_files
 from youbencha.workspace.store import git_dir_of_tree
@@ -160,7 +161,9 @@ READERS = {
         "a/file", "text", lambda top: read_artifacts(ArtifactManifest(reports=("a/file",)), top).contents
     ),
     "a project's tests": Reader("tests/test_it.py", "import unittest", find_tests),
-    "the program that ran": Reader("a/file", "text", lambda top: sha256_of(top / "a/file", top / "cache"), users=True),
+    "the program that ran": Reader(
+        "a/file", "text", lambda top: sha256_of(top / "a/file", Cache(top / "cache")), users=True
+    ),
     "a ledger": Reader("a/file", "{}\n", lambda top: [*read_ledger(top / "a/file")], users=True),
     "results": Reader("a/file", "{", results, users=True),
     "a pointer to a git directory": Reader(

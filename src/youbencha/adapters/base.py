@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -218,6 +219,24 @@ class ReadsFiles(Protocol):
 
     @property
     def file_places(self) -> FilePlaces: ...
+
+
+def resolved_names(adapter: AgentAdapter, model: str) -> tuple[str, ...] | None:
+    """Return patterns of the names that the agent requests if `model` is an alias; None if it is a name.
+
+    The adapter's `model_aliases` has them by patterns of aliases. There may be none: then only the agent's CLI knows.
+    """
+    aliases: Mapping[str, tuple[str, ...]] = getattr(adapter, "model_aliases", {})
+    name = model.partition("[")[0].lower()
+    return next((names for alias, names in aliases.items() if fnmatchcase(name, alias)), None)
+
+
+def requested_model(adapter: AgentAdapter, model: str | None, env: Mapping[str, str]) -> tuple[Provider, str] | None:
+    """Return the provider and the name of the model that the agent will request; None if only its CLI knows them."""
+    if model is None or not isinstance(adapter, UsesGateway) or resolved_names(adapter, model) is not None:
+        return None
+    provider = adapter.gateway_provider(model, env)
+    return None if provider is None else (provider, model)
 
 
 def needs_model(adapter: AgentAdapter) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Container, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from youbencha.cli.matrix_display import MatrixDisplay, choose_matrix_display
 from youbencha.text import count, one_line, plural, sentences, usd
 
 if TYPE_CHECKING:
-    from youbencha.engine.matrix import Matrix
+    from youbencha.engine.matrix import Matrix, TrialKey
     from youbencha.engine.results import ArenaRun
     from youbencha.engine.reuse import Reusable
     from youbencha.engine.run import MatrixControl, MatrixOptions
@@ -87,6 +87,14 @@ async def check_engine(matrix: Matrix) -> None:
 
         async with connect():
             return
+
+
+async def check_matrix_models(matrix: Matrix, done: Container[TrialKey] = ()) -> None:
+    """Raise at once if a provider does not know a model that is configured for trials which are not done."""
+    from youbencha.trial.gateway_plan import check_models
+
+    cells = {(cell.orchestrator, cell.task): cell for key, cell in matrix.order() if key not in done}.values()
+    await check_models(model for cell in cells for model in cell.plan.configured_models(cell.orchestrator))
 
 
 def _show(summary: MatrixSummary, run: ArenaRun, *, by_task: bool) -> None:

@@ -23,10 +23,11 @@ from youbencha.engine.updates import (
     TrialsSkipped,
     Update,
 )
-from youbencha.events import ProgressNote
+from youbencha.events import ProgressNote, WarningRaised
 from youbencha.progress import Progress
 from youbencha.text import count, duration, one_line, plural, usd
 from youbencha.usage import Tokens, total_tokens
+from youbencha.user_dirs import CACHE_NOT_WRITABLE
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -110,6 +111,8 @@ class MatrixDisplay:
             case RunBegun(_, finished, warnings):
                 already = [("", "", f"{plural(finished, 'trial')} already finished")] if finished else []
                 return already + [("!", "yellow", f"warning: {warning}") for warning in warnings]
+            case AttemptEvent(_, WarningRaised(code=code, message=message)) if code == CACHE_NOT_WRITABLE:
+                return [("!", "yellow", f"warning: {message}")]
             case AttemptFailed(key, info, retry_in_s):
                 again = f"; again in {duration(retry_in_s * 1000)}" if retry_in_s is not None else ""
                 reason = one_line(info.reason, _LONGEST_REASON)

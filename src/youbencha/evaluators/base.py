@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, r
 from pydantic import BaseModel, ValidationError
 
 from youbencha.errors import ConfigError, Problem
-from youbencha.gateway.api import GatewayAccess
+from youbencha.gateway.api import GatewayAccess, Provider
 from youbencha.process import Redactor
 from youbencha.sandbox.base import Sandbox
 from youbencha.spec import problems_of
@@ -157,6 +157,12 @@ class UsesModel(Protocol):
 
         The configuration has been checked before. `env` is the environment of the test case's agent.
         """
+        ...
+
+    def requested_model(
+        self, config: Mapping[str, Any], config_dir: Path, agent: AgentSpec | None, env: Mapping[str, str]
+    ) -> tuple[Provider, str] | None:
+        """The provider and the name of the model that it will request through a gateway; None if not known."""
         ...
 
 

@@ -102,12 +102,12 @@ class Gateway:
         peers: frozenset[str] | None = None,
         scope: KeyScope | None = None,
         heads: RequestHeads | None = None,
-        model: str | None = None,
+        witness: Witness | None = None,
     ) -> GatewayAccess:
-        """Issue a new key, with its own session if there is a cassette. `model` is the one that its user should use.
+        """Issue a new key, with its own session if there is a cassette.
 
         Its spending also counts in `parent` (such as an agent's account), and in the run's total. `heads` gets what its
-        requests ask for.
+        requests ask for, and `witness` follows its calls.
         """
         account = Account(labels.key, caps, per_call=per_call, parent=parent or self.total)
         issued = VirtualKey(
@@ -116,7 +116,7 @@ class Gateway:
             on_call=on_call,
             peers=peers,
             scope=scope,
-            witness=Witness(model),
+            witness=witness or Witness(),
             ledger=ledger or self.ledger,
             cassette=None if self.cassette is None else self.cassette.session(places),
             heads=heads,

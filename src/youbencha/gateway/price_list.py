@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from youbencha.errors import YouBenchaError
+from youbencha.files import replace_file
 from youbencha.gateway.api import Provider
-from youbencha.user_dirs import default_cache_dir
+from youbencha.user_dirs import Cache, default_cache_dir
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
@@ -93,9 +93,9 @@ _Models = Mapping[str, Sequence[_Model]]
 class PriceList:
     """The price list, loaded on first use. That blocks, so code in an event loop first calls `load` in a thread."""
 
-    def __init__(self, cache_dir: Path | None = None) -> None:
-        """The table is stored below `cache_dir`, by default the user's cache directory."""
-        self._cache_dir = cache_dir
+    def __init__(self, cache: Cache | None = None) -> None:
+        """The table is stored in `cache`, by default the user's."""
+        self._cache = cache or _users_cache()
         self._loading = Lock()
         self._models: _Models | None = None
         self._model = lru_cache(maxsize=1024)(self._find_model)
@@ -108,7 +108,7 @@ class PriceList:
         """Load the list. This takes a few milliseconds, or a quarter of a second if the table must be created."""
         with self._loading:
             if self._models is None:
-                self._models = _load(_table_file(self._cache_dir))
+                self._models = _load(self._cache)
             return self._models
 
     def prices(self, provider: Provider, name: str, day: date) -> ListedPrices | None:
@@ -197,32 +197,26 @@ def _matches(rule: Mapping[str, Any], name: str) -> bool:
             return False
 
 
-def _table_file(cache_dir: Path | None) -> Path | None:
-    """The path of the table; None if the user has no home directory."""
+def _users_cache() -> Cache | None:
+    """The user's cache; None if the user has no home directory."""
     try:
-        return (cache_dir or default_cache_dir()) / "prices" / f"genai-prices-{installed_version()}-{_FORMAT}.json"
+        return Cache(default_cache_dir())
     except RuntimeError:
         return None
 
 
-def _load(file: Path | None) -> _Models:
+def _load(cache: Cache | None) -> _Models:
     """Read the table. If it is missing or damaged, create it, and store it if possible."""
-    if file:
-        with suppress(OSError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-            return _parsed(orjson.loads(file.read_bytes()))
+    if cache is None:
+        return _parsed(_make_table())
+    file = cache.directory / "prices" / f"genai-prices-{installed_version()}-{_FORMAT}.json"
+    with suppress(OSError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return _parsed(orjson.loads(file.read_bytes()))
     table = _make_table()
-    if file:
-        _save(file, orjson.dumps(table))
-    return _parsed(table)
-
-
-def _save(file: Path, data: bytes) -> None:
-    """Store the table. Do nothing if that is impossible: each process then creates the table."""
-    from youbencha.files import write_atomically
-
-    with suppress(OSError, YouBenchaError):
+    with cache.writing():
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, data)
+        replace_file(file, orjson.dumps(table))
+    return _parsed(table)
 
 
 def _parsed(table: Mapping[str, Any]) -> _Models:

@@ -39,6 +39,16 @@ class Upstream(NamedTuple):
         return {self.key_header: f"Bearer {self.key}" if self.key_header == "authorization" else self.key}
 
 
+class ConfiguredModel(NamedTuple):
+    """A model that a run will request from a provider."""
+
+    upstream: Upstream
+    name: str
+    """As configured."""
+    user: str
+    """The agent or evaluator for which it is configured."""
+
+
 class _Defaults(NamedTuple):
     url: str
     url_names: tuple[str, ...]

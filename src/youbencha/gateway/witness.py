@@ -8,7 +8,9 @@ the kind of failure. Answers that a request deserves, such as 404 for an unknown
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from enum import Enum
+from fnmatch import fnmatchcase
 from itertools import product
 from typing import NamedTuple
 
@@ -171,21 +173,25 @@ class Witness:
     """Follows the calls of a key.
 
     If the agent's model is known and used, only its calls count. Otherwise an agent could blame the provider by asking
-    for a model that fails, while its own one answers. If some of these offer tools, only they count: the others are
-    side requests, such as for a title. Claude Code 1.0.60 to 2.0.62 send some at the same time, and their answers say
-    nothing about the agent's work.
+    for a model that fails, while its own one answers. For the same reason, of all names that an alias may stand for,
+    only the first that is requested counts: the CLI requests it before the agent can do anything.
+
+    If some of these calls offer tools, only they count: the others are side requests, such as for a title. Claude Code
+    1.0.60 to 2.0.62 send some at the same time, and their answers say nothing about the agent's work.
     """
 
-    def __init__(self, model: str | None = None) -> None:
-        """`model`: as configured."""
-        self._model = None if model is None else _base_name(model)
+    def __init__(self, model: str | None = None, resolved: Sequence[str] = ()) -> None:
+        """`model`: as configured. `resolved`: if it is an alias, patterns of the names that it may stand for."""
+        self._configured = model
+        self._patterns = [] if model is None else [_base_name(name) for name in (model, *resolved)]
+        self._own_name: str | None = None
         self._calls: dict[tuple[bool, bool], _Calls] = {(False, False): _Calls()}
         """By whether only those to the own model count, and only those with tools."""
         self._works = False
         self._unusable: str | None = None
 
     def ended(self, call: Call) -> None:
-        own = call.billed and self._model is not None and _base_name(call.requested_model or "") == self._model
+        own = call.billed and self._is_own(call.requested_model or "")
         for group in product({False, own}, {False, call.billed and call.offers_tools}):
             self._calls.setdefault(group, _Calls()).ended(call)
         if not own:
@@ -193,9 +199,9 @@ class Witness:
         if call.status is not None and call.status < 300:
             self._works = True
         elif call.upstream_status == 404:
-            self._unusable = f"The provider does not know the model {call.requested_model} (404)."
+            self._unusable = f"The provider does not know the model {self._described(call)} (404)."
         elif call.error == "price_unknown":
-            self._unusable = f"There is a budget in dollars, and the price of {call.requested_model} is not known."
+            self._unusable = f"There is a budget in dollars, and the price of {self._described(call)} is not known."
 
     def record(self) -> ProviderRecord:
         return self._calls[max(self._calls)].record()
@@ -203,6 +209,19 @@ class Witness:
     def unusable_model(self) -> str | None:
         """Why no agent can use the configured model, if calls were rejected because of it and none was answered."""
         return None if self._works else self._unusable
+
+    def _is_own(self, requested: str) -> bool:
+        name = _base_name(requested)
+        if self._own_name is None and any(fnmatchcase(name, pattern) for pattern in self._patterns):
+            self._own_name = name
+        return name == self._own_name
+
+    def _described(self, call: Call) -> str:
+        """The model of a call, and its alias if it has one."""
+        is_alias = len(self._patterns) > 1
+        return (
+            f"{call.requested_model}, which `{self._configured}` stands for" if is_alias else f"{call.requested_model}"
+        )
 
 
 def _base_name(model: str) -> str:

@@ -214,7 +214,7 @@ class IterationRunner:
             from youbencha.gateway.prices import Prices
 
             spec = self._plan.spec.gateway
-            self._prices = Prices(spec.prices if spec else {}, price_list=PriceList(self._host.cache_dir))
+            self._prices = Prices(spec.prices if spec else {}, price_list=PriceList(self._host.cache))
         model = self.backend.model
         return SessionCost(self._prices, self._adapter.gateway_provider(model, self._env), model)
 

@@ -11,13 +11,13 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import read_untrusted
-from youbencha.user_dirs import default_cache_dir
+from youbencha.user_dirs import cache_not_writable, default_cache_dir
 from youbencha.workspace.lock import is_locked, lock_file
 
 _LOCKS = "loop-locks"
@@ -38,9 +38,14 @@ class RunningLoop(NamedTuple):
 def loop_lock(tree: Path, loop_id: str, cache_dir: Path | None = None) -> Iterator[None]:
     """Hold the lock of a directory. Raises YouBenchaError if a loop is running there."""
     path = _lock_path(tree, cache_dir)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with lock_file(path) as lock:
-        if not lock.take(json.dumps({"loop": loop_id, "pid": os.getpid(), "directory": str(tree)})):
+    with ExitStack() as opened:
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = opened.enter_context(lock_file(path))
+            taken = lock.take(json.dumps({"loop": loop_id, "pid": os.getpid(), "directory": str(tree)}))
+        except OSError as error:
+            raise cache_not_writable("the lock of a loop", path.parent, error.strerror or str(error)) from error
+        if not taken:
             raise YouBenchaError(
                 "LOOP_RUNNING",
                 f"A loop is running in {tree}: {_holder(path)}.",

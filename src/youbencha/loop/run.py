@@ -39,6 +39,7 @@ from youbencha.loop.waiting import STOPPED, LoopClock, wait
 from youbencha.process import Redactor
 from youbencha.text import iso_time, plural
 from youbencha.trial.budgets import Budgets
+from youbencha.trial.gateway_plan import check_models
 from youbencha.workspace.checkpoints import Checkpoint, Checkpoints
 from youbencha.workspace.run_dir import remove_private
 
@@ -63,11 +64,13 @@ async def run_loop(
     history: LoopHistory,
 ) -> LoopState:
     """Run a loop to its end, and return its last state. `history` is empty, or that of a loop which is to go on."""
+    gateways = [(backend.name, backend.gateway) for backend in plan.backends if backend.gateway]
+    await check_models(model for name, gateway in gateways for model in gateway.agent_model(name))
     left = _left(plan.spec.event_loop.max_cost_usd, history.state.cost_usd)
     if history.records:  # an earlier process may have been killed
         await asyncio.to_thread(remove_private, directory.loop_id, host.cache_dir)
     async with AsyncExitStack() as opened:
-        if any(backend.gateway for backend in plan.backends):
+        if gateways:
             await opened.enter_async_context(host.sharing_budgets(Budgets((), total_usd=left), log_dir=directory.path))
         checkpoints = await _open_checkpoints(plan, host, directory, history.state, on_event, opened)
         loop = _Loop(plan, host, control, on_event, directory, history, checkpoints, opened)
@@ -169,6 +172,8 @@ class _Loop:
         self.state = state_after(self.state, result, record, ended, self.spec)
         self._save()
         self._append(record)
+        if warning := self.host.cache.take_warning():
+            self._warn(*warning)
         return decide(self.state, ended, self.spec, now=time.time(), random=random.random)
 
     def _append(self, record: IterationRecord) -> None:

@@ -7,7 +7,6 @@ reports, and only then is the log normalised.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import os
 from pathlib import Path
@@ -15,12 +14,13 @@ from pathlib import Path
 from youbencha.adapters import AgentExecutionContext
 from youbencha.errors import YouBenchaError
 from youbencha.events import Event, ProcessStarted
-from youbencha.files import open_regular, write_atomically
+from youbencha.files import open_regular, replace_file
 from youbencha.log.model import YouBenchaLog
 from youbencha.log.results import GatewayReport
 from youbencha.text import plural
 from youbencha.trial.agent_files import give_files
 from youbencha.trial.context import TrialContext
+from youbencha.user_dirs import Cache
 
 _SHOWN_HOSTS = 10
 _SMALL_BYTES = 1_000_000
@@ -141,12 +141,12 @@ def _reconcile(context: TrialContext, log: YouBenchaLog, report: GatewayReport) 
 def _on_agent_event(context: TrialContext, event: Event) -> None:
     if isinstance(event, ProcessStarted) and context.record.executable is None:
         context.record.executable = event.executable
-        work = asyncio.to_thread(sha256_of, Path(event.executable), context.host.cache_dir)
+        work = asyncio.to_thread(sha256_of, Path(event.executable), context.host.cache)
         context.digest = asyncio.create_task(work)
     context.on_event(event)
 
 
-def sha256_of(path: Path, cache_dir: Path) -> str | None:
+def sha256_of(path: Path, cache: Cache) -> str | None:
     """The digest of an executable; None if it cannot be read.
 
     It is cached until the file changes, so that a CLI of 300 MB is read once and not in every trial.
@@ -156,7 +156,7 @@ def sha256_of(path: Path, cache_dir: Path) -> str | None:
             state = os.fstat(file.fileno())
             if state.st_size < _SMALL_BYTES:
                 return hashlib.sha256(file.read(_SMALL_BYTES) or b"").hexdigest()
-            cached = cache_dir / "digests" / hashlib.sha256(bytes(path.absolute())).hexdigest()
+            cached = cache.directory / "digests" / hashlib.sha256(bytes(path.absolute())).hexdigest()
             version = f"{state.st_size} {state.st_mtime_ns} {state.st_ctime_ns} {state.st_ino}"
             if state.st_size > _LARGEST_BYTES:
                 return None
@@ -166,9 +166,9 @@ def sha256_of(path: Path, cache_dir: Path) -> str | None:
             digest = _digests[known] = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return None
-    with contextlib.suppress(OSError):  # without the cache, it is only slower
+    with cache.writing():
         cached.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(cached, f"{version}\n{digest}\n".encode())
+        replace_file(cached, f"{version}\n{digest}\n".encode())
     return digest
 
 

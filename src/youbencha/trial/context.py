@@ -7,13 +7,14 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from youbencha.evaluators.base import SharedResults
 from youbencha.events import EventSink, PhaseStarted, ProgressNote, WarningRaised
 from youbencha.progress import StepProgress
-from youbencha.user_dirs import default_cache_dir
+from youbencha.user_dirs import Cache, default_cache_dir
 
 if TYPE_CHECKING:
     from youbencha.adapters import AgentAdapter
@@ -101,6 +102,11 @@ class Host:
     @property
     def cache_dir(self) -> Path:
         return self.settings.cache_dir or default_cache_dir(self.env)
+
+    @cached_property
+    def cache(self) -> Cache:
+        """What all trials of this host can do without."""
+        return Cache(self.cache_dir)
 
     async def open_repository(
         self, source: str, *, base: Path, branch: str | None, commit: str | None, progress: StepProgress

@@ -14,6 +14,7 @@ from youbencha.gateway.call import Call, Labels
 from youbencha.gateway.keys import KeyScope, VirtualKey
 from youbencha.gateway.ledger import LEDGER_FILE, Ledger
 from youbencha.gateway.trial_keys import EndedKey, Finding, KeyRole
+from youbencha.gateway.witness import Witness
 from youbencha.trial.budgets import Budgets, caps_of
 from youbencha.trial.gateway_report import report_of
 from youbencha.trial.gateways import SharedGateways, open_gateway
@@ -120,7 +121,7 @@ class GatewayKeys:
             peers=peers,
             scope=_scope_of(self._plan) if is_agent else None,
             heads=_new_heads(places) if is_agent and places else None,
-            model=self._plan.model if is_agent else None,
+            witness=Witness(self._plan.model, self._plan.resolved or ()) if is_agent else None,
         )
         self._valid[access.key] = access
         if is_agent:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 from youbencha.adapters import AgentAdapter, UsesGateway, needs_model
+from youbencha.adapters.base import resolved_names
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators import get_evaluator
 from youbencha.evaluators.base import UsesModel
 from youbencha.gateway.api import Provider
-from youbencha.gateway.upstreams import Upstream, find_upstreams, key_names, read_secrets
+from youbencha.gateway.upstreams import ConfiguredModel, Upstream, find_upstreams, key_names, read_secrets
 from youbencha.spec.gateway import CassetteSpec, GatewaySpec, GatewayType
 from youbencha.spec.loader import Loaded
 from youbencha.spec.testcase import TestCase
@@ -38,10 +39,31 @@ class GatewayPlan:
     """Of the API that the agent uses, if it is known."""
     model: str | None = None
     """The agent's, if it is known."""
+    resolved: tuple[str, ...] | None = None
+    """Patterns of the names that the agent requests, if `model` is an alias."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Values to redact, besides those of the environment."""
     cassette_dir: Path | None = None
     litellm_config: Path | None = None
+
+    @property
+    def reaches_providers(self) -> bool:
+        """Whether every request goes to a provider: not to LiteLLM, and none is replayed."""
+        return self.type == "builtin" and (self.spec.cassette is None or self.spec.cassette.mode == "record")
+
+    def agent_model(self, user: str) -> Iterator[ConfiguredModel]:
+        """Yield the agent's model if its name at the provider is known. `user` is the agent's name."""
+        upstream = self.upstreams.get(self.provider) if self.provider else None
+        if self.reaches_providers and upstream and self.model and self.resolved is None:
+            yield ConfiguredModel(upstream, self.model, user)
+
+
+async def check_models(models: Iterable[ConfiguredModel]) -> None:
+    """Raise `MODEL_UNUSABLE` if a provider does not know one of these models. For use before a run costs anything."""
+    if models := list(models):
+        from youbencha.gateway import model_check  # aiohttp takes 0.15 s to load
+
+        await model_check.check_models(models)
 
 
 def plan_gateway(
@@ -95,6 +117,7 @@ def plan_gateway(
         upstreams=_own_first(upstreams, provider),
         provider=provider,
         model=model,
+        resolved=resolved_names(adapter, model) if model else None,
         secrets={**secrets, **{f"{name}_KEY": upstream.key for name, upstream in upstreams.items()}},
         cassette_dir=_cassette_dir(spec, options, config_dir),
         litellm_config=config_dir / Path(file).expanduser() if (file := spec.litellm.config_file) else None,

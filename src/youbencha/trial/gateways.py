@@ -81,7 +81,7 @@ async def open_gateway(
             upstreams = await _open_litellm(plan, litellm_log, on_event, stack, host.env)
         gateway = Gateway(
             upstreams=upstreams,
-            prices=Prices(plan.spec.prices, price_list=PriceList(host.cache_dir)),
+            prices=Prices(plan.spec.prices, price_list=PriceList(host.cache)),
             ledger=ledger,
             cassette=_cassette(plan, host.env),
             host=listen,

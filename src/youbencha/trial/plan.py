@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.adapters import AgentAdapter, UsesGateway, get_adapter, needs_model
 from youbencha.errors import Problem, YouBenchaError
+from youbencha.evaluators import get_evaluator
+from youbencha.evaluators.base import UsesModel
+from youbencha.gateway.upstreams import ConfiguredModel
 from youbencha.spec.document import Document
 from youbencha.spec.loader import Loaded, NamedEvaluator, check_test_case, load_test_case
 from youbencha.spec.sandbox import SandboxSpec
@@ -52,6 +55,22 @@ class Plan:
         """Whether the agent's CLI is part of the image, so that it cannot be checked here."""
         in_container = self.sandbox.type == "docker"
         return in_container and (self.sandbox.agent == "image" or not needs_model(get_adapter(self.case.agent.type)))
+
+    def configured_models(self, user: str) -> Iterator[ConfiguredModel]:
+        """Yield the models that the agent and evaluators will request from providers through the gateway, if known.
+
+        `user` is the agent's name.
+        """
+        if self.gateway is None or not self.gateway.reaches_providers:
+            return
+        yield from self.gateway.agent_model(user)
+        for entry in self.evaluators:
+            evaluator = get_evaluator(entry.name)
+            if not isinstance(evaluator, UsesModel):
+                continue
+            requested = evaluator.requested_model(entry.config, entry.config_dir, self.case.agent, self.env)
+            if requested and (upstream := self.gateway.upstreams.get(requested[0])):
+                yield ConfiguredModel(upstream, requested[1], entry.name)
 
 
 class PlanOptions(NamedTuple):

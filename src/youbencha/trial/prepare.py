@@ -24,6 +24,7 @@ from youbencha.sandbox.local import HOST
 from youbencha.spec.sandbox import Network, SandboxSpec
 from youbencha.trial.agent_files import commit_files
 from youbencha.trial.context import Host, TrialContext
+from youbencha.trial.gateway_plan import check_models
 from youbencha.trial.plan import Plan
 from youbencha.trial.results import ResultFiles, RunRecord
 from youbencha.workspace import Repository, RunDirectory, public_url
@@ -55,7 +56,7 @@ async def open_trial(
     """
     async with AsyncExitStack() as opened:
         adapter = get_adapter(plan.case.agent.type, host.env)
-        ready = asyncio.create_task(_check_ready(plan, adapter))
+        ready = asyncio.create_task(_check_ready(plan, host, adapter))
         try:
             context = await _prepare(plan, host, adapter, ready, (directory, run_id), agent, on_event, opened)
         finally:
@@ -189,8 +190,13 @@ def _new_record(plan: Plan, repository: Repository, directory: RunDirectory, sta
     )
 
 
-async def _check_ready(plan: Plan, adapter: AgentAdapter) -> None:
-    """Raise YouBenchaError if the agent is not installed or not logged in. Runs while the repository is fetched."""
+async def _check_ready(plan: Plan, host: Host, adapter: AgentAdapter) -> None:
+    """Raise YouBenchaError if the agent is not installed or not logged in, or its provider does not know its model.
+
+    Runs while the repository is fetched. The models of a run of many trials are checked before it begins.
+    """
+    if host.gateways is None:
+        await check_models(plan.configured_models(plan.case.agent.type))
     if plan.agent_is_in_image:
         return
     try:
@@ -239,7 +245,7 @@ async def open_agent_sandbox(
                 scratch=directory.new_scratch(),
                 run_id=directory.name,
                 on_event=on_event,
-                cache_dir=host.cache_dir,
+                cache=host.cache,
                 starts=host.container_starts,
                 keep_files=keep_files,
             ) as sandbox,
@@ -308,7 +314,7 @@ def evaluator_sandboxes(
                 scratch=state.context.scratch if state else directory.new_scratch(),
                 run_id=directory.name,
                 on_event=on_event,
-                cache_dir=host.cache_dir,
+                cache=host.cache,
                 starts=host.container_starts,
                 files_of=state,
             ) as sandbox:

@@ -92,6 +92,8 @@ async def _run(context: TrialContext, *, delete_workspace: bool, keep_files: boo
     directory.release_room()
     if not delete_workspace:
         await _settle(context)
+    if warning := context.host.cache.take_warning():
+        context.warn(*warning)
     bundle = await files.finish(
         plan.case.post_evaluation,
         judged=directory.modified,

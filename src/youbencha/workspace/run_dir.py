@@ -367,7 +367,7 @@ def _make_root(root: Path) -> None:
 
 
 def make_private(run: str, cache_dir: Path | None, parents: Sequence[Path] | None = None) -> Path:
-    """Make a directory for the harness only, in the first of the parents that can be written to, usually the cache.
+    """Make a directory for the harness only, in the first of the parents with room for it, usually the cache.
 
     It is not next to the agent's tree, which the agent reaches by `..`. An agent that runs as the same user without a
     sandbox can still find it; `state_of` shows whether anything in it was changed.
@@ -381,7 +381,13 @@ def make_private(run: str, cache_dir: Path | None, parents: Sequence[Path] | Non
 
 def _made_in(parent: Path, run: str) -> Path:
     parent.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
-    return _made(parent / _private_name(run))
+    made = _made(parent / _private_name(run))
+    try:
+        with room_set_aside(made, files=1):  # on a full disk, directories can still be made
+            return made
+    except OSError:
+        made.rmdir()
+        raise
 
 
 def _private_parents(cache_dir: Path | None) -> list[Path]:

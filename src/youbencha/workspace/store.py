@@ -12,6 +12,7 @@ from pathlib import Path
 from youbencha.errors import YouBenchaError
 from youbencha.files import read_regular
 from youbencha.progress import StepProgress
+from youbencha.user_dirs import cache_not_writable
 from youbencha.workspace.git import FETCH_S, GitFailed, ask_remote, git
 from youbencha.workspace.git_dir import make_git_dir
 from youbencha.workspace.lock import lock_file
@@ -270,11 +271,7 @@ Store = LocalStore | Mirror
 
 
 def _not_writable(home: Path, reason: str) -> YouBenchaError:
-    return YouBenchaError(
-        "CACHE_NOT_WRITABLE",
-        f"Cannot keep a mirror of the repository in {home}: {reason}",
-        hint="Free some space there, or set `cache_dir` in the settings to a directory that you may write to.",
-    )
+    return cache_not_writable("a mirror of the repository", home, reason)
 
 
 def _directory_name(remote: RemoteUrl) -> str:

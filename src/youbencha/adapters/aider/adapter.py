@@ -36,12 +36,13 @@ AIDER = AgentKind(
 )
 
 _ALIASES = {
-    "sonnet": "claude-sonnet", "haiku": "claude-haiku", "opus": "claude-opus",
-    "4": "gpt-4", "4o": "gpt-4o", "4-turbo": "gpt-4-turbo", "35turbo": "gpt-3.5-turbo", "35-turbo": "gpt-3.5-turbo",
-    "3": "gpt-3.5-turbo", "flash": "gemini/flash", "flash-lite": "gemini/flash-lite", "gemini": "gemini/gemini",
-    "deepseek": "deepseek/chat", "r1": "deepseek/reasoner", "grok3": "xai/grok-3",
+    "sonnet": "claude-*sonnet*", "haiku": "claude-*haiku*", "opus": "claude-*opus*",
+    "4": "gpt-4*", "4o": "gpt-4o*", "4-turbo": "gpt-4-*", "35turbo": "gpt-3.5-turbo", "35-turbo": "gpt-3.5-turbo",
+    "3": "gpt-3.5-turbo", "flash": "gemini/gemini-*flash*", "flash-lite": "gemini/gemini-*flash-lite*",
+    "gemini": "gemini/gemini-*", "gemini-exp": "gemini/gemini-*", "deepseek": "deepseek/*", "r1": "deepseek/*",
+    "grok3": "xai/grok-3*",
 }  # fmt: skip
-"""Aider's own short names (0.86.2), only exact enough to know the provider."""
+"""Aider's own short names (0.86.2), and patterns of the models that they stand for."""
 
 _BASES: Mapping[Provider, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL"),
@@ -88,6 +89,7 @@ class AiderAdapter(CliAdapter[AiderConfig]):
     inherited_env = VARIABLES
     credentials = CREDENTIALS
     default_env: ClassVar[Mapping[str, str]] = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+    model_aliases: ClassVar[Mapping[str, tuple[str, ...]]] = {alias: (name,) for alias, name in _ALIASES.items()}
     supports_custom_agents = False
     rules = VerdictRules(
         causes=(

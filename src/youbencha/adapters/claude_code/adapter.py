@@ -75,6 +75,16 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
     # Lets it run with all tools allowed as root. Set only if it is true.
     boundary_env: ClassVar[Mapping[str, str]] = {"IS_SANDBOX": "1"}
     credentials = CREDENTIALS
+    # 2.0.62 requests claude-haiku-* and claude-sonnet-* on the side before its first request for the chosen model.
+    model_aliases: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "sonnet": ("claude-*sonnet*",),
+        "opus": ("claude-*opus*",),
+        "haiku": ("claude-*haiku*",),
+        "fable": ("claude-*fable*",),
+        "opusplan": ("claude-*opus*", "claude-*sonnet*"),  # opus only while it plans
+        "best": (),
+        "default": (),
+    }
     rules = VerdictRules(
         causes=OWN_CAUSES,
         success_subtypes=frozenset({"success"}),

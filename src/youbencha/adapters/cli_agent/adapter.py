@@ -68,6 +68,8 @@ class CliAdapter(ABC, Generic[C]):
     """It prints JSON events, the last of which is its result."""
     needs_model: ClassVar[bool] = True
     """It cannot work without a model."""
+    model_aliases: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Names that the CLI replaces by others, which depend on its version: see `resolved_names`."""
     rules: ClassVar[VerdictRules] = VerdictRules()
     """How to interpret its results and errors."""
 

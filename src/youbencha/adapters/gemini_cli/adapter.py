@@ -96,6 +96,14 @@ class GeminiCliAdapter(CliAdapter[GeminiCliConfig]):
         # It starts itself again with a larger heap, which costs two seconds and does not help a short run.
         "GEMINI_CLI_NO_RELAUNCH": "true",
     }
+    # It also replaces names of preview and flash models by those of newer ones (0.61.0).
+    model_aliases = {  # noqa: RUF012
+        "auto*": (),
+        "pro": ("gemini-*pro*",),
+        "gemini-3-pro-preview": ("gemini-*pro*",),
+        "*flash-lite*": ("gemini-*flash-lite*",),
+        "*flash*": ("gemini-*flash*",),
+    }
     supports_custom_agents = False
     rules = VerdictRules(
         causes=(

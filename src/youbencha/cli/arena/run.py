@@ -232,7 +232,7 @@ class _Session:
         return measured(summary) and gated is not None and not gated.failed and not gated.unknown
 
     async def _work(self, display: MatrixDisplay, control: MatrixControl) -> MatrixSummary:
-        from youbencha.cli.matrix import check_engine
+        from youbencha.cli.matrix import check_engine, check_matrix_models
         from youbencha.engine.reuse import reuse_results
         from youbencha.engine.run import run_matrix
 
@@ -246,6 +246,7 @@ class _Session:
             await check_engine(matrix)
         reusable = request.find_reusable(matrix, self._reuse)
         if not self._resume:
+            await check_matrix_models(matrix, reusable.trials if reusable else ())
             self.run = _new_run(request, matrix)
         assert self.run is not None
         if self._say:

@@ -58,6 +58,10 @@ class JudgeAgent:
     model: str | None
     agent_name: str | None
 
+    @property
+    def configured_model(self) -> str | None:
+        return self.model or _text(self.config.get("model"))
+
 
 def judge_agent(
     judge: JudgeConfig, options: Mapping[str, Any], agent: AgentSpec | None, adapters: Adapters
@@ -88,8 +92,7 @@ def uses_gateway(judge: JudgeAgent, agent_type: str | None, env: Mapping[str, st
     """
     if not isinstance(judge.adapter, UsesGateway):
         return False
-    model = judge.model or _text(judge.config.get("model"))
-    return agent_type == judge.type or judge.adapter.gateway_provider(model, env) is not None
+    return agent_type == judge.type or judge.adapter.gateway_provider(judge.configured_model, env) is not None
 
 
 def check_judge_agent(

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult, get_adapter, needs_model
+from youbencha.adapters.base import requested_model
 from youbencha.adapters.cli_agent.environment import fresh_home_for
 from youbencha.errors import ConfigError, Problem, YouBenchaError
 from youbencha.evaluators.base import (
@@ -51,6 +52,7 @@ from youbencha.workspace.trees import remove_tree
 
 if TYPE_CHECKING:
     from youbencha.adapters.base import AgentAdapter
+    from youbencha.gateway.api import Provider
     from youbencha.spec.testcase import AgentSpec
 
 
@@ -83,6 +85,16 @@ class AgenticJudge:
         judge = judge_agent(checked.judge, checked.options, agent, self._adapters or get_adapter)
         through_gateway = uses_gateway(judge, agent.type if agent else None, {**env, **checked.judge.env})
         return None if through_gateway or not needs_model(judge.adapter) else judge.type
+
+    def requested_model(
+        self, config: Mapping[str, Any], config_dir: Path, agent: AgentSpec | None, env: Mapping[str, str]
+    ) -> tuple[Provider, str] | None:
+        """See `UsesModel`."""
+        checked = self._checked(config, config_dir, agent.type if agent else None)
+        if checked.judge is None:
+            return None
+        judge = judge_agent(checked.judge, checked.options, agent, self._adapters or get_adapter)
+        return requested_model(judge.adapter, judge.configured_model, {**env, **checked.judge.env})
 
     async def evaluate(self, context: EvaluationContext) -> EvaluationResult:
         started = time.monotonic()

@@ -24,6 +24,7 @@ from youbencha.gateway.script.format import (
 from youbencha.gateway.script.gemini import Gemini
 from youbencha.gateway.script.openai import OpenAIChat, OpenAIResponses
 from youbencha.gateway.script.wire import (
+    MODEL_WITHOUT_NAME,
     ClaimedTokens,
     Event,
     HttpRequest,
@@ -237,15 +238,27 @@ class Decider:
         if self._required_key is not None and request.key != self._required_key:
             return ScriptedDecision(refusal(wire, 401, wire.bad_key), wire)
         if route.action is Action.MODELS:
-            return ScriptedDecision(json_reply(wire, wire.models(self._script.model)), wire)
+            return ScriptedDecision(self._models(wire, route.path), wire)
         if wrong := wire.problem_with(request, route.action):
             return ScriptedDecision(refusal(wire, 400, wrong), wire)
         if route.action is Action.COUNT:
             return ScriptedDecision(json_reply(wire, wire.counted(len(json.dumps(request.body)) // 4)), wire)
         return self._answer(wire, request)
 
+    def _models(self, wire: Wire, path: str) -> Reply:
+        """Answer a request for the list of models, or for one."""
+        if name := path.partition("/models/")[2]:
+            return json_reply(wire, wire.model(name)) if self._exists(name) else _unknown_model(wire, name)
+        names = self._script.models or [self._script.model or MODEL_WITHOUT_NAME]
+        return json_reply(wire, wire.models(names))
+
+    def _exists(self, model: str) -> bool:
+        return not self._script.models or model in self._script.models
+
     def _answer(self, wire: Wire, request: HttpRequest) -> ScriptedDecision:
         asked = wire.read(request)
+        if not self._exists(asked.model):
+            return ScriptedDecision(_unknown_model(wire, asked.model), wire)
         chosen = self._progress.choose(asked)
         kind: Kind = "side" if chosen.answer is self._script.side else "turn"
         if chosen.answer is None:
@@ -263,6 +276,10 @@ class Decider:
 
 def _filled(answer: ScriptedAnswer, variables: Mapping[str, str]) -> ScriptedAnswer:
     return type(answer).model_validate(substitute(answer.model_dump(exclude_unset=True), variables))
+
+
+def _unknown_model(wire: Wire, name: str) -> Reply:
+    return refusal(wire, 404, f"model: {name}")
 
 
 def _exhausted(chosen: Chosen) -> str:

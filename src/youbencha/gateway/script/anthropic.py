@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from youbencha.gateway.api import Action
 from youbencha.gateway.script.format import ScriptedAnswer
 from youbencha.gateway.script.wire import (
-    MODEL_WITHOUT_NAME,
     ClaimedTokens,
     Event,
     HttpRequest,
@@ -76,10 +75,12 @@ class AnthropicMessages(Wire):
         body: Message = {"type": "error", "error": {"type": kind, "message": text}}
         return body | ({"request_id": request_id} if request_id else {})
 
-    def models(self, name: str | None) -> Message:
-        shown = name or MODEL_WITHOUT_NAME
-        model = {"type": "model", "id": shown, "display_name": shown, "created_at": "2025-01-01T00:00:00Z"}
-        return {"data": [model], "has_more": False, "first_id": shown, "last_id": shown}
+    def model(self, name: str) -> Message:
+        return {"type": "model", "id": name, "display_name": name, "created_at": "2025-01-01T00:00:00Z"}
+
+    def models(self, names: Sequence[str]) -> Message:
+        listed = [self.model(name) for name in names]
+        return {"data": listed, "has_more": False, "first_id": names[0], "last_id": names[-1]}
 
     def counted(self, tokens: int) -> Message:
         return {"input_tokens": tokens}

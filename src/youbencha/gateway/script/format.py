@@ -233,6 +233,9 @@ class Script(_Part):
     """What a scripted model answers, turn by turn."""
 
     model: Template | None = Field(None, description="The model's name in the answers; the requested one if left out.")
+    models: list[str] = Field(
+        default_factory=list, description="The models that exist: 404 for any other. Every model exists if left out."
+    )
     usage: ScriptedUsage = Field(
         default_factory=ScriptedUsage, description="Tokens of each answer without its own `usage`."
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from youbencha.gateway.api import Action
@@ -127,11 +127,12 @@ class Gemini(Wire):
         usual = _STATUS.get(status, "INTERNAL" if status >= 500 else "INVALID_ARGUMENT")
         return {"error": {"code": status, "message": message or _MESSAGE[usual], "status": kind or usual}}
 
-    def models(self, name: str | None) -> Message:
-        shown = name or MODEL_WITHOUT_NAME
+    def model(self, name: str) -> Message:
         methods = ["generateContent", "countTokens"]
-        model = {"name": f"models/{shown}", "displayName": shown, "supportedGenerationMethods": methods}
-        return {"models": [model]}
+        return {"name": f"models/{name}", "displayName": name, "supportedGenerationMethods": methods}
+
+    def models(self, names: Sequence[str]) -> Message:
+        return {"models": [self.model(name) for name in names]}
 
     def counted(self, tokens: int) -> Message:
         return {"totalTokens": tokens}

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from youbencha.gateway.api import Action
 from youbencha.gateway.script.format import ScriptedAnswer, StopReason
 from youbencha.gateway.script.wire import (
-    MODEL_WITHOUT_NAME,
     ClaimedTokens,
     Event,
     HttpRequest,
@@ -66,9 +65,8 @@ class OpenAI(Wire):
         error = {"message": message or usual.message, "type": kind or usual.type, "param": None, "code": usual.code}
         return {"error": error}
 
-    def models(self, name: str | None) -> Message:
-        shown = name or MODEL_WITHOUT_NAME
-        return {"object": "list", "data": [{"id": shown, "object": "model", "created": 0, "owned_by": "script"}]}
+    def model(self, name: str) -> Message:
+        return {"id": name, "object": "model", "created": 0, "owned_by": "script"}
 
 
 def session_of(request: HttpRequest) -> str:

@@ -199,7 +199,12 @@ class Wire(ABC):
         return body
 
     @abstractmethod
-    def models(self, name: str | None) -> Message: ...
+    def model(self, name: str) -> Message:
+        """Return the answer to a client that asks for one model."""
+
+    def models(self, names: Sequence[str]) -> Message:
+        """Return the answer to a client that asks for the list of models."""
+        return {"object": "list", "data": [self.model(name) for name in names]}
 
     def counted(self, tokens: int) -> Message:
         """Return the answer to a client that asks how many tokens its request has."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
@@ -19,7 +19,7 @@ from youbencha.sandbox.docker import ownership
 from youbencha.sandbox.docker.channel import SocketDir, init_program
 from youbencha.sandbox.docker.container import Container, ContainerContext, cpu_limit
 from youbencha.sandbox.docker.disk import DiskWatch
-from youbencha.sandbox.docker.engine import EngineError, connect
+from youbencha.sandbox.docker.engine import Engine, EngineError, connect
 from youbencha.sandbox.docker.image import (
     USER_NAME,
     Image,
@@ -29,10 +29,10 @@ from youbencha.sandbox.docker.image import (
     read_volumes,
 )
 from youbencha.sandbox.docker.launch import ContainerSystem, disk_limit
-from youbencha.sandbox.docker.mounts import HARNESS, HOME, TMP, WORKSPACE, Mounts
+from youbencha.sandbox.docker.mounts import HARNESS, HOME, TMP, WORKSPACE, Mount, Mounts
 from youbencha.sandbox.local import write_git_identity
 from youbencha.spec.sandbox import DEFAULT_IMAGE
-from youbencha.user_dirs import default_cache_dir
+from youbencha.user_dirs import Cache, default_cache_dir
 
 if TYPE_CHECKING:
     from youbencha.log.results import SandboxReport
@@ -48,34 +48,34 @@ async def open_docker_sandbox(
     scratch: Path,
     run_id: str,
     on_event: EventSink,
-    cache_dir: Path | None = None,
+    cache: Cache | None = None,
     starts: asyncio.Semaphore | None = None,
     keep_files: bool = False,
     files_of: DockerSandbox | None = None,
 ) -> AsyncIterator[DockerSandbox]:
     """Open a sandbox for `workspace`; its home and temporary directory are in `scratch`.
 
-    What all sandboxes share is kept in `cache_dir`. `starts` limits how many containers start at the same time. At the
-    end, its containers and sockets are removed.
+    What all sandboxes share is kept in `cache`, by default the user's. `starts` limits how many containers start at the
+    same time. At the end, its containers and sockets are removed.
 
     `keep_files` keeps the image's files as the last container left them, as long as the sandbox is open; `files_of` is
     a sandbox whose files are used in place of the image's.
     """
-    cache_dir = cache_dir or default_cache_dir()
+    cache = cache or Cache(default_cache_dir())
     async with connect() as engine:
         for limit in engine.info.missing_limits():
             on_event(WarningRaised(code="SANDBOX_UNLIMITED", message=f"This container engine cannot limit {limit}."))
         wanted = spec.image or DEFAULT_IMAGE if files_of is None else files_of.kept_image()
         image = await ensure_image(engine, wanted, notes_to(on_event))
-        init = init_program(engine.info.architecture, cache_dir=cache_dir)
         mounts = _make_mounts(workspace, scratch, image)
         with contextlib.closing(SocketDir()) as socket_dir:
             name = f"youbencha-{uuid.uuid4().hex[:12]}"
             labels = ownership.labels(run_id, name, socket_dir.path)
-            if files_of is not None:
-                account = files_of.context.account
-            else:
-                account = await account_mounts(engine, image.id, engine.info.user, labels, cache_dir=cache_dir)
+            account = None if files_of is None else files_of.context.account
+            files = None
+            with cache.writing():
+                files = await _shared_files(engine, image, labels, account, cache.directory)
+            init, account = files or await _shared_files(engine, image, labels, account, socket_dir.path)
             context = ContainerContext(
                 name, spec, engine, image, init, account, mounts, socket_dir, scratch, labels, starts
             )
@@ -88,6 +88,16 @@ async def open_docker_sandbox(
                 with contextlib.suppress(YouBenchaError):  # what is left ends with this process, and is removed later
                     await _finish(sandbox.freeze())
                     await _finish(sandbox.forget_files())
+
+
+async def _shared_files(
+    engine: Engine, image: Image, labels: Mapping[str, str], account: Sequence[Mount] | None, directory: Path
+) -> tuple[Path, Sequence[Mount]]:
+    """Return the init program and the account files, which are made in a directory if they are missing there."""
+    init = init_program(engine.info.architecture, cache_dir=directory)
+    if account is None:
+        account = await account_mounts(engine, image.id, engine.info.user, labels, cache_dir=directory)
+    return init, account
 
 
 def _make_mounts(workspace: Path, scratch: Path, image: Image) -> Mounts:
