@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from metered_streams import SCRIPT, WIRES, Answer, answer, every_answer, fetch
+from metered_streams import SCRIPT, WIRES, Answer, answer, answers, every_answer, fetch
 from talking import scripted
 
 from youbencha.gateway.api import WireName
@@ -39,6 +39,12 @@ def test_sums_match_the_script(wire: WireName, stream: bool) -> None:
     metered = given.metered()
     assert metered.tokens == (OF_GEMINI if given.wire == "gemini" else SAID)
     assert (metered.model, metered.complete, metered.error) == ("the-model", True, None)
+
+
+@pytest.mark.parametrize("turn", ["text: done", "text: one moment, tools: [{name: shell}]"])
+def test_answers_that_call_a_tool_are_told_from_others(turn: str) -> None:
+    for given in answers(f"turns: [{{times: forever, {turn}}}]"):
+        assert given.metered().calls_tool == ("tools" in turn), (given.wire, given.is_stream)
 
 
 @every_answer

@@ -83,6 +83,7 @@ SILENT = {"provider_silent_ms": 9_000}
         # The harness saw it itself.
         (FAILED, "failed", "CLAUDE_HOST_FAILED", "infra_error"),
         ({}, "failed", "CLAUDE_OUTPUT_LOST", "infra_error"),
+        ({"ended_in_tool": True}, "failed", "CLAUDE_OUTPUT_LOST", "agent_error"),
         ({"unpriced": "no price"}, "failed", "CLAUDE_STOPPED", "agent_error"),
         ({**FAILED, "unpriced": "no price"}, "failed", "CLAUDE_STOPPED", "provider_error"),
         ({**FAILED, "refused": 1, "budget": {}}, "failed", "CLAUDE_STOPPED", "limit"),

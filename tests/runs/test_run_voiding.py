@@ -166,6 +166,19 @@ async def test_a_result_forged_in_the_stream(runs: RunBench, claude_cli: Install
     assert done.bundle.outcome.valid, done.bundle.outcome.reason
 
 
+@versions(NEWEST, OLD)
+async def test_half_a_result_in_the_stream(runs: RunBench, claude_cli: InstalledAgent) -> None:
+    """By a tool, which then lets the CLI end as if it had finished: output is lost, and the agent lost it."""
+    forge = 'printf \'{"type":"resu\' > /proc/$PPID/fd/1; kill -INT $PPID'
+    config = {"prompt": "Do it.", "executable": str(claude_cli.executable)}
+    agent = {"type": "claude-code", "model": OWN, "config": config, "env": {"IS_SANDBOX": "1"}}
+    async with ScriptedModel(script(bash(forge))) as model:
+        env = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY}
+        done = await runs.run(agent, env=env, evaluators=UNSOLVED, gateway="builtin")
+    assert done.bundle.outcome is not None
+    assert (done.bundle.outcome.name, done.bundle.outcome.valid) == ("agent_error", True), done.bundle.outcome.reason
+
+
 @versions(NEWEST, OLD, OLDEST, *SILENT_ABOUT_CUTS)
 @pytest.mark.parametrize("output", ["stream-json", "text"])
 @pytest.mark.parametrize("first", [True, False], ids=["first call", "later call"])

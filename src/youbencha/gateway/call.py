@@ -64,7 +64,9 @@ class Call(NamedTuple):
     request: int | None = None
     """Identifies the request's body in this process."""
     offers_tools: bool = False
-    """The model may call tools. Not in the ledger, nor are the three above."""
+    """The model may call tools."""
+    calls_tool: bool = False
+    """The answer calls one of the agent's. Not in the ledger, nor are the four above."""
 
 
 LONGEST_NAME = 200
@@ -212,4 +214,5 @@ class PendingCall:
             silent_ms=duration_ms - self.last_byte_ms,
             request=self.request,
             offers_tools=self.offers_tools,
+            calls_tool=metered.calls_tool,
         )

@@ -42,6 +42,8 @@ class Metered(NamedTuple):
     """The type of an error in the middle of the answer."""
     extras: Mapping[str, int] = MappingProxyType({})
     """Tokens that are not text, and the provider's searches, by the names in `price_list.EXTRAS`."""
+    calls_tool: bool = False
+    """The answer asks the agent to run a tool, so the agent has not finished."""
 
 
 def meter_for(wire: WireName, content_type: str) -> Meter:
@@ -117,6 +119,7 @@ class UsageReader(ABC):
         """The answer has its final event, and with it its final counts."""
         self.stopped = False
         """The answer says that it is finished."""
+        self.calls_tool = False
         self.extras: dict[str, int] = {}
 
     @abstractmethod
@@ -143,6 +146,7 @@ class UsageReader(ABC):
             cache_creation_1h=self.cache_creation_1h(),
             error=self.error,
             extras=self.extras,
+            calls_tool=self.calls_tool,
         )
 
     def _extra(self, name: str, number: int | None) -> None:
@@ -174,6 +178,7 @@ class AnthropicUsage(UsageReader):
                 self._message(mapping(event.get("message")))
             case "message_delta":
                 self._usage(event)
+                self._stop(mapping(event.get("delta")))
                 self._final = self._final or _count(mapping(event.get("usage")).get("output_tokens")) is not None
             case "message_stop":  # without a message_delta, only the initial count of the output is known
                 self.ended, self.stopped = self._final, True
@@ -186,6 +191,7 @@ class AnthropicUsage(UsageReader):
             self.error = _error_word(message.get("error"), "type")
             return
         self._message(message)
+        self._stop(message)
         self.ended = True
 
     def tokens(self) -> Tokens:
@@ -203,6 +209,9 @@ class AnthropicUsage(UsageReader):
     def _message(self, message: Mapping[str, Any]) -> None:
         self.model = _model_name(message.get("model")) or self.model
         self._usage(message)
+
+    def _stop(self, holder: Mapping[str, Any]) -> None:
+        self.calls_tool = self.calls_tool or holder.get("stop_reason") == "tool_use"
 
     def _usage(self, holder: Mapping[str, Any]) -> None:
         """Read counts, which are running totals: the last of each is valid."""
@@ -247,8 +256,9 @@ class ChatUsage(UsageReader):
             for way, name in (("input", "prompt"), ("output", "completion")):
                 self._extra(f"{way}_audio", _count(mapping(usage.get(f"{name}_tokens_details")).get("audio_tokens")))
         # Some compatible servers end without `[DONE]`.
-        if any(choice.get("finish_reason") for choice in records(answer.get("choices"))):
+        if reasons := [reason for choice in records(answer.get("choices")) if (reason := choice.get("finish_reason"))]:
             self.stopped = True
+            self.calls_tool = "tool_calls" in reasons
         if error := answer.get("error"):
             self.error = _error_word(error, "code", "type")
 
@@ -258,6 +268,10 @@ _RESPONSE_TYPES = {"response.created", *_LAST_RESPONSES}
 
 _RESPONSE_EVENTS = {name.encode() for name in _RESPONSE_TYPES} | {b"error", b""}
 """Other events have no usage. An event without a name has its type only in its data."""
+
+
+_LOCAL_CALLS = {"function_call", "custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call"}
+"""Items that the agent answers, unlike the provider's own tools."""
 
 
 class ResponsesUsage(UsageReader):
@@ -289,11 +303,11 @@ class ResponsesUsage(UsageReader):
 
     def _response(self, response: Mapping[str, Any]) -> None:
         self.model = _model_name(response.get("model")) or self.model
+        output = records(response.get("output"))
+        self.calls_tool = any(item.get("type") in _LOCAL_CALLS for item in output)
         if usage := mapping(response.get("usage")):
             self._tokens = _openai_tokens(usage, input_name="input_tokens", output_name="output_tokens")
-            items = [
-                (each.get("type"), mapping(each.get("action")).get("type")) for each in records(response.get("output"))
-            ]
+            items = [(item.get("type"), mapping(item.get("action")).get("type")) for item in output]
             # Opening a page that was found is a call, too, but has no fee.
             kinds = [kind for kind, action in items if action not in ("open_page", "find_in_page")]
             self._extra("web_searches", kinds.count("web_search_call"))
@@ -387,7 +401,10 @@ class GeminiUsage(UsageReader):
             self._extra("web_searches", min(searches, 1) if (self.model or "").startswith("gemini-2") else searches)
             self.ended = all(candidate.get("finishReason") for candidate in candidates)
             self.stopped = self.stopped or self.ended
-            self._has_content = self._has_content or any(candidate.get("content") for candidate in candidates)
+            contents = [content for candidate in candidates if (content := mapping(candidate.get("content")))]
+            self._has_content = self._has_content or bool(contents)
+            parts = (part for content in contents for part in records(content.get("parts")))
+            self.calls_tool = self.calls_tool or any("functionCall" in part for part in parts)
         elif mapping(chunk.get("promptFeedback")).get("blockReason"):
             self.ended = True
         if error := chunk.get("error"):

@@ -107,6 +107,8 @@ class ProviderRecord(NamedTuple):
     """How the calls since the last answer failed; None if there are none, or not all failed."""
     silent_ms: int | None = None
     """How long calls since the last answer waited in vain; None if none waited for unusually long."""
+    in_tool: bool = False
+    """The last answer called a tool, so the agent had not finished."""
 
 
 class _Failure(NamedTuple):
@@ -124,6 +126,7 @@ class _Calls:
         self.answered = 0
         self._last_answered_at = float("-inf")
         self._longest_wait_ms = 0.0
+        self._in_tool = False
         self._failures: list[_Failure] = []
         self._silences: list[tuple[float, float]] = []
         self._guilty: set[int] = set()
@@ -144,11 +147,13 @@ class _Calls:
         kinds = Counter(failure.kind for failure in self._failures)
         silent_ms = round(max((waited for _, waited in self._silences), default=0)) or None
         if not kinds:
-            return ProviderRecord(self.answered, None, silent_ms)
+            return ProviderRecord(self.answered, None, silent_ms, self._in_tool)
         listed = ", ".join(f"{kind} ({times}x)" if times > 1 else kind for kind, times in kinds.items())
         since = "since the last answer" if self.answered else "without an answer"
         calls = plural(kinds.total(), "call")
-        return ProviderRecord(self.answered, f"the provider failed: {calls} {since}: {listed}", silent_ms)
+        return ProviderRecord(
+            self.answered, f"the provider failed: {calls} {since}: {listed}", silent_ms, self._in_tool
+        )
 
     def _on_answer(self, call: Call) -> None:
         """Calls that arrived before this one are no longer the last ones, even if they ended later."""
@@ -158,6 +163,7 @@ class _Calls:
         if call.at < self._last_answered_at:
             return
         self._last_answered_at = call.at
+        self._in_tool = call.calls_tool
         failed = {failure.request for failure in self._failures if failure.at < call.at}
         if len(self._guilty) < _MAX_KEPT:
             self._guilty |= {request for request in failed if request is not None and request != call.request}

@@ -139,6 +139,8 @@ class GatewayReport(Record):
     """How the agent's calls since its last answer failed. Null if there are none: then the provider is not to blame."""
     provider_silent_ms: Count | None = None
     """How long its calls since then waited in vain when they ended. Null if that was not unusually long."""
+    ended_in_tool: bool = False
+    """Whether the model's last answer called a tool: then the agent had not finished when it ended."""
     unusable_model: str | None = None
     """Why the configured model is unusable: the provider does not know it, or its price is unknown. Null if usable."""
     unpriced: str | None = None

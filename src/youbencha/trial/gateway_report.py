@@ -36,6 +36,7 @@ def report_of(plan: GatewayPlan, key: VirtualKey, *, ledger: str, prices: str) -
         circuit_opened=totals.circuit_refusals > 0,
         provider_failure=calls.failure,
         provider_silent_ms=calls.silent_ms,
+        ended_in_tool=calls.in_tool,
         unusable_model=key.witness.unusable_model(),
         unpriced=totals.no_price,
         usage=usage_in(totals.total),

@@ -143,6 +143,8 @@ def _agent_failure(
         outcome = OUTCOMES[error.cause] if error.cause else None
         if outcome == "provider_error" and gateway is not None and status != "timeout":
             return "agent_error", f"{error.message.rstrip('.')}; the gateway saw no failure of the provider"
+        if error.cause == "OUTPUT_LOST" and gateway is not None and gateway.ended_in_tool:
+            return "agent_error", f"{error.message.rstrip('.')}, while one of its tools ran"
         if outcome is not None and (status != "timeout" or outcome == "limit"):
             return outcome, error.message
     if status == "timeout":
