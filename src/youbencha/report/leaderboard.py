@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,8 @@ from youbencha.report.arena_selection import Exclusion, exclude, newest_only
 from youbencha.report.commit_files import CommitFiles, commit_notes
 from youbencha.scoring.composite import between
 from youbencha.stats.intervals import Interval, mean_interval, pass_rate_interval
-from youbencha.text import one_line, plural
+from youbencha.stats.missing import FAILED_SCORE, SOLVED_SCORE
+from youbencha.text import first_few, one_line, plural
 
 if TYPE_CHECKING:
     from youbencha.report.comparison_model import ComparisonReport
@@ -39,6 +41,8 @@ class TrialCoverage:
     validity_unknown: int
     scored: int
     """Valid, with a score."""
+    retried: int = 0
+    """Valid, but only after an attempt that was not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +58,18 @@ class Total:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreBounds:
+    """The mean score with other results of the missing and retried trials."""
+
+    if_failed: Interval
+    if_solved: Interval
+    best_rank: int | None = None
+    """The place among the rows of the same task or suite, or of all agents, if all had been solved."""
+    worst_rank: int | None = None
+    """The place if all had failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """The figures of an agent: on all tasks, on one, or on those of a suite."""
 
@@ -62,6 +78,8 @@ class Row:
     suite: str | None
     trials: TrialCoverage
     score: Interval
+    bounds: ScoreBounds | None = None
+    """Null: no trial is missing, and none was retried."""
     calibrated: Interval | None
     """Between the scores of doing nothing and of the reference solution. Null: the tasks are not calibrated."""
     pass_rate: Interval
@@ -119,9 +137,9 @@ def make_leaderboard(results: ArenaResults, rules: Sequence[str] = (), *, over_r
         coverage=coverage_of(
             [each.meta for each in trials], len(results.unfinished) if results.planned_known else None
         ),
-        agents=tuple(_on_frontier(row, frontier) for row in sorted(agents, key=_rank)),
-        tasks=tuple(sorted(_rows(results, lambda agent, task: (agent, task, suites[task])), key=_rank_in_task)),
-        suites=tuple(sorted(_rows(results, lambda agent, task: (agent, None, suites[task])), key=_rank_in_suite)),
+        agents=_ranked(replace(row, on_frontier=row.agent in frontier) for row in agents),
+        tasks=_ranked(_rows(results, lambda agent, task: (agent, task, suites[task]))),
+        suites=_ranked(_rows(results, lambda agent, task: (agent, None, suites[task]))),
         suite_of_task=suites,
         trials=tuple(trials),
         unfinished=tuple(sorted(results.unfinished, key=lambda each: (each.orchestrator, each.task, each.trial))),
@@ -155,22 +173,26 @@ Group = tuple[str, str | None, str | None]
 
 def _rows(results: ArenaResults, group_of: Callable[[str, str], Group]) -> list[Row]:
     trials: dict[Group, list[TrialMeta]] = defaultdict(list)
-    unfinished: Counter[Group] = Counter()
+    unfinished: dict[Group, list[str]] = defaultdict(list)
     for each in results.trials:
         trials[group_of(each.meta.orchestrator, each.meta.task)].append(each.meta)
     for missing in results.unfinished:
-        unfinished[group_of(missing.orchestrator, missing.task)] += 1
+        unfinished[group_of(missing.orchestrator, missing.task)].append(missing.task)
     return [
         make_row(
-            group, trials.get(group, []), unfinished[group] if results.planned_known else None, results.calibration
+            group,
+            trials.get(group, []),
+            unfinished.get(group, []) if results.planned_known else None,
+            results.calibration,
         )
         for group in {**trials, **unfinished}
     ]
 
 
 def make_row(
-    group: Group, trials: list[TrialMeta], unfinished: int | None, calibration: Mapping[str, Range] | None
+    group: Group, trials: list[TrialMeta], unfinished: Sequence[str] | None, calibration: Mapping[str, Range] | None
 ) -> Row:
+    """Aggregate the trials of a group. `unfinished` has the task of each unfinished one; None if it is unknown."""
     agent, task, suite = group
     counted = [each for each in trials if each.valid is not False]
     judged = [each for each in counted if each.outcome is not None]
@@ -181,8 +203,9 @@ def make_row(
         agent=agent,
         task=task,
         suite=suite,
-        trials=coverage_of(trials, unfinished),
+        trials=coverage_of(trials, None if unfinished is None else len(unfinished)),
         score=mean_interval(_by_task((each.task, score_of(each)) for each in counted)),
+        bounds=_bounds(trials, unfinished or ()),
         calibrated=_calibrated(counted, calibration),
         pass_rate=pass_rate_interval(solved, len(judged))
         if task is not None
@@ -201,6 +224,23 @@ def make_row(
     )
 
 
+def _bounds(trials: Iterable[TrialMeta], unfinished: Iterable[str]) -> ScoreBounds | None:
+    """Bound the mean score as `stats.missing` does a difference."""
+    certain, uncertain = [], [*unfinished]
+    for trial in trials:
+        if trial.valid is False or trial.retried:
+            uncertain.append(trial.task)
+        else:
+            certain.append((trial.task, score_of(trial)))
+    if not uncertain:
+        return None
+    if_failed, if_solved = (
+        mean_interval(_by_task([*certain, *((task, score) for task in uncertain)]))
+        for score in (FAILED_SCORE, SOLVED_SCORE)
+    )
+    return ScoreBounds(if_failed=if_failed, if_solved=if_solved)
+
+
 def coverage_of(trials: Sequence[TrialMeta], unfinished: int | None) -> TrialCoverage:
     valid = [each for each in trials if each.valid is not False]
     return TrialCoverage(
@@ -209,6 +249,7 @@ def coverage_of(trials: Sequence[TrialMeta], unfinished: int | None) -> TrialCov
         valid=len(valid),
         validity_unknown=sum(each.valid is None for each in trials),
         scored=sum(each.composite_score is not None for each in valid),
+        retried=sum(each.retried for each in valid),
     )
 
 
@@ -253,8 +294,23 @@ def _uncounted_cost(trials: Iterable[TrialMeta]) -> Total:
     return _total(costs or [0.0], any(attempt.partial for attempt in attempts))
 
 
-def _on_frontier(row: Row, frontier: frozenset[str]) -> Row:
-    return replace(row, on_frontier=row.agent in frontier)
+def _ranked(rows: Iterable[Row]) -> tuple[Row, ...]:
+    """Sort by task and suite, and in each of them the best first, with the ranks that each row could have."""
+    ordered = sorted(rows, key=lambda row: (row.task or "", row.suite or "", _rank(row)))
+    groups = groupby(ordered, key=lambda row: (row.task, row.suite))
+    return tuple(row for _, group in groups for row in _with_ranks(list(group)))
+
+
+def _with_ranks(rows: Sequence[Row]) -> Iterable[Row]:
+    """Add the ranks that each row could have because of its own missing and retried trials."""
+    means = [-1.0 if row.score.mean is None else row.score.mean for row in rows]
+    for index, row in enumerate(rows):
+        if (bounds := row.bounds) is None or bounds.if_failed.mean is None or bounds.if_solved.mean is None:
+            yield row
+            continue
+        best = 1 + index - sum(mean < bounds.if_solved.mean for mean in means[:index])
+        worst = 1 + index + sum(mean > bounds.if_failed.mean for mean in means[index + 1 :])
+        yield replace(row, bounds=replace(bounds, best_rank=best, worst_rank=worst))
 
 
 def _rank(row: Row) -> tuple[float, float, str]:
@@ -265,14 +321,6 @@ def _rank(row: Row) -> tuple[float, float, str]:
         cost if cost is not None else float("inf"),
         row.agent,
     )
-
-
-def _rank_in_task(row: Row) -> tuple[str, tuple[float, float, str]]:
-    return row.task or "", _rank(row)
-
-
-def _rank_in_suite(row: Row) -> tuple[str, tuple[float, float, str]]:
-    return row.suite or "", _rank(row)
 
 
 def _order(trial: ArenaTrial) -> tuple[str, str, int, str]:
@@ -290,6 +338,9 @@ def _notes(results: ArenaResults) -> Iterable[str]:
         )
     if invalid := sum(each.valid is False for each in metas):
         yield f"Not valid, so excluded from scores: {plural(invalid, 'trial')}."
+    if retried := Counter(each.orchestrator for each in metas if each.retried):
+        agents = first_few([f"{number} of {one_line(agent, 100)}" for agent, number in retried.items()], _MOST_NAMES)
+        yield f"Retried after an attempt that was not valid: {plural(retried.total(), 'trial')} ({agents})."
     if unscored := sum(each.valid is not False and each.composite_score is None for each in metas):
         yield f"Valid, but without a score, so excluded from means: {plural(unscored, 'trial')}."
     yield from commit_notes(

@@ -45,7 +45,7 @@ class DifferenceInterval(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """What the difference would be if every missing trial of one agent had the same score."""
+    """What the difference would be if every missing or retried trial of one agent had the same score."""
 
     estimate: float
     on_these_tasks: DifferenceInterval
@@ -54,19 +54,22 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingBounds:
-    """How far the trials without a valid result could change a difference.
-
-    They are those of the agent that lacks more of its trials: what fails for both alike is an accident, and what fails
-    for one of them may be its own doing.
-    """
+    """How far the missing and retried trials of an agent could change a difference."""
 
     of_first: bool
-    """Whether the first lacks more of its trials; else the second."""
+    """Whether the agent is the first; else the second."""
     missing: int
+    """The number of planned trials without a valid result."""
+    retried: int = 0
+    """The number of trials that are valid only after an attempt that was not."""
     trials: int
-    """Of that agent, the missing ones included."""
+    """All trials of the agent, the missing ones included."""
     if_failed: Bound
     if_solved: Bound
+
+    @property
+    def uncertain(self) -> int:
+        return self.missing + self.retried
 
     @property
     def both(self) -> tuple[Bound, Bound]:
@@ -95,9 +98,9 @@ class Difference:
     reason: str | None = None
     """Why there is no estimate or no interval."""
     bounds: MissingBounds | None = None
-    """None: both lack the same share of their trials, mostly none."""
+    """The bounds of the agent whose missing trials count most against the verdict. None: no trial is missing."""
     overturned: bool = False
-    """Whether it would be decided without the missing trials, and is not with them."""
+    """Whether it would be decided if no trial were missing or retried, and is not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,11 +148,9 @@ def compare_scores(
             reason=NO_TASK,
         )
     quantiles = Quantiles.of(confidence)
-    means = [fmean(each.first) - fmean(each.second) for each in common]
-    estimate = fmean(means)
+    means = _differences(common)
     spread = _spread_on_these_tasks(common, quantiles)
-    these = _rounded(*spread.interval(estimate, quantiles))
-    like_these = _on_tasks_like_these(common, these, quantiles)
+    estimate, these, like_these = fmean(means), *_intervals(common, spread, quantiles)
     verdict = verdict_of(these, margin)
     detectable = quantiles.with_power * spread.error()
     return Difference(
@@ -164,6 +165,13 @@ def compare_scores(
         detectable=detectable if detectable <= 1 else None,
         reason=None if like_these else ONE_TASK,
     )
+
+
+def estimate_difference(tasks: Sequence[TaskScores], *, confidence: float = CONFIDENCE) -> Bound:
+    """Return the difference with its intervals only. There must be a task with scores of both."""
+    common, quantiles = _common(tasks), Quantiles.of(confidence)
+    these, like_these = _intervals(common, _spread_on_these_tasks(common, quantiles), quantiles)
+    return Bound(estimate=fmean(_differences(common)), on_these_tasks=these, on_tasks_like_these=like_these)
 
 
 def compare_values(tasks: Sequence[TaskScores], *, confidence: float = CONFIDENCE) -> ValueDifference:
@@ -207,6 +215,18 @@ def compare_values(tasks: Sequence[TaskScores], *, confidence: float = CONFIDENC
     )
 
 
+def _differences(common: Sequence[TaskScores]) -> list[float]:
+    return [fmean(task.first) - fmean(task.second) for task in common]
+
+
+def _intervals(
+    common: Sequence[TaskScores], spread: Spread, quantiles: Quantiles
+) -> tuple[DifferenceInterval, DifferenceInterval | None]:
+    """Return the intervals on these tasks and on tasks like these."""
+    these = _rounded(*spread.interval(fmean(_differences(common)), quantiles))
+    return these, _on_tasks_like_these(common, these, quantiles)
+
+
 def _spread_on_these_tasks(common: Sequence[TaskScores], quantiles: Quantiles) -> Spread:
     """The tasks are fixed: only trials vary, within each task and agent.
 
@@ -214,7 +234,7 @@ def _spread_on_these_tasks(common: Sequence[TaskScores], quantiles: Quantiles) -
     over tasks is used. That includes how tasks differ: it is too much, never too little.
     """
     tasks = len(common)
-    differences = [fmean(each.first) - fmean(each.second) for each in common]
+    differences = _differences(common)
     mean = fmean(differences)
     within = between = by_degrees = 0.0
     single = 0
@@ -274,7 +294,7 @@ def _on_tasks_like_these(
     tasks = len(common)
     if tasks == 1:
         return None
-    differences = [fmean(each.first) - fmean(each.second) for each in common]
+    differences = _differences(common)
     variance = sample_variance(differences) / tasks
     discrete = discreteness(_extreme_share(common), tied_share(differences))
     spread = Spread(tasks, variance, variance**2 / (tasks - 1), discrete, _PSEUDO_PAIRS)
