@@ -161,22 +161,20 @@ def test_an_agent_that_voids_its_failures_does_not_win(rate: float, lost: float,
 @pytest.mark.parametrize("attempts", [1, 3])
 @pytest.mark.parametrize("lost", [0.0, 0.1, 0.4, 0.6])
 @pytest.mark.parametrize("rate", [0.3, 0.55, 0.8])
-@pytest.mark.parametrize("tasks", [2, 10, 30, 100])
+@pytest.mark.parametrize("tasks", [2, 10, 30])
 def test_an_agent_that_voids_its_failures_does_not_win_anywhere(
     tasks: int, rate: float, lost: float, attempts: int
 ) -> None:
-    comparisons = 300 if tasks < 100 else 100
     for voided in (0.5, 1.0):
-        share = false_verdicts(Arm(rate, 0, voided, attempts), Arm(rate, lost), tasks, comparisons)
-        assert share <= 0.05, voided
+        assert false_verdicts(Arm(rate, 0, voided, attempts), Arm(rate, lost), tasks, 200) <= 0.05, voided
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("attempts", [1, 3])
 @pytest.mark.parametrize("lost", [0.0, 0.2])
 def test_a_worse_agent_is_not_called_equivalent_because_it_voids_its_failures(lost: float, attempts: int) -> None:
-    """It is worse by a little more than the margin."""
-    voiding, honest = Arm(0.74, voided=1, attempts=attempts), Arm(0.85, lost=lost)
+    """It is worse by a little more than the margin, and makes as many failures invalid as look best."""
+    voiding, honest = Arm(0.74, voided=0.5, attempts=attempts), Arm(0.85, lost=lost)
     for pair in ((voiding, honest), (honest, voiding)):
         shares = verdicts(*pair, 30, 100, trials=30)
         assert shares.get("equivalent", 0) <= 0.05

@@ -31,7 +31,7 @@ from youbencha.report.comparison_sides import (
     is_solved,
     known_figures,
     make_sides,
-    select,
+    select_results,
     trials_of_both,
 )
 from youbencha.report.leaderboard import Leaderboard, score_of
@@ -52,7 +52,7 @@ def make_comparison(pairs: Pairs, rules: Sequence[str] = (), *, margin: float | 
     margin = _margin(pairs) if margin is None else margin
     if not 0 < margin < 1:
         raise YouBenchaError("MARGIN_INVALID", f"--margin {margin:g}: not between 0 and 1.", hint="Such as 0.05.")
-    selections = {side.source.runs: select(side.source.results, rules) for pair in pairs.pairs for side in pair}
+    selections = {side.source.runs: select_results(side.source.results, rules) for pair in pairs.pairs for side in pair}
     confidence = confidence_of_each(pairs.pairs)
     sides = [make_sides(pair, [selections[side.source.runs] for side in pair]) for pair in pairs.pairs]
     if pairs.one_pair:

@@ -20,7 +20,7 @@ Figure = Callable[[TrialMeta], float | None]
 """Returns a figure of a trial; None if it is not known."""
 
 
-class Selection(NamedTuple):
+class SelectedResults(NamedTuple):
     """The trials of one source that count."""
 
     results: ArenaResults
@@ -28,11 +28,11 @@ class Selection(NamedTuple):
     superseded: int
 
 
-def select(results: ArenaResults, rules: Sequence[str]) -> Selection:
+def select_results(results: ArenaResults, rules: Sequence[str]) -> SelectedResults:
     """Choose as for a leaderboard: of several runs, only the newest of the same trial."""
     results, exclusions = exclude(results, rules)
     results, superseded = newest_only(results) if len(results.runs) > 1 else (results, 0)
-    return Selection(results, exclusions, superseded)
+    return SelectedResults(results, exclusions, superseded)
 
 
 class Side:
@@ -103,7 +103,7 @@ class Side:
             yield f"{one_line(self.name, 100)}: {plural(unscored, 'valid trial')} without a score, in no mean."
 
 
-def make_sides(pair: Pair, selections: Sequence[Selection]) -> tuple[Side, Side]:
+def make_sides(pair: Pair, selections: Sequence[SelectedResults]) -> tuple[Side, Side]:
     """Name both so that they differ: by their runs, if they are the same orchestrator."""
     same = pair.first.orchestrator == pair.second.orchestrator
     names = [_with_run(contestant) if same else contestant.orchestrator for contestant in pair]
