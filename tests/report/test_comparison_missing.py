@@ -80,7 +80,7 @@ def test_trials_that_were_retried_until_they_were_solved_do_not_win(tmp_path: Pa
     report = compare(tmp_path, "sly", "plain")
     assert only(report).verdict == only(report).pass_rate.verdict == "undecided"
     text = render_comparison_table(report, 120, tmp_path)
-    assert text.startswith("Undecided: 16 of 32 trials of sly were retried. In all valid trials, sly and plain differ")
+    assert text.startswith("Undecided: 16 of 32 trials of sly were retried. In the valid trials, sly and plain differ")
     assert "If the retried trials had all failed, the difference would be +0.00 (" in text
     assert "retried after an attempt that was not valid: 16 trials of sly" in text
     found = json.loads(render_comparison_json(report))

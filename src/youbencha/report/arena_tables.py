@@ -223,12 +223,12 @@ def _bounds_legend(
         kinds = "missing and retried" if board.coverage.retried else "missing"
         yield f"{title(_WITH_MISSING.title)}: the mean score if all {kinds} trials had failed, or been solved."
     changes = [
-        f"{_row_name(row, by)} could rank {row.bounds.best_rank} to {row.bounds.worst_rank}"
+        f"{_row_name(row, by)} {row.bounds.best_rank} to {row.bounds.worst_rank}"
         for row in rows
         if row.bounds and row.bounds.best_rank != row.bounds.worst_rank
     ]
     if changes:
-        yield f"They could change the order: {first_few(changes, _MOST_CHANGES)}."
+        yield f"Ranks that this could change: {first_few(changes, _MOST_CHANGES)}."
 
 
 def remarks(board: Leaderboard | ComparisonReport, most_listed: int | None = _MOST_LISTED) -> Iterator[str]:

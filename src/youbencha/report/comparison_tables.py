@@ -66,9 +66,8 @@ def _verdict(pair: PairComparison, margin: float, first: str, second: str) -> st
     if pair.verdict == "equivalent":
         return f"{first} and {second} are equivalent within ±{margin:g}: they differ by {by} {certainty}."
     if found.bounds is not None and found.overturned:
-        results = "the others" if found.bounds.missing else "all valid trials"
         missing = are_missing(pair, found.bounds)
-        return f"Undecided: {missing}. In {results}, {first} and {second} differ by {by} {certainty}."
+        return f"Undecided: {missing}. In the valid trials, {first} and {second} differ by {by} {certainty}."
     return f"Undecided: {first} and {second} differ by {by} {certainty}{_what_would_tell(pair)}."
 
 
