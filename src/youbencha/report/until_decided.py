@@ -79,7 +79,7 @@ class SequenceJudge(NamedTuple):
             bounds=None,
             overturned=False,
         )
-        bounds = [self._bounds(found, score_of, turned=turned) for found in replay.bounds]
+        bounds = [self._bounds(sequence_bounds, score_of, turned=turned) for sequence_bounds in replay.bounds]
         trials = self.first.contestant.source.results.trials
         own = sum(trial.run == self.run.name and trial.meta.reused_from is None for trial in trials)
         most = info.until_decided.max_trials
@@ -111,16 +111,18 @@ class SequenceJudge(NamedTuple):
         )
         if interval is None:
             return judged
-        return with_bounds(judged, [self._bounds(found, is_solved) for found in replay.bounds], self.margin)
+        return with_bounds(
+            judged, [self._bounds(sequence_bounds, is_solved) for sequence_bounds in replay.bounds], self.margin
+        )
 
     def _is_turned(self) -> bool:
         """Whether the run compares the second with the first."""
         first, second = (side.contestant.orchestrator for side in (self.first, self.second))
         return self.run.info.baselines.get(second) == first
 
-    def _bounds(self, found: SequenceBounds, figure: Figure, *, turned: bool = False) -> MissingBounds:
+    def _bounds(self, sequence_bounds: SequenceBounds, figure: Figure, *, turned: bool = False) -> MissingBounds:
         """Return the sequence's intervals, which cover complete rounds, with estimates from all trials."""
-        agent: Agent = (1, 0)[found.agent] if turned else found.agent
+        agent: Agent = (1, 0)[sequence_bounds.agent] if turned else sequence_bounds.agent
         tasks = trials_of_both(self.first, self.second, figure)
 
         def bound(score: float, interval: DifferenceInterval) -> Bound:
@@ -133,12 +135,12 @@ class SequenceJudge(NamedTuple):
             missing_bounds(
                 tasks,
                 agent,
-                if_failed=bound(FAILED_SCORE, found.if_failed),
-                if_solved=bound(SOLVED_SCORE, found.if_solved),
+                if_failed=bound(FAILED_SCORE, sequence_bounds.if_failed),
+                if_solved=bound(SOLVED_SCORE, sequence_bounds.if_solved),
             ),
-            missing=found.missing,
-            retried=found.retried,
-            trials=found.trials,
+            missing=sequence_bounds.missing,
+            retried=sequence_bounds.retried,
+            trials=sequence_bounds.trials,
         )
 
 

@@ -186,7 +186,7 @@ def compare_values(tasks: Sequence[TaskScores], *, confidence: float = CONFIDENC
             first=None, second=None, difference=None, interval=None, ratio=None, ratio_interval=None, tasks=0,
             reason="not known for any task of both",
         )  # fmt: skip
-    firsts, seconds = ([fmean(scores) for scores in some] for some in _both(common))
+    firsts, seconds = ([fmean(scores) for scores in side] for side in _both(common))
     first, second = fmean(firsts), fmean(seconds)
     ratio = first / second if second else None
     interval = ratio_interval = None
@@ -238,12 +238,12 @@ def _spread_on_these_tasks(common: Sequence[TaskScores], quantiles: Quantiles) -
     mean = fmean(differences)
     within = between = by_degrees = 0.0
     single = 0
-    for each, difference in zip(common, differences, strict=True):
-        if min(len(each.first), len(each.second)) == 1:
+    for task, difference in zip(common, differences, strict=True):
+        if min(len(task.first), len(task.second)) == 1:
             single += 1
             between += (difference - mean) ** 2 * tasks / max(1, tasks - 1)
             continue
-        for scores in (each.first, each.second):
+        for scores in (task.first, task.second):
             variance = sample_variance(scores) / len(scores)
             within += variance
             by_degrees += variance**2 / (len(scores) - 1)
@@ -255,7 +255,7 @@ def _spread_on_these_tasks(common: Sequence[TaskScores], quantiles: Quantiles) -
 
 def _extreme_share(common: Sequence[TaskScores]) -> float:
     """Return the share of pairs of trials that differ by nothing, or by all that scores can differ."""
-    return fmean(fmean(_extreme(first, each.second) for first in each.first) / len(each.second) for each in common)
+    return fmean(fmean(_extreme(first, task.second) for first in task.first) / len(task.second) for task in common)
 
 
 def _extreme(score: float, others: Sequence[float]) -> int:
@@ -267,7 +267,7 @@ def _extreme(score: float, others: Sequence[float]) -> int:
 
 def _tied_trials(common: Sequence[TaskScores], differences: Sequence[float]) -> float:
     """Return the share of tied trials of the same task and agent; of single trials, that of tied differences."""
-    cells = [scores for each in common for scores in (each.first, each.second) if len(scores) > 1]
+    cells = [scores for task in common for scores in (task.first, task.second) if len(scores) > 1]
     return fmean(map(tied_share, cells)) if cells else tied_share(differences)
 
 
@@ -278,7 +278,7 @@ def _least_pairs(common: Sequence[TaskScores], quantiles: Quantiles) -> float:
     if the tasks with the fewest come first.
     """
     wanted = left = quantiles.of_normal * math.sqrt(_PSEUDO_PAIRS)
-    sizes = sorted(min(len(each.first), len(each.second)) for each in common)
+    sizes = sorted(min(len(task.first), len(task.second)) for task in common)
     weights = 0.0
     for size in sizes:
         taken = min(left, size)
@@ -310,25 +310,27 @@ def _more_trials(
     The difference is then far enough from 0, or far enough from the margin.
     """
     target = max(abs(estimate), margin - abs(estimate))
-    trials, one_each = sum(len(each.first) + len(each.second) for each in common), 2 * len(common)
+    trials, one_each = sum(len(task.first) + len(task.second) for task in common), 2 * len(common)
 
-    def found(more: int) -> bool:
+    def is_enough(more: int) -> bool:
         return spread.error(1 + more * one_each / trials) * quantiles.with_power <= target
 
-    return (1 + bisect_left(range(1, _MOST_TRIALS), True, key=found)) * one_each if found(_MOST_TRIALS) else None
+    return (
+        (1 + bisect_left(range(1, _MOST_TRIALS), True, key=is_enough)) * one_each if is_enough(_MOST_TRIALS) else None
+    )
 
 
 def _common(tasks: Sequence[TaskScores]) -> list[TaskScores]:
     """Sorted in every respect, so that no order matters."""
     return [
-        TaskScores(each.task, tuple(sorted(each.first)), tuple(sorted(each.second)))
-        for each in sorted(tasks)
-        if each.first and each.second
+        TaskScores(task.task, tuple(sorted(task.first)), tuple(sorted(task.second)))
+        for task in sorted(tasks)
+        if task.first and task.second
     ]
 
 
 def _both(common: Sequence[TaskScores]) -> tuple[list[tuple[float, ...]], list[tuple[float, ...]]]:
-    return [each.first for each in common], [each.second for each in common]
+    return [task.first for task in common], [task.second for task in common]
 
 
 def _rounded(low: float, high: float) -> DifferenceInterval:

@@ -68,7 +68,7 @@ class TaskTrials(NamedTuple):
 
     def filled(self, agent: Agent, score: float) -> TaskScores:
         """Return the scores as if every missing or retried trial of one agent had this one."""
-        first, second = (self.of(each).filled(score) if each == agent else self.of(each).valid for each in AGENTS)
+        first, second = (self.of(side).filled(score) if side == agent else self.of(side).valid for side in AGENTS)
         return TaskScores(self.task, first, second)
 
 
@@ -100,12 +100,12 @@ def bound_by(tasks: Sequence[TaskTrials], agent: Agent, score: float, *, confide
 
 def missing_bounds(tasks: Sequence[TaskTrials], agent: Agent, *, if_failed: Bound, if_solved: Bound) -> MissingBounds:
     trials = [task.of(agent) for task in tasks]
-    missing = sum(each.missing for each in trials)
+    missing = sum(cell.missing for cell in trials)
     return MissingBounds(
         of_first=agent == 0,
         missing=missing,
-        retried=sum(len(each.retried) for each in trials),
-        trials=missing + sum(len(each.valid) for each in trials),
+        retried=sum(len(cell.retried) for cell in trials),
+        trials=missing + sum(len(cell.valid) for cell in trials),
         if_failed=if_failed,
         if_solved=if_solved,
     )

@@ -80,9 +80,9 @@ class _Filled:
 
     def add_round(self, pairs: Mapping[str, Sequence[FinishedPair]]) -> None:
         for score, sequence in ((FAILED_SCORE, self.if_failed), (SOLVED_SCORE, self.if_solved)):
-            filled = {task: [pair.filled(self._agent, score) for pair in some] for task, some in pairs.items()}
+            filled = {task: [pair.filled(self._agent, score) for pair in of_task] for task, of_task in pairs.items()}
             sequence.add_round(_known(filled))
-        results = [pair for some in pairs.values() for pair in some]
+        results = [pair for of_task in pairs.values() for pair in of_task]
         self.missing += sum(pair.of(self._agent) is None for pair in results)
         self.retried += sum(pair.is_retried(self._agent) for pair in results)
 
@@ -155,12 +155,12 @@ class PairedRounds:
         self._add_bounds(pairs)
         differences = _known(pairs)
         self._sequence.add_round(differences)
-        for task, some in differences.items():
-            self.missing += len(pairs[task]) - len(some)
-            self._sums[task] += sum(some)
-            if some:
-                self._valid[task] += len(some)
-            self._without_pairs[task] = 0 if some else self._without_pairs[task] + 1
+        for task, known in differences.items():
+            self.missing += len(pairs[task]) - len(known)
+            self._sums[task] += sum(known)
+            if known:
+                self._valid[task] += len(known)
+            self._without_pairs[task] = 0 if known else self._without_pairs[task] + 1
         self.completed += 1
         self._sizes = self._sequence.next_round()
         return True
@@ -168,7 +168,9 @@ class PairedRounds:
     def _add_bounds(self, pairs: Mapping[str, Sequence[FinishedPair]]) -> None:
         """Add the round to the filled sequences, which are the same as the other until a trial is missing."""
         for agent in AGENTS:
-            uncertain = (pair.of(agent) is None or pair.is_retried(agent) for some in pairs.values() for pair in some)
+            uncertain = (
+                pair.of(agent) is None or pair.is_retried(agent) for of_task in pairs.values() for pair in of_task
+            )
             if agent not in self._filled and any(uncertain):
                 self._filled[agent] = _Filled(agent, self._sequence)
             if agent in self._filled:
@@ -177,7 +179,9 @@ class PairedRounds:
 
 def _known(pairs: Mapping[str, Sequence[FinishedPair]]) -> dict[str, list[float]]:
     """Return the differences of the pairs of two valid trials."""
-    return {task: [pair.difference for pair in some if pair.difference is not None] for task, some in pairs.items()}
+    return {
+        task: [pair.difference for pair in of_task if pair.difference is not None] for task, of_task in pairs.items()
+    }
 
 
 class Replay(NamedTuple):
