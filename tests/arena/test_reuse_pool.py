@@ -65,6 +65,25 @@ def test_the_newest_valid_trial_of_all_runs_is_reused(project: ArenaProject) -> 
     assert {line["number"] for line in events(run, "attempt_started")} == {2}
 
 
+def test_a_trial_that_replaces_one_that_was_not_valid_is_marked(project: ArenaProject) -> None:
+    """Else an agent could have its bad trials run again. The mark stays when the run is resumed, or is reused."""
+    again, reused = "agent-1/task-1", "agent-2/task-2"
+    change(project.latest.path, f"{again}/*", valid=False, outcome="infra_error")
+    change(copy(project.latest, OLDER), f"{reused}/*", valid=False, outcome="infra_error")
+    assert project.run_here("--reuse", "results").returncode == 0
+    run = project.latest
+    for place in (again, reused):
+        (run.path / "trials" / place / "trial-1" / "meta.json").unlink()
+    assert project.run_here("--resume").returncode == 0
+    assert {path.rpartition("/")[0] for path, meta in metas(run).items() if meta.rerun} == {again, reused}
+    assert (
+        "Retried after an attempt that was not valid: 2 trials (1 of agent-1, 1 of agent-2)"
+        in project.run_here_as("report").stdout
+    )
+    assert project.run_here("--reuse", run.name).returncode == 0
+    assert {path.rpartition("/")[0] for path, meta in metas(project.latest).items() if meta.retried} == {again, reused}
+
+
 def test_a_result_of_the_same_validation_is_preferred_to_a_newer_one(project: ArenaProject) -> None:
     newer = copy(project.latest, NEWER, completed_at="2099-01-01T00:00:00Z")
     for file in newer.glob("trials/*/*/*/meta.json"):

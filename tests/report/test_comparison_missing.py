@@ -46,9 +46,8 @@ def test_a_verdict_that_stands_names_the_bounds(tmp_path: Path) -> None:
     report = compare(tmp_path, "good", "bad")
     assert only(report).verdict == "better"
     assert sentence(report).startswith("good is better than bad by 1.00 (on these tasks ")
-    assert "If the 8 of 32 trials of good that are missing had all failed, the difference would be +0.75 (" in sentence(
-        report
-    )
+    bounds = "8 of 32 trials of good are missing. If the missing trials had all failed, the difference would be +0.75 ("
+    assert bounds in sentence(report)
 
 
 def test_trials_that_were_planned_and_never_ran_are_missing(tmp_path: Path) -> None:
@@ -58,11 +57,54 @@ def test_trials_that_were_planned_and_never_ran_are_missing(tmp_path: Path) -> N
     assert (pair.verdict, pair.difference.bounds.missing) == ("undecided", 16)
 
 
-def test_what_fails_for_both_alike_is_no_reason_for_doubt(tmp_path: Path) -> None:
-    records = [*trials("a", 3, 3), *invalid("a", range(4, 5)), *trials("b", 0, 3), *invalid("b", range(4, 5))]
-    write(tmp_path, *records)
+def test_the_verdict_must_hold_for_the_agent_that_it_favours(tmp_path: Path) -> None:
+    """What the other is missing, by accident or by will, is no reason for doubt, nor an excuse."""
+    lucky = [*trials("lucky", 2, 2), *invalid("lucky", range(3, 5))]
+    write(tmp_path, *lucky, *trials("plain", 1, 2), *invalid("plain", range(3, 5)))
+    assert sentence(compare(tmp_path, "lucky", "plain")).startswith("Undecided: 16 of 32 trials of lucky are missing.")
+    write(tmp_path, *trials("good", 4, 4), *trials("bad", 0, 2), *invalid("bad", range(3, 5)), name=LATER)
+    report = compare(tmp_path, "good", "bad")
+    assert only(report).verdict == "better"
+    assert "16 of 32 trials of bad are missing. If the missing trials had all failed, " in sentence(report)
+
+
+def retried(agent: str, numbers: range) -> list[dict[str, Any]]:
+    """Solved at the second attempt."""
+    attempts = [{"number": 1, "outcome": "provider_error"}, {"number": 2, "outcome": "solved"}]
+    changes = {"attempts": attempts, "identity": identity(agent)}
+    return [meta(agent, task, number, **changes) for task in TASKS for number in numbers]
+
+
+def test_trials_that_were_retried_until_they_were_solved_do_not_win(tmp_path: Path) -> None:
+    write(tmp_path, *trials("sly", 2, 2), *retried("sly", range(3, 5)), *trials("plain", 2, 4))
+    report = compare(tmp_path, "sly", "plain")
+    assert only(report).verdict == only(report).pass_rate.verdict == "undecided"
+    text = render_comparison_table(report, 120, tmp_path)
+    assert text.startswith("Undecided: 16 of 32 trials of sly were retried. In the valid trials, sly and plain differ")
+    assert "If the retried trials had all failed, the difference would be +0.00 (" in text
+    assert "retried after an attempt that was not valid: 16 trials of sly" in text
+    found = json.loads(render_comparison_json(report))
+    assert (found["bounds"]["missing"], found["bounds"]["retried"]) == (0, 16)
+    assert found["first"]["trials"]["retried"] == 16
+    line = str(apply_gate(compare(tmp_path, "plain", "sly"), Gate.WORSE).pairs[0])
+    assert line.count("undecided, because 16 of 32 trials of sly were retried") == 2
+
+
+def test_an_interrupted_attempt_is_no_retry(tmp_path: Path) -> None:
+    """The agent cannot cause it."""
+    attempts = [{"number": 1, "outcome": "interrupted"}, {"number": 2, "outcome": "solved"}]
+    write(tmp_path, *trials("a", 4, 4, attempts=attempts), *trials("b", 0, 4))
     pair = only(compare(tmp_path, "a", "b"))
     assert (pair.verdict, pair.difference.bounds) == ("better", None)
+
+
+def test_a_trial_of_a_later_run_that_replaces_one_that_was_not_valid_is_retried(tmp_path: Path) -> None:
+    write(tmp_path, *trials("sly", 2, 2), *invalid("sly", range(3, 5)), *trials("plain", 2, 4))
+    again = [each for each in trials("sly", 4, 4, completed_at="2026-01-03T03:04:05Z") if each["trial"] > 2]
+    write(tmp_path, *again, name=LATER, planned=None)
+    pair = only(compare(tmp_path, f"{tmp_path}:sly", f"{tmp_path}:plain"))
+    assert pair.difference.bounds is not None
+    assert (pair.verdict, pair.difference.bounds.retried) == ("undecided", 16)
 
 
 def test_solved_trials_have_bounds_too(tmp_path: Path) -> None:
@@ -86,7 +128,7 @@ def test_a_gate_names_the_missing_trials_and_what_they_could_hide(tmp_path: Path
 def test_a_single_missing_trial_is_one(tmp_path: Path) -> None:
     write(tmp_path, *trials("good", 4, 4)[1:], *trials("bad", 0, 4))
     report = compare(tmp_path, "good", "bad")
-    assert "If the 1 of 32 trials of good that is missing had failed, the difference" in sentence(report)
+    assert "1 of 32 trials of good is missing. If the missing trial had failed, the difference" in sentence(report)
     assert "; if it had been solved, +1.00" in sentence(report)
 
 

@@ -194,4 +194,19 @@ def test_a_mean_on_the_leaderboard_has_no_cliff(tasks: int) -> None:
 @pytest.mark.parametrize("tasks", [2, 3, 8, 19, 20, 100])
 @pytest.mark.parametrize("name", POPULATIONS)
 def test_intervals_of_means_hold_the_truth_everywhere(name: str, tasks: int) -> None:
-    assert coverage_of_a_mean(name, tasks, 1000) >= 0.94
+    assert coverage_of_a_mean(name, tasks, 2000) >= 0.94
+
+
+@pytest.mark.parametrize("tasks", [2, 5, 6, 8, pytest.param(range(3, 101), marks=pytest.mark.full)])
+def test_the_interval_of_tasks_that_are_solved_or_not_holds_every_rate(tasks: int | range) -> None:
+    """Without simulation: the sum of the probabilities of the results whose intervals hold the rate."""
+    rates = np.arange(0.02, 0.981, 0.01)
+    for number in [tasks] if isinstance(tasks, int) else tasks:
+        held = np.zeros(len(rates))
+        for solved in range(number + 1):
+            interval = mean_interval({str(n): [float(n < solved)] for n in range(number)})
+            assert interval.low is not None
+            assert interval.high is not None
+            is_held = (interval.low - 1e-6 <= rates) & (rates <= interval.high + 1e-6)
+            held += is_held * scipy.stats.binom.pmf(solved, number, rates)
+        assert held.min() >= 0.94, (number, rates[held.argmin()])

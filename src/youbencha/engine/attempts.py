@@ -17,7 +17,7 @@ from youbencha.engine.meta import attempt_of
 from youbencha.engine.results import TrialDirectory
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import VALIDATION_BROKEN
-from youbencha.log.arena import AttemptInfo
+from youbencha.log.arena import NOT_FAILED, AttemptInfo
 from youbencha.log.results import ResultsBundle
 from youbencha.report.loading import ledger_usage, load_results
 from youbencha.text import iso_time, one_line
@@ -38,10 +38,6 @@ class AttemptLost(YouBenchaError):
     """An attempt ended without results. What it cost is known only if its requests went through the gateway."""
 
 
-_NOT_FAILED = ("killed", "interrupted")
-"""Such an attempt is repeated, and does not count as one of those allowed."""
-
-
 @dataclass(kw_only=True)
 class TrialJob:
     """A trial that is not finished."""
@@ -53,7 +49,8 @@ class TrialJob:
 
     @property
     def failed(self) -> int:
-        return sum(attempt.outcome not in _NOT_FAILED for attempt in self.attempts)
+        """How many of the attempts that are allowed have failed."""
+        return sum(attempt.outcome not in NOT_FAILED for attempt in self.attempts)
 
     def next_number(self) -> int:
         return max((*(attempt.number for attempt in self.attempts), *self.directory.attempts()), default=0) + 1
@@ -113,7 +110,7 @@ def earlier_attempts(job: TrialJob, noted: Iterable[Mapping[str, Any]]) -> Resul
         bundle = _results(job, number)
         info = known.get(number) or (_info(job, number, bundle) if bundle else None)
         job.attempts.append(info or _without_results(job, number, "killed", None))
-    if bundle is None or bundle.outcome is None or job.attempts[-1].outcome in _NOT_FAILED:
+    if bundle is None or bundle.outcome is None or job.attempts[-1].outcome in NOT_FAILED:
         return None
     return bundle
 

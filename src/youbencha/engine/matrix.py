@@ -45,6 +45,8 @@ class Cell:
 
     commit_files: tuple[str, ...] = ()
     """Files of the task's commit that the agent reads on its own: instructions, skills and settings."""
+    rerun: frozenset[int] = frozenset()
+    """The numbers of the trials of which a run that is reused had a result that was not valid."""
 
     @property
     def validation_key(self) -> tuple[str | None, ...]:

@@ -71,6 +71,7 @@ def meta_of(key: TrialKey, cell: Cell, bundle: ResultsBundle, attempts: Sequence
         attempts=tuple(attempts),
         flags=_flags(validation, agent),
         identity=_identity(cell, bundle, agent, validation),
+        rerun=key.number in cell.rerun,
         started_at=bundle.execution.started_at,
         completed_at=bundle.execution.completed_at,
     )
@@ -96,6 +97,7 @@ def meta_without_results(key: TrialKey, cell: Cell, attempts: Sequence[AttemptIn
             youbencha_version=__version__,
             agent_type=cell.plan.case.agent.type,
         ),
+        rerun=key.number in cell.rerun,
         started_at=last.started_at,
     )
 

@@ -144,6 +144,7 @@ def cell_infos(matrix: Matrix) -> tuple[CellInfo, ...]:
             category=cell.category,
             agent_hash=cell.agent_hash,
             validation_hash=cell.validation_hash,
+            rerun=tuple(sorted(cell.rerun)),
         )
         for cell in matrix.cells
     )

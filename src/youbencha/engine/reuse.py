@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
@@ -29,11 +30,23 @@ class Reusable(NamedTuple):
     trials: Mapping[TrialKey, ReusableTrial]
     costs: Mapping[tuple[str, str], float]
     """The mean cost in dollars of earlier trials, by orchestrator and task, where it is known."""
+    invalid: frozenset[TrialKey] = frozenset()
+    """Trials of which there is also a result that is not valid, and is not reused."""
 
     @property
     def rescored(self) -> int:
         """How many of the trials have to be scored again."""
-        return sum(not each.is_unchanged for each in self.trials.values())
+        return sum(not trial.is_unchanged for trial in self.trials.values())
+
+    def mark_rerun(self, matrix: Matrix) -> Matrix:
+        """Return the matrix of a run that reuses these results, in which trials with an invalid result are reruns."""
+        numbers: dict[tuple[str, str], set[int]] = {}
+        for key in self.invalid:
+            numbers.setdefault((key.orchestrator, key.task), set()).add(key.number)
+        cells = (
+            replace(cell, rerun=frozenset(numbers.get((cell.orchestrator, cell.task), ()))) for cell in matrix.cells
+        )
+        return replace(matrix, cells=tuple(cells))
 
 
 class ReusableTrial(NamedTuple):
@@ -76,6 +89,7 @@ def find_reusable(matrix: Matrix, pool: Iterable[ArenaRun]) -> Reusable:
     """Find the newest valid result of each trial whose agent and task are unchanged."""
     best: dict[TrialKey, ReusableTrial] = {}
     costs: dict[tuple[str, str], dict[bool, list[float]]] = {}
+    invalid: set[TrialKey] = set()
     for run in pool:
         for key in run.trials():
             source = run.trial(key)
@@ -87,12 +101,15 @@ def find_reusable(matrix: Matrix, pool: Iterable[ArenaRun]) -> Reusable:
                 costs.setdefault((key.orchestrator, key.task), {}).setdefault(is_same, []).append(
                     meta.all_attempts_cost_usd
                 )
+            is_invalid = meta.valid is False and is_of(meta, cell)
+            if is_invalid or (meta.rerun and meta.identity.agent_hash == cell.agent_hash):
+                invalid.add(key)
             trial = ReusableTrial(cell, source, run.name, meta)
             is_wanted = key.number <= matrix.trials and _applies(meta, cell, source)
             if is_wanted and (key not in best or trial.rank > best[key].rank):
                 best[key] = trial
     means = {place: fmean(by_sameness.get(True) or by_sameness[False]) for place, by_sameness in costs.items()}
-    return Reusable(best, means)
+    return Reusable(best, means, frozenset(invalid))
 
 
 async def reuse_results(reusable: Reusable, host: Host, run: ArenaRun, *, parallel: int = 1) -> Reused:
@@ -105,7 +122,8 @@ async def reuse_results(reusable: Reusable, host: Host, run: ArenaRun, *, parall
     with run.locked():
         async with Journal(run.path, size=read_journal(run.path).size) as journal, asyncio.TaskGroup() as group:
             for key, trial in reusable.trials.items():
-                meta = trial.meta.model_copy(update={"reused_from": trial.meta.reused_from or trial.run})
+                reused_from = trial.meta.reused_from or trial.run
+                meta = trial.meta.model_copy(update={"reused_from": reused_from, "rerun": key in reusable.invalid})
                 copying = _Copying(key, trial.cell, trial.source, run, meta)
                 tasks.append(group.create_task(copying.run_in(slots, host, journal)))
     unchanged = len(reusable.trials) - reusable.rescored

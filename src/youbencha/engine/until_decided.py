@@ -11,9 +11,10 @@ from youbencha.engine.schedule import Due, HasRoom
 from youbencha.engine.updates import ComparisonState, TrialRow
 from youbencha.errors import YouBenchaError
 from youbencha.log.arena import UntilDecided
+from youbencha.stats.missing import FAVOURED
 from youbencha.stats.rounds import FinishedPair, PairedRounds, confidence_of_each
 from youbencha.stats.sequence import PairedSequence
-from youbencha.text import first_few, plural
+from youbencha.text import first_few, join_words, plural
 
 TRIALS_OF_A_CELL = 20
 """The default for the most trials of a run, on average."""
@@ -119,9 +120,11 @@ class _Comparison:
         return {TrialKey(name, *trial) for trial in self.rounds.needed() for name in self._names}
 
     def find(self, finished: Mapping[TrialKey, TrialRow], task: str, number: int) -> FinishedPair | None:
-        rows = [finished.get(TrialKey(name, task, number)) for name in self._names]
-        scores = [row.composite_score if row.valid is not False else None for row in rows if row is not None]
-        return FinishedPair(*scores) if len(scores) == len(rows) else None
+        one, two = (finished.get(TrialKey(name, task, number)) for name in self._names)
+        if one is None or two is None:
+            return None
+        first, second = (None if row.valid is False else row.composite_score for row in (one, two))
+        return FinishedPair(first, second, one.retried, two.retried)
 
     def state(self) -> ComparisonState:
         rounds = self.rounds
@@ -138,8 +141,14 @@ class _Comparison:
         )
 
     def _lacking(self) -> str | None:
-        """The missing trials that keep the comparison undecided, although the valid ones would decide it."""
-        bounds = self.rounds.bounds
-        if bounds is None or self.rounds.verdict == self._sequence.verdict:
+        """The trials that keep the comparison undecided, although the results would decide it."""
+        if self.rounds.verdict == self._sequence.verdict:
             return None
-        return f"{plural(bounds.missing, 'trial')} of {self._names[bounds.which]} missing"
+        counts = [
+            f"{plural(number, 'trial')} of {self._names[bounds.agent]} {what}"
+            for bounds in self.rounds.bounds
+            if bounds.agent in FAVOURED[self._sequence.verdict]
+            for what, number in (("missing", bounds.missing), ("retried", bounds.retried))
+            if number
+        ]
+        return join_words(counts)

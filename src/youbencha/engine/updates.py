@@ -29,6 +29,8 @@ class TrialRow(NamedTuple):
     reason: str | None
     attempts: int
     reused_from: str | None = None
+    retried: bool = False
+    """Whether it is valid only after an attempt that was not."""
 
 
 class RunBegun(NamedTuple):
@@ -178,4 +180,5 @@ def row_of(key: TrialKey, meta: TrialMeta) -> TrialRow:
         reason=meta.reason,
         attempts=len(meta.attempts),
         reused_from=meta.reused_from,
+        retried=meta.retried,
     )

@@ -56,6 +56,10 @@ class IntegrityFlag(Record):
     """`evidence` of an attempt to cheat, or only a `note`, which honest work can also cause."""
 
 
+NOT_FAILED = ("killed", "interrupted")
+"""How an attempt ended that is repeated through no fault of the agent, the provider or the validation."""
+
+
 class AttemptInfo(Record):
     """One attempt of a trial. Those before the last failed for reasons other than the agent, or were killed."""
 
@@ -132,8 +136,16 @@ class TrialMeta(Record):
     identity: TrialIdentity | None = None
     reused_from: str | None = None
     """The run that this result was taken over from."""
+    rerun: Annotated[bool, Field(exclude_if=lambda rerun: not rerun)] = False
+    """Whether a run that this one reuses had a result of the same trial that was not valid."""
     started_at: Timestamp | None = None
     completed_at: Timestamp | None = None
+
+    @property
+    def retried(self) -> bool:
+        """Whether it is valid only after an attempt that was not."""
+        earlier = any(attempt.outcome not in NOT_FAILED for attempt in self.attempts[:-1])
+        return self.valid is not False and (self.rerun or earlier)
 
     @property
     def evidence(self) -> tuple[IntegrityFlag, ...]:
@@ -154,6 +166,8 @@ class CellInfo(Record):
     category: str | None = None
     agent_hash: str
     validation_hash: str
+    rerun: Annotated[tuple[int, ...], Field(exclude_if=lambda numbers: not numbers)] = ()
+    """The numbers of the trials of which a run that this one reuses had a result that was not valid."""
 
 
 class UntilDecided(Record):

@@ -118,17 +118,32 @@ def newest_only(results: ArenaResults) -> tuple[ArenaResults, int]:
     """Keep the newest of the trials of one agent, task and number that ran under the same conditions.
 
     `--reuse` copies trials from run to run, and scores some of them again. Trials without an identity are all kept.
-    Returns how many were left out, too. What one run did not finish, another may have.
+    Returns how many were left out, too. What one run did not finish, another may have. A trial that replaces one that
+    was not valid is marked as a rerun.
     """
     newest: dict[object, ArenaTrial] = {}
-    for trial in sorted(results.trials, key=lambda each: (each.meta.completed_at or "", each.run)):
-        identity = trial.meta.identity
-        newest[(*_key(trial), identity.agent_hash) if identity else trial.directory] = trial
-    kept = set(map(id, newest.values()))
-    trials = [trial for trial in results.trials if id(trial) in kept]
+    invalid: set[object] = set()
+    for trial in sorted(results.trials, key=lambda trial: (trial.meta.completed_at or "", trial.run)):
+        same = _identity(trial)
+        newest[same] = trial
+        if trial.meta.valid is False:
+            invalid.add(same)
+    kept = {id(trial): same in invalid for same, trial in newest.items()}
+    trials = [_marked(trial, rerun=kept[id(trial)]) for trial in results.trials if id(trial) in kept]
     done = set(map(_key, trials))
     unfinished = {_key(each): each for each in results.unfinished if _key(each) not in done}
     return _with(results, [*trials, *unfinished.values()]), len(results.trials) - len(trials)
+
+
+def _identity(trial: ArenaTrial) -> object:
+    """Equal for trials of one agent, task and number that ran under the same conditions."""
+    identity = trial.meta.identity
+    return (*_key(trial), identity.agent_hash) if identity else trial.directory
+
+
+def _marked(trial: ArenaTrial, *, rerun: bool) -> ArenaTrial:
+    is_new = rerun and not trial.meta.rerun
+    return trial._replace(meta=trial.meta.model_copy(update={"rerun": True})) if is_new else trial
 
 
 def _with(results: ArenaResults, listed: Iterable[Listed]) -> ArenaResults:

@@ -15,9 +15,9 @@ from youbencha.log.results import OutcomeName
 from youbencha.report import markdown
 from youbencha.report.arena_loading import ArenaTrial
 from youbencha.report.arena_selection import Exclusion
-from youbencha.report.leaderboard import Leaderboard, Row, Total, TrialCoverage
+from youbencha.report.leaderboard import Leaderboard, Row, ScoreBounds, Total, TrialCoverage
 from youbencha.stats.intervals import CONFIDENCE, Interval
-from youbencha.text import count, duration, one_line, percent, plural, table, usd, visible
+from youbencha.text import count, duration, first_few, one_line, percent, plural, table, usd, visible
 
 if TYPE_CHECKING:
     from youbencha.report.comparison_model import ComparisonReport, PairComparison
@@ -28,6 +28,7 @@ _LONGEST_NAME = 60
 _LONGEST_EVIDENCE = 300
 _LONGEST_CELL = 32_000
 """Of a spreadsheet."""
+_MOST_CHANGES = 5
 _MOST_LISTED = 20
 """Of flags and of files that cannot be read, in a terminal and in Markdown. All are in the other formats."""
 
@@ -60,6 +61,13 @@ def interval(found: Interval | None) -> str:
     if found is None or found.mean is None:
         return NOT_KNOWN
     return f"{found.mean:.3f}" + (f" [{found.low:.2f}, {found.high:.2f}]" if found.low is not None else "")
+
+
+def _mean_range(bounds: ScoreBounds | None) -> str:
+    """Return the mean score if all missing trials had failed, and if all had been solved."""
+    if bounds is None or bounds.if_failed.mean is None or bounds.if_solved.mean is None:
+        return ""
+    return f"{bounds.if_failed.mean:.2f} to {bounds.if_solved.mean:.2f}"
 
 
 def rate(found: Interval) -> str:
@@ -115,6 +123,7 @@ _OVER_TASKS = (
     Column("CALIBRATED", lambda row: interval(row.calibrated)),
     Column("PASSED", lambda row: rate(row.pass_rate)),
 )
+_WITH_MISSING = Column("WITH MISSING", lambda row: _mean_range(row.bounds))
 _OVER_TRIALS = (
     Column("SCORE", lambda row: interval(row.score)),
     Column("CALIBRATED", lambda row: interval(row.calibrated)),
@@ -131,7 +140,17 @@ _FIGURES = (
     Column("FLAGS", lambda row: count(row.flags)),
 )
 _FRONTIER = Column("PARETO", lambda row: "*" if row.on_frontier else "", number=False)
-_LEAST_NEEDED = ("NOT VALID", "TOKENS", "PARETO", "TIME", "CALIBRATED", "COST/SOLVED", OUTCOMES, "COST")
+_LEAST_NEEDED = (
+    "NOT VALID",
+    "TOKENS",
+    "PARETO",
+    "TIME",
+    "CALIBRATED",
+    "COST/SOLVED",
+    OUTCOMES,
+    "COST",
+    _WITH_MISSING.title,
+)
 """What a narrow terminal does without, in this order."""
 
 
@@ -140,11 +159,14 @@ def rows_of(board: Leaderboard, by: Grouping) -> tuple[Row, ...]:
 
 
 def columns_of(rows: Sequence[Row], by: Grouping) -> list[Column]:
-    """Return the columns to show; those for calibration only if there is one."""
-    calibrated = any(row.calibrated is not None for row in rows)
-    scores = _OVER_TRIALS if by is Grouping.TASK else _OVER_TASKS
-    shown = [each for each in scores if each.title != "CALIBRATED" or calibrated]
-    return [*_KEYS[by], *shown, *_FIGURES, *((_FRONTIER,) if by is Grouping.AGENT else ())]
+    """Return the columns to show; those for missing trials and for calibration only if there are any."""
+    score, calibrated, passed = _OVER_TRIALS if by is Grouping.TASK else _OVER_TASKS
+    optional = {
+        _WITH_MISSING: any(row.bounds is not None for row in rows),
+        calibrated: any(row.calibrated is not None for row in rows),
+    }
+    shown = [column for column, needed in optional.items() if needed]
+    return [*_KEYS[by], score, *shown, passed, *_FIGURES, *((_FRONTIER,) if by is Grouping.AGENT else ())]
 
 
 def _row_name(row: Row, by: Grouping) -> str:
@@ -180,6 +202,7 @@ def legend(
     else:
         yield "[95 %]: interval of the mean for tasks like these: the tasks are a sample, not only the trials."
         yield from sorted({f"No interval: {row.score.reason}." for row in rows_of(board, by) if row.score.reason})
+    yield from _bounds_legend(board, by, title, left_out)
     planned = "planned" if board.coverage.planned is not None else "planned (not known)"
     yield f"{title('TRIALS')}: valid/finished/{planned}."
     if "COST" not in left_out:
@@ -187,6 +210,25 @@ def legend(
         yield f"{title('COST')}: of valid attempts{others}."
     if by is Grouping.AGENT and "PARETO" not in left_out:
         yield f"{title('PARETO')}: no other agent has a better score for as little money."
+
+
+def _bounds_legend(
+    board: Leaderboard, by: Grouping, title: Callable[[str], str], left_out: Container[str]
+) -> Iterator[str]:
+    """Explain what missing trials could change, if there are any."""
+    rows = rows_of(board, by)
+    if not any(row.bounds for row in rows):
+        return
+    if _WITH_MISSING.title not in left_out:
+        kinds = "missing and retried" if board.coverage.retried else "missing"
+        yield f"{title(_WITH_MISSING.title)}: the mean score if all {kinds} trials had failed, or been solved."
+    changes = [
+        f"{_row_name(row, by)} {row.bounds.best_rank} to {row.bounds.worst_rank}"
+        for row in rows
+        if row.bounds and row.bounds.best_rank != row.bounds.worst_rank
+    ]
+    if changes:
+        yield f"Ranks that this could change: {first_few(changes, _MOST_CHANGES)}."
 
 
 def remarks(board: Leaderboard | ComparisonReport, most_listed: int | None = _MOST_LISTED) -> Iterator[str]:
@@ -306,7 +348,8 @@ def _flags_by_row(
 
 CSV_COLUMNS = (
     *("agent", "task", "suite", "planned", "finished", "valid", "validity_unknown", "scored", "outcomes"),
-    *("score", "score_low", "score_high", "score_unit", "score_n", "calibrated", "calibrated_low", "calibrated_high"),
+    *("score", "score_low", "score_high", "score_unit", "score_n", "score_if_failed", "score_if_solved"),
+    *("best_rank", "worst_rank", "calibrated", "calibrated_low", "calibrated_high", "retried"),
     *("pass_rate", "pass_rate_low", "pass_rate_high", "pass_rate_unit", "tokens", "tokens_partial", "cost_usd"),
     *("cost_partial", "cost_unknown_trials", "cost_per_trial_usd", "cost_per_solved_usd", "uncounted_cost_usd"),
     *("uncounted_cost_partial", "median_duration_s", "on_frontier", "flags", "flag_evidence", "flag_notes"),
@@ -315,7 +358,7 @@ CSV_COLUMNS = (
 
 
 def _flat(row: Row) -> dict[str, Any]:
-    calibrated = row.calibrated
+    calibrated, bounds = row.calibrated, row.bounds
     return {
         "agent": row.agent,
         "task": row.task,
@@ -331,6 +374,11 @@ def _flat(row: Row) -> dict[str, Any]:
         "score_high": row.score.high,
         "score_unit": row.score.unit,
         "score_n": row.score.n,
+        "score_if_failed": bounds and bounds.if_failed.mean,
+        "score_if_solved": bounds and bounds.if_solved.mean,
+        "best_rank": bounds and bounds.best_rank,
+        "worst_rank": bounds and bounds.worst_rank,
+        "retried": row.trials.retried,
         "calibrated": calibrated and calibrated.mean,
         "calibrated_low": calibrated and calibrated.low,
         "calibrated_high": calibrated and calibrated.high,

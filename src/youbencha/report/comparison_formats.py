@@ -129,6 +129,7 @@ def _bounds(found: MissingBounds, *, overturned: bool) -> dict[str, Any]:
     return {
         "of": "first" if found.of_first else "second",
         "missing": found.missing,
+        "retried": found.retried,
         "trials": found.trials,
         "overturned": overturned,
         "if_failed": _bound(found.if_failed),

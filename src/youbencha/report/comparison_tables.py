@@ -20,7 +20,7 @@ from youbencha.report.comparison_model import (
 )
 from youbencha.report.leaderboard import listed
 from youbencha.stats.comparison import DifferenceInterval, MissingBounds, ValueDifference, Verdict
-from youbencha.text import count, one_line, percent, plural, table, usd
+from youbencha.text import count, join_words, one_line, percent, plural, table, usd
 
 _LONGEST_NAME = 60
 _MOST_TASKS = 10
@@ -67,33 +67,36 @@ def _verdict(pair: PairComparison, margin: float, first: str, second: str) -> st
         return f"{first} and {second} are equivalent within ±{margin:g}: they differ by {by} {certainty}."
     if found.bounds is not None and found.overturned:
         missing = are_missing(pair, found.bounds)
-        return f"Undecided: {missing}. In the others, {first} and {second} differ by {by} {certainty}."
+        return f"Undecided: {missing}. In the valid trials, {first} and {second} differ by {by} {certainty}."
     return f"Undecided: {first} and {second} differ by {by} {certainty}{_what_would_tell(pair)}."
 
 
 def are_missing(pair: PairComparison, bounds: MissingBounds) -> str:
-    """Say how many trials of whom are missing."""
-    return f"{_missing_trials(pair, bounds)} {'is' if bounds.missing == 1 else 'are'} missing"
-
-
-def _missing_trials(pair: PairComparison, bounds: MissingBounds) -> str:
+    """Say how many trials of whom are missing or were retried."""
     name = shown_name((pair.first if bounds.of_first else pair.second).name)
-    return f"{bounds.missing} of {plural(bounds.trials, 'trial')} of {name}"
+    trials = f"of {plural(bounds.trials, 'trial')} of {name}"
+    retried = f"{'was' if bounds.retried == 1 else 'were'} retried"
+    if not bounds.missing:
+        return f"{bounds.retried} {trials} {retried}"
+    missing = f"{bounds.missing} {trials} {'is' if bounds.missing == 1 else 'are'} missing"
+    return f"{missing} and {bounds.retried} {retried}" if bounds.retried else missing
+
+
+def _uncertain(bounds: MissingBounds) -> list[tuple[str, int]]:
+    kinds = (("missing", bounds.missing), ("retried", bounds.retried))
+    return [(kind, number) for kind, number in kinds if number]
 
 
 def _with_the_missing(pair: PairComparison) -> Iterator[str]:
-    """State what the difference would be with one agent's missing trials."""
-    if (bounds := pair.difference.bounds) is not None:
-        failed, solved = (f"{signed(each.estimate)} ({_range(each.on_these_tasks)})" for each in bounds.both)
-        if pair.difference.overturned:
-            what = "the missing trials"
-        else:
-            what = f"the {_missing_trials(pair, bounds)} that {'is' if bounds.missing == 1 else 'are'} missing"
-        all_of_them = "" if bounds.missing == 1 else "all "
-        yield (
-            f"If {what} had {all_of_them}failed, the difference would be {failed};"
-            f" if {'it' if bounds.missing == 1 else 'all'} had been solved, {solved}."
-        )
+    """State what the difference would be with other results of one agent's missing and retried trials."""
+    if (bounds := pair.difference.bounds) is None:
+        return
+    failed, solved = (f"{signed(bound.estimate)} ({_range(bound.on_these_tasks)})" for bound in bounds.both)
+    trials = f"the {join_words([kind for kind, _ in _uncertain(bounds)])} trial"
+    one = bounds.uncertain == 1
+    if_failed, if_solved = (f"{trials} had failed", "it") if one else (f"{trials}s had all failed", "all")
+    missing = "" if pair.difference.overturned else f"{are_missing(pair, bounds)}. "
+    yield f"{missing}If {if_failed}, the difference would be {failed}; if {if_solved} had been solved, {solved}."
 
 
 def _on_others(pair: PairComparison) -> Iterator[str]:
@@ -255,6 +258,8 @@ def coverage_lines(pair: PairComparison) -> Iterator[str]:
             yield f"only {shown_name(side.name)} has a score for {listed(tasks)}: not compared"
         if invalid := side.coverage.finished - side.coverage.valid:
             yield f"not valid, so excluded from scores: {plural(invalid, 'trial')} of {shown_name(side.name)}"
+        if retried := side.coverage.retried:
+            yield f"retried after an attempt that was not valid: {plural(retried, 'trial')} of {shown_name(side.name)}"
 
 
 def flaky_lines(pair: PairComparison) -> Iterator[str]:
@@ -402,6 +407,13 @@ _OVERVIEW_RIGHT = ("P", "TASKS", "VALID", "MORE TRIALS")
 _OVERVIEW_DROP = ("MORE TRIALS", "TASKS", "P", "VALID", "ON TASKS LIKE THESE")
 
 
+def _short_verdict(pair: PairComparison) -> str:
+    bounds = pair.difference.bounds
+    if bounds is None or not pair.difference.overturned:
+        return pair.verdict
+    return f"{pair.verdict}: {join_words([f'{number} {kind}' for kind, number in _uncertain(bounds)])}"
+
+
 def overview_cells(pair: PairComparison) -> tuple[str, ...]:
     """One row for each of several comparisons."""
     found = pair.difference
@@ -410,7 +422,7 @@ def overview_cells(pair: PairComparison) -> tuple[str, ...]:
     return (
         shown_name(pair.first.name),
         shown_name(pair.second.name),
-        f"{pair.verdict}: {found.bounds.missing} missing" if found.bounds and found.overturned else pair.verdict,
+        _short_verdict(pair),
         _with_interval(found.estimate, found.on_these_tasks, signed),
         f"{found.verdict_on_tasks_like_these}{bracketed(found.on_tasks_like_these, signed)}",
         _p(pair.p_adjusted),

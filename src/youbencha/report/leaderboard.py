@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,8 @@ from youbencha.report.arena_selection import Exclusion, exclude, newest_only
 from youbencha.report.commit_files import CommitFiles, commit_notes
 from youbencha.scoring.composite import between
 from youbencha.stats.intervals import Interval, mean_interval, pass_rate_interval
-from youbencha.text import one_line, plural
+from youbencha.stats.missing import FAILED_SCORE, SOLVED_SCORE
+from youbencha.text import first_few, one_line, plural
 
 if TYPE_CHECKING:
     from youbencha.report.comparison_model import ComparisonReport
@@ -39,6 +41,8 @@ class TrialCoverage:
     validity_unknown: int
     scored: int
     """Valid, with a score."""
+    retried: int = 0
+    """Valid, but only after an attempt that was not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +58,18 @@ class Total:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreBounds:
+    """The mean score with other results of the missing and retried trials."""
+
+    if_failed: Interval
+    if_solved: Interval
+    best_rank: int | None = None
+    """The place among the rows of the same task or suite, or of all agents, if all had been solved."""
+    worst_rank: int | None = None
+    """The place if all had failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """The figures of an agent: on all tasks, on one, or on those of a suite."""
 
@@ -62,6 +78,8 @@ class Row:
     suite: str | None
     trials: TrialCoverage
     score: Interval
+    bounds: ScoreBounds | None = None
+    """Null: no trial is missing, and none was retried."""
     calibrated: Interval | None
     """Between the scores of doing nothing and of the reference solution. Null: the tasks are not calibrated."""
     pass_rate: Interval
@@ -117,14 +135,14 @@ def make_leaderboard(results: ArenaResults, rules: Sequence[str] = (), *, over_r
     return Leaderboard(
         runs=tuple(run.name for run in results.runs),
         coverage=coverage_of(
-            [each.meta for each in trials], len(results.unfinished) if results.planned_known else None
+            [trial.meta for trial in trials], len(results.unfinished) if results.planned_known else None
         ),
-        agents=tuple(_on_frontier(row, frontier) for row in sorted(agents, key=_rank)),
-        tasks=tuple(sorted(_rows(results, lambda agent, task: (agent, task, suites[task])), key=_rank_in_task)),
-        suites=tuple(sorted(_rows(results, lambda agent, task: (agent, None, suites[task])), key=_rank_in_suite)),
+        agents=_ranked(replace(row, on_frontier=row.agent in frontier) for row in agents),
+        tasks=_ranked(_rows(results, lambda agent, task: (agent, task, suites[task]))),
+        suites=_ranked(_rows(results, lambda agent, task: (agent, None, suites[task]))),
         suite_of_task=suites,
         trials=tuple(trials),
-        unfinished=tuple(sorted(results.unfinished, key=lambda each: (each.orchestrator, each.task, each.trial))),
+        unfinished=tuple(sorted(results.unfinished, key=lambda trial: (trial.orchestrator, trial.task, trial.trial))),
         exclusions=exclusions,
         superseded=superseded,
         unreadable=results.unreadable,
@@ -134,7 +152,7 @@ def make_leaderboard(results: ArenaResults, rules: Sequence[str] = (), *, over_r
 
 def _suites(results: ArenaResults) -> dict[str, str | None]:
     """Return the suite of each task: the part of its category before the slash, as in its newest trial."""
-    listed = [(each.task, "", each.run, each.category or "") for each in results.unfinished]
+    listed = [(trial.task, "", trial.run, trial.category or "") for trial in results.unfinished]
     for run, _, meta in results.trials:
         listed.append((meta.task, meta.completed_at or "", run, meta.category or ""))
     return {task: category.partition("/")[0] or None for task, _, _, category in sorted(listed)}
@@ -155,60 +173,83 @@ Group = tuple[str, str | None, str | None]
 
 def _rows(results: ArenaResults, group_of: Callable[[str, str], Group]) -> list[Row]:
     trials: dict[Group, list[TrialMeta]] = defaultdict(list)
-    unfinished: Counter[Group] = Counter()
-    for each in results.trials:
-        trials[group_of(each.meta.orchestrator, each.meta.task)].append(each.meta)
+    unfinished: dict[Group, list[str]] = defaultdict(list)
+    for trial in results.trials:
+        trials[group_of(trial.meta.orchestrator, trial.meta.task)].append(trial.meta)
     for missing in results.unfinished:
-        unfinished[group_of(missing.orchestrator, missing.task)] += 1
+        unfinished[group_of(missing.orchestrator, missing.task)].append(missing.task)
     return [
         make_row(
-            group, trials.get(group, []), unfinished[group] if results.planned_known else None, results.calibration
+            group,
+            trials.get(group, []),
+            unfinished.get(group, []) if results.planned_known else None,
+            results.calibration,
         )
         for group in {**trials, **unfinished}
     ]
 
 
 def make_row(
-    group: Group, trials: list[TrialMeta], unfinished: int | None, calibration: Mapping[str, Range] | None
+    group: Group, trials: list[TrialMeta], unfinished: Sequence[str] | None, calibration: Mapping[str, Range] | None
 ) -> Row:
+    """Aggregate the trials of a group. `unfinished` has the task of each unfinished one; None if it is unknown."""
     agent, task, suite = group
-    counted = [each for each in trials if each.valid is not False]
-    judged = [each for each in counted if each.outcome is not None]
-    solved = sum(each.outcome == SOLVED for each in judged)
-    cost = _total((each.total_cost_usd for each in counted), any(each.usage_partial for each in counted))
+    counted = [trial for trial in trials if trial.valid is not False]
+    judged = [trial for trial in counted if trial.outcome is not None]
+    solved = sum(trial.outcome == SOLVED for trial in judged)
+    cost = _total((trial.total_cost_usd for trial in counted), any(trial.usage_partial for trial in counted))
     known = len(counted) - cost.unknown
     return Row(
         agent=agent,
         task=task,
         suite=suite,
-        trials=coverage_of(trials, unfinished),
-        score=mean_interval(_by_task((each.task, score_of(each)) for each in counted)),
+        trials=coverage_of(trials, None if unfinished is None else len(unfinished)),
+        score=mean_interval(_by_task((trial.task, score_of(trial)) for trial in counted)),
+        bounds=_bounds(trials, unfinished or ()),
         calibrated=_calibrated(counted, calibration),
         pass_rate=pass_rate_interval(solved, len(judged))
         if task is not None
-        else mean_interval(_by_task((each.task, float(each.outcome == SOLVED)) for each in judged)),
-        outcomes=dict(sorted(Counter(each.outcome or "unknown" for each in trials).items())),
-        tokens=_total((each.total_tokens for each in counted), any(each.usage_partial for each in counted)),
+        else mean_interval(_by_task((trial.task, float(trial.outcome == SOLVED)) for trial in judged)),
+        outcomes=dict(sorted(Counter(trial.outcome or "unknown" for trial in trials).items())),
+        tokens=_total((trial.total_tokens for trial in counted), any(trial.usage_partial for trial in counted)),
         cost_usd=cost,
         cost_per_trial_usd=cost.value / known if cost.value is not None else None,
         cost_per_solved_usd=cost.value / solved if cost.value is not None and solved else None,
         uncounted_cost_usd=_uncounted_cost(trials),
         median_duration_s=median(times)
-        if (times := [s for each in counted if (s := each.duration_s) is not None])
+        if (times := [s for trial in counted if (s := trial.duration_s) is not None])
         else None,
-        flags=sum(len(each.evidence) for each in trials),
-        flag_notes=sum(len(each.flag_notes) for each in trials),
+        flags=sum(len(trial.evidence) for trial in trials),
+        flag_notes=sum(len(trial.flag_notes) for trial in trials),
     )
 
 
+def _bounds(trials: Iterable[TrialMeta], unfinished: Iterable[str]) -> ScoreBounds | None:
+    """Bound the mean score as `stats.missing` does a difference."""
+    certain, uncertain = [], [*unfinished]
+    for trial in trials:
+        if trial.valid is False or trial.retried:
+            uncertain.append(trial.task)
+        else:
+            certain.append((trial.task, score_of(trial)))
+    if not uncertain:
+        return None
+    if_failed, if_solved = (
+        mean_interval(_by_task([*certain, *((task, score) for task in uncertain)]))
+        for score in (FAILED_SCORE, SOLVED_SCORE)
+    )
+    return ScoreBounds(if_failed=if_failed, if_solved=if_solved)
+
+
 def coverage_of(trials: Sequence[TrialMeta], unfinished: int | None) -> TrialCoverage:
-    valid = [each for each in trials if each.valid is not False]
+    valid = [trial for trial in trials if trial.valid is not False]
     return TrialCoverage(
         planned=None if unfinished is None else len(trials) + unfinished,
         finished=len(trials),
         valid=len(valid),
-        validity_unknown=sum(each.valid is None for each in trials),
-        scored=sum(each.composite_score is not None for each in valid),
+        validity_unknown=sum(trial.valid is None for trial in trials),
+        scored=sum(trial.composite_score is not None for trial in valid),
+        retried=sum(trial.retried for trial in valid),
     )
 
 
@@ -222,7 +263,7 @@ def _by_task(scores: Iterable[tuple[str, float | None]]) -> dict[str, list[float
     for task, score in scores:
         if score is not None:
             by_task[task].append(score)
-    return {task: sorted(found) for task, found in by_task.items()}
+    return {task: sorted(values) for task, values in by_task.items()}
 
 
 def _calibrated(trials: Sequence[TrialMeta], calibration: Mapping[str, Range] | None) -> Interval | None:
@@ -230,13 +271,13 @@ def _calibrated(trials: Sequence[TrialMeta], calibration: Mapping[str, Range] | 
         return None
     unknown = Range(None, None)
     return mean_interval(
-        _by_task((each.task, between(score_of(each), *calibration.get(each.task, unknown))) for each in trials)
+        _by_task((trial.task, between(score_of(trial), *calibration.get(trial.task, unknown))) for trial in trials)
     )
 
 
 def _total(values: Iterable[float | None], partial: bool = False) -> Total:
     listed = list(values)
-    known = sorted(each for each in listed if each is not None)
+    known = sorted(value for value in listed if value is not None)
     return Total(
         value=sum(known) if known else None,
         partial=bool(known) and (partial or len(known) < len(listed)),
@@ -246,15 +287,30 @@ def _total(values: Iterable[float | None], partial: bool = False) -> Total:
 
 def _uncounted_cost(trials: Iterable[TrialMeta]) -> Total:
     attempts = [
-        attempt for each in trials for attempt in (each.attempts if each.valid is False else each.attempts[:-1])
+        attempt for trial in trials for attempt in (trial.attempts if trial.valid is False else trial.attempts[:-1])
     ]
     costs = [attempt.cost_usd for attempt in attempts]
-    costs += [each.total_cost_usd for each in trials if each.valid is False and not each.attempts]
+    costs += [trial.total_cost_usd for trial in trials if trial.valid is False and not trial.attempts]
     return _total(costs or [0.0], any(attempt.partial for attempt in attempts))
 
 
-def _on_frontier(row: Row, frontier: frozenset[str]) -> Row:
-    return replace(row, on_frontier=row.agent in frontier)
+def _ranked(rows: Iterable[Row]) -> tuple[Row, ...]:
+    """Sort by task and suite, and in each of them the best first, with the ranks that each row could have."""
+    ordered = sorted(rows, key=lambda row: (row.task or "", row.suite or "", _rank(row)))
+    groups = groupby(ordered, key=lambda row: (row.task, row.suite))
+    return tuple(row for _, group in groups for row in _with_ranks(list(group)))
+
+
+def _with_ranks(rows: Sequence[Row]) -> Iterable[Row]:
+    """Add the ranks that each row could have because of its own missing and retried trials."""
+    means = [-1.0 if row.score.mean is None else row.score.mean for row in rows]
+    for index, row in enumerate(rows):
+        if (bounds := row.bounds) is None or bounds.if_failed.mean is None or bounds.if_solved.mean is None:
+            yield row
+            continue
+        best = 1 + index - sum(mean < bounds.if_solved.mean for mean in means[:index])
+        worst = 1 + index + sum(mean > bounds.if_failed.mean for mean in means[index + 1 :])
+        yield replace(row, bounds=replace(bounds, best_rank=best, worst_rank=worst))
 
 
 def _rank(row: Row) -> tuple[float, float, str]:
@@ -267,14 +323,6 @@ def _rank(row: Row) -> tuple[float, float, str]:
     )
 
 
-def _rank_in_task(row: Row) -> tuple[str, tuple[float, float, str]]:
-    return row.task or "", _rank(row)
-
-
-def _rank_in_suite(row: Row) -> tuple[str, tuple[float, float, str]]:
-    return row.suite or "", _rank(row)
-
-
 def _order(trial: ArenaTrial) -> tuple[str, str, int, str]:
     meta = trial.meta
     return meta.orchestrator, meta.task, meta.trial, trial.run
@@ -282,33 +330,36 @@ def _order(trial: ArenaTrial) -> tuple[str, str, int, str]:
 
 def _notes(results: ArenaResults) -> Iterable[str]:
     """Say what a reader has to know before believing the figures."""
-    metas = [each.meta for each in results.trials]
-    if unknown := sum(each.valid is None for each in metas):
+    metas = [trial.meta for trial in results.trials]
+    if unknown := sum(trial.valid is None for trial in metas):
         yield (
             f"{plural(unknown, 'trial')} with unknown validity (results of the original Thunderdome): counted as valid."
             " A zero in them may mean that nothing was measured."
         )
-    if invalid := sum(each.valid is False for each in metas):
+    if invalid := sum(trial.valid is False for trial in metas):
         yield f"Not valid, so excluded from scores: {plural(invalid, 'trial')}."
-    if unscored := sum(each.valid is not False and each.composite_score is None for each in metas):
+    if retried := Counter(trial.orchestrator for trial in metas if trial.retried):
+        agents = first_few([f"{number} of {one_line(agent, 100)}" for agent, number in retried.items()], _MOST_NAMES)
+        yield f"Retried after an attempt that was not valid: {plural(retried.total(), 'trial')} ({agents})."
+    if unscored := sum(trial.valid is not False and trial.composite_score is None for trial in metas):
         yield f"Valid, but without a score, so excluded from means: {plural(unscored, 'trial')}."
     yield from commit_notes(
-        CommitFiles(each.task, each.orchestrator, each.identity.commit_files) for each in metas if each.identity
+        CommitFiles(trial.task, trial.orchestrator, trial.identity.commit_files) for trial in metas if trial.identity
     )
     yield from _different_tasks(metas)
     yield from _configurations(metas)
     if results.calibration is not None:
-        tasks = {each.task for each in metas}
-        missing = [each for each in tasks if between(0.0, *results.calibration.get(each, Range(None, None))) is None]
+        tasks = {trial.task for trial in metas}
+        missing = [task for task in tasks if between(0.0, *results.calibration.get(task, Range(None, None))) is None]
         if missing:
             yield f"Not calibrated, and so not in the calibrated score: {listed(missing)}."
 
 
 def _different_tasks(metas: Iterable[TrialMeta]) -> Iterable[str]:
     by_agent: dict[str, set[str]] = defaultdict(set)
-    for each in metas:
-        if each.valid is not False and each.composite_score is not None:
-            by_agent[each.orchestrator].add(each.task)
+    for trial in metas:
+        if trial.valid is not False and trial.composite_score is not None:
+            by_agent[trial.orchestrator].add(trial.task)
     everything = set().union(*by_agent.values())
     lacking = {agent: everything - tasks for agent, tasks in sorted(by_agent.items()) if tasks != everything}
     for agent, tasks in list(lacking.items())[:_MOST_NAMES]:
@@ -319,10 +370,10 @@ def _different_tasks(metas: Iterable[TrialMeta]) -> Iterable[str]:
 
 def _configurations(metas: Iterable[TrialMeta]) -> Iterable[str]:
     hashes: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for each in metas:
-        if each.identity is not None:
-            hashes[each.orchestrator, each.task].add(each.identity.agent_hash)
-    mixed = sorted({agent for (agent, _), found in hashes.items() if len(found) > 1})
+    for trial in metas:
+        if trial.identity is not None:
+            hashes[trial.orchestrator, trial.task].add(trial.identity.agent_hash)
+    mixed = sorted({agent for (agent, _), values in hashes.items() if len(values) > 1})
     if mixed:
         yield f"Trials of different configurations are counted together: {listed(mixed)}."
 
@@ -330,5 +381,5 @@ def _configurations(metas: Iterable[TrialMeta]) -> Iterable[str]:
 def listed(names: Iterable[str]) -> str:
     """`a, b and 3 more`."""
     ordered = sorted(names)
-    shown = ", ".join(one_line(each, 100) for each in ordered[:_MOST_NAMES])
+    shown = ", ".join(one_line(name, 100) for name in ordered[:_MOST_NAMES])
     return f"{shown} and {len(ordered) - _MOST_NAMES} more" if len(ordered) > _MOST_NAMES else shown

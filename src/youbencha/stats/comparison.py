@@ -45,7 +45,7 @@ class DifferenceInterval(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """What the difference would be if every missing trial of one agent had the same score."""
+    """What the difference would be if every missing or retried trial of one agent had the same score."""
 
     estimate: float
     on_these_tasks: DifferenceInterval
@@ -54,19 +54,22 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingBounds:
-    """How far the trials without a valid result could change a difference.
-
-    They are those of the agent that lacks more of its trials: what fails for both alike is an accident, and what fails
-    for one of them may be its own doing.
-    """
+    """How far the missing and retried trials of an agent could change a difference."""
 
     of_first: bool
-    """Whether the first lacks more of its trials; else the second."""
+    """Whether the agent is the first; else the second."""
     missing: int
+    """The number of planned trials without a valid result."""
+    retried: int = 0
+    """The number of trials that are valid only after an attempt that was not."""
     trials: int
-    """Of that agent, the missing ones included."""
+    """All trials of the agent, the missing ones included."""
     if_failed: Bound
     if_solved: Bound
+
+    @property
+    def uncertain(self) -> int:
+        return self.missing + self.retried
 
     @property
     def both(self) -> tuple[Bound, Bound]:
@@ -95,9 +98,9 @@ class Difference:
     reason: str | None = None
     """Why there is no estimate or no interval."""
     bounds: MissingBounds | None = None
-    """None: both lack the same share of their trials, mostly none."""
+    """The bounds of the agent whose missing trials count most against the verdict. None: no trial is missing."""
     overturned: bool = False
-    """Whether it would be decided without the missing trials, and is not with them."""
+    """Whether it would be decided if no trial were missing or retried, and is not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,11 +148,9 @@ def compare_scores(
             reason=NO_TASK,
         )
     quantiles = Quantiles.of(confidence)
-    means = [fmean(each.first) - fmean(each.second) for each in common]
-    estimate = fmean(means)
+    means = _differences(common)
     spread = _spread_on_these_tasks(common, quantiles)
-    these = _rounded(*spread.interval(estimate, quantiles))
-    like_these = _on_tasks_like_these(common, these, quantiles)
+    estimate, these, like_these = fmean(means), *_intervals(common, spread, quantiles)
     verdict = verdict_of(these, margin)
     detectable = quantiles.with_power * spread.error()
     return Difference(
@@ -166,6 +167,13 @@ def compare_scores(
     )
 
 
+def estimate_difference(tasks: Sequence[TaskScores], *, confidence: float = CONFIDENCE) -> Bound:
+    """Return the difference with its intervals only. There must be a task with scores of both."""
+    common, quantiles = _common(tasks), Quantiles.of(confidence)
+    these, like_these = _intervals(common, _spread_on_these_tasks(common, quantiles), quantiles)
+    return Bound(estimate=fmean(_differences(common)), on_these_tasks=these, on_tasks_like_these=like_these)
+
+
 def compare_values(tasks: Sequence[TaskScores], *, confidence: float = CONFIDENCE) -> ValueDifference:
     """Compare two agents by a figure that has no upper limit. What is not known is not among the figures."""
     import numpy as np
@@ -178,7 +186,7 @@ def compare_values(tasks: Sequence[TaskScores], *, confidence: float = CONFIDENC
             first=None, second=None, difference=None, interval=None, ratio=None, ratio_interval=None, tasks=0,
             reason="not known for any task of both",
         )  # fmt: skip
-    firsts, seconds = ([fmean(scores) for scores in some] for some in _both(common))
+    firsts, seconds = ([fmean(scores) for scores in side] for side in _both(common))
     first, second = fmean(firsts), fmean(seconds)
     ratio = first / second if second else None
     interval = ratio_interval = None
@@ -207,6 +215,18 @@ def compare_values(tasks: Sequence[TaskScores], *, confidence: float = CONFIDENC
     )
 
 
+def _differences(common: Sequence[TaskScores]) -> list[float]:
+    return [fmean(task.first) - fmean(task.second) for task in common]
+
+
+def _intervals(
+    common: Sequence[TaskScores], spread: Spread, quantiles: Quantiles
+) -> tuple[DifferenceInterval, DifferenceInterval | None]:
+    """Return the intervals on these tasks and on tasks like these."""
+    these = _rounded(*spread.interval(fmean(_differences(common)), quantiles))
+    return these, _on_tasks_like_these(common, these, quantiles)
+
+
 def _spread_on_these_tasks(common: Sequence[TaskScores], quantiles: Quantiles) -> Spread:
     """The tasks are fixed: only trials vary, within each task and agent.
 
@@ -214,16 +234,16 @@ def _spread_on_these_tasks(common: Sequence[TaskScores], quantiles: Quantiles) -
     over tasks is used. That includes how tasks differ: it is too much, never too little.
     """
     tasks = len(common)
-    differences = [fmean(each.first) - fmean(each.second) for each in common]
+    differences = _differences(common)
     mean = fmean(differences)
     within = between = by_degrees = 0.0
     single = 0
-    for each, difference in zip(common, differences, strict=True):
-        if min(len(each.first), len(each.second)) == 1:
+    for task, difference in zip(common, differences, strict=True):
+        if min(len(task.first), len(task.second)) == 1:
             single += 1
             between += (difference - mean) ** 2 * tasks / max(1, tasks - 1)
             continue
-        for scores in (each.first, each.second):
+        for scores in (task.first, task.second):
             variance = sample_variance(scores) / len(scores)
             within += variance
             by_degrees += variance**2 / (len(scores) - 1)
@@ -235,7 +255,7 @@ def _spread_on_these_tasks(common: Sequence[TaskScores], quantiles: Quantiles) -
 
 def _extreme_share(common: Sequence[TaskScores]) -> float:
     """Return the share of pairs of trials that differ by nothing, or by all that scores can differ."""
-    return fmean(fmean(_extreme(first, each.second) for first in each.first) / len(each.second) for each in common)
+    return fmean(fmean(_extreme(first, task.second) for first in task.first) / len(task.second) for task in common)
 
 
 def _extreme(score: float, others: Sequence[float]) -> int:
@@ -247,7 +267,7 @@ def _extreme(score: float, others: Sequence[float]) -> int:
 
 def _tied_trials(common: Sequence[TaskScores], differences: Sequence[float]) -> float:
     """Return the share of tied trials of the same task and agent; of single trials, that of tied differences."""
-    cells = [scores for each in common for scores in (each.first, each.second) if len(scores) > 1]
+    cells = [scores for task in common for scores in (task.first, task.second) if len(scores) > 1]
     return fmean(map(tied_share, cells)) if cells else tied_share(differences)
 
 
@@ -258,7 +278,7 @@ def _least_pairs(common: Sequence[TaskScores], quantiles: Quantiles) -> float:
     if the tasks with the fewest come first.
     """
     wanted = left = quantiles.of_normal * math.sqrt(_PSEUDO_PAIRS)
-    sizes = sorted(min(len(each.first), len(each.second)) for each in common)
+    sizes = sorted(min(len(task.first), len(task.second)) for task in common)
     weights = 0.0
     for size in sizes:
         taken = min(left, size)
@@ -274,7 +294,7 @@ def _on_tasks_like_these(
     tasks = len(common)
     if tasks == 1:
         return None
-    differences = [fmean(each.first) - fmean(each.second) for each in common]
+    differences = _differences(common)
     variance = sample_variance(differences) / tasks
     discrete = discreteness(_extreme_share(common), tied_share(differences))
     spread = Spread(tasks, variance, variance**2 / (tasks - 1), discrete, _PSEUDO_PAIRS)
@@ -290,25 +310,27 @@ def _more_trials(
     The difference is then far enough from 0, or far enough from the margin.
     """
     target = max(abs(estimate), margin - abs(estimate))
-    trials, one_each = sum(len(each.first) + len(each.second) for each in common), 2 * len(common)
+    trials, one_each = sum(len(task.first) + len(task.second) for task in common), 2 * len(common)
 
-    def found(more: int) -> bool:
+    def is_enough(more: int) -> bool:
         return spread.error(1 + more * one_each / trials) * quantiles.with_power <= target
 
-    return (1 + bisect_left(range(1, _MOST_TRIALS), True, key=found)) * one_each if found(_MOST_TRIALS) else None
+    return (
+        (1 + bisect_left(range(1, _MOST_TRIALS), True, key=is_enough)) * one_each if is_enough(_MOST_TRIALS) else None
+    )
 
 
 def _common(tasks: Sequence[TaskScores]) -> list[TaskScores]:
     """Sorted in every respect, so that no order matters."""
     return [
-        TaskScores(each.task, tuple(sorted(each.first)), tuple(sorted(each.second)))
-        for each in sorted(tasks)
-        if each.first and each.second
+        TaskScores(task.task, tuple(sorted(task.first)), tuple(sorted(task.second)))
+        for task in sorted(tasks)
+        if task.first and task.second
     ]
 
 
 def _both(common: Sequence[TaskScores]) -> tuple[list[tuple[float, ...]], list[tuple[float, ...]]]:
-    return [each.first for each in common], [each.second for each in common]
+    return [task.first for task in common], [task.second for task in common]
 
 
 def _rounded(low: float, high: float) -> DifferenceInterval:

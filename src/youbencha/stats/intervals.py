@@ -16,8 +16,9 @@ from youbencha.stats.spread import TIE, Quantiles, Spread, discreteness, sample_
 
 CONFIDENCE = 0.95
 
-_PSEUDO_TASKS = 4
-"""To add, half of them solved and half not (Agresti and Coull 1998)."""
+_PSEUDO_TASKS = 5
+"""To add, half of them solved and half not. With 4, as of Agresti and Coull (1998), the 95 % interval of 2 to 9 tasks
+that are each solved or not holds some rates in only 91 to 93 % of cases."""
 _Z = 1.959963984540054
 """Of the normal distribution, for 95 %."""
 _DIGITS = 6
@@ -52,11 +53,12 @@ def mean_interval(scores_by_task: Mapping[str, Sequence[float]]) -> Interval:
     if len(means) == 1:
         return _no_interval(mean, 1, "there is only one task")
     # From -1 to 1, as differences.
-    shifted = [2 * each - 1 for each in means]
+    shifted = [2 * mean - 1 for mean in means]
     squared_error = sample_variance(shifted) / len(shifted)
     extreme = fmean(fmean(not TIE < score < 1 - TIE for score in scores) for scores in tasks)
     discrete = discreteness(extreme, tied_share(means, TIE))
-    spread = Spread(len(means), squared_error, squared_error**2 / (len(means) - 1), discrete, _PSEUDO_TASKS)
+    by_degrees, max_degrees = squared_error**2 / (len(means) - 1), len(means) + _PSEUDO_TASKS - 2
+    spread = Spread(len(means), squared_error, by_degrees, discrete, _PSEUDO_TASKS, max_degrees)
     low, high = ((end + 1) / 2 for end in spread.interval(2 * mean - 1, Quantiles.of(CONFIDENCE)))
     # Digits beyond these differ between computers, and say nothing.
     low, high = min(round(low, _DIGITS), mean), max(round(high, _DIGITS), mean)

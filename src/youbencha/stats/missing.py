@@ -1,14 +1,15 @@
-"""Trials that are missing, perhaps not by accident: what a verdict would be with them.
+"""Trials that are missing or were retried, perhaps not by accident: what a verdict would be if they had failed.
 
-An agent that makes its bad trials invalid would win by those that are left. So a verdict holds only if it would be the
-same whether all of the missing trials had failed, or all had been solved.
+An agent that makes its bad trials invalid would win by those that are left, or by those that replace them. It cannot do
+that to the trials of another agent. So a verdict holds only if it would be the same if all such trials of the agent
+that it favours had failed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from youbencha.stats.comparison import (
     MARGIN,
@@ -18,91 +19,136 @@ from youbencha.stats.comparison import (
     TaskScores,
     Verdict,
     compare_scores,
+    estimate_difference,
     verdict_of,
 )
 from youbencha.stats.intervals import CONFIDENCE
 
 FAILED_SCORE, SOLVED_SCORE = 0.0, 1.0
+Agent = Literal[0, 1]
+"""The first or the second of a comparison."""
+AGENTS: tuple[Agent, Agent] = (0, 1)
+
+FAVOURED: Mapping[Verdict, tuple[Agent, ...]] = {"better": (0,), "worse": (1,), "equivalent": (0, 1), "undecided": ()}
+"""The agents that could have caused a verdict by making their bad trials invalid."""
 
 
-class MissingTrials(NamedTuple):
-    """How many trials of both on one task have no valid result, although they were planned."""
+class AgentTrials(NamedTuple):
+    """The trials of one agent on one task."""
 
-    first: int
-    second: int
+    scores: tuple[float, ...] = ()
+    """Scores of trials that were valid at the first attempt."""
+    retried: tuple[float, ...] = ()
+    """Scores of trials that are valid, but only after an attempt that was not."""
+    missing: int = 0
+    """The number of planned trials without a valid result."""
+
+    @property
+    def valid(self) -> tuple[float, ...]:
+        return (*self.scores, *self.retried)
+
+    @property
+    def uncertain(self) -> int:
+        return self.missing + len(self.retried)
+
+    def filled(self, score: float) -> tuple[float, ...]:
+        """Return the scores as if every missing or retried trial had this one."""
+        return (*self.scores, *[score] * self.uncertain)
 
 
-def lacks_more(first: int, of_first: int, second: int, of_second: int) -> int | None:
-    """Return which of two lacks the greater share of its trials, 0 or 1; None if neither does."""
-    shares = first * of_second, second * of_first
-    return None if shares[0] == shares[1] else int(shares[1] > shares[0])
+class TaskTrials(NamedTuple):
+    """The trials of both agents on one task."""
+
+    task: str
+    first: AgentTrials
+    second: AgentTrials
+
+    def of(self, agent: Agent) -> AgentTrials:
+        return (self.first, self.second)[agent]
+
+    def filled(self, agent: Agent, score: float) -> TaskScores:
+        """Return the scores as if every missing or retried trial of one agent had this one."""
+        first, second = (self.of(side).filled(score) if side == agent else self.of(side).valid for side in AGENTS)
+        return TaskScores(self.task, first, second)
 
 
 def compare_with_missing(
-    tasks: Sequence[TaskScores],
-    missing: Sequence[MissingTrials],
-    *,
-    margin: float = MARGIN,
-    confidence: float = CONFIDENCE,
+    tasks: Sequence[TaskTrials], *, margin: float = MARGIN, confidence: float = CONFIDENCE
 ) -> Difference:
-    """Compare two agents as `compare_scores` does, and bound what their missing trials could change."""
-    found = compare_scores(tasks, margin=margin, confidence=confidence)
-    lacking = sum(each.first for each in missing), sum(each.second for each in missing)
-    valid = sum(len(each.first) for each in tasks), sum(len(each.second) for each in tasks)
-    trials = lacking[0] + valid[0], lacking[1] + valid[1]
-    which = lacks_more(lacking[0], trials[0], lacking[1], trials[1]) if found.tasks else None
-    if which is None:
-        return found
+    """Compare two agents as `compare_scores` does, and leave undecided what missing or retried trials could change."""
+    valid = [TaskScores(task.task, task.first.valid, task.second.valid) for task in tasks]
+    difference = compare_scores(valid, margin=margin, confidence=confidence)
+    if not difference.tasks:
+        return difference
+    bounds = [
+        missing_bounds(
+            tasks,
+            agent,
+            if_failed=bound_by(tasks, agent, FAILED_SCORE, confidence=confidence),
+            if_solved=bound_by(tasks, agent, SOLVED_SCORE, confidence=confidence),
+        )
+        for agent in AGENTS
+        if any(task.of(agent).uncertain for task in tasks)
+    ]
+    return with_bounds(difference, bounds, margin)
 
-    bounds = MissingBounds(
-        of_first=which == 0,
-        missing=lacking[which],
-        trials=trials[which],
-        if_failed=bound_by(tasks, missing, which, FAILED_SCORE, confidence=confidence),
-        if_solved=bound_by(tasks, missing, which, SOLVED_SCORE, confidence=confidence),
+
+def bound_by(tasks: Sequence[TaskTrials], agent: Agent, score: float, *, confidence: float = CONFIDENCE) -> Bound:
+    """Compare two agents as if every missing or retried trial of one of them had this score."""
+    return estimate_difference([task.filled(agent, score) for task in tasks], confidence=confidence)
+
+
+def missing_bounds(tasks: Sequence[TaskTrials], agent: Agent, *, if_failed: Bound, if_solved: Bound) -> MissingBounds:
+    trials = [task.of(agent) for task in tasks]
+    missing = sum(cell.missing for cell in trials)
+    return MissingBounds(
+        of_first=agent == 0,
+        missing=missing,
+        retried=sum(len(cell.retried) for cell in trials),
+        trials=missing + sum(len(cell.valid) for cell in trials),
+        if_failed=if_failed,
+        if_solved=if_solved,
     )
-    return with_bounds(found, bounds, margin)
 
 
-def bound_by(
-    tasks: Sequence[TaskScores],
-    missing: Sequence[MissingTrials],
-    which: int,
-    score: float,
-    *,
-    confidence: float = CONFIDENCE,
-) -> Bound:
-    """Compare two agents as if every missing trial of one of them, 0 or 1, had this score."""
-    whole = [_filled(each, which, lack[which], score) for each, lack in zip(tasks, missing, strict=True)]
-    found = compare_scores(whole, confidence=confidence)
-    assert found.estimate is not None  # there is a task of both
-    assert found.on_these_tasks is not None
-    return Bound(
-        estimate=found.estimate, on_these_tasks=found.on_these_tasks, on_tasks_like_these=found.on_tasks_like_these
-    )
-
-
-def with_bounds(found: Difference, bounds: MissingBounds, margin: float) -> Difference:
-    """Leave what the missing trials could overturn undecided."""
-    these = agreed(found.verdict, [verdict_of(each.on_these_tasks, margin) for each in bounds.both])
-    like_these = agreed(
-        found.verdict_on_tasks_like_these, [verdict_of(each.on_tasks_like_these, margin) for each in bounds.both]
-    )
+def with_bounds(difference: Difference, bounds: Sequence[MissingBounds], margin: float) -> Difference:
+    """Leave what the missing or retried trials of an agent could overturn undecided. `bounds` has those of each."""
+    if not bounds:
+        return difference
+    if_failed = {_agent(bound): verdict_of(bound.if_failed.on_these_tasks, margin) for bound in bounds}
+    elsewhere = {_agent(bound): verdict_of(bound.if_failed.on_tasks_like_these, margin) for bound in bounds}
+    verdict = confirmed(difference.verdict, if_failed)
     return replace(
-        found,
-        verdict=these,
-        verdict_on_tasks_like_these=like_these,
-        bounds=bounds,
-        overturned=these != found.verdict,
+        difference,
+        verdict=verdict,
+        verdict_on_tasks_like_these=confirmed(difference.verdict_on_tasks_like_these, elsewhere),
+        bounds=_most_telling(difference, bounds, if_failed),
+        overturned=verdict != difference.verdict,
     )
 
 
-def agreed(verdict: Verdict, others: Sequence[Verdict]) -> Verdict:
-    """Return the verdict if all others are the same, and `undecided` otherwise."""
-    return verdict if all(each == verdict for each in others) else "undecided"
+def confirmed(verdict: Verdict, if_failed: Mapping[Agent, Verdict]) -> Verdict:
+    """Return the verdict if it holds although the trials of the agents it favours had failed; else `undecided`.
+
+    `if_failed` has the verdict if an agent's missing and retried trials had failed, for each agent that has some.
+    """
+    return verdict if all(if_failed.get(agent, verdict) == verdict for agent in FAVOURED[verdict]) else "undecided"
 
 
-def _filled(task: TaskScores, which: int, missing: int, score: float) -> TaskScores:
-    scores = [task.first, task.second]
-    scores[which] = (*scores[which], *[score] * missing)
-    return TaskScores(task.task, *scores)
+def _most_telling(
+    difference: Difference, bounds: Sequence[MissingBounds], if_failed: Mapping[Agent, Verdict]
+) -> MissingBounds:
+    """Return the bounds to show: those that overturn the verdict, else those of the agent that seems better."""
+    leader: Agent = 0 if (difference.estimate or 0) >= 0 else 1
+    favoured = FAVOURED[difference.verdict]
+
+    def rank(bound: MissingBounds) -> tuple[bool, bool, int]:
+        agent = _agent(bound)
+        overturns = agent in favoured and if_failed[agent] != difference.verdict
+        return overturns, agent == leader, bound.uncertain
+
+    return max(bounds, key=rank)
+
+
+def _agent(bounds: MissingBounds) -> Agent:
+    return 0 if bounds.of_first else 1

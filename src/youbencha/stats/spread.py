@@ -67,6 +67,8 @@ class Spread(NamedTuple):
     """From 0, graded, to 1: all are 0, 1 or tied."""
     pseudo: float
     """How many pseudo-results to add."""
+    max_degrees: float = math.inf
+    """The most degrees of freedom to assume, as if the pseudo-results were not known for certain."""
 
     @property
     def size(self) -> float:
@@ -86,8 +88,8 @@ class Spread(NamedTuple):
         """
         kept = self.results / (self.results + self.pseudo)
         error = self.error()
-        # Welch and Satterthwaite; the pseudo-results are certain.
-        degrees = (error / kept) ** 4 / self.by_degrees if self.by_degrees else math.inf
+        # Welch and Satterthwaite
+        degrees = min((error / kept) ** 4 / self.by_degrees if self.by_degrees else math.inf, self.max_degrees)
         # What happens this often is not seen in so many results, in 5 of 100 cases.
         unseen = 1 - (2 * quantiles.tail) ** (1 / self.results)
         half = max(quantiles.of_t(degrees) * error, unseen * self.size)

@@ -245,6 +245,8 @@ class _Session:
         if open_executor is None:
             await check_engine(matrix)
         reusable = request.find_reusable(matrix, self._reuse)
+        if reusable is not None:
+            matrix = reusable.mark_rerun(matrix)
         if not self._resume:
             await check_matrix_models(matrix, reusable.trials if reusable else ())
             self.run = _new_run(request, matrix)
@@ -277,7 +279,9 @@ class _Session:
         reuse = f"start a new run with `--reuse {found.name}`, which takes over all results that still apply"
         check_unchanged(info, matrix, otherwise=reuse)
         self.run = found
-        return given.raise_limit(replace(matrix, baselines=info.baselines), found)
+        rerun = {(cell.orchestrator, cell.task): frozenset(cell.rerun) for cell in info.cells}
+        cells = tuple(replace(cell, rerun=rerun[cell.orchestrator, cell.task]) for cell in matrix.cells)
+        return given.raise_limit(replace(matrix, cells=cells, baselines=info.baselines), found)
 
 
 def _new_run(request: _Request, matrix: Matrix) -> ArenaRun:
