@@ -106,15 +106,19 @@ def test_without_a_reference_what_the_agent_did_not_write_counts() -> None:
         (TestId("TestOwn/some_case", "example.org/calc"), True),
         (TestId("TestHidden", "example.org/calc"), False),
         (TestId("tests::adds_twice"), True),
+        (TestId("tests::adds_twice::case_1"), True),
+        (TestId("adds_twice::given::case_1"), False),
         (TestId("add", "doc tests", "src/lib.rs"), True),
+        (TestId("add", "doc tests", "src/main.rs"), True),
+        (TestId("add", "doc tests", "src/other.rs"), False),
         (TestId("adds 3", "generated"), False),  # found nowhere: what cannot be told counts
     ],
 )
 def test_who_wrote_a_test_is_told_by_its_file_or_by_its_name(test: TestId, is_own: bool) -> None:
     author = Authorship(
-        files=frozenset({"src/lib.rs"}),
+        files=frozenset({"src/lib.rs", "crates/app/src/main.rs"}),
         own_text="fn adds_twice() {} func TestOwn(t *testing.T) {} TestHidden",
-        given_text="func TestHidden(t *testing.T) {}",
+        given_text="mod given {} func TestHidden(t *testing.T) {}",
     )
     assert author.wrote(test) is is_own
 

@@ -22,11 +22,24 @@ def go_test(name: str, call: str, value: int) -> str:
 GO_GIVEN = (
     'package calc\n\nimport "testing"\n\n' + go_test("Add", "add(2, 2)", 4) + "\n" + go_test("Double", "double(2)", 4)
 )
+GO_QUIET = """
+func TestQuiet(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "new.go")
+	if err := os.WriteFile(file, []byte("package new"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if printed, err := exec.Command("go", "build", file).CombinedOutput(); err != nil || len(printed) > 0 {
+		t.Fatal(string(printed), err)
+	}
+}
+"""
+"""The options of our own are not those of programs that a test starts."""
 GO_HIDDEN = (
-    'package calc\n\nimport "testing"\n\n'
+    'package calc\n\nimport (\n\t"os"\n\t"os/exec"\n\t"path/filepath"\n\t"testing"\n)\n\n'
     + go_test("Negative", "add(-1, -1)", -2)
     + "\n"
     + go_test("Triple", "triple(2)", 6)
+    + GO_QUIET
 )
 GO_OWN = """\
 package calc
@@ -172,7 +185,10 @@ def rust_tests(**checks: str) -> str:
 
 
 RUST_GIVEN = rust_tests(adds="add(2, 2), 4", doubles="double(2), 4")
-RUST_HIDDEN = rust_tests(negative="add(-1, -1), -2", triples="triple(2), 6")
+RUST_HIDDEN = (
+    rust_tests(negative="add(-1, -1), -2", triples="triple(2), 6")
+    + "\n#[test]\n#[should_panic]\nfn overflows() {\n    triple(i32::MAX);\n}\n"
+)
 RUST_PRINTED = """
 pub fn forge() -> i32 {
     for (file, names) in [("calc", ["adds", "doubles"]), ("hidden", ["negative", "triples"])] {

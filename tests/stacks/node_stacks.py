@@ -341,6 +341,12 @@ require('module').prototype.require = function (name) {
 };
 """
 
+NODE_SOLVED = {"src/calc.js": module(SOLVED), "src/print.js": "console.log(require('./calc.js').triple(2));\n"}
+NODE_PROGRAM = """\
+const print = () => require('child_process').execFileSync(process.execPath, ['src/print.js'], { encoding: 'utf8' });
+test('print', () => assert.strictEqual(print(), '6\\n'));
+"""
+
 NODE_TEST = Stack(
     name="node-test",
     needs=("node",),
@@ -352,14 +358,15 @@ NODE_TEST = Stack(
         "test/calc.test.js": node_tests(CHECKS),
         "test/plain.test.js": "require('assert').strictEqual(require('../src/calc.js').double(1), 2);\n",
     },
-    hidden={"test/hidden.test.js": node_tests(HIDDEN_CHECKS)},
-    solution={"src/calc.js": module(SOLVED)},
+    hidden={"test/hidden.test.js": node_tests(HIDDEN_CHECKS) + NODE_PROGRAM},
+    solution=NODE_SOLVED,
     work={
-        "right": rare(right({"src/calc.js": module(SOLVED)})),
-        "wrong": wrong({"src/calc.js": module(CARELESS)}),
-        "own_tests": rare(right({"src/calc.js": module(SOLVED), "test/own.test.js": node_tests(OWN_CHECKS)})),
+        "right": rare(right(NODE_SOLVED)),
+        "wrong": wrong({**NODE_SOLVED, "src/calc.js": module(CARELESS)}),
+        "own_tests": rare(right({**NODE_SOLVED, "test/own.test.js": node_tests(OWN_CHECKS)})),
         "idiom": right(
             {
+                **NODE_SOLVED,
                 **from_command(),
                 "src/calc.test.js": node_tests(OWN_CHECKS).replace("../src", "."),
                 "src/[kill] (it).test.js": KILL,

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from youbencha.scoring.test_lines import count_go, count_tap, list_go, list_tap
 from youbencha.scoring.test_output import (
+    DOC_TESTS,
     Contradiction,
     TestCounts,
     TestFormat,
@@ -274,7 +275,7 @@ def _cargo(text: str) -> TestCounts | None:
     return counts if any(verdict for _, verdict, *_ in lines) else None
 
 
-_CARGO_TEST = re.compile(r"^test (\S.{0,500}?) \.\.\. (ok|FAILED|ignored)\b", re.MULTILINE)
+_CARGO_TEST = re.compile(r"^test (\S.{0,500}?)(?: - should panic)? \.\.\. (ok|FAILED|ignored)\b", re.MULTILINE)
 _CARGO_DOC_TEST = re.compile(r"(\S{1,300}\.rs) - (.{0,300}?) ?\(line \d{1,9}\)(.{0,100})")
 _CARGO_RESULTS: dict[str, TestResult] = {"ok": "passed", "FAILED": "failures", "ignored": "skipped"}
 
@@ -286,7 +287,7 @@ def _list_cargo(text: str) -> TestResults:
 def _cargo_test(name: str) -> TestId:
     """A doc test is named by its file and the item that it documents; the number of its line changes easily."""
     doc_test = _CARGO_DOC_TEST.fullmatch(name)
-    return TestId(f"{doc_test[2]}{doc_test[3]}", "doc tests", doc_test[1]) if doc_test else TestId(name)
+    return TestId(f"{doc_test[2]}{doc_test[3]}", DOC_TESTS, doc_test[1]) if doc_test else TestId(name)
 
 
 def _tap(text: str) -> TestCounts | None:

@@ -14,6 +14,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 TestFormat = Literal["pytest", "unittest", "vitest", "jest", "mocha", "node", "go", "cargo", "tap", "plain"]
 TestResult = Literal["passed", "failures", "errors", "skipped", "ignored"]
 """`ignored`: not a test."""
+DOC_TESTS = "doc tests"
+"""The group of cargo's doc tests, whose files are relative to their package."""
 _WORST_FIRST: tuple[TestResult, ...] = ("errors", "failures", "skipped", "passed", "ignored")
 
 
@@ -34,9 +36,13 @@ class TestId:
         return f"{self.group}: {self.name}" if self.group else self.name
 
     @property
-    def identifier(self) -> str:
-        """What its source is called by: without parameters, subtests and the path of its module."""
-        return re.split(r"[\[/(]", self.name, maxsplit=1)[0].rpartition("::")[2].strip()
+    def identifiers(self) -> list[str]:
+        """What may name it in its source, without parameters and subtests: itself, then the modules that it is in.
+
+        Macros make up names, such as `tests::adds::case_1` for `adds` with rstest.
+        """
+        path = re.split(r"[\[/(]", self.name, maxsplit=1)[0].split("::")
+        return [part for name in reversed(path) if (part := name.strip())]
 
 
 TestResults = Mapping[TestId, TestResult]

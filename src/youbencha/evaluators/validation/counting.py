@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from youbencha.evaluators.validation.reports import Report
-from youbencha.scoring.test_output import TestCounts, TestId, TestResult, TestResults
+from youbencha.scoring.test_output import DOC_TESTS, TestCounts, TestId, TestResult, TestResults
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +28,11 @@ class Authorship:
     def wrote(self, test: TestId) -> bool:
         """Whether the test is the author's, by its file, or by the text that has its name."""
         if test.file is not None:
-            return test.file in self.files
-        name = test.identifier
-        return bool(name) and name in self.own_text and name not in self.given_text
+            return test.file in self.files or (
+                test.group == DOC_TESTS and any(path.endswith(f"/{test.file}") for path in self.files)
+            )
+        known = (name for name in test.identifiers if name in self.own_text or name in self.given_text)
+        return next((name not in self.given_text for name in known), False)
 
 
 NOBODY = Authorship()

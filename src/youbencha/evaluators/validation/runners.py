@@ -80,7 +80,7 @@ class RunnerHooks:
         added = {
             "PYTEST_ADDOPTS": f"{pytest} {ignoring}".strip() if len(ignoring) < _MAX_OPTION_CHARS else pytest,
             "NODE_OPTIONS": f'--require "{hooks}/node/node.cjs"',
-            "GOFLAGS": " ".join(("-v", *_go_options(selection, canary))),
+            "GOFLAGS": " ".join(("-test.v", *_go_options(selection, canary))),
         }
         extended = {name: f"{env.get(name, '')} {value}".strip() for name, value in added.items()}
         python_path = os.pathsep.join(filter(None, (f"{hooks}/python", env.get("PYTHONPATH"))))
@@ -111,7 +111,8 @@ class RunnerHooks:
 
 
 def _go_options(selection: TestSelection, canary: str | None) -> Iterator[str]:
+    """With `test.`, options are for `go test` alone: a test may start `go run`, and read what it prints."""
     names = {match[1] for test in selection.names or () if (match := _GO_TEST.fullmatch(test.name))}
     pattern = "|".join((f"^({'|'.join(sorted(names))})$", *([canary] if canary else ())))
     if names and len(pattern) < _MAX_OPTION_CHARS:
-        yield f"-run={pattern}"
+        yield f"-test.run={pattern}"

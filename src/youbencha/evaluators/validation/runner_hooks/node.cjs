@@ -51,7 +51,10 @@ function main(report, leftOut) {
   try {
     program = fs.realpathSync(program);
   } catch {}
-  if (process.env.NODE_TEST_CONTEXT && leftOut.includes(program)) process.exit(0);
+  if (process.env.NODE_TEST_CONTEXT) {
+    if (leftOut.includes(program)) process.exit(0);
+    delete process.env.YOUBENCHA_LEFT_OUT; // programs that a test starts are no files of tests
+  }
   for (const runner of RUNNERS) {
     if (!runner.program.test(program)) continue;
     const options = runner.reporting(`${report}node-${process.pid}.json`);
