@@ -52,7 +52,7 @@ def clean_environment() -> Callable[[], None]:
     temporary = _temporary_directory()
     home = tempfile.mkdtemp(prefix="home ", dir=temporary)
     kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith(_KEPT_PREFIXES)}
-    own = {"HOME": home, "USERPROFILE": home, TOOLBOX_VARIABLE: toolbox}
+    own = {"PATH": _path(), "HOME": home, "USERPROFILE": home, TOOLBOX_VARIABLE: toolbox}
     own |= dict.fromkeys(("TMPDIR", "TEMP", "TMP"), temporary)
     os.environ.clear()
     os.environ.update(kept | _SET | own)
@@ -71,6 +71,18 @@ def clean_environment() -> Callable[[], None]:
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
     return lambda: shutil.rmtree(home, ignore_errors=True)
+
+
+def _path() -> str:
+    """Return PATH, with the directory of this Python first if `python3` is a script.
+
+    That of pyenv starts 40 programs, which takes 0.2 s of the processor, before it starts Python.
+    """
+    path = os.environ.get("PATH", os.defpath)
+    python = shutil.which("python3")
+    if python is None or not Path(python).read_bytes().startswith(b"#!"):
+        return path
+    return f"{Path(sys.base_prefix, 'bin')}{os.pathsep}{path}"
 
 
 def _temporary_directory() -> str:

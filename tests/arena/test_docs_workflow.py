@@ -42,12 +42,12 @@ def started(output: str) -> int:
 def check_pull_requests(github: Github, arena: str) -> None:
     github.commit({**files(GOOD), "bench/thunderdome.yaml": arena})
     merged = github.run("push", "main")
-    assert (merged.code, started(merged.output)) == (0, 2 * 2 * 3), merged.output
+    assert (merged.code, started(merged.output)) == (0, 2 * 2 * 2), merged.output
     assert (github.root / "pip.log").read_text() == "install youbencha\n"
 
     github.commit(files(BAD), "worse")
     worse = github.run("pull_request", "worse")
-    assert (worse.code, started(worse.output)) == (1, 2 * 3), worse.output
+    assert (worse.code, started(worse.output)) == (1, 2 * 2), worse.output
     assert "::error title=yb compare --fail-if worse::failed by score and solved: sonnet+pr against" in worse.output
     assert (worse.home / "work/shop/bench/compare.xml").is_file()
 
@@ -56,7 +56,7 @@ def check_pull_requests(github: Github, arena: str) -> None:
 
     github.commit(files(GOOD_TOO), "as-good")
     passed = github.run("pull_request", "as-good")
-    assert (passed.code, started(passed.output)) == (0, 2 * 3), passed.output
+    assert (passed.code, started(passed.output)) == (0, 2 * 2), passed.output
     assert "::notice title=yb compare --fail-if worse::passed: sonnet+pr against sonnet+main: " in passed.output
     assert "sonnet+pr is better than sonnet by 1.00" in passed.output, "and it helps"
 

@@ -193,7 +193,7 @@ def with_real_cli(arena: dict[str, Any]) -> str:
     """The arena of the docs without containers, and with fewer trials."""
     arena = json.loads(json.dumps(arena))
     arena["orchestrators"][0]["env"] = {"IS_SANDBOX": "1"}
-    return json.dumps({**arena, "sandbox": "local", "trials": 3, "parallel": 2})
+    return json.dumps({**arena, "sandbox": "local", "trials": 2, "parallel": 2})
 
 
 def with_program(arena: dict[str, Any]) -> str:
@@ -210,6 +210,6 @@ def with_program(arena: dict[str, Any]) -> str:
         "config": {"command": program, "shell": True, "prompt_by": "none"},
         "variants": variants,
     }
-    small = {**arena, "orchestrators": [agent], "sandbox": "local", "trials": 3, "parallel": 2}
+    small = {**arena, "orchestrators": [agent], "sandbox": "local", "trials": 2, "parallel": 2}
     del small["budgets"]
     return json.dumps(small)

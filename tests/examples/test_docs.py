@@ -104,10 +104,12 @@ def words(text: str) -> set[str]:
     return {word for code in re.findall(r"`([^`]+)`", text) for word in re.findall(r"[\w-]+", code)}
 
 
-def documents() -> Iterator[tuple[str, Any]]:
-    for page in PAGES:
-        for block in YAML_BLOCK.findall(page.read_text(encoding="utf-8")):
-            yield page.stem, YAML(typ="safe", pure=True).load(block)
+DOCUMENTS: list[tuple[str, Any]] = [
+    (page.stem, YAML(typ="safe", pure=True).load(block))
+    for page in PAGES
+    for block in YAML_BLOCK.findall(page.read_text(encoding="utf-8"))
+]
+"""Every YAML block, with the name of its page. Parsed once, because every worker does it to collect the tests."""
 
 
 def as_test_case(data: Any) -> dict[str, Any] | None:
@@ -123,7 +125,7 @@ def as_test_case(data: Any) -> dict[str, Any] | None:
     return {**whole, **data} if isinstance(data, dict) and set(data) <= set(TestCase.model_fields) else None
 
 
-SNIPPETS = [(name, case) for name, data in documents() if (case := as_test_case(data))]
+SNIPPETS = [(name, case) for name, data in DOCUMENTS if (case := as_test_case(data))]
 
 
 def test_snippets_are_found() -> None:
@@ -150,7 +152,7 @@ def test_every_snippet_is_valid(name: str, case: dict[str, Any], tmp_path: Path)
     load_test_case(tmp_path / "testcase.yaml", check=check_parts)
 
 
-ARENAS = [data for name, data in documents() if name == "thunderdome-yaml"]
+ARENAS = [data for name, data in DOCUMENTS if name == "thunderdome-yaml"]
 
 
 @pytest.mark.parametrize("data", ARENAS)
@@ -160,7 +162,7 @@ def test_every_arena_is_valid(data: dict[str, Any], tmp_path: Path) -> None:
     load_arena_file(tmp_path / "thunderdome.yaml")
 
 
-LOOPS = [data for name, data in documents() if name == "ralph-yml"]
+LOOPS = [data for name, data in DOCUMENTS if name == "ralph-yml"]
 
 
 @pytest.mark.parametrize("data", LOOPS)

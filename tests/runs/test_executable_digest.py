@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -33,6 +36,23 @@ def test_the_digest_is_correct_and_cached(program: Path, tmp_path: Path) -> None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(agent, "_digests", {})  # as in another process
         assert sha256_of(program, Cache(tmp_path / "cache")) == expected
+
+
+def test_trials_that_start_together_read_it_once(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[str] = []
+
+    def file_digest(file: BinaryIO, name: str) -> object:
+        reads.append(name)
+        time.sleep(0.1)  # so that all have started
+        return digest(file, name)
+
+    digest = hashlib.file_digest
+    monkeypatch.setattr(hashlib, "file_digest", file_digest)
+    with ThreadPoolExecutor() as threads:
+        digests = set(threads.map(sha256_of, [program] * 4, [tmp_path / "cache"] * 4))
+    assert (digests, reads) == ({hashlib.sha256(LARGE).hexdigest()}, ["sha256"])
 
 
 def test_a_program_that_changed_is_read_again(program: Path, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import threading
 from pathlib import Path
 
 from youbencha.adapters import AgentExecutionContext
@@ -149,7 +150,8 @@ def _on_agent_event(context: TrialContext, event: Event) -> None:
 def sha256_of(path: Path, cache: Cache) -> str | None:
     """The digest of an executable; None if it cannot be read.
 
-    It is cached until the file changes, so that a CLI of 300 MB is read once and not in every trial.
+    It is cached until the file changes, so that a CLI of 300 MB is read once and not in every trial. Trials that start
+    at the same time wait for the first of them.
     """
     try:
         with open_regular(path) as file:
@@ -161,9 +163,10 @@ def sha256_of(path: Path, cache: Cache) -> str | None:
             if state.st_size > _LARGEST_BYTES:
                 return None
             known = str(path.absolute()), version
-            if digest := _cached_digest(cached, version) or _digests.get(known):
-                return digest
-            digest = _digests[known] = hashlib.file_digest(file, "sha256").hexdigest()
+            with _computing:
+                if digest := _cached_digest(cached, version) or _digests.get(known):
+                    return digest
+                digest = _digests[known] = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return None
     with cache.writing():
@@ -174,6 +177,7 @@ def sha256_of(path: Path, cache: Cache) -> str | None:
 
 _digests: dict[tuple[str, str], str] = {}
 """Digests computed in this process, by path and state of the file: the cache may be unwritable."""
+_computing = threading.Lock()
 
 
 def _cached_digest(cached: Path, version: str) -> str | None:
