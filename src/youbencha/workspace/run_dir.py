@@ -383,7 +383,7 @@ def _made_in(parent: Path, run: str) -> Path:
     parent.mkdir(mode=_OWNER_ONLY, parents=True, exist_ok=True)
     made = _made(parent / _private_name(run))
     try:
-        with room_set_aside(made, files=1):  # on a full disk, directories can still be made
+        with room_set_aside(made, bytes_=1, files=1):  # on a full disk, directories can still be made
             return made
     except OSError:
         made.rmdir()
