@@ -1,11 +1,11 @@
 // A reporter for mocha: what people read as always, and for us a file in the format of jest's JSON.
 "use strict";
 const fs = require("node:fs");
-const path = require("node:path");
+const { createRequire } = require("node:module");
 
 module.exports = class {
   constructor(runner, options) {
-    const { reporters } = require(path.join(fs.realpathSync(process.argv[1]), "..", ".."));
+    const { reporters } = createRequire(fs.realpathSync(process.argv[1]))("mocha");
     new reporters.Spec(runner, options);
     const suites = new Map();
     const add = (test, status) => {
