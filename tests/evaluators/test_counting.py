@@ -91,6 +91,15 @@ def test_tests_in_a_file_that_the_reference_changes_do_not_count() -> None:
     assert [test.name for test in expected.names or ()] == ["test_a"]
 
 
+def test_tests_of_one_name_are_told_apart_by_their_files() -> None:
+    tests = [TestId("add", file=f"{package}/calc.test.js") for package in "ab"]
+    expected = ExpectedTests(names=frozenset(tests), is_complete=True, number=2)
+    results: dict[TestId, TestResult] = {tests[0]: "failures", tests[1]: "passed"}
+    counted = tally(Report("node", TestCounts.of_results(results.values()), results), expected, NOBODY)
+    assert counted is not None
+    assert counted.results == {"a/calc.test.js: add": "failures", "b/calc.test.js: add": "passed"}
+
+
 def test_without_a_reference_what_the_agent_did_not_write_counts() -> None:
     start = named(a="failures")  # the file of b cannot be loaded at the start
     expected = expect_tests(start, None, NOBODY, has_reference=False, sources=frozenset({"pytest"}))

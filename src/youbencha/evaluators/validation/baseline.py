@@ -117,10 +117,13 @@ def _expected(task: ValidationTask, start: Measurement, reference: Measurement |
 
 
 async def _run_by_name(tree: OpenTree, measured: Measurement, expected: ExpectedTests) -> RunReports | None:
-    """Limit the runs of a tree to the tests that count. None if one of them then ends in another way."""
+    """Select the tests that count from now on, and return their reports.
+
+    If one of them then ends differently than `measured` says, return None, and select by file only.
+    """
     names = expected.names or frozenset()
-    is_possible = expected.is_complete and names and expected.sources and expected.sources <= SELECT_BY_NAME
-    if not is_possible or isinstance(tree.task.config.canary, CanarySpec) or measured.prepared is None:
+    has_names = expected.is_complete and names and expected.sources and expected.sources <= SELECT_BY_NAME
+    if not has_names or isinstance(tree.task.config.canary, CanarySpec) or measured.prepared is None:
         return None
     selection = TestSelection(left_out=measured.prepared.left_out)
     tree.runner.select(replace(selection, names=names))

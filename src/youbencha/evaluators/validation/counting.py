@@ -6,7 +6,8 @@ adds neither helps nor harms.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,8 +92,15 @@ def tally(report: Report | None, expected: ExpectedTests, author: Authorship) ->
 def _tally_nothing(expected: ExpectedTests) -> TestTally | None:
     if not expected.number:
         return None
-    results = {test.label: None for test in expected.names or ()}
+    results = dict.fromkeys(_labels(expected.names or ()).values())
     return TestTally(counts=TestCounts(), missing=expected.number, results=results)
+
+
+def _labels(tests: Iterable[TestId]) -> dict[TestId, str]:
+    """Return a label for each test, with its file if several would have the same."""
+    in_order = sorted(tests, key=lambda test: (test.file or "", test.group, test.name))
+    number = Counter(test.label for test in in_order)
+    return {test: test.label if number[test.label] == 1 else f"{test.file}: {test.label}" for test in in_order}
 
 
 def _tally_names(results: TestResults, expected: ExpectedTests, author: Authorship) -> TestTally | None:
@@ -101,14 +109,13 @@ def _tally_names(results: TestResults, expected: ExpectedTests, author: Authorsh
         names |= {test for test, result in results.items() if result != "skipped" and not author.wrote(test)}
     if not names:
         return None
-    in_order = sorted(names, key=lambda test: (test.file or "", test.group, test.name))
-    ended = {test: results.get(test) for test in in_order}
+    ended = {label: results.get(test) for test, label in _labels(names).items()}
     ran = [result for result in ended.values() if result is not None and result != "skipped"]
     others = [result for test, result in results.items() if test not in names]
     return TestTally(
         counts=TestCounts.of_results(ran),
         missing=len(names) - len(ran),
-        results={test.label: result for test, result in ended.items()},
+        results=ended,
         others=TestCounts.of_results(others),
     )
 

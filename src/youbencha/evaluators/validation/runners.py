@@ -26,7 +26,7 @@ _HOOK_DIRECTORIES = {
     "mocha.cjs": "node",
     "jest-filter.cjs": "node",
 }
-"""Where each file lies: the first two are found by PYTHONPATH and PATH."""
+"""The directory of each file. Those of the first two are in PYTHONPATH and PATH."""
 _MAX_OPTION_CHARS = 100_000
 """Length of the options in a variable, which can hold 131,071 bytes."""
 _GO_TEST = re.compile(r"((?:Test|Example|Fuzz)\w*)(?:/.*)?", re.DOTALL)
@@ -86,26 +86,25 @@ class RunnerHooks:
         python_path = os.pathsep.join(filter(None, (f"{hooks}/python", env.get("PYTHONPATH"))))
         return {
             **extended,
-            **self._for_cargo(step, env, selection, canary),
+            **self._cargo_environment(step, env, selection, canary),
             "PYTHONPATH": python_path,
             "YOUBENCHA_TEST_REPORT": report,
             "YOUBENCHA_LEFT_OUT": f"{hooks}/{step}-left-out.json",
         }
 
-    def _for_cargo(
+    def _cargo_environment(
         self, step: str, env: Mapping[str, str], selection: TestSelection, canary: str | None
     ) -> Mapping[str, str]:
         if selection.names is None:
             return {}
-        hooks, counting = self._sandbox.inside(self._hooks), f"{step}-counting.txt"
-        (self._hooks / counting).write_text("".join(f"{test.name}\n" for test in selection.names), encoding="utf-8")
+        hooks, counted = self._sandbox.inside(self._hooks), f"{step}-counted-tests.txt"
+        (self._hooks / counted).write_text("".join(f"{test.name}\n" for test in selection.names), encoding="utf-8")
         runners = {f"CARGO_TARGET_{target}_RUNNER": _CARGO_HOOK for target in _CARGO_TARGETS}
         return {
             **{name: runner for name, runner in runners.items() if name not in env},
-            "PATH": os.pathsep.join(
-                (f"{hooks}/programs", env.get("PATH", os.defpath))
-            ),  # cargo would split a path with spaces
-            "YOUBENCHA_COUNTING": f"{hooks}/{counting}",
+            # The runners are found here: cargo would split their path at its spaces.
+            "PATH": f"{hooks}/programs{os.pathsep}{env.get('PATH', os.defpath)}",
+            "YOUBENCHA_COUNTED_TESTS": f"{hooks}/{counted}",
             "YOUBENCHA_CANARY": canary or "",
         }
 

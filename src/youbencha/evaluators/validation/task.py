@@ -212,7 +212,7 @@ class PreparedTree(NamedTuple):
     """The files of the project in which the configuration of the tests was restored."""
     author: Authorship
     left_out: frozenset[str]
-    """The author's files that have no test that counts."""
+    """The author's files in which no test counts."""
     test_files: tuple[str, ...]
 
 

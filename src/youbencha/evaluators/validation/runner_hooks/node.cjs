@@ -53,7 +53,7 @@ function main(report, leftOut) {
   } catch {}
   if (process.env.NODE_TEST_CONTEXT) {
     if (leftOut.includes(program)) process.exit(0);
-    delete process.env.YOUBENCHA_LEFT_OUT; // programs that a test starts are no files of tests
+    delete process.env.YOUBENCHA_LEFT_OUT; // the programs that a test starts are not test files
   }
   for (const runner of RUNNERS) {
     if (!runner.program.test(program)) continue;
