@@ -19,7 +19,7 @@ OUTPUTS = Path(__file__).parents[1] / "data" / "test_outputs"
 
 def counted(text: str) -> tuple[str, TestCounts] | None:
     parsed = parse_test_output(text)
-    return (parsed.format, parsed.counts) if parsed else None
+    return (parsed[0].format, parsed[0].counts) if len(parsed) == 1 else None
 
 
 def counts(passed: int, failures: int = 0, errors: int = 0, skipped: int = 0) -> TestCounts:
@@ -216,6 +216,14 @@ def test_other_forms(text: str, expected: TestCounts) -> None:
 )
 def test_what_cannot_be_told_is_not_guessed(text: str) -> None:
     assert counted(text) is None
+
+
+def test_runners_that_name_their_tests_count_beside_each_other() -> None:
+    text = "".join(map(output, ("go-verbose", "pytest-quiet", "cargo-mixed")))
+    assert [(tests.format, tests.counts) for tests in parse_test_output(text)] == [
+        EXPECTED["go-verbose"],
+        EXPECTED["cargo-mixed"],
+    ]
 
 
 def test_what_tests_print_through_node_is_not_the_summary() -> None:

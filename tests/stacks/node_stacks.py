@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -382,4 +383,29 @@ NODE_TEST = Stack(
     },
 )
 
-NODE = (VITEST, JEST, MOCHA, NODE_TEST)
+PYTHON_START = "def add(a, b):\n    return a - b\n"
+PYTHON_SOLVED = PYTHON_START.replace("-", "+")
+TWO_RUNNERS = Stack(
+    name="two-runners",
+    needs=("node",),
+    test_cmd=f"{sys.executable} -m pytest -q; first=$?; node --test && exit $first",
+    start={
+        "calc.py": PYTHON_START,
+        "tests/test_calc.py": "from calc import add\n\n\ndef test_add():\n    assert add(2, 2) == 4\n",
+        "pytest.ini": "[pytest]\npythonpath = .\n",
+        "src/calc.js": module(START),
+        "test/calc.test.js": node_tests(CHECKS),
+    },
+    hidden={"test/hidden.test.js": node_tests(HIDDEN_CHECKS)},
+    solution={"src/calc.js": module(SOLVED), "calc.py": PYTHON_SOLVED},
+    work={
+        "right": right({"src/calc.js": module(SOLVED), "calc.py": PYTHON_SOLVED}),
+        "one_half": wrong({"calc.py": PYTHON_SOLVED}),
+        "broken_half": wrong({"calc.py": PYTHON_SOLVED, "src/calc.js": UNFINISHED}),
+        "printed_half": cheat({"src/calc.js": printing(NODE_SUMMARY), "calc.py": PYTHON_SOLVED}),
+    },
+    nothing={"calc.py": PYTHON_SOLVED},
+)
+"""The one writes a report, the other prints its tests."""
+
+NODE = (VITEST, JEST, MOCHA, NODE_TEST, TWO_RUNNERS)

@@ -119,26 +119,30 @@ class Contradiction(Exception):
     """The output is of a test runner, but its numbers do not fit together, or runs cannot be told apart."""
 
 
-def parse_test_output(text: str) -> ParsedTests | None:
-    """The tests in the output of a test command. None if they cannot be determined.
+def parse_test_output(text: str) -> list[ParsedTests]:
+    """Return the tests in the output of a test command, for each test runner; none if they cannot be determined.
 
-    Several runs of one test runner are added up if each has a beginning and a summary of its own.
+    Several runs of one test runner are added up if each has a beginning and a summary of its own. If there are several
+    test runners, only those that name their tests count.
     """
     from youbencha.scoring.test_formats import FORMATS, PLAIN  # a cycle: they are written with the types above
 
     text = _plain(text)
     parsed: list[ParsedTests] = []
+    contradictory = False
     for output_format in FORMATS:
         if any(word in text for word in output_format.words):
             try:
                 counts = output_format.parse(text)
             except Contradiction:
-                return None
+                contradictory = True
+                continue
             if counts is not None:
                 parsed.append(ParsedTests(output_format.name, counts, output_format.list_tests(text) or None))
-    if not parsed and (counts := PLAIN.parse(text)) is not None:
-        return ParsedTests(PLAIN.name, counts)
-    return parsed[0] if len(parsed) == 1 else None
+    if not parsed and not contradictory and (counts := PLAIN.parse(text)) is not None:
+        return [ParsedTests(PLAIN.name, counts)]
+    is_single = len(parsed) == 1 and not contradictory
+    return parsed if is_single else [tests for tests in parsed if tests.results is not None]
 
 
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]{0,99}[ -/]{0,9}[@-~]|\][^\x07\x1b\n]{0,999}(?:\x07|\x1b\\)|[@-Z\\^_])")

@@ -156,12 +156,16 @@ async def _find_canary(tree: OpenTree, measured: Measurement) -> Canary | None:
 
     for number, file in enumerate(fitting[:MAX_CANDIDATES], 1):
         if one := await confirmed(f"canary-{number}", [file]):
-            alike = [other for other in fitting if other.template == file.template and _has_tests(other.path, results)]
-            several = await confirmed("canaries", alike) if one.in_same_run and len(alike) > 1 else None
-            return several if several and several.by_name and several.in_same_run else one
+            with_tests = tuple(other for other in fitting if _may_have_tests(other.path, results))
+            alike = tuple(other for other in with_tests if other.template == file.template)
+            for several in dict.fromkeys((with_tests, alike)) if one.in_same_run else ():
+                canary = await confirmed("canaries", several) if len(several) > 1 else None
+                if canary and canary.by_name and canary.in_same_run:
+                    return canary
+            return one
     return None
 
 
-def _has_tests(path: str, results: TestResults) -> bool:
-    """Whether tests of a file ran, as far as the test runner says which they are in."""
-    return all(test.file is None for test in results) or any(test.file == path for test in results)
+def _may_have_tests(path: str, results: TestResults) -> bool:
+    """Whether tests of a file ran, as far as the test runners say which they are in."""
+    return any(test.file in (None, path) for test in results)

@@ -14,7 +14,6 @@ from youbencha.evaluators.junit import LARGEST_REPORT, MOST_REPORTS, Stamp, Unus
 from youbencha.files import read_untrusted
 from youbencha.scoring.reward import Reward
 from youbencha.scoring.test_output import (
-    ParsedTests,
     TestCounts,
     TestId,
     TestResult,
@@ -38,6 +37,10 @@ _JEST_RESULTS: dict[str, TestResult] = {
 }
 
 
+_ONLY_PRINTED = frozenset({"go", "cargo", "node", "tap"})
+"""Test runners that name each test in what they print, and write no report at our request."""
+
+
 class Report(NamedTuple):
     """The tests of one source."""
 
@@ -56,13 +59,15 @@ class RunReports:
     """Reports that test runners wrote at our request: pytest, unittest, vitest, jest, mocha."""
     junit: tuple[Report, ...] = ()
     """JUnit reports that the command wrote into the tree."""
-    printed: Report | None = None
+    printed: tuple[Report, ...] = ()
     reward: Reward | None = None
     """What the command wrote to the file that the task names."""
 
     @property
     def _by_trust(self) -> tuple[tuple[Report, ...], ...]:
-        return self.requested, self.junit, (self.printed,) if self.printed else ()
+        """The reports that count together, the most trustworthy first. A command may start several test runners."""
+        others = tuple(report for report in self.printed if report.results and report.source in _ONLY_PRINTED)
+        return (*self.requested, *others) if self.requested else (), self.junit, self.printed
 
     @property
     def sources(self) -> frozenset[str]:
@@ -90,7 +95,7 @@ class RunReports:
             self,
             requested=tuple(_without(report, name) for report in self.requested),
             junit=tuple(_without(report, name) for report in self.junit),
-            printed=self.printed and _without(self.printed, name),
+            printed=tuple(_without(report, name) for report in self.printed),
         )
 
     def foreign_reports(self, accepted: frozenset[str]) -> list[str]:
@@ -136,14 +141,11 @@ def read_reports(
     """
     written = sorted(file for file, stamp in reports(tree, XML_FILES).items() if before.get(file) != stamp)
     in_tree = (_junit(file.tree, file.path, f"junit:{file.path}") for file in written[:MOST_REPORTS])
-    parsed = parse_test_output(printed)
-    if parsed and parsed.results is None and parsed.counts.passed == parsed.counts.ran and exit_code != 0:
-        parsed = None  # numbers alone, and it says that nothing failed: something killed it, or lies
     return RunReports(
         exit_code=exit_code,
         requested=tuple(_requested(directory, step, tree, inside)),
         junit=tuple(report for report in in_tree if report),
-        printed=_printed(parsed, tree, inside) if parsed else None,
+        printed=tuple(_in_output(printed, exit_code, tree, inside)),
     )
 
 
@@ -155,18 +157,18 @@ def _requested(directory: Path, step: str, tree: Path, inside: str) -> Iterator[
     if unittest := list(_in_unittest_report(_read(directory, f"{step}-unittest.jsonl"), inside)):
         yield _named("unittest", unittest)
     for path in sorted(directory.glob(f"{step}-node-*.json"))[:MOST_REPORTS]:
-        yield _named("node", list(_in_jest_report(_read(directory, path.name), inside)))
+        yield _named("javascript", list(_in_jest_report(_read(directory, path.name), inside)))
 
 
-def _printed(parsed: ParsedTests, tree: Path, inside: str) -> Report:
+def _in_output(printed: str, exit_code: int | None, tree: Path, inside: str) -> Iterator[Report]:
     """`node --test` names a file without tests of its own by its path, which is another one in each sandbox."""
-    if parsed.results is None:
-        return Report(*parsed)
-    return Report(
-        parsed.format,
-        parsed.counts,
-        {_with_file(test, tree, inside): result for test, result in parsed.results.items()},
-    )
+    for runner, counts, results in parse_test_output(printed):
+        if results is not None:
+            located = {_with_file(test, tree, inside): result for test, result in results.items()}
+            yield Report(runner, counts, located)
+        elif counts.passed < counts.ran or exit_code == 0:
+            # Else there are only numbers, and they say that nothing failed: something killed it, or lies.
+            yield Report(runner, counts, None)
 
 
 def _with_file(test: TestId, tree: Path, inside: str) -> TestId:
