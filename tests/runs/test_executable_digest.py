@@ -51,7 +51,7 @@ def test_trials_that_start_together_read_it_once(
     digest = hashlib.file_digest
     monkeypatch.setattr(hashlib, "file_digest", file_digest)
     with ThreadPoolExecutor() as threads:
-        digests = set(threads.map(sha256_of, [program] * 4, [tmp_path / "cache"] * 4))
+        digests = set(threads.map(sha256_of, [program] * 4, [Cache(tmp_path / "cache")] * 4))
     assert (digests, reads) == ({hashlib.sha256(LARGE).hexdigest()}, ["sha256"])
 
 

@@ -58,7 +58,8 @@ function main(report, leftOut) {
   for (const runner of RUNNERS) {
     if (!runner.program.test(program)) continue;
     const options = runner.reporting(`${report}node-${process.pid}.json`);
-    if (leftOut.length && majorVersion(program) >= runner.since) options.push(...runner.leavingOut(leftOut));
+    const scripts = leftOut.filter((file) => /\.[cm]?[jt]sx?$/.test(file)); // a runner compares each with all it finds
+    if (scripts.length && majorVersion(program) >= runner.since) options.push(...runner.leavingOut(scripts));
     const end = process.argv.indexOf("--");
     process.argv.splice(end < 0 ? process.argv.length : end, 0, ...options);
   }
