@@ -63,7 +63,7 @@ async def _known_instead(client: aiohttp.ClientSession, upstream: Upstream, mode
                 return []
             listed = await _list(client, upstream)
             # A proxy may list patterns, such as `anthropic/*`.
-            if not listed or any(fnmatchcase(each, pattern) for each in (name, model) for pattern in listed):
+            if not listed or any(fnmatchcase(spelling, pattern) for spelling in (name, model) for pattern in listed):
                 return []
             return listed if await _ask(client, upstream, listed[0]) == _OK else []
     except (aiohttp.ClientError, OSError, ValueError):

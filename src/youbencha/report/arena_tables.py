@@ -28,7 +28,7 @@ _LONGEST_NAME = 60
 _LONGEST_EVIDENCE = 300
 _LONGEST_CELL = 32_000
 """Of a spreadsheet."""
-_MOST_CHANGES = 5
+_MAX_CHANGES = 5
 _MOST_LISTED = 20
 """Of flags and of files that cannot be read, in a terminal and in Markdown. All are in the other formats."""
 
@@ -228,7 +228,7 @@ def _bounds_legend(
         if row.bounds and row.bounds.best_rank != row.bounds.worst_rank
     ]
     if changes:
-        yield f"Ranks that this could change: {first_few(changes, _MOST_CHANGES)}."
+        yield f"Ranks that this could change: {first_few(changes, _MAX_CHANGES)}."
 
 
 def remarks(board: Leaderboard | ComparisonReport, most_listed: int | None = _MOST_LISTED) -> Iterator[str]:
