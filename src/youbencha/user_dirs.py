@@ -17,7 +17,7 @@ _CACHE_HINT = "Free some space there, or set another `cache_dir` in the settings
 
 
 class Cache:
-    """Files that only save time: whoever shares this object goes on without them if they cannot be written."""
+    """Files that only save time. If they cannot be written, runs go on without them, and warn once."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory.absolute()

@@ -16,8 +16,8 @@ from youbencha.files import read_untrusted
 from youbencha.scoring.test_output import TestCounts, TestId, TestResult
 from youbencha.workspace.trees import TreeFile, files_below
 
-LARGEST_REPORT = 32 * 1024 * 1024
-MOST_REPORTS = 2_000
+MAX_REPORT_BYTES = 32 * 1024 * 1024
+MAX_REPORTS = 2_000
 _RESULTS: dict[str, TestResult] = {"failure": "failures", "error": "errors", "skipped": "skipped"}
 _NOT_RUN = frozenset({"notrun", "disabled"})
 Stamp = tuple[int, int, int, int]
@@ -50,8 +50,8 @@ def count_tests(tree: Path, patterns: Iterable[str], before: Mapping[TreeFile, S
     written = sorted(file for file, stamp in reports(tree, patterns).items() if before.get(file) != stamp)
     if not written:
         raise Unusable(f"no JUnit report was written to {', '.join(patterns)}")
-    if len(written) > MOST_REPORTS:
-        raise Unusable(f"there are more than {MOST_REPORTS:,} JUnit reports")
+    if len(written) > MAX_REPORTS:
+        raise Unusable(f"there are more than {MAX_REPORTS:,} JUnit reports")
     counts = TestCounts()
     for file in written:
         count_in(_read(file), counts, _name(file))
@@ -64,7 +64,7 @@ def _name(file: TreeFile) -> str:
 
 def _read(file: TreeFile) -> bytes:
     try:
-        return read_untrusted(file.tree, file.path, LARGEST_REPORT)
+        return read_untrusted(file.tree, file.path, MAX_REPORT_BYTES)
     except OSError as error:
         raise Unusable(f"the JUnit report {_name(file)} {error.strerror}") from None
 

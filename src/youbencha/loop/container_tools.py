@@ -24,7 +24,7 @@ _REQUESTS = ".ralph/requests"
 _SCRIPT_NAME = "ralph"
 _POLL_S = 0.02
 _RECENT_NS = 2_000_000_000
-_MOST_NAMES = 1000
+_MAX_NAMES = 1000
 _MOST_REQUEST = 256 * 1024
 _MOST_ANSWER = 1024 * 1024
 _REQUEST = re.compile(r"([0-9a-f]{16})\.request")
@@ -98,7 +98,7 @@ class ContainerTools:
 
     def _answer_waiting(self) -> None:
         with untrusted_directory(self._place.project, _REQUESTS) as directory:
-            for name in directory.names(_MOST_NAMES):
+            for name in directory.names(_MAX_NAMES):
                 if found := _REQUEST.fullmatch(name):
                     with contextlib.suppress(OSError):
                         self._answer(directory, name, found[1])

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _LARGEST_CALIBRATION = 64 * 1024 * 1024
 _MOST_PLANNED = 1_000_000
 _LARGEST_LINK = 4096
-_MOST_NAMES = 5
+_MAX_NAMES = 5
 _TRIAL = "trial-"
 
 
@@ -116,7 +116,7 @@ def locate_run(results: Path, which: str = LATEST) -> Path:
     found = [path for path in all_runs(results) if path.name.startswith(which)]
     if len(found) == 1:
         return found[0]
-    names = f": {', '.join(shown(path.name) for path in found[:_MOST_NAMES])}" if found else ""
+    names = f": {', '.join(shown(path.name) for path in found[:_MAX_NAMES])}" if found else ""
     what = "Several runs begin" if found else "No run begins"
     hint = "Write more of the name." if found else "`thunderdome list` shows the runs."
     message = f"{what} with {one_line(which)} in {shown(results)}{names}."

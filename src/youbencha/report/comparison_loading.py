@@ -21,7 +21,7 @@ from youbencha.log.arena import LATEST, TRIALS_DIR, RunInfo, read_run_info
 from youbencha.report.arena_loading import ArenaResults, all_runs, find_arena_runs, is_run, load_runs, locate_run
 from youbencha.text import did_you_mean, first_few, one_line, plural
 
-_MOST_NAMES = 10
+_MAX_NAMES = 10
 _HOW = "Write NAME (an orchestrator of the latest run), RUN (a directory, or the start of a run's name) or RUN:NAME."
 
 
@@ -253,4 +253,4 @@ def _contestants(side: Contestant | Source) -> list[Contestant]:
 
 
 def _listed(names: Iterable[str]) -> str:
-    return first_few([one_line(each, 100) for each in names], _MOST_NAMES) or "no results"
+    return first_few([one_line(each, 100) for each in names], _MAX_NAMES) or "no results"

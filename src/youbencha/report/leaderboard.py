@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from youbencha.report.comparison_model import ComparisonReport
 
 SOLVED = "solved"
-_MOST_NAMES = 5
+_MAX_NAMES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,7 +339,7 @@ def _notes(results: ArenaResults) -> Iterable[str]:
     if invalid := sum(trial.valid is False for trial in metas):
         yield f"Not valid, so excluded from scores: {plural(invalid, 'trial')}."
     if retried := Counter(trial.orchestrator for trial in metas if trial.retried):
-        agents = first_few([f"{number} of {one_line(agent, 100)}" for agent, number in retried.items()], _MOST_NAMES)
+        agents = first_few([f"{number} of {one_line(agent, 100)}" for agent, number in retried.items()], _MAX_NAMES)
         yield f"Retried after an attempt that was not valid: {plural(retried.total(), 'trial')} ({agents})."
     if unscored := sum(trial.valid is not False and trial.composite_score is None for trial in metas):
         yield f"Valid, but without a score, so excluded from means: {plural(unscored, 'trial')}."
@@ -362,10 +362,10 @@ def _different_tasks(metas: Iterable[TrialMeta]) -> Iterable[str]:
             by_agent[trial.orchestrator].add(trial.task)
     everything = set().union(*by_agent.values())
     lacking = {agent: everything - tasks for agent, tasks in sorted(by_agent.items()) if tasks != everything}
-    for agent, tasks in list(lacking.items())[:_MOST_NAMES]:
+    for agent, tasks in list(lacking.items())[:_MAX_NAMES]:
         yield f"{one_line(agent, 100)} has no score for {listed(tasks)}: its mean is over fewer tasks."
-    if len(lacking) > _MOST_NAMES:
-        yield f"The same is true of {plural(len(lacking) - _MOST_NAMES, 'more agent')}."
+    if len(lacking) > _MAX_NAMES:
+        yield f"The same is true of {plural(len(lacking) - _MAX_NAMES, 'more agent')}."
 
 
 def _configurations(metas: Iterable[TrialMeta]) -> Iterable[str]:
@@ -381,5 +381,5 @@ def _configurations(metas: Iterable[TrialMeta]) -> Iterable[str]:
 def listed(names: Iterable[str]) -> str:
     """`a, b and 3 more`."""
     ordered = sorted(names)
-    shown = ", ".join(one_line(name, 100) for name in ordered[:_MOST_NAMES])
-    return f"{shown} and {len(ordered) - _MOST_NAMES} more" if len(ordered) > _MOST_NAMES else shown
+    shown = ", ".join(one_line(name, 100) for name in ordered[:_MAX_NAMES])
+    return f"{shown} and {len(ordered) - _MAX_NAMES} more" if len(ordered) > _MAX_NAMES else shown

@@ -16,7 +16,7 @@ from youbencha.stats.spread import TIE, Quantiles, Spread, discreteness, sample_
 Verdict = Literal["better", "worse", "equivalent", "undecided"]
 """Of the first compared with the second."""
 MARGIN = 0.05
-_MOST_TRIALS = 1_000_000
+_MAX_TRIALS = 1_000_000
 """For each task and agent. If more are needed, their number is not known."""
 _PSEUDO_PAIRS = 3
 """To add, half with a positive difference and half with a negative one. Bonett and Price (2012) add 2: with these, 95 %
@@ -315,9 +315,7 @@ def _more_trials(
     def is_enough(more: int) -> bool:
         return spread.error(1 + more * one_each / trials) * quantiles.with_power <= target
 
-    return (
-        (1 + bisect_left(range(1, _MOST_TRIALS), True, key=is_enough)) * one_each if is_enough(_MOST_TRIALS) else None
-    )
+    return (1 + bisect_left(range(1, _MAX_TRIALS), True, key=is_enough)) * one_each if is_enough(_MAX_TRIALS) else None
 
 
 def _common(tasks: Sequence[TaskScores]) -> list[TaskScores]:

@@ -22,7 +22,7 @@ Identity = tuple[int, int]
 
 _RIGHTS = stat.S_IRWXU
 _SET_ID = stat.S_ISUID | stat.S_ISGID
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 
 _DEEPEST = 20
 """The harness does not nest directories of logs deeper."""
@@ -96,8 +96,8 @@ def clean_artifacts(artifacts: Path, kept: Collection[str], found: list[str]) ->
 
 
 def _named(names: Collection[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(shown(name) for name in sorted(names)[:_MOST_NAMED]) + more
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return ", ".join(shown(name) for name in sorted(names)[:_MAX_NAMED]) + more
 
 
 def strip_set_uid(tree: Path) -> str | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from youbencha.evaluators.junit import LARGEST_REPORT, MOST_REPORTS, Stamp, Unusable, read_cases, reports
+from youbencha.evaluators.junit import MAX_REPORT_BYTES, MAX_REPORTS, Stamp, Unusable, read_cases, reports
 from youbencha.files import read_untrusted
 from youbencha.scoring.reward import Reward
 from youbencha.scoring.test_output import (
@@ -140,7 +140,7 @@ def read_reports(
     `inside` is the path of the tree for the command. JUnit reports in `before` were there already.
     """
     written = sorted(file for file, stamp in reports(tree, XML_FILES).items() if before.get(file) != stamp)
-    in_tree = (_junit(file.tree, file.path, f"junit:{file.path}") for file in written[:MOST_REPORTS])
+    in_tree = (_junit(file.tree, file.path, f"junit:{file.path}") for file in written[:MAX_REPORTS])
     return RunReports(
         exit_code=exit_code,
         requested=tuple(_requested(directory, step, tree, inside)),
@@ -150,13 +150,13 @@ def read_reports(
 
 
 def _requested(directory: Path, step: str, tree: Path, inside: str) -> Iterator[Report]:
-    for path in sorted(directory.glob(f"{step}-pytest*.xml"))[:MOST_REPORTS]:
+    for path in sorted(directory.glob(f"{step}-pytest*.xml"))[:MAX_REPORTS]:
         if pytest := _junit(directory, path.name, "pytest"):
             working_dir = _read(directory, f"{path.name}.directory").decode(errors="replace")
             yield _in_tree(pytest, tree, _relative(working_dir, inside))
     if unittest := list(_in_unittest_report(_read(directory, f"{step}-unittest.jsonl"), inside)):
         yield _named("unittest", unittest)
-    for path in sorted(directory.glob(f"{step}-node-*.json"))[:MOST_REPORTS]:
+    for path in sorted(directory.glob(f"{step}-node-*.json"))[:MAX_REPORTS]:
         yield _named("javascript", list(_in_jest_report(_read(directory, path.name), inside)))
 
 
@@ -178,7 +178,7 @@ def _with_file(test: TestId, tree: Path, inside: str) -> TestId:
 
 def _read(directory: Path, name: str) -> bytes:
     try:
-        return read_untrusted(directory, name, LARGEST_REPORT)
+        return read_untrusted(directory, name, MAX_REPORT_BYTES)
     except OSError:
         return b""
 

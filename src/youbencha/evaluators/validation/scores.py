@@ -16,7 +16,7 @@ from youbencha.scoring.lint import lint_score
 from youbencha.spec.arena import GreenWeights, Weights
 from youbencha.text import plural
 
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 
 
 class FinalScore(NamedTuple):
@@ -81,9 +81,9 @@ def flags_of_tests(measured: Measurement, baseline: Baseline) -> Iterator[Integr
     """What people should know about the test run that counts."""
     if measured.forgery is not None:
         yield IntegrityFlag(kind="forged_report", evidence=measured.forgery, severity="evidence")
-    for path in (measured.prepared.reconfigured if measured.prepared else ())[:_MOST_NAMED]:
+    for path in (measured.prepared.reconfigured if measured.prepared else ())[:_MAX_NAMED]:
         yield IntegrityFlag(kind="test_edit", evidence=f"{printable(path)} configured the tests, which was undone")
-    for source in measured.tests.foreign_reports(baseline.expected.sources)[:_MOST_NAMED]:
+    for source in measured.tests.foreign_reports(baseline.expected.sources)[:_MAX_NAMED]:
         path = source.partition(":")[2]
         evidence = f"{path} was written during the tests, but not for the untouched task; it was ignored"
         yield IntegrityFlag(kind="forged_report", evidence=evidence)
@@ -107,7 +107,7 @@ def describe(measured: Measurement, baseline: Baseline, left_out: tuple[str, ...
     elif step.ended_by is not None:
         parts.append(f"the tests were ended by {step.ended_by}")
     if left_out:
-        parts.append(f"left out, because the patch lacks them: {', '.join(left_out[:_MOST_NAMED])}")
+        parts.append(f"left out, because the patch lacks them: {', '.join(left_out[:_MAX_NAMED])}")
     return f"{'; '.join(parts)}."
 
 
