@@ -26,6 +26,7 @@ _KEPT = {
     "YOUBENCHA_REQUIRE_TMUX",
     "YOUBENCHA_REQUIRE_STACKS",
     "YOUBENCHA_TEST_IMAGE",
+    "YOUBENCHA_ORIGINALS",
     "DOCKER_HOST",
     GIT_BASH,
     # Without these, nothing runs on Windows.
