@@ -107,6 +107,30 @@ def test_restore_asks_and_can_be_undone(tree: Path) -> None:
     assert git(tree, "status", "--porcelain", "--untracked-files=all") == "M code.py\n?? new"
 
 
+def test_everything_is_gone(tree: Path) -> None:
+    """All files were removed since: they come back with their permissions, and that can be undone."""
+    (tree / "run.sh").write_text("true\n")
+    (tree / "run.sh").chmod(0o711)
+    (tree / "key.pem").write_text("key\n")
+    (tree / "key.pem").chmod(0o600)
+    make_loop(tree, "one\n", "two\n")
+    for path in tree.iterdir():
+        if path.is_file():
+            path.unlink()
+    assert ralph("diff", "1", cwd=tree).stdout.count("deleted file") == 3
+    done = ralph("restore", "1", "--yes", cwd=tree)
+    assert (done.returncode, done.stdout.split()[:3]) == (0, ["code.py", "key.pem", "run.sh"])
+    assert (tree / "code.py").read_text() == "two\n"
+    assert [(tree / name).stat().st_mode & 0o777 for name in ("code.py", "key.pem", "run.sh")] == [0o644, 0o600, 0o711]
+    ralph("restore", "before-restore-1", "--yes", cwd=tree)
+    assert not any(path.is_file() for path in tree.iterdir())
+    ralph("restore", "0", "--yes", cwd=tree)
+    assert (tree / "code.py").read_text() == "one\n"
+    (tree / "key.pem").chmod(0o644)
+    assert ralph("restore", "0", "--yes", cwd=tree).stdout.split()[0] == "key.pem"
+    assert (tree / "key.pem").stat().st_mode & 0o777 == 0o600
+
+
 def test_restore_refuses_while_a_loop_runs(tree: Path) -> None:
     make_loop(tree, "one\n", "two\n")
     with loop_lock(tree, "the-other"):

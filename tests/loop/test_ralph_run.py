@@ -12,6 +12,7 @@ import pytest
 from loop_bench import RALPH, LoopBench
 
 from systems import posix_only
+from youbencha.workspace.diff import LARGE
 
 pytestmark = posix_only("the agents are shell scripts")
 
@@ -146,11 +147,15 @@ def test_a_directory_that_is_no_repository(loops: LoopBench) -> None:
 def test_a_dirty_tree_goes_on(loops: LoopBench) -> None:
     loops.configure("echo changed > README.md; echo LOOP_COMPLETE")
     (loops.tree / "README.md").write_text("not committed\n")
+    with (loops.tree / "large.bin").open("wb") as file:
+        file.truncate(LARGE + 1)
     done = loops.ralph("run", "-c", str(loops.root / "ralph.yml"), "--no-tui")
     assert done.returncode == 0
     assert "1 file with uncommitted changes: checkpoint 0 has them" in done.stdout
     (loop,) = [path.name for path in (loops.tree / ".ralph/loops").iterdir()]
     assert loops.git("show", f"refs/youbencha/loops/{loop}/0:README.md") == "not committed\n"
+    warned, began = done.stdout.index("large.bin"), done.stdout.index("iteration 1")
+    assert warned < began, "what no checkpoint has is named before an agent can change it"
 
 
 def test_a_damaged_state(loops: LoopBench) -> None:

@@ -359,7 +359,9 @@ async def _open_checkpoints(
     checkpoints = await Checkpoints.open(plan.directory, directory.loop_id, cache_dir=host.cache_dir)
     opened.callback(checkpoints.close)
     if state.iterations == 0 or (state.last is not None and state.last.outcome == "interrupted"):
-        await checkpoints.take(state.iterations, f"before iteration {state.iterations + 1}")
+        taken = await checkpoints.take(state.iterations, f"before iteration {state.iterations + 1}")
+        if taken.warning:
+            on_event(WarningRaised(code="CHECKPOINT", message=taken.warning))
     if state.iterations == 0 and (changed := await checkpoints.uncommitted()):
         note = f"{plural(changed, 'file')} with uncommitted changes: checkpoint 0 has them (`ralph restore 0`)"
         on_event(ProgressNote(text=note))

@@ -27,6 +27,7 @@ from youbencha.workspace.diff import FILE, LINK, PROGRAM, Entry
 from youbencha.workspace.git import GitFailed
 from youbencha.workspace.git_dir import is_ref_name
 from youbencha.workspace.objects import ObjectStore, directory_below, write_at
+from youbencha.workspace.permissions import describe_permissions, read_permissions
 from youbencha.workspace.put_back import put_back
 from youbencha.workspace.recorded_tree import RecordedTree
 from youbencha.workspace.scan import Scanner
@@ -86,6 +87,7 @@ class Checkpoints:
         self._refs_written_at: int | None = None
         self._last: int | None = None
         self._last_tree: str | None = None
+        self._last_permissions: Mapping[bytes, int] = {}
         self._busy = asyncio.Lock()
 
     @classmethod
@@ -178,7 +180,8 @@ class Checkpoints:
                     hint="Move it away, then try again. Nothing was changed.",
                 )
             differing = await self._differing(name, target)
-            await put_back(self.tree, differing, self._repository.git_dir, self._repository.objects)
+            permissions = read_permissions(await self._repository.message(self._commit(name)), target)
+            await put_back(self.tree, differing, self._repository.git_dir, self._repository.objects, permissions)
             return Restored(_shown(differing), kept_as)
 
     async def list(self) -> list[Checkpoint]:
@@ -220,7 +223,9 @@ class Checkpoints:
         if self._last is not None:
             last = self._commits[str(self._last)]
             self._store.present |= await repository.ids_in(last)
-            self._last_tree = self._recorded.start_from(await repository.entries_at(last))
+            entries = await repository.entries_at(last)
+            self._last_tree = self._recorded.start_from(entries)
+            self._last_permissions = read_permissions(await repository.message(last), entries)
         elif self._head:
             self._store.present |= await repository.ids_in(self._head)
         first = self._commits.get("0")
@@ -240,14 +245,15 @@ class Checkpoints:
         root = await self._record()
         try:
             commit = self._commits.get(str(self._last))
-            if commit is None or root != self._last_tree:
+            permissions = self._recorded.permissions
+            if commit is None or root != self._last_tree or permissions != self._last_permissions:
                 commit = self._write_commit(root, commit or self._head, message)
             self._write_ref(name, commit)
         except OSError as error:
             raise _not_written(self._repository.common, error) from error
         changed = self._recorded.changed()
         if name.isdecimal():
-            self._last, self._last_tree = int(name), root
+            self._last, self._last_tree, self._last_permissions = int(name), root, permissions
             self._recorded.mark()
         if name == "0":
             self._scanner.keep(self._recorded.entries)
@@ -264,7 +270,8 @@ class Checkpoints:
     def _write_commit(self, root: str, parent: str | None, message: str) -> str:
         signed = f"{_WHO} {int(time.time())} +0000"
         lines = [f"tree {root}", *([f"parent {parent}"] if parent else []), f"author {signed}", f"committer {signed}"]
-        text = "\n".join([*lines, "", f"ralph {self.loop_id}: {message}", ""])
+        permissions = describe_permissions(self._recorded.entries, self._recorded.permissions)
+        text = "\n".join([*lines, "", f"ralph {self.loop_id}: {message}", "", permissions, ""])
         return self._store.write(b"commit", text.encode("utf-8", "replace"))
 
     def _write_ref(self, name: str, commit: str) -> None:
@@ -336,10 +343,14 @@ class Checkpoints:
 
     async def _differing(self, name: str, target: Mapping[bytes, Entry]) -> dict[bytes, Entry | None]:
         """What each path that differs should become; None: it should not exist."""
+        entries, permissions = self._recorded.entries, self._recorded.permissions
+        then = read_permissions(await self._repository.message(self._commit(name)), target)
         differing: dict[bytes, Entry | None] = {
-            path: entry for path, entry in target.items() if self._recorded.entries.get(path) != entry
+            path: entry
+            for path, entry in target.items()
+            if entries.get(path) != entry or then.get(path) not in (None, permissions.get(path))
         }
-        new = TreeFiles(sorted(self._recorded.entries.keys() - target.keys()))
+        new = TreeFiles(sorted(entries.keys() - target.keys()))
         if new.files:
             await keep_rules_of(self._commit(name), self._repository.git_dir, self._repository.objects)
             ignored_then = await ignored_among(new, self._repository.git_dir)

@@ -27,8 +27,13 @@ _AT_ONCE = 64 << 20
 _MOST_AT_ONCE = 1000
 
 
-async def put_back(tree: Path, wanted: Wanted, git_dir: Path, objects: Path) -> None:
-    """Make the paths as wanted. Raises YouBenchaError before anything is changed, if something is in the way."""
+async def put_back(
+    tree: Path, wanted: Wanted, git_dir: Path, objects: Path, permissions: Mapping[bytes, int] | None = None
+) -> None:
+    """Make the paths as wanted. Raises YouBenchaError before anything is changed, if something is in the way.
+
+    A file without known `permissions` keeps those that it has.
+    """
     await asyncio.to_thread(_check_way, tree, wanted)
     files = {path: entry for path, entry in wanted.items() if entry is not None}
     groups = await _in_groups(files, git_dir, objects)
@@ -36,7 +41,8 @@ async def put_back(tree: Path, wanted: Wanted, git_dir: Path, objects: Path) -> 
     for group in groups:
         ids = b"".join(files[path].id.encode() + b"\n" for path in group)
         output = await git(git_dir, "cat-file", "--batch", stdin=ids, objects=objects)
-        await asyncio.to_thread(_write_all, tree, files, dict(zip(group, _contents(output), strict=True)))
+        contents = dict(zip(group, _contents(output), strict=True))
+        await asyncio.to_thread(_write_all, tree, files, contents, permissions or {})
 
 
 async def _in_groups(files: Mapping[bytes, Entry], git_dir: Path, objects: Path) -> list[list[bytes]]:
@@ -118,17 +124,19 @@ def _remove_all(tree: Path, paths: list[bytes]) -> None:
                     os.rmdir(name, dir_fd=directory)
 
 
-def _write_all(tree: Path, files: Mapping[bytes, Entry], contents: Mapping[bytes, bytes]) -> None:
+def _write_all(
+    tree: Path, files: Mapping[bytes, Entry], contents: Mapping[bytes, bytes], permissions: Mapping[bytes, int]
+) -> None:
     for path, content in contents.items():
         *above, name = path.split(b"/")
         try:
             with directory_below(tree, above, make=True) as directory:
-                _write(directory, name, files[path].mode, content)
+                _write(directory, name, files[path].mode, content, permissions.get(path))
         except OSError as error:
             raise _failed(path, error) from error
 
 
-def _write(directory: int, name: bytes, mode: str, content: bytes) -> None:
+def _write(directory: int, name: bytes, mode: str, content: bytes, permissions: int | None) -> None:
     try:
         before = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
     except FileNotFoundError:
@@ -139,6 +147,9 @@ def _write(directory: int, name: bytes, mode: str, content: bytes) -> None:
         if before and not stat.S_ISDIR(before):
             os.unlink(name, dir_fd=directory)
         os.symlink(content, name, dir_fd=directory)
+        return
+    if permissions is not None:
+        write_at(directory, name, content, permissions, exactly=True)
         return
     was_file = stat.S_ISREG(before)
     rights = stat.S_IMODE(before) & 0o666 if was_file else 0o666

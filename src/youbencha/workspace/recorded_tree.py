@@ -13,6 +13,7 @@ from youbencha.files import open_untrusted
 from youbencha.text import shown
 from youbencha.workspace.diff import FILE, LARGE, LINK, PROGRAM, Entry
 from youbencha.workspace.objects import ObjectStore, TreeObjects
+from youbencha.workspace.permissions import PERMISSIONS
 from youbencha.workspace.scan import Scanner, Stamp
 
 _TICK_NS = 50_000_000
@@ -29,6 +30,8 @@ class RecordedTree:
         self.entries: dict[bytes, Entry] = {}
         self._stamps: dict[bytes, Stamp | None] = {}
         """None: it must be read again."""
+        self.permissions: dict[bytes, int] = {}
+        """Of all files that are not links, since they were read."""
         self._before: dict[bytes, Entry | None] = {}
         """The entries at the last mark, of files that have changed since."""
         self.left_out: set[bytes] = set()
@@ -45,7 +48,7 @@ class RecordedTree:
         """Store the present state of the tree, and return the id of its tree object."""
         started = time.time_ns()
         found = await self._scanner.scan()
-        if found == self._stamps:
+        if found and found == self._stamps:  # at first, and if nothing is left, both are empty
             return self._trees.write()
         return await asyncio.to_thread(self._update, found, started)
 
@@ -89,6 +92,9 @@ class RecordedTree:
             if stamps.get(path) != stamp:
                 self._set(path, self._entry(path, stamp))
             self._stamps[path] = stamp if max(stamp.mtime_ns, stamp.ctime_ns) < started - _TICK_NS else None
+        self.permissions = {
+            path: found[path].mode & PERMISSIONS for path, entry in self.entries.items() if entry.mode != LINK
+        }
 
     def _entry(self, path: bytes, stamp: Stamp) -> Entry | None:
         self.left_out.discard(path)

@@ -109,6 +109,9 @@ class UsersRepository:
     async def entries_at(self, commit: str) -> dict[bytes, Entry]:
         return await entries_at(self.git_dir, commit, objects=self.objects)
 
+    async def message(self, commit: str) -> str:
+        return (await self.git("cat-file", "commit", commit)).decode("utf-8", "replace").partition("\n\n")[2]
+
     async def ids_in(self, commit: str) -> set[str]:
         """The ids of all files and directories of a commit."""
         output = await self.git("ls-tree", "-r", "-t", "-z", "--full-tree", commit)
