@@ -304,6 +304,13 @@ class IterationStarted(Event):
 
 
 @event_type
+class CompletionRefused(Event):
+    """An agent says that the work is done, and that is not accepted."""
+
+    reason: str
+
+
+@event_type
 class IterationEnded(Event):
     """An iteration of a loop has ended."""
 
@@ -317,6 +324,8 @@ class IterationEnded(Event):
     cost_usd: float | None
     files_changed: int | None
     """Since the iteration before; None if it was not determined."""
+    usage_source: str | None = None
+    """Who counted the tokens and the cost: one of `log.model.CostSource`."""
 
 
 @event_type
@@ -355,3 +364,11 @@ class LoopEnded(Event):
     """One of `loop.model.LoopOutcome`."""
     reason: str
     exit_code: int
+    iterations: int | None = None
+    elapsed_ms: int | None = None
+    """Without waiting for usage limits."""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+    partial: bool = False
+    """Some of it is unknown."""

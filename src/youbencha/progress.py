@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from youbencha.events import (
     AssistantText,
+    CompletionRefused,
     EvaluatorFinished,
     Event,
     EventSink,
@@ -82,6 +83,10 @@ _GATEWAY = {
 
 _SILENT = frozenset({"client_gone", "key_ended", "not_found", "provider_refused"})
 """The agent reports these itself, or causes them."""
+
+OWN_FIGURES = {"agent": "the agent's own figures", "prices": "the agent's own figures, at list prices"}
+"""For tokens and a cost that the gateway has not counted."""
+MAX_REASON_CHARS = 500
 
 N = TypeVar("N", int, float)
 
@@ -170,7 +175,7 @@ def _line_of_loop(event: Event, short: Callable[[str], str]) -> Line | None:
             return Line("━━", "bold", f"iteration {number}", f"· {details}")
         case IterationEnded(iteration=number, outcome=outcome):
             mark, style = _OUTCOMES.get(outcome, ("✗", "red"))
-            reason = short(event.reason) if event.reason else None
+            reason = one_line(event.reason, MAX_REASON_CHARS) if event.reason else None
             return Line(mark, style, f"iteration {number} {_words(outcome)}:", _joined(reason, *_figures(event)))
         case TopicPublished(topic=topic, payload=payload):
             return Line("◆", "magenta", short(topic), short(payload))
@@ -180,9 +185,11 @@ def _line_of_loop(event: Event, short: Callable[[str], str]) -> Line | None:
             return Line("◷", "yellow", f"waiting {duration((until - at) * 1000)}:", short(reason))
         case GuidanceGiven(text=text):
             return Line("›", "cyan", "guidance:", short(text))
+        case CompletionRefused(reason=reason):
+            return Line("!", "yellow", "says done, but:", one_line(reason, MAX_REASON_CHARS))
         case LoopEnded(outcome=outcome, reason=reason):
             mark, style = _OUTCOMES.get(outcome, ("✗", "red"))
-            return Line(mark, style, f"loop {_words(outcome)}:", reason)
+            return Line(mark, style, f"loop {_words(outcome)}:", _joined(reason, *loop_totals(event)))
     return None
 
 
@@ -207,10 +214,23 @@ def _limits(loop: LoopStarted) -> tuple[str | None, ...]:
 
 
 def _figures(ended: IterationEnded) -> tuple[str | None, ...]:
+    changed = None if ended.files_changed is None else f"{plural(ended.files_changed, 'file')} changed"
+    used = (*_used(ended), OWN_FIGURES.get(ended.usage_source or ""))
+    return (duration(ended.duration_ms), *used, changed)
+
+
+def _used(ended: IterationEnded | LoopEnded) -> tuple[str | None, str | None]:
     known = ended.input_tokens is not None or ended.output_tokens is not None
     tokens = f"{count(ended.input_tokens)} in, {count(ended.output_tokens)} out" if known else None
-    changed = None if ended.files_changed is None else f"{plural(ended.files_changed, 'file')} changed"
-    return (duration(ended.duration_ms), tokens, None if ended.cost_usd is None else usd(ended.cost_usd), changed)
+    return tokens, None if ended.cost_usd is None else usd(ended.cost_usd)
+
+
+def loop_totals(ended: LoopEnded) -> tuple[str | None, ...]:
+    """What a loop has used."""
+    if ended.iterations is None:
+        return ()  # recorded by an earlier version
+    partial = "some of it is unknown" if ended.partial and ended.cost_usd is not None else None
+    return (f"{plural(ended.iterations, 'iteration')} in {duration(ended.elapsed_ms)}", *_used(ended), partial)
 
 
 def clock_time(seconds: float) -> str:

@@ -36,7 +36,7 @@ PLAIN = spec()
 )
 def test_the_promise_is_the_last_line(text: str) -> None:
     claim = claim_of(text, (), PLAIN)
-    assert (claim.by, claim.done, claim.refusal("LOOP_COMPLETE")) == ("promise", True, None)
+    assert (claim.by, claim.done, claim.objections("LOOP_COMPLETE")) == ("promise", True, [])
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_an_agent_that_nearly_made_the_promise_is_told_so(text: str) -> None:
     """302, 139: a loop that never ends, and nobody knows why."""
     claim = claim_of(text, (), PLAIN)
     assert (claim.by, claim.done, claim.near) == (None, False, True)
-    assert "last line" in (claim.refusal("LOOP_COMPLETE") or "")
+    assert "last line" in claim.objections("LOOP_COMPLETE")[0]
 
 
 def test_no_text_at_all() -> None:
@@ -95,21 +95,21 @@ def test_a_default_is_not_among_the_agents_own_topics() -> None:
 def test_an_event_after_the_promise_takes_it_back() -> None:
     claim = claim_of("", ["LOOP_COMPLETE", "build.task"], PLAIN)
     assert (claim.by, claim.done, claim.overtaken_by) == ("event", False, "build.task")
-    assert "`build.task` was published after" in (claim.refusal("LOOP_COMPLETE") or "")
+    assert "`build.task` was published after" in claim.objections("LOOP_COMPLETE")[0]
 
 
 def test_required_events_must_have_been_published() -> None:
     debug = spec(required_events=["fix.applied", "fix.verified"])
     early = claim_of("LOOP_COMPLETE", ["fix.verified"], debug)
     assert (early.done, early.missing_events) == (False, ("fix.applied",))
-    assert "fix.applied" in (early.refusal("LOOP_COMPLETE") or "")
+    assert "fix.applied" in early.objections("LOOP_COMPLETE")[0]
     assert claim_of("LOOP_COMPLETE", ["fix.verified"], debug, seen=["fix.applied"]).done
 
 
 def test_open_tasks_are_not_done() -> None:
     claim = claim_of("LOOP_COMPLETE", (), PLAIN, open_tasks=["Write the tests"])
     assert (claim.done, claim.by) == (False, "promise")
-    assert "Write the tests" in (claim.refusal("LOOP_COMPLETE") or "")
+    assert "Write the tests" in claim.objections("LOOP_COMPLETE")[0]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_open_tasks_are_not_done() -> None:
 )
 def test_cancellation_needs_nothing_else(text: str, topics: tuple[str, ...]) -> None:
     claim = claim_of(text, topics, spec(cancellation_promise="LOOP_CANCEL", required_events=["never"]))
-    assert (claim.cancelled, claim.done, claim.refusal("LOOP_COMPLETE")) == (True, False, None)
+    assert (claim.cancelled, claim.done, claim.objections("LOOP_COMPLETE")) == (True, False, [])
 
 
 def test_without_a_cancellation_promise_nothing_cancels() -> None:

@@ -164,11 +164,11 @@ def test_usage_of_the_gateway_is_preferred() -> None:
         UsageReported(input_tokens=99, output_tokens=99, cost_usd=9.0),
         ModelCalled(model="m", status=200, input_tokens=5, output_tokens=1, cost_usd=0.25),
     )
-    assert model.totals(NOW)[1:] == (15, 2, 0.75)
+    assert model.totals(NOW)[1:4] == (15, 2, 0.75)
 
 
 def test_unknown_figures_are_none() -> None:
-    assert folded(AssistantText(text="x")).totals(NOW)[1:] == (None, None, None)
+    assert folded(AssistantText(text="x")).totals(NOW)[1:4] == (None, None, None)
 
 
 def test_a_quota_that_is_not_used_up_is_no_entry() -> None:

@@ -37,10 +37,10 @@ class Claim:
     def done(self) -> bool:
         return self.by is not None and not self.missing_events and not self.open_tasks and not self.overtaken_by
 
-    def refusal(self, promise: str) -> str | None:
-        """Say to the agent why its claim is not accepted; None if there is nothing to say."""
-        if self.done or self.cancelled:
-            return None
+    def objections(self, promise: str) -> list[str]:
+        """Why the work does not count as done, although the agent says so, or probably meant to."""
+        if self.cancelled:
+            return []
         reasons = []
         if self.missing_events:
             reasons.append(f"these events were never published: {', '.join(self.missing_events)}.")
@@ -48,9 +48,9 @@ class Claim:
             reasons.append(f"these tasks are open (close or fail each): {', '.join(self.open_tasks)}.")
         if self.overtaken_by:
             reasons.append(f"`{self.overtaken_by}` was published after `{promise}`, which must be the last event.")
-        if self.by is not None:
-            return "\n".join(f"- {reason}" for reason in reasons)
-        return f"- `{promise}` has to be the last line, alone and without any markup." if self.near else None
+        if self.near:
+            reasons.append(f"`{promise}` has to be the last line, alone and without any markup.")
+        return reasons
 
 
 def claim_of(

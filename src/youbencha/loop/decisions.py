@@ -1,7 +1,7 @@
 """What follows from an iteration: go on, wait, or end. Pure functions, without a clock.
 
 The order of the rules is the policy: completion comes before every limit, so that a promise in the last allowed
-iteration counts; a usage limit is not a failure; a failure of the login or the installation is not repeated.
+iteration counts; a usage limit is not a failure; a failure that lasts, as of the login, is not repeated.
 """
 
 from __future__ import annotations
@@ -12,15 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from youbencha.text import duration, plural, usd
 
 if TYPE_CHECKING:
-    from youbencha.log.model import FailureCause
     from youbencha.loop.model import IterationOutcome, LoopOutcome, LoopState
     from youbencha.spec.loop import EventLoopSpec, LoopRetrySpec
 
 WaitKind = Literal["cooldown", "backoff", "usage_limit"]
 Request = Literal["stop", "restart"]
-
-NOT_REPEATED: frozenset[FailureCause] = frozenset({"AUTH_FAILED", "CLI_NOT_FOUND"})
-"""Failures that the next attempt would meet again."""
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 60.0, 3600.0
 """For a usage limit whose end is unknown: the first wait, doubled each time, and the longest."""
@@ -38,7 +34,8 @@ class Ended(NamedTuple):
 
     outcome: IterationOutcome
     reason: str = ""
-    cause: FailureCause | None = None
+    is_lasting: bool = False
+    """The next attempt would fail in the same way."""
     resets_at: float | None = None
     """When the usage limit ends, in seconds since the epoch."""
     limit: LoopOutcome | None = None
@@ -83,7 +80,7 @@ def count_iteration(state: LoopState, ended: Ended, spec: EventLoopSpec) -> dict
         return {"usage_limits": state.usage_limits + 1}
     if ended.outcome == "failed":
         step_failures, escalation = state.step_failures + 1, state.escalation
-        is_over = step_failures >= spec.retry.attempts or ended.cause in NOT_REPEATED
+        is_over = step_failures >= spec.retry.attempts or ended.is_lasting
         if is_over and escalation < len(spec.escalation):
             step_failures, escalation = 0, escalation + 1
         return {
@@ -165,7 +162,7 @@ def _after_failure(state: LoopState, ended: Ended, spec: EventLoopSpec, random: 
     escalated = state.step_failures == 0  # a step was taken just now
     if escalated and (person := spec.escalation[state.escalation - 1].person):
         return End("needs_person", f"{person} The last failure: {ended.reason}")
-    if not escalated and ended.cause in NOT_REPEATED:
+    if not escalated and ended.is_lasting:
         return End("failed", ended.reason)
     wait_s = backoff_s(spec.retry, max(1, state.step_failures), random())
     return GoOn(wait_s, "backoff", ended.reason)

@@ -17,13 +17,23 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecutionResult, UsesGateway, get_adapter
+from youbencha.adapters.cli_agent import codes
+from youbencha.adapters.cli_agent.causes import (
+    INVALID_OPTION,
+    MODEL_NOT_FOUND,
+    NO_CREDIT,
+    ROOT_REFUSED,
+    FailureEvidence,
+    find_cause,
+    reset_time,
+)
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.events import AssistantText, ContextUsed, Event, EventSink
 from youbencha.json_lines import clean_text
-from youbencha.log.model import ErrorRecord, FailureCause, Usage, usage_of
+from youbencha.log.model import CostSource, ErrorRecord, Usage, usage_of
 from youbencha.loop.agent_commands import Place
 from youbencha.loop.container_tools import ContainerTools
 from youbencha.loop.gates import GateReport, run_gates
@@ -56,7 +66,8 @@ class IterationReport(NamedTuple):
     outcome: IterationOutcome
     reason: str | None = None
     """Why it did not complete."""
-    cause: FailureCause | None = None
+    is_lasting: bool = False
+    """It failed, and the next attempt would fail in the same way."""
     limit: LoopOutcome | None = None
     """The limit of the loop that ended it, if one did."""
     resets_at: float | None = None
@@ -64,6 +75,8 @@ class IterationReport(NamedTuple):
     text: str = ""
     """The agent's last text."""
     usage: Usage | None = None
+    usage_source: CostSource | None = None
+    """Who counted it."""
     model: str | None = None
     started_at: float = 0.0
     duration_ms: int = 0
@@ -133,11 +146,11 @@ class IterationRunner:
             context = self._context(number, prompt, directory, ending, watch, seconds_left)
             with watch.running(), _passing_on(ending, stop, self._gateway.stop if self._gateway else None):
                 result = await self._adapter.execute(context)
-            usage = await self._usage(result, watch.cost)
+            usage, source = await self._usage(result, watch.cost)
         except YouBenchaError as error:
             report = _not_started(error, started)
         else:
-            report = self._report(result, watch, stopped=stop.is_set())._replace(usage=usage)
+            report = self._report(result, watch, stopped=stop.is_set())._replace(usage=usage, usage_source=source)
             if not _streamed(result) and report.text:
                 self._on_event(AssistantText(text=report.text))
         return report._replace(started_at=started, duration_ms=round((time.monotonic() - began) * 1000))
@@ -218,29 +231,31 @@ class IterationRunner:
         model = self.backend.model
         return SessionCost(self._prices, self._adapter.gateway_provider(model, self._env), model)
 
-    async def _usage(self, result: AgentExecutionResult, cost: SessionCost) -> Usage | None:
+    async def _usage(self, result: AgentExecutionResult, cost: SessionCost) -> tuple[Usage | None, CostSource | None]:
         """What went through the gateway, else what the agent reports; the cost is estimated if it reports none."""
         reported = _reported(result, cost)
-        if self._gateway is None:
-            return reported
-        from youbencha.trial.gateway_report import outside_gateway
+        if self._gateway is not None:
+            await self._gateway.end_agent()
+            from youbencha.trial.gateway_report import outside_gateway
 
-        await self._gateway.end_agent()
-        metered = self._gateway.report().usage
-        return reported if outside_gateway(metered, reported) else metered
+            report = self._gateway.report()
+            if (report.requests or report.refused) and not outside_gateway(report.usage, reported):
+                return report.usage, "gateway"
+        return reported, (reported.cost_source or "agent") if reported else None
 
     def _report(self, result: AgentExecutionResult, watch: IterationWatch, *, stopped: bool) -> IterationReport:
         error = result.errors[0] if result.errors else None
         report = IterationReport(
             outcome="completed",
             reason=error.message if error else None,
-            cause=error.cause if error else None,
+            is_lasting=error is not None and _is_lasting(error),
             text=last_text(result),
             model=(result.session.facts.model if result.session else None) or self.backend.model,
         )
         if result.status == "success":
             over = watch.quota_reached
-            return report._replace(reason=over and over.message, cause=None, limit="usage_limit" if over else None)
+            limit: LoopOutcome | None = "usage_limit" if over else None
+            return report._replace(reason=over and over.message, is_lasting=False, limit=limit)
         if (ended_by := watch.reason or watch.quota_reached) is not None:
             outcome, limit = _BY_WATCH[ended_by.kind]
             return report._replace(outcome=outcome, limit=limit, reason=ended_by.message, resets_at=ended_by.resets_at)
@@ -250,10 +265,10 @@ class IterationRunner:
             return report._replace(outcome="limit", limit="max_runtime", reason="the loop's time was over")
         if self._gateway is not None and self._gateway.budget_is_spent:
             return report._replace(outcome="limit", limit="max_cost", reason="the loop's money was spent")
-        if report.cause == "RATE_LIMIT":
+        if error is not None and error.cause == "RATE_LIMIT":
             return report._replace(outcome="usage_limit", resets_at=watch.resets_at or _reset_in(error))
-        if not _streamed(result) and (printed := _limit_in_text(report.text)):
-            return report._replace(outcome="usage_limit", reason=printed.message, resets_at=printed.resets_at)
+        if not _streamed(result) and (printed := _failure_in_text(report.text)):
+            return report._replace(**printed)
         return report._replace(outcome="failed")
 
 
@@ -367,29 +382,29 @@ def last_text(result: AgentExecutionResult) -> str:
 def _not_started(error: YouBenchaError, started: float) -> IterationReport:
     """The agent could not be started, or nothing is known of its session."""
     record = ErrorRecord(message=error.message, timestamp=iso_time(started), code=error.code)
-    is_lasting = isinstance(error, ConfigError) or error.code.endswith(("NOT_FOUND", "NOT_INSTALLED"))
-    return IterationReport(
-        outcome="failed",
-        reason=str(error),
-        cause="CLI_NOT_FOUND" if is_lasting else record.cause,
-    )
+    is_lasting = isinstance(error, ConfigError) or error.code.endswith(_BEFORE_START) or _is_lasting(record)
+    return IterationReport(outcome="failed", reason=str(error), is_lasting=is_lasting)
 
 
-class _PrintedLimit(NamedTuple):
-    message: str
-    resets_at: float | None
+_BEFORE_START = ("NOT_FOUND", "NOT_INSTALLED", codes.INVALID_CONFIG, codes.NO_GATEWAY, codes.ROOT_REFUSED)
 
 
-def _limit_in_text(text: str) -> _PrintedLimit | None:
-    """A usage limit in the last lines of a program that failed, and prints no events."""
-    from youbencha.adapters.cli_agent import codes
-    from youbencha.adapters.cli_agent.causes import FailureEvidence, find_cause, reset_time
+def _is_lasting(error: ErrorRecord) -> bool:
+    """Whether the next attempt would fail in the same way."""
+    lasting = (NO_CREDIT, MODEL_NOT_FOUND, INVALID_OPTION, ROOT_REFUSED)
+    return error.cause in ("AUTH_FAILED", "CLI_NOT_FOUND") or (error.context or {}).get("kind") in lasting
 
+
+def _failure_in_text(text: str) -> dict[str, Any] | None:
+    """A usage limit, or a failure that lasts, in the last lines of a program that failed, and prints no events."""
     last = "\n".join([line.strip() for line in text.splitlines() if line.strip()][-_LAST_LINES:])
-    cause = find_cause(FailureEvidence(text=last))
-    if cause is None or cause.code != codes.RATE_LIMIT:
-        return None
-    return _PrintedLimit(one_line(last, 500), reset_time(last, datetime.now().astimezone()))
+    cause, reason = find_cause(FailureEvidence(text=last)), one_line(last, 500)
+    if cause is not None and cause.code == codes.RATE_LIMIT:
+        resets_at = reset_time(last, datetime.now().astimezone())
+        return {"outcome": "usage_limit", "reason": reason, "resets_at": resets_at}
+    if cause is not None and cause.kind in (NO_CREDIT, ROOT_REFUSED):
+        return {"outcome": "failed", "reason": reason, "is_lasting": True}
+    return None
 
 
 def _reset_in(error: ErrorRecord | None) -> float | None:

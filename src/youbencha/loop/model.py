@@ -5,7 +5,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
-from youbencha.log.model import Count, Record, Timestamp
+from youbencha.log.model import CostSource, Count, Record, Timestamp
 from youbencha.spec.sandbox import SandboxType
 
 STATE_VERSION: Literal[1] = 1
@@ -57,6 +57,8 @@ class IterationRecord(Record):
     cache_read_tokens: Count | None = None
     cache_creation_tokens: Count | None = None
     cost_usd: Annotated[float, Field(ge=0)] | None = None
+    usage_source: CostSource | None = None
+    """Who counted: the gateway, or the agent itself (`prices`: its tokens, with a cost from list prices)."""
     partial: bool = False
     """More may have been used than could be counted."""
     files_changed: Count | None = None
@@ -65,6 +67,8 @@ class IterationRecord(Record):
     """The commit that holds the tree after it."""
     claimed_done: bool = False
     """The agent said that the work is done."""
+    refusal: str | None = None
+    """Why that was not accepted."""
     gates: tuple[GateRecord, ...] = Field(default=(), strict=False)
     topics: tuple[str, ...] = Field(default=(), strict=False)
     """Of the events that it published."""

@@ -44,13 +44,23 @@ class IterationResult(NamedTuple):
     """What agents had written down after it."""
     request: Request | None
 
+    def refusal(self, promise: str) -> str | None:
+        """Why a claim of completion is not accepted, for people; None if there is no claim, or if it is accepted."""
+        if self.report.outcome != "completed" or self.claim.by == "gates":
+            return None
+        reasons = [reason.rstrip(".") for reason in self.claim.objections(promise)]
+        if self.gates is not None:
+            failed = (gate for gate in self.gates.records if gate.status != "passed")
+            reasons += [f"the gate {gate.name} {gate.status}: {gate.message.rstrip('.')}" for gate in failed]
+        return "; ".join(reasons) or None
+
     @property
     def is_done(self) -> bool:
         """Claimed and verified."""
         return self.claim.done and self.gates is not None and self.gates.passed
 
 
-def record_of(result: IterationResult) -> IterationRecord:
+def record_of(result: IterationResult, promise: str) -> IterationRecord:
     report, usage = result.report, result.report.usage
     return IterationRecord(
         iteration=result.number,
@@ -69,7 +79,9 @@ def record_of(result: IterationResult) -> IterationRecord:
         partial=usage.partial if usage else False,
         files_changed=result.checkpoint.files_changed if result.checkpoint else None,
         checkpoint=result.checkpoint.commit if result.checkpoint else None,
+        usage_source=report.usage_source,
         claimed_done=result.claim.by in ("promise", "event"),
+        refusal=result.refusal(promise),
         gates=result.gates.records if result.gates else (),
         topics=tuple(event.topic for event in result.published.accepted),
         output_hash=hashlib.sha256(
@@ -83,7 +95,7 @@ def ended_of(result: IterationResult, record: IterationRecord) -> Ended:
     return Ended(
         outcome=report.outcome,
         reason=report.reason or "",
-        cause=report.cause,
+        is_lasting=report.is_lasting,
         limit=report.limit,
         resets_at=report.resets_at,
         is_done=result.is_done,
@@ -109,7 +121,7 @@ def state_after(
             "pending": _bounded((*result.turn.remaining, *result.published.pending)),
             "activations": dict(result.turn.activations),
             "guidance": (),
-            "refusal": result.claim.refusal(spec.completion_promise),
+            "refusal": "\n".join(f"- {reason}" for reason in result.claim.objections(spec.completion_promise)) or None,
             "gate_output": result.gates.output if gates_failed and result.gates else None,
         }
     else:
@@ -144,6 +156,7 @@ def interrupted(state: LoopState, backend: str, entries: Iterable[Mapping[str, A
         cache_read_tokens=_sum(own, "cache_read_tokens"),
         cache_creation_tokens=_sum(own, "cache_creation_tokens"),
         cost_usd=_sum(own, "cost_usd"),
+        usage_source="gateway" if own else None,
         partial=True,
     )
 

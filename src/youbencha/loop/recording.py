@@ -20,6 +20,7 @@ import orjson
 from youbencha import json_lines
 from youbencha.events import (
     AssistantTextDelta,
+    CompletionRefused,
     Event,
     EventSink,
     GuidanceGiven,
@@ -53,7 +54,16 @@ _JOINED_FOR_S = 0.1
 _MOST_JOINED = 200
 
 _OF_THE_LOOP = frozenset(
-    {LoopStarted, IterationStarted, IterationEnded, TopicPublished, LoopWaiting, GuidanceGiven, LoopEnded}
+    {
+        LoopStarted,
+        IterationStarted,
+        CompletionRefused,
+        IterationEnded,
+        TopicPublished,
+        LoopWaiting,
+        GuidanceGiven,
+        LoopEnded,
+    }
 )
 
 

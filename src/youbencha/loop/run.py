@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from youbencha.errors import YouBenchaError
 from youbencha.events import (
+    CompletionRefused,
     EventSink,
     GuidanceGiven,
     IterationEnded,
@@ -33,7 +34,7 @@ from youbencha.loop.notes import Notes, read_notes
 from youbencha.loop.outcome import IterationResult, ended_of, interrupted, record_of, state_after, state_after_crash
 from youbencha.loop.prompt import PromptParts, build_prompt
 from youbencha.loop.start import ledger_entries
-from youbencha.loop.summary import write_summary
+from youbencha.loop.summary import total_usage, write_summary
 from youbencha.loop.topics import MOST_LINE, TopicLog
 from youbencha.loop.waiting import STOPPED, LoopClock, wait
 from youbencha.process import Redactor
@@ -167,7 +168,7 @@ class _Loop:
 
     def _commit(self, result: IterationResult) -> Decision:
         """Record an iteration: with the state on the disk, it has ended. Then decide what follows."""
-        record = record_of(result)
+        record = record_of(result, self.spec.completion_promise)
         ended = ended_of(result, record)
         self.state = state_after(self.state, result, record, ended, self.spec)
         self._save()
@@ -179,6 +180,8 @@ class _Loop:
     def _append(self, record: IterationRecord) -> None:
         self.directory.append(record)
         self.records.append(record)
+        if record.refusal:
+            self.on_event(CompletionRefused(reason=record.refusal))
         self.on_event(
             IterationEnded(
                 iteration=record.iteration,
@@ -189,6 +192,7 @@ class _Loop:
                 output_tokens=record.output_tokens,
                 cost_usd=record.cost_usd,
                 files_changed=record.files_changed,
+                usage_source=record.usage_source,
             )
         )
 
@@ -331,7 +335,20 @@ class _Loop:
         reason = self.redactor.text(end.reason)
         self._save(outcome=end.outcome, reason=reason, guidance=guidance)
         write_summary(self.directory, self.state, self.records)
-        self.on_event(LoopEnded(outcome=end.outcome, reason=reason, exit_code=EXIT_CODES[end.outcome]))
+        totals = total_usage(self.records)
+        self.on_event(
+            LoopEnded(
+                outcome=end.outcome,
+                reason=reason,
+                exit_code=EXIT_CODES[end.outcome],
+                iterations=len(self.records),
+                elapsed_ms=self.state.elapsed_ms,
+                input_tokens=totals.input_tokens,
+                output_tokens=totals.output_tokens,
+                cost_usd=totals.cost_usd,
+                partial=totals.partial,
+            )
+        )
         return self.state
 
     def _save(self, **updates: object) -> None:

@@ -4,15 +4,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from youbencha.progress import OWN_FIGURES
 from youbencha.text import count, duration, one_line, plural, usd
 
 if TYPE_CHECKING:
     from youbencha.loop.directory import LoopDirectory
     from youbencha.loop.model import IterationRecord, LoopState
 
-_COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens", "files_changed")
+
+class TotalUsage(NamedTuple):
+    """What several iterations have used. None: nothing is known."""
+
+    input_tokens: int | None
+    output_tokens: int | None
+    cache_read_tokens: int | None
+    cache_creation_tokens: int | None
+    cost_usd: float | None
+    partial: bool
+    """More was used than is known."""
+
+
+def total_usage(records: Sequence[IterationRecord]) -> TotalUsage:
+    counted = {name: _total(records, name) for name in TotalUsage._fields[:-1]}
+    return TotalUsage(**counted, partial=any(record.partial or record.cost_usd is None for record in records))
 
 
 def write_summary(directory: LoopDirectory, state: LoopState, records: Sequence[IterationRecord]) -> None:
@@ -22,6 +38,7 @@ def write_summary(directory: LoopDirectory, state: LoopState, records: Sequence[
 
 def summary_of(state: LoopState, records: Sequence[IterationRecord]) -> dict[str, Any]:
     """The totals and the records. A total is null if no iteration reported it."""
+    totals = total_usage(records)
     return {
         "loop_id": state.loop_id,
         "outcome": state.outcome,
@@ -29,25 +46,27 @@ def summary_of(state: LoopState, records: Sequence[IterationRecord]) -> dict[str
         "started_at": state.started_at,
         "elapsed_ms": state.elapsed_ms,
         "iterations": len(records),
-        **{name: _total(records, name) for name in _COUNTS},
-        "cost_usd": state.cost_usd,
-        "partial": any(record.partial or record.cost_usd is None for record in records),
+        **totals._asdict(),
+        "files_changed": _total(records, "files_changed"),
+        "by_agent": [
+            {"agent": agent, "iterations": len(own), **total_usage(own)._asdict()}
+            for agent, own in _by_agent(records).items()
+        ],
         "records": [record.model_dump(mode="json") for record in records],
     }
 
 
 def render_summary(state: LoopState, records: Sequence[IterationRecord]) -> str:
-    totals = summary_of(state, records)
-    partly_known = totals["partial"] and state.cost_usd is not None
-    tokens = f"{count(totals['input_tokens'])} in, {count(totals['output_tokens'])} out"
+    totals = total_usage(records)
     lines = [
         f"# Loop {state.loop_id}: {(state.outcome or 'running').replace('_', ' ')}",
         "",
         f"{_escaped(state.reason or '')}",
         "",
         f"- {plural(len(records), 'iteration')} in {duration(state.elapsed_ms)}",
-        f"- tokens: {tokens}",
-        f"- cost: {usd(state.cost_usd)}{' (some of it is unknown)' if partly_known else ''}",
+        f"- tokens: {_tokens(totals)}",
+        f"- cost: {_cost(totals)}",
+        *_agents(records),
         "",
         "| # | outcome | agent | time | tokens in | tokens out | cost | files changed | gates |",
         "|--:|---|---|--:|--:|--:|--:|--:|---|",
@@ -61,27 +80,62 @@ def _row(record: IterationRecord) -> str:
     gates = ", ".join(f"{gate.name} {gate.status}" for gate in record.gates)
     cells = (
         str(record.iteration),
-        f"{record.outcome}{', says done' if record.claimed_done else ''}",
+        f"{record.outcome}{_verdict(record)}",
         agent,
         duration(record.duration_ms),
         count(record.input_tokens),
         count(record.output_tokens),
-        usd(record.cost_usd),
+        f"{usd(record.cost_usd)}{' (own)' if record.usage_source in OWN_FIGURES else ''}",
         "?" if record.files_changed is None else str(record.files_changed),
         gates,
     )
     return f"| {' | '.join(map(_escaped, cells))} |"
 
 
+def _verdict(record: IterationRecord) -> str:
+    if record.refusal is not None:
+        return ", not accepted as done"
+    return ", says done" if record.claimed_done else ""
+
+
+def _agents(records: Sequence[IterationRecord]) -> Iterator[str]:
+    """What each backend and model has used, if there were several."""
+    by_agent = _by_agent(records)
+    if len(by_agent) > 1:
+        for agent, own in by_agent.items():
+            used = total_usage(own)
+            figures = f"{plural(len(own), 'iteration')}, {_tokens(used)}, {_cost(used)}"
+            yield f"- {_escaped(agent)}: {figures}"
+
+
+def _by_agent(records: Sequence[IterationRecord]) -> dict[str, list[IterationRecord]]:
+    found: dict[str, list[IterationRecord]] = {}
+    for record in records:
+        found.setdefault(" ".join(filter(None, (record.backend, record.model))), []).append(record)
+    return found
+
+
+def _tokens(totals: TotalUsage) -> str:
+    return f"{count(totals.input_tokens)} in, {count(totals.output_tokens)} out"
+
+
+def _cost(totals: TotalUsage) -> str:
+    partly_known = totals.partial and totals.cost_usd is not None
+    return f"{usd(totals.cost_usd)}{' (some of it is unknown)' if partly_known else ''}"
+
+
 def _reasons(records: Sequence[IterationRecord]) -> Iterator[str]:
-    failed = [record for record in records if record.reason]
-    if failed:
+    explained = [(record.iteration, text) for record in records if (text := record.reason or record.refusal)]
+    if explained:
         yield ""
-    for record in failed:
-        yield f"- iteration {record.iteration}: {_escaped(one_line(record.reason or '', 500))}"
+    for iteration, text in explained:
+        yield f"- iteration {iteration}: {_escaped(text)}"
+    if any(record.usage_source in OWN_FIGURES for record in records):
+        yield ""
+        yield "(own): the agent's own figures, which the gateway has not counted."
 
 
-def _total(records: Sequence[IterationRecord], name: str) -> int | None:
+def _total(records: Sequence[IterationRecord], name: str) -> Any:
     known = [value for record in records if (value := getattr(record, name)) is not None]
     return sum(known) if known else None
 

@@ -549,10 +549,12 @@ def _has_colours() -> bool:
     """Whether the terminal has colours, by its description; if there is none, it is taken for a modern one."""
     try:
         import curses
-
+    except ImportError:
+        return True
+    try:
         curses.setupterm(fd=2)
         return curses.tigetnum("colors") > 0
-    except (ImportError, OSError, curses.error):
+    except (OSError, curses.error):
         return True
 
 

@@ -17,6 +17,7 @@ from youbencha.events import (
     LoopStarted,
     LoopWaiting,
 )
+from youbencha.progress import OWN_FIGURES, loop_totals
 from youbencha.text import count, duration, plural, usd
 from youbencha.tui.session import STATES, Bounds, ScreenEntry, ScreenSession, State, bounded, fold
 
@@ -38,6 +39,8 @@ class ScreenTotals(NamedTuple):
     input_tokens: int | None
     output_tokens: int | None
     cost_usd: float | None
+    own_figures: bool = False
+    """Some are agents' own, and not counted by the gateway."""
 
 
 class ScreenModel:
@@ -127,6 +130,7 @@ class ScreenModel:
             input_tokens=_sum(each.input_tokens for each in figures),
             output_tokens=_sum(each.output_tokens for each in figures),
             cost_usd=_sum(each.cost_usd for each in figures),
+            own_figures=any(session.own_figures for session in self.sessions),
         )
 
     def search(self, words: str) -> list[SearchHit]:
@@ -170,12 +174,14 @@ def _iteration_ended(model: ScreenModel, event: IterationEnded) -> None:
     session.progress.input_tokens = event.input_tokens
     session.progress.output_tokens = event.output_tokens
     session.progress.cost_usd = event.cost_usd
+    session.own_figures = event.usage_source in OWN_FIGURES
     session.files_changed = event.files_changed
     figures = [
         duration(event.duration_ms),
         None if event.input_tokens is None else f"{count(event.input_tokens)} in",
         None if event.output_tokens is None else f"{count(event.output_tokens)} out",
         None if event.cost_usd is None else usd(event.cost_usd),
+        OWN_FIGURES.get(event.usage_source or ""),
         None if event.files_changed is None else f"{plural(event.files_changed, 'file')} changed",
     ]
     text = " · ".join(figure for figure in figures if figure)
@@ -198,7 +204,8 @@ def _loop_ended(model: ScreenModel, event: LoopEnded) -> None:
     model.ended_at, model.waiting = event.at, None
     state: State = "ok" if event.exit_code == 0 else "error" if event.exit_code == 1 else "warning"
     head = f"the loop has ended: {event.outcome.replace('_', ' ')}"
-    model.current(event.at).add(ScreenEntry("end", event.at, head, event.reason, state=state))
+    text = " · ".join(filter(None, (event.reason, *loop_totals(event))))
+    model.current(event.at).add(ScreenEntry("end", event.at, head, text, state=state))
 
 
 _LOOP_FOLDS: dict[type[Event], Callable[[ScreenModel, Any], None]] = {

@@ -88,6 +88,7 @@ class HeaderBar(PanelView):
         figures = [
             *_tokens(totals.input_tokens, totals.output_tokens),
             *_cost(totals.cost_usd, app.model.loop.max_cost_usd if app.model.loop else None),
+            *([HeaderFigure(5, (("own figures", "dim"),))] if totals.own_figures else ()),
             *(_context(session) if session is not None else ()),
             *(_quota(session.quota) if session is not None else ()),
         ]

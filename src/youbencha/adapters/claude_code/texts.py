@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from youbencha.adapters.cli_agent import Cause, codes
+from youbencha.adapters.cli_agent.causes import INVALID_OPTION
 from youbencha.json_lines import clean_text
 from youbencha.log.model import Message, ToolCall
 from youbencha.log.session import SessionFacts, SessionRecord
@@ -19,6 +20,13 @@ OWN_CAUSES = (
         pattern=r"exceeded the \d+ output token maximum",
         message="The model's answer did not fit into its limit of output tokens",
         hint="Raise `max_tokens` (CLAUDE_CODE_MAX_OUTPUT_TOKENS).",
+    ),
+    Cause(
+        code=codes.EXIT_CODE,
+        kind=INVALID_OPTION,
+        pattern=r"^error: (?:unknown option|option '[^']*' argument)",
+        message="{agent} does not accept its options",
+        hint="This version of the CLI does not know an option: correct it, or use another version.",
     ),
 )
 

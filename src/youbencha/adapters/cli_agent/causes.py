@@ -23,6 +23,15 @@ _STATUS_IN_TEXT = r"API Error: (?:Request rejected \()?(\d{3})\b"
 """How Claude Code before 2.1.197 reports the HTTP status."""
 
 
+NO_CREDIT, MODEL_NOT_FOUND, INVALID_OPTION, ROOT_REFUSED = (
+    "billing",
+    "model_not_found",
+    "invalid_option",
+    "root_refused",
+)
+"""Kinds of causes that the next attempt would meet again."""
+
+
 class FailureEvidence(NamedTuple):
     """What the agent reported about a failure."""
 
@@ -55,11 +64,14 @@ class Cause(NamedTuple):
     statuses: frozenset[int] = frozenset()
     pattern: str | None = None
     """Case-insensitive; `^` is the start of a line."""
+    opening: str | None = None
+    """How the text begins, as certain as a fact: for what comes with the status of another cause."""
     refusal: bool = False
 
     def fits_facts(self, evidence: FailureEvidence) -> bool:
         return (
-            evidence.subtype in self.subtypes
+            bool(self.opening and re.match(self.opening, evidence.text, re.IGNORECASE))
+            or evidence.subtype in self.subtypes
             or evidence.kind in self.kinds
             or evidence.status in self.statuses
             or (self.refusal and evidence.refused)
@@ -117,12 +129,24 @@ COMMON_CAUSES = (
         hint=None,
     ),
     Cause(
+        code=codes.API_ERROR,
+        kind=NO_CREDIT,
+        kinds=frozenset({"billing_error", "insufficient_quota"}),
+        pattern=r"credit balance is too low|insufficient[ _](?:quota|credit|balance)",
+        # Claude Code reports these with 429, as a limit that resets. No time resets them.
+        opening=r"Your org is out of usage|Your seat type doesn't include|Your usage allocation has been disabled"
+        r"|Your group's usage limit is set to \$0|This service is disabled for your org"
+        r"|\w+(?: [^·\n]{1,40})? requires usage credits",
+        message="The account behind the key has no credit",
+        hint="Add credit to the account, or use another key.",
+    ),
+    Cause(
         code=codes.RATE_LIMIT,
         kind="rate_limit",
         kinds=frozenset({"rate_limit", "rate_limit_error", "quota"}),
         statuses=frozenset({429}),
         pattern=r"rate[ _-]?limit|too many requests|quota (?:exceeded|exhausted)|limit reached|spending cap reached"
-        r"|(?:hit|reached) your .*limit",
+        r"|(?:hit|reached) your .*(?:limit|budget)|out of (?:extra usage|usage credits)",
         message="{agent} was stopped by a rate limit",
         hint="Wait until the limit resets, run fewer trials at a time, or use a key with a higher limit.",
     ),
@@ -136,15 +160,7 @@ COMMON_CAUSES = (
     ),
     Cause(
         code=codes.API_ERROR,
-        kind="billing",
-        kinds=frozenset({"billing_error"}),
-        pattern=r"credit balance is too low|insufficient[ _](?:quota|credit|balance)",
-        message="The account behind the key has no credit",
-        hint="Add credit to the account, or use another key.",
-    ),
-    Cause(
-        code=codes.API_ERROR,
-        kind="model_not_found",
+        kind=MODEL_NOT_FOUND,
         kinds=frozenset({"model_not_found"}),
         statuses=frozenset({404}),
         pattern=r"model[^\n]{0,80} (?:not found|does not exist|is not available|not supported)",
@@ -168,6 +184,14 @@ COMMON_CAUSES = (
         r"|fetch failed|request timed out|overloaded|stream (?:disconnected|error)|malformed response",
         message="The API did not answer, or reported that it is not available",
         hint="Try again later; if it persists, check the base URL, the gateway and the network.",
+    ),
+    Cause(
+        code=codes.EXIT_CODE,
+        kind=ROOT_REFUSED,
+        pattern=r"cannot be used with root/sudo privileges",
+        message="{agent} does not run with all tools allowed as root",
+        hint="Run as a normal user, or in a container (`sandbox: docker`); or, if this machine is disposable, set "
+        "IS_SANDBOX=1 in the agent's environment.",
     ),
 )
 

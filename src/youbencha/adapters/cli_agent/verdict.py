@@ -6,7 +6,7 @@ stream of events, its last result decides together with the exit code; for plain
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
@@ -327,15 +327,15 @@ class _Explanation:
 
     def _evidence(self) -> FailureEvidence | None:
         facts, result, failure = self._ending.facts, self._ending.facts.result, self._ending.facts.failure
-        if result and not _is_success(result.subtype, self._rules):
-            return FailureEvidence(text="; ".join(result.errors), subtype=result.subtype or "missing")
-        is_error = result is not None and result.is_error
-        if failure is None and not is_error:
+        failed = result is not None and not _is_success(result.subtype, self._rules)
+        if failure is None and not failed and not (result and result.is_error):
             return None
-        result_text = (result.text or "; ".join(result.errors)) if result and is_error else ""
+        told = [failure.text if failure else ""]
+        if result and (failed or result.is_error):
+            told += result.errors or [result.text or ""]
         return FailureEvidence(
-            text=(failure.text if failure else "") or result_text,
-            subtype=result.subtype if result else None,
+            text=_joined(told),
+            subtype=(result.subtype or ("missing" if failed else None)) if result else None,
             kind=failure.kind if failure else None,
             status=(result.status if result else None) or (failure.status if failure else None),
             refused=facts.refused,
@@ -344,8 +344,6 @@ class _Explanation:
     def _failed_call(self) -> bool:
         """Whether a call to the model failed: Claude Code reports this as a "success" with an error."""
         result = self._ending.facts.result
-        if result and not _is_success(result.subtype, self._rules):
-            return False
         return self._ending.facts.failure is not None or (result is not None and result.subtype == "success")
 
     def _by_cause(self, cause: Cause, evidence: FailureEvidence) -> ErrorRecord:
@@ -376,6 +374,15 @@ def _last_lines(output: str) -> list[str]:
     lines = (line.strip() for line in clean_text(output[-_TAIL_CHARACTERS:]).split("\n"))
     # Events are not readable; what is between them is stderr.
     return [line for line in lines if line and not line.startswith('{"')][-_TAIL_LINES:]
+
+
+def _joined(texts: Iterable[str]) -> str:
+    """Join texts, without those that others contain: an error is often reported twice."""
+    joined: list[str] = []
+    for text in texts:
+        if text and not any(text in each for each in joined):
+            joined.append(text)
+    return "; ".join(joined)
 
 
 def _quote(text: str) -> str:
