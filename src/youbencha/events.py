@@ -372,3 +372,5 @@ class LoopEnded(Event):
     cost_usd: float | None = None
     partial: bool = False
     """Some of it is unknown."""
+    own_figures: bool = False
+    """Some of it is agents' own figures, which the gateway has not counted."""

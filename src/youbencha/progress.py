@@ -186,7 +186,7 @@ def _line_of_loop(event: Event, short: Callable[[str], str]) -> Line | None:
         case GuidanceGiven(text=text):
             return Line("›", "cyan", "guidance:", short(text))
         case CompletionRefused(reason=reason):
-            return Line("!", "yellow", "says done, but:", one_line(reason, MAX_REASON_CHARS))
+            return Line("!", "yellow", "", f"says done, but {one_line(reason, MAX_REASON_CHARS)}")
         case LoopEnded(outcome=outcome, reason=reason):
             mark, style = _OUTCOMES.get(outcome, ("✗", "red"))
             return Line(mark, style, f"loop {_words(outcome)}:", _joined(reason, *loop_totals(event)))
@@ -229,8 +229,9 @@ def loop_totals(ended: LoopEnded) -> tuple[str | None, ...]:
     """What a loop has used."""
     if ended.iterations is None:
         return ()  # recorded by an earlier version
+    own = OWN_FIGURES["agent"] if ended.own_figures else None
     partial = "some of it is unknown" if ended.partial and ended.cost_usd is not None else None
-    return (f"{plural(ended.iterations, 'iteration')} in {duration(ended.elapsed_ms)}", *_used(ended), partial)
+    return (f"{plural(ended.iterations, 'iteration')} in {duration(ended.elapsed_ms)}", *_used(ended), own, partial)
 
 
 def clock_time(seconds: float) -> str:

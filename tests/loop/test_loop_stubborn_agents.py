@@ -45,8 +45,10 @@ class LookAlike:
         self.program.parent.mkdir(parents=True)
         self.tree.mkdir()
 
-    async def run(self, code: str, *, config: dict[str, Any] | None = None, **event_loop: Any) -> Looped:
-        self.program.write_text(START.format(python=PLAIN_PYTHON) + code)
+    async def run(
+        self, code: str, *, config: dict[str, Any] | None = None, start: str = START, **event_loop: Any
+    ) -> Looped:
+        self.program.write_text(start.replace("{python}", PLAIN_PYTHON) + code)
         self.program.chmod(0o755)
         path = os.pathsep.join([str(self.program.parent), os.environ["PATH"]])
         env = {"PATH": path, "HOME": str(self.home), "IS_SANDBOX": "1", "ANTHROPIC_API_KEY": "sk-ant-0123456789"}
@@ -180,3 +182,39 @@ async def test_a_hundred_iterations_of_claude_do_not_grow(claude: ClaudeBench) -
         done = await loop.run(env={"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY}, on_event=take)
     assert (done.state.outcome, done.state.iterations) == ("completed", 100)
     growth.check()
+
+
+LIMITS = [
+    ("You're out of extra usage · resets 3am (UTC)", {"subtype": "error_during_execution"}, "usage_limit"),
+    ("You've hit your weekly limit", {"subtype": "error_during_execution", "is_error": False}, "usage_limit"),
+    ("You've reached your team's pooled group budget", {"subtype": "success"}, "usage_limit"),
+    ("API Error: Request rejected (429) · slow down", {"subtype": "success"}, "usage_limit"),
+    ("Credit balance is too low", {"subtype": "success"}, "failed"),
+    ("Your org is out of usage · contact your admin", {"subtype": "success", "api_error_status": 429}, "failed"),
+    ("There's an issue with the selected model", {"subtype": "success", "api_error_status": 404}, "failed"),
+]
+
+
+@pytest.mark.parametrize(("text", "result", "outcome"), LIMITS)
+async def test_limits_that_reset_and_what_lasts(
+    look_alike: LookAlike, text: str, result: dict[str, Any], outcome: str
+) -> None:
+    """A limit that time resets is waited for; what time does not change ends the loop at once, without a retry."""
+    record = {"type": "result", "is_error": True, "result": text, **result}
+    done = await look_alike.run(f"send(**{record!r})\nsys.exit(1)\n", on_usage_limit="stop")
+    assert (done.state.outcome, done.outcomes) == (outcome, [outcome])
+    assert text in (done.reasons[0] or ""), "its own words are shown"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "error: unknown option '--no-such'",
+        "--dangerously-skip-permissions cannot be used with root/sudo privileges for security reasons",
+    ],
+)
+async def test_what_no_repetition_changes(look_alike: LookAlike, text: str) -> None:
+    version = START.partition("FIRST")[0]
+    done = await look_alike.run(f"sys.exit({text!r})\n", start=version)
+    assert (done.state.outcome, done.outcomes) == ("failed", ["failed"])
+    assert text in (done.reasons[0] or "")

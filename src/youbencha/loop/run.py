@@ -347,6 +347,7 @@ class _Loop:
                 output_tokens=totals.output_tokens,
                 cost_usd=totals.cost_usd,
                 partial=totals.partial,
+                own_figures=totals.own_figures,
             )
         )
         return self.state

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from youbencha.loop.model import IterationRecord, LoopState
 
 
+_COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens", "cost_usd")
+
+
 class TotalUsage(NamedTuple):
     """What several iterations have used. None: nothing is known."""
 
@@ -24,11 +27,16 @@ class TotalUsage(NamedTuple):
     cost_usd: float | None
     partial: bool
     """More was used than is known."""
+    own_figures: bool
+    """Some of it is agents' own figures, which the gateway has not counted."""
 
 
 def total_usage(records: Sequence[IterationRecord]) -> TotalUsage:
-    counted = {name: _total(records, name) for name in TotalUsage._fields[:-1]}
-    return TotalUsage(**counted, partial=any(record.partial or record.cost_usd is None for record in records))
+    return TotalUsage(
+        **{name: _total(records, name) for name in _COUNTS},
+        partial=any(record.partial or record.cost_usd is None for record in records),
+        own_figures=any(record.usage_source in OWN_FIGURES for record in records),
+    )
 
 
 def write_summary(directory: LoopDirectory, state: LoopState, records: Sequence[IterationRecord]) -> None:
@@ -120,8 +128,8 @@ def _tokens(totals: TotalUsage) -> str:
 
 
 def _cost(totals: TotalUsage) -> str:
-    partly_known = totals.partial and totals.cost_usd is not None
-    return f"{usd(totals.cost_usd)}{' (some of it is unknown)' if partly_known else ''}"
+    partial = " (some of it is unknown)" if totals.partial and totals.cost_usd is not None else ""
+    return f"{usd(totals.cost_usd)}{' (own)' if totals.own_figures else ''}{partial}"
 
 
 def _reasons(records: Sequence[IterationRecord]) -> Iterator[str]:
@@ -130,7 +138,7 @@ def _reasons(records: Sequence[IterationRecord]) -> Iterator[str]:
         yield ""
     for iteration, text in explained:
         yield f"- iteration {iteration}: {_escaped(text)}"
-    if any(record.usage_source in OWN_FIGURES for record in records):
+    if total_usage(records).own_figures:
         yield ""
         yield "(own): the agent's own figures, which the gateway has not counted."
 

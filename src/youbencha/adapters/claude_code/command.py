@@ -220,7 +220,7 @@ def _permission_flags(invocation: ClaudeInvocation, *, is_root: bool) -> list[st
             codes.ROOT_REFUSED,
             "Claude Code does not run with all tools allowed as root.",
             "Run as a normal user, or in a container (sandbox: docker); or, if this machine is disposable, set "
-            "IS_SANDBOX: '1' in agent.env; or choose another permission_mode.",
+            "IS_SANDBOX: '1' in the agent's `env`; or choose another permission_mode.",
         )
     if mode is None:
         return ["--dangerously-skip-permissions"]

@@ -246,11 +246,13 @@ def _plan(
 def _run(plan: LoopPlan, host: Host, directory: LoopDirectory, history: LoopHistory, output: _Output) -> int:
     from youbencha.cli.interrupts import run_async
     from youbencha.cli.loop.display import choose_loop_display, use_screen
+    from youbencha.events import LoopEnded
     from youbencha.loop.control import LoopControl
     from youbencha.loop.model import EXIT_CODES
     from youbencha.loop.recording import Recorder
     from youbencha.loop.run import run_loop
     from youbencha.process import Redactor
+    from youbencha.progress import loop_totals
     from youbencha.text import visible
 
     redactor = Redactor.for_env(host.env, *(backend.secrets for backend in plan.backends))
@@ -258,7 +260,11 @@ def _run(plan: LoopPlan, host: Host, directory: LoopDirectory, history: LoopHist
     with ExitStack() as opened:
         sinks: list[EventSink] = []
 
+        ended: LoopEnded | None = None
+
         def on_event(event: Event) -> None:
+            nonlocal ended
+            ended = event if isinstance(event, LoopEnded) else ended
             for sink in sinks:
                 sink(event)
 
@@ -283,7 +289,9 @@ def _run(plan: LoopPlan, host: Host, directory: LoopDirectory, history: LoopHist
     assert state.outcome is not None
     with suppress(OSError):  # a closed pipe or a full disk does not change the outcome; typer.echo flushes
         if output.quiet or screen is not None:
-            typer.echo(f"{state.outcome.replace('_', ' ')}: {visible(state.reason or '')}")
+            totals = loop_totals(ended) if ended else ()
+            reason = " · ".join(filter(None, (visible(state.reason or ""), *totals)))
+            typer.echo(f"{state.outcome.replace('_', ' ')}: {reason}")
         if not output.as_json and not output.quiet:
             typer.echo(f"summary: {directory.path / 'summary.md'}")
             if EXIT_CODES[state.outcome]:
