@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -171,3 +172,19 @@ def test_something_else_in_the_place_of_our_files_is_replaced(
     assert directory.load().state == state_of(directory)
     assert (directory.path / "summary.md").read_text() == "text"
     assert list(outside.iterdir()) == []
+
+
+def test_the_newest_loop_after_a_change_of_the_time_zone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From Kiritimati (UTC+14) to Niue (UTC-11), the clock on the wall goes back by more than a day."""
+    made = []
+    try:
+        for zone in ("UTC-14", "UTC+11"):
+            monkeypatch.setenv("TZ", zone)
+            time.tzset()
+            made.append(LoopDirectory(tmp_path, new_loop_id()[:-6] + f"{len(made):06}"))
+            made[-1].create()
+            made[-1].save(state_of(made[-1]))
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert LoopDirectory.newest(tmp_path).loop_id == made[-1].loop_id

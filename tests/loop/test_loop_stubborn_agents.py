@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -46,14 +47,20 @@ class LookAlike:
         self.tree.mkdir()
 
     async def run(
-        self, code: str, *, config: dict[str, Any] | None = None, start: str = START, **event_loop: Any
+        self,
+        code: str,
+        *,
+        config: dict[str, Any] | None = None,
+        start: str = START,
+        gateway: str = "none",
+        **event_loop: Any,
     ) -> Looped:
         self.program.write_text(start.replace("{python}", PLAIN_PYTHON) + code)
         self.program.chmod(0o755)
         path = os.pathsep.join([str(self.program.parent), os.environ["PATH"]])
         env = {"PATH": path, "HOME": str(self.home), "IS_SANDBOX": "1", "ANTHROPIC_API_KEY": "sk-ant-0123456789"}
         project = ClaudeProject(self.tree, self.home, {**env, "PYTHONIOENCODING": "utf-8"})
-        project.configure(cli={"config": config or {}}, event_loop={**FAST, **event_loop}, gateway="none")
+        project.configure(cli={"config": config or {}}, event_loop={**FAST, **event_loop}, gateway=gateway)
         async with asyncio.timeout(60):
             return await project.run()
 
@@ -218,3 +225,24 @@ async def test_what_no_repetition_changes(look_alike: LookAlike, text: str) -> N
     done = await look_alike.run(f"sys.exit({text!r})\n", start=version)
     assert (done.state.outcome, done.outcomes) == ("failed", ["failed"])
     assert text in (done.reasons[0] or "")
+
+
+async def test_an_agent_beside_the_gateway_does_not_look_free(look_alike: LookAlike) -> None:
+    """Nothing went through the gateway: the agent's own figures are shown, as such; without any, they are unknown."""
+    usage = {"inputTokens": 700, "outputTokens": 30, "costUSD": 0.25}
+    told = {"total_cost_usd": 0.25, "modelUsage": {"claude-x": usage}}
+    code = f"""
+if FIRST:
+    send(type="result", subtype="success", is_error=False, result="more to do", **{told!r})
+else:
+    finish()
+"""
+    done = await look_alike.run(code, gateway="builtin")
+    first, second = done.records
+    assert (first.input_tokens, first.cost_usd, first.usage_source) == (700, 0.25, "agent")
+    assert (second.input_tokens, second.cost_usd, second.usage_source) == (None, None, None)
+    (ended,) = done.of(LoopEnded)
+    assert (ended.iterations, ended.cost_usd, ended.partial, ended.own_figures) == (2, 0.25, True, True)
+    totals = json.loads((done.directory.path / "summary.json").read_text())["by_agent"]
+    assert [(each["agent"], each["cost_usd"]) for each in totals] == [("claude claude-x", 0.25)]
+    assert "$0.2500 (own)" in (done.directory.path / "summary.md").read_text()

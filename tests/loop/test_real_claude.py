@@ -207,6 +207,10 @@ async def test_the_command(loop: ClaudeLoop) -> None:
         printed, _ = await asyncio.wait_for(command.communicate(), 60)
     assert command.returncode == 0, printed.decode()
     assert "work.done" in printed.decode()
+    assert "says done, but these events were never published: work.done" in printed.decode()
+    assert "2 iterations in" in printed.decode().splitlines()[-2]
+    (summary,) = loop.tree.glob(".ralph/loops/*/summary.md")
+    assert "iteration 1: these events were never published" in summary.read_text()
     assert API_KEY not in printed.decode()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import unicodedata
 
 import pytest
@@ -30,6 +31,7 @@ from youbencha.events import (
     UserText,
     WarningRaised,
 )
+from youbencha.tui.app import has_colours
 from youbencha.tui.panels import short_count
 from youbencha.tui.rows import clean, fit, lay_out, seconds, wrap
 from youbencha.tui.session import ScreenEntry
@@ -180,3 +182,9 @@ def test_backgrounds_stay_grey_with_256_colours(palette: Palette) -> None:
     for colour in (palette.background, palette.panel, palette.raised):
         red, green, blue = Color.parse(colour).downgrade(ColorSystem.EIGHT_BIT).get_truecolor()
         assert max(red, green, blue) - min(red, green, blue) < 10
+
+
+def test_a_python_without_curses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows, and where it was built without: the terminal is taken for a modern one."""
+    monkeypatch.setitem(sys.modules, "curses", None)
+    assert has_colours()

@@ -205,8 +205,8 @@ def _flush(descriptor: int) -> None:
 
 
 def new_loop_id() -> str:
-    """A name that sorts by time."""
-    return f"{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(3).hex()}"
+    """A name that sorts by time (UTC: the time zone may change)."""
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(3).hex()}"
 
 
 def loop_ids(tree: Path) -> Sequence[str]:

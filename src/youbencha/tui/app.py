@@ -108,7 +108,7 @@ class ScreenApp(App[None]):
         self.line, self.label = Input(id="line", select_on_focus=False), Static("", id="label", markup=False)
         self.ask = Horizontal(self.label, self.line, id="ask")
         self._factory = asyncio.get_running_loop().get_task_factory()
-        if not _has_colours():
+        if not has_colours():
             self._filters.append(NoColor())
 
     def get_driver_class(self) -> type[Driver]:
@@ -545,7 +545,7 @@ class _TerminalFile:
             self._file.flush()
 
 
-def _has_colours() -> bool:
+def has_colours() -> bool:
     """Whether the terminal has colours, by its description; if there is none, it is taken for a modern one."""
     try:
         import curses
