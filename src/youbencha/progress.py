@@ -181,8 +181,8 @@ def _line_of_loop(event: Event, short: Callable[[str], str]) -> Line | None:
             return Line("◆", "magenta", short(topic), short(payload))
         case LoopWaiting(kind="paused", reason=reason):
             return Line("‖", "yellow", "", short(reason))
-        case LoopWaiting(reason=reason, until=until, at=at):
-            return Line("◷", "yellow", f"waiting {duration((until - at) * 1000)}:", short(reason))
+        case LoopWaiting(reason=reason, kind=kind, until=until, at=at):
+            return Line("◷", "yellow", f"waiting {duration((until - at) * 1000)}:", short(reason or _words(kind)))
         case GuidanceGiven(text=text):
             return Line("›", "cyan", "guidance:", short(text))
         case CompletionRefused(reason=reason):

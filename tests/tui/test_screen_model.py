@@ -11,8 +11,10 @@ from screen_stories import NOW, START, loop_story, many_events
 from youbencha.events import (
     AssistantText,
     AssistantTextDelta,
+    CompletionRefused,
     EvaluatorFinished,
     Event,
+    IterationEnded,
     IterationStarted,
     LoopEnded,
     ModelCalled,
@@ -257,3 +259,18 @@ def test_ended_sessions_keep_less_and_the_oldest_nothing(monkeypatch: pytest.Mon
     assert [len(each.entries) for each in model.sessions] == [1, 1, 1, 9, 9]
     assert [each.left_out for each in model.sessions] == [29, 29, 29, 21, 21]
     assert sum(each.characters for each in model.sessions) <= 2_100
+
+
+def test_a_refused_claim_and_figures_that_nobody_metered() -> None:
+    model = folded(
+        IterationStarted(iteration=1, backend="claude", model="m"),
+        CompletionRefused(reason="the gate tests failed: 2 failed"),
+        IterationEnded(
+            iteration=1, outcome="completed", reason=None, duration_ms=1000, input_tokens=10, output_tokens=2,
+            cost_usd=0.5, files_changed=0, usage_source="agent",
+        ),
+    )  # fmt: skip
+    refused, ended = model.sessions[0].entries
+    assert "the gate tests failed: 2 failed" in refused.text
+    assert "own figures" in ended.text
+    assert model.totals(NOW).own_figures

@@ -193,7 +193,7 @@ def _iteration_ended(model: ScreenModel, event: IterationEnded) -> None:
 
 def _waiting(model: ScreenModel, event: LoopWaiting) -> None:
     model.waiting = event
-    model.current(event.at).add(ScreenEntry("note", event.at, "…", f"waiting: {event.reason}"))
+    model.current(event.at).add(ScreenEntry("note", event.at, "…", f"waiting: {event.reason or event.kind}"))
 
 
 def _guidance(model: ScreenModel, event: GuidanceGiven) -> None:
