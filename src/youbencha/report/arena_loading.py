@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,6 +27,7 @@ from youbencha.log.arena import (
     read_meta,
     read_run_info,
 )
+from youbencha.spec.arena import key_of_repo
 from youbencha.text import one_line, shown
 
 if TYPE_CHECKING:
@@ -105,6 +106,17 @@ def load_runs(sources: Iterable[Path]) -> ArenaResults:
         unreadable=(*unreadable, *problem),
         calibration=calibration,
     )
+
+
+def with_categories(results: ArenaResults, categories: Mapping[str, str]) -> ArenaResults:
+    """Add the arena's categories to results of the original, which do not have them."""
+    trials = (
+        trial._replace(meta=trial.meta.model_copy(update={"category": categories.get(key_of_repo(trial.meta.task))}))
+        if is_original(trial.meta)
+        else trial
+        for trial in results.trials
+    )
+    return replace(results, trials=tuple(trials)) if categories else results
 
 
 def locate_run(results: Path, which: str = LATEST) -> Path:
