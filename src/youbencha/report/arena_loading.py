@@ -109,14 +109,13 @@ def load_runs(sources: Iterable[Path]) -> ArenaResults:
 
 
 def with_categories(results: ArenaResults, categories: Mapping[str, str]) -> ArenaResults:
-    """Add the arena's categories to results of the original, which do not have them."""
-    trials = (
-        trial._replace(meta=trial.meta.model_copy(update={"category": categories.get(key_of_repo(trial.meta.task))}))
-        if is_original(trial.meta)
-        else trial
-        for trial in results.trials
-    )
-    return replace(results, trials=tuple(trials)) if categories else results
+    """Add the arena's categories to results without: those of the original do not have them."""
+
+    def completed(trial: ArenaTrial) -> ArenaTrial:
+        known = trial.meta.category or categories.get(key_of_repo(trial.meta.task))
+        return trial._replace(meta=trial.meta.model_copy(update={"category": known}))
+
+    return replace(results, trials=tuple(map(completed, results.trials))) if categories else results
 
 
 def locate_run(results: Path, which: str = LATEST) -> Path:
