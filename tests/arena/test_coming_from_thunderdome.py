@@ -155,7 +155,8 @@ def test_every_command_reads_its_file(arena: ArenaBench) -> None:
 
 MINE = """\
 set -e
-[ "$TASK_DIR" = /workspace ] && [ -f "$TASK_DESCRIPTION" ] && [ -z "$PROXY_URL" ] && [ "$ANTHROPIC_API_KEY" = sk-ant-real ]
+[ "$TASK_DIR" = /workspace ] && [ -f "$TASK_DESCRIPTION" ]
+[ -z "$PROXY_URL" ] && [ "$ANTHROPIC_API_KEY" = sk-ant-real ]
 [ "$(ls /sys/class/net)" != lo ]
 cat > calc.py <<'END'
 {solution}END
@@ -167,11 +168,12 @@ END
 
 def test_its_file_runs_unchanged_in_containers(arenas: ArenaBench, engine: Engine, image: str) -> None:
     """With the full network and the key, as the original did; here the image is the engine's, and nothing is npm's."""
-    task_repository(arenas.root / "benchmarks" / "bench-editor.git", {**START, "TASK.md": "Fix it.\n"}, HIDDEN, SOLUTION)
+    start = {**START, "TASK.md": "Fix it.\n"}
+    task_repository(arenas.root / "benchmarks" / "bench-editor.git", start, HIDDEN, SOLUTION)
     arenas.script("adapters/mine.sh", MINE.replace("{solution}", SOLUTION["calc.py"]))
     text = FILE.replace("example/mine:latest", image).replace("python:3.12", image)
     text = text.replace("pip install .", "ls").replace("pytest", "python3 -m unittest discover -s tests")
-    arenas.write(text.replace("    tag: v1\n    category: algo", "    tag: v1\n    validation_tag: v1-validation\n    category: algo"))
+    arenas.write(text.replace("category: algorithmic", "validation_tag: v1-validation\n    category: algorithmic"))
     arenas.env |= {"ANTHROPIC_API_KEY": "sk-ant-real", "DOCKER_HOST": engine.host}
     done = run_in(arenas, "bench", "run", "--orchestrator", "mine", "--task", "T2", "--trials", "1")
     assert done.returncode == 0, done.stdout + done.stderr

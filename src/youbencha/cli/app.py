@@ -230,7 +230,7 @@ def _arena_options(
     """The original Thunderdome takes `--config` before the command, too."""
     context.obj.debug |= debug
     if config is not None:
-        context.default_map = dict.fromkeys(ARENA_COMMANDS, {"config": config})
+        context.default_map = {name: {"config": config} for name in ARENA_COMMANDS}
 
 
 @dataclass

@@ -16,9 +16,9 @@ import typer
 from youbencha.errors import ConfigError, YouBenchaError
 
 if TYPE_CHECKING:
+    from youbencha.spec.arena_loader import Arena
     from youbencha.spec.gateway import CassetteMode, CassetteSpec
     from youbencha.spec.sandbox import SandboxSpec
-    from youbencha.spec.arena_loader import Arena
     from youbencha.spec.settings import LoadedSettings
     from youbencha.spec.testcase import AgentOverride
     from youbencha.trial.context import Host

@@ -47,7 +47,8 @@ def _outside(trial: Listed, patterns: str) -> bool:
 
 def only_categories(results: ArenaResults, patterns: Sequence[str]) -> list[str]:
     """Return the rules that keep only trials of these categories. Raises if one of them has no trial."""
-    categories = {_category_of(trial) for trial in (*results.trials, *results.unfinished)}
+    listed: list[Listed] = [*results.trials, *results.unfinished]
+    categories = set(map(_category_of, listed))
     for pattern in patterns:
         if not any(in_category(category, [pattern]) for category in categories):
             known = sorted(filter(None, categories))

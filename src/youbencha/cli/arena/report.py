@@ -11,10 +11,9 @@ import typer
 
 from youbencha.cli import options
 from youbencha.cli.screen import width_of
+from youbencha.errors import YouBenchaError
 from youbencha.report.arena_formats import ArenaFormat
 from youbencha.report.arena_tables import Grouping
-
-from youbencha.errors import YouBenchaError
 
 if TYPE_CHECKING:
     from youbencha.report.arena_loading import ArenaResults
