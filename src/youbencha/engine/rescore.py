@@ -18,6 +18,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.evaluators.validation import with_rubric
 from youbencha.log.arena import PATCH_FILE, TRIALS_DIR, FlagKind, IntegrityFlag, TrialMeta
 from youbencha.log.results import EvaluationResult, OutcomeName
+from youbencha.report.arena_loading import without_zeros
 from youbencha.spec.arena import key_of_repo
 from youbencha.spec.arena_loader import Arena
 from youbencha.trial.context import Host
@@ -137,6 +138,7 @@ async def rescore_trial(directory: TrialDirectory, meta: TrialMeta, cell: Cell, 
 
 def rescored(meta: TrialMeta, result: EvaluationResult, cell: Cell) -> TrialMeta:
     """The result of a trial with new scores. The judges' score and what the agent's log shows stay."""
+    meta = without_zeros(meta)  # afterwards, it does not look like one of the original's
     final = with_rubric(result.metrics, meta.scores.rubric)
     seen = [flag for flag in meta.flags if flag.kind in _FROM_LOG]
     decides = meta.outcome in _BY_VALIDATION

@@ -223,7 +223,7 @@ def _read_meta(task: Path, orchestrator: str, trial: str) -> TrialMeta:
         raise _Broken(_first_problem(error)) from error
     if (meta.orchestrator, f"{_TRIAL}{meta.trial}") != (orchestrator, trial):
         raise _Broken(one_line(f"is the result of trial {meta.trial} of {meta.orchestrator}: was it copied?"))
-    return _without_zeros(meta) if is_original(meta) else meta
+    return without_zeros(meta)
 
 
 def is_original(meta: TrialMeta) -> bool:
@@ -231,10 +231,10 @@ def is_original(meta: TrialMeta) -> bool:
     return meta.valid is None and meta.outcome is None
 
 
-def _without_zeros(meta: TrialMeta) -> TrialMeta:
-    """Turn zeros into unknowns: the original wrote 0 when it had measured nothing, and no trial uses no tokens."""
+def without_zeros(meta: TrialMeta) -> TrialMeta:
+    """Turn the original's zeros into unknowns: it wrote 0 when it had measured nothing, and no trial uses no tokens."""
     unknown = {name: None for name in ("total_cost_usd", "total_tokens") if getattr(meta, name) == 0}
-    return meta.model_copy(update=unknown) if unknown else meta
+    return meta.model_copy(update=unknown) if unknown and is_original(meta) else meta
 
 
 def _first_problem(error: ValidationError) -> str:
