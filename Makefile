@@ -11,7 +11,7 @@ PYTHON  ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do 
 # More than there are cores: many tests wait, for a deadline or for a CLI to start.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 
-.PHONY: help demo loop arena test test-all lint format bench coverage agents docker clean
+.PHONY: help demo loop arena smoke build adapters test test-all lint format bench coverage agents docker clean
 .DEFAULT_GOAL := help
 
 help: ## Show what there is
@@ -25,6 +25,17 @@ loop: $(VENV)/.demo ## Set up, then watch the real Claude Code CLI keep going un
 
 arena: $(VENV)/.demo ## Set up, then rank real agents on the project's own tasks (no key needed); ARENA_SANDBOX=docker for containers
 	@$(BIN)/python -m benchmarks.arena
+
+smoke: build ## Set up, then run one task of the arena with Claude Code and a scripted model (no key needed)
+	@$(BIN)/python -m benchmarks.arena --smoke
+
+build: $(VENV)/.demo ## Set up ./thunderdome and the tasks of thunderdome.yaml
+	@$(BIN)/python -m benchmarks.build
+	@ln -sfn $(BIN)/thunderdome thunderdome
+
+AGENTS ?= claude-code
+adapters: $(VENV)/.demo ## Install the CLIs that adapters run; AGENTS="claude-code aider" chooses them
+	@$(BIN)/yb agents install $(AGENTS)
 
 TEST := $(BIN)/python scripts/test -n $(WORKERS) --dist worksteal
 
@@ -65,4 +76,4 @@ $(VENV)/.dev: pyproject.toml constraints.txt
 	@touch $@ $(VENV)/.demo
 
 clean: ## Remove the environment and what demos and tests left
-	rm -rf $(VENV) benchmarks/build .youbencha-workspace .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist htmlcov .coverage*
+	rm -rf $(VENV) thunderdome benchmarks/build .youbencha-workspace .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist htmlcov .coverage*

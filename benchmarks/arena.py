@@ -1,7 +1,7 @@
 """Run the task suite with real agents and scripted models, and rank them: `make arena`. Needs no key.
 
 The agents are Claude Code with two models, Aider if it is in the toolbox, and one that does nothing. All are compared
-with Claude Code and the smaller model.
+with Claude Code and the smaller model. `make smoke` is one trial of Claude Code.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from benchmarks.models import aider_script, claude_code_script
 from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.toolbox import Toolbox
 
-CONFIG = HERE / "thunderdome.yaml"
+CONFIG = HERE.parent / "thunderdome.yaml"
 RESULTS = BUILD / "results"
 THUNDERDOME = (sys.executable, "-c", "from youbencha.cli import thunderdome; thunderdome()")
 ENV = {
@@ -57,7 +57,7 @@ async def thunderdome(*arguments: str, env: Mapping[str, str]) -> int:
 
 
 async def run_arena(options: argparse.Namespace) -> int:
-    """Calibrate the suite, then run it, which ends with the leaderboard and the comparisons."""
+    """Calibrate the suite, then run it, which ends with the leaderboard and the comparisons; or run one task."""
     toolbox = Toolbox()
     if toolbox.find("claude-code") is None:
         await toolbox.install("claude-code", progress=lambda step, detail="", /: print(step, detail, flush=True))
@@ -72,6 +72,9 @@ async def run_arena(options: argparse.Namespace) -> int:
         parallel=options.parallel,
         results={"dir": str(RESULTS)},
     )
+    if options.smoke:
+        agent = {"name": "claude-code", "model": "claude-opus-4-5", "env": ENV}
+        arena |= {"orchestrators": [agent], "baseline": None}
     with config.open("w", encoding="utf-8") as file:
         YAML(typ="safe").dump(arena, file)
     # Ctrl-C is for thunderdome: it waits for the trials that are running, which need their models meanwhile.
@@ -80,6 +83,8 @@ async def run_arena(options: argparse.Namespace) -> int:
         claude_model = await stack.enter_async_context(ScriptedModel(claude_code_script()))
         aider_model = await stack.enter_async_context(ScriptedModel(aider_script()))
         env = arena_env(claude_model.url, aider_model.url)
+        if options.smoke:
+            return await thunderdome("run", "-c", str(config), "--task", "bench-time-tracker", "--trials", "1", env=env)
         calibrated = await thunderdome("calibrate", "-c", str(config), env=env)
         if calibrated > 1:  # 1: with warnings
             return calibrated
@@ -105,6 +110,7 @@ def main() -> int:
     parser.add_argument("--image", default=os.environ.get("ARENA_IMAGE"), help="of the containers")
     parser.add_argument("--trials", type=int, default=int(os.environ.get("ARENA_TRIALS", "2")))
     parser.add_argument("--parallel", type=int, default=2)
+    parser.add_argument("--smoke", action="store_true", help="only bench-time-tracker, once")
     return asyncio.run(run_arena(parser.parse_args()))
 
 

@@ -144,7 +144,7 @@ def small(arenas: ArenaBench, repositories: Path) -> ArenaBench:
 
 def test_every_key_is_tested_here() -> None:
     assert set(OrchestratorSpec.model_fields) == {*ORCHESTRATOR, "adapter", "variants"}
-    assert set(TaskSpec.model_fields) == {*AGENTS_TASK, *VALIDATED_TASK, "greenfield", "green_weights"}
+    assert set(TaskSpec.model_fields) == {*AGENTS_TASK, *VALIDATED_TASK, "greenfield", "green_weights", "aliases"}
     assert set(BudgetSpec.model_fields) == set(BUDGETS)
     known = {*ARENA, *OF_THE_ENGINE, "budgets", "secrets", "orchestrators", "tasks", "baseline"}
     assert set(ArenaSpec.model_fields) == known

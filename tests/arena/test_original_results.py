@@ -76,8 +76,8 @@ fl-supervisor-pro 51.2 37.6 110 0.14
 """The mean score in percent over standard and over hard tasks, the number of trials, and what one cost."""
 
 
-@pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory) -> ArenaResults:
+def write_results(results: Path) -> None:
+    """Write them as the tree of the original."""
     runs: dict[str, list[dict[str, object]]] = {}
     with gzip.open(RESULTS, "rt", newline="") as file:
         for row in csv.DictReader(file):
@@ -89,9 +89,14 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> ArenaResults:
             }
             record = original(row["orchestrator"], row["task"], int(row["trial"]), **figures)
             runs.setdefault(row["run"], []).append(record)
-    results = tmp_path_factory.mktemp("original")
     for name, records in runs.items():
         write_run(results / "runs" / name, records)
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> ArenaResults:
+    results = tmp_path_factory.mktemp("original")
+    write_results(results)
     return load_runs([results])
 
 

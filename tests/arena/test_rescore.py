@@ -100,11 +100,18 @@ def test_trials_are_scored_again(results: Results, capsys: pytest.CaptureFixture
 
 
 def test_trees_of_the_original_harness(results: Results, capsys: pytest.CaptureFixture[str]) -> None:
-    """They have no run.json, and a task is called by the last part of its repository."""
-    trial = results.add(results.solution, orchestrator="gone", task="task")
-    assert run_app(["rescore", str(results.run)], arena_app) == 0, capsys.readouterr()
+    """They have no run.json, a task is called by the last part of its repository, and 0 is what was not measured.
+
+    Neither the scripts nor the tasks that have no results need be there.
+    """
+    more = ", {name: gone, adapter: gone.sh}]\n"
+    text = ARENA.replace("]\n", more, 1) + "  - {id: other, repo: nowhere, tag: v1, test_cmd: x}\n"
+    (results.root / "thunderdome.yaml").write_text(text)
+    trial = results.add(results.solution, orchestrator="gone", task="task", total_tokens=0, total_cost_usd=0)
+    assert run_app(["rescore", "--full", str(results.run)], arena_app) == 0, capsys.readouterr()
     assert meta(trial).scores.tests == 1.0
     assert meta(trial).outcome == "solved"
+    assert (meta(trial).total_tokens, meta(trial).total_cost_usd) == (None, None)
 
 
 def test_a_patch_that_does_not_apply_changes_nothing(results: Results, capsys: pytest.CaptureFixture[str]) -> None:

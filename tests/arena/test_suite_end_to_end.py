@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.arena import THUNDERDOME, arena_env, scripted_arena
+from benchmarks.arena import CONFIG, THUNDERDOME, arena_env, scripted_arena
 from benchmarks.build import build_all
 from benchmarks.models import AIDER, CLAUDE_CODE, Skill, aider_script, claude_code_script
 from ruamel.yaml import YAML
@@ -98,6 +99,16 @@ async def test_two_agents_in_containers(engine: Engine, image: str, claude_cli: 
         check(meta, image)
         assert meta["identity"]["agent_version"] == claude_cli.version
     assert [row["agent"] for row in await bench.ranking()] == ["claude-opus", "claude-haiku"]
+
+
+@pytest.mark.full
+@versions(NEWEST)
+def test_the_smoke_run(claude_cli: InstalledAgent) -> None:
+    """`make smoke`: at the top of the repository, without a key and without containers."""
+    smoke = [sys.executable, "-m", "benchmarks.arena", "--smoke"]
+    done = subprocess.run(smoke, cwd=CONFIG.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "claude-code · bench-time-tracker · trial 1: solved" in done.stdout + done.stderr
 
 
 @pytest.mark.full

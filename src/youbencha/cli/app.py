@@ -208,17 +208,29 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+_Debug = Annotated[bool, typer.Option("--debug", help="Show a traceback when something goes wrong.")]
+_Version = Annotated[
+    bool, typer.Option("--version", "-V", callback=_show_version, is_eager=True, help="Show the version.")
+]
+
+
 @app.callback()
-@arena_app.callback()
 @loop_app.callback()
-def _options(
-    context: typer.Context,
-    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something goes wrong.")] = False,
-    version: Annotated[
-        bool, typer.Option("--version", "-V", callback=_show_version, is_eager=True, help="Show the version.")
-    ] = False,
-) -> None:
+def _options(context: typer.Context, debug: _Debug = False, version: _Version = False) -> None:
     context.obj.debug |= debug  # `yb --debug bench run` and `yb bench --debug run` are the same
+
+
+@arena_app.callback()
+def _arena_options(
+    context: typer.Context,
+    debug: _Debug = False,
+    version: _Version = False,
+    config: Annotated[str | None, typer.Option("--config", hidden=True)] = None,
+) -> None:
+    """The original Thunderdome takes `--config` before the command, too."""
+    context.obj.debug |= debug
+    if config is not None:
+        context.default_map = {name: {"config": config} for name in ARENA_COMMANDS}
 
 
 @dataclass

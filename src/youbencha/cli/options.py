@@ -16,6 +16,7 @@ import typer
 from youbencha.errors import ConfigError, YouBenchaError
 
 if TYPE_CHECKING:
+    from youbencha.spec.arena_loader import Arena
     from youbencha.spec.gateway import CassetteMode, CassetteSpec
     from youbencha.spec.sandbox import SandboxSpec
     from youbencha.spec.settings import LoadedSettings
@@ -245,6 +246,17 @@ def host_here() -> Host:
     from youbencha.trial.context import Host
 
     return Host(dict(os.environ), settings_here())  # a copy is read ten times as fast
+
+
+def arena_here(config: Path, host: Host, *, resolve_env: bool = False) -> Arena:
+    """Load an arena, and print how it is read if it is the original Thunderdome's."""
+    from youbencha.engine.arena import load_arena
+
+    with add_hint(config):
+        arena = load_arena(config, host, resolve_env=resolve_env)
+    for notice in arena.notices:
+        print(f"notice  {notice}", file=sys.stderr)
+    return arena
 
 
 def variables_given(written: Sequence[str] | None) -> dict[str, Any]:

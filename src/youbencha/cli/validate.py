@@ -60,14 +60,15 @@ class _Checked(NamedTuple):
 
 
 def _check_arena(config: Path) -> _Checked:
-    from youbencha.engine.arena import load_arena
+    from youbencha.engine.arena import load_arena, missing_here
     from youbencha.text import plural
 
     arena = load_arena(config, options.host_here(), resolve_env=False)
     parts = [plural(len(arena.spec.orchestrators), "orchestrator")]
     if variants := len(arena.entries) - len(arena.spec.orchestrators):
         parts.append(plural(variants, "variant"))
-    return _Checked(", ".join([*parts, plural(len(arena.spec.tasks), "task")]))
+    summary = ", ".join([*parts, plural(len(arena.spec.tasks), "task")])
+    return _Checked(summary, [*arena.notices, *missing_here(arena)])
 
 
 def _check(config: Path, var: list[str] | None, *, thorough: bool) -> _Checked:

@@ -31,6 +31,7 @@ from youbencha.spec.gateway import GatewaySpec
 from youbencha.spec.sandbox import SandboxSpec
 from youbencha.spec.testcase import AgentSpec, EvaluatorEntry, TestCase
 from youbencha.spec.variables import names_in
+from youbencha.text import first_few, plural
 from youbencha.trial.agent_files import commit_files, files_digest, repository_files
 from youbencha.trial.context import Host
 from youbencha.trial.plan import Plan, PlanOptions, plan_trial
@@ -52,6 +53,8 @@ class PlanChoices(NamedTuple):
     budget: BudgetSpec | None = None
     resolve_env: bool = True
     """False if the plans will not be run: then variables and keys need not be set."""
+    need_scripts: bool = True
+    """Whether adapter scripts must be there."""
 
 
 class FoundTask(NamedTuple):
@@ -89,14 +92,28 @@ def _secrets(arena: Arena, path: Path) -> dict[str, str]:
 
 
 def check_arena(arena: Arena, host: Host) -> None:
-    """Check every orchestrator and task, without repositories. Raises one ConfigError."""
-    spec, choices = arena.spec, PlanChoices(resolve_env=False)
+    """Check every orchestrator and task, without repositories and scripts. Raises one ConfigError."""
+    spec, choices = arena.spec, PlanChoices(resolve_env=False, need_scripts=False)
     pairs = [(each, spec.tasks[0]) for each in arena.orchestrators]
     pairs += [(arena.orchestrators[0], each) for each in spec.tasks]
     problems = ArenaProblems(arena)
     for orchestrator, task in pairs:
         _planned(arena, host, orchestrator, FoundTask(task), choices, problems)
     problems.raise_if_any()
+
+
+def missing_here(arena: Arena) -> list[Problem]:
+    """Return what a run of everything would need, and is not on this machine."""
+    directory, problem = arena.directory, arena.document.problem
+    scripts = dict.fromkeys(each.adapter for each in arena.orchestrators if each.adapter)
+    missing = [each for each in scripts if not (directory / Path(each).expanduser()).is_file()]
+    problems = []
+    if missing:
+        message = f"{plural(len(missing), 'adapter script')} of {len(scripts)} cannot be found: {first_few(missing)}"
+        problems.append(problem(("orchestrators",), message, "a run needs only those of what is selected"))
+    if (secrets := arena.spec.secrets.env_file) and not (file := directory / Path(secrets).expanduser()).is_file():
+        problems.append(problem(("secrets", "env_file"), f"there is no file {file}", "a run needs it"))
+    return problems
 
 
 async def plan_arena(
@@ -136,6 +153,8 @@ async def plan_arena(
 
 def _cell(arena: Arena, orchestrator: OrchestratorSpec, task: FoundTask, plan: Plan, files: str | None) -> Cell:
     script = arena.directory / Path(orchestrator.adapter).expanduser() if orchestrator.adapter else None
+    if script is not None and not script.exists():
+        script = None  # the plan is for a validation only
     variant = arena.entry(orchestrator).variant
     return Cell(
         orchestrator=orchestrator.name,
@@ -254,7 +273,7 @@ def _test_case(
         repo=task.spec.repo,
         branch=task.spec.tag,
         commit=task.commit,
-        agent=_agent(arena, orchestrator, task),
+        agent=_agent(arena, orchestrator, task, choices),
         gateway=_gateway(arena, host, orchestrator, task.spec, choices, sandbox),
         sandbox=sandbox,
         evaluators=tuple(_evaluators(arena, task)),
@@ -262,13 +281,13 @@ def _test_case(
     )
 
 
-def _agent(arena: Arena, orchestrator: OrchestratorSpec, task: FoundTask) -> AgentSpec:
+def _agent(arena: Arena, orchestrator: OrchestratorSpec, task: FoundTask, choices: PlanChoices) -> AgentSpec:
     config: dict[str, Any] = {**orchestrator.config, "prompt": task.text}
     kind = orchestrator.agent or orchestrator.name
     if orchestrator.does_nothing:
         kind, config = "command", {**config, "command": ["true"], "prompt_by": "none"}
     elif orchestrator.adapter is not None:
-        script = _script(arena, orchestrator, orchestrator.adapter)
+        script = _script(arena, orchestrator, orchestrator.adapter, choices)
         kind, config = "command", {**config, "command": ["bash", f"{{config_dir}}/{script}"], "prompt_by": "file"}
     return AgentSpec(
         type=kind,
@@ -281,12 +300,12 @@ def _agent(arena: Arena, orchestrator: OrchestratorSpec, task: FoundTask) -> Age
     )
 
 
-def _script(arena: Arena, orchestrator: OrchestratorSpec, written: str) -> str:
+def _script(arena: Arena, orchestrator: OrchestratorSpec, written: str, choices: PlanChoices) -> str:
     """The path of an adapter script, relative to the arena."""
     path = arena.directory / Path(written).expanduser()
     relative = Path(os.path.relpath(path, arena.directory)).as_posix()
     fault = hint = None
-    if not path.is_file():
+    if choices.need_scripts and not path.is_file():
         fault = f"there is no file {path}"
     elif relative.startswith("../") or re.search(r"\s", relative):
         fault, hint = "must be below the arena's directory, without white space in its path", "move it"

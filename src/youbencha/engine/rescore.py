@@ -13,11 +13,14 @@ from typing import NamedTuple
 from youbencha.engine.journal import Journal, read_journal
 from youbencha.engine.matrix import Cell, TrialKey
 from youbencha.engine.results import ArenaRun, TrialDirectory
+from youbencha.engine.selection import Selection, select
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.validation import with_rubric
 from youbencha.log.arena import PATCH_FILE, TRIALS_DIR, FlagKind, IntegrityFlag, TrialMeta
 from youbencha.log.results import EvaluationResult, OutcomeName
+from youbencha.report.arena_loading import without_zeros
 from youbencha.spec.arena import key_of_repo
+from youbencha.spec.arena_loader import Arena
 from youbencha.trial.context import Host
 from youbencha.trial.outcome import outcome_of
 from youbencha.trial.rescore import validate_patch
@@ -89,6 +92,17 @@ def finished_trials(run: ArenaRun) -> Iterator[_Target]:
             yield _Target(TrialKey(meta.orchestrator, meta.task, meta.trial), directory, meta)
 
 
+def select_results(arena: Arena, keys: Sequence[TrialKey], tasks: tuple[str, ...]) -> Selection | None:
+    """Select what these trials need: tasks that have no results need not be there. None: the arena has none of theirs.
+
+    `tasks` are those that are wanted; empty: all.
+    """
+    wanted = select(arena.orchestrators, arena.spec.tasks, Selection(tasks=tasks)).tasks
+    names, agents = {key.task for key in keys}, {key.orchestrator for key in keys}
+    found = tuple(task.key for task in wanted if {task.key, key_of_repo(task.repo)} & names)
+    return Selection(tuple(each.name for each in arena.orchestrators if each.name in agents), found) if found else None
+
+
 def find_cell(cells: Sequence[Cell], key: TrialKey) -> Cell | None:
     """The cell of a trial; else any of its task. The original harness calls a task by the last part of its address."""
     named = [cell for cell in cells if cell.task == key.task]
@@ -124,6 +138,7 @@ async def rescore_trial(directory: TrialDirectory, meta: TrialMeta, cell: Cell, 
 
 def rescored(meta: TrialMeta, result: EvaluationResult, cell: Cell) -> TrialMeta:
     """The result of a trial with new scores. The judges' score and what the agent's log shows stay."""
+    meta = without_zeros(meta)  # afterwards, it does not look like one of the original's
     final = with_rubric(result.metrics, meta.scores.rubric)
     seen = [flag for flag in meta.flags if flag.kind in _FROM_LOG]
     decides = meta.outcome in _BY_VALIDATION

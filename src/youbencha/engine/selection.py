@@ -19,7 +19,7 @@ class Selection(NamedTuple):
     orchestrators: tuple[str, ...] = ()
     """Names; `*` matches any text: an orchestrator's name is only itself, `NAME+*` its variants, `NAME*` both."""
     tasks: tuple[str, ...] = ()
-    """Each an id, a name, a repository, or the end of one."""
+    """Each an id, an alias, a name, a repository, or the end of one."""
     categories: tuple[str, ...] = ()
     """Each a category, or all of a suite: `greenfield/*`."""
 
@@ -78,10 +78,11 @@ def _matching(
 
 
 def _tasks_called(tasks: Sequence[TaskSpec], wanted: str) -> list[TaskSpec]:
-    """The tasks with that id; else with that name, that repository, or a repository that ends with it."""
+    """The tasks with that id; else with that alias, name or repository, or a repository that ends with it."""
     bare = _bare(wanted)
     ways: tuple[Callable[[TaskSpec], bool], ...] = (
         lambda task: task.key == wanted,
+        lambda task: wanted in task.aliases,
         lambda task: task.name == wanted,
         lambda task: bool(bare) and _bare(task.repo) == bare,
         lambda task: bool(bare) and _bare(task.repo).endswith(f"/{bare}"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,6 +27,7 @@ from youbencha.log.arena import (
     read_meta,
     read_run_info,
 )
+from youbencha.spec.arena import key_of_repo
 from youbencha.text import one_line, shown
 
 if TYPE_CHECKING:
@@ -105,6 +106,16 @@ def load_runs(sources: Iterable[Path]) -> ArenaResults:
         unreadable=(*unreadable, *problem),
         calibration=calibration,
     )
+
+
+def with_categories(results: ArenaResults, categories: Mapping[str, str]) -> ArenaResults:
+    """Add the arena's categories to results without: those of the original do not have them."""
+
+    def completed(trial: ArenaTrial) -> ArenaTrial:
+        known = trial.meta.category or categories.get(key_of_repo(trial.meta.task))
+        return trial._replace(meta=trial.meta.model_copy(update={"category": known}))
+
+    return replace(results, trials=tuple(map(completed, results.trials))) if categories else results
 
 
 def locate_run(results: Path, which: str = LATEST) -> Path:
@@ -212,7 +223,7 @@ def _read_meta(task: Path, orchestrator: str, trial: str) -> TrialMeta:
         raise _Broken(_first_problem(error)) from error
     if (meta.orchestrator, f"{_TRIAL}{meta.trial}") != (orchestrator, trial):
         raise _Broken(one_line(f"is the result of trial {meta.trial} of {meta.orchestrator}: was it copied?"))
-    return _without_zeros(meta) if is_original(meta) else meta
+    return without_zeros(meta)
 
 
 def is_original(meta: TrialMeta) -> bool:
@@ -220,10 +231,10 @@ def is_original(meta: TrialMeta) -> bool:
     return meta.valid is None and meta.outcome is None
 
 
-def _without_zeros(meta: TrialMeta) -> TrialMeta:
-    """Turn zeros into unknowns: the original wrote 0 when it had measured nothing, and no trial uses no tokens."""
+def without_zeros(meta: TrialMeta) -> TrialMeta:
+    """Turn the original's zeros into unknowns: it wrote 0 when it had measured nothing, and no trial uses no tokens."""
     unknown = {name: None for name in ("total_cost_usd", "total_tokens") if getattr(meta, name) == 0}
-    return meta.model_copy(update=unknown) if unknown else meta
+    return meta.model_copy(update=unknown) if unknown and is_original(meta) else meta
 
 
 def _first_problem(error: ValidationError) -> str:

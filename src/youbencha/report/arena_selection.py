@@ -11,7 +11,7 @@ from typing import get_args
 from youbencha.errors import YouBenchaError
 from youbencha.log.results import OutcomeName
 from youbencha.report.arena_loading import ArenaResults, ArenaTrial, UnfinishedTrial, is_original
-from youbencha.text import did_you_mean
+from youbencha.text import did_you_mean, first_few
 
 Listed = ArenaTrial | UnfinishedTrial
 Matches = Callable[[Listed, str], bool]
@@ -25,9 +25,37 @@ def _task(trial: Listed, pattern: str) -> bool:
     return fnmatchcase(_key(trial)[1], pattern)
 
 
+def _category_of(trial: Listed) -> str | None:
+    return trial.meta.category if isinstance(trial, ArenaTrial) else trial.category
+
+
 def _category(trial: Listed, pattern: str) -> bool:
-    category = trial.meta.category if isinstance(trial, ArenaTrial) else trial.category
+    category = _category_of(trial)
     return category is not None and fnmatchcase(category, pattern)
+
+
+def in_category(category: str | None, patterns: Iterable[str]) -> bool:
+    """Whether a category fits one of these patterns, or is in a suite of that name."""
+    return category is not None and any(
+        fnmatchcase(category, pattern) or category.partition("/")[0] == pattern for pattern in patterns
+    )
+
+
+def _outside(trial: Listed, patterns: str) -> bool:
+    return not in_category(_category_of(trial), patterns.split(","))
+
+
+def only_categories(results: ArenaResults, patterns: Sequence[str]) -> list[str]:
+    """Return the rules that keep only trials of these categories. Raises if one of them has no trial."""
+    listed: list[Listed] = [*results.trials, *results.unfinished]
+    categories = set(map(_category_of, listed))
+    for pattern in patterns:
+        if not any(in_category(category, [pattern]) for category in categories):
+            known = sorted(filter(None, categories))
+            have = f"There are: {first_few(known)}." if known else "The results have none; --config names the arena."
+            hint = " ".join(filter(None, (did_you_mean(pattern, known), have)))
+            raise YouBenchaError("NOTHING_SELECTED", f"--category {pattern}: there is no such category.", hint=hint)
+    return [f"category!={','.join(patterns)}"] if patterns else []
 
 
 def _run(trial: Listed, pattern: str) -> bool:
@@ -79,6 +107,7 @@ RULES = {
     "agent": RuleKind(_agent, "PATTERN"),
     "task": RuleKind(_task, "PATTERN"),
     "category": RuleKind(_category, "PATTERN"),
+    "category!": RuleKind(_outside, "PATTERN,…"),
     "run": RuleKind(_run, "PATTERN"),
     "trial": RuleKind(_trial, "AGENT/TASK/N", lambda value: value.count("/") == 2),
     "outcome": RuleKind(_outcome, "|".join(get_args(OutcomeName)), lambda value: value in get_args(OutcomeName)),

@@ -8,6 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from youbencha.log.arena import FlagSeverity
@@ -123,6 +124,8 @@ _OVER_TASKS = (
     Column("CALIBRATED", lambda row: interval(row.calibrated)),
     Column("PASSED", lambda row: rate(row.pass_rate)),
 )
+_OVER_SUITES = Column("OVERALL", lambda row: NOT_KNOWN if row.over_suites is None else f"{row.over_suites:.3f}")
+_PER_TRIAL = Column("COST/TRIAL", lambda row: per(row.cost_per_trial_usd, row.cost_usd))
 _WITH_MISSING = Column("WITH MISSING", lambda row: _mean_range(row.bounds))
 _OVER_TRIALS = (
     Column("SCORE", lambda row: interval(row.score)),
@@ -166,7 +169,21 @@ def columns_of(rows: Sequence[Row], by: Grouping) -> list[Column]:
         calibrated: any(row.calibrated is not None for row in rows),
     }
     shown = [column for column, needed in optional.items() if needed]
-    return [*_KEYS[by], score, *shown, passed, *_FIGURES, *((_FRONTIER,) if by is Grouping.AGENT else ())]
+    if by is not Grouping.AGENT:
+        return [*_KEYS[by], score, *shown, passed, *_FIGURES]
+    return [*_KEYS[by], *_suite_columns(rows), score, *shown, passed, *_FIGURES, _FRONTIER]
+
+
+def _suite_columns(rows: Sequence[Row]) -> list[Column]:
+    """Return the columns for suites that the reader named, and for what a trial costs."""
+    names = list(rows[0].by_suite) if rows else []
+    columns = [Column(one_line(name, 20).upper(), partial(_suite_score, name)) for name in names]
+    return [*columns, _OVER_SUITES, _PER_TRIAL] if names else []
+
+
+def _suite_score(name: str, row: Row) -> str:
+    mean = row.by_suite[name]
+    return NOT_KNOWN if mean is None else f"{mean:.3f}"
 
 
 def _row_name(row: Row, by: Grouping) -> str:
@@ -202,6 +219,8 @@ def legend(
     else:
         yield "[95 %]: interval of the mean for tasks like these: the tasks are a sample, not only the trials."
         yield from sorted({f"No interval: {row.score.reason}." for row in rows_of(board, by) if row.score.reason})
+    if by is Grouping.AGENT and any(row.by_suite for row in board.agents):
+        yield f"{title(_OVER_SUITES.title)}: the mean over these suites; it decides the order."
     yield from _bounds_legend(board, by, title, left_out)
     planned = "planned" if board.coverage.planned is not None else "planned (not known)"
     yield f"{title('TRIALS')}: valid/finished/{planned}."

@@ -10,12 +10,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from statistics import median
+from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from youbencha.log.arena import TrialMeta
 from youbencha.report.arena_loading import ArenaResults, ArenaTrial, Range, UnfinishedTrial, Unreadable
-from youbencha.report.arena_selection import Exclusion, exclude, newest_only
+from youbencha.report.arena_selection import Exclusion, exclude, in_category, newest_only
 from youbencha.report.commit_files import CommitFiles, commit_notes
 from youbencha.scoring.composite import between
 from youbencha.stats.intervals import Interval, mean_interval, pass_rate_interval
@@ -99,6 +99,14 @@ class Row:
     """The number of flags that honest work can also cause."""
     on_frontier: bool = False
     """No other agent has a better score for the same cost or less. Only for rows of agents."""
+    by_suite: Mapping[str, float | None] = field(default_factory=dict)
+    """The mean scores in the suites that the reader named. Only for rows of agents."""
+
+    @property
+    def over_suites(self) -> float | None:
+        """The mean of these means: each suite counts the same. Null: one of them is unknown."""
+        known = [mean for mean in self.by_suite.values() if mean is not None]
+        return fmean(known) if known and len(known) == len(self.by_suite) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,12 +130,23 @@ class Leaderboard:
     """How the orchestrators compare with their baselines. None: the run has none."""
 
 
-def make_leaderboard(results: ArenaResults, rules: Sequence[str] = (), *, over_runs: bool = False) -> Leaderboard:
-    """Aggregate all trials that no rule excludes; over several runs, each trial only once."""
+def make_leaderboard(
+    results: ArenaResults,
+    rules: Sequence[str] = (),
+    *,
+    over_runs: bool = False,
+    suites: Mapping[str, Sequence[str]] | None = None,
+) -> Leaderboard:
+    """Aggregate all trials that no rule excludes; over several runs, each trial only once.
+
+    `suites` are patterns of categories by name. Agents are then ranked by the mean over these suites.
+    """
     results, exclusions = exclude(results, rules)
     results, superseded = newest_only(results) if over_runs else (results, 0)
     trials = sorted(results.trials, key=_order)
-    suites = _suites(results)
+    suite_of_task = _suites(results, suites or {})
+    suite_rows = _ranked(_rows(results, lambda agent, task: (agent, None, suite_of_task[task])))
+    scores = {(row.agent, row.suite): row.score.mean for row in suite_rows}
     agents = _rows(results, lambda agent, task: (agent, None, None))
     frontier = pareto_frontier(
         {row.agent: (row.cost_per_trial_usd, row.score.mean) for row in agents}  # only complete pairs are compared
@@ -137,10 +156,17 @@ def make_leaderboard(results: ArenaResults, rules: Sequence[str] = (), *, over_r
         coverage=coverage_of(
             [trial.meta for trial in trials], len(results.unfinished) if results.planned_known else None
         ),
-        agents=_ranked(replace(row, on_frontier=row.agent in frontier) for row in agents),
-        tasks=_ranked(_rows(results, lambda agent, task: (agent, task, suites[task]))),
-        suites=_ranked(_rows(results, lambda agent, task: (agent, None, suites[task]))),
-        suite_of_task=suites,
+        agents=_ranked(
+            replace(
+                row,
+                on_frontier=row.agent in frontier,
+                by_suite={name: scores.get((row.agent, name)) for name in suites or ()},
+            )
+            for row in agents
+        ),
+        tasks=_ranked(_rows(results, lambda agent, task: (agent, task, suite_of_task[task]))),
+        suites=suite_rows,
+        suite_of_task=suite_of_task,
         trials=tuple(trials),
         unfinished=tuple(sorted(results.unfinished, key=lambda trial: (trial.orchestrator, trial.task, trial.trial))),
         exclusions=exclusions,
@@ -150,12 +176,21 @@ def make_leaderboard(results: ArenaResults, rules: Sequence[str] = (), *, over_r
     )
 
 
-def _suites(results: ArenaResults) -> dict[str, str | None]:
-    """Return the suite of each task: the part of its category before the slash, as in its newest trial."""
+def _suites(results: ArenaResults, named: Mapping[str, Sequence[str]]) -> dict[str, str | None]:
+    """Return the suite of each task, by its category in its newest trial: the part before the slash.
+
+    If suites are named, it is the first that has the category.
+    """
     listed = [(trial.task, "", trial.run, trial.category or "") for trial in results.unfinished]
     for run, _, meta in results.trials:
         listed.append((meta.task, meta.completed_at or "", run, meta.category or ""))
-    return {task: category.partition("/")[0] or None for task, _, _, category in sorted(listed)}
+    categories = {task: category for task, _, _, category in sorted(listed)}
+    if not named:
+        return {task: category.partition("/")[0] or None for task, category in categories.items()}
+    return {
+        task: next((name for name, patterns in named.items() if in_category(category, patterns)), None)
+        for task, category in categories.items()
+    }
 
 
 def pareto_frontier(points: Mapping[str, tuple[float | None, float | None]]) -> frozenset[str]:
@@ -303,6 +338,9 @@ def _ranked(rows: Iterable[Row]) -> tuple[Row, ...]:
 
 def _with_ranks(rows: Sequence[Row]) -> Iterable[Row]:
     """Add the ranks that each row could have because of its own missing and retried trials."""
+    if any(row.by_suite for row in rows):  # the bounds are of the mean over tasks, which does not rank them
+        yield from rows
+        return
     means = [-1.0 if row.score.mean is None else row.score.mean for row in rows]
     for index, row in enumerate(rows):
         if (bounds := row.bounds) is None or bounds.if_failed.mean is None or bounds.if_solved.mean is None:
@@ -315,9 +353,9 @@ def _with_ranks(rows: Sequence[Row]) -> Iterable[Row]:
 
 def _rank(row: Row) -> tuple[float, float, str]:
     """The better score first, then the lower cost. What is not known comes last."""
-    cost = row.cost_per_trial_usd
+    cost, score = row.cost_per_trial_usd, row.over_suites if row.by_suite else row.score.mean
     return (
-        -row.score.mean if row.score.mean is not None else 1.0,
+        -score if score is not None else 1.0,
         cost if cost is not None else float("inf"),
         row.agent,
     )

@@ -252,6 +252,8 @@ class TaskSpec(StrictModel):
 
     id: Name | None = None
     """Defaults to the last part of `repo`."""
+    aliases: Annotated[tuple[Line, ...], Field(strict=False)] = ()
+    """Other names for `--task`."""
     name: Annotated[Line, Field(max_length=200)] | None = None
     """For people; also in the results."""
     repo: Line
@@ -329,19 +331,13 @@ class NetworkSpec(StrictModel):
 
 
 class ProxySpec(StrictModel):
-    """The gateway, as the original Thunderdome configures it."""
+    """The gateway, as the original Thunderdome configures it. It marks a file as the original's."""
 
     gateway: GatewayType = "auto"
     budget_per_trial_usd: Dollars | None = None
+    """Not enforced with `gateway: none`."""
     log_dir: Any = None
-    """Not supported."""
-
-    @model_validator(mode="after")
-    def _no_log_dir(self) -> Self:
-        if "log_dir" in self.model_fields_set:
-            hint = "remove it: each attempt has its own ledger, artifacts/gateway-ledger.jsonl"
-            raise ProblemAt("log_dir", "is not supported", hint=hint)
-        return self
+    """Has no effect: each attempt has its own ledger."""
 
     def as_gateway(self) -> GatewaySpec:
         given: dict[str, Any] = {"type": self.gateway, "budget_per_trial_usd": self.budget_per_trial_usd}

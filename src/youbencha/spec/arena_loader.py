@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from youbencha.errors import ConfigError, Problem
 from youbencha.spec.arena import LONGEST_NAME, NAME_PATTERN, ArenaSpec, OrchestratorSpec, TaskSpec, key_of_repo
+from youbencha.spec.compat import thunderdome
 from youbencha.spec.document import Document, read_document
 from youbencha.spec.problems import KeyPath, Step
 from youbencha.spec.variants import ArenaEntry, expand, problems_of_variants, written_names
@@ -30,6 +31,8 @@ class Arena(NamedTuple):
     directory: Path
     """Where relative paths in it start."""
     entries: tuple[ArenaEntry, ...]
+    notices: tuple[Problem, ...] = ()
+    """How a file of the original Thunderdome is read, where that may surprise."""
 
     @property
     def orchestrators(self) -> tuple[OrchestratorSpec, ...]:
@@ -66,6 +69,11 @@ class Arena(NamedTuple):
 def load_arena_file(path: Path | str) -> Arena:
     """Read an arena and check what can be checked without adapters and repositories. All problems are one error."""
     document = read_document(path, code=CODE, what="The arena")
+    notices: tuple[Problem, ...] = ()
+    if thunderdome.is_original(document.data):
+        translated = thunderdome.translate(document.data)
+        notices = tuple(document.problem(*notice, at_key=True) for notice in translated.notices)
+        document = document._replace(data=translated.data)
     spec = document.validate(ArenaSpec)
     if isinstance(spec, list):
         raise document.error([*spec, *_problems_of_names(document)])
@@ -79,7 +87,19 @@ def load_arena_file(path: Path | str) -> Arena:
     if problems:
         raise document.error(problems)
     file = Path(path).absolute()
-    return Arena(spec, document, file, file.parent, entries)
+    return Arena(spec, document, file, file.parent, entries, notices)
+
+
+def task_categories(path: Path) -> dict[str, str]:
+    """Return the categories of a file's tasks, by their names in results. The file need not be valid otherwise."""
+    data = read_document(path, code=CODE, what="The arena").data
+    tasks = data.get("tasks") if isinstance(data, Mapping) else None
+    categories: dict[str, str] = {}
+    for task in tasks if isinstance(tasks, list) else ():
+        if isinstance(task, Mapping) and isinstance(category := task.get("category"), str):
+            names = {task.get("id"), key_of_repo(str(task.get("repo", "")).strip())}
+            categories |= {name: category for name in names if isinstance(name, str)}
+    return categories
 
 
 def is_arena(path: Path) -> bool:

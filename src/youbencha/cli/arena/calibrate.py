@@ -36,19 +36,19 @@ def calibrate(
     Example: `thunderdome calibrate --task bench-time-tracker`
     """
     from youbencha.cli.interrupts import run_async
-    from youbencha.engine.arena import PlanChoices, load_arena, plan_arena
+    from youbencha.engine.arena import PlanChoices, plan_arena
     from youbencha.engine.calibrate import calibrate as score_tasks
     from youbencha.engine.calibrate import save_calibration
     from youbencha.engine.results import make_results
     from youbencha.engine.selection import Selection
 
     host = options.host_here()
-    arena = load_arena(config, host, resolve_env=False)
+    arena = options.arena_here(config, host)
     directory = results or arena.results_dir
     make_results(directory)
 
     async def work() -> list[TaskCalibration]:
-        selection, choices = Selection(tasks=tuple(task or ())), PlanChoices(resolve_env=False)
+        selection, choices = Selection(tasks=tuple(task or ())), PlanChoices(resolve_env=False, need_scripts=False)
         matrix = await plan_arena(arena, host, selection, choices)
         limit = parallel or arena.spec.parallel
         return await score_tasks(matrix.cells, host, directory / "calibration", parallel=limit, on_score=_show)

@@ -7,7 +7,18 @@ from typing import Annotated
 import typer
 
 from youbencha.cli import options
-from youbencha.cli.arena.report import By, Exclude, Format, Output, results_dir, show
+from youbencha.cli.arena.report import (
+    By,
+    Category,
+    Exclude,
+    Format,
+    Output,
+    Suites,
+    load,
+    parse_suites,
+    results_dir,
+    show,
+)
 from youbencha.report.arena_formats import ArenaFormat
 from youbencha.report.arena_tables import Grouping
 
@@ -20,6 +31,8 @@ def leaderboard(
     form: Format = ArenaFormat.TABLE,
     output: Output = None,
     by: By = Grouping.AGENT,
+    category: Category = None,
+    suite: Suites = None,
     exclude: Exclude = None,
     results: options.ResultsDir = None,
     config: options.ArenaFile = options.ARENA_FILE,
@@ -30,9 +43,10 @@ def leaderboard(
 
     Example: `thunderdome leaderboard --by suite --exclude 'run=2025-*'`
     """
-    from youbencha.report.arena_loading import load_runs, locate_run
+    from youbencha.report.arena_loading import locate_run
     from youbencha.report.leaderboard import make_leaderboard
 
     directory = results_dir(results, config)
     sources = [locate_run(directory, each) for each in run] if run else [directory]
-    show(make_leaderboard(load_runs(sources), exclude or (), over_runs=True), form, by, output)
+    loaded, rules = load(sources, config, category, exclude)
+    show(make_leaderboard(loaded, rules, over_runs=True, suites=parse_suites(suite)), form, by, output)

@@ -80,6 +80,7 @@ def _tasks(arena: Arena) -> list[Row]:
     return [
         {
             "id": each.key,
+            "aliases": list(each.aliases),
             "name": each.name,
             "category": each.category,
             "repo": public_url(each.repo),
@@ -121,7 +122,7 @@ def _tables(found: dict[str, list[Row]]) -> Iterator[str]:
     yield _table_of_orchestrators(found["orchestrators"], width)
     tasks = [
         (
-            row["id"],
+            f"{row['id']} ({', '.join(row['aliases'])})" if row["aliases"] else row["id"],
             *map(_shown, (row["category"], row["tag"])),
             duration(row["time_limit_minutes"] * 60_000),
             row["repo"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,10 +11,12 @@ import typer
 
 from youbencha.cli import options
 from youbencha.cli.screen import width_of
+from youbencha.errors import YouBenchaError
 from youbencha.report.arena_formats import ArenaFormat
 from youbencha.report.arena_tables import Grouping
 
 if TYPE_CHECKING:
+    from youbencha.report.arena_loading import ArenaResults
     from youbencha.report.leaderboard import Leaderboard
 
 Format = Annotated[ArenaFormat, typer.Option("--format", "-f", help="The format.")]
@@ -32,12 +34,27 @@ Exclude = Annotated[
     ),
 ]
 
+Category = Annotated[
+    list[str] | None,
+    typer.Option("--category", metavar="NAME", help="Only tasks of these; `suite/*` is a suite. Can be repeated."),
+]
+Suites = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--suite",
+        metavar="NAME=CATEGORY,…",
+        help="Categories that are a suite: a column with its score, and the rank by the mean of all. Can be repeated.",
+    ),
+]
+
 
 def report(
     run: options.RunNames = None,
     form: Format = ArenaFormat.TABLE,
     output: Output = None,
     by: By = Grouping.AGENT,
+    category: Category = None,
+    suite: Suites = None,
     exclude: Exclude = None,
     results: options.ResultsDir = None,
     config: options.ArenaFile = options.ARENA_FILE,
@@ -49,14 +66,41 @@ def report(
     Example: `thunderdome report --format html --output report.html`
     """
     from youbencha.log.arena import LATEST
-    from youbencha.report.arena_loading import load_runs, locate_run
+    from youbencha.report.arena_loading import locate_run
     from youbencha.report.comparison import with_baselines
     from youbencha.report.leaderboard import make_leaderboard
 
     directory = results_dir(results, config)
     runs = [locate_run(directory, each) for each in run or (LATEST,)]
-    loaded, rules = load_runs(runs), exclude or ()
-    show(with_baselines(make_leaderboard(loaded, rules), loaded, rules), form, by, output)
+    loaded, rules = load(runs, config, category, exclude)
+    board = make_leaderboard(loaded, rules, suites=parse_suites(suite))
+    show(with_baselines(board, loaded, rules), form, by, output)
+
+
+def load(
+    sources: Sequence[Path], config: Path, category: list[str] | None, exclude: list[str] | None
+) -> tuple[ArenaResults, list[str]]:
+    """Load results, with the arena's categories where they have none, and return all rules that leave trials out."""
+    from youbencha.report.arena_loading import load_runs, with_categories
+    from youbencha.report.arena_selection import only_categories
+    from youbencha.spec.arena_loader import task_categories
+
+    loaded = load_runs(sources)
+    if config != options.ARENA_FILE or config.exists():
+        loaded = with_categories(loaded, task_categories(config))
+    return loaded, [*only_categories(loaded, category or ()), *(exclude or ())]
+
+
+def parse_suites(written: list[str] | None) -> dict[str, tuple[str, ...]]:
+    """Read --suite, which is NAME=CATEGORY,CATEGORY…"""
+    suites: dict[str, tuple[str, ...]] = {}
+    for each in written or ():
+        name, _, categories = each.partition("=")
+        suites[name] = tuple(category.strip() for category in categories.split(",") if category.strip())
+        if not name or not suites[name]:
+            hint = "Such as --suite 'hard=*/hard' or --suite easy=features,bugfix."
+            raise YouBenchaError("OPTION_INVALID", f"--suite {each}: a name or its categories are missing.", hint=hint)
+    return suites
 
 
 def show(board: Leaderboard, form: ArenaFormat, by: Grouping, output: Path | None) -> None:

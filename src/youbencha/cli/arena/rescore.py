@@ -25,6 +25,7 @@ def rescore(
     results: options.ResultsDir = None,
     config: options.ArenaFile = options.ARENA_FILE,
     parallel: options.Validations = None,
+    full: Annotated[bool, typer.Option("--full", hidden=True)] = False,
 ) -> int:
     """Validate and score the results of a run again.
 
@@ -38,29 +39,30 @@ def rescore(
     from fnmatch import fnmatchcase
 
     from youbencha.cli.interrupts import run_async
-    from youbencha.engine.arena import PlanChoices, load_arena, plan_arena
+    from youbencha.engine.arena import PlanChoices, plan_arena
     from youbencha.engine.matrix import TrialKey
-    from youbencha.engine.rescore import find_cell, rescore_run
+    from youbencha.engine.rescore import find_cell, finished_trials, rescore_run, select_results
     from youbencha.engine.results import find_run
-    from youbencha.engine.selection import Selection
 
     host = options.host_here()
-    arena = load_arena(config, host, resolve_env=False)
+    arena = options.arena_here(config, host)
 
     async def work() -> list[RescoredTrial]:
-        choices = PlanChoices(resolve_env=False)
-        matrix = await plan_arena(arena, host, Selection(tasks=tuple(task or ())), choices)
+        runs = [find_run(results or arena.results_dir, which) for which in run or (None,)]
+        keys = [target.key for found in runs for target in finished_trials(found)]
+        selection = select_results(arena, keys, tuple(task or ()))
+        choices = PlanChoices(resolve_env=False, need_scripts=False)
+        cells = (await plan_arena(arena, host, selection, choices)).cells if selection else ()
 
         def wanted(key: TrialKey) -> bool:
             named = not orchestrator or any(fnmatchcase(key.orchestrator, pattern) for pattern in orchestrator)
-            return named and (not task or find_cell(matrix.cells, key) is not None)
+            return named and (not task or find_cell(cells, key) is not None)
 
         done: list[RescoredTrial] = []
-        for which in run or (None,):
-            found = find_run(results or arena.results_dir, which)
+        for found in runs:
             typer.echo(f"rescoring {found.path}", err=True)
             limit = parallel or arena.spec.parallel
-            done += await rescore_run(found, matrix.cells, host, wanted, parallel=limit, on_done=_show)
+            done += await rescore_run(found, cells, host, wanted, parallel=limit, on_done=_show)
         if not done:
             hint = "`thunderdome report --by task` shows what there is."
             raise YouBenchaError("NOTHING_SELECTED", "There is no such finished trial.", hint=hint)

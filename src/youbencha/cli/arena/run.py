@@ -81,6 +81,7 @@ def run(
     tui: options.Tui = False,
     config: options.ArenaFile = options.ARENA_FILE,
     results: Annotated[Path | None, typer.Option(metavar="DIR", help="Where results are written.")] = None,
+    cleanup_aggressive: Annotated[bool, typer.Option("--cleanup-aggressive", hidden=True)] = False,
 ) -> int:
     """Run a matrix of orchestrators, tasks and trials.
 
@@ -94,7 +95,7 @@ def run(
     """
     from youbencha.cli.interrupts import run_async
     from youbencha.cli.matrix import run_and_show, show_plan
-    from youbencha.engine.arena import PlanChoices, load_arena
+    from youbencha.engine.arena import PlanChoices
     from youbencha.engine.selection import Selection
     from youbencha.spec.arena import BudgetSpec
 
@@ -107,8 +108,7 @@ def run(
     where = ExecutorOptions(executor, address)
     where.check()
     host = options.host_here()
-    with options.add_hint(config):
-        arena = load_arena(config, host, resolve_env=not dry_run)
+    arena = options.arena_here(config, host, resolve_env=not dry_run)
     directory = results or arena.results_dir
     limit = None if budget is None else BudgetSpec(total_usd=budget)
     choices = PlanChoices(trials=trials, budget=limit, resolve_env=not dry_run)

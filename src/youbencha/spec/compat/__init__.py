@@ -1,0 +1,1 @@
+"""The originals' files, in our spelling."""

@@ -1,0 +1,197 @@
+"""Arena files of the original Thunderdome: recognise them, and spell out what the original took for granted.
+
+One pure function of plain data. What it writes is an arena like any other, and is validated as one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from youbencha.spec.arena import NAME_PATTERN, key_of_repo
+from youbencha.spec.problems import KeyPath
+
+INSTALL_CMD = "npm install"
+VALIDATION_IMAGE = "node:20"
+VALIDATION_TAG = "v1-validation"
+
+_TOP_KEYS = {"orchestrators", "tasks", "trials", "proxy", "network", "secrets", "results"}
+_ORCHESTRATOR_KEYS = {"name", "adapter", "image", "env"}
+_TASK_KEYS = {
+    *("id", "name", "repo", "tag", "reference_tag", "validation_tag", "category", "greenfield", "validation_image"),
+    *("install_cmd", "test_cmd", "build_cmd", "lint_cmd", "time_limit_minutes", "weights", "green_weights"),
+}
+_WEIGHTS = ("tests", "static_analysis")
+_GREEN_WEIGHTS = ("hidden_tests", "agent_tests", "build_lint", "code_metrics")
+
+_HIDDEN_CONFIG = "validation-vitest.config.ts"
+_COVERAGE = (
+    """npm install --no-save "@vitest/coverage-v8@$(node -p 'require(`vitest/package.json`).version')" && """
+    "npx vitest run --coverage.enabled --coverage.provider=v8 --coverage.reporter=json-summary"
+)
+_GREENFIELD_TESTS = (
+    f"if [ -f {_HIDDEN_CONFIG} ]; then npx vitest run --config {_HIDDEN_CONFIG}; "
+    f"else ({{test_cmd}}); tested=$?; [ ! -d node_modules/vitest ] || ({_COVERAGE}) >/dev/null 2>&1; exit $tested; fi"
+)
+"""The hidden tests have a configuration of their own, and coverage was measured without being asked for."""
+
+
+class Notice(NamedTuple):
+    """What a user of the original should know about how a file is read."""
+
+    path: KeyPath
+    message: str
+    hint: str | None = None
+
+
+class Translated(NamedTuple):
+    data: dict[str, Any]
+    notices: tuple[Notice, ...]
+
+
+def is_original(data: object) -> bool:
+    """Whether a file is the original's: it has `proxy`, or nothing that the original does not know."""
+    if not isinstance(data, Mapping):
+        return False
+    if "proxy" in data:
+        return True
+    orchestrators, tasks = _mappings(data.get("orchestrators")), _mappings(data.get("tasks"))
+    return (
+        "trials" in data
+        and data.keys() <= _TOP_KEYS
+        and bool(orchestrators)
+        and all({"adapter", "image"} <= each.keys() <= _ORCHESTRATOR_KEYS for each in orchestrators)
+        and all(each.keys() <= _TASK_KEYS for each in tasks)
+    )
+
+
+def translate(data: Mapping[str, Any]) -> Translated:
+    """Return an original's file with its defaults written out. Parts that are not well-formed stay as they are."""
+    notices: list[Notice] = []
+    result = dict(data)
+    if isinstance(proxy := data.get("proxy"), Mapping):
+        result |= _gateway(data, proxy, notices)
+    defaults: Counter[str] = Counter()
+    in_container = _type_of(data.get("sandbox")) != "local"
+    if in_container and "validation" not in data:
+        result["validation"] = {"network": "open"}
+        defaults["validation: {network: open}"] = 1
+    if isinstance(tasks := data.get("tasks"), list):
+        result["tasks"] = _tasks(data, tasks, notices, defaults, in_container=in_container)
+    if defaults:
+        used = ", ".join(f"`{text}`{f' ({number} tasks)' if number > 1 else ''}" for text, number in defaults.items())
+        hint = "give these keys to change them; `install_cmd: null` is none"
+        notices.append(Notice(("tasks",), f"the original's defaults apply: {used}", hint))
+    return Translated(result, tuple(notices))
+
+
+def _gateway(data: Mapping[str, Any], proxy: Mapping[str, Any], notices: list[Notice]) -> dict[str, Any]:
+    """Return `proxy`, and what `gateway: none` means for containers: nothing is enforced, and nothing is closed."""
+    kept = {key: value for key, value in proxy.items() if key != "judge_model"}
+    for key in ("log_dir", "judge_model"):
+        if key in proxy:
+            hint = "each attempt has its own ledger, artifacts/gateway-ledger.jsonl" if key == "log_dir" else None
+            notices.append(Notice(("proxy", key), "has no effect", hint))
+    if proxy.get("gateway") not in ("", "none"):
+        return {"proxy": kept}
+    kept["gateway"] = "none"
+    if kept.pop("budget_per_trial_usd", None) is not None:
+        message = "is not enforced, because there is no gateway"
+        notices.append(Notice(("proxy", "budget_per_trial_usd"), message, "`gateway: builtin` enforces it"))
+    if _type_of(data.get("sandbox")) is not None:
+        return {"proxy": kept}
+    message = "containers reach the whole network, and get the keys in `env`"
+    notices.append(Notice(("proxy",), message, "`gateway: builtin` gives them only a model, and a virtual key"))
+    if isinstance(network := data.get("network"), Mapping) and network.get("allowlist"):
+        notices.append(Notice(("network", "allowlist"), "is not enforced, because there is no gateway"))
+    return {"proxy": kept, "network": {}, "sandbox": {"type": "docker", "network": "open"}}
+
+
+def _tasks(
+    data: Mapping[str, Any], tasks: list[Any], notices: list[Notice], used: Counter[str], *, in_container: bool
+) -> list[Any]:
+    """Return the tasks with their defaults, each called by its repository, as in the original's results."""
+    repos = Counter(_repo_name(task).casefold() for task in _mappings(tasks))
+    result: list[Any] = []
+    for index, task in enumerate(tasks):
+        if not isinstance(task, Mapping):
+            result.append(task)
+            continue
+        kept = _without_unused(task, index, notices)
+        is_shared = "shared" in (_mode(data), _mode(task))
+        defaults = dict(_defaults(kept, image=in_container and not is_shared))
+        used.update(f"{key}: {value}" for key, value in defaults.items())
+        result.append({**kept, **defaults, **_tests(kept), **_names(kept, repos)})
+    return result
+
+
+def _without_unused(task: Mapping[str, Any], index: int, notices: list[Notice]) -> dict[str, Any]:
+    """Return a task without keys that never had an effect, and with complete weights: a missing one was 0."""
+    given, other = ("green_weights", "weights") if task.get("greenfield") else ("weights", "green_weights")
+    unused = [other] if other in task else []
+    if isinstance(task.get("rubric"), list):
+        unused.append("rubric")
+    notices += (Notice(("tasks", index, key), "has no effect") for key in unused)
+    kept = {key: value for key, value in task.items() if key not in unused}
+    weights = kept.get(given)
+    if isinstance(weights, Mapping):
+        names = _GREEN_WEIGHTS if task.get("greenfield") else _WEIGHTS
+        complete = {**dict.fromkeys(names, 0.0), **weights}
+        if "rubric" not in kept:
+            complete.pop("rubric", None)
+        if any(complete.values()):
+            kept[given] = complete
+        else:
+            del kept[given]
+    return kept
+
+
+def _defaults(task: Mapping[str, Any], *, image: bool) -> Iterator[tuple[str, Any]]:
+    """Yield what the original takes where a key is missing, or empty."""
+    if task.get("install_cmd", "") == "":
+        yield "install_cmd", INSTALL_CMD
+    if image and task.get("validation_image", "") == "":
+        yield "validation_image", VALIDATION_IMAGE
+    if task.get("greenfield") and task.get("validation_tag", "") == "":
+        yield "validation_tag", VALIDATION_TAG
+    if task.get("time_limit_minutes", 0) == 0:
+        yield "time_limit_minutes", _time_limit(str(task.get("category") or ""))
+
+
+def _time_limit(category: str) -> int:
+    if category.startswith("marathon"):
+        return 60
+    return 30 if "complex" in category else 10
+
+
+def _tests(task: Mapping[str, Any]) -> dict[str, str]:
+    command = task.get("test_cmd") or "false"
+    is_usual = task.get("greenfield") is True and isinstance(command, str)
+    return {"test_cmd": _GREENFIELD_TESTS.format(test_cmd=command)} if is_usual else {}
+
+
+def _names(task: Mapping[str, Any], repos: Mapping[str, int]) -> dict[str, Any]:
+    """Return the name of a task in results, which is its repository's, and its `id` for `--task`."""
+    given, name = task.get("id"), _repo_name(task)
+    if not isinstance(given, str) or given == name or repos[name.casefold()] != 1 or not NAME_PATTERN.fullmatch(name):
+        return {}
+    return {"id": name, "aliases": [given]}
+
+
+def _repo_name(task: Mapping[str, Any]) -> str:
+    repo = task.get("repo")
+    return key_of_repo(repo.strip()) if isinstance(repo, str) else ""
+
+
+def _type_of(sandbox: object) -> object:
+    return sandbox.get("type", "local") if isinstance(sandbox, Mapping) else sandbox
+
+
+def _mode(data: Mapping[str, Any]) -> object:
+    validation = data.get("validation")
+    return validation.get("mode") if isinstance(validation, Mapping) else None
+
+
+def _mappings(entries: object) -> list[Mapping[str, Any]]:
+    return [each for each in entries if isinstance(each, Mapping)] if isinstance(entries, Iterable) else []
