@@ -95,6 +95,8 @@ class LoopOptions(Record):
     max_cost_usd: Annotated[float, Field(ge=0)] | None = None
     idle_timeout_secs: Annotated[float, Field(ge=0)] | None = None
     sandbox: SandboxType | None = None
+    hats: str | None = None
+    settings: tuple[str, ...] = Field(default=(), strict=False)
 
 
 class LoopState(Record):

@@ -25,6 +25,7 @@ from youbencha.loop.backends import (
 )
 from youbencha.loop.gates import gate_problems, locate_gates
 from youbencha.loop.model import LoopOptions
+from youbencha.loop.presets import read_hats
 from youbencha.process.environment import TOOLS, select
 from youbencha.spec.loader import NamedEvaluator
 from youbencha.spec.loop import EscalationStep, HatSpec, LoopSpec
@@ -57,6 +58,10 @@ class LoopOverrides(NamedTuple):
     max_cost_usd: float | None = None
     idle_timeout_secs: float | None = None
     sandbox: SandboxSpec | None = None
+    hats: str | None = None
+    """`builtin:NAME`, or a file, instead of the hats in ralph.yml."""
+    settings: tuple[str, ...] = ()
+    """Lines of KEY=VALUE for keys of ralph.yml."""
     gateway: GatewayOptions = GatewayOptions()
 
     def kept(self) -> LoopOptions:
@@ -137,12 +142,15 @@ class LoopPlan:
         return usual if by_model_only else chosen
 
 
-def find_loop_file(directory: Path, given: Path | None = None) -> LoopFile | None:
-    """Load the given ralph.yml, or the one in the directory; None if it has none."""
-    if given is not None:
-        return load_loop_file(given)
-    found = next((directory / name for name in CONFIG_NAMES if (directory / name).is_file()), None)
-    return load_loop_file(found) if found else None
+def find_loop_file(
+    directory: Path, given: Path | None = None, *, hats: str | None = None, settings: Sequence[str] = ()
+) -> LoopFile | None:
+    """Load the given ralph.yml, or the one in the directory, with other hats and settings; None if there is nothing."""
+    found = given or next((directory / name for name in CONFIG_NAMES if (directory / name).is_file()), None)
+    if found is None and hats is None and not settings:
+        return None
+    collection = read_hats(hats, directory) if hats is not None else None
+    return load_loop_file(found, directory=directory, hats=collection, settings=settings)
 
 
 def plan_loop(
