@@ -136,6 +136,8 @@ class LoopState(Record):
     activations: dict[str, int] = Field(default_factory=dict)
     """Of each hat."""
     guidance: tuple[str, ...] = Field(default=(), strict=False)
+    guidance_offset: Count = 0
+    """How much of the file that `ralph guide` writes was read."""
     refusal: str | None = None
     """Why the last claim of completion was not accepted."""
     gate_output: str | None = None
