@@ -52,7 +52,9 @@ def interactive_command(
     known_backend(name)
     if name not in _INTERACTIVE:
         hint = f"Choose another with `-b`: {', '.join(_INTERACTIVE)}."
-        raise YouBenchaError("PLAN_IMPOSSIBLE", f"{BACKENDS[name].title} takes no first message for a session.", hint=hint)
+        raise YouBenchaError(
+            "PLAN_IMPOSSIBLE", f"{BACKENDS[name].title} takes no first message for a session.", hint=hint
+        )
     model = ["--model", cli.model] if cli.model and is_configured else []
     words = [prompt if word == _PROMPT else word for word in _INTERACTIVE[name]]
     return [*_program(name, cli.command if is_configured else None, env), *model, *args, *words]

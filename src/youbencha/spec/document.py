@@ -104,8 +104,8 @@ class Document(NamedTuple):
 
     def _in_its_file(self, problem: Problem) -> Problem:
         source = self.source_of(problem.path.split("."))
-        at = {} if source.root is not None else {"line": None, "column": None}
-        return replace(problem, file=source.file, **at)
+        found = replace(problem, file=source.file)
+        return found if source.root is not None else replace(found, line=None, column=None)
 
     def validate_or_raise(self, model: type[Model], *, context: Mapping[str, Any] | None = None) -> Model:
         found = self.validate(model, context=context)

@@ -107,9 +107,7 @@ def _with_settings(document: Document, settings: Sequence[str]) -> Document:
         path = MOVED_KEYS.get(path, path)
         parsed = parse_document(value, code=CODE, what=f"The value of {key}").data
         source = Document(None, None, CODE, WHAT)
-        document = document._replace(
-            data=_with(document.data, path, parsed), parts={**document.parts, path: source}
-        )
+        document = document._replace(data=_with(document.data, path, parsed), parts={**document.parts, path: source})
     return document
 
 

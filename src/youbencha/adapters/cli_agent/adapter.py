@@ -36,6 +36,7 @@ from youbencha.log.masking import without_secrets
 from youbencha.log.model import ErrorRecord, YouBenchaLog
 from youbencha.log.session import SessionRecord
 from youbencha.process import Command, Limits, ProcessResult, Redactor
+from youbencha.process.environment import withheld
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import HOST
 from youbencha.text import iso_time
@@ -293,6 +294,8 @@ class CliAdapter(ABC, Generic[C]):
         at = iso_time(process.ended_at)
         verdict = judge(self.kind, ending, self.rules, at=at)
         mask = self.redactor(invocation).text
+        is_local, harness = invocation.context.sandbox.kind == "local", self.harness_env
+        withheld_here = withheld(invocation.env, harness) if verdict.status == "failed" and is_local else []
         return AgentExecutionResult(
             exit_code=_TIMEOUT_EXIT_CODE if process.timed_out else process.exit.shell_code,
             status=verdict.status,
@@ -321,6 +324,7 @@ class CliAdapter(ABC, Generic[C]):
                 "cpu_s": process.exit.cpu_s,
                 "peak_rss_bytes": process.exit.peak_rss_bytes,
                 "process_s": process.exit.lifetime_s,
+                "withheld_variables": withheld_here,
             },
         )
 

@@ -39,8 +39,9 @@ def plan(
     from youbencha.spec.loop import LoopSpec
 
     extra = list(args or ())
-    if idea is not None and "--" in sys.argv and sys.argv[sys.argv.index("--") + 1 :] == [idea, *extra]:
-        idea, extra = None, [idea, *extra]  # all of them follow `--`
+    after = sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else []
+    if idea is not None and after == [idea, *extra]:  # without an idea, the first of them is taken for it
+        idea, extra = None, after
     sources = loop_sources(config, hats)
     file = find_loop_file(Path.cwd(), sources.file, hats=sources.hats, settings=sources.settings)
     spec = file.spec if file else LoopSpec()
