@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from youbencha.adapters.base import AgentAdapter, StoresLogin, UsesGateway
 from youbencha.gateway.api import PROVIDER_OF_PREFIX, GatewayAccess, Provider
-from youbencha.process.environment import CERTIFICATES, PROXY, SYSTEM, select
+from youbencha.process.environment import CERTIFICATES, PROXY, SYSTEM, has_password, select
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import TOOL_VARIABLES
 
@@ -77,14 +77,14 @@ def gateway_environment(
     """Return `env` with `variables` in place of every credential and every address of a model.
 
     `given` is the part of `env` that comes from the test case; `own` are names, in capitals, that are credentials only
-    for this agent. The harness's proxies are removed too: the gateway is local, and they may contain a password.
+    for this agent. The harness's proxies, which are for the agent's commands, are kept unless they contain a password.
     """
     kept = {
         name: value
         for name, value in env.items()
-        if not is_model_credential(name, own) and (name in given or name.upper() not in PROXY)
+        if not is_model_credential(name, own) and (name in given or not has_password(name, value))
     }
-    return {**kept, **variables, **_without_proxy(access, given)}
+    return {**kept, **variables, **_without_proxy(access, env)}
 
 
 def is_model_credential(name: str, own: Collection[str] = ()) -> bool:
@@ -96,9 +96,9 @@ def _is_of_a_provider(name: str) -> bool:
     return any(name.removesuffix(f"_{what}") in _PROVIDERS for what in _WHAT if name.endswith(f"_{what}"))
 
 
-def _without_proxy(access: GatewayAccess, given: Mapping[str, str]) -> dict[str, str]:
-    """Exclude the gateway from the test case's proxy, which is for the agent's commands and cannot reach it."""
-    others = (given.get("NO_PROXY") or given.get("no_proxy") or "").split(",")
+def _without_proxy(access: GatewayAccess, env: Mapping[str, str]) -> dict[str, str]:
+    """Exclude the gateway from proxies, which cannot reach it."""
+    others = (env.get("NO_PROXY") or env.get("no_proxy") or "").split(",")
     hosts = ",".join(dict.fromkeys([urlsplit(access.url).hostname or "", *(each.strip() for each in others if each)]))
     return {"NO_PROXY": hosts, "no_proxy": hosts}
 
