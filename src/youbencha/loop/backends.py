@@ -200,7 +200,7 @@ def _custom(request: _Request, *, check_installed: bool) -> Backend:
     if cli.command is None:
         hint = "Set `cli.command` to the program."
         raise YouBenchaError("BACKEND_INCOMPLETE", "The backend `custom` has no command.", hint=hint)
-    is_path = not cli.config.get("shell") and _is_path_with_spaces(cli.command)
+    is_path = not cli.config.get("shell") and is_path_with_spaces(cli.command)
     command = [cli.command] if is_path else cli.command
     program = cli.command if is_path else cli.command.split()[0]
     if check_installed and Path(program).name == program and find_executable(program, request.env) is None:
@@ -214,7 +214,7 @@ def _custom(request: _Request, *, check_installed: bool) -> Backend:
     return Backend(CUSTOM, Path(program).name, _COMMAND, config, request.model)
 
 
-def _is_path_with_spaces(command: str) -> bool:
+def is_path_with_spaces(command: str) -> bool:
     """Whether all of a command is the path of one program, as `/opt/my agent.sh`, and not a line to be split."""
     try:
         return " " in command and Path(command).expanduser().is_file()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,15 @@ from importlib.resources import files
 from pathlib import Path
 
 from youbencha.errors import YouBenchaError
-from youbencha.loop.backends import AUTO, BACKEND_NOT_INSTALLED, BACKENDS, CUSTOM, installed_backends, known_backend
+from youbencha.loop.backends import (
+    AUTO,
+    BACKEND_NOT_INSTALLED,
+    BACKENDS,
+    CUSTOM,
+    installed_backends,
+    is_path_with_spaces,
+    known_backend,
+)
 from youbencha.process import find_executable
 from youbencha.spec.loop import LoopSpec
 
@@ -37,7 +46,8 @@ def planning_prompt(spec: LoopSpec, idea: str | None) -> str:
 def interactive_command(
     spec: LoopSpec, env: Mapping[str, str], prompt: str, *, backend: str | None = None, args: Sequence[str] = ()
 ) -> list[str]:
-    """Return the command line of the session. The configured arguments are for sessions without a person."""
+    """Return the command line of the session. Configured arguments are left out: they are for unattended sessions,
+    unless the program is the user's own."""
     cli = spec.cli
     name = backend or cli.backend
     if name == AUTO:
@@ -48,7 +58,10 @@ def interactive_command(
     if name == CUSTOM:
         if cli.command is None or not is_configured:
             raise YouBenchaError("BACKEND_INCOMPLETE", "The backend `custom` has no command.", hint="Set cli.command.")
-        return [*cli.command.split(), *args, *filter(None, [cli.prompt_flag]), prompt]
+        program = [cli.command] if is_path_with_spaces(cli.command) else shlex.split(cli.command)
+        words = [word.replace(_PROMPT, prompt) for word in cli.args]
+        flag = [cli.prompt_flag] if cli.prompt_flag else []
+        return [*program, *words, *args, *([] if words != list(cli.args) else [*flag, prompt])]
     known_backend(name)
     if name not in _INTERACTIVE:
         hint = f"Choose another with `-b`: {', '.join(_INTERACTIVE)}."

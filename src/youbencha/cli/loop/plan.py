@@ -37,6 +37,7 @@ def plan(
     from youbencha.loop.plan import find_loop_file
     from youbencha.loop.planning import interactive_command, planning_prompt, run_in_terminal
     from youbencha.spec.loop import LoopSpec
+    from youbencha.trial.plan import resolved_environment
 
     extra = list(args or ())
     after = sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else []
@@ -53,4 +54,5 @@ def plan(
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         hint = "Run it in a terminal; or write PROMPT.md yourself, and start `ralph run`."
         raise YouBenchaError("NO_TERMINAL", "`ralph plan` is a conversation, which needs a terminal.", hint=hint)
-    return run_in_terminal(command, spec.cli.env)
+    own = resolved_environment(spec.cli.env, os.environ, file.document, ("cli", "env")) if file else {}
+    return run_in_terminal(command, own)
