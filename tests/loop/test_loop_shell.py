@@ -6,6 +6,7 @@ import json
 import subprocess
 from pathlib import Path
 
+import pytest
 from claude_loop import ClaudeLoop
 from loop_bench import LoopBench
 
@@ -13,6 +14,7 @@ from agent_clis import NEWEST
 from claude_bench import API_KEY, ClaudeBench, bash, says, script, versions
 from systems import posix_only
 from yb import yb
+from youbencha.loop.iteration import ralph_program
 
 SHELL = {
     "DATABASE_URL": "postgres://me:yb-secret-21@db/shop",
@@ -73,6 +75,19 @@ async def test_behind_a_gateway_only_the_keys_of_models_stay_behind(claude: Clau
         assert agent[name] == gate[name]
     assert agent["NO_PROXY"].split(",") == ["127.0.0.1", "corp"]
     assert API_KEY not in (*agent.values(), *gate.values())
+
+
+@posix_only("the script has another name there")
+def test_the_ralph_of_agents_is_that_of_this_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `pip install --user` does it: the scripts are not where this Python has its own."""
+    about = tmp_path / "lib/python/site-packages/youbencha-1.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: youbencha\nVersion: 1\n")
+    (about / "RECORD").write_text("youbencha/loop/ralph,,\n../../../bin/ralph,,\n")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/ralph").touch()
+    monkeypatch.syspath_prepend(str(about.parent))
+    assert ralph_program() == tmp_path / "bin/ralph"
 
 
 def test_a_failed_program_of_a_test_case_says_what_it_did_not_get(tmp_path: Path) -> None:
