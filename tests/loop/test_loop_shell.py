@@ -23,6 +23,7 @@ SHELL = {
     "CI": "true",
     "JAVA_HOME": "/jdk",
     "HTTPS_PROXY": "http://127.0.0.1:9",
+    "AWS_PROFILE": "staging",
     "AMP_API_KEY": "yb-amp-0123456789",
     "CLAUDECODE": "1",
 }
@@ -71,7 +72,7 @@ async def test_behind_a_gateway_only_the_keys_of_models_stay_behind(claude: Clau
     assert done.state.outcome == "completed", done.reasons
     assert {request.body["model"] for request in done.requests} == {"claude-haiku-4-5"}
     agent, gate = variables(loop.tree / "agent.env"), variables(loop.tree / "gate.env")
-    for name in ("DATABASE_URL", "PYTHONPATH", "NODE_OPTIONS", "CI", "HTTP_PROXY", "HTTPS_PROXY"):
+    for name in ("DATABASE_URL", "PYTHONPATH", "NODE_OPTIONS", "CI", "AWS_PROFILE", "HTTP_PROXY", "HTTPS_PROXY"):
         assert agent[name] == gate[name]
     assert agent["NO_PROXY"].split(",") == ["127.0.0.1", "corp"]
     assert API_KEY not in (*agent.values(), *gate.values())

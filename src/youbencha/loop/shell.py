@@ -15,5 +15,5 @@ def shell_environment(harness: Mapping[str, str], *, behind_gateway: bool) -> di
     return {
         name: value
         for name, value in harness.items()
-        if name not in _OF_AN_OUTER_SESSION and not (behind_gateway and is_model_credential(name))
+        if name not in _OF_AN_OUTER_SESSION and not (behind_gateway and is_model_credential(name, keep_clouds=True))
     }

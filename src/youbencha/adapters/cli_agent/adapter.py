@@ -181,7 +181,11 @@ class CliAdapter(ABC, Generic[C]):
         ends_at = time.monotonic() + context.timeout_s if context.timeout_s else None
         config = self.configure(context)
         env = self.environment(
-            context.env, sandbox=context.sandbox, gateway=context.gateway, model=self.model_for_gateway(config)
+            context.env,
+            sandbox=context.sandbox,
+            gateway=context.gateway,
+            model=self.model_for_gateway(config),
+            keep_clouds=context.cloud_credentials,
         )
         prompt = self._prompt(config, context.workspace_dir.absolute(), context.config_dir)
         with self.scratch(context) as scratch:
@@ -228,6 +232,7 @@ class CliAdapter(ABC, Generic[C]):
         sandbox: Sandbox = HOST,
         gateway: GatewayAccess | None = None,
         model: str | None = None,
+        keep_clouds: bool = False,
     ) -> dict[str, str]:
         """Return the agent's environment. The test case (`given`) overrides everything but a gateway."""
         env = {
@@ -243,7 +248,7 @@ class CliAdapter(ABC, Generic[C]):
         from youbencha.adapters.cli_agent.environment import gateway_environment
 
         variables = self.gateway_env(gateway, model, given)
-        return gateway_environment(env, gateway, variables, given=given, own=self.credentials)
+        return gateway_environment(env, gateway, variables, given=given, own=self.credentials, keep_clouds=keep_clouds)
 
     @contextmanager
     def scratch(self, context: AgentExecutionContext) -> Iterator[Path]:
