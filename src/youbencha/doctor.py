@@ -12,7 +12,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -112,26 +112,33 @@ async def examine(directory: Path, home: Path, env: Mapping[str, str], *, deadli
 
 
 async def examine_loop(
-    directory: Path, home: Path, env: Mapping[str, str], *, config: Path | None = None, deadline_s: float = DEADLINE_S
+    directory: Path,
+    home: Path,
+    env: Mapping[str, str],
+    *,
+    file: Path | None = None,
+    hats: str | None = None,
+    settings: Sequence[str] = (),
+    deadline_s: float = DEADLINE_S,
 ) -> Diagnosis:
     """Check this computer for a loop in `directory`, by the given ralph.yml or the one in there."""
 
     def begin(group: Group, name: str, check: Coroutine[Any, Any, Finding]) -> asyncio.Task[Finding]:
         return asyncio.create_task(_in_time(group, name, check, deadline_s))
 
-    checked, settings = check_settings(directory, home)
+    checked, found_settings = check_settings(directory, home)
     agents = {name: begin("agents", name, check_backend(name, env)) for name in BACKENDS}
     git = begin("system", "git", check_git(env))
-    configured, file = check_loop_file(directory, config)
-    repository = begin("loop", "repository", check_repository(directory, file.spec if file else LoopSpec()))
-    loop = [configured, check_prompt(directory, file)]
-    system = [check_gateway(settings, env)]
-    if file is not None and file.spec.sandbox is not None and file.spec.sandbox.type == "docker":
+    configured, loaded = check_loop_file(directory, file, hats, settings)
+    repository = begin("loop", "repository", check_repository(directory, loaded.spec if loaded else LoopSpec()))
+    loop = [configured, check_prompt(directory, loaded)]
+    system = [check_gateway(found_settings, env)]
+    if loaded is not None and loaded.spec.sandbox is not None and loaded.spec.sandbox.type == "docker":
         docker = await begin("system", "docker", check_docker(env))
         system.append(docker if docker.state == "ok" else replace(docker, state="failed"))
     found = {name: await task for name, task in agents.items()}
     if configured.state == "ok":
-        loop.append(check_chosen(file, Host(env, settings), directory, found))
+        loop.append(check_chosen(loaded, Host(env, found_settings), directory, found))
     return Diagnosis((await git, *system, checked, *loop, await repository, *found.values()), any_agent=False)
 
 
@@ -147,19 +154,23 @@ async def check_backend(name: str, env: Mapping[str, str]) -> Finding:
     return Finding("agents", name, "ok", f"{version or 'unknown version'} on PATH ({program})")
 
 
-def check_loop_file(directory: Path, config: Path | None) -> tuple[Finding, LoopFile | None]:
+def check_loop_file(
+    directory: Path, config: Path | None, hats: str | None, settings: Sequence[str]
+) -> tuple[Finding, LoopFile | None]:
     try:
-        file = find_loop_file(directory, config)
+        file = find_loop_file(directory, config, hats=hats, settings=settings)
     except ConfigError as error:
         detail = "; ".join(str(problem) for problem in error.problems)
         return Finding("loop", "configuration", "failed", detail, "See docs/ralph-yml.md."), None
+    except YouBenchaError as error:
+        return Finding("loop", "configuration", "failed", error.message, error.hint), None
     if file is None:
         fix = "`ralph init` writes one."
         return Finding("loop", "configuration", "ok", "there is no ralph.yml, so the defaults apply", fix), None
     if file.warnings:
         detail = "; ".join(f"{warning} ({warning.hint})" for warning in file.warnings)
         return Finding("loop", "configuration", "ok", detail), file
-    return Finding("loop", "configuration", "ok", str(file.file)), file
+    return Finding("loop", "configuration", "ok", str(file.file or "given by options")), file
 
 
 def check_prompt(directory: Path, file: LoopFile | None) -> Finding:

@@ -63,16 +63,11 @@ def test_credentials_are_replaced_by_the_gateways() -> None:
     }
 
 
-def test_a_proxy_of_the_harness_is_removed() -> None:
-    around = {"HTTP_PROXY": "http://u:p@proxy", "https_proxy": "http://proxy", "ALL_PROXY": "x", "no_proxy": "corp"}
-    env = gateway_environment(around, ACCESS, {}, given={})
-    assert env == {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
-
-
-def test_a_proxy_of_the_test_case_is_kept_but_bypassed_for_the_gateway() -> None:
-    given = {"HTTPS_PROXY": "http://proxy", "no_proxy": "corp, 127.0.0.1"}
-    env = gateway_environment({"HTTP_PROXY": "http://ours", **given}, ACCESS, {}, given=given)
-    assert env == {"HTTPS_PROXY": "http://proxy", "NO_PROXY": "127.0.0.1,corp", "no_proxy": "127.0.0.1,corp"}
+def test_proxies_are_kept_but_bypassed_for_the_gateway() -> None:
+    around = {"HTTP_PROXY": "http://u:p@proxy", "https_proxy": "http://proxy", "no_proxy": "corp, 127.0.0.1"}
+    bypassed = {"NO_PROXY": "127.0.0.1,corp", "no_proxy": "127.0.0.1,corp"}
+    assert gateway_environment(around, ACCESS, {}, given={}) == {"https_proxy": "http://proxy", **bypassed}
+    assert gateway_environment(around, ACCESS, {}, given=around) == {**around, **bypassed}
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ def test_the_environment() -> None:
     assert ClaudeCodeAdapter(harness).environment(given, gateway=ACCESS) == {
         "PATH": "/bin",
         "MINE": "x",
+        "HTTPS_PROXY": "http://p",
         "ANTHROPIC_MODEL": "m",
         "ANTHROPIC_BASE_URL": ACCESS.url,
         "ANTHROPIC_API_KEY": ACCESS.key,

@@ -21,6 +21,7 @@ MEASURED = {
     Feature.STRICT_MCP_CONFIG: "1.0.44",
     Feature.SESSION_ID: "1.0.53",
     Feature.SETTINGS_FLAG: "1.0.61",
+    Feature.NO_PROXY: "1.0.93",
     Feature.PARTIAL_MESSAGES: "1.0.108",
     Feature.SETTING_SOURCES: "1.0.122",
     Feature.DEBUG_FILE: "1.0.122",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from yb import Done, yb
-from youbencha.scaffold import LOOP_PRESETS
+from youbencha.loop.presets import PRESETS
 from youbencha.spec.loop_loader import load_loop_file
 
 KEY = "sk-ant-dummy-0123456789abcdef"
@@ -19,7 +19,7 @@ CLAUDE = 'case "$1" in --version) echo "2.1.325 (Claude Code)";; *) exit 1;; esa
 
 
 @pytest.mark.parametrize("backend", ["auto", "claude", "kiro", "custom"])
-@pytest.mark.parametrize("preset", LOOP_PRESETS)
+@pytest.mark.parametrize("preset", PRESETS)
 def test_every_written_file_is_valid(tmp_path: Path, preset: str, backend: str) -> None:
     done = yb("loop", "init", "--preset", preset, "-b", backend, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
@@ -75,7 +75,7 @@ def test_unknown_names_are_errors(tmp_path: Path) -> None:
 
 def test_presets_are_listed(tmp_path: Path) -> None:
     done = yb("loop", "init", "--list-presets", cwd=tmp_path)
-    assert [line.split()[0] for line in done.stdout.splitlines()] == list(LOOP_PRESETS)
+    assert [line.split()[0] for line in done.stdout.splitlines()] == list(PRESETS)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -139,12 +139,6 @@ def test_further_backends_are_programs_with_arguments(computer: Computer, name: 
     assert argv_of(computer.choose(name, model="m", cli={"backend": name, "args": ["--x"]})) == expected
 
 
-def test_a_program_gets_its_own_keys_and_nothing_else(computer: Computer) -> None:
-    computer.has("amp")
-    computer.env |= {"AMP_API_KEY": "a", "OPENROUTER_API_KEY": "b", "DATABASE_PASSWORD": "c"}
-    assert computer.choose("amp").env == {"AMP_API_KEY": "a", "OPENROUTER_API_KEY": "b"}
-
-
 @pytest.mark.parametrize(
     ("cli", "argv", "prompt_by"),
     [

@@ -239,13 +239,6 @@ def test_variables_come_from_the_environment(project: Project) -> None:
     assert problems(project.refused(text)) == [("cli.env.TOKEN", 3)]
 
 
-def test_a_local_agent_finds_the_tools_of_the_user(project: Project) -> None:
-    env = {"JAVA_HOME": "/jdk", "SSH_AUTH_SOCK": "/run/agent", "DATABASE_URL": "postgres://…", **KEY}
-    assert project.plan("{}", env=env).backend.env == {"JAVA_HOME": "/jdk", "SSH_AUTH_SOCK": "/run/agent"}
-    assert project.plan("cli: {env: {JAVA_HOME: /other}}", env=env).backend.env["JAVA_HOME"] == "/other"
-    assert project.plan("sandbox: docker", env=env).backend.env == {}
-
-
 def test_gates_are_evaluators(project: Project) -> None:
     plan = project.plan("""
 gates:

@@ -113,6 +113,8 @@ ARENA_COMMANDS = {
 
 LOOP_COMMANDS = {
     "run": CommandEntry(_RUN, "loop.run:run", "Run an agent again and again until its work is done and verified."),
+    "guide": CommandEntry(_RUN, "loop.guide:guide", "Give guidance to the loop that is running in this directory."),
+    "plan": CommandEntry(_RUN, "loop.plan:plan", "Plan with the agent, in its own interactive session."),
     "diff": CommandEntry(_RUN, "loop.checkpoints:diff", "Show what the loop has changed since an iteration."),
     "restore": CommandEntry(_RUN, "loop.checkpoints:restore", "Make the files as they were after an iteration."),
     "events": CommandEntry(_RUN, "loop.events:events", "Show the events of a loop."),

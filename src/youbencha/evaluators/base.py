@@ -131,6 +131,8 @@ class EvaluationContext:
     """The environment of the test case's agent, references resolved (for a judge)."""
     harness_env: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The environment that youBencha runs in."""
+    shell_env: Mapping[str, str] | None = field(default=None, repr=False)
+    """What programs on this computer inherit (gates of a loop: everything). None: a short list without secrets."""
     redactor: Redactor = field(default_factory=Redactor, repr=False)
     """Knows the secrets of the trial."""
     gateway: GatewayAccess | None = None

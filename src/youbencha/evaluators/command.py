@@ -32,6 +32,8 @@ from youbencha.evaluators.command_config import (
     command_environment,
     contradictions,
     missing_references,
+    note_withheld,
+    program_environment,
 )
 from youbencha.evaluators.junit import junit_metrics, reports
 from youbencha.log.masking import without_secrets
@@ -85,10 +87,12 @@ class CommandEvaluator:
         log = _log_file(context.artifacts_dir)
         try:
             async with _working_tree(context, config) as tree, _sandbox(context, config, tree) as sandbox:
-                env = command_environment(sandbox.environment(harness), config.env, harness)
+                env = program_environment(context, sandbox, config.env)
                 if sandbox is HOST:
                     env.setdefault("YOUBENCHA_CONFIG_DIR", str(context.config_dir))
                 metrics = await _measure(config, tree, sandbox, env, redactor, log)
+                if metrics["exit_code"] != 0:
+                    note_withheld(log, env, harness, sandbox)
                 await _require_started(
                     context, config, metrics, Command((), working_directory(config, tree), env), sandbox
                 )

@@ -5,17 +5,22 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from pathlib import PurePosixPath, PureWindowsPath
-from typing import Annotated, Any, Literal, Self
+from contextlib import suppress
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, field_validator, model_validator
 
 from youbencha.errors import Problem
 from youbencha.evaluators.globs import GlobText
-from youbencha.process.environment import CERTIFICATES, PROXY, SYSTEM, TOOLS, has_password, select
+from youbencha.process.environment import CERTIFICATES, PROXY, SYSTEM, TOOLS, has_password, select, withheld
 from youbencha.spec import ProblemAt, StrictModel
 from youbencha.spec.base import Line, Milliseconds
 from youbencha.text import did_you_mean
+
+if TYPE_CHECKING:
+    from youbencha.evaluators.base import EvaluationContext
+    from youbencha.sandbox.base import Sandbox
 
 DEFAULT_TIMEOUT_MS = 300_000
 Strings = Annotated[tuple[str, ...], Field(strict=False)]
@@ -180,6 +185,22 @@ def command_environment(
     inherited = {name: value for name, value in selected.items() if not has_password(name, value)}
     resolved = {name: _REFERENCE.sub(lambda match: harness[match[1]], value) for name, value in configured.items()}
     return inherited | resolved
+
+
+def program_environment(context: EvaluationContext, sandbox: Sandbox, configured: Mapping[str, str]) -> dict[str, str]:
+    """The environment of an evaluator's program: what it may inherit (in a loop everything), and what is configured."""
+    harness = context.harness_env
+    if context.shell_env is not None and sandbox.kind == "local":
+        return {**sandbox.environment(context.shell_env), **command_environment({}, configured, harness)}
+    return command_environment(sandbox.environment(harness), configured, harness)
+
+
+def note_withheld(log: Path, env: Mapping[str, str], harness: Mapping[str, str], sandbox: Sandbox) -> None:
+    """Append to the log of a program that failed which of the user's variables it did not get: it may need one."""
+    names = withheld(env, harness) if sandbox.kind == "local" else []
+    if names:
+        with suppress(OSError), log.open("a", encoding="utf-8") as file:
+            file.write(f"\n[youbencha] not inherited from your environment: {', '.join(names)}\n")
 
 
 def missing_references(env: Any, harness: Mapping[str, str]) -> Iterator[Problem]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from youbencha.adapters.cli_agent.environment import is_model_credential
 from youbencha.errors import YouBenchaError
 from youbencha.process import find_executable
 from youbencha.spec.loop import CliSpec, HatBackend
@@ -34,10 +34,10 @@ class Backend(NamedTuple):
     config: Mapping[str, Any]
     """The adapter's configuration, without a prompt."""
     model: str | None
-    env: Mapping[str, str]
-    """For the agent; may contain secrets."""
+    env: Mapping[str, str] = MappingProxyType({})
+    """`cli.env`, which may contain secrets. Set by `plan_loop`, as the gateway is."""
     gateway: GatewayPlan | None = None
-    """How it reaches its model. None: directly. Set by `plan_loop`."""
+    """How it reaches its model. None: directly."""
 
     @property
     def secrets(self) -> Mapping[str, str]:
@@ -63,8 +63,6 @@ class BackendKind(NamedTuple):
     model_flag: str | None = None
     agent_flag: str | None = None
     """Before the name of a custom agent."""
-    variables: tuple[str, ...] = ()
-    """That such a program needs, besides the usual names of keys."""
     set_by_adapter: frozenset[str] = frozenset()
     """Arguments that people pass to this CLI, and that its adapter passes anyway."""
     install: str = ""
@@ -81,20 +79,16 @@ BACKENDS: dict[str, BackendKind] = {
         args=("chat", "--no-interactive", "--trust-all-tools"),
         model_flag="--model",
         agent_flag="--agent",
-        variables=("KIRO_API_KEY",),
         install="see https://kiro.dev/cli",
     ),
     "gemini": BackendKind("Gemini CLI", "gemini", "gemini-cli", set_by_adapter=frozenset({"-y", "--yolo"})),
     "codex": BackendKind("Codex", "codex", "codex", set_by_adapter=frozenset({"exec", "--yolo", "--full-auto"})),
-    "forge": BackendKind(
-        "Forge", "forge", prompt=("-p", _PROMPT), variables=("FORGE_KEY",), install="see https://forgecode.dev"
-    ),
+    "forge": BackendKind("Forge", "forge", prompt=("-p", _PROMPT), install="see https://forgecode.dev"),
     "amp": BackendKind(
         "Amp",
         "amp",
         args=("--dangerously-allow-all",),
         prompt=("-x", _PROMPT),
-        variables=("AMP_API_KEY", "AMP_URL"),
         install="see https://ampcode.com/manual",
     ),
     "copilot": BackendKind("Copilot CLI", "copilot", "copilot-cli", set_by_adapter=frozenset({"--allow-all-tools"})),
@@ -206,7 +200,7 @@ def _custom(request: _Request, *, check_installed: bool) -> Backend:
     if cli.command is None:
         hint = "Set `cli.command` to the program."
         raise YouBenchaError("BACKEND_INCOMPLETE", "The backend `custom` has no command.", hint=hint)
-    is_path = not cli.config.get("shell") and _is_path_with_spaces(cli.command)
+    is_path = not cli.config.get("shell") and is_path_with_spaces(cli.command)
     command = [cli.command] if is_path else cli.command
     program = cli.command if is_path else cli.command.split()[0]
     if check_installed and Path(program).name == program and find_executable(program, request.env) is None:
@@ -217,10 +211,10 @@ def _custom(request: _Request, *, check_installed: bool) -> Backend:
     flag = (cli.prompt_flag,) if cli.prompt_flag else ()
     words = [*request.args, *((*flag, how) if how and not is_placed else ())]
     config = request.config({"command": command, "args": words, "prompt_by": prompt_by})
-    return Backend(CUSTOM, Path(program).name, _COMMAND, config, request.model, _variables((), request.env))
+    return Backend(CUSTOM, Path(program).name, _COMMAND, config, request.model)
 
 
-def _is_path_with_spaces(command: str) -> bool:
+def is_path_with_spaces(command: str) -> bool:
     """Whether all of a command is the path of one program, as `/opt/my agent.sh`, and not a line to be split."""
     try:
         return " " in command and Path(command).expanduser().is_file()
@@ -239,7 +233,7 @@ def _program(name: str, kind: BackendKind, request: _Request) -> Backend:
     prompt_by = "file" if _PROMPT_FILE in kind.prompt else "argument"
     program = request.cli.command or kind.program
     config = request.config({"command": [program], "args": words, "prompt_by": prompt_by})
-    return Backend(name, kind.title, _COMMAND, config, request.model, _variables(kind.variables, request.env))
+    return Backend(name, kind.title, _COMMAND, config, request.model)
 
 
 def _agent(name: str, kind: BackendKind, request: _Request) -> Backend:
@@ -254,12 +248,7 @@ def _agent(name: str, kind: BackendKind, request: _Request) -> Backend:
     if name == "claude":
         config |= {"pty": "always", "output_format": request.cli.output_format, "exit_grace_s": _EXIT_GRACE_S}
         config |= {"include_partial_messages": "auto"} if request.cli.output_format == "stream-json" else {}
-    return Backend(name, kind.title, kind.agent_type, request.config(config), model, {})
-
-
-def _variables(names: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
-    """The variables for a program that no adapter knows: its own, and the keys of all models."""
-    return {name: value for name, value in env.items() if name in names or is_model_credential(name)}
+    return Backend(name, kind.title, kind.agent_type, request.config(config), model)
 
 
 _MODEL_FLAGS = ("--model", "-m")

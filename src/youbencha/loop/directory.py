@@ -19,11 +19,13 @@ from pydantic import ValidationError
 from youbencha.errors import YouBenchaError
 from youbencha.files import NO_FOLLOW, read_untrusted, replace_file
 from youbencha.loop.model import STATE_VERSION, IterationRecord, LoopState
-from youbencha.loop.topics import CURRENT_EVENTS, RALPH_DIRECTORY
+from youbencha.loop.topics import CURRENT_EVENTS, RALPH_DIRECTORY, TopicLog
 from youbencha.workspace.reclaim import make_accessible
 from youbencha.workspace.trees import remove_tree
 
 STATE_FILE, JOURNAL_FILE, RECORDING_FILE = "loop.json", "iterations.jsonl", "recording.jsonl"
+GUIDANCE_FILE = "guidance.jsonl"
+"""What `ralph guide` has written."""
 LOOPS = "loops"
 """The directory in `.ralph` with the files of all loops."""
 _IGNORE_ALL = b"# Created by youBencha: git ignores everything in this directory.\n*\n"
@@ -50,6 +52,7 @@ class LoopDirectory:
         self.path = self.ralph / LOOPS / loop_id
         self.recording_file = self.path / RECORDING_FILE
         self.events_file = self.ralph / f"events-{loop_id}.jsonl"
+        self.guidance = TopicLog(self.path / GUIDANCE_FILE, tree)
         self._journal = b""
         """What the journal should contain."""
         self._flusher = ThreadPoolExecutor(1, "youbencha-journal")

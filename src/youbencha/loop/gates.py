@@ -10,6 +10,7 @@ from youbencha.errors import Problem
 from youbencha.events import EvaluatorFinished, EventSink
 from youbencha.files import DIFF_FILE
 from youbencha.loop.model import GateRecord
+from youbencha.loop.shell import shell_environment
 from youbencha.loop.topics import RALPH_DIRECTORY
 from youbencha.spec.loader import LocatedEvaluator
 from youbencha.spec.loop import GateSpec
@@ -107,6 +108,7 @@ async def run_gates(
         agent=AgentSpec(type=backend.agent_type, model=backend.model),
         env=dict(backend.env),
         harness_env=host.env,
+        shell_env=shell_environment(host.env, behind_gateway=gateway is not None),
         redactor=Redactor.for_env(host.env, backend.env, gateway.secrets if gateway else {}),
         scratch_dir=directory.private / "scratch",
         agent_scratch_dir=directory.scratch,

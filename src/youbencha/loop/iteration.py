@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
+from importlib.metadata import PackageNotFoundError, distribution
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -38,6 +39,7 @@ from youbencha.loop.agent_commands import Place
 from youbencha.loop.container_tools import ContainerTools
 from youbencha.loop.gates import GateReport, run_gates
 from youbencha.loop.outcome import key_name
+from youbencha.loop.shell import shell_environment
 from youbencha.loop.topics import EVENTS_VARIABLE, LOOP_VARIABLE, ROOT_VARIABLE, TopicLog
 from youbencha.loop.watch import EndKind, IterationLimits, IterationWatch, SessionCost
 from youbencha.sandbox.base import Sandbox
@@ -203,6 +205,7 @@ class IterationRunner:
             on_event=self.take,
             on_output=watch.heard,
             gateway=self._gateway.access if self._gateway else None,
+            cloud_credentials=True,
             sandbox=self._sandbox,
             scratch_dir=self._run_directory.scratch,
             stop=ending,
@@ -301,7 +304,9 @@ async def open_runner(
             gateway = await open_trial_gateway(backend.gateway, run_directory, take, opened, host, backend.name)
         proxy = await open_forward_proxy(plan.sandbox, sandbox, opened)
         ralph = await _ralph_variables(host, sandbox, run_directory, directory, opened)
-        env = {**(proxy.variables if proxy else {}), **ralph, **backend.env}
+        shell = shell_environment(host.env, behind_gateway=gateway is not None)
+        own = sandbox.environment(shell) if sandbox.kind == "local" else {}
+        env = {**own, **(proxy.variables if proxy else {}), **ralph, **backend.env}
         runner = IterationRunner(plan, backend, adapter, run_directory, sandbox, gateway, env, on_event, host)
         yield runner
 
@@ -333,9 +338,13 @@ async def _ralph_variables(
 
 
 def ralph_program() -> Path:
-    """The `ralph` script of this installation."""
-    name = "ralph.exe" if sys.platform == "win32" else "ralph"
-    return Path(sysconfig.get_path("scripts")) / name
+    """The `ralph` script of this installation, which may be the user's own (`pip install --user`)."""
+    directory, name = Path(sysconfig.get_path("scripts")), "ralph.exe" if sys.platform == "win32" else "ralph"
+    with contextlib.suppress(PackageNotFoundError):
+        files = distribution("youbencha").files or ()
+        scripts = (Path(os.path.normpath(file.locate())) for file in files if file.name == name)
+        directory = next((script.parent for script in scripts if script.is_file()), directory)
+    return directory / name
 
 
 @contextlib.contextmanager

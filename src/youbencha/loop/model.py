@@ -99,6 +99,8 @@ class LoopOptions(Record):
     max_cost_usd: Annotated[float, Field(ge=0)] | None = None
     idle_timeout_secs: Annotated[float, Field(ge=0)] | None = None
     sandbox: SandboxType | None = None
+    hats: str | None = None
+    settings: tuple[str, ...] = Field(default=(), strict=False)
 
 
 class LoopState(Record):
@@ -138,6 +140,8 @@ class LoopState(Record):
     activations: dict[str, int] = Field(default_factory=dict)
     """Of each hat."""
     guidance: tuple[str, ...] = Field(default=(), strict=False)
+    guidance_offset: Count = 0
+    """How much of the file that `ralph guide` writes was read."""
     refusal: str | None = None
     """Why the last claim of completion was not accepted."""
     gate_output: str | None = None

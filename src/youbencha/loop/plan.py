@@ -25,7 +25,7 @@ from youbencha.loop.backends import (
 )
 from youbencha.loop.gates import gate_problems, locate_gates
 from youbencha.loop.model import LoopOptions
-from youbencha.process.environment import TOOLS, select
+from youbencha.loop.presets import read_hats
 from youbencha.spec.loader import NamedEvaluator
 from youbencha.spec.loop import EscalationStep, HatSpec, LoopSpec
 from youbencha.spec.loop_loader import CODE, LoopFile, load_loop_file
@@ -37,8 +37,6 @@ from youbencha.trial.plan import merged_sandbox, refuse_without_model, resolved_
 
 CONFIG_NAMES = ("ralph.yml", "ralph.yaml")
 DEFAULT_PROMPT_FILE = "PROMPT.md"
-_OF_THE_USER = TOOLS | {"SSH_AUTH_SOCK"}
-"""Variables that a local agent of a loop gets besides those of every agent: it works as the user does."""
 MAX_PROMPT_BYTES = 1024 * 1024
 
 
@@ -57,6 +55,10 @@ class LoopOverrides(NamedTuple):
     max_cost_usd: float | None = None
     idle_timeout_secs: float | None = None
     sandbox: SandboxSpec | None = None
+    hats: str | None = None
+    """`builtin:NAME`, or a file, instead of the hats in ralph.yml."""
+    settings: tuple[str, ...] = ()
+    """Lines of KEY=VALUE for keys of ralph.yml."""
     gateway: GatewayOptions = GatewayOptions()
 
     def kept(self) -> LoopOptions:
@@ -137,12 +139,15 @@ class LoopPlan:
         return usual if by_model_only else chosen
 
 
-def find_loop_file(directory: Path, given: Path | None = None) -> LoopFile | None:
-    """Load the given ralph.yml, or the one in the directory; None if it has none."""
-    if given is not None:
-        return load_loop_file(given)
-    found = next((directory / name for name in CONFIG_NAMES if (directory / name).is_file()), None)
-    return load_loop_file(found) if found else None
+def find_loop_file(
+    directory: Path, given: Path | None = None, *, hats: str | None = None, settings: Sequence[str] = ()
+) -> LoopFile | None:
+    """Load the given ralph.yml, or the one in the directory, with other hats and settings; None if there is nothing."""
+    found = given or next((directory / name for name in CONFIG_NAMES if (directory / name).is_file()), None)
+    if found is None and hats is None and not settings:
+        return None
+    collection = read_hats(hats, directory) if hats is not None else None
+    return load_loop_file(found, directory=directory, hats=collection, settings=settings)
 
 
 def plan_loop(
@@ -355,8 +360,6 @@ class _BackendPlanner:
 
     def _ready(self, backend: Backend, path: KeyPath) -> Backend:
         """The backend with its environment and gateway, if its configuration is valid."""
-        here = {} if self._sandbox.type == "docker" else {**select(self._host.env, _OF_THE_USER), **backend.env}
-        env = {**here, **self._env}
         adapter = get_adapter(backend.agent_type, self._host.env)
         if isinstance(adapter, ChecksConfig):
             config = {**backend.config, "prompt": "…", **({"model": backend.model} if backend.model else {})}
@@ -372,7 +375,7 @@ class _BackendPlanner:
             own.merged_over(settings.gateway) if own else settings.gateway,
             self._overrides.gateway,
             adapter=adapter,
-            agent_env=env,
+            agent_env=self._env,
             model=backend.model,
             harness_env=self._host.env,
             config_dir=self._config_dir,
@@ -381,7 +384,7 @@ class _BackendPlanner:
         cost = self._spec.event_loop.max_cost_usd
         if gateway is not None and cost is not None and gateway.spec.budget_total_usd is None:
             gateway = replace(gateway, spec=gateway.spec.model_copy(update={"budget_total_usd": cost}))
-        return backend._replace(env=env, gateway=gateway)
+        return backend._replace(env=self._env, gateway=gateway)
 
     def _error(self, problems: Sequence[Problem], path: KeyPath, backend: Backend) -> YouBenchaError:
         """Problems of the adapter's configuration, at the keys that they come from."""

@@ -152,6 +152,7 @@ class _Loop:
 
     def _begin(self, number: int, turn: NextTurn, backend: Backend) -> None:
         """Give the iteration its number, before it starts: after a crash, it is known that it ran."""
+        self._read_guidance()
         guidance = (*self.state.guidance, *self.control.take_guidance())
         self._save(running=number, running_since=iso_time(time.time()), guidance=guidance)
         for event in turn.published:
@@ -331,6 +332,7 @@ class _Loop:
             self.state = state_after_crash(self.state, record)
             self._save()
             self._append(record)
+        self._read_guidance()
         guidance = (*self.state.guidance, *self.control.take_guidance())
         reason = self.redactor.text(end.reason)
         self._save(outcome=end.outcome, reason=reason, guidance=guidance)
@@ -355,6 +357,16 @@ class _Loop:
     def _save(self, **updates: object) -> None:
         self.state = self.state.model_copy(update={**updates, "elapsed_ms": self.clock.elapsed_ms})
         self.directory.save(self.state)
+
+    def _read_guidance(self) -> None:
+        """Take what another shell has written by `ralph guide`."""
+        try:
+            found = self.directory.guidance.read_new(self.state.guidance_offset)
+        except OSError:  # an agent has put something else in its place
+            return
+        self.state = self.state.model_copy(update={"guidance_offset": found.offset})
+        for event in found.events:
+            self.control.guide(self.redactor.text(event.payload))
 
     def on_guidance(self, text: str) -> None:
         self.on_event(GuidanceGiven(text=text))

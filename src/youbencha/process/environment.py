@@ -33,6 +33,16 @@ TOOLS = frozenset({
 """Directories of build tools and language runtimes, and of their caches."""
 
 
+_OF_A_SHELL = frozenset({"_", "OLDPWD", "PWD", "SHLVL"})
+"""What a shell sets for itself."""
+
+
+def withheld(env: Mapping[str, str], harness: Mapping[str, str]) -> list[str]:
+    """The names of variables of the harness that a program with this environment did not get."""
+    given = {name.upper() for name in env} | _OF_A_SHELL
+    return sorted(name for name in harness if name.upper() not in given)
+
+
 def select(env: Mapping[str, str], names: Collection[str], *, locale: bool = False) -> dict[str, str]:
     """Return the variables of `env` with these names in any case; with `locale`, all `LC_*` as well."""
     return {name: value for name, value in env.items() if name.upper() in names or (locale and name.startswith("LC_"))}

@@ -10,13 +10,12 @@ from typing import Literal
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import replace_file
+from youbencha.loop.presets import preset_text
 from youbencha.process import find_executable
-from youbencha.text import did_you_mean
 from youbencha.workspace.git import ReadOnlyGit
 
 __all__ = [
     "AGENT_FILES",
-    "LOOP_PRESETS",
     "TEST_CASE_FILE",
     "FileResult",
     "begin_loop",
@@ -28,13 +27,6 @@ AGENT_FILES = (Path(".github/agents/agentic-judge.md"), Path(".claude/agents/age
 """Copilot and Claude Code read the same header: a name and a description."""
 
 LOOP_FILE, PROMPT_FILE = Path("ralph.yml"), Path("PROMPT.md")
-LOOP_PRESETS = {
-    "plain": "an agent works until it says that it is done",
-    "tests": "the tests must pass before the work is done",
-    "review": "two roles: one builds, one reviews",
-}
-"""The names of loops to begin with, each a file in `loops/`."""
-
 _EXAMPLE_REPOSITORY = "https://github.com/octocat/Hello-World.git  # replace it with yours"
 Action = Literal["created", "skipped", "overwritten", "error"]
 
@@ -93,14 +85,8 @@ def begin_loop(root: Path, preset: str, backend: str, *, force: bool = False) ->
     if os.path.lexists(root / LOOP_FILE) and not force:
         hint = "`ralph init --force` overwrites it."
         raise YouBenchaError("LOOP_EXISTS", f"{root / LOOP_FILE} already exists; nothing was written.", hint=hint)
-    if preset not in LOOP_PRESETS:
-        hint = did_you_mean(preset, LOOP_PRESETS) or f"Presets: {', '.join(LOOP_PRESETS)}."
-        raise YouBenchaError("PRESET_UNKNOWN", f"There is no preset called {preset!r}.", hint=hint)
-    loops = files("youbencha.scaffold") / "loops"
-    program = "\n  command: my-agent            # your program; it gets the prompt as its last argument"
-    text = (loops / f"{preset}.yml").read_text(encoding="utf-8")
-    text = text.replace("@BACKEND@", f"custom{program}" if backend == "custom" else backend)
-    prompt = (loops / "PROMPT.md").read_text(encoding="utf-8")
+    text = preset_text(preset, backend)
+    prompt = (files("youbencha.scaffold") / "loops/PROMPT.md").read_text(encoding="utf-8")
     kept = FileResult(PROMPT_FILE, "skipped", "it is yours")
     written = kept if os.path.lexists(root / PROMPT_FILE) else write_file(root, PROMPT_FILE, prompt, force=False)
     return [write_file(root, LOOP_FILE, text, force=force), written]

@@ -103,12 +103,14 @@ def task_categories(path: Path) -> dict[str, str]:
 
 
 def is_arena(path: Path) -> bool:
-    """Whether a file's keys are those of an arena, not of a test case."""
+    """Whether a file's keys are those of an arena, not of a test case or of a loop, whose `tasks` is a mapping."""
     try:
         data = read_document(path, code="", what="").data
     except ConfigError:
         return False
-    return isinstance(data, Mapping) and bool({"orchestrators", "tasks"} & data.keys()) and "agent" not in data
+    if not isinstance(data, Mapping) or "agent" in data:
+        return False
+    return "orchestrators" in data or isinstance(data.get("tasks"), list)
 
 
 def _for_containers_only(document: Document, spec: ArenaSpec) -> Iterator[Problem]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -50,10 +51,18 @@ class Document(NamedTuple):
     root: Any = None
     """The data as ruamel built them, with positions."""
     start: Position = _START
+    parts: Mapping[KeyPath, Document] = MappingProxyType({})
+    """Parts of the data that come from elsewhere, by their paths, which are the same there."""
+
+    def source_of(self, path: Sequence[Step]) -> Document:
+        """The document that a part of the data comes from."""
+        prefixes = (tuple(path[:end]) for end in range(len(path), 0, -1))
+        return next((self.parts[prefix] for prefix in prefixes if prefix in self.parts), self)
 
     def locate(self, path: Sequence[Step], at_key: bool = False) -> Position:
         """The position of a value, or of its key; of the innermost part around it if there is no such path."""
-        at, here = self.start, self.root
+        source = self.source_of(path)
+        at, here = source.start, source.root
         for index, step in enumerate(path):
             marks = (here.lc.data or {}).get(step) if isinstance(here, CommentedBase) else None
             if marks is None:
@@ -72,10 +81,11 @@ class Document(NamedTuple):
         at_key: bool = False,
     ) -> Problem:
         """A problem that the model does not find, at the position of a value, or with `at_key` of its key."""
-        if self.root is None:  # not read from text
-            return Problem(dotted(path), message, hint, file=self.file, kind=kind)
-        at = self.locate(path, at_key or kind == "unknown_key")
-        return Problem(dotted(path), message, hint, at.line, at.column, self.file, kind)
+        source = self.source_of(path)
+        if source.root is None:  # not read from text
+            return Problem(dotted(path), message, hint, file=source.file, kind=kind)
+        at = source.locate(path, at_key or kind == "unknown_key")
+        return Problem(dotted(path), message, hint, at.line, at.column, source.file, kind)
 
     def error(self, problems: Sequence[Problem]) -> ConfigError:
         far = float("inf")
@@ -90,7 +100,12 @@ class Document(NamedTuple):
             return model.model_validate(self.data, context=context)
         except ValidationError as error:
             found = problems_of(error, model, locate=self.locate)
-            return [replace(problem, file=self.file) for problem in found]
+            return [self._in_its_file(problem) for problem in found]
+
+    def _in_its_file(self, problem: Problem) -> Problem:
+        source = self.source_of(problem.path.split("."))
+        found = replace(problem, file=source.file)
+        return found if source.root is not None else replace(found, line=None, column=None)
 
     def validate_or_raise(self, model: type[Model], *, context: Mapping[str, Any] | None = None) -> Model:
         found = self.validate(model, context=context)

@@ -229,6 +229,10 @@ class HatBackend(StrictModel):
         return self
 
 
+def _empty_hat(value: object) -> object:
+    return {} if value is None else value
+
+
 class AggregateSpec(StrictModel):
     mode: Any = None
     timeout: Any = None
@@ -263,6 +267,9 @@ class HatSpec(StrictModel):
     aggregate: Annotated[AggregateSpec | None, NOT_YET] = None
 
 
+Hat = Annotated[HatSpec, BeforeValidator(_empty_hat, json_schema_input_type=HatSpec | None)]
+
+
 class GateSpec(StrictModel):
     """What must pass before the work counts as done: a command, or any evaluator."""
 
@@ -292,6 +299,7 @@ class MemoriesSpec(StrictModel):
     inject: Literal["auto", "manual", "none"] = "auto"
     budget: Annotated[int, Field(ge=0)] = 0
     """Tokens in the prompt; 0: all."""
+    path: Annotated[Line | None, NoEffect("memories are in .ralph/agent/memories.md")] = None
     filter: MemoryFilter = MemoryFilter.model_construct()
 
 
@@ -299,6 +307,7 @@ class TasksSpec(StrictModel):
     """Open work (`ralph tools task`)."""
 
     enabled: bool = True
+    path: Annotated[Line | None, NoEffect("tasks are in .ralph/agent/tasks.jsonl")] = None
 
 
 class TopicSpec(StrictModel):
@@ -317,8 +326,10 @@ class AdapterSpec(StrictModel):
     enabled: bool = True
     """Whether `auto` may choose it."""
     timeout: Annotated[Seconds | None, NoEffect("see event_loop.idle_timeout_secs")] = None
+    args: Annotated[tuple[str, ...], Field(strict=False), NoEffect("see cli.args")] = ()
+    env: Annotated[dict[str, Any], NoEffect("see cli.env")] = Field(default_factory=dict)
     tool_permissions: Annotated[
-        tuple[str, ...] | None, Field(strict=False), NoEffect("see cli.config, or a hat's disallowed_tools")
+        list[Any] | dict[str, Any] | None, NoEffect("see cli.config, or a hat's disallowed_tools")
     ] = None
 
 
@@ -372,6 +383,7 @@ Keys = tuple[str, ...]
 MOVED_KEYS: Mapping[Keys, Keys] = {
     ("agent",): ("cli", "backend"),
     ("agent_priority",): ("cli", "agent_priority"),
+    ("cli", "custom_command"): ("cli", "command"),
     ("prompt",): ("event_loop", "prompt"),
     ("prompt_file",): ("event_loop", "prompt_file"),
     ("completion_promise",): ("event_loop", "completion_promise"),
@@ -405,10 +417,14 @@ class LoopSpec(StrictModel):
 
     model_config = ConfigDict(json_schema_extra=_with_moved_keys)
 
+    name: str | None = None
+    """For people, as in the presets of Ralph."""
+    description: str | None = None
+    preset: Annotated[Line | None, NoEffect("give built-in hats with `ralph run -H builtin:NAME`")] = None
     cli: CliSpec = CliSpec.model_construct()
     event_loop: EventLoopSpec = EventLoopSpec.model_construct()
     core: CoreSpec = CoreSpec.model_construct()
-    hats: dict[Line, HatSpec] = Field(default_factory=dict)
+    hats: dict[Line, Hat] = Field(default_factory=dict)
     events: dict[Topic, TopicSpec] = Field(default_factory=dict)
     gates: tuple[GateSpec, ...] = Field(default=(), strict=False)
     sandbox: Sandbox | None = None

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from youbencha.errors import ConfigError, Problem
-from youbencha.spec.document import Document, read_document
+from youbencha.spec.document import Document, parse_document, read_document
 from youbencha.spec.loop import MOVED_KEYS, Keys, LoopSpec, keys_without_effect
 from youbencha.spec.problems import KeyPath, dotted
 from youbencha.text import did_you_mean
 
 CODE = "LOOP_INVALID"
+WHAT = "The loop"
 
-_OWN_KEYS = frozenset({"event_loop", "cli", "hats", "gates", *(path[0] for path in MOVED_KEYS)})
+_SHARED_KEYS = frozenset({"name", "description", "sandbox", "gateway"})
+_OWN_KEYS = frozenset({*LoopSpec.model_fields, "RObot", *(path[0] for path in MOVED_KEYS)}) - _SHARED_KEYS
 _KEYS_OF_OTHERS = frozenset({"repo", "directory", "orchestrators", "evaluators"})
 """Of test cases, eval configurations and arenas. An arena also has a list of `tasks`."""
 
@@ -26,7 +28,8 @@ class LoopFile(NamedTuple):
     spec: LoopSpec
     document: Document
     """Its data have the flat keys at their places."""
-    file: Path
+    file: Path | None
+    """None: there is only what the command line says."""
     directory: Path
     """Where relative paths in it start."""
     warnings: tuple[Problem, ...] = ()
@@ -46,20 +49,66 @@ def _written_at(path: KeyPath, origins: Mapping[Keys, Keys]) -> KeyPath:
     return path
 
 
-def load_loop_file(path: Path | str) -> LoopFile:
-    """Read a ralph.yml and check what can be checked without adapters. All problems are one error."""
-    document = read_document(path, code=CODE, what="The loop")
+def load_loop_file(
+    path: Path | str | None,
+    *,
+    directory: Path | None = None,
+    hats: Document | None = None,
+    settings: Sequence[str] = (),
+) -> LoopFile:
+    """Read a ralph.yml and check what can be checked without adapters. All problems are one error.
+
+    `hats` replaces its hats and what belongs to them; `settings` are lines of KEY=VALUE that override both. Without a
+    file, relative paths start in `directory`.
+    """
+    document = read_document(path, code=CODE, what=WHAT) if path is not None else Document({}, None, CODE, WHAT)
     if document.data is None:  # all defaults
         document = document._replace(data={})
     moving = _Moving(document)
     document = document._replace(data=moving.data())
+    if isinstance(document.data, Mapping):
+        document = _with_hats(document, hats) if hats else document
+        document = _with_settings(document, settings)
+    moving.forget(document.parts)
     spec = document.validate(LoopSpec)
     problems = [*moving.problems, *(map(moving.at_origin, spec) if isinstance(spec, list) else ())]
     if isinstance(spec, list) or problems:
         raise document.error(problems)
-    file = Path(path).absolute()
     warnings = () if spec.suppress_warnings else tuple(_warnings(document, spec))
-    return LoopFile(spec, document, file, file.parent, warnings, moving.origins)
+    file = Path(path).absolute() if path is not None else None
+    return LoopFile(spec, document, file, file.parent if file else directory or Path.cwd(), warnings, moving.origins)
+
+
+_LOOP_KEYS_OF_HATS = frozenset({
+    "completion_promise", "cancellation_promise", "required_events", "starting_event", "starting_hat",
+})  # fmt: skip
+"""Keys of `event_loop` that belong to hats; limits and the prompt do not."""
+
+
+def _with_hats(document: Document, hats: Document) -> Document:
+    """The loop with the hats of another file, their events, and how they begin and end. Its other keys are ignored."""
+    data = _Moving(hats).data()
+    if not isinstance(data, Mapping) or "hats" not in data:
+        raise hats.error([hats.problem(("hats",), "is missing", "give a file with hats, or builtin:NAME")])
+    loop, own = document.data.get("event_loop") or {}, data.get("event_loop") or {}
+    taken = {key: value for key, value in own.items() if key in _LOOP_KEYS_OF_HATS} if isinstance(own, Mapping) else {}
+    new = {key: data[key] for key in ("hats", "events") if key in data}
+    if taken and isinstance(loop, Mapping):
+        new["event_loop"] = {**loop, **taken}
+    paths = [*((key,) for key in ("hats", "events") if key in data), *(("event_loop", key) for key in taken)]
+    return document._replace(data={**document.data, **new}, parts=dict.fromkeys(paths, hats))
+
+
+def _with_settings(document: Document, settings: Sequence[str]) -> Document:
+    """The loop with keys set by the command line, such as `core.specs_dir=specs`."""
+    for text in settings:
+        key, _, value = text.partition("=")
+        path = tuple(key.split("."))
+        path = MOVED_KEYS.get(path, path)
+        parsed = parse_document(value, code=CODE, what=f"The value of {key}").data
+        source = Document(None, None, CODE, WHAT)
+        document = document._replace(data=_with(document.data, path, parsed), parts={**document.parts, path: source})
+    return document
 
 
 def is_loop_file(path: Path) -> bool:
@@ -86,6 +135,10 @@ class _Moving:
         self.origins: dict[Keys, Keys] = {}
         """Of what was moved, by its new place."""
         self.problems: list[Problem] = []
+
+    def forget(self, paths: Collection[KeyPath]) -> None:
+        """Forget where values were written that others have replaced."""
+        self.origins = {place: origin for place, origin in self.origins.items() if place not in paths}
 
     def data(self) -> Any:
         """The data with every key at its place, and without keys that only hold anchors (`_name`)."""
@@ -153,7 +206,7 @@ def _without(data: dict[str, Any], path: Keys) -> dict[str, Any]:
     return {**others, first: inside} if inside else others
 
 
-def _with(data: Mapping[str, Any] | None, path: Keys, value: Any) -> dict[str, Any]:
+def _with(data: Any, path: Keys, value: Any) -> dict[str, Any]:
     first, *rest = path
     inside = _with(_get(data, (first,)), tuple(rest), value) if rest else value
-    return {**(data or {}), first: inside}
+    return {**(data if isinstance(data, Mapping) else {}), first: inside}

@@ -29,6 +29,7 @@ from youbencha.errors import Problem
 from youbencha.files import PathNotAllowed, read_confined, read_regular
 from youbencha.gateway.api import GatewayAccess
 from youbencha.process import Command, Input
+from youbencha.process.environment import PROXY
 
 ClaudeInvocation = Invocation[ClaudeCodeConfig]
 _LARGEST_SETTINGS = 1024 * 1024
@@ -72,7 +73,7 @@ def build_command(
         # several values can consume it.
         argv=(*invocation.cli.argv, *flags, "-p", *_prompt_arguments(invocation)),
         cwd=invocation.workspace,
-        env=_environment(config, invocation.env),
+        env=_environment(config, _reaching_gateway(invocation, version)),
         stdin=invocation.prompt.encode() if delivery == "stdin" else stdin,
     )
     return in_terminal(config, command)
@@ -252,6 +253,13 @@ def _optional_flags(config: ClaudeCodeConfig, agent_definition: str | None) -> l
 
 def _joined(rules: tuple[str, ...] | None) -> str | None:
     return ",".join(rules) if rules else None
+
+
+def _reaching_gateway(invocation: ClaudeInvocation, version: CliVersion) -> Mapping[str, str]:
+    """The environment without proxies, if this version would send the gateway's requests through one."""
+    if invocation.context.gateway is None or supports(version, Feature.NO_PROXY):
+        return invocation.env
+    return {name: value for name, value in invocation.env.items() if name.upper() not in PROXY}
 
 
 def _environment(config: ClaudeCodeConfig, env: Mapping[str, str]) -> dict[str, str]:

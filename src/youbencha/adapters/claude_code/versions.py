@@ -30,6 +30,7 @@ class Feature(StrEnum):
 
     PERMISSION_MODE = "--permission-mode"
     ADD_DIR = "--add-dir"
+    NO_PROXY = "NO_PROXY"
     BYPASS_AS_ROOT = "bypassing permissions as root"
     STRICT_MCP_CONFIG = "--strict-mcp-config"
     SESSION_ID = "--session-id"
@@ -56,6 +57,7 @@ _FIRST_VERSION: dict[Feature, CliVersion] = {
     Feature.STRICT_MCP_CONFIG: CliVersion(1, 0, 44),
     Feature.SESSION_ID: CliVersion(1, 0, 53),
     Feature.SETTINGS_FLAG: CliVersion(1, 0, 61),
+    Feature.NO_PROXY: CliVersion(1, 0, 93),
     Feature.PARTIAL_MESSAGES: CliVersion(1, 0, 108),
     Feature.SETTING_SOURCES: CliVersion(1, 0, 122),
     Feature.DEBUG_FILE: CliVersion(1, 0, 122),  # before, `--debug` prints it between the lines of the output

@@ -36,6 +36,7 @@ from youbencha.log.masking import without_secrets
 from youbencha.log.model import ErrorRecord, YouBenchaLog
 from youbencha.log.session import SessionRecord
 from youbencha.process import Command, Limits, ProcessResult, Redactor
+from youbencha.process.environment import withheld
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import HOST
 from youbencha.text import iso_time
@@ -180,7 +181,11 @@ class CliAdapter(ABC, Generic[C]):
         ends_at = time.monotonic() + context.timeout_s if context.timeout_s else None
         config = self.configure(context)
         env = self.environment(
-            context.env, sandbox=context.sandbox, gateway=context.gateway, model=self.model_for_gateway(config)
+            context.env,
+            sandbox=context.sandbox,
+            gateway=context.gateway,
+            model=self.model_for_gateway(config),
+            keep_clouds=context.cloud_credentials,
         )
         prompt = self._prompt(config, context.workspace_dir.absolute(), context.config_dir)
         with self.scratch(context) as scratch:
@@ -227,6 +232,7 @@ class CliAdapter(ABC, Generic[C]):
         sandbox: Sandbox = HOST,
         gateway: GatewayAccess | None = None,
         model: str | None = None,
+        keep_clouds: bool = False,
     ) -> dict[str, str]:
         """Return the agent's environment. The test case (`given`) overrides everything but a gateway."""
         env = {
@@ -242,7 +248,7 @@ class CliAdapter(ABC, Generic[C]):
         from youbencha.adapters.cli_agent.environment import gateway_environment
 
         variables = self.gateway_env(gateway, model, given)
-        return gateway_environment(env, gateway, variables, given=given, own=self.credentials)
+        return gateway_environment(env, gateway, variables, given=given, own=self.credentials, keep_clouds=keep_clouds)
 
     @contextmanager
     def scratch(self, context: AgentExecutionContext) -> Iterator[Path]:
@@ -293,6 +299,8 @@ class CliAdapter(ABC, Generic[C]):
         at = iso_time(process.ended_at)
         verdict = judge(self.kind, ending, self.rules, at=at)
         mask = self.redactor(invocation).text
+        is_local, harness = invocation.context.sandbox.kind == "local", self.harness_env
+        withheld_here = withheld(invocation.env, harness) if verdict.status == "failed" and is_local else []
         return AgentExecutionResult(
             exit_code=_TIMEOUT_EXIT_CODE if process.timed_out else process.exit.shell_code,
             status=verdict.status,
@@ -321,6 +329,7 @@ class CliAdapter(ABC, Generic[C]):
                 "cpu_s": process.exit.cpu_s,
                 "peak_rss_bytes": process.exit.peak_rss_bytes,
                 "process_s": process.exit.lifetime_s,
+                "withheld_variables": withheld_here,
             },
         )
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from youbencha.adapters.base import AgentAdapter, StoresLogin, UsesGateway
 from youbencha.gateway.api import PROVIDER_OF_PREFIX, GatewayAccess, Provider
-from youbencha.process.environment import CERTIFICATES, PROXY, SYSTEM, select
+from youbencha.process.environment import CERTIFICATES, PROXY, SYSTEM, has_password, select
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import TOOL_VARIABLES
 
@@ -58,12 +58,18 @@ _OTHER = "|".join((
     "CLAUDE_CODE_USE_(?:BEDROCK|VERTEX|FOUNDRY|MANTLE|GATEWAY|ANTHROPIC_.+)", "CLAUDE_CODE_SKIP_.+_AUTH",
     "CLAUDE_CODE_.*(?:TOKEN|FILE_DESCRIPTOR|API_BASE_URL|OAUTH_URL)", "CLAUDE_CODE_CLIENT_(?:CERT|KEY).*",
     "OPENAI_(?:ORG_ID|ORGANIZATION|PROJECT|PROJECT_ID)",
-    "AWS_(?:ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN|SECURITY_TOKEN|PROFILE|BEARER_TOKEN_BEDROCK|ROLE_ARN)",
-    "AWS_(?:WEB_IDENTITY_TOKEN_FILE|SHARED_CREDENTIALS_FILE|CONFIG_FILE|CONTAINER_.+)",
-    "AZURE_(?:CLIENT_SECRET|CLIENT_CERTIFICATE_PATH|AD_TOKEN|RESOURCE_NAME)",
-    "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_GENAI_USE_.+", "GEMINI_CLI_USE_COMPUTE_ADC", "GEMINI_CLI_CUSTOM_HEADERS",
+    "AWS_BEARER_TOKEN_BEDROCK", "AZURE_(?:AD_TOKEN|RESOURCE_NAME)", "GOOGLE_GENAI_USE_.+",
+    "GEMINI_CLI_USE_COMPUTE_ADC", "GEMINI_CLI_CUSTOM_HEADERS",
     "COPILOT_PROVIDER_(?:BASE_URL|API_KEY.*|BEARER_TOKEN|HEADERS)",
 ))  # fmt: skip
+
+
+_OF_A_CLOUD = "|".join((
+    "AWS_(?:ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN|SECURITY_TOKEN|PROFILE|ROLE_ARN)",
+    "AWS_(?:WEB_IDENTITY_TOKEN_FILE|SHARED_CREDENTIALS_FILE|CONFIG_FILE|CONTAINER_.+)",
+    "AZURE_(?:CLIENT_SECRET|CLIENT_CERTIFICATE_PATH)", "GOOGLE_APPLICATION_CREDENTIALS",
+))  # fmt: skip
+"""For models of a cloud, and for all else that it offers."""
 
 
 def gateway_environment(
@@ -73,22 +79,27 @@ def gateway_environment(
     *,
     given: Mapping[str, str],
     own: Collection[str] = (),
+    keep_clouds: bool = False,
 ) -> dict[str, str]:
     """Return `env` with `variables` in place of every credential and every address of a model.
 
     `given` is the part of `env` that comes from the test case; `own` are names, in capitals, that are credentials only
-    for this agent. The harness's proxies are removed too: the gateway is local, and they may contain a password.
+    for this agent; `keep_clouds` keeps those of a cloud. The harness's proxies, which are for the agent's commands, are
+    kept unless they contain a password.
     """
     kept = {
         name: value
         for name, value in env.items()
-        if not is_model_credential(name, own) and (name in given or name.upper() not in PROXY)
+        if not is_model_credential(name, own, keep_clouds=keep_clouds)
+        and (name in given or not has_password(name, value))
     }
-    return {**kept, **variables, **_without_proxy(access, given)}
+    return {**kept, **variables, **_without_proxy(access, env)}
 
 
-def is_model_credential(name: str, own: Collection[str] = ()) -> bool:
+def is_model_credential(name: str, own: Collection[str] = (), *, keep_clouds: bool = False) -> bool:
     upper = name.upper()
+    if re.fullmatch(_OF_A_CLOUD, upper):
+        return not keep_clouds
     return upper in own or _is_of_a_provider(upper) or re.fullmatch(_OTHER, upper) is not None
 
 
@@ -96,9 +107,9 @@ def _is_of_a_provider(name: str) -> bool:
     return any(name.removesuffix(f"_{what}") in _PROVIDERS for what in _WHAT if name.endswith(f"_{what}"))
 
 
-def _without_proxy(access: GatewayAccess, given: Mapping[str, str]) -> dict[str, str]:
-    """Exclude the gateway from the test case's proxy, which is for the agent's commands and cannot reach it."""
-    others = (given.get("NO_PROXY") or given.get("no_proxy") or "").split(",")
+def _without_proxy(access: GatewayAccess, env: Mapping[str, str]) -> dict[str, str]:
+    """Exclude the gateway from proxies, which cannot reach it."""
+    others = (env.get("NO_PROXY") or env.get("no_proxy") or "").split(",")
     hosts = ",".join(dict.fromkeys([urlsplit(access.url).hostname or "", *(each.strip() for each in others if each)]))
     return {"NO_PROXY": hosts, "no_proxy": hosts}
 

@@ -75,9 +75,15 @@ def normalize(
         session_id=facts.session_id,
         errors=_errors(kind, result, cut=cut_at is not None),
         warnings=_warnings(kind, result, facts, cut=cut_at is not None),
-        environment={"api_key_source": facts.key_source} if facts.key_source else {},
+        environment=_environment(result, facts),
     )
     return without_secrets(log, redactor.text)
+
+
+def _environment(result: AgentExecutionResult, facts: SessionFacts) -> dict[str, object]:
+    """What is known of it; of a run that failed, also which of the user's variables the agent did not get."""
+    known = {"api_key_source": facts.key_source, "withheld_variables": result.details.get("withheld_variables")}
+    return {name: value for name, value in known.items() if value}
 
 
 def _read_stream(

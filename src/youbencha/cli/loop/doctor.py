@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
+from youbencha.cli.loop.config import Config, Hats, loop_sources
+
 
 def doctor(
-    config: Annotated[
-        Path | None, typer.Option("--config", "-c", metavar="FILE", help="Default: ralph.yml in this directory.")
-    ] = None,
+    config: Config = None,
+    hats: Hats = None,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="For each check.")] = 30.0,
 ) -> int:
@@ -27,5 +28,6 @@ def doctor(
     from youbencha.cli.interrupts import run_async
     from youbencha.doctor import examine_loop
 
-    diagnosis = run_async(examine_loop(Path.cwd(), Path.home(), os.environ, config=config, deadline_s=timeout))
+    sources = loop_sources(config, hats)
+    diagnosis = run_async(examine_loop(Path.cwd(), Path.home(), os.environ, **sources._asdict(), deadline_s=timeout))
     return show_diagnosis(diagnosis, "`ralph run` starts the loop", as_json=as_json)

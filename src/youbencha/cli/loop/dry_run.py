@@ -13,7 +13,9 @@ def describe(plan: LoopPlan) -> Iterator[tuple[str, str]]:
     """A label and a text for each decision."""
     spec, loop = plan.spec, plan.spec.event_loop
     yield "Directory", str(plan.directory)
-    yield "Configuration", str(plan.config_file or "none: the defaults")
+    options = plan.options
+    parts = [*([f"hats of {options.hats}"] if options.hats else []), *options.settings]
+    yield "Configuration", ", ".join([str(plan.config_file or "none: the defaults"), *parts])
     yield "Prompt", f"{plan.prompt_file or 'given'} ({plural(len(plan.objective), 'character')})"
     yield "Backend", f"{_backend(plan.backend)}{', the first that is installed' if plan.detected else ''}"
     yield "Model calls", _gateway(plan.backend)

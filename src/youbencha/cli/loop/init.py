@@ -31,11 +31,12 @@ def init(
     """
     from youbencha.cli.init import write_files
     from youbencha.loop.backends import AUTO, CUSTOM, known_backend
-    from youbencha.scaffold import LOOP_PRESETS, begin_loop
+    from youbencha.loop.presets import PRESETS
+    from youbencha.scaffold import begin_loop
 
     if list_presets:
-        for name, description in LOOP_PRESETS.items():
-            typer.echo(f"{name:<8} {description}")
+        for name, description in PRESETS.items():
+            typer.echo(f"{name:<18} {description}")
         return 0
     if backend not in (AUTO, CUSTOM):
         known_backend(backend)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from youbencha.cli import options
+from youbencha.cli.loop.config import Config, Hats, loop_sources
 from youbencha.errors import YouBenchaError
 
 if TYPE_CHECKING:
@@ -29,9 +30,8 @@ _TO_RAISE = {
 
 
 def run(
-    config: Annotated[
-        Path | None, typer.Option("--config", "-c", metavar="FILE", help="Default: ralph.yml, if there is one.")
-    ] = None,
+    config: Config = None,
+    hats: Hats = None,
     prompt: Annotated[
         str | None, typer.Option("--prompt", "-p", metavar="TEXT", help="What to do.", rich_help_panel=_PROMPT)
     ] = None,
@@ -132,7 +132,10 @@ def run(
         get_ready()  # in the background, while the configuration is read
     from youbencha.loop.plan import LoopOverrides
 
+    file, hats, settings = loop_sources(config, hats, use_variable=not goes_on)
     overrides = LoopOverrides(
+        hats=hats,
+        settings=settings,
         prompt=prompt,
         prompt_file=prompt_file,
         backend=backend,
@@ -147,15 +150,13 @@ def run(
     )
     host = options.host_here()
     if dry_run:
-        _show(_plan_only(config, host, overrides, goes_on=goes_on), as_json=as_json)
+        _show(_plan_only(file, host, overrides, goes_on=goes_on), as_json=as_json)
         return 0
     with_screen = not (no_tui or autonomous or as_json or quiet)
     output = _Output(as_json, quiet, verbose, with_screen, record_session)
     if worktree:
-        return _start_in_worktree(config, host, overrides, output)
-    return (
-        _continue(config, host, overrides, output) if goes_on else _start(Path.cwd(), config, host, overrides, output)
-    )
+        return _start_in_worktree(file, host, overrides, output)
+    return _continue(file, host, overrides, output) if goes_on else _start(Path.cwd(), file, host, overrides, output)
 
 
 class _Output(NamedTuple):
@@ -237,7 +238,7 @@ def _plan(
         overrides = overrides.over(history.state.options)
     if history is not None and config is None and history.state.config_file:
         config = Path(history.state.config_file)
-    file = find_loop_file(directory, config)
+    file = find_loop_file(directory, config, hats=overrides.hats, settings=overrides.settings)
     if history is not None and not has_prompt(file, directory, overrides):
         overrides = overrides._replace(prompt=history.state.objective)
     return plan_loop(file, host, directory, overrides)

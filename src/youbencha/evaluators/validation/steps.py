@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import EvaluationContext, in_thread
 from youbencha.evaluators.command import shell_words
-from youbencha.evaluators.command_config import command_environment
+from youbencha.evaluators.command_config import command_environment, note_withheld, program_environment
 from youbencha.evaluators.junit import Stamp, reports
 from youbencha.evaluators.validation.config import ValidationConfig
 from youbencha.evaluators.validation.reports import XML_FILES, RunReports, read_reports
@@ -70,7 +70,7 @@ class StepRunner:
         self._context, self._config, self._sandbox, self._label = context, config, sandbox, label
         self._tree = tree.resolve()  # as programs see it that ask where they are
         harness = context.harness_env
-        self._env = command_environment(sandbox.environment(harness), config.env, harness)
+        self._env = program_environment(context, sandbox, config.env)
         self._redactor: Redactor = context.redactor.with_env(command_environment({}, config.env, harness))
         self._hooks = RunnerHooks(context.scratch_dir, self._tree, sandbox)
         self._selection = TestSelection()
@@ -83,13 +83,16 @@ class StepRunner:
     async def run(self, name: str, line: str, env: Mapping[str, str] | None = None) -> StepResult:
         """Run a line of the user's in a shell, until its deadline."""
         env = {**self._env, **(env or {})}
+        log = self._context.artifacts_dir / f"{self._label}{name}.log"
         argv = shell_words(line, (), env) if self._sandbox.kind == "local" else ("sh", "-c", line)
         result = await self._sandbox.run(
             Command(argv=argv, cwd=self._tree, env=env),
             limits=Limits(timeout_s=self._config.timeout_s),
             redactor=self._redactor,
-            log_file=self._context.artifacts_dir / f"{self._label}{name}.log",
+            log_file=log,
         )
+        if result.exit.code != 0:
+            note_withheld(log, env, self._context.harness_env, self._sandbox)
         if failure := result.exit.host_failure:
             raise YouBenchaError("VALIDATION_HOST_FAILED", f"Something around `{line}` failed while it ran: {failure}.")
         ended_by = f"its limit of {result.exit.breach}" if result.exit.breach else result.exit.signal

@@ -1,0 +1,40 @@
+"""`ralph guide`: tell a running loop something, from another shell."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from youbencha.cli import options
+from youbencha.errors import YouBenchaError
+
+
+def guide(
+    words: Annotated[list[str], typer.Argument(metavar="TEXT", help="What the agent should know or do.")],
+) -> int:
+    """Give guidance to the loop that is running in this directory.
+
+    It is part of the next prompt; the iteration that runs now does not see it.
+
+    Example: `ralph guide "Leave the public API alone"`
+    """
+    from youbencha.loop.directory import LoopDirectory
+    from youbencha.loop.lock import running_loop
+    from youbencha.loop.topics import MOST_PAYLOAD, TopicEvent, find_project
+    from youbencha.text import iso_time
+
+    text = " ".join(words).strip()
+    if not text or len(text) > MOST_PAYLOAD:
+        raise YouBenchaError("GUIDANCE_INVALID", f"Guidance is a text of at most {MOST_PAYLOAD:,} characters.")
+    tree = find_project(os.environ, Path.cwd())
+    running = running_loop(tree, options.host_here().cache_dir)
+    if running is None or running.loop_id is None:
+        hint = "Change to its directory; or start one with `ralph run`, whose prompt says what to do."
+        raise YouBenchaError("LOOP_NOT_RUNNING", f"No loop is running in {tree}.", hint=hint)
+    LoopDirectory(tree, running.loop_id).guidance.append(TopicEvent("guidance", text, iso_time(time.time())))
+    typer.echo(f"The next prompt of the loop {running.loop_id} will have it.")
+    return 0
