@@ -101,7 +101,7 @@ def contradictions(config: GitDiffConfig) -> Iterator[Problem]:
     for measure in MEASURES:
         least, most = f"min_{measure}", f"max_{measure}"
         if least in limits and most in limits and limits[least] > limits[most]:
-            path = least if least in top_level else f"assertions.{least}"
+            path = (least,) if least in top_level else ("assertions", least)
             yield Problem(path, f"must not be more than {most}: nothing could pass")
 
 

@@ -19,8 +19,8 @@ from ruamel.yaml.constructor import ConstructorError, RoundTripConstructor, Safe
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from youbencha.errors import ConfigError, Problem, ProblemKind
-from youbencha.spec.problems import KeyPath, Position, Step, dotted, problems_of
+from youbencha.errors import ConfigError, KeyPath, Problem, ProblemKind, Step
+from youbencha.spec.problems import Position, problems_of
 
 MAX_BYTES = 1024 * 1024
 MAX_NODES = 250_000
@@ -73,9 +73,9 @@ class Document(NamedTuple):
     ) -> Problem:
         """A problem that the model does not find, at the position of a value, or with `at_key` of its key."""
         if self.root is None:  # not read from text
-            return Problem(dotted(path), message, hint, file=self.file, kind=kind)
+            return Problem(tuple(path), message, hint, file=self.file, kind=kind)
         at = self.locate(path, at_key or kind == "unknown_key")
-        return Problem(dotted(path), message, hint, at.line, at.column, self.file, kind)
+        return Problem(tuple(path), message, hint, at.line, at.column, self.file, kind)
 
     def error(self, problems: Sequence[Problem]) -> ConfigError:
         far = float("inf")
@@ -322,4 +322,4 @@ def _position(node: Node) -> Position:
 
 def _at(node: Node, path: Sequence[Step], message: str, hint: str | None = None) -> Problem:
     where = _position(node)
-    return Problem(dotted(path), message, hint, where.line, where.column)
+    return Problem(tuple(path), message, hint, where.line, where.column)

@@ -173,8 +173,7 @@ def _check_home(
         loaded.case.agent, adapter, sandbox, harness_env=host.env, agent_env=env, behind_gateway=gateway is not None
     )
     if problem is not None:
-        path = tuple(problem.path.split("."))
-        raise loaded.document.error([loaded.document.problem(path, problem.message, problem.hint)])
+        raise loaded.document.error([loaded.document.problem(problem.keys, problem.message, problem.hint)])
 
 
 def refuse_without_model(adapter: AgentAdapter) -> None:
