@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -73,11 +74,21 @@ class Validation:
         return await ValidationTask.open(context, config)
 
     async def _baseline(self, context: EvaluationContext, task: ValidationTask) -> Baseline:
-        """Measure it, once for all trials that are validated in the same way."""
+        """Measure it, once for all trials that are validated in the same way. Each gets the logs."""
         commands = task.config.model_dump_json(exclude={"mode", "copy_ignored", "image", "weights", "green_weights"})
         image = task.config.image or context.agent_sandbox.image
         key = (self.name, task.repository.public_url, task.repository.commit, image, commands)
-        baseline = await context.shared.once(key, lambda: measure_baseline(context, task))
+
+        async def measure() -> Baseline:
+            baseline = await measure_baseline(context, task)
+            return replace(
+                baseline, logs={path.name: path.read_bytes() for path in context.artifacts_dir.glob("*.log")}
+            )
+
+        baseline = await context.shared.once(key, measure)
+        for name, text in baseline.logs.items():
+            if not (log := context.artifacts_dir / name).exists():
+                log.write_bytes(text)
         if baseline.problem is not None:
             raise _broken(_redactor(context, task).text(baseline.problem))
         return baseline
