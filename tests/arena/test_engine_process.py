@@ -299,6 +299,16 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(tmp_path: Path) -> None:
         assert {place: metas(run)[place].completed_at for place in finished} == finished
 
 
+def test_a_full_disk_while_results_are_reused(tmp_path: Path) -> None:
+    project = ArenaProject(tmp_path, agents=2, tasks=1, trials=1, script="head -c 3000000 /dev/urandom > random.bin")
+    assert project.run_here().returncode == 0
+    with small_disk(tmp_path / "disk", size=2 * MIB) as disk:
+        pool = str(tmp_path / "results")
+        done = project.run_here("--reuse", pool, "--results", str(disk / "results"), "--parallel", "2")
+    assert done.returncode == 2
+    assert "[RESULTS_NOT_WRITABLE]" in done.stderr, done.stderr
+
+
 def test_a_cache_that_cannot_be_written_is_one_warning(tmp_path: Path) -> None:
     program = tmp_path / "agent"
     program.write_text(f"#!/bin/sh\necho made > made.txt; exit\n#{'.' * 1_100_000}\n")  # its digest would be cached

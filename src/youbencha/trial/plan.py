@@ -56,6 +56,11 @@ class Plan:
         in_container = self.sandbox.type == "docker"
         return in_container and (self.sandbox.agent == "image" or not needs_model(get_adapter(self.case.agent.type)))
 
+    @property
+    def has_judge(self) -> bool:
+        """Whether evaluators call a model, too."""
+        return any(isinstance(get_evaluator(entry.name), UsesModel) for entry in self.evaluators)
+
     def configured_models(self, user: str) -> Iterator[ConfiguredModel]:
         """Yield the models that the agent and evaluators will request from providers through the gateway, if known.
 
