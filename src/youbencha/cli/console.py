@@ -46,7 +46,7 @@ def show_partial_results(display: Display) -> Iterator[Display]:
 
 def show_result(bundle: ResultsBundle, artifacts: Path, *, as_json: bool, quiet: bool) -> int:
     """Show the result on the terminal, as JSON or on GitHub, and return the exit code."""
-    _show_on_github(bundle)
+    _show_on_github(bundle, artifacts)
     try:
         _print_result(bundle, artifacts, as_json=as_json, quiet=quiet)
     except (OSError, ValueError) as error:  # a closed pipe or a full disk does not change the verdict
@@ -67,12 +67,13 @@ def _print_result(bundle: ResultsBundle, artifacts: Path, *, as_json: bool, quie
         _show(bundle, artifacts)
 
 
-def _show_on_github(bundle: ResultsBundle) -> None:
+def _show_on_github(bundle: ResultsBundle, artifacts: Path) -> None:
     if not {"GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS"} & os.environ.keys():
         return
+    from youbencha.report.sharing import for_readers
     from youbencha.report.summary import github_annotations, render_step_summary, write_step_summary
 
-    write_step_summary(render_step_summary(bundle))
+    write_step_summary(render_step_summary(for_readers(bundle, artifacts)))
     for line in github_annotations(bundle):
         typer.echo(line, err=True)
 
