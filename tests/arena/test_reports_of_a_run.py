@@ -6,7 +6,9 @@ import json
 import os
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.parse import unquote
 from xml.etree import ElementTree
 
@@ -20,15 +22,17 @@ FORMS = [ReportFormat.MARKDOWN, ReportFormat.HTML, ReportFormat.JUNIT]
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> ArenaProject:
-    """The agent prints where it is. The test fails, because nothing was made."""
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ArenaProject]:
+    """The agent prints where it is, which is in the cache. The test fails, because nothing was made."""
     project = ArenaProject(tmp_path_factory.mktemp("arena"))
     config = {"command": "pwd; echo $HOME", "shell": True, "prompt_by": "none"}
     slow = {"name": "slow", "config": {**config, "command": "pwd; sleep 0.1"}}
     project.write(tasks=2, orchestrators=[{"name": "worker", "agent": "command", "config": config, "variants": [slow]}])
-    done = project.run_here()
-    assert done.returncode == 0, done.stderr
-    return project
+    with TemporaryDirectory(prefix="elsewhere-", dir="/tmp") as cache:
+        project.more_env["XDG_CACHE_HOME"] = cache
+        done = project.run_here()
+        assert done.returncode == 0, done.stderr
+        yield project
 
 
 def report(project: ArenaProject, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -38,7 +42,7 @@ def report(project: ArenaProject, *arguments: str) -> subprocess.CompletedProces
 
 
 def has_path_of(project: ArenaProject, text: str) -> bool:
-    return str(project.root) in text or str(project.root.resolve()) in text
+    return str(project.root) in text or Path(project.more_env["XDG_CACHE_HOME"]).name in text
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -34,13 +34,13 @@ _STYLES = {"passed": "bold green", "failed": "bold red", "partial": "bold yellow
 
 @contextmanager
 def show_partial_results(display: Display) -> Iterator[Display]:
-    """Print where the partial results are if the run is interrupted."""
+    """Print where the results so far are if the run is interrupted."""
     try:
         with display:
             yield display
     except KeyboardInterrupt:
         if display.progress.directory is not None:
-            typer.echo(f"interrupted; partial results: {display.progress.directory}", err=True)
+            typer.echo(f"interrupted; results so far: {display.progress.directory}", err=True)
         raise
 
 

@@ -65,7 +65,10 @@ def without_paths_of(bundle: ResultsBundle) -> Callable[[str], str]:
     for path in (case.repo, case.directory, case.expected_directory):
         if path:
             known[path.removeprefix("file://")] = PurePath(path).name
-    return without_paths(known)
+    shorten = without_paths(known)
+    # The private directory in which an agent on the host worked: it has the run's name.
+    above_run = re.compile(rf"(?<![\w.~+-])(?:[/\\][^\s/\\'\"`]+)*[/\\](?={re.escape(bundle.identity.run_id)})")
+    return lambda text: above_run.sub("", shorten(text))
 
 
 def without_paths(known: Mapping[str, str]) -> Callable[[str], str]:
