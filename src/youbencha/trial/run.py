@@ -280,4 +280,5 @@ async def load_ahead() -> None:
     for model in MODELS_OF_A_RUN:
         model.model_rebuild()
         await asyncio.sleep(0)
-    import youbencha.report.markdown  # noqa: F401
+    import youbencha.report.markdown
+    import youbencha.report.sharing  # noqa: F401
