@@ -7,7 +7,7 @@ others count.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -178,14 +178,18 @@ def _load_trials(run: Path) -> tuple[list[ArenaTrial], list[Unreadable]]:
         directory = f"{task}{os.sep}{trial}"  # `Path` would take a tenth of the time
         try:
             meta = _read_meta(task, orchestrator, trial)
-            reason = meta.reason and shorten(meta.reason)
-            meta = meta if reason == meta.reason else meta.model_copy(update={"reason": reason})
-            trials.append(ArenaTrial(run.name, directory, meta))
+            trials.append(ArenaTrial(run.name, directory, _with_texts(meta, shorten)))
         except FileNotFoundError:
             continue  # not finished
         except _Broken as broken:
             unreadable.append(_unreadable(Path(directory, META_FILE), run, broken.args[0]))
     return trials, unreadable
+
+
+def _with_texts(meta: TrialMeta, change: Callable[[str], str]) -> TrialMeta:
+    """Change the texts of a result that may name paths."""
+    flags = tuple(flag.model_copy(update={"evidence": change(flag.evidence)}) for flag in meta.flags)
+    return meta.model_copy(update={"reason": meta.reason and change(meta.reason), "flags": flags})
 
 
 def trial_directories(root: Path) -> Iterator[tuple[Path, str, str]]:

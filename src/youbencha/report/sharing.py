@@ -66,9 +66,10 @@ def without_paths_of(bundle: ResultsBundle) -> Callable[[str], str]:
         if path:
             known[path.removeprefix("file://")] = PurePath(path).name
     shorten = without_paths(known)
-    # The private directory in which an agent on the host worked: it has the run's name.
-    above_run = re.compile(rf"(?<![\w.~+-])(?:[/\\][^\s/\\'\"`]+)*[/\\](?={re.escape(bundle.identity.run_id)})")
-    return lambda text: above_run.sub("", shorten(text))
+    # An agent on the host worked in a private directory, wherever the cache is. Its name begins with that of the run.
+    private = rf"{re.escape(bundle.identity.run_id)}-[0-9a-f]+\b"
+    above = re.compile(rf"(?<![\w.~+-])(?:[/\\][^\s/\\'\"`]+)*[/\\](?={private})")
+    return lambda text: above.sub("", shorten(text))
 
 
 def without_paths(known: Mapping[str, str]) -> Callable[[str], str]:
