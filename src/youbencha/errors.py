@@ -13,6 +13,14 @@ from typing import Any, Literal
 ProblemKind = Literal["invalid", "unknown_key"]
 """What programs may need to know about a problem."""
 
+Step = str | int
+KeyPath = tuple[Step, ...]
+"""The way to a part of a document: the keys of mappings, and the indexes of lists."""
+
+
+def dotted(path: Sequence[Step]) -> str:
+    return ".".join(map(str, path))
+
 
 class YouBenchaError(Exception):
     """An error with a message for the user, a hint and a code."""
@@ -30,18 +38,38 @@ class YouBenchaError(Exception):
         return f"{self.message}\n{self.hint}" if self.hint else self.message
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Problem:
     """One problem in a file or in options."""
 
-    path: str
-    """The keys, joined by dots: `agent.config.prompt`. Empty for the whole document."""
+    keys: KeyPath
+    """The keys and indexes that lead to it, which may have dots in them; empty for the whole document."""
     message: str
-    hint: str | None = None
-    line: int | None = None
-    column: int | None = None
-    file: Path | None = field(default=None, compare=False)
-    kind: ProblemKind = "invalid"
+    hint: str | None
+    line: int | None
+    column: int | None
+    file: Path | None = field(compare=False)
+    kind: ProblemKind
+
+    def __init__(
+        self,
+        keys: KeyPath | str,
+        message: str,
+        hint: str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+        file: Path | None = None,
+        kind: ProblemKind = "invalid",
+    ) -> None:
+        """`keys` may be one key, or empty text."""
+        if isinstance(keys, str):
+            keys = (keys,) if keys else ()
+        vars(self).update(keys=keys, message=message, hint=hint, line=line, column=column, file=file, kind=kind)
+
+    @property
+    def path(self) -> str:
+        """The keys for a message: `agent.config.prompt`."""
+        return dotted(self.keys)
 
     def __str__(self) -> str:
         where = ":".join(str(part) for part in (self.file, self.line, self.column) if part is not None)

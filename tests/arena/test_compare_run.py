@@ -36,9 +36,11 @@ def test_a_baseline_is_run_once_and_compared_with_a_later_candidate(tmp_path: Pa
     found = json.loads(project.run_here_as("compare", "worker+taught", "--format", "json").stdout)
     assert (found["verdict"], found["tasks"], found["valid"], found["warnings"]) == ("better", 4, 16, [])
     trial = found["by_task"][0]["first"]["trials"][0]
-    assert "+made" in Path(trial["diff"]).read_text()
-    assert json.loads(Path(trial["transcript"]).read_text())["agent_info"]["name"] == "command"
-    assert Path(found["by_task"][0]["second"]["trials"][0]["transcript"]).is_file()  # of a trial that was taken over
+    assert "+made" in (project.root / trial["diff"]).read_text()
+    assert json.loads((project.root / trial["transcript"]).read_text())["agent_info"]["name"] == "command"
+    assert (
+        project.root / found["by_task"][0]["second"]["trials"][0]["transcript"]
+    ).is_file()  # of a trial that was taken over
 
 
 @pytest.mark.parametrize(

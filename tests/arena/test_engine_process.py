@@ -188,7 +188,7 @@ def test_with_another_validation_the_results_are_scored_again_without_an_agent(t
     assert [(meta.reused_from, meta.outcome, meta.composite_score) for meta in metas(now).values()] == [
         (before.name, "unsolved", 0.0)
     ] * 2
-    assert {meta.reason for meta in metas(now).values()} == {"validation: 0 of 1 test passed"}
+    assert {meta.reason for meta in metas(now).values()} == {"validation: 0 of 1 test passed (not passed: made)"}
     assert events(now, "attempt_started") == []
     assert {meta.outcome for meta in metas(before).values()} == {"solved"}
 
@@ -197,9 +197,9 @@ def test_an_unsolved_trial_says_which_tests_failed(tmp_path: Path) -> None:
     project = ArenaProject(tmp_path, agents=1, tasks=1, script="exit 0")
     done = project.run_here()
     assert "unsolved, score 0.000" in done.stderr
-    assert "validation: 0 of 1 test passed" in done.stderr
+    assert "validation: 0 of 1 test passed (not passed: made)" in done.stderr
     (meta,) = metas(project.latest).values()
-    assert meta.reason == "validation: 0 of 1 test passed"
+    assert meta.reason == "validation: 0 of 1 test passed (not passed: made)"
 
 
 def test_without_an_engine_nothing_begins(tmp_path: Path) -> None:
@@ -297,6 +297,16 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(tmp_path: Path) -> None:
         assert resumed.returncode == 0, resumed.stderr
         assert len(metas(run)) == 4
         assert {place: metas(run)[place].completed_at for place in finished} == finished
+
+
+def test_a_full_disk_while_results_are_reused(tmp_path: Path) -> None:
+    project = ArenaProject(tmp_path, agents=2, tasks=1, trials=1, script="head -c 3000000 /dev/urandom > random.bin")
+    assert project.run_here().returncode == 0
+    with small_disk(tmp_path / "disk", size=2 * MIB) as disk:
+        pool = str(tmp_path / "results")
+        done = project.run_here("--reuse", pool, "--results", str(disk / "results"), "--parallel", "2")
+    assert done.returncode == 2
+    assert "[RESULTS_NOT_WRITABLE]" in done.stderr, done.stderr
 
 
 def test_a_cache_that_cannot_be_written_is_one_warning(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from engine_bench import EngineBench, events, metas
 
 from agent_clis import NEWEST
 from claude_bench import API_KEY, bash, script, versions
+from youbencha.cli.matrix_display import MatrixDisplay
 from youbencha.engine.matrix import Matrix
 from youbencha.engine.run import MatrixOptions, run_matrix
 from youbencha.gateway.script import ScriptedModel
@@ -63,7 +64,8 @@ async def test_every_attempt_is_kept_with_its_cost(tmp_path: Path, claude_cli: I
         matrix = Matrix(cells=(bench.cell(host, "claude", "task", agent=agent, gateway="builtin"),), trials=1)
         run = bench.new_run(matrix)
         options = MatrixOptions(retries=RetrySpec(attempts=2, backoff_s=0.01))
-        summary = await run_matrix(matrix, host, run, options)
+        display = MatrixDisplay()
+        summary = await run_matrix(matrix, host, run, options, on_update=display)
     (meta,) = metas(run).values()
     assert (summary.complete, summary.not_valid) == (True, 1)
     assert (meta.outcome, meta.valid, meta.composite_score, meta.exit_reason) == (
@@ -76,6 +78,7 @@ async def test_every_attempt_is_kept_with_its_cost(tmp_path: Path, claude_cli: I
     costs = [each.cost_usd or 0 for each in meta.attempts]
     assert min(costs) > 0
     assert meta.all_attempts_cost_usd == pytest.approx(sum(costs))
+    assert display.spent_usd == pytest.approx(summary.spent_usd)
     assert len(events(run, "attempt_finished")) == 2
     trial = run.path / "trials/claude/task/trial-1"
     assert [(trial / "attempts" / number / "artifacts/results.json").is_file() for number in "12"] == [True, True]

@@ -43,6 +43,40 @@ def test_all_problems_with_their_positions(case: Path) -> None:
         assert f"{case}{place}" in done.stderr
 
 
+COMMAND_WITH_ENV = """\
+  - name: command
+    config:
+      command: "true"
+      env:
+        "1": ${NOT_SET}
+        a.b: ${NOT_SET}
+"""
+ARENA_WITH_RUBRIC = """\
+orchestrators: [{name: claude-code}]
+tasks:
+  - repo: ./shop
+    tag: main
+    test_cmd: "true"
+    rubric:
+      criteria:
+        v1.2:
+          treshold: 1
+          description: x
+"""
+
+
+def test_positions_at_keys_with_dots_and_digits(case: Path) -> None:
+    """In a test case, and in an arena, whose problems are found in test cases that are made of it."""
+    case.write_text(GOOD + COMMAND_WITH_ENV)
+    done = yb("validate", "-c", str(case), cwd=case.parent)
+    for place in (":14:14", ":15:14"):
+        assert f"{case}{place}" in done.stderr
+    arena = case.with_name("thunderdome.yaml")
+    arena.write_text(ARENA_WITH_RUBRIC)
+    done = yb("validate", "-c", str(arena), cwd=case.parent)
+    assert f"{arena}:9:11" in done.stderr
+
+
 def test_warnings_do_not_make_it_invalid(case: Path) -> None:
     case.write_text(GOOD + "  - name: git-diff\n")
     done = yb("validate", "-c", str(case), cwd=case.parent)

@@ -51,6 +51,18 @@ async def test_matched_changed_added_removed(over: OverRun) -> None:
     assert "is below the threshold of 0.8: 2 files identical, 1 changed, 1 added, 1 missing" in result.message
 
 
+async def test_caches_of_tools_in_only_one_tree_do_not_count(over: OverRun) -> None:
+    write(over.tree, a_txt="a")
+    for tree, name in ((over.tree, ".mypy_cache/a"), (over.expected, ".mypy_cache/b"), (over.tree, "pkg/.tox/c")):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text("1")
+    write(over.expected, a_txt="a")
+    (over.expected / "pkg/.tox").mkdir(parents=True)
+    (over.expected / "pkg/.tox/c").write_text("another")
+    result = await over.evaluate("expected-diff")
+    assert similarities(result.metrics).keys() == {"a.txt", "pkg/.tox/c"}
+
+
 async def test_identical_trees_pass_at_one(over: OverRun) -> None:
     for tree in (over.tree, over.expected):
         write(tree, a_txt="a", b__c_bin=b"\0\1\2")

@@ -91,7 +91,7 @@ async def test_all_violations_are_named(over: OverRun) -> None:
     changes = over.changes(changed("a.py"), changed("tests/t.py"), changed("tests/u.py"))
     result = await over.evaluate("git-diff", config, changes=changes)
     assert result.metrics["violations"] == [
-        "files_changed is 3, more than 1",
+        "files_changed is 3, more than 1 (a.py, tests/t.py, tests/u.py)",
         "lines_added is 3, less than 5",
         "no file that matches docs/** was changed",
         "tests/t.py and 1 other must not be changed (tests)",

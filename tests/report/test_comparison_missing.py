@@ -29,7 +29,7 @@ def test_a_verdict_that_the_missing_trials_could_overturn_is_undecided(tmp_path:
     assert (pair.verdict, pair.difference.estimate, pair.difference.overturned) == ("undecided", 0.5, True)
     assert sentence(report).startswith("Undecided: 16 of 32 trials of sly are missing. ")
     assert "If the missing trials had all failed, the difference would be +0.00 (" in sentence(report)
-    found = json.loads(render_comparison_json(report))
+    found = json.loads(render_comparison_json(report, Path()))
     bounds = found["bounds"]
     assert (bounds["of"], bounds["missing"], bounds["trials"], bounds["overturned"]) == ("first", 16, 32, True)
     assert (bounds["if_failed"]["difference"], bounds["if_solved"]["difference"]) == (0, 0.5)
@@ -83,7 +83,7 @@ def test_trials_that_were_retried_until_they_were_solved_do_not_win(tmp_path: Pa
     assert text.startswith("Undecided: 16 of 32 trials of sly were retried. In the valid trials, sly and plain differ")
     assert "If the retried trials had all failed, the difference would be +0.00 (" in text
     assert "retried after an attempt that was not valid: 16 trials of sly" in text
-    found = json.loads(render_comparison_json(report))
+    found = json.loads(render_comparison_json(report, Path()))
     assert (found["bounds"]["missing"], found["bounds"]["retried"]) == (0, 16)
     assert found["first"]["trials"]["retried"] == 16
     line = str(apply_gate(compare(tmp_path, "plain", "sly"), Gate.WORSE).pairs[0])

@@ -70,6 +70,11 @@ def test_a_patch_written_by_git(tmp_path: Path) -> None:
     assert "diff --git a/x b/x" in [row.text for row in patch.files[0].rows]
 
 
+def test_a_copy() -> None:
+    (file,) = read_patch("diff --git a/x b/y\nsimilarity index 100%\ncopy from x\ncopy to y\n").files
+    assert (file.path, file.old_path, file.state) == ("y", "x", "copied")
+
+
 def test_an_empty_file_and_one_with_spaces_in_its_name() -> None:
     patch = read_patch("diff --git a/x y b/x y\nnew file mode 100644\nindex 000..e69\n")
     assert [(file.path, file.state) for file in patch.files] == [("x y", "added")]

@@ -74,6 +74,13 @@ async def test_a_directory_outside_a_repository_has_no_changes(runs: RunBench) -
     assert done.bundle.evaluators[0].status == "skipped"
 
 
+async def test_a_repository_that_cannot_be_read_is_not_an_interrupt(runs: RunBench) -> None:
+    (runs.repository / ".git/objects" / (tree := runs.git("rev-parse", "HEAD^{tree}"))[:2] / tree[2:].strip()).unlink()
+    done = await judged(runs, runs.repository, ["git-diff"])
+    assert done.done.code == 2, done.done.err
+    assert (done.bundle.execution.complete, done.bundle.execution.interrupted) == (False, False)
+
+
 async def test_a_missing_directory(runs: RunBench) -> None:
     file = runs.root / "eval.yaml"
     file.write_text("directory: nowhere\nexpected_directory: neither\nevaluators: [git-diff]\n")

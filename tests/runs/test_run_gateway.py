@@ -176,7 +176,7 @@ async def test_an_agent_that_ignores_a_spent_budget_is_ended(runs: RunBench) -> 
 
 
 async def test_an_unreachable_provider(runs: RunBench) -> None:
-    """It is a provider error, and the circuit opens soon."""
+    """It is a provider error, and the circuit opens soon. The untouched tree, which would pass, is not judged."""
     gives_up = GREEDY.replace("while True:", "for _ in range(10):") + "raise SystemExit(1)"
     asks = {"type": "command", "config": {"command": [sys.executable, "-c", gives_up], "prompt_by": "none"}}
     unreachable = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9", "ANTHROPIC_API_KEY": API_KEY}
@@ -186,6 +186,8 @@ async def test_an_unreachable_provider(runs: RunBench) -> None:
     assert report(done).circuit_opened
     assert done.bundle.outcome is not None
     assert (done.bundle.outcome.name, done.bundle.outcome.valid) == ("provider_error", False)
+    assert [(each.evaluator, each.status) for each in done.bundle.evaluators] == [("git-diff", "skipped")]
+    assert done.bundle.summary.overall_status == "failed"
 
 
 async def test_a_ledger_changed_by_the_agent_is_restored(runs: RunBench) -> None:

@@ -72,6 +72,27 @@ async def test_interrupted_while_evaluators_run(runs: RunBench) -> None:
     assert bundle.agent.status == "success"
 
 
+@pytest.mark.parametrize("command", ["run", "eval"])
+async def test_interrupted_while_a_hook_runs(runs: RunBench, command: str) -> None:
+    """The verdict was there before the hook."""
+    hook = {"name": "script", "config": {"command": f"touch '{runs.root}/hooked'; sleep 1000", "shell": True}}
+    file = runs.write_case(runs.program("echo done > README.md"), post_evaluation=[hook])
+    if command == "eval":
+        judged = {"directory": str(runs.repository), "evaluators": ["git-diff"], "post_evaluation": [hook]}
+        file.write_text(json.dumps({**judged, "output_dir": str(runs.workspace)}))
+    process = await runs.start(command, "-c", str(file))
+    await appears(runs.root / "hooked")
+    process.send_signal(signal.SIGINT)
+    await asyncio.wait_for(process.communicate(), PATIENCE_S)
+    assert process.returncode == 130
+    (run,) = runs.runs()
+    bundle = ResultsBundle.model_validate_json((run / "artifacts/results.json").read_bytes())
+    assert (bundle.execution.complete, bundle.execution.interrupted) == (True, False)
+    assert bundle.summary.overall_status == "passed"
+    assert (bundle.outcome and bundle.outcome.name) == ("solved" if command == "run" else None)
+    assert (run / "artifacts/report.md").exists()
+
+
 async def test_a_kill_keeps_finished_results(runs: RunBench) -> None:
     slow = {"name": "command", "config": {"command": ["/bin/sh", "-c", f"touch '{runs.root}/judging'; sleep 1000"]}}
     runs.write_case(runs.program("echo done > README.md"), evaluators=["git-diff", slow])

@@ -92,6 +92,17 @@ async def test_a_directory_of_test_cases(runs: RunBench) -> None:
     assert set(metas(runs)) == {"command/a/trial-1", "command/b/trial-1"}
 
 
+async def test_a_dry_run_says_what_nothing_limits(runs: RunBench) -> None:
+    """A second evaluator need not be a judge."""
+    judge = {"name": "agentic-judge", "config": {"type": "claude-code", "assertions": ["It is good."]}}
+    for evaluators, what in ((["git-diff", *ONE_FILE], "command"), ([judge], "the judge of a")):
+        done = await runs.yb(
+            "run", "-c", write(runs, "a.json", evaluators=evaluators), "--trials", "2", "--dry-run", "--json"
+        )
+        assert done.code == 0, done.err
+        assert json.loads(done.out)["worst_case_reason"].startswith(f"nothing limits {what}:")
+
+
 async def test_models_and_agents_can_be_repeated(runs: RunBench) -> None:
     agents = ("--agent", "command", "--agent", "command", "--model", "small", "--model", "vendor/large")
     done = await runs.yb("run", "-c", write(runs, "a.json"), *agents)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 
 import pytest
 from run_bench import RunBench, cut_off
@@ -47,6 +48,20 @@ async def test_a_violation_fails(runs: RunBench) -> None:
     assert done.bundle.summary.overall_status == "failed"
     assert done.bundle.outcome is not None
     assert (done.bundle.outcome.name, done.bundle.outcome.valid) == ("unsolved", True)
+
+
+async def test_caches_of_the_tools_that_the_agent_ran_are_not_its_changes(runs: RunBench) -> None:
+    """The agent tests its work with pytest, and so does the command: only what it wrote counts, and is named."""
+    runs.commit({"test_prices.py": "from src.prices import TAX\n\ndef test_tax():\n    assert TAX == 0.2\n"})
+    pytest_run = f"'{sys.executable}' -m pytest -q"
+    limit = {"name": "git-diff", "config": {"assertions": {"max_files_changed": 1}}}
+    tests = {"name": "command", "config": {"command": pytest_run}}
+    done = await runs.run(runs.program(f"{EDIT}; {pytest_run}; test -d .pytest_cache"), evaluators=[limit, tests])
+    assert done.done.code == 0, done.done.out
+    assert [file["path"] for file in done.bundle.evaluators[0].metrics["changed_files"]] == ["src/prices.py"]
+    done = await runs.run(runs.program(f"{EDIT}; {pytest_run}; touch new.txt"), evaluators=[limit, tests])
+    assert done.done.code == 1
+    assert "new.txt, src/prices.py" in done.bundle.evaluators[0].message
 
 
 async def test_an_agent_that_failed_cannot_pass(runs: RunBench) -> None:

@@ -51,6 +51,24 @@ async def test_what_is_recorded(source: Path, tmp_path: Path) -> None:
     git(source, "fsck", "--strict")
 
 
+async def test_caches_of_tools_are_neither_recorded_nor_removed(source: Path, tmp_path: Path) -> None:
+    """Unless they are tracked. A restored checkpoint leaves those of the user as they are."""
+    commit(source, {".tox/tracked": "1"})
+    for name in (".pytest_cache/old", "src/__pycache__/code.pyc"):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_text("1")
+    async with opened(source, tmp_path / "cache") as checkpoints:
+        await checkpoints.take(0, "start")
+        for name in (".pytest_cache/new", ".tox/tracked", "new/__pycache__/a.pyc", "new/a.py"):
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).write_text("2")
+        assert (await checkpoints.take(1, "one")).files_changed == 2
+        assert (await checkpoints.restore("0")).paths == (".tox/tracked", "new/a.py")
+    assert not [name for name in listed(source, "1") if "cache" in name]
+    assert (source / ".tox/tracked").read_text() == "1"
+    assert all((source / name).exists() for name in (".pytest_cache/old", ".pytest_cache/new", "new/__pycache__/a.pyc"))
+
+
 async def test_files_changed_is_compared_with_the_checkpoint_before(source: Path, tmp_path: Path) -> None:
     async with opened(source, tmp_path / "cache") as checkpoints:
         await checkpoints.take(0, "start")

@@ -113,3 +113,21 @@ async def test_ignore_rules_behind_a_link_are_not_read(opener: Opener, source: P
     start = await begin(await opener(source), tmp_path)
     write(start.tree, "new")
     assert await changed(start, tmp_path) == ["new"]
+
+
+CACHES = (".pytest_cache/v/lastfailed", "pkg/__pycache__/a.pyc", "web/node_modules/.cache/b", ".eslintcache", ".tox/c")
+NOT_CACHES = (".cache/a", "__pycache__.py", "a.pytest_cache/b", "node_modules/left-pad/index.js", "target/x", ".tox\n")
+
+
+async def test_caches_of_tools_do_not_count(opener: Opener, source: Path, tmp_path: Path) -> None:
+    """Without a rule of the repository, but not if they are tracked."""
+    commit(source, {".pytest_cache/README.md": "committed by mistake\n"})
+    start = await begin(await opener(source), tmp_path)
+    write(start.tree, *CACHES, *NOT_CACHES, ".pytest_cache/README.md")
+    changes = await start.changes(tmp_path / "patch")
+    counted = sorted([".pytest_cache/README.md", *NOT_CACHES])
+    assert [change.path for change in changes.files] == counted
+    assert changes.recorded
+    recorded = git(start.git_dir, "ls-tree", "-rz", "--name-only", changes.recorded.id).split("\0")
+    assert set(recorded).isdisjoint(CACHES)
+    assert set(counted) <= set(recorded)

@@ -258,6 +258,8 @@ def run_app(arguments: Sequence[str], commands: typer.Typer = app) -> int:
             import traceback
 
             traceback.print_exc()
+        while isinstance(error, ExceptionGroup):  # of tasks that ran at the same time: the first one ended the others
+            error = error.exceptions[0]
         print_error(error if isinstance(error, YouBenchaError) else unexpected_error(error))
         return CANNOT_RUN
 

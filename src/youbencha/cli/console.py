@@ -34,19 +34,19 @@ _STYLES = {"passed": "bold green", "failed": "bold red", "partial": "bold yellow
 
 @contextmanager
 def show_partial_results(display: Display) -> Iterator[Display]:
-    """Print where the partial results are if the run is interrupted."""
+    """Print where the results so far are if the run is interrupted."""
     try:
         with display:
             yield display
     except KeyboardInterrupt:
         if display.progress.directory is not None:
-            typer.echo(f"interrupted; partial results: {display.progress.directory}", err=True)
+            typer.echo(f"interrupted; results so far: {display.progress.directory}", err=True)
         raise
 
 
 def show_result(bundle: ResultsBundle, artifacts: Path, *, as_json: bool, quiet: bool) -> int:
     """Show the result on the terminal, as JSON or on GitHub, and return the exit code."""
-    _show_on_github(bundle)
+    _show_on_github(bundle, artifacts)
     try:
         _print_result(bundle, artifacts, as_json=as_json, quiet=quiet)
     except (OSError, ValueError) as error:  # a closed pipe or a full disk does not change the verdict
@@ -67,12 +67,13 @@ def _print_result(bundle: ResultsBundle, artifacts: Path, *, as_json: bool, quie
         _show(bundle, artifacts)
 
 
-def _show_on_github(bundle: ResultsBundle) -> None:
+def _show_on_github(bundle: ResultsBundle, artifacts: Path) -> None:
     if not {"GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS"} & os.environ.keys():
         return
+    from youbencha.report.sharing import for_readers
     from youbencha.report.summary import github_annotations, render_step_summary, write_step_summary
 
-    write_step_summary(render_step_summary(bundle))
+    write_step_summary(render_step_summary(for_readers(bundle, artifacts)))
     for line in github_annotations(bundle):
         typer.echo(line, err=True)
 

@@ -57,11 +57,11 @@ def _report_matrix(run: Path, form: ReportFormat, output: str | None, *, open_it
     from youbencha.report.formats import write_text
 
     target = Path(output) if output else run / form.file_name
+    target = target / form.file_name if target.is_dir() else target
     text = _matrix_text(run, form, base=target.absolute().parent)
     if output == "-":
         typer.echo(text, nl=False)
         return
-    target = target / form.file_name if target.is_dir() else target
     write_text(target, text)
     typer.echo(target)
     if open_it:
@@ -72,7 +72,9 @@ def _matrix_text(run: Path, form: ReportFormat, *, base: Path) -> str:
     from youbencha.report.arena_formats import ArenaFormat, render_leaderboard
     from youbencha.report.arena_loading import load_runs
     from youbencha.report.arena_tables import Grouping
+    from youbencha.report.comparison import with_baselines
     from youbencha.report.leaderboard import make_leaderboard
 
-    kind = ArenaFormat.MARKDOWN if form is ReportFormat.MD else ArenaFormat(form.value)
-    return render_leaderboard(make_leaderboard(load_runs([run])), kind, Grouping.TASK, width=0, base=base)
+    kind, loaded = ArenaFormat.MARKDOWN if form is ReportFormat.MD else ArenaFormat(form.value), load_runs([run])
+    board = with_baselines(make_leaderboard(loaded), loaded)
+    return render_leaderboard(board, kind, Grouping.TASK, width=0, base=base)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -117,4 +116,5 @@ def _load(config: Path, var: list[str] | None) -> Loaded[TestCase] | Loaded[Eval
 
 
 def _as_data(problem: Problem) -> dict[str, object]:
-    return {**asdict(problem), "file": None if problem.file is None else str(problem.file)}
+    others = {key: value for key, value in vars(problem).items() if key not in ("keys", "file")}
+    return {"path": problem.path, **others, "file": None if problem.file is None else str(problem.file)}

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from youbencha.errors import ConfigError, Problem, ProblemKind, YouBenchaError
+from youbencha.errors import ConfigError, KeyPath, Problem, ProblemKind, Step, YouBenchaError
 from youbencha.spec.arena import OrchestratorSpec, TaskSpec
 from youbencha.spec.arena_loader import Arena
-from youbencha.spec.problems import KeyPath, Step, dotted
 
 _OF_JUDGE: Mapping[Step, str] = {"assertions": "criteria", "type": "agent"}
 """What a rubric calls the keys of an agentic-judge."""
@@ -18,7 +17,7 @@ class ArenaProblems:
 
     def __init__(self, arena: Arena) -> None:
         self._arena = arena
-        self._found: dict[tuple[str, str], Problem] = {}
+        self._found: dict[tuple[KeyPath, str], Problem] = {}
 
     def add(self, error: YouBenchaError, orchestrator: OrchestratorSpec, task: TaskSpec) -> None:
         """Add what is wrong with a plan."""
@@ -36,7 +35,7 @@ class ArenaProblems:
 
     def add_at(self, path: KeyPath, message: str, hint: str | None, *, kind: ProblemKind = "invalid") -> None:
         problem = self._arena.document.problem(path, message, hint, kind=kind)
-        self._found.setdefault((problem.path, problem.message), problem)
+        self._found.setdefault((problem.keys, problem.message), problem)
 
     def raise_if_any(self) -> None:
         if self._found:
@@ -45,11 +44,10 @@ class ArenaProblems:
     def _add_located(self, problem: Problem, orchestrator: OrchestratorSpec, task: TaskSpec) -> None:
         """Add a problem of a test case."""
         if problem.line is not None:
-            self._found.setdefault((problem.path, problem.message), problem)
+            self._found.setdefault((problem.keys, problem.message), problem)
             return
         arena = self._arena
-        steps = [int(step) if step.isdecimal() else step for step in problem.path.split(".")]
-        match steps:
+        match problem.keys:
             case ["agent", *rest]:
                 self._add_of(orchestrator, tuple(rest), problem.message, problem.hint, kind=problem.kind)
                 return
@@ -57,8 +55,8 @@ class ArenaProblems:
                 path = arena.path_of(task, *rest)
             case ["evaluators", _, "config", *rest]:
                 path = arena.path_of(task, "rubric", *(_OF_JUDGE.get(step, step) for step in rest))
-            case rest:
-                path = tuple(rest)
+            case _:
+                path = problem.keys
         self.add_at(path, problem.message, problem.hint, kind=problem.kind)
 
     def _add_of(
@@ -77,7 +75,7 @@ class ArenaProblems:
         """
         entry = self._arena.entry(orchestrator)
         path = entry.path_of(*keys)
-        if entry.variant is not None and (dotted((*entry.orchestrator_path, *keys)), message) in self._found:
+        if entry.variant is not None and ((*entry.orchestrator_path, *keys), message) in self._found:
             return
         if entry.variant is not None and path[: len(entry.variant_path)] != entry.variant_path:
             message = f"for {orchestrator.name}: {message}"

@@ -185,7 +185,7 @@ def describe_plan(
 def worst_case(matrix: Matrix, attempts: int, to_run: Callable[[Cell], int]) -> CostBound:
     """Add up the caps of all trials, of each orchestrator at most its own, and of all at most the total."""
     total = min((cap for cell in matrix.cells if (cap := _cap(cell, "total")) is not None), default=None)
-    if total is None and (judged := next((cell for cell in matrix.cells if len(cell.plan.evaluators) > 1), None)):
+    if total is None and (judged := next((cell for cell in matrix.cells if cell.plan.has_judge), None)):
         return CostBound(None, reason=f"nothing limits the judge of {judged.task}: set budgets.total_usd")
     amounts: list[Decimal] = []
     for times in (1, attempts):

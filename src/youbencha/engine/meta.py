@@ -122,8 +122,10 @@ def _reason(bundle: ResultsBundle) -> str:
     """Why the outcome is what it is; if an evaluator could not judge, also why not."""
     if bundle.outcome is None:
         return ""
-    details = [each.message for each in bundle.evaluators if each.status == "skipped" and not each.advisory]
-    return one_line(": ".join((bundle.outcome.reason, *([] if bundle.outcome.valid else details[:1]))))
+    details = []
+    if bundle.outcome.name == "verifier_error":
+        details = [each.message for each in bundle.evaluators if each.status == "skipped" and not each.advisory]
+    return one_line(": ".join((bundle.outcome.reason, *details[:1])))
 
 
 def cost_of_all(attempts: Sequence[AttemptInfo]) -> float | None:

@@ -16,6 +16,7 @@ from youbencha.engine.matrix import TrialKey
 from youbencha.errors import YouBenchaError
 from youbencha.files import DIFF_FILE, read_untrusted, replacing
 from youbencha.log.arena import (
+    ATTEMPTS_DIR,
     LATEST,
     META_FILE,
     PATCH_FILE,
@@ -100,7 +101,7 @@ class TrialDirectory:
 
     def attempt(self, number: int) -> Path:
         """The run directory of an attempt."""
-        return self.path / "attempts" / str(number)
+        return self.path / ATTEMPTS_DIR / str(number)
 
     def attempt_id(self, number: int) -> str:
         """Unique, and begins with the name of the run."""
@@ -109,7 +110,7 @@ class TrialDirectory:
     def attempts(self) -> list[int]:
         """The numbers of the attempts that have a directory, in order."""
         try:
-            names = os.listdir(self.path / "attempts")  # noqa: PTH208 - only the names are wanted
+            names = os.listdir(self.path / ATTEMPTS_DIR)  # noqa: PTH208 - only the names are wanted
         except FileNotFoundError:
             return []
         return sorted(int(name) for name in names if name.isdecimal())

@@ -321,8 +321,8 @@ class _Scheduler:
             self._on_update(AttemptFailed(job.key, attempt.info, delay))
             self._waiting[job.key] = asyncio.get_running_loop().call_later(delay, self._requeue, job)
             return
-        self._on_update(AttemptFailed(job.key, attempt.info, None))
         if isinstance(attempt.error, YouBenchaError) and attempt.error.code in STOP_IF_REPEATED:
+            self._on_update(AttemptFailed(job.key, attempt.info, None))
             self._stop(attempt.info.reason, _hint_of(attempt))
         else:
             await self._finish(job, attempt.bundle)

@@ -54,6 +54,8 @@ class AttemptEvent(NamedTuple):
 
 
 class AttemptFailed(NamedTuple):
+    """An attempt that does not finish its trial."""
+
     key: TrialKey
     info: AttemptInfo
     retry_in_s: float | None

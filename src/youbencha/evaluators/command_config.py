@@ -125,7 +125,7 @@ def contradictions(config: CommandEvaluatorConfig) -> Iterator[Problem]:
     yield from _command_problems(config)
     for name in config.metrics:
         if name in _BUILT_IN or (config.junit and name in _JUNIT):
-            yield Problem(f"metrics.{name}", "is the name of a built-in metric", "choose another name")
+            yield Problem(("metrics", name), "is the name of a built-in metric", "choose another name")
     for name in config.assertions:
         yield from _assertion_problems(config, name)
 
@@ -153,7 +153,7 @@ def _command_problems(config: CommandEvaluatorConfig) -> Iterator[Problem]:
 
 
 def _assertion_problems(config: CommandEvaluatorConfig, name: str) -> Iterator[Problem]:
-    path = f"assertions.{name}"
+    path = ("assertions", name)
     bound, _, metric = name.partition("_")
     known = list(_numbers(config))
     if bound in ("min", "max") and metric in known:
@@ -209,4 +209,4 @@ def missing_references(env: Any, harness: Mapping[str, str]) -> Iterator[Problem
         for reference in _REFERENCE.findall(value) if isinstance(value, str) else ():
             if reference not in harness:
                 hint = "set it in the environment, or under `variables` in your settings"
-                yield Problem(f"env.{name}", f"refers to {reference}, which is not set", hint)
+                yield Problem(("env", name), f"refers to {reference}, which is not set", hint)

@@ -31,6 +31,7 @@ from youbencha.log.results import AssertionResult, EvaluationResult
 from youbencha.spec import StrictModel
 from youbencha.text import plural
 from youbencha.workspace.trees import TreeFile, files_below
+from youbencha.workspace.walk import in_tool_cache
 
 __all__ = ["ExpectedDiff"]
 
@@ -201,11 +202,14 @@ def compare_trees(
     check_cancelled: CheckCancelled = lambda: None,
     skip: Iterable[Path] = (),
 ) -> Comparison:
+    """Compare all files of both trees, without caches of tools that only one of them has."""
     actual_files, expected_files = (
         {file.path: file for file in files_below(tree, skip) if paths.matches(file.path)} for tree in (actual, expected)
     )
     compared = []
-    for path in actual_files.keys() | expected_files.keys():
+    in_one = actual_files.keys() ^ expected_files.keys()
+    caches = {path for path in in_one if in_tool_cache(os.fsencode(path))}
+    for path in (actual_files.keys() | expected_files.keys()) - caches:
         check_cancelled()
         compared.append(_compared(path, actual_files.get(path), expected_files.get(path)))
     return Comparison(tuple(sorted(compared, key=lambda file: (file.similarity, file.path))))

@@ -21,7 +21,7 @@ from youbencha.evaluators.base import (
 from youbencha.evaluators.globs import Glob, GlobList, PathFilter
 from youbencha.log.results import AssertionResult, EvaluationResult
 from youbencha.spec import StrictModel
-from youbencha.text import plural
+from youbencha.text import first_few, plural
 from youbencha.workspace import Changes, FileChange
 
 __all__ = ["GitDiff"]
@@ -101,7 +101,7 @@ def contradictions(config: GitDiffConfig) -> Iterator[Problem]:
     for measure in MEASURES:
         least, most = f"min_{measure}", f"max_{measure}"
         if least in limits and most in limits and limits[least] > limits[most]:
-            path = least if least in top_level else f"assertions.{least}"
+            path = (least,) if least in top_level else ("assertions", least)
             yield Problem(path, f"must not be more than {most}: nothing could pass")
 
 
@@ -123,10 +123,11 @@ class GitDiff:
             return evaluation_result(context, started, "skipped", message)
         _check_base(config, changes)
         counted_paths = PathFilter.of(config.include_paths, config.exclude_paths)
-        metrics = change_metrics([file for file in changes.files if counted_paths.matches(file.path)])
+        counted = [file for file in changes.files if counted_paths.matches(file.path)]
+        metrics = change_metrics(counted)
         every_path = [file.path for file in changes.files]
         results = [
-            *limit_results(config.limits(), metrics),
+            *(_with_names(result, counted) for result in limit_results(config.limits(), metrics)),
             *required_results(config.required_paths, every_path),
             *forbidden_results(config.forbidden_paths, every_path),
         ]
@@ -146,6 +147,14 @@ class GitDiff:
             assertions=results,
             artifacts=[patch] if changes.patch_file.is_file() else [],
         )
+
+
+def _with_names(result: AssertionResult, counted: Sequence[FileChange]) -> AssertionResult:
+    """Name the files that are too many."""
+    if result.passed or result.name != "max_files_changed":
+        return result
+    names = first_few([printable(file.path) for file in counted])
+    return result.model_copy(update={"message": f"{result.message} ({names})"})
 
 
 def _check_base(config: GitDiffConfig, changes: Changes) -> None:

@@ -61,7 +61,7 @@ async def _post_hook(
 
 
 def hook_problems(hooks: Sequence[Any], config_dir: Path) -> list[Problem]:
-    """Return every problem that can be found before anything runs. Paths start at the list: `0.config.command`.
+    """Return every problem that can be found before anything runs. Keys start at the list: `0.config.command`.
 
     Takes models or plain data; values of the wrong type are ignored, because the models report them. A `${NAME}` that
     the settings do not define is known only later.
@@ -73,7 +73,7 @@ def hook_problems(hooks: Sequence[Any], config_dir: Path) -> list[Problem]:
         config = written.get("config") if isinstance(written, Mapping) else None
         if isinstance(name, str) and isinstance(config, Mapping) and name in _CHECKS:
             problems = _CHECKS[name](config, config_dir)
-            found += [Problem(f"{index}.config.{each.path}", each.message, each.hint) for each in problems]
+            found += [Problem((index, "config", *each.keys), each.message, each.hint) for each in problems]
     return found
 
 
@@ -99,7 +99,7 @@ def _webhook_problems(config: Mapping[str, Any], config_dir: Path) -> Iterator[P
         for name in names:
             if name.strip().lower() == "authorization":
                 message = "must not be combined with a user and password in `url`"
-                yield Problem(f"headers.{name}", message)
+                yield Problem(("headers", name), message)
 
 
 _CHECKS: Mapping[str, Callable[[Mapping[str, Any], Path], Iterator[Problem]]] = {

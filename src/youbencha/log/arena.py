@@ -4,6 +4,7 @@ Unknown is null; a score of 0 was measured. `meta.json` has the original Thunder
 original have only those up to `budget_exceeded`.
 """
 
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,7 +14,7 @@ from youbencha.files import read_untrusted
 from youbencha.log.model import Count, Record, Timestamp, Usage
 from youbencha.log.results import OutcomeName
 
-RUNS_DIR, TRIALS_DIR, LATEST = "runs", "trials", "latest"
+RUNS_DIR, TRIALS_DIR, ATTEMPTS_DIR, LATEST = "runs", "trials", "attempts", "latest"
 RUN_FILE, META_FILE, PATCH_FILE, TASK_FILE = "run.json", "meta.json", "diff.patch", "task.md"
 CALIBRATION_FILE = "calibration.json"
 AGENTS_DIR = "agents"
@@ -33,6 +34,14 @@ FlagKind = Literal[
     "hidden_path", "solution_search", "test_edit", "test_runner", "network", "forged_report", "tests_missing"
 ]
 FlagSeverity = Literal["evidence", "note"]
+
+
+def arena_run_started_at(name: str) -> datetime | None:
+    """The time in the name of a run of the arena. None: it has another name."""
+    try:
+        return datetime.strptime(f"{name[:19]} +0000", "%Y-%m-%dT%H-%M-%S %z")
+    except ValueError:
+        return None
 
 
 class Scores(Record):

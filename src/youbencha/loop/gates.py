@@ -59,7 +59,7 @@ def gate_problems(file: LoopFile, env: Mapping[str, str] | None, agent_type: str
     for gate, evaluator in zip(file.spec.gates, locate_gates(file), strict=True):
         for problem in evaluator_problems(evaluator, agent_type, env):
             # The shortcut has its own key beside `config`.
-            is_own = gate.command is not None and problem.path.endswith(".config.command")
+            is_own = gate.command is not None and problem.keys[-2:] == ("config", "command")
             own = evaluator.problem(problem.message, problem.hint, key=("command",)) if is_own else problem
             found.append(own)
     return found

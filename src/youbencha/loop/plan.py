@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from youbencha.adapters import ChecksConfig, get_adapter
-from youbencha.errors import ConfigError, Problem, YouBenchaError
+from youbencha.errors import ConfigError, KeyPath, Problem, YouBenchaError
 from youbencha.files import PathNotAllowed, read_confined, read_regular
 from youbencha.loop.backends import (
     AUTO,
@@ -29,7 +29,6 @@ from youbencha.loop.presets import read_hats
 from youbencha.spec.loader import NamedEvaluator
 from youbencha.spec.loop import EscalationStep, HatSpec, LoopSpec
 from youbencha.spec.loop_loader import CODE, LoopFile, load_loop_file
-from youbencha.spec.problems import KeyPath
 from youbencha.spec.sandbox import SandboxSpec
 from youbencha.trial.context import Host
 from youbencha.trial.gateway_plan import GatewayOptions, plan_gateway
@@ -404,8 +403,8 @@ _SOURCES = {
 def _placed(file: LoopFile, path: KeyPath, problem: Problem) -> Problem:
     """A problem of an adapter's configuration at its key in ralph.yml."""
     sources = _SOURCES[str(path[0])]
-    first, _, _ = problem.path.partition(".")
-    own = (sources[first],) if first in sources else (sources[""],)
+    first = str(problem.keys[0]) if problem.keys else ""
+    own = (sources.get(first, sources[""]),)
     rest = (first,) if own == ("config",) else ()
     written = file.written_at((*path, *own, *rest))
     return file.document.problem(written, problem.message, problem.hint, kind=problem.kind)

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from youbencha.report.junit import JunitCase, Result
     from youbencha.report.leaderboard import Leaderboard, Row
 
-_EPOCH = "1970-01-01T00:00:00"
-"""Where a time is required and not known."""
-
 
 class ArenaFormat(StrEnum):
     TABLE = "table"
@@ -39,14 +36,14 @@ class ArenaFormat(StrEnum):
 def render_leaderboard(
     board: Leaderboard, form: ArenaFormat, by: Grouping = Grouping.AGENT, *, width: int, base: Path
 ) -> str:
-    """`width` is the terminal's; links in HTML are relative to `base`."""
+    """`width` is the terminal's; links in HTML and paths in JSON are relative to `base`."""
     match form:
         case ArenaFormat.TABLE:
             return render_table(board, by, width) + _baselines(board, width)
         case ArenaFormat.MARKDOWN:
             return render_markdown(board, by) + _baselines(board)
         case ArenaFormat.JSON:
-            return render_json(board)
+            return render_json(board, base)
         case ArenaFormat.CSV:
             return render_csv(board, by)
         case ArenaFormat.HTML:
@@ -79,7 +76,7 @@ _JUNIT: dict[str, Result] = {
 
 def render_leaderboard_junit(board: Leaderboard) -> str:
     """Render JUnit XML for CI systems: a suite for each agent, a test case for each trial."""
-    from youbencha.report.junit import JunitCase, JunitSuite, junit_xml
+    from youbencha.report.junit import JunitCase, JunitSuite, earliest, junit_xml
 
     suites = []
     for row in sorted(board.agents, key=lambda each: each.agent):
@@ -93,7 +90,7 @@ def render_leaderboard_junit(board: Leaderboard) -> str:
         suites.append(
             JunitSuite(
                 name=f"youbencha.{row.agent}",
-                started_at=min((each.meta.started_at for each in trials if each.meta.started_at), default=_EPOCH),
+                started_at=earliest((each.meta.started_at for each in trials), board.runs),
                 duration_ms=sum(case.duration_ms for case in cases),
                 properties=list(_junit_properties(board, row)),
                 cases=cases,

@@ -7,7 +7,7 @@ others count.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -27,6 +27,7 @@ from youbencha.log.arena import (
     read_meta,
     read_run_info,
 )
+from youbencha.report.sharing import without_paths
 from youbencha.spec.arena import key_of_repo
 from youbencha.text import one_line, shown
 
@@ -61,6 +62,11 @@ class UnfinishedTrial(NamedTuple):
 class Unreadable(NamedTuple):
     path: Path
     reason: str
+
+
+def _unreadable(path: Path, place: Path, reason: str) -> Unreadable:
+    """With the path from the run or results directory on, which is what others can know."""
+    return Unreadable(path.relative_to(place.parent), reason)
 
 
 class Range(NamedTuple):
@@ -178,16 +184,23 @@ def _not_found(message: str) -> YouBenchaError:
 
 
 def _load_trials(run: Path) -> tuple[list[ArenaTrial], list[Unreadable]]:
-    trials, unreadable = [], []
+    trials, unreadable, shorten = [], [], without_paths({str(run): run.name})
     for task, orchestrator, trial in trial_directories(run / TRIALS_DIR):
         directory = f"{task}{os.sep}{trial}"  # `Path` would take a tenth of the time
         try:
-            trials.append(ArenaTrial(run.name, directory, _read_meta(task, orchestrator, trial)))
+            meta = _read_meta(task, orchestrator, trial)
+            trials.append(ArenaTrial(run.name, directory, _with_texts(meta, shorten)))
         except FileNotFoundError:
             continue  # not finished
         except _Broken as broken:
-            unreadable.append(Unreadable(Path(directory, META_FILE), broken.args[0]))
+            unreadable.append(_unreadable(Path(directory, META_FILE), run, broken.args[0]))
     return trials, unreadable
+
+
+def _with_texts(meta: TrialMeta, change: Callable[[str], str]) -> TrialMeta:
+    """Change the texts of a result that may name paths."""
+    flags = tuple(flag.model_copy(update={"evidence": change(flag.evidence)}) for flag in meta.flags)
+    return meta.model_copy(update={"reason": meta.reason and change(meta.reason), "flags": flags})
 
 
 def trial_directories(root: Path) -> Iterator[tuple[Path, str, str]]:
@@ -255,13 +268,13 @@ def _planned(run: Path) -> tuple[list[UnfinishedTrial] | None, list[Unreadable]]
     except FileNotFoundError:
         return None, []
     except OSError as error:
-        return None, [Unreadable(run / RUN_FILE, error.strerror or str(error))]
+        return None, [_unreadable(run / RUN_FILE, run, error.strerror or str(error))]
     except ValidationError as error:
-        return None, [Unreadable(run / RUN_FILE, _first_problem(error))]
+        return None, [_unreadable(run / RUN_FILE, run, _first_problem(error))]
     if info.until_decided is not None:
         return _begun(run, info), []
     if info.total > _MOST_PLANNED:
-        return None, [Unreadable(run / RUN_FILE, f"has more than {_MOST_PLANNED:,} trials")]
+        return None, [_unreadable(run / RUN_FILE, run, f"has more than {_MOST_PLANNED:,} trials")]
     return [
         UnfinishedTrial(run.name, cell.orchestrator, cell.task, number, cell.category)
         for number in range(1, info.trials + 1)
@@ -307,6 +320,6 @@ def _optional(directory: Path, name: str) -> tuple[Mapping[str, object], list[Un
     except FileNotFoundError:
         return {}, []
     except OSError as error:
-        return {}, [Unreadable(directory / name, error.strerror or str(error))]
+        return {}, [_unreadable(directory / name, directory, error.strerror or str(error))]
     except ValueError as error:
-        return {}, [Unreadable(directory / name, one_line(f"is not JSON: {error}"))]
+        return {}, [_unreadable(directory / name, directory, one_line(f"is not JSON: {error}"))]

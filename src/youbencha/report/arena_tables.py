@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from youbencha.log.arena import FlagSeverity
@@ -434,8 +436,8 @@ def _cell(value: Any) -> str:
     return repr(value)
 
 
-def render_json(board: Leaderboard) -> str:
-    """All that there is, by agent, by task, by suite and by trial."""
+def render_json(board: Leaderboard, base: Path) -> str:
+    """All that there is, by agent, by task, by suite and by trial. Paths are relative to `base`."""
     import orjson
 
     document = {
@@ -447,7 +449,7 @@ def render_json(board: Leaderboard) -> str:
         "tasks": board.tasks,
         "suites": board.suites,
         "frontier": [row.agent for row in board.agents if row.on_frontier],
-        "trials": [_trial(each) for each in board.trials],
+        "trials": [_trial(each, base) for each in board.trials],
         "unfinished": [each._asdict() | {"run": visible(each.run)} for each in board.unfinished],
         "exclusions": board.exclusions,
         "superseded": board.superseded,
@@ -482,6 +484,6 @@ _OF_A_TRIAL = {
 }
 
 
-def _trial(trial: ArenaTrial) -> dict[str, Any]:
-    where = {"run": visible(trial.run), "directory": visible(trial.directory)}
+def _trial(trial: ArenaTrial, base: Path) -> dict[str, Any]:
+    where = {"run": visible(trial.run), "directory": visible(os.path.relpath(trial.directory, base))}
     return where | trial.meta.model_dump(include=_OF_A_TRIAL)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import LOG_FILE
-from youbencha.log.arena import PATCH_FILE
+from youbencha.log.arena import ATTEMPTS_DIR, PATCH_FILE
 from youbencha.report.arena_loading import ArenaResults, ArenaTrial
 from youbencha.report.arena_selection import Exclusion
 from youbencha.report.comparability import comparability_warnings, unchanged_requests
@@ -198,8 +198,9 @@ def _trial(trial: ArenaTrial) -> ComparedTrial:
         outcome=meta.outcome,
         valid=meta.valid,
         score=score_of(meta),
+        started_at=meta.started_at,
         diff=_existing(f"{trial.directory}/{PATCH_FILE}"),
-        transcript=_existing(f"{trial.directory}/attempts/{attempt}/{ARTIFACTS}/{LOG_FILE}"),
+        transcript=_existing(f"{trial.directory}/{ATTEMPTS_DIR}/{attempt}/{ARTIFACTS}/{LOG_FILE}"),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     )
 
 JSON_VERSION = "1.0.0"
-_EPOCH = "1970-01-01T00:00:00"
-"""Where a time is required, and there is none."""
 
 
 class ComparisonFormat(StrEnum):
@@ -53,18 +52,21 @@ def render_comparison(report: ComparisonReport, form: ComparisonFormat, *, width
         case ComparisonFormat.MARKDOWN:
             return render_comparison_markdown(report, base)
         case ComparisonFormat.JSON:
-            return render_comparison_json(report)
+            return render_comparison_json(report, base)
         case ComparisonFormat.HTML:
             from youbencha.report.comparison_html import render_comparison_html
 
             return render_comparison_html(report, base)
 
 
-def render_comparison_json(report: ComparisonReport) -> str:
-    """All that there is. One pair is the document itself; all pairs of a run are a list in it."""
+def render_comparison_json(report: ComparisonReport, base: Path) -> str:
+    """All that there is; paths are relative to `base`.
+
+    One pair is the document itself; all pairs of a run are a list in it.
+    """
     import orjson
 
-    pairs = [_pair(each, report.margin) for each in report.comparisons]
+    pairs = [_pair(each, report.margin, base) for each in report.comparisons]
     document = {
         "version": JSON_VERSION,
         **(pairs[0] if report.one_pair else {"comparisons": pairs}),
@@ -80,7 +82,7 @@ def render_comparison_json(report: ComparisonReport) -> str:
     return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
 
 
-def _pair(pair: PairComparison, margin: float) -> dict[str, Any]:
+def _pair(pair: PairComparison, margin: float, base: Path) -> dict[str, Any]:
     both = pair.first.coverage, pair.second.coverage
     found = pair.difference
     return {
@@ -112,8 +114,8 @@ def _pair(pair: PairComparison, margin: float) -> dict[str, Any]:
             {
                 "task": visible(each.task),
                 "difference": each.difference,
-                "first": _task_result(each.first),
-                "second": _task_result(each.second),
+                "first": _task_result(each.first, base),
+                "second": _task_result(each.second, base),
             }
             for each in pair.tasks
         ],
@@ -203,39 +205,43 @@ def _values(found: ValueDifference) -> dict[str, Any]:
     }
 
 
-def _task_result(result: TaskResult) -> dict[str, Any]:
+def _task_result(result: TaskResult, base: Path) -> dict[str, Any]:
     return {
         "score": result.score,
         "scored": result.scored,
         "judged": result.judged,
         "solved": result.solved,
         "flaky": result.flaky,
-        "trials": [_trial(each) for each in result.trials],
+        "trials": [_trial(each, base) for each in result.trials],
     }
 
 
-def _trial(trial: ComparedTrial) -> dict[str, Any]:
+def _trial(trial: ComparedTrial, base: Path) -> dict[str, Any]:
     return {
         "run": visible(trial.run),
         "trial": trial.trial,
-        "directory": visible(trial.directory),
+        "directory": _relative(trial.directory, base),
         "outcome": trial.outcome,
         "valid": trial.valid,
         "score": trial.score,
-        "diff": trial.diff and visible(trial.diff),
-        "transcript": trial.transcript and visible(trial.transcript),
+        "diff": trial.diff and _relative(trial.diff, base),
+        "transcript": trial.transcript and _relative(trial.transcript, base),
     }
+
+
+def _relative(path: str, base: Path) -> str:
+    return visible(os.path.relpath(path, base))
 
 
 def render_comparison_junit(report: ComparisonReport, gate: GateResult | None) -> str:
     """Render JUnit XML for CI systems: a test case for each comparison, which fails if the gate does."""
-    from youbencha.report.junit import JunitSuite, junit_xml
+    from youbencha.report.junit import JunitSuite, earliest, junit_xml
 
     return junit_xml(
         [
             JunitSuite(
                 name="youbencha.compare",
-                started_at=_EPOCH,
+                started_at=earliest((trial.started_at for trial in _trials_of(pair)), report.runs),
                 duration_ms=0,
                 properties=list(_junit_properties(pair, report.margin)),
                 cases=[_junit_case(pair, report.margin, gate)],
@@ -243,6 +249,11 @@ def render_comparison_junit(report: ComparisonReport, gate: GateResult | None) -
             for pair in report.comparisons
         ]
     )
+
+
+def _trials_of(pair: PairComparison) -> Iterator[ComparedTrial]:
+    for task in pair.tasks:
+        yield from (*task.first.trials, *task.second.trials)
 
 
 def _junit_case(pair: PairComparison, margin: float, gate: GateResult | None) -> JunitCase:
@@ -261,6 +272,6 @@ def _junit_case(pair: PairComparison, margin: float, gate: GateResult | None) ->
 
 def _junit_properties(pair: PairComparison, margin: float) -> Iterator[tuple[str, str]]:
     """With unformatted numbers. Unknown values are left out."""
-    for name, value in _pair(pair, margin).items():
+    for name, value in _pair(pair, margin, Path()).items():
         if isinstance(value, int | float | str) and name != "sentence":
             yield name, str(value)

@@ -23,6 +23,7 @@ class ComparedTrial:
     diff: str | None
     """The path of the file. Null: there is none."""
     transcript: str | None
+    started_at: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

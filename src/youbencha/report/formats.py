@@ -37,21 +37,24 @@ _FILE_NAMES = {
 
 def render_report(bundle: ResultsBundle, form: ReportFormat, results_file: Path) -> str:
     """Render a run's results in one format; only that format's code is loaded."""
+    if form is ReportFormat.JSON:
+        return render_json(bundle)
+    from youbencha.report.sharing import for_readers
+
+    shown = for_readers(bundle, results_file.parent)
     match form:
         case ReportFormat.HTML:
             from youbencha.report.html import read_attachments, render_html
 
-            return render_html(bundle, read_attachments(results_file.parent, bundle))
-        case ReportFormat.JSON:
-            return render_json(bundle)
+            return render_html(shown, read_attachments(results_file.parent, bundle))
         case ReportFormat.JUNIT:
             from youbencha.report.junit import render_junit
 
-            return render_junit(bundle)
+            return render_junit(shown)
         case _:
             from youbencha.report.markdown import render_markdown
 
-            return render_markdown(bundle)
+            return render_markdown(shown)
 
 
 def write_report(bundle: ResultsBundle, form: ReportFormat, results_file: Path, output: Path | None = None) -> Path:

@@ -7,10 +7,11 @@ error and skipped in a test case, and no attribute that the stricter schemas do 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from youbencha.log.arena import arena_run_started_at
 from youbencha.report.findings import explanation
 from youbencha.text import one_line, visible
 
@@ -37,7 +38,8 @@ class JunitCase:
 @dataclass(frozen=True, kw_only=True)
 class JunitSuite:
     name: str
-    started_at: str
+    started_at: str | None
+    """None: unknown. Then there is no timestamp."""
     duration_ms: int
     properties: Sequence[tuple[str, str]]
     cases: Sequence[JunitCase]
@@ -54,6 +56,13 @@ def render_junit(bundle: ResultsBundle) -> str:
     return junit_xml([suite])
 
 
+def earliest(times: Iterable[str | None], runs: Iterable[str]) -> str | None:
+    """The first of these times; if none is known, that of the first of these runs of the arena, by its name."""
+    known = [time for time in times if time]
+    known = known or [began.isoformat() for name in runs if (began := arena_run_started_at(name))]
+    return min(known, default=None)
+
+
 def junit_xml(suites: Sequence[JunitSuite]) -> str:
     from xml.etree import ElementTree
 
@@ -64,7 +73,8 @@ def junit_xml(suites: Sequence[JunitSuite]) -> str:
     for suite in suites:
         counts = _counts(suite.cases) | {"time": _seconds(suite.duration_ms)}
         element = ElementTree.SubElement(root, "testsuite", {"name": _clean(suite.name), **counts})
-        element.set("timestamp", suite.started_at[:19])  # strict schemas allow no fractions and no zone
+        if suite.started_at is not None:
+            element.set("timestamp", suite.started_at[:19])  # strict schemas allow no fractions and no zone
         properties = ElementTree.SubElement(element, "properties")
         for name, value in suite.properties:
             ElementTree.SubElement(properties, "property", {"name": name, "value": _clean(value)})

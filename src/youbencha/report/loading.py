@@ -7,6 +7,7 @@ because they were guessed from the length of the text.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from youbencha.errors import YouBenchaError
 from youbencha.files import RESULTS_FILE, read_regular, read_untrusted
 from youbencha.json_lines import amount, count, loads_lossy, mapping
-from youbencha.log.arena import RUN_FILE, RUNS_DIR, TRIALS_DIR
+from youbencha.log.arena import ATTEMPTS_DIR, RUN_FILE, RUNS_DIR, TRIALS_DIR, arena_run_started_at
 from youbencha.text import UNKNOWN
 from youbencha.usage import Tokens, add_all
 from youbencha.workspace.run_dir import ARTIFACTS, run_started_at
@@ -46,10 +47,21 @@ def find_results(path: Path) -> Path:
         return path
     if not path.exists():
         raise _not_found(f"There is no file or directory {path}.")
-    for own in (path / RESULTS_FILE, path / ARTIFACTS / RESULTS_FILE):  # before those of runs below it
+    # Before those of runs below it:
+    for own in (path / RESULTS_FILE, path / ARTIFACTS / RESULTS_FILE, *_of_attempts(path)):
         if own.is_file():
             return own
     return newest_results([path])
+
+
+def _of_attempts(trial: Path) -> Iterator[Path]:
+    """Where the results of a trial of a matrix are: the last attempt counts, if it could be started."""
+    try:
+        numbers = [int(name) for name in os.listdir(trial / ATTEMPTS_DIR) if name.isdecimal()]  # noqa: PTH208
+    except OSError:
+        return
+    for number in sorted(numbers, reverse=True):
+        yield trial / ATTEMPTS_DIR / str(number) / ARTIFACTS / RESULTS_FILE
 
 
 def newest_results(workspaces: Sequence[Path]) -> Path:
@@ -123,7 +135,9 @@ def _matrices_in(directory: Path) -> Iterator[Path]:
 
 
 def _begun(run: Path) -> float:
-    return (run / RUN_FILE).stat().st_mtime
+    """The time in its name: `--resume` writes `run.json` again."""
+    began = arena_run_started_at(run.name)
+    return began.timestamp() if began else (run / RUN_FILE).stat().st_mtime
 
 
 class RunLocation(NamedTuple):

@@ -121,7 +121,7 @@ def _header(found: FilePatch, line: str) -> bool:
         case "deleted":
             found.state = "deleted"
         case "rename" | "copy" if rest.startswith("from "):
-            found.state, found.old_path = f"{word.removesuffix('e').replace('cop', 'copi')}ed", _unquoted(rest[5:])
+            found.state, found.old_path = {"rename": "renamed", "copy": "copied"}[word], _unquoted(rest[5:])
         case "rename" | "copy" if rest.startswith("to "):
             found.path = _unquoted(rest[3:])
         case "old" if rest.startswith("mode"):

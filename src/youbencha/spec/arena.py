@@ -6,10 +6,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
+from youbencha.errors import Step
 from youbencha.spec.agent_files import AgentFiles, Without
 from youbencha.spec.base import INT_AS_FLOAT, Line, StrictModel, VariableName
 from youbencha.spec.gateway import Dollars, Gateway, GatewaySpec, GatewayType, TokenCount
-from youbencha.spec.problems import ProblemAt, Step
+from youbencha.spec.problems import ProblemAt
 from youbencha.spec.sandbox import AllowedHost, Cpus, Sandbox, Size
 
 ValidationMode = Literal["diff", "shared", "separate"]

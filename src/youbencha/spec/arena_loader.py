@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from youbencha.errors import ConfigError, Problem
+from youbencha.errors import ConfigError, KeyPath, Problem, Step
 from youbencha.spec.arena import LONGEST_NAME, NAME_PATTERN, ArenaSpec, OrchestratorSpec, TaskSpec, key_of_repo
 from youbencha.spec.compat import thunderdome
 from youbencha.spec.document import Document, read_document
-from youbencha.spec.problems import KeyPath, Step
 from youbencha.spec.variants import ArenaEntry, expand, problems_of_variants, written_names
 
 CODE = "ARENA_INVALID"

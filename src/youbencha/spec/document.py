@@ -20,8 +20,8 @@ from ruamel.yaml.constructor import ConstructorError, RoundTripConstructor, Safe
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from youbencha.errors import ConfigError, Problem, ProblemKind
-from youbencha.spec.problems import KeyPath, Position, Step, dotted, problems_of
+from youbencha.errors import ConfigError, KeyPath, Problem, ProblemKind, Step
+from youbencha.spec.problems import Position, problems_of
 
 MAX_BYTES = 1024 * 1024
 MAX_NODES = 250_000
@@ -83,9 +83,9 @@ class Document(NamedTuple):
         """A problem that the model does not find, at the position of a value, or with `at_key` of its key."""
         source = self.source_of(path)
         if source.root is None:  # not read from text
-            return Problem(dotted(path), message, hint, file=source.file, kind=kind)
+            return Problem(tuple(path), message, hint, file=source.file, kind=kind)
         at = source.locate(path, at_key or kind == "unknown_key")
-        return Problem(dotted(path), message, hint, at.line, at.column, source.file, kind)
+        return Problem(tuple(path), message, hint, at.line, at.column, source.file, kind)
 
     def error(self, problems: Sequence[Problem]) -> ConfigError:
         far = float("inf")
@@ -337,4 +337,4 @@ def _position(node: Node) -> Position:
 
 def _at(node: Node, path: Sequence[Step], message: str, hint: str | None = None) -> Problem:
     where = _position(node)
-    return Problem(dotted(path), message, hint, where.line, where.column)
+    return Problem(tuple(path), message, hint, where.line, where.column)

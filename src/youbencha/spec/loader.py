@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import orjson
 
-from youbencha.errors import ConfigError, Problem, ProblemKind
+from youbencha.errors import ConfigError, KeyPath, Problem, ProblemKind
 from youbencha.spec.document import Document, read_document
 from youbencha.spec.testcase import AgentOverride, EvalConfig, EvaluatorFile, TestCase
 from youbencha.spec.variables import Step, substitute_tree
@@ -166,9 +166,9 @@ def _checked(
 
 def _first_for_each_path(problems: Sequence[Problem]) -> list[Problem]:
     """An undefined variable is often an invalid value, too."""
-    first: dict[tuple[Path | None, str], Problem] = {}
+    first: dict[tuple[Path | None, KeyPath], Problem] = {}
     for problem in problems:
-        first.setdefault((problem.file, problem.path), problem)
+        first.setdefault((problem.file, problem.keys), problem)
     return list(first.values())
 
 

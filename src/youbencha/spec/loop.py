@@ -5,9 +5,10 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from youbencha.errors import KeyPath
 from youbencha.spec.base import INT_AS_FLOAT, Line, ShortForm, StrictModel
 from youbencha.spec.gateway import Dollars, Gateway
-from youbencha.spec.problems import KeyPath, ProblemAt
+from youbencha.spec.problems import ProblemAt
 from youbencha.spec.sandbox import Sandbox
 
 Seconds = Annotated[float, Field(ge=0, le=3_153_600_000, allow_inf_nan=False), INT_AS_FLOAT]

@@ -7,10 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from youbencha.errors import ConfigError, Problem
+from youbencha.errors import ConfigError, KeyPath, Problem, dotted
 from youbencha.spec.document import Document, parse_document, read_document
 from youbencha.spec.loop import MOVED_KEYS, Keys, LoopSpec, keys_without_effect
-from youbencha.spec.problems import KeyPath, dotted
 from youbencha.text import did_you_mean
 
 CODE = "LOOP_INVALID"
@@ -170,18 +169,13 @@ class _Moving:
 
     def at_origin(self, problem: Problem) -> Problem:
         """The problem at the key that the user wrote."""
-        if problem.kind == "unknown_key" and "." not in problem.path:  # an older key may have been meant
+        if problem.kind == "unknown_key" and len(problem.keys) == 1:  # an older key may have been meant
             near = did_you_mean(problem.path, (*LoopSpec.model_fields, *(origin[0] for origin in MOVED_KEYS)))
             return replace(problem, hint=near)
-        path = tuple(_step(step) for step in problem.path.split("."))
-        written = _written_at(path, self.origins)
-        if written == path:
+        written = _written_at(problem.keys, self.origins)
+        if written == problem.keys:
             return problem
         return self._document.problem(written, problem.message, problem.hint, kind=problem.kind)
-
-
-def _step(text: str) -> str | int:
-    return int(text) if text.isdecimal() else text
 
 
 def _holds(data: Any, path: Keys) -> bool:

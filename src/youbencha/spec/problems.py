@@ -10,11 +10,8 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 from pydantic import AliasChoices, BaseModel, RootModel, Tag, ValidationError
 from pydantic.fields import FieldInfo
 
-from youbencha.errors import Problem, ProblemKind
+from youbencha.errors import KeyPath, Problem, ProblemKind, Step
 from youbencha.text import did_you_mean
-
-Step = str | int
-KeyPath = tuple[Step, ...]
 
 
 class ProblemAt(ValueError):
@@ -66,10 +63,6 @@ def unknown_key(key: str, valid: list[str]) -> Problem:
     return Problem(key, "unknown key", _hint_for_key(key, valid), kind="unknown_key")
 
 
-def dotted(path: Sequence[Step]) -> str:
-    return ".".join(str(step) for step in path)
-
-
 def _problem(found: _LocatedError, locate: Locate | None) -> Problem:
     error, where = found.error, found.location
     path, at_key = where.path, where.at_key
@@ -90,7 +83,7 @@ def _problem(found: _LocatedError, locate: Locate | None) -> Problem:
     message = _wrong_kind(found.wanted, error["input"]) if found.wanted else _message_of(error)
     at = locate(path, at_key) if locate else None
     line, column = (at.line, at.column) if at else (None, None)
-    return Problem(dotted(path), message, hint, line, column, kind=kind)
+    return Problem(path, message, hint, line, column, kind=kind)
 
 
 def _choose_union_members(found: Sequence[_LocatedError], depth: int = 0) -> list[_LocatedError]:

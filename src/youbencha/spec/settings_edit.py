@@ -130,8 +130,8 @@ def _edit(before: Document, file: Path, path: Sequence[str], value: Scalar | Non
     is_json = file.suffix.lower() == ".json" or text.lstrip().startswith("{")
     edited = _edited_json(file, text, path, value) if is_json else _edited_yaml(text, path, value)
     after = _parsed(edited, file)
-    known = {problem.path for problem in _problems(before)}
-    if value is not None and (added := [problem for problem in _problems(after) if problem.path not in known]):
+    known = {problem.keys for problem in _problems(before)}
+    if value is not None and (added := [problem for problem in _problems(after) if problem.keys not in known]):
         raise ConfigError(CODE, WHAT, added)
     wanted = copy.deepcopy(before.data or {})
     _change(wanted, path, value)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from youbencha.errors import Problem
+from youbencha.errors import KeyPath, Problem, Step
 from youbencha.spec.arena import LONGEST_NAME, VARIANT_MARK, ArenaSpec, OrchestratorSpec, VariantSpec
 from youbencha.spec.document import Document
-from youbencha.spec.problems import KeyPath, Step
 from youbencha.text import did_you_mean, first_few
 
 _NOT_FOR_SCRIPTS = ("version", "config")

@@ -146,11 +146,12 @@ def files_problems(agent: Mapping[str, Any], adapter: AgentAdapter, directory: P
     places = adapter.file_places if isinstance(adapter, ReadsFiles) else FilePlaces()
     seen: set[tuple[str, str]] = set()
     for entry in entries(given, directory):
-        path = ".".join(map(str, entry.key))
         if problem := _unsupported(entry, adapter, places) or _unusable(entry, places):
-            yield Problem(path, *problem)
+            yield Problem(entry.key, *problem)
         elif (entry.kind, entry.name) in seen:
-            yield Problem(path, f"has the same name as another of the {entry.kind}", "rename one of the directories")
+            yield Problem(
+                entry.key, f"has the same name as another of the {entry.kind}", "rename one of the directories"
+            )
         seen.add((entry.kind, entry.name))
     yield from _hidden(agent, given, places)
 
@@ -180,12 +181,12 @@ def _hidden(agent: Mapping[str, Any], given: AgentFiles, places: FilePlaces) -> 
     env, config = agent.get("env"), agent.get("config")
     for name in sorted(env) if isinstance(env, Mapping) else ():
         if name in places.moved_by | _OWN_DIRECTORIES:
-            yield Problem(f"env.{name}", f"cannot be combined with `{first}`, which is in the agent's new home")
+            yield Problem(("env", name), f"cannot be combined with `{first}`, which is in the agent's new home")
     if places.source_option is None or not isinstance(config, Mapping):
         return
     option, value = places.source_option
     if isinstance(sources := config.get(option), list | tuple) and value not in sources:
-        yield Problem(f"config.{option}", f"hides `{first}`: the agent would not read it", f"add {value!r}")
+        yield Problem(("config", option), f"hides `{first}`: the agent would not read it", f"add {value!r}")
 
 
 def home_problem(
@@ -206,9 +207,9 @@ def home_problem(
     ):
         return None
     if sandbox.home == "own":
-        return Problem(f"agent.{key}", "needs a new home, but the sandbox has `home: own`", "remove `home: own`")
+        return Problem(("agent", key), "needs a new home, but the sandbox has `home: own`", "remove `home: own`")
     return Problem(
-        f"agent.{key}",
+        ("agent", key),
         f"needs a new home, but {adapter.name} may need the login that is stored in yours",
         "set an API key, or use a gateway or a container",
     )

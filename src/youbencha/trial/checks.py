@@ -57,7 +57,7 @@ def _agent_problems(parts: UncheckedParts, agent: Mapping[str, Any]) -> list[Pro
         from youbencha.trial.agent_files import files_problems
 
         for problem in files_problems(agent, adapter, parts.directory):
-            problems.append(parts.document.problem(("agent", *_steps(problem.path)), problem.message, problem.hint))
+            problems.append(parts.document.problem(("agent", *problem.keys), problem.message, problem.hint))
     return problems
 
 
@@ -70,9 +70,9 @@ def _conflicts(parts: UncheckedParts, agent: Mapping[str, Any]) -> Iterator[Prob
 
 
 def _in_agent(parts: UncheckedParts, agent: Mapping[str, Any], problem: Problem) -> Problem:
-    steps = _steps(problem.path)
-    is_outside = bool(steps) and steps[0] in _AGENT_KEYS and agent.get(str(steps[0])) is not None
-    path = ("agent", *steps) if is_outside else ("agent", "config", *steps)
+    keys = problem.keys
+    is_outside = bool(keys) and keys[0] in _AGENT_KEYS and agent.get(str(keys[0])) is not None
+    path = ("agent", *keys) if is_outside else ("agent", "config", *keys)
     return parts.document.problem(path, problem.message, problem.hint, kind=problem.kind)
 
 
@@ -86,7 +86,7 @@ def evaluator_problems(
         if env is not None and isinstance(found, ReadsEnvironment):
             problems += found.check_environment(evaluator.config, env)
         return [
-            evaluator.problem(problem.message, problem.hint, key=("config", *_steps(problem.path)), kind=problem.kind)
+            evaluator.problem(problem.message, problem.hint, key=("config", *problem.keys), kind=problem.kind)
             for problem in problems
         ]
     except YouBenchaError as error:
@@ -112,11 +112,7 @@ def _hook_problems(parts: UncheckedParts) -> Iterator[Problem]:
             from youbencha.hooks.run import hook_problems
 
             for problem in hook_problems(hooks, parts.directory):
-                yield parts.document.problem((key, *_steps(problem.path)), problem.message, problem.hint)
-
-
-def _steps(path: str) -> tuple[str | int, ...]:
-    return tuple(int(step) if step.isdecimal() else step for step in path.split(".")) if path else ()
+                yield parts.document.problem((key, *problem.keys), problem.message, problem.hint)
 
 
 def advice_on(loaded: Loaded[TestCase] | Loaded[EvalConfig], *, thorough: bool = False) -> list[Problem]:

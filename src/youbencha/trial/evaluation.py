@@ -20,7 +20,7 @@ from youbencha.evaluators.base import ChecksTask
 from youbencha.events import EvaluatorFinished, EventSink, PhaseStarted
 from youbencha.files import DIFF_FILE
 from youbencha.log.model import as_json
-from youbencha.log.results import EvaluationError, EvaluationResult, TestCaseInfo
+from youbencha.log.results import EvaluationError, EvaluationResult, Outcome, TestCaseInfo
 from youbencha.process import Redactor
 from youbencha.spec.loader import Loaded, NamedEvaluator, load_eval_config
 from youbencha.spec.testcase import EvalConfig
@@ -74,6 +74,21 @@ async def evaluate_all(
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(one(index)) for index in range(len(evaluators))]
     return [task.result() for task in tasks]
+
+
+def not_judged(evaluators: Sequence[NamedEvaluator], outcome: Outcome) -> list[EvaluationResult]:
+    """Results without a verdict, for an agent that was not measured: its untouched tree may pass some checks."""
+    return [
+        EvaluationResult(
+            evaluator=evaluator.name,
+            status="skipped",
+            message=f"not judged, because of the {outcome.name.replace('_', ' ')}",
+            duration_ms=0,
+            timestamp=iso_time(time.time()),
+            advisory=_is_advisory(evaluator),
+        )
+        for evaluator in evaluators
+    ]
 
 
 async def check_task(evaluators: Sequence[NamedEvaluator], context: EvaluationContext) -> None:
@@ -295,8 +310,8 @@ async def evaluate_directory(plan: EvalPlan, host: Host, *, on_event: EventSink)
             evaluators = [evaluator.named() for evaluator in plan.loaded.evaluators]
             max_concurrent = host.settings.settings.evaluators.max_concurrent
             await evaluate_all(evaluators, context, max_concurrent=max_concurrent, on_result=on_result)
-        except BaseException:
-            files.save_results(complete=False, interrupted=True)
+        except BaseException as error:
+            files.save_results(complete=False, interrupted=isinstance(error, asyncio.CancelledError))
             raise
         record.phases_ms["evaluation"] = round((time.time() - record.started_at) * 1000)
         bundle = await files.finish(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from youbencha.log.model import ErrorRecord, FailureCause, Status
 from youbencha.log.results import EvaluationResult, GatewayReport, Outcome, OutcomeName, OverallStatus, Summary
-from youbencha.text import one_line
+from youbencha.text import first_few, one_line
 
 
 class Policy(NamedTuple):
@@ -50,6 +50,8 @@ OUTCOMES: Mapping[FailureCause, OutcomeName] = {
     "NO_RESULT": "agent_error",
     "UNRESPONSIVE": "agent_error",
 }
+
+_MAX_NAMES, _MAX_NAME_CHARS = 3, 100
 
 
 def summary_of(results: Sequence[EvaluationResult], *, expected: int, agent: Status | None, complete: bool) -> Summary:
@@ -160,7 +162,15 @@ def _judged(results: Sequence[EvaluationResult]) -> tuple[OutcomeName, str]:
     failed = [result for result in _deciding(results) if result.status == "failed"]
     skipped = [result.evaluator for result in _deciding(results) if result.status == "skipped"]
     if failed:
-        return "unsolved", "; ".join(f"{each.evaluator}: {one_line(each.message).rstrip('.')}" for each in failed)
+        return "unsolved", "; ".join(map(_why_failed, failed))
     if skipped:
         return "verifier_error", f"no verdict from {', '.join(skipped)}"
     return "solved", "every evaluator passed"
+
+
+def _why_failed(result: EvaluationResult) -> str:
+    """The evaluator's message, and the names of failed assertions that only have a name, such as tests."""
+    unexplained = [each.name for each in result.assertions if not (each.passed or each.message)]
+    shown = first_few([one_line(name, _MAX_NAME_CHARS) for name in unexplained[: _MAX_NAMES + 1]], _MAX_NAMES)
+    names = f" (not passed: {shown})" if unexplained else ""
+    return f"{result.evaluator}: {one_line(result.message).rstrip('.')}{names}"

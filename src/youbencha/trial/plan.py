@@ -56,6 +56,11 @@ class Plan:
         in_container = self.sandbox.type == "docker"
         return in_container and (self.sandbox.agent == "image" or not needs_model(get_adapter(self.case.agent.type)))
 
+    @property
+    def has_judge(self) -> bool:
+        """Whether evaluators call a model, too."""
+        return any(isinstance(get_evaluator(entry.name), UsesModel) for entry in self.evaluators)
+
     def configured_models(self, user: str) -> Iterator[ConfiguredModel]:
         """Yield the models that the agent and evaluators will request from providers through the gateway, if known.
 
@@ -173,8 +178,7 @@ def _check_home(
         loaded.case.agent, adapter, sandbox, harness_env=host.env, agent_env=env, behind_gateway=gateway is not None
     )
     if problem is not None:
-        path = tuple(problem.path.split("."))
-        raise loaded.document.error([loaded.document.problem(path, problem.message, problem.hint)])
+        raise loaded.document.error([loaded.document.problem(problem.keys, problem.message, problem.hint)])
 
 
 def refuse_without_model(adapter: AgentAdapter) -> None:

@@ -28,6 +28,7 @@ from youbencha.log.results import (
     HookResult,
     Hooks,
     Identity,
+    Outcome,
     ResultsBundle,
     RunExecution,
     SandboxReport,
@@ -94,6 +95,8 @@ class ResultFiles:
         self._artifacts = artifacts
         self._record = record
         self._redactor = redactor
+        self.has_verdict = False
+        """Whether the final results were written. Hooks may still run."""
 
     def save_log(self, log: YouBenchaLog) -> None:
         self._record.log = without_secrets(log, self._redactor.text)
@@ -120,6 +123,7 @@ class ResultFiles:
         """Save the final results and the report, and run the post-evaluation hooks in the environment `env`."""
         self._record.files.add(REPORT_FILE)
         bundle = self.save_results(complete=True)
+        self.has_verdict = True
         self._save_report(bundle)  # before the hooks, which may send it
         if not hooks:
             return bundle
@@ -151,8 +155,9 @@ class ResultFiles:
 
     def _save_report(self, bundle: ResultsBundle) -> None:
         from youbencha.report.markdown import render_markdown
+        from youbencha.report.sharing import for_readers
 
-        self._save(REPORT_FILE, render_markdown(bundle))
+        self._save(REPORT_FILE, render_markdown(for_readers(bundle, self._artifacts)))
 
     def _save(self, name: str, text: str) -> None:
         write_atomically(self._artifacts / name, text.encode("utf-8", "replace"))
@@ -187,6 +192,12 @@ def bundle_of(record: RunRecord, *, now: float, complete: bool, interrupted: boo
         hooks=Hooks(pre_execution=record.pre_execution, post_evaluation=record.post_evaluation),
         artifacts=_manifest(record, results),
     )
+
+
+def outcome_before_judging(record: RunRecord) -> Outcome | None:
+    """The outcome as far as the agent's run decides it: if it is not valid, there is nothing to judge."""
+    log = record.log
+    return outcome_of(log.execution.status, log.errors, (), gateway=record.gateway) if log else None
 
 
 def _budget_exceeded(record: RunRecord) -> bool | None:

@@ -18,11 +18,11 @@ from youbencha.log.results import MODELS_OF_A_RUN, EvaluationResult
 from youbencha.trial.agent import end_agent, reclaim, run_agent
 from youbencha.trial.agent_files import take_files_away
 from youbencha.trial.context import Host, TrialContext
-from youbencha.trial.evaluation import EVALUATORS, can_check_task, check_task, evaluate_all
+from youbencha.trial.evaluation import EVALUATORS, can_check_task, check_task, evaluate_all, not_judged
 from youbencha.trial.kept_files import keep_agent_files
 from youbencha.trial.plan import Plan
 from youbencha.trial.prepare import agent_sandbox, open_trial, sandbox_for_evaluators
-from youbencha.trial.results import TrialResult
+from youbencha.trial.results import TrialResult, outcome_before_judging
 from youbencha.workspace import Changes, Snapshot
 from youbencha.workspace.reclaim import strip_set_uid
 from youbencha.workspace.trees import copy_tree, remove_tree
@@ -50,7 +50,8 @@ async def run_trial(
     `directory` is the run directory, which must not exist; by default a new one in the plan's workspace. `run_id` must
     be unique; it defaults to the directory's name. `agent` is the name of the agent whose budget pays for it, by
     default its type (see `Host.sharing`). Without `directory`, a copy of the agent's files is kept in the artifacts;
-    trials of a matrix share one. A cancellation leaves valid results of what was finished, marked as interrupted.
+    trials of a matrix share one. A cancellation leaves valid results of what was finished, marked as interrupted unless
+    there is a verdict.
     """
     loading = asyncio.create_task(load_ahead())
     try:
@@ -59,7 +60,8 @@ async def run_trial(
             try:
                 return await _run(context, delete_workspace=delete_workspace, keep_files=directory is None)
             except asyncio.CancelledError:
-                await save_interrupted(context)
+                if not context.files.has_verdict:
+                    await save_interrupted(context)
                 raise
     finally:
         loading.cancel()
@@ -221,13 +223,6 @@ async def compare(context: TrialContext) -> Changes | None:
 async def _evaluate(context: TrialContext, changes: Changes | None) -> None:
     plan, directory = context.plan, context.directory
     with context.phase("evaluation"):
-        expected_dir = None
-        if context.expected_commit is not None:
-            # Not before: the agent could have read it.
-            expected_dir = directory.expected
-            await context.repository.write_tree(context.expected_commit, expected_dir)
-        shared = replace(_evaluation_context(context, changes), expected_dir=expected_dir)
-        await asyncio.to_thread(_publish_checks, context)
 
         def on_result(index: int, result: EvaluationResult) -> None:
             context.record.evaluators[index] = result
@@ -237,6 +232,17 @@ async def _evaluate(context: TrialContext, changes: Changes | None) -> None:
                 EvaluatorFinished(evaluator=result.evaluator, status=result.status, message=result.message)
             )
 
+        if (outcome := outcome_before_judging(context.record)) and not outcome.valid:
+            for index, result in enumerate(not_judged(plan.evaluators, outcome)):
+                on_result(index, result)
+            return
+        expected_dir = None
+        if context.expected_commit is not None:
+            # Not before: the agent could have read it.
+            expected_dir = directory.expected
+            await context.repository.write_tree(context.expected_commit, expected_dir)
+        shared = replace(_evaluation_context(context, changes), expected_dir=expected_dir)
+        await asyncio.to_thread(_publish_checks, context)
         await evaluate_all(
             plan.evaluators, shared, gateway=context.gateway, max_concurrent=plan.max_concurrent, on_result=on_result
         )
@@ -274,4 +280,5 @@ async def load_ahead() -> None:
     for model in MODELS_OF_A_RUN:
         model.model_rebuild()
         await asyncio.sleep(0)
-    import youbencha.report.markdown  # noqa: F401
+    import youbencha.report.markdown
+    import youbencha.report.sharing  # noqa: F401

@@ -1,8 +1,8 @@
 """List the files of a user's tree that count, with what `lstat` says about them, quickly enough for every iteration.
 
 Files that existed at the start count, whatever the ignore rules say; new ones count unless the rules of today ignore
-them. git is asked only about names that were not there before, or if an ignore file has changed. Anything called
-`.git`, at any level, is left out, and so are directories that cannot be read.
+them, or they are in the cache of a tool. git is asked only about names that were not there before, or if an ignore
+file has changed. Anything called `.git`, at any level, is left out, and so are directories that cannot be read.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from youbencha.workspace.git import ONLY_RECORDED, GitFailed, git
-from youbencha.workspace.walk import HERE, LONGEST, NAME, NONE_IGNORED, is_directory
+from youbencha.workspace.git import ONLY_RECORDED
+from youbencha.workspace.walk import LONGEST, NAME, ignored_by_rules, is_directory
 
 _RESERVED = 256
 """Bytes of the longest path that git may need for itself."""
@@ -143,16 +143,8 @@ class Scanner:
     async def _decide(self, paths: Iterable[bytes]) -> None:
         """Ask git which are ignored, by the files in the tree."""
         asked = {self._prefix + path.rstrip(b"/"): path for path in paths}
-        try:
-            names = b"".join(HERE + path + b"\0" for path in asked)
-            arguments = ("check-ignore", "--no-index", "--stdin", "-z")
-            output = await git(self._git_dir, *arguments, tree=self._top, stdin=names, settings=self._settings)
-        except GitFailed as failed:
-            if failed.status != NONE_IGNORED:
-                raise
-            output = b""
-        ignored = {asked[path.removeprefix(HERE)] for path in output.split(b"\0") if path}
-        self._ignored.update((path, path in ignored) for path in asked.values())
+        ignored = await ignored_by_rules(self._top, asked, self._git_dir, self._settings)
+        self._ignored.update((path, name in ignored) for name, path in asked.items())
 
 
 def _stamp(about: os.stat_result) -> Stamp:

@@ -34,7 +34,8 @@ from youbencha.workspace.walk import TreeFiles, files_in, ignored_among, keep_ru
 class Snapshot(NamedTuple):
     """The state of `tree` at one time.
 
-    New files that are ignored by the `.gitignore` files of that time do not count, as with `git add --all`.
+    New files that are ignored by the `.gitignore` files of that time do not count, as with `git add --all`, and neither
+    do new files in caches of tools.
     """
 
     tree: Path
@@ -80,9 +81,10 @@ class Snapshot(NamedTuple):
         )
 
     async def _found(self) -> TreeFiles:
-        """The files of the tree that count. Before the first snapshot there are no rules, and all of them do."""
+        """The files of the tree that count: before the first snapshot, all of them."""
         found = files_in(self.tree)
-        if ignored := await ignored_among(found, self.git_dir):
+        ignored = await ignored_among(found, self.git_dir) if self.start else set()
+        if ignored:
             ignored -= self.apart.keys() | (await entries_at(self.git_dir, self.start)).keys()
         return found.without(ignored)
 

@@ -4,17 +4,19 @@ Not by git, which treats a repository inside as a submodule, hides its contents,
 Anything inside a `.git`, at any level, is left out.
 
 The ignore rules are those of the start: copies of all `.gitignore` files, outside the agent's tree. So an agent that
-edits `.gitignore` hides nothing, and a file that existed at the start counts, whatever the rules say.
+edits `.gitignore` hides nothing, and a file that existed at the start counts, whatever the rules say. The caches of
+well-known tools are ignored everywhere.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import stat
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -31,15 +33,29 @@ NAME = b".gitignore"
 _RULES = "start-rules"
 _LARGEST = 4 * 1024 * 1024
 
-HERE = b"./"
+_HERE = b"./"
 """Put before every path, because git reads a colon at the start as pathspec magic."""
 
 _LONG_ENOUGH = 1000
 
-NONE_IGNORED = 1
+_NONE_IGNORED = 1
 """The exit status of `git check-ignore`."""
 
 _BLOCK = 512
+
+TOOL_CACHES = (
+    # Python
+    *("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".pytype", ".hypothesis", ".tox", ".nox"),
+    # JavaScript
+    *("node_modules/.cache", "node_modules/.vite", "node_modules/.vitest", ".parcel-cache", ".turbo", ".angular/cache"),
+    *(".eslintcache", ".stylelintcache"),
+    # others
+    *(".gradle", ".phpunit.cache", ".phpunit.result.cache", ".php-cs-fixer.cache", ".dart_tool", ".zig-cache"),
+)
+"""Files and directories that a tool writes for itself where it runs, and that nobody commits. Not here: build results,
+installed packages, coverage data, and names that people use, too, such as `.cache` and `target`."""
+
+_IN_TOOL_CACHE = re.compile(rf"(?:^|/)(?:{'|'.join(map(re.escape, TOOL_CACHES))})(?:/|\Z)".encode())
 
 
 class TreeFiles(NamedTuple):
@@ -183,17 +199,31 @@ def _shorter(path: bytes) -> bytes:
 
 async def _ignored(paths: Collection[bytes], git_dir: Path) -> set[bytes]:
     rules = git_dir / _RULES
-    if not paths or not rules.exists():
-        return set()
+    if not rules.exists():
+        return set(filter(in_tool_cache, paths))
+    return await ignored_by_rules(rules, paths, git_dir)
+
+
+def in_tool_cache(path: bytes) -> bool:
+    return _IN_TOOL_CACHE.search(path) is not None
+
+
+async def ignored_by_rules(
+    tree: Path, paths: Collection[bytes], git_dir: Path, settings: Mapping[str, str] = ONLY_RECORDED
+) -> set[bytes]:
+    """Return the paths that the ignore files in `tree` ignore, and those in caches of tools."""
+    caches = set(filter(in_tool_cache, paths))
+    names = b"".join(_HERE + path + b"\0" for path in paths if path not in caches)
+    if not names:
+        return caches
     try:
-        names = b"".join(HERE + path + b"\0" for path in paths)
         arguments = ("check-ignore", "--no-index", "--stdin", "-z")
-        output = await git(git_dir, *arguments, tree=rules, stdin=names, settings=ONLY_RECORDED)
+        output = await git(git_dir, *arguments, tree=tree, stdin=names, settings=settings)
     except GitFailed as failed:
-        if failed.status == NONE_IGNORED:
-            return set()
-        raise
-    return {path.removeprefix(HERE) for path in output.split(b"\0") if path}
+        if failed.status != _NONE_IGNORED:
+            raise
+        return caches
+    return caches.union(path.removeprefix(_HERE) for path in output.split(b"\0") if path)
 
 
 def size_on_disk(path: Path) -> int:

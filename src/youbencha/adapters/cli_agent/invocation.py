@@ -80,7 +80,7 @@ def _timeout(timeout: object) -> Iterator[Problem]:
 
 def _environment(context: AgentExecutionContext) -> Iterator[Problem]:
     for name, value in context.env.items():
-        where = f"env.{name}"
+        where = ("env", name)
         if not isinstance(name, str) or not name or set(name) & {"=", "\0"}:
             yield Problem(where, "is not a valid name of an environment variable")
         elif not isinstance(value, str):

@@ -126,9 +126,9 @@ def check_judge_agent(
 
 def _misplaced_or_repeated(raw: Mapping[str, Any], inner: Mapping[str, Any]) -> list[Problem]:
     return [
-        Problem(f"config.{key}", f"must be the judge's own `{key}`, next to `config`")
+        Problem(("config", key), f"must be the judge's own `{key}`, next to `config`")
         if key in _JUDGE_ONLY
-        else Problem(f"config.{key}", f"is set twice: here, and as `{key}` next to `config`")
+        else Problem(("config", key), f"is set twice: here, and as `{key}` next to `config`")
         for key in inner
         if key in _JUDGE_ONLY or (raw.get(key) is not None and key in _SHARED | raw.keys() - OWN_KEYS)
     ]
@@ -136,9 +136,9 @@ def _misplaced_or_repeated(raw: Mapping[str, Any], inner: Mapping[str, Any]) -> 
 
 def _located(problem: Problem, inner: Mapping[str, Any], options: Mapping[str, Any]) -> Problem:
     """The problem with its path in the judge's configuration. An unknown key may be a misspelt key of the judge."""
-    key = problem.path.split(".")[0]
+    key = str(problem.keys[0]) if problem.keys else ""
     if key in inner:
-        return replace(problem, path=f"config.{problem.path}")
+        return replace(problem, keys=("config", *problem.keys))
     if problem.path in options and problem.kind == "unknown_key":
         return replace(problem, hint=did_you_mean(key, sorted(OWN_KEYS)) or problem.hint)
     return problem

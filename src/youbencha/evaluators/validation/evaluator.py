@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,8 @@ from youbencha.evaluators.validation.task import ValidationTask
 from youbencha.files import open_untrusted
 from youbencha.log.arena import IntegrityFlag
 from youbencha.log.masking import without_secrets
-from youbencha.log.results import EvaluationResult
-from youbencha.process import Redactor
+from youbencha.log.results import AssertionResult, EvaluationResult
+from youbencha.process import OUTPUT_LIMIT_BYTES, Redactor
 from youbencha.scoring.composite import composite
 from youbencha.scoring.integrity import IntegrityContext, flags_of
 from youbencha.scoring.tampering import tampering
@@ -40,6 +41,8 @@ from youbencha.scoring.test_output import TestResult
 _LARGEST_PATCH = 8 * 1024 * 1024
 """In bytes. What comes after them is not searched for signs of cheating."""
 _MAX_NAMED_RESULTS = 5_000
+_MAX_FAILED_TESTS = 200
+_HOW_IT_ENDED = {"failures": "failed", "errors": "ended with an error", "skipped": "was skipped"}
 
 
 class Validation:
@@ -73,11 +76,18 @@ class Validation:
         return await ValidationTask.open(context, config)
 
     async def _baseline(self, context: EvaluationContext, task: ValidationTask) -> Baseline:
-        """Measure it, once for all trials that are validated in the same way."""
+        """Measure it, once for all trials that are validated in the same way. Each gets the logs."""
         commands = task.config.model_dump_json(exclude={"mode", "copy_ignored", "image", "weights", "green_weights"})
         image = task.config.image or context.agent_sandbox.image
         key = (self.name, task.repository.public_url, task.repository.commit, image, commands)
-        baseline = await context.shared.once(key, lambda: measure_baseline(context, task))
+
+        async def measure() -> Baseline:
+            return replace(await measure_baseline(context, task), logs=dict(_logs(context.artifacts_dir)))
+
+        baseline = await context.shared.once(key, measure)
+        for name, text in baseline.logs.items():
+            if not (log := context.artifacts_dir / name).exists():
+                log.write_bytes(text)
         if baseline.problem is not None:
             raise _broken(_redactor(context, task).text(baseline.problem))
         return baseline
@@ -122,11 +132,19 @@ def _result(
             "left_out": [printable(path) for path in unvalidated],
             "validation_commit": task.validation,
         },
+        assertions=list(islice(_failed_tests(counted), _MAX_FAILED_TESTS)) if reward is None else (),
         artifacts=[
             artifact(context, "log", path, f"What the step {path.stem} printed")
             for path in sorted(context.artifacts_dir.glob("*.log"))
         ],
     )
+
+
+def _failed_tests(counted: TestTally | None) -> Iterator[AssertionResult]:
+    for name, result in (counted.results if counted else {}).items():
+        if result != "passed":
+            actual = "did not run" if result is None else _HOW_IT_ENDED.get(result, result)
+            yield AssertionResult(name=printable(name), passed=False, expected="passed", actual=actual)
 
 
 def _named_results(counted: TestTally | None) -> dict[str, TestResult | None]:
@@ -154,6 +172,12 @@ def _flags(
     if context.changes is not None:
         yield from tampering(_beginning(context.changes.patch_file))
     yield from flags_of_tests(measured, baseline)
+
+
+def _logs(directory: Path) -> Iterator[tuple[str, bytes]]:
+    for path in directory.glob("*.log"):
+        with open_untrusted(directory, path.name) as file:
+            yield path.name, file.read(OUTPUT_LIMIT_BYTES)
 
 
 def _beginning(patch: Path) -> str:

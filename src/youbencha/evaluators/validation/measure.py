@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -93,6 +93,8 @@ class Baseline:
     lint_issues: int | None = None
     problem: str | None = None
     """Why nothing can be validated."""
+    logs: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    """What its steps printed, by the names of the files: each trial gets them."""
 
 
 async def measure_work(context: EvaluationContext, task: ValidationTask, baseline: Baseline) -> Measurement:

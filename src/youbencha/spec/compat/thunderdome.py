@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from youbencha.errors import KeyPath
 from youbencha.spec.arena import NAME_PATTERN, key_of_repo
-from youbencha.spec.problems import KeyPath
 
 INSTALL_CMD = "npm install"
 VALIDATION_IMAGE = "node:20"
