@@ -178,3 +178,17 @@ def test_two_files_are_warned_of(config: Config, project: Path) -> None:
     done = config("get", "timeout_ms")
     assert done.stdout == "7\n"
     assert done.stderr.startswith(f"warning  {project} has more than one settings file")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("gateway.upstreams.anthropic.url", "http://elsewhere"), ("gateway", "none"), ("sandbox.home", "own")],
+)
+def test_what_only_the_user_may_set_is_not_set_for_a_project(
+    key: str, value: str, config: Config, project: Path, home: Path
+) -> None:
+    done = config("set", key, value)
+    assert (done.returncode, list(project.iterdir())) == (2, [])
+    assert "error [SETTINGS_INVALID]" in done.stderr
+    assert config("set", "--global", key, value).returncode == 0
+    assert config("set", key, value, cwd=home).returncode == 0

@@ -199,8 +199,8 @@ def test_which_models_a_gateway_could_reach(computer: Computer) -> None:
     assert found["gateway"]["state"] == "ok"
     assert found["gateway"]["detail"].endswith("anthropic (https://api.anthropic.com), openai (http://o)")
     assert computer.findings()["gateway"]["state"] == "note"
-    (computer.project / ".youbencharc").write_text("gateway: {secrets_file: keys.env}\n")
+    (computer.home / ".youbencharc").write_text("gateway: {secrets_file: keys.env}\n")
     assert computer.findings()["gateway"]["state"] == "failed"
-    (computer.project / "keys.env").write_text("GEMINI_API_KEY=abc\n")
-    (computer.project / "keys.env").chmod(0o600)
+    (computer.home / "keys.env").write_text("GEMINI_API_KEY=abc\n")
+    (computer.home / "keys.env").chmod(0o600)
     assert "gemini" in computer.findings()["gateway"]["detail"]

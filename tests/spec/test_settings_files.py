@@ -166,3 +166,61 @@ def test_problems_of_all_files_are_one_sentence(project: Path, home: Path) -> No
     with pytest.raises(ConfigError, match=r"^The settings have 2 problems:") as caught:
         load_settings(project, home)
     assert "one at a time with `yb config set`" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("text", "users", "keys"),
+    [
+        ("gateway:\n  upstreams:\n    anthropic: {url: 'http://elsewhere'}\n", "", ["2:3: gateway.upstreams"]),
+        ("gateway: {upstreams: {openai: {key_env: AWS_SECRET_ACCESS_KEY}}}", "", ["1:11: gateway.upstreams"]),
+        ("gateway: {secrets_file: .env}", "", ["1:11: gateway.secrets_file"]),
+        ("gateway: {type: litellm, litellm: {executable: ./litellm}}", "", ["1:26: gateway.litellm"]),
+        ("gateway: none", "", ["1:10: gateway.type"]),
+        ("gateway: auto", "gateway: builtin", ["1:10: gateway.type"]),
+        (
+            "sandbox: {type: docker, network: open, writable: true}",
+            "",
+            ["1:25: sandbox.network", "1:40: sandbox.writable"],
+        ),
+        (
+            "sandbox: {type: docker, network: gateway}",
+            "sandbox: {type: docker, network: none}",
+            ["1:25: sandbox.network"],
+        ),
+        ("sandbox: {type: docker, allowlist: [example.org]}", "", ["1:25: sandbox.allowlist"]),
+        ("sandbox: local", "sandbox: docker", ["1:10: sandbox.type"]),
+        ("sandbox: {home: own}", "", ["1:11: sandbox.home"]),
+    ],
+)
+def test_a_project_cannot_say_where_keys_go_or_weaken_a_sandbox(
+    text: str, users: str, keys: list[str], project: Path, home: Path
+) -> None:
+    ours = write(project / ".youbencharc", text)
+    write(home / ".youbencharc", users)
+    with pytest.raises(ConfigError) as caught:
+        load_settings(project, home)
+    assert [str(problem).partition(": ")[0] for problem in caught.value.problems] == [
+        f"{ours}:{key.partition(': ')[0]}" for key in keys
+    ]
+    assert [problem.path for problem in caught.value.problems] == [key.partition(": ")[2] for key in keys]
+    write(project / ".youbencharc", "")
+    write(home / ".youbencharc", text)
+    load_settings(project, home)  # the user's own file may
+
+
+@pytest.mark.parametrize(
+    ("text", "users"),
+    [
+        (
+            "sandbox: docker\ngateway: builtin\n",
+            "sandbox: {home: own}\ngateway: {type: litellm, litellm: {url: 'http://l'}}",
+        ),
+        ("sandbox: {type: docker, network: gateway, writable: false, image: debian}\n", ""),
+        ("sandbox: local\ngateway: {type: auto, budget_per_trial_usd: 1, prices: {m: {input: 1, output: 2}}}\n", ""),
+        ("sandbox: {type: docker, network: open}", "sandbox: {type: docker, network: open}"),
+    ],
+)
+def test_a_project_may_set_everything_else(text: str, users: str, project: Path, home: Path) -> None:
+    write(project / ".youbencharc", text)
+    write(home / ".youbencharc", users)
+    assert load_settings(project, home).files[-1] == project / ".youbencharc"

@@ -114,10 +114,14 @@ def set_setting(
 
     Example: `yb config set agent.model opus`
     """
+    from youbencha.spec.settings import read_settings, settings_file_in
     from youbencha.spec.settings_edit import set_value
 
+    everywhere = everywhere or Path.cwd() == Path.home()
     file = _file(everywhere) or (Path.home() if everywhere else Path.cwd()) / _NEW_FILE
-    set_value(file, key, value, as_text=as_text)
+    own = settings_file_in(Path.home())
+    users = None if everywhere else read_settings(own) if own else {}
+    set_value(file, key, value, as_text=as_text, users=users)
     typer.echo(f"set {key} in {file}")
 
 

@@ -154,7 +154,9 @@ def _gateway_text(plan: Plan) -> str:
     if plan.gateway is None:
         return "none"
     cassette = plan.gateway.spec.cassette
-    return plan.gateway.type + (f" ({cassette.mode} {plan.gateway.cassette_dir})" if cassette else "")
+    details = [f"{cassette.mode} {plan.gateway.cassette_dir}"] if cassette else []
+    details += plan.gateway.other_addresses
+    return plan.gateway.type + (f" ({'; '.join(details)})" if details else "")
 
 
 def _cassette_rows(plan: Plan) -> dict[str, str | list[str]]:

@@ -29,6 +29,10 @@ class Upstream(NamedTuple):
     secrets: tuple[str, ...] = ()
     """Keys of the providers behind it."""
 
+    @property
+    def is_providers_own(self) -> bool:
+        return self.url == without_version(_DEFAULTS[self.provider].url)
+
     def url_of(self, path: str) -> str:
         return self.url + (path.removeprefix("/v1") if self.versioned else path)
 

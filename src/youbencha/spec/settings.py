@@ -3,6 +3,8 @@
 A project's settings override the user's, and both override the defaults. The user's file is in the home directory.
 The project's is in the current directory or, inside a git repository, in the nearest directory above it up to the
 repository's root. Outside of a repository, directories above are not searched: a file there could be another user's.
+
+A project's file comes with its repository, so it may neither say where keys go nor weaken a sandbox.
 """
 
 import json
@@ -34,6 +36,18 @@ NAMES = (
 """If a directory has several, the first of these is used."""
 
 CODE, WHAT = "SETTINGS_INVALID", "The settings file"
+
+USERS_OWN = ("gateway.upstreams", "gateway.secrets_file", "gateway.litellm", "sandbox.allowlist")
+"""A project's file cannot set these: where keys are, where they go, and what a container reaches."""
+
+STRICTEST_FIRST: Mapping[str, tuple[tuple[object, ...], ...]] = {
+    "gateway.type": (("builtin", "litellm"), ("auto",), ("none",)),
+    "sandbox.type": (("docker",), ("local",)),
+    "sandbox.network": (("none",), ("gateway",), ("open",)),
+    "sandbox.writable": ((False,), (True,)),
+    "sandbox.home": (("fresh",), ("auto",), ("own",)),
+}
+"""A project's file cannot set these to something weaker than the user's own setting, or the default."""
 
 
 class AgentSettings(StrictModel):
@@ -128,11 +142,11 @@ def load_settings(cwd: Path | str, home: Path | str) -> LoadedSettings:
     found = find_settings(cwd, home)
     if not found.files:
         return LoadedSettings(Settings.model_construct(), cwd, home, warnings=found.warnings)
-    written = _read_all(found.files)
+    written = _read_all(found)
     merged: dict[str, Any] = {}
     origin: dict[str, Path] = {}
     for file, values in written.items():
-        merged = _merged(merged, values)
+        merged = _merged(_without_other_type(merged, values), values)
         origin |= {key: file for key, _ in leaves(values)}
     return LoadedSettings(Settings.model_validate(merged), cwd, home, found.files, origin, found.warnings)
 
@@ -178,12 +192,13 @@ def _is_trusted(file: Path, cwd: Path, warnings: list[str]) -> bool:
     return False
 
 
-def _read_all(files: tuple[Path, ...]) -> dict[Path, dict[str, Any]]:
+def _read_all(found: SettingsFiles) -> dict[Path, dict[str, Any]]:
     written: dict[Path, dict[str, Any]] = {}
     problems: list[Problem] = []
-    for file in files:
+    for file in found.files:
+        users = None if file == found.user else written.get(found.user, {}) if found.user else {}
         try:
-            written[file] = read_settings(file)
+            written[file] = read_settings(file, users)
         except ConfigError as error:
             problems += error.problems
     if problems:
@@ -192,12 +207,51 @@ def _read_all(files: tuple[Path, ...]) -> dict[Path, dict[str, Any]]:
     return written
 
 
-def read_settings(file: Path) -> dict[str, Any]:
-    """The validated values of one file, which may be empty or have only comments."""
+def read_settings(file: Path, users: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The validated values of one file, which may be empty or have only comments.
+
+    `users` are the values of the user's own file, if this is a project's.
+    """
     document = read_document(file, code=CODE, what=WHAT)
     if document.data is None:
         return {}
-    return document.validate_or_raise(Settings).model_dump(exclude_unset=True)
+    values = document.validate_or_raise(Settings).model_dump(exclude_unset=True)
+    refused = {} if users is None else refused_in_project(values, users)
+    if refused:
+        hint = "`yb config set --global` sets it for you"
+        raise document.error([document.problem(key.split("."), why, hint, at_key=True) for key, why in refused.items()])
+    return values
+
+
+def refused_in_project(values: Mapping[str, Any], users: Mapping[str, Any]) -> dict[str, str]:
+    """The keys that a project's file must not set, or not to this value, each with the reason."""
+    refused: dict[str, str] = {}
+    own = dict(leaves(users))
+    defaults = {"gateway": GatewaySpec(), "sandbox": SandboxSpec()}
+    for key, value in leaves(values):
+        group, _, name = key.partition(".")
+        if (above := next((each for each in USERS_OWN if f"{key}.".startswith(f"{each}.")), None)) is not None:
+            refused[above] = "is only valid in your own settings, not in those of a project"
+        elif key in STRICTEST_FIRST:
+            limit = own.get(key, getattr(defaults[group], name))
+            if _weakness(key, value) > _weakness(key, limit):
+                refused[key] = f"cannot be weaker in a project's settings than in your own ({json.dumps(limit)})"
+    return refused
+
+
+def _weakness(key: str, value: Any) -> int:
+    return next(rank for rank, values in enumerate(STRICTEST_FIRST[key]) if value in values)
+
+
+def _without_other_type(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what is only valid with a type that `over` replaces."""
+    kept = {name: dict(value) if isinstance(value, dict) else value for name, value in under.items()}
+    types = {name: over.get(name, {}).get("type") for name in ("gateway", "sandbox")}
+    if types["sandbox"] not in (None, SandboxSpec.model_validate(kept.get("sandbox", {})).type):
+        kept.pop("sandbox", None)
+    if types["gateway"] not in (None, "litellm"):
+        kept.get("gateway", {}).pop("litellm", None)
+    return kept
 
 
 def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -234,7 +288,7 @@ def json_template() -> str:
 TEMPLATE = """\
 # Settings of youBencha. Remove the `# ` before a key to set it, or use `yb config set KEY VALUE`.
 # A project's settings override those in your home directory; a test case's own override both.
-# Relative paths start at this file.
+# Relative paths start at this file. What says where keys go, or weakens a sandbox, is only valid in your own.
 
 # Where runs and their results are stored.
 # workspace_dir: .youbencha-workspace

@@ -9,7 +9,7 @@ import copy
 import io
 import json
 import re
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from ruamel.yaml.tokens import CommentToken
 from youbencha.errors import ConfigError, Problem
 from youbencha.spec.document import Document, parse_document, read_document
 from youbencha.spec.problems import problems_of
-from youbencha.spec.settings import CODE, WHAT, Settings, write_settings
+from youbencha.spec.settings import CODE, WHAT, Settings, refused_in_project, write_settings
 from youbencha.text import did_you_mean
 
 Scalar = str | int | float | bool
@@ -33,12 +33,19 @@ _LONGEST_NUMBER = 18
 """A longer float would lose digits."""
 
 
-def set_value(file: Path, key: str, text: str, *, as_text: bool = False) -> Scalar:
+def set_value(
+    file: Path, key: str, text: str, *, as_text: bool = False, users: Mapping[str, Any] | None = None
+) -> Scalar:
     """Write one setting, to a new file if there is none, and return its value.
 
-    Other mistakes in the file are ignored, so that they can be fixed one at a time.
+    Other mistakes in the file are ignored, so that they can be fixed one at a time. `users` are the values of the
+    user's own file, if this is a project's.
     """
     value = parse_setting(key, text, as_text=as_text)
+    given = Settings.model_validate(_nested(key, value)).model_dump(exclude_unset=True)
+    if users is not None and (refused := refused_in_project(given, users)):
+        problems = [Problem(name, why) for name, why in refused.items()]
+        raise ConfigError(CODE, "The setting", problems, hint=f"`yb config set --global {key} …` sets it for you.")
     before = read_document(file, code=CODE, what=WHAT) if file.exists() else _parsed("", file)
     if not isinstance(before.data or {}, MutableMapping):
         raise ConfigError(CODE, WHAT, _problems(before))
@@ -97,14 +104,18 @@ def _scalar(text: str) -> Scalar:
 
 
 def _value_problems(key: str, value: Scalar) -> list[Problem]:
-    nested: Any = value
-    for step in reversed(key.split(".")):
-        nested = {step: nested}
     try:
-        Settings.model_validate(nested)
+        Settings.model_validate(_nested(key, value))
     except ValidationError as error:
         return problems_of(error, Settings)
     return []
+
+
+def _nested(key: str, value: Any) -> Any:
+    """The setting as a file has it: `{"agent": {"model": "opus"}}`."""
+    for step in reversed(key.split(".")):
+        value = {step: value}
+    return value
 
 
 def _problems(document: Document) -> list[Problem]:

@@ -17,6 +17,7 @@ from youbencha.gateway.upstreams import ConfiguredModel, Upstream, find_upstream
 from youbencha.spec.gateway import CassetteSpec, GatewaySpec, GatewayType
 from youbencha.spec.loader import Loaded
 from youbencha.spec.testcase import TestCase
+from youbencha.workspace import public_url
 
 
 class GatewayOptions(NamedTuple):
@@ -50,6 +51,14 @@ class GatewayPlan:
     def reaches_providers(self) -> bool:
         """Whether every request goes to a provider: not to LiteLLM, and none is replayed."""
         return self.type == "builtin" and (self.spec.cassette is None or self.spec.cassette.mode == "record")
+
+    @property
+    def other_addresses(self) -> tuple[str, ...]:
+        """Where keys and requests are sent, if it is not the provider's own address."""
+        if self.type == "litellm" and self.spec.litellm.url:
+            return (f"LiteLLM at {public_url(self.spec.litellm.url)}",)
+        others = [upstream for upstream in self.upstreams.values() if not upstream.is_providers_own]
+        return tuple(f"{upstream.provider} at {public_url(upstream.url)}" for upstream in others)
 
     def agent_model(self, user: str) -> Iterator[ConfiguredModel]:
         """Yield the agent's model if its name at the provider is known. `user` is the agent's name."""
