@@ -403,7 +403,6 @@ READS_OTHERWISE = {
     "workspace/objects.py": "directories, and new files",
     "workspace/reclaim.py": "a directory",
     "workspace/repository.py": "a checkout, before anything runs in it",
-    "workspace/store.py": "the harness's mirror",
 }
 _COPYING = {f"shutil.{name}" for name in ("copy", "copy2", "copyfile", "copytree", "move")}
 

@@ -209,9 +209,10 @@ async def test_the_environment(over: OverRun, monkeypatch: pytest.MonkeyPatch) -
 async def test_a_given_secret_is_never_written(over: OverRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_API_KEY", "very-secret-value")
     code = "import os, sys; print('key', os.environ['K']); sys.exit(1)"
-    config = python(code, env={"K": "${MY_API_KEY}"}, metrics={"k": {"pattern": "key (.*)", "type": "string"}})
-    result = await over.evaluate("command", config)
-    assert result.metrics["k"] == "[REDACTED]"
+    names = ("k", "version", "status", "code", "type")
+    metrics = {name: {"pattern": "key (.*)", "type": "string"} for name in names}
+    result = await over.evaluate("command", python(code, env={"K": "${MY_API_KEY}"}, metrics=metrics))
+    assert [result.metrics[name] for name in names] == ["[REDACTED]"] * len(names)
     written = result.model_dump_json() + (over.artifacts / result.artifacts[0].path).read_text()
     assert "very-secret-value" not in written
 

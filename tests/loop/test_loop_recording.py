@@ -20,6 +20,7 @@ from youbencha.events import (
     Event,
     IterationEnded,
     IterationStarted,
+    LoopWaiting,
     ProcessStarted,
     ToolCalled,
     ToolReturned,
@@ -197,7 +198,7 @@ def test_secrets_are_masked(tmp_path: Path) -> None:
     recorded(
         tmp_path / "r",
         TopicPublished(topic="t", payload=f"it is {secret}", source="agent"),
-        ToolCalled(call_id="1", name="Bash", arguments={"command": ["echo", secret]}),
+        ToolCalled(call_id="1", name="Bash", arguments={"command": ["echo", secret], "code": secret, secret: {}}),
         AssistantTextDelta(text='hunter2"', at=1.0),
         AssistantTextDelta(text="hunter2", at=1.01),
         ToolReturned(call_id=None, content="sk-ant-api03-abcdefghijkl", is_error=False),
@@ -206,7 +207,19 @@ def test_secrets_are_masked(tmp_path: Path) -> None:
     written = (tmp_path / "r").read_text()
     assert "hunter2" not in written
     assert "api03" not in written
-    assert written.count("[REDACTED]") == 4
+    assert written.count("[REDACTED]") == 6
+
+
+def test_the_words_of_the_loop_are_never_masked(tmp_path: Path) -> None:
+    words = ("completed", "topic_published", "loop_waiting", "cooldown", "EVENTS_DROPPED", "agent_text")
+    events = [
+        LoopWaiting(reason="cooldown", until=1.0, kind="cooldown", at=0.5),
+        WarningRaised(code="EVENTS_DROPPED", message="EVENTS_DROPPED"),
+    ]
+    recorded(tmp_path / "r", *events, secrets=words)
+    first, second = map(json.loads, (tmp_path / "r").read_text().splitlines())
+    assert (first["type"], first["kind"], first["reason"]) == ("loop_waiting", "cooldown", "[REDACTED]")
+    assert (second["code"], second["message"]) == ("EVENTS_DROPPED", "[REDACTED]")
 
 
 def test_a_recording_goes_on_after_a_kill(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT
 from typing import Any
@@ -212,6 +213,28 @@ async def test_the_command(loop: ClaudeLoop) -> None:
     (summary,) = loop.tree.glob(".ralph/loops/*/summary.md")
     assert "iteration 1: these events were never published" in summary.read_text()
     assert API_KEY not in printed.decode()
+
+
+@versions(NEWEST)
+async def test_secrets_in_a_tool_call_are_masked_whatever_they_are_called(loop: ClaudeLoop) -> None:
+    """On standard output and in the recording: the fields of a tool are the model's, and so are the names of them."""
+    secret = "hunter2-distinct-aaaa"
+    loop.configure(event_loop=FAST)
+    deep = {"version": secret, "status": [secret], "kind": {"role": secret, "commit": secret}, secret: "a name"}
+    call = uses("Bash", command="true", description=f"code {secret}", code=secret, type=secret, more=deep)
+    turns = script(call, FINISH, across_sessions=True)
+    async with ScriptedModel(turns) as model:
+        env = {**loop.env, "ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY, "SHOP_PASSWORD": secret}
+        command = await asyncio.create_subprocess_exec(
+            *(RALPH, "run", "--json"), cwd=loop.tree, env=env, stdout=PIPE, stderr=STDOUT, stdin=DEVNULL
+        )
+        printed, _ = await asyncio.wait_for(command.communicate(), 60)
+    assert command.returncode == 0, printed.decode()
+    (recording,) = loop.tree.glob(".ralph/loops/*/recording.jsonl")
+    for written in (printed.decode(), recording.read_text()):
+        assert secret not in written
+        (called,) = [event for line in written.splitlines() if (event := json.loads(line))["type"] == "tool_called"]
+        assert called["arguments"]["more"]["[REDACTED]"] == "a name"
 
 
 class TestMoney:

@@ -54,6 +54,12 @@ def test_masked(secret: str, form: str) -> None:
     [
         ("GITHUB_PAT", "abcdefgh", "abcdefgh"),
         ("PGPASS", "abcdefgh", "abcdefgh"),
+        ("PGPASSWORD", "abcdefgh", "abcdefgh"),
+        ("OPENAI_APIKEY", "abcdefgh", "abcdefgh"),
+        ("AWS_SECRET_ACCESS_KEY", "abcdefgh", "abcdefgh"),
+        ("npm_config__authToken", "abcdefgh", "abcdefgh"),
+        ("GITHUBTOKEN2", "abcdefgh", "abcdefgh"),
+        ("ANTHROPIC_CUSTOM_HEADERS", "x-me: abcdefgh", "x-me: abcdefgh"),
         ("SLACK_WEBHOOK", "https://hooks/T0/B0/xyz", "https://hooks/T0/B0/xyz"),
         ("STRIPE_SK", "abcdefgh", "abcdefgh"),
         ("DATABASE_URL", "postgres://user:letmein99@db/x", "letmein99"),
@@ -63,6 +69,20 @@ def test_names_and_urls_with_secrets(name: str, value: str, secret: str) -> None
     assert secret not in Redactor.for_env({name: value}).text(f"it is {secret}!")
 
 
-@pytest.mark.parametrize("name", ["PATH", "COMPASS", "SKIP", "PATTERN", "DESK_SIZE", "GIT_AUTHOR_NAME"])
+NOT_SECRET = {
+    "KEYBOARD": "us-intl",
+    "KEYBOARD_LAYOUT": "english",
+    "GIT_CONFIG_KEY_0": "safe.directory",
+    "SSH_AUTH_SOCK": "/run/user/1000/agent",
+    "POSTGRES_PASSWORD_FILE": "/run/secrets/db",
+    "TOKENIZERS_PARALLELISM": "disabled",
+    "XAUTHORITY": "/home/me/.Xauthority",
+    "SSH_ASKPASS": "/usr/bin/askpass",
+    **dict.fromkeys(("PATH", "COMPASS", "SKIP", "PATTERN", "DESK_SIZE", "GIT_AUTHOR_NAME", "MONKEY"), "ordinary-value"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_SECRET)
 def test_names_without_secrets(name: str) -> None:
-    assert Redactor.for_env({name: "ordinary-value"}).text("an ordinary-value") == "an ordinary-value"
+    value = NOT_SECRET[name]
+    assert Redactor.for_env({name: value}).text(f"it is {value} here") == f"it is {value} here"

@@ -1,24 +1,42 @@
 """Mask secrets in what is written or shown. Everything is parsed as it came, and masked last.
 
-Structural values stay: a password that happens to be `passed` must not make the results unreadable.
+What a field is decides whether it is masked, not its name. Numbers, times, values from a fixed set and the harness's
+own words stay: a password that happens to be `passed` must not make the results unreadable. Everything else is masked,
+the keys of free-form mappings too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from youbencha.events import Event
-from youbencha.log.model import as_json
+from youbencha.events import (
+    EvaluatorFinished,
+    Event,
+    IterationEnded,
+    LoopEnded,
+    LoopWaiting,
+    PhaseStarted,
+    TopicPublished,
+    WarningRaised,
+)
+from youbencha.log.model import UNMASKED, as_json
 
-_STRUCTURAL_KEYS = frozenset({
-    "version", "type", "status", "overall_status", "role", "kind", "code", "cost_source", "timestamp", "started_at",
-    "completed_at", "config_hash", "commit", "task_commit", "base_commit", "current_commit", "agent_sha256",
-    "youbencha_version", "python_version", "evaluator", "hook", "subtype",
-})  # fmt: skip
+UNMASKED_IN_EVENTS: Mapping[type[Event], frozenset[str]] = {
+    PhaseStarted: frozenset({"phase"}),
+    EvaluatorFinished: frozenset({"evaluator", "status"}),
+    WarningRaised: frozenset({"code"}),
+    TopicPublished: frozenset({"source"}),
+    IterationEnded: frozenset({"outcome"}),
+    LoopWaiting: frozenset({"kind"}),
+    LoopEnded: frozenset({"outcome"}),
+}
+"""The fields of events that hold the harness's own words."""
 
 Mask = Callable[[str], str]
 Model = TypeVar("Model", bound=BaseModel)
@@ -27,24 +45,62 @@ Model = TypeVar("Model", bound=BaseModel)
 def without_secrets(record: Model, mask: Mask) -> Model:
     """Mask every secret in the record: in names of files and models, and in messages."""
     text = as_json(record)
-    if mask(text) == text:  # nearly always
-        return record
-    return type(record).model_validate(masked(record.model_dump(), mask))
+    return record if mask(text) == text else _masked_model(record, mask)  # nearly always as it is
 
 
 def without_secrets_in_event(event: Event, mask: Mask) -> Event:
-    values = {name: masked(value, mask, name) for name, value in vars(event).items()}
+    kept = UNMASKED_IN_EVENTS.get(type(event), frozenset())
+    values = {name: masked(value, mask) for name, value in vars(event).items() if name not in kept}
     changed = {name: value for name, value in values.items() if value != vars(event)[name]}
     return replace(event, **changed) if changed else event
 
 
-def masked(value: Any, mask: Mask, key: str = "") -> Any:
-    """Mask the texts in a value as JSON has it; `key` is the key that it is found under."""
+def masked(value: Any, mask: Mask) -> Any:
+    """Mask the texts in a value of any form, and the keys in it."""
     if isinstance(value, str):
-        return value if key in _STRUCTURAL_KEYS else mask(value)
-    if isinstance(value, dict):
-        return {name: masked(item, mask, str(name)) for name, item in value.items()}
+        return mask(value)
+    if isinstance(value, BaseModel):
+        return _masked_model(value, mask)
+    if isinstance(value, Mapping):
+        return _masked_mapping(value, mask)
     if isinstance(value, list | tuple):
-        items = [masked(item, mask, key) for item in value]
+        items = [masked(item, mask) for item in value]
         return tuple(items) if isinstance(value, tuple) else items
     return value
+
+
+def _masked_mapping(values: Mapping[Any, Any], mask: Mask) -> dict[Any, Any]:
+    found: dict[Any, Any] = {}
+    for name, value in values.items():
+        key = shown = masked(name, mask) if isinstance(name, str) else name
+        while key in found:  # two secrets
+            key = f"{shown} ({len(found) + 1})"
+        found[key] = masked(value, mask)
+    return found
+
+
+def _masked_model(record: Model, mask: Mask) -> Model:
+    kept = _unmasked_fields(type(record))
+    values = {name: value for name, value in record if name not in kept}
+    changed = {name: new for name, value in values.items() if (new := masked(value, mask)) != value}
+    return record.model_copy(update=changed)
+
+
+@cache
+def _unmasked_fields(model: type[BaseModel]) -> frozenset[str]:
+    return frozenset(
+        name
+        for name, field in model.model_fields.items()
+        if UNMASKED in field.metadata or _is_unmasked(field.annotation)
+    )
+
+
+def _is_unmasked(annotation: Any) -> bool:
+    kind, arguments = get_origin(annotation), get_args(annotation)
+    if kind is Annotated:
+        return UNMASKED in arguments or _is_unmasked(arguments[0])
+    if kind in (Union, UnionType):
+        return all(map(_is_unmasked, arguments))
+    if kind is dict:
+        return all(map(_is_unmasked, arguments))
+    return kind is Literal or annotation in (int, float, bool, type(None))

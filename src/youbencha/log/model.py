@@ -22,7 +22,11 @@ def _check_datetime(text: str) -> str:
     return text
 
 
-Timestamp = Annotated[str, AfterValidator(_check_datetime)]
+UNMASKED = object()
+"""Marks a text in a model as one of the harness's own words, in which no secret is masked (`log/masking.py`)."""
+
+Unmasked = Annotated[str, UNMASKED]
+Timestamp = Annotated[str, AfterValidator(_check_datetime), UNMASKED]
 Count = Annotated[int, Field(ge=0)]
 
 
@@ -40,7 +44,7 @@ FailureCause = Literal[
 class ErrorRecord(Record):
     message: Annotated[str, Field(min_length=1)]
     timestamp: Timestamp
-    code: Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")] | None = None
+    code: Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$"), UNMASKED] | None = None
     hint: str | None = None
     stack_trace: str | None = None
     context: dict[str, Any] | None = None
@@ -56,7 +60,7 @@ class AgentInfo(Record):
     name: str
     version: str
     """Of the agent's CLI; "unknown" if it does not report it."""
-    adapter_version: str
+    adapter_version: Unmasked
 
 
 class ModelInfo(Record):
@@ -111,7 +115,7 @@ class Usage(Record):
 
 
 class YouBenchaLog(Record):
-    version: str = LOG_VERSION
+    version: Unmasked = LOG_VERSION
     agent_info: AgentInfo
     model_info: ModelInfo
     execution: Execution

@@ -20,6 +20,7 @@ from youbencha.log.model import (
     Record,
     Status,
     Timestamp,
+    Unmasked,
     Usage,
     YouBenchaLog,
 )
@@ -43,12 +44,12 @@ class TestCaseInfo(Record):
     name: str
     description: str = ""
     config_file: str
-    config_hash: str
+    config_hash: Unmasked
     """SHA-256 of the configuration with every reference resolved and every variable substituted."""
     repo: str | None = OPTIONAL
     """Without credentials. `yb eval` has a directory instead."""
     branch: str | None = OPTIONAL
-    commit: str | None = OPTIONAL
+    commit: Unmasked | None = OPTIONAL
     """The full id of the commit that the agent started from."""
     expected_branch: str | None = OPTIONAL
     directory: str | None = OPTIONAL
@@ -58,7 +59,7 @@ class TestCaseInfo(Record):
 
 class Environment(Record):
     os: str
-    python_version: str
+    python_version: Unmasked
     workspace_dir: str
 
 
@@ -66,12 +67,12 @@ class RunExecution(Record):
     started_at: Timestamp
     completed_at: Timestamp
     duration_ms: Count
-    youbencha_version: str
+    youbencha_version: Unmasked
     environment: Environment
     interrupted: bool = False
     complete: bool = True
     """False in results that were written before the run was finished."""
-    phases_ms: dict[str, Count] = Field(default_factory=dict)
+    phases_ms: dict[Unmasked, Count] = Field(default_factory=dict)
     """How long each phase took: checkout, pre_execution, agent, freeze, evaluation, post_evaluation."""
 
 
@@ -174,7 +175,7 @@ class DeniedHost(Record):
 class SandboxReport(Record):
     """Where the agent ran."""
 
-    type: str
+    type: Unmasked
     image: str | None = None
     image_id: str | None = None
     """The digest of the image that was run."""
@@ -195,7 +196,7 @@ class SandboxReport(Record):
 
 
 class AgentRun(Record):
-    type: str
+    type: Unmasked
     agent_name: str | None = None
     version: str | None = None
     """Of the agent's CLI, as it reports it."""
@@ -271,7 +272,7 @@ Assertions = Annotated[
 class EvaluationResult(Record):
     """The result of one evaluator: `skipped` if it could not evaluate, with an `error` if it failed."""
 
-    evaluator: str
+    evaluator: Unmasked
     status: EvaluationStatus
     metrics: dict[str, Any] = Field(default_factory=dict)
     message: str
@@ -287,7 +288,7 @@ class EvaluationResult(Record):
 
 
 class HookResult(Record):
-    hook: str
+    hook: Unmasked
     """script, webhook, database."""
     status: HookStatus
     message: str
@@ -323,16 +324,16 @@ class Identity(Record):
     """What exactly ran."""
 
     run_id: str
-    youbencha_version: str
-    agent_type: str | None = None
+    youbencha_version: Unmasked
+    agent_type: Unmasked | None = None
     agent_version: str | None = None
     agent_executable: str | None = None
-    agent_sha256: str | None = None
+    agent_sha256: Unmasked | None = None
     model: str | None = None
-    task_commit: str | None = None
+    task_commit: Unmasked | None = None
     commit_files: Annotated[tuple[str, ...], Field(exclude_if=lambda files: not files)] = ()
     """Files of the task's commit that the agent reads on its own: its instructions, skills and settings."""
-    config_hash: str
+    config_hash: Unmasked
 
 
 class ArtifactManifest(Record):
@@ -347,7 +348,7 @@ class ArtifactManifest(Record):
 
 
 class ResultsBundle(Record):
-    version: str = RESULTS_VERSION
+    version: Unmasked = RESULTS_VERSION
     test_case: TestCaseInfo
     execution: RunExecution
     agent: AgentRun | None = OPTIONAL

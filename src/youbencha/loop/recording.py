@@ -34,7 +34,7 @@ from youbencha.events import (
 )
 from youbencha.files import NO_FOLLOW
 from youbencha.json_lines import Record
-from youbencha.log.masking import masked
+from youbencha.log.masking import UNMASKED_IN_EVENTS, Mask, masked
 from youbencha.loop.line_writer import LineWriter
 from youbencha.process.redact import Redactor
 from youbencha.text import plural
@@ -184,7 +184,7 @@ class Recorder:
         if not self._redactor.may_hold_secret(line):
             return line
         try:
-            return json_lines.dumps(masked(json_lines.loads(line), self._redactor.text)).encode() + b"\n"
+            return json_lines.dumps(_without_secrets(json_lines.loads(line), self._redactor.text)).encode() + b"\n"
         except RecursionError:
             return dropped_line(1)
 
@@ -195,6 +195,11 @@ class Recorder:
             self._descriptor = -1
         message = f"The recording {self._file} is not complete: {error.strerror or error}"
         self._on_problem(WarningRaised(code="RECORDING_STOPPED", message=message))
+
+
+def _without_secrets(record: Record, mask: Mask) -> Record:
+    kept = UNMASKED_IN_EVENTS.get(_TYPES[record["type"]].make, frozenset()) | {"type"}
+    return {name: value if name in kept else masked(value, mask) for name, value in record.items()}
 
 
 def _joins(pieces: list[AssistantTextDelta], event: AssistantTextDelta) -> bool:

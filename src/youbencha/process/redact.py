@@ -14,11 +14,15 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from urllib.parse import quote
 
-_SECRET_NAME = re.compile(
-    r"KEY|TOKEN|SECRET|PASSW(OR)?D|PASSPHRASE|(^|_|PG)PASS(_|$)|CREDENTIAL|AUTH(?!ORS?(_|$)|ORITY)|COOKIE|HEADERS|DSN"
-    r"|WEBHOOK|(^|_)(PAT|SK)(_|$)",
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_SECRET_WORD = re.compile(
+    r"(.*(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL)|(API|ACCESS|PRIVATE|MASTER)?KEY|(DB|PG|SSH)?PASS|O?AUTH"
+    r"|AUTHORIZATION|COOKIE|HEADER|DSN|WEBHOOK|PAT|SK)S?",
     re.I,
 )
+"""A word of a name, as in `GITHUB_TOKEN`, `authToken` or `OPENAI_APIKEY`; not in `KEYBOARD` or `TOKENIZERS`."""
+_NOT_SECRET_NAME = re.compile(r"GIT_CONFIG_KEY_[0-9]+|.*_(SOCK|FILE|PATH|DIR)", re.I | re.S)
+"""The name of a setting, or a place."""
 _PASSWORD_IN_URL = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
 _COUNT = re.compile(r"[0-9]*\Z")  # MAX_THINKING_TOKENS=128000 is a limit; masked, it would break JSON numbers
 SHORTEST_SECRET = 6  # shorter values ("test", "none") are words that would be cut out of ordinary text
@@ -85,7 +89,9 @@ def _secret_values(env: tuple[tuple[str, str], ...]) -> frozenset[str]:
 def _is_secret(name: str, value: str) -> bool:
     if "TOKENS" in name.upper() and _COUNT.match(value):
         return False
-    return len(value) >= SHORTEST_SECRET and _SECRET_NAME.search(name) is not None
+    if len(value) < SHORTEST_SECRET or _NOT_SECRET_NAME.fullmatch(name):
+        return False
+    return any(_SECRET_WORD.fullmatch(word) for word in _WORD.findall(name))
 
 
 def printed_forms(secret: str) -> set[bytes]:
