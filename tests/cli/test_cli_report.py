@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from systems import posix_only
 from yb import yb, yb_process
 
 DOCUMENT = {
@@ -145,3 +146,33 @@ def test_the_report_is_opened_on_request(artifacts: Path, tmp_path: Path) -> Non
     done = yb_process("report", "--from", str(artifacts), "--format", "html", "--open", PATH=path)
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "opened").read_text().endswith("report.html")
+
+
+@posix_only("links")
+@pytest.mark.parametrize("target", ["a-file", "a-directory", "a-pipe"])
+def test_a_report_is_not_written_through_a_link_among_the_results(artifacts: Path, tmp_path: Path, target: str) -> None:
+    victim = tmp_path / target
+    if target == "a-directory":
+        victim.mkdir()
+    elif target == "a-pipe":
+        os.mkfifo(victim)
+    else:
+        victim.write_text("mine")
+    (artifacts / "report.md").symlink_to(victim)
+    done = yb("report", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert not (artifacts / "report.md").is_symlink()
+    assert (artifacts / "report.md").read_text().startswith("#")
+    assert target != "a-file" or victim.read_text() == "mine"
+    assert target != "a-directory" or list(victim.iterdir()) == []
+
+
+@posix_only("links")
+def test_a_report_is_not_written_into_a_linked_directory(artifacts: Path, tmp_path: Path) -> None:
+    elsewhere = artifacts.rename(tmp_path / "elsewhere")
+    artifacts.symlink_to(elsewhere)
+    done = yb("report", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "error [REPORT_NOT_WRITTEN]" in done.stderr
+    assert [path.name for path in elsewhere.iterdir()] == ["results.json"]
+    assert yb("report", "-o", str(tmp_path / "mine.md"), cwd=tmp_path).returncode == 0

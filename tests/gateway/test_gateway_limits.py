@@ -105,6 +105,30 @@ async def test_a_body_is_not_decoded_for_a_wrong_key(tmp_path: Path) -> None:
     assert answer.status == 401
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "answer"),
+    [
+        ("/v1/messages", '{"model":"claude-a","max_tokens":5,"mod\\u0065l":"claude-b"}', ("error", "type")),
+        ("/v1/messages", '{"model":"a","messages":[{"role":"user","content":"x","role":"user"}]}', ("error", "type")),
+        ("/v1/chat/completions", '{"model":"a","n":1,"n":50}', ("error", "code")),
+        ("/v1/responses", '{"model":"a","x":{"y":{"z":1,"z":2}}}', ("error", "code")),
+        ("/v1beta/models/g:generateContent", '{"contents":[],"contents":[1]}', ("error", "status")),
+    ],
+)
+async def test_a_key_that_is_given_twice(path: str, body: str, answer: tuple[str, str], tmp_path: Path) -> None:
+    """A provider may read the other one: another model, or more answers, than the gateway has checked."""
+    async with raw_gateway(_echo, tmp_path) as (bench, upstream):
+        headers = {"x-api-key": bench.access.key, "authorization": f"Bearer {bench.access.key}"}
+        done = await bench.send("POST", path, data=body.encode(), headers=headers)
+        assert (done.status, (await bench.call()).error, upstream.seen) == (400, "unreadable", [])
+        group, name = answer
+        assert json.loads(done.raw)[group][name]
+        once = '{"model":"a","messages":[{"role":"a"},{"role":"b"}],"a":{"b":{"b":1}}}'
+        assert (await bench.send("POST", "/v1/messages", data=once.encode(), headers=headers)).status == 200
+        grant = await bench.end()
+    assert grant.memory.bytes == 0
+
+
 BODIES = [
     b"",
     b"{",

@@ -81,6 +81,18 @@ def _call(status: int, error: str | None) -> Call:
                 upstream_status=status)  # fmt: skip
 
 
+async def test_nothing_of_a_forgotten_key_is_kept(tmp_path: Path) -> None:
+    """One gateway serves a run of thousands of trials."""
+    async with scripted_gateway("turns: [{text: hello, times: forever}]", tmp_path) as (bench, _):
+        assert (await bench.ask()).status == 200
+        server = bench.gateway._server
+        assert server is not None
+        assert list(server._forwarder.circuits) == [("anthropic", "trial-1")]
+        await bench.end()
+        bench.gateway.forget(bench.access.key)
+        assert not server._forwarder.circuits
+
+
 async def test_a_failing_provider_opens_the_circuit(tmp_path: Path) -> None:
     turns = "turns: [{error: {status: 500, message: sorry}, times: forever}]"
     async with scripted_gateway(turns, tmp_path) as (bench, model):

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import psutil
@@ -14,6 +15,7 @@ import pytest
 from process_programs import (
     NEEDS_A_SHELL,
     NO_ADOPTION,
+    PATIENCE_S,
     Programs,
     assert_in_time,
     eventually,
@@ -23,7 +25,7 @@ from process_programs import (
 )
 
 from systems import linux_only
-from youbencha.process import Command, Exit, Limits, run
+from youbencha.process import Command, Exit, Limits, disks, run
 from youbencha.process.guard import program_of
 
 pytestmark = [NEEDS_A_SHELL, pytest.mark.repeat(5)]
@@ -337,3 +339,29 @@ def is_alive(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+async def test_a_file_system_that_hangs_holds_up_no_deadline(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A home on a network, when the network is gone. Played by a look at it that does not return."""
+    goes_on = threading.Event()
+    monkeypatch.setattr(disks, "free_space", lambda directory: goes_on.wait(2 * PATIENCE_S) and None)
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0.01)
+
+    ticking = asyncio.create_task(tick())
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            result = await run(programs.shell("exec ./$0 1000"), limits=Limits(timeout_s=0.3, grace_s=0.2))
+    finally:
+        goes_on.set()
+        ticking.cancel()
+    assert result.timed_out
+    assert ticks > 10
+    assert programs.alive() == []

@@ -165,6 +165,26 @@ async def test_no_request_to_a_proxy(request_: bytes) -> None:
         assert opened.denied() == ()
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [
+        ("Content-Length: 5", "Transfer-Encoding: chunked"),
+        ("transfer-encoding : identity", "CONTENT-LENGTH: 5"),
+        ("Content-Length: 5", "Content-Length: 6"),
+        ("Content-Length: 5\nTransfer-Encoding: chunked",),
+        ("Content-Length: 5", "X: y", " z: folded"),
+    ],
+)
+async def test_a_body_of_two_lengths_is_refused(server: Server, headers: tuple[str, ...]) -> None:
+    here = f"127.0.0.1:{server.port}"
+    async with proxy(here) as (_, client):
+        assert (
+            status(await client.send(get(f"http://{here}/", *headers) + b"0\r\n\r\nGET /other HTTP/1.1\r\n\r\n")) == 400
+        )
+        assert status(await client.send(get(f"http://{here}/", headers[0].partition("\n")[0]) + b"hello")) == 200
+    assert len(server.heads) == 1
+
+
 async def test_a_head_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forward_proxy, "_HEAD_WITHIN_S", 0.2)
     async with proxy("pypi.example") as (_, client):

@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import tarfile
+import tempfile
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -134,3 +135,13 @@ def test_wheel_and_sdist_have_the_binaries(tmp_path: Path) -> None:
             packed = sdist.extractfile(f"{prefix}/src/{place}")
             assert packed is not None
             assert packed.read() == committed
+
+
+@linux_only("containers")
+def test_a_socket_directory_that_cannot_be_filled_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as parent:  # a short path
+        monkeypatch.setattr(channel, "socket_dir_parents", lambda: [parent])
+        monkeypatch.setattr(channel, "SOCKET_DIR_OWNER", "no-such-directory/owner")
+        with pytest.raises(OSError, match="no-such-directory"):
+            channel.SocketDir()
+        assert os.listdir(parent) == []

@@ -54,15 +54,19 @@ def report(
 
 
 def _report_matrix(run: Path, form: ReportFormat, output: str | None, *, open_it: bool) -> None:
-    from youbencha.report.formats import write_text
+    from youbencha.report.formats import write_next_to_results, write_text
 
     target = Path(output) if output else run / form.file_name
-    target = target / form.file_name if target.is_dir() else target
+    if output and target.is_dir():
+        target /= form.file_name
     text = _matrix_text(run, form, base=target.absolute().parent)
     if output == "-":
         typer.echo(text, nl=False)
         return
-    write_text(target, text)
+    if output:
+        write_text(target, text)
+    else:
+        write_next_to_results(target, text)
     typer.echo(target)
     if open_it:
         typer.launch(str(target))

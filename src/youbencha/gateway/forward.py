@@ -47,6 +47,11 @@ class Forwarder:
         self._upstreams = upstreams
         self._client = client
 
+    def forget(self, key: str) -> None:
+        """Forget the circuits of a key, by its name: a run may have thousands of keys."""
+        for known in [each for each in self.circuits if each[1] == key]:
+            del self.circuits[known]
+
     async def forward(
         self, incoming: ClientRequest, call: PendingCall, chunks: Chunks | None = None
     ) -> web.StreamResponse:

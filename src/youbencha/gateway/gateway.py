@@ -129,7 +129,9 @@ class Gateway:
 
     def forget(self, key: str) -> None:
         """Forget a revoked key, whose ledger is about to be closed. From now on, it is an unknown one."""
-        self.keys.forget(key)
+        forgotten = self.keys.forget(key)
+        if forgotten is not None and self._server is not None:
+            self._server.forget(forgotten.labels.key)
 
     async def settled(self, key: VirtualKey) -> None:
         """Wait until the requests that a revoked key had in progress are in the ledger."""

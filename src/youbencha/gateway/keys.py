@@ -244,8 +244,8 @@ class VirtualKeys:
             task.cancel()
         return ended
 
-    def forget(self, key: str) -> None:
-        self._ended.pop(key, None)
+    def forget(self, key: str) -> VirtualKey | None:
+        return self._ended.pop(key, None)
 
     def end_all(self) -> None:
         for key in tuple(self._valid):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,7 +25,7 @@ from youbencha.gateway.keys import PREFIX, BodyMemory, BodyMemoryError
 from youbencha.gateway.litellm.translate import QUERY
 from youbencha.gateway.refusals import Refusal
 from youbencha.gateway.usage_chunk import with_usage_asked
-from youbencha.json_lines import loads_lossy
+from youbencha.json_lines import quoted
 
 if TYPE_CHECKING:
     from youbencha.gateway.upstreams import Upstream
@@ -52,7 +54,7 @@ class ClientRequest:
     raw: bytes
     """Decoded."""
     body: Any
-    """Parsed; None if it is not JSON."""
+    """Parsed, with every key once; None if it is not JSON."""
     memory: BodyMemory
 
     def forget_body(self) -> None:
@@ -69,7 +71,30 @@ async def read_request(
     if len(raw) > MAX_JSON_PARTS and sum(map(raw.count, _PARTS)) > MAX_JSON_PARTS:
         memory.give_back(len(raw))
         raise Refusal("too_large", "the request has more parts than this gateway takes")
-    return ClientRequest(request, headers, route, raw, loads_lossy(raw) if raw else None, memory)
+    try:
+        return ClientRequest(request, headers, route, raw, _parsed(raw) if raw else None, memory)
+    except Refusal:
+        memory.give_back(len(raw))
+        raise
+
+
+def _parsed(raw: bytes) -> Any:
+    """Parse the body; None if it is not JSON. Refuses a key that is given twice: the provider may use the other one.
+
+    Python's parser, because orjson does not report them: 1.8 ms instead of 0.5 for a conversation of 1 MB.
+    """
+    try:
+        return json.loads(raw.decode("utf-8", "replace"), object_pairs_hook=_object)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = Counter(name for name, _ in pairs)
+        raise Refusal("unreadable", f"the request has the key {quoted(names.most_common(1)[0][0])} twice")
+    return fields
 
 
 async def _read_body(request: web.Request, content_encoding: str, memory: BodyMemory) -> bytes:

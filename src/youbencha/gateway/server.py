@@ -60,6 +60,10 @@ class GatewayServer:
             stack.push_async_callback(self._runner.cleanup)
             self._stack = stack.pop_all()
 
+    def forget(self, key: str) -> None:
+        """Forget what is known of a key, by its name."""
+        self._forwarder.forget(key)
+
     async def serve(self, listener: socket.socket) -> None:
         """Serve the connections of a listening socket, which is closed at the end."""
         accept = self._runner.server

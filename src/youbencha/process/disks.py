@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +13,10 @@ from typing import NamedTuple
 _KEPT_BYTES = 32 * 1024**2
 _KEPT_SHARE = 50
 """A full file system may have free blocks: ext4 keeps up to 16 MiB or 2 % for itself."""
+
+
+_CHECK_EVERY_S = 0.1
+_LAST_CHECK_S = 1.0
 
 
 class FreeSpace(NamedTuple):
@@ -37,3 +43,37 @@ def full_disk(directories: Iterable[Path]) -> Path | None:
             if free_space(directory).full:
                 return directory
     return None
+
+
+class FullDiskWatch:
+    """Notices that one of some disks is full, while a program runs.
+
+    In a thread of its own, which ends with the harness: on a network file system that hangs, each look takes forever,
+    and must not hold up the event loop with all its deadlines.
+    """
+
+    def __init__(self, directories: Iterable[Path]) -> None:
+        self._directories = tuple(directories)
+        self._full: Path | None = None
+        self._stop = threading.Event()
+        self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    async def result(self) -> Path | None:
+        """Look once more, and return the first directory whose disk is or was full."""
+        self.stop()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_CHECK_S):
+                await self._stopped.wait()
+        return self._full
+
+    def _watch(self) -> None:
+        is_last = False
+        while self._full is None and not is_last:
+            is_last = self._stop.wait(_CHECK_EVERY_S)
+            self._full = full_disk(self._directories)
+        with suppress(RuntimeError):  # the event loop is closed
+            self._loop.call_soon_threadsafe(self._stopped.set)

@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 from youbencha.errors import YouBenchaError
-from youbencha.process.disks import full_disk
+from youbencha.process.disks import FullDiskWatch
 from youbencha.process.model import Command, Exit, Input, Limits, OutputSource, ProcessResult, Running, Started, System
 from youbencha.process.output import Capture, LineSink
 from youbencha.process.redact import Redactor
 
 _POLL_S = (0.002, 0.025)
 """How long to wait for more output: right after some came, and at most while none comes."""
-_DISK_EVERY_S = 0.1
 _KILL_MARGINS_S = (2.0, 1.5)
 """How long to wait beyond the grace time for the system to end the tree, and then for the last resort.
 
@@ -159,21 +158,20 @@ class _Supervision:
         self._started = time.monotonic()
         self.timed_out = False
         self.stopped = False
-        self._full_disk: Path | None = None
         self.exit = Exit(code=None, signal=None, lifetime_s=0.0)
 
     async def finish(self) -> _Supervision:
         reading = asyncio.create_task(self._read_until_cancelled())
-        watching = asyncio.create_task(self._watch_disks())
+        disks = FullDiskWatch(self._disks)
         try:
             self.exit = await self._await_exit(reading)
         finally:
-            watching.cancel()
+            disks.stop()
             reading.cancel()
             await asyncio.wait({reading})
             if reading.cancelled():
                 self._read_rest()
-        if (full := self._full_disk or full_disk(self._disks)) and not self.exit.breach:
+        if (full := await disks.result()) and not self.exit.breach:
             self.exit = self.exit._replace(host_failure=f"the disk with {full} was full")
         return self
 
@@ -222,11 +220,6 @@ class _Supervision:
             else:
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, _POLL_S[1])
-
-    async def _watch_disks(self) -> None:
-        while self._full_disk is None:
-            self._full_disk = full_disk(self._disks)
-            await asyncio.sleep(_DISK_EVERY_S)
 
     def _read_once(self) -> bool:
         got_something = False

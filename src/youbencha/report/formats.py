@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import REPORT_FILE, replace_file
+from youbencha.workspace.run_dir import ARTIFACTS
 
 if TYPE_CHECKING:
     from youbencha.log.results import ResultsBundle
@@ -59,7 +63,7 @@ def render_report(bundle: ResultsBundle, form: ReportFormat, results_file: Path)
 
 def write_report(bundle: ResultsBundle, form: ReportFormat, results_file: Path, output: Path | None = None) -> Path:
     """Write the report next to the results, or to `output`. Returns its path."""
-    target = results_file.parent / form.file_name if output is None else output
+    target = results_file.parent if output is None else output
     target = target / form.file_name if target.is_dir() else target
     if target.exists() and results_file.exists() and target.samefile(results_file):
         raise YouBenchaError(
@@ -67,18 +71,36 @@ def write_report(bundle: ResultsBundle, form: ReportFormat, results_file: Path, 
             f"{target} holds the results that the report is about.",
             hint="Choose another file with --output.",
         )
-    write_text(target, render_report(bundle, form, results_file))
+    text = render_report(bundle, form, results_file)
+    if output is None:
+        write_next_to_results(target, text)
+    else:
+        write_text(target, text)
     return target
 
 
+def write_next_to_results(target: Path, text: str) -> None:
+    """Write a report into a directory of results, which others may have written: no link there is followed."""
+    with _writing(target):
+        if target.parent.name == ARTIFACTS and target.parent.is_symlink():
+            raise OSError(errno.ELOOP, "its directory is a link")
+        replace_file(target, text.encode("utf-8", "replace"))
+
+
 def write_text(target: Path, text: str) -> None:
-    """Write a file atomically; a pipe or a device is written to directly."""
+    """Write a file that the user names, through a link if it is one; a pipe or a device is written to directly."""
     content = text.encode("utf-8", "replace")
-    try:
+    with _writing(target):
         if target.exists() and not target.is_file():
             target.write_bytes(content)  # a pipe, a device: it must not be replaced by a file
         else:
             replace_file(target.resolve(), content)
+
+
+@contextmanager
+def _writing(target: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise YouBenchaError(
             "REPORT_NOT_WRITTEN",

@@ -107,11 +107,20 @@ def parse_request(head: bytes) -> ProxyRequest | None:
         return None
     if is_tunnel:
         return ProxyRequest(to, None)
+    if not _has_one_length(lines):
+        return None
     authority = url.netloc.rpartition("@")[2]
     path = url._replace(scheme="", netloc="", fragment="").geturl() or "/"
     kept = [line for line in lines if line.partition(b":")[0].strip().lower() not in _PER_CONNECTION]
     own = [b"%s %s HTTP/1.1" % (method, path.encode()), b"Host: " + authority.encode(), b"Connection: close"]
     return ProxyRequest(to, b"\r\n".join([*own, *kept, b"", b""]))
+
+
+def _has_one_length(lines: list[bytes]) -> bool:
+    """Whether all servers agree where the body ends. Otherwise its rest may be a request that was not checked."""
+    names = [line.partition(b":")[0].strip().lower() for line in lines]
+    plain = not any(line[:1] in (b" ", b"\t") or b"\r" in line or b"\n" in line for line in lines)
+    return plain and names.count(b"content-length") + names.count(b"transfer-encoding") <= 1
 
 
 class _Connection(NamedTuple):

@@ -79,9 +79,13 @@ class SocketDir:
 
     def __init__(self) -> None:
         self.path = _make_socket_dir()
-        (self.path / SOCKET_DIR_OWNER).write_text(str(this_owner()), encoding="ascii")
         self.ports_dir = self.path / "ports"
-        self.ports_dir.mkdir(mode=0o700)
+        try:
+            (self.path / SOCKET_DIR_OWNER).write_text(str(this_owner()), encoding="ascii")
+            self.ports_dir.mkdir(mode=0o700)
+        except OSError:  # the disk is full, for one
+            self.close()
+            raise
         self.ports: list[int] = []
         self._channels = 0
 

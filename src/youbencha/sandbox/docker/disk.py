@@ -55,7 +55,7 @@ class DiskWatch:
         """
         while True:
             await asyncio.sleep(_CHECK_EVERY_S)
-            free = self._free()
+            free = await asyncio.to_thread(self._free)  # a file system that hangs must not hold up every deadline
             self._at_last_count = [max(pair) for pair in zip(self._at_last_count, free, strict=True)]
             if self._lost_much(free) or self._counted + _excess(outputs) > self._limit:
                 async with paused() if self._lost_since_start() > self._limit else nullcontext():

@@ -30,6 +30,8 @@ _ANSWER_S = 120.0
 """For any other answer except pulling and building. On a loaded machine, starting a container took ten seconds."""
 _READ_BYTES = 1 << 20
 _UNIX = "unix://"
+_LISTED = ("Id", "Names", "Labels", "State", "ImageID")
+"""What is read of a container in a list."""
 
 
 class EngineCause(Enum):
@@ -229,7 +231,7 @@ class Engine:
         """All containers with these labels, running or not."""
         with _call("list containers"):
             found = await self._client.containers.list(all=True, filters=json.dumps({"label": list(labels)}))
-        return [container._container for container in found]
+        return [{name: each[name] for name in _LISTED if name in each} for each in found]
 
     async def read_file(self, name: str, path: str) -> bytes | None:
         """Read a file of a container, which need not run; None if the file does not exist."""
