@@ -61,6 +61,27 @@ async def test_compared_but_not_stored(tree: Path, tmp_path: Path) -> None:
     assert sorted(os.listdir(before)) == ["small", "z"]
 
 
+@linux_only("holes")
+async def test_sparse_files_count_together_by_their_size(tree: Path, tmp_path: Path) -> None:
+    """They cost nothing to create, and git takes two seconds for each."""
+    (tree / "old").touch()
+    os.truncate(tree / "old", diff.LARGE)
+    start = await Snapshot.take(tree, tmp_path / "start.git")
+    assert (await start.changes(tmp_path / "patch")).files == ()
+    for number in range(40):
+        (tree / f"sparse-{number}").touch()
+        os.truncate(tree / f"sparse-{number}", diff.LARGE)
+    (tree / "dense").write_bytes(bytes(1 << 20))
+    with (tree / "old").open("r+b") as file:
+        file.write(b"changed")
+    changes = await start.changes(tmp_path / "patch")
+    assert {change.kind for change in changes.files if change.path != "old"} == {"added"}
+    assert {change.path: change.kind for change in changes.files}["old"] == "modified"
+    assert len(changes.files) == 42
+    assert len(changes.left_out_of_patch) >= 39  # whichever comes first is in the patch
+    assert "dense" not in changes.left_out_of_patch
+
+
 @pytest.mark.usefixtures("large_from_2_mib")
 async def test_large_at_the_start(opener: Opener, source: Path, tmp_path: Path) -> None:
     """In the commit itself, so git holds them."""
@@ -160,9 +181,9 @@ async def test_ids_match_gits(tree: Path) -> None:
 
 @linux_only("a file that is not read at once")
 async def test_a_cancelled_call_reads_no_further(tree: Path, tmp_path: Path) -> None:
+    (tree / "huge").write_text("small\n")  # a new one would not be read
     start = await Snapshot.take(tree, tmp_path / "start.git")
-    with (tree / "huge").open("wb") as file:
-        file.truncate(7 << 30)
+    os.truncate(tree / "huge", 7 << 30)
     task = asyncio.create_task(start.changes(tmp_path / "patch"))
     while str(tree / "huge") not in _opened_by(os.getpid()):
         assert not task.done()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -19,6 +20,8 @@ from git_repositories import HttpBackend, Opener, PlainFiles, commit, files, git
 from systems import posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.user_dirs import default_cache_dir
+from youbencha.workspace.source import RemoteUrl, read_source
+from youbencha.workspace.store import Mirror
 
 needs_posix = posix_only("scripts in the place of programs, signals")
 
@@ -43,6 +46,38 @@ async def test_over_http(opener: Opener, source: Path, tmp_path: Path) -> None:
     assert files(directory)["SOLUTION"] == "the secret answer\n"
     assert len(list((opener.cache_dir / "mirrors").iterdir())) == 1
     assert sum("git-upload-pack" in path and "service" not in path for path in backend.requests) >= 1
+
+
+@needs_posix
+async def test_no_program_of_a_planted_mirror_is_run(opener: Opener, source: Path, tmp_path: Path) -> None:
+    """A repository's settings may say where the cache is, and so which mirrors are in it."""
+    backend = HttpBackend.of(tmp_path)
+    with served(backend) as url:
+        await opener(f"{url}/source")
+        mirror, pwned = mirror_of(opener), tmp_path / "pwned"
+        git(mirror.parent, "init", "-q", "--bare", ".")
+        for directory in (mirror, mirror.parent):
+            git(directory, "config", "credential.helper", f"!touch {shlex.quote(str(pwned))};")
+        commit(source, {"new.txt": "new\n"})
+        backend.authorization = "Basic bWU6c2VjcmV0"
+        with pytest.raises(YouBenchaError):  # it asks for a password
+            await opener(f"{url}/source")
+        secret = url.replace("://", "://me:secret@")
+        assert (await opener(f"{secret}/source")).commit == head(source)
+    assert not pwned.exists()
+
+
+async def test_many_branches_are_all_listed(source: Path, tmp_path: Path) -> None:
+    """A fork of everybody's has more than 10 MiB of them."""
+    commit_id = head(source)
+    lines = (f"{commit_id} refs/heads/someone/{number:040}\n" for number in range(110_000))
+    (source / ".git" / "packed-refs").write_text("# pack-refs with: peeled fully-peeled sorted \n" + "".join(lines))
+    with served(HttpBackend.of(tmp_path)) as url:
+        remote = read_source(f"{url}/source", tmp_path)
+        assert isinstance(remote, RemoteUrl)
+        refs = await Mirror(remote, tmp_path / "cache", lambda *_: None).refs()
+    assert len(refs.ids) > 110_000
+    assert f"refs/heads/someone/{109_999:040}" in refs.ids
 
 
 async def test_only_what_is_missing_is_fetched(opener: Opener, source: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from youbencha.adapters.base import INSTRUCTIONS_ABOVE
 from youbencha.adapters.cli_agent.environment import fresh_home_for
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import VALIDATION, AgentSandbox, EvaluatorSandbox, SandboxFactory, SandboxOptions
-from youbencha.events import EventSink, PhaseStarted, WorkspaceReady
+from youbencha.events import EventSink, PhaseStarted, ProgressNote, WorkspaceReady
 from youbencha.gateway.api import GatewayAccess
 from youbencha.log.results import TestCaseInfo
 from youbencha.process import Redactor
@@ -28,7 +28,7 @@ from youbencha.trial.gateway_plan import check_models
 from youbencha.trial.plan import Plan
 from youbencha.trial.results import ResultFiles, RunRecord
 from youbencha.workspace import Repository, RunDirectory, public_url
-from youbencha.workspace.reclaim import strip_set_uid
+from youbencha.workspace.reclaim import disarm
 
 if TYPE_CHECKING:
     from youbencha.sandbox.forward_proxy import ForwardProxy
@@ -142,6 +142,8 @@ async def _open_gateway(
         return None
     from youbencha.trial.gateway_session import open_trial_gateway
 
+    if plan.gateway.other_addresses:
+        on_event(ProgressNote(text=f"the gateway sends requests to {', '.join(plan.gateway.other_addresses)}"))
     kind = plan.case.agent.type
     gateway = await open_trial_gateway(plan.gateway, directory, on_event, opened, host, agent or kind)
     await gateway.issue_key(kind, sandbox)
@@ -327,6 +329,6 @@ def evaluator_sandboxes(
                 yield EvaluatorSandbox(sandbox, access)
         finally:
             if tree == directory.modified:
-                await asyncio.to_thread(strip_set_uid, tree)
+                await asyncio.to_thread(disarm, tree)
 
     return opened

@@ -24,7 +24,7 @@ from youbencha.trial.plan import Plan
 from youbencha.trial.prepare import agent_sandbox, open_trial, sandbox_for_evaluators
 from youbencha.trial.results import TrialResult, outcome_before_judging
 from youbencha.workspace import Changes, Snapshot
-from youbencha.workspace.reclaim import strip_set_uid
+from youbencha.workspace.reclaim import disarm, strip_set_uid
 from youbencha.workspace.trees import copy_tree, remove_tree
 
 _START = "start.git"
@@ -200,7 +200,8 @@ async def compare(context: TrialContext) -> Changes | None:
     record = context.record
     with context.phase("freeze"):
         reclaim(context)
-        if finding := await asyncio.to_thread(strip_set_uid, context.directory.modified):
+        make_harmless = strip_set_uid if context.plan.sandbox.type == "local" else disarm
+        if finding := await asyncio.to_thread(make_harmless, context.directory.modified):
             context.warn("WORKSPACE_TAMPERED", finding)
         try:
             if context.overlay is not None:

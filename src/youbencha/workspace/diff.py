@@ -12,13 +12,14 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from threading import Event
 from typing import BinaryIO, Literal, NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import open_untrusted, replacing
+from youbencha.workspace.trees import is_sparse
 from youbencha.workspace.walk import open_up_to, unreadable
 
 ChangeKind = Literal["added", "modified", "deleted", "type_changed"]
@@ -151,30 +152,52 @@ Entries = Mapping[bytes, Entry]
 
 
 def large_among(tree: Path, paths: Iterable[bytes], *, is_workspace: bool = True) -> frozenset[bytes]:
-    """The paths of files that are too large. In a workspace, inaccessible directories are made accessible."""
+    """The paths of files that are too large. In a workspace, inaccessible directories are made accessible.
+
+    Sparse files count together, by their size: git takes two seconds for each 64 MiB of zeros, which cost nothing to
+    create.
+    """
+    large: set[bytes] = set()
+    sparse_bytes = 0
+    for path in paths:
+        if (about := _look(tree, path, is_workspace=is_workspace)) is None:
+            continue  # git will report what is wrong with it
+        if about.st_size > LARGE:
+            large.add(path)
+        elif is_sparse(tree, os.fsdecode(path), about):
+            sparse_bytes += about.st_size
+            if sparse_bytes > LARGE:
+                large.add(path)
+    return frozenset(large)
+
+
+def _look(tree: Path, path: bytes, *, is_workspace: bool) -> os.stat_result | None:
     top = os.fsencode(tree)
-    return frozenset(path for path in paths if _size(top, path, is_workspace=is_workspace) > LARGE)
-
-
-def _size(top: bytes, path: bytes, *, is_workspace: bool) -> int:
     try:
         try:
-            return os.lstat(top + b"/" + path).st_size
+            return os.lstat(top + b"/" + path)
         except PermissionError:
             if not is_workspace:
                 raise
         open_up_to(top, path.rpartition(b"/")[0])
-        return os.lstat(top + b"/" + path).st_size
+        return os.lstat(top + b"/" + path)
     except OSError:
-        return 0  # git will report what is wrong with it
+        return None
 
 
 async def entries_of(
-    tree: Path, paths: Iterable[bytes], too_deep: Iterable[bytes], like: str | None, *, is_workspace: bool = True
+    tree: Path,
+    paths: Iterable[bytes],
+    too_deep: Iterable[bytes],
+    like: str | None,
+    *,
+    known: Collection[bytes] | None = None,
+    is_workspace: bool = True,
 ) -> dict[bytes, Entry]:
     """Compute the entries that git would record. `like` is any id of the repository: its length shows the hash.
 
-    Of paths in `too_deep`, nothing else is known. In a workspace, an unreadable file is made readable.
+    Of paths in `too_deep`, nothing else is known. Files that are not in `known`, if it is given, are new, and not read.
+    In a workspace, an unreadable file is made readable.
     """
     deep = {path: Entry(_DIRECTORY, "") for path in too_deep}
     chosen = sorted(paths)
@@ -183,7 +206,9 @@ async def entries_of(
     stop = Event()
     name = "sha256" if like is not None and len(like) == _SHA256_LENGTH else "sha1"
     try:
-        return deep | await asyncio.to_thread(_Reader(os.fsencode(tree), name, is_workspace, stop).entries, chosen)
+        return deep | await asyncio.to_thread(
+            _Reader(os.fsencode(tree), name, known, is_workspace, stop).entries, chosen
+        )
     finally:
         stop.set()
 
@@ -206,8 +231,11 @@ def _kind(before: Entry | None, now: Entry | None) -> ChangeKind | None:
 
 
 class _Reader:
-    def __init__(self, top: bytes, hash_name: str, is_workspace: bool, stop: Event) -> None:
-        self._top, self._hash_name, self._is_workspace, self._stop = top, hash_name, is_workspace, stop
+    def __init__(
+        self, top: bytes, hash_name: str, known: Collection[bytes] | None, is_workspace: bool, stop: Event
+    ) -> None:
+        self._top, self._hash_name, self._known, self._is_workspace = top, hash_name, known, is_workspace
+        self._stop = stop
         self._left = _READ_AT_MOST
 
     def entries(self, paths: list[bytes]) -> dict[bytes, Entry]:
@@ -220,7 +248,7 @@ class _Reader:
             if stat.S_ISLNK(about.st_mode):
                 return Entry(LINK, self._blob([os.readlink(path)], about.st_size))  # noqa: PTH115 - bytes
             mode = PROGRAM if about.st_mode & stat.S_IXUSR else FILE
-            if about.st_size > self._left:
+            if about.st_size > self._left or (self._known is not None and name not in self._known):
                 return Entry(mode, self._id_without_reading(about))
             self._left -= about.st_size
             return Entry(mode, self._id_of_file(name, about))

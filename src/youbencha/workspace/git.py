@@ -76,6 +76,8 @@ _NO_PROGRAMS: Mapping[str, str] = {**ALWAYS, "core.quotePath": "false", "diff.ex
 _FILTERS = r"^filter\..*\.(clean|smudge|process)$"
 LOOK_S = 120.0
 FETCH_S = 3600.0
+_LISTING_BYTES = 256 * 1024 * 1024
+"""Of a remote's branches and tags: 70 bytes each."""
 
 _KEPT_OF_GIT = ("GIT_SSH", "GIT_SSL_", "GIT_HTTP_", "GIT_PROXY_", "GIT_ASKPASS", "GIT_CONFIG", "GIT_EXEC_PATH")
 """Prefixes of git's variables about how to reach a remote; the others refer to a repository."""
@@ -274,18 +276,27 @@ FAILURES = (
 
 
 async def ask_remote(
-    remote: RemoteUrl, git_dir: Path, *arguments: str, timeout_s: float = LOOK_S, after: tuple[str, ...] = ()
+    remote: RemoteUrl, git_dir: Path | None, *arguments: str, timeout_s: float = LOOK_S, after: tuple[str, ...] = ()
 ) -> str:
-    """Run `git <arguments> <url> <after>`. Credentials are in the environment, because command lines are visible."""
-    argv = (git_program(), "--no-pager", f"--git-dir={git_dir}", *as_options(_SETTINGS), *arguments)
+    """Run `git <arguments> <url> <after>`. Credentials are in the environment, because command lines are visible.
+
+    Programs that the configuration in `git_dir` names are run.
+    """
+    argv = (git_program(), "--no-pager", f"--git-dir={git_dir or os.devnull}", *as_options(_SETTINGS), *arguments)
     env = await _environment(remote)
     result = await run(
-        Command(argv=(*argv, remote.public_url, *after), cwd=git_dir, env=env),
-        limits=Limits(timeout_s=timeout_s),
+        Command(argv=(*argv, remote.public_url, *after), cwd=git_dir or Path(os.sep), env=env),
+        limits=Limits(timeout_s=timeout_s, output_bytes=_LISTING_BYTES),
         redactor=Redactor(remote.secrets),
     )
     if result.exit.code != 0:
         raise _error(remote, result, timeout_s)
+    if result.truncated:
+        raise YouBenchaError(
+            "REPO_TOO_LARGE",
+            f"The repository {remote.public_url} has more branches and tags than can be listed.",
+            hint="Clone it with those that you need, and name the clone's directory.",
+        )
     return result.printed
 
 

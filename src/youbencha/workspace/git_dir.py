@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from youbencha.files import read_untrusted
+from youbencha.files import read_untrusted, replace_file
 
 RAW = "* -text !eol -ident !filter !working-tree-encoding !diff\n"
 """Overrides `.gitattributes`: bytes are written and recorded unchanged, and no program is run on them."""
@@ -53,7 +53,7 @@ def probe(directory: Path) -> FileSystem:
 def make_git_dir(path: Path, commit: str | None = None, *, attributes: str | None = RAW) -> None:
     """Make a bare git directory. `commit` is any id: its length shows which hash the repository uses."""
     _make(path, "ref: refs/heads/main\n")
-    _write(path / "config", _config(commit, bare="true"))
+    _write(path / "config", bare_config(commit))
     if attributes is not None:
         (path / "info").mkdir(exist_ok=True)
         _write(path / "info" / "attributes", attributes)
@@ -69,6 +69,13 @@ def make_agents_git_dir(path: Path, commit: str, branch: str) -> FileSystem:
     file_system = probe(path)
     _write(path / "config", _config(commit, bare="false", **_settings_for(file_system)))
     return file_system
+
+
+def reset_config(git_dir: Path) -> None:
+    """Replace a configuration that names programs, of a git directory that a hostile agent left."""
+    is_sha256 = re.search(r"^\s*objectformat\s*=\s*sha256\s*$", _read(git_dir, "config", _PACKED) or "", re.I | re.M)
+    text = _config("0" * _SHA256_LENGTH if is_sha256 else None, bare="false", filemode="true", logallrefupdates="true")
+    replace_file(git_dir / "config", text.encode())
 
 
 @contextmanager
@@ -98,6 +105,11 @@ def _config(commit: str | None, **core: str) -> str:
     lines += [f"\t{name} = {value}" for name, value in core.items()]
     lines += ["[extensions]", "\tobjectformat = sha256"] if sha256 else []
     return "\n".join(lines) + "\n"
+
+
+def bare_config(commit: str | None) -> str:
+    """The configuration of a git directory without a tree. `commit` is any id, as in `make_git_dir`."""
+    return _config(commit, bare="true")
 
 
 def _settings_for(file_system: FileSystem) -> dict[str, str]:

@@ -13,12 +13,17 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from youbencha.errors import YouBenchaError
 from youbencha.files import open_untrusted, replacing
 from youbencha.text import shown
+from youbencha.workspace.git_dir import reset_config
 from youbencha.workspace.trees import FileCopies, remove_tree
 
 Identity = tuple[int, int]
 """Device and inode, which distinguish a file from another with the same path."""
+
+_OF_GIT = ("hooks", "config.worktree", "commondir", "modules", "worktrees", "objects/info/alternates")
+"""What in a git directory names programs, or other git directories."""
 
 _RIGHTS = stat.S_IRWXU
 _SET_ID = stat.S_ISUID | stat.S_ISGID
@@ -106,19 +111,59 @@ def strip_set_uid(tree: Path) -> str | None:
     Returns a description of what was removed, if anything was. A directory whose path is too long, or that belongs to
     another user, is skipped: no one else enters the run directory.
     """
-    stripped, waiting = [], [tree]
+    return _made_harmless(tree, git=False)
+
+
+def disarm(tree: Path) -> str | None:
+    """Do the same for a tree that a container left, and make it inert for git.
+
+    In every git directory, the configuration is replaced, and hooks, links and the way to other git directories are
+    removed: `git status`, or a shell's prompt, would run what they name, with the user's rights.
+    """
+    return _made_harmless(tree, git=True)
+
+
+def _made_harmless(tree: Path, *, git: bool) -> str | None:
+    stripped = []
+    for path, about in _entries_below(tree):
+        if git and path.name.lower() == ".git":
+            try:
+                _disarm_git(path, about)
+            except (OSError, YouBenchaError):  # it is another user's, or the disk is full
+                remove_tree(path)
+        elif stat.S_ISREG(about.st_mode) and about.st_mode & _SET_ID:
+            with suppress(OSError):
+                _strip(path, about)
+                stripped.append(str(path.relative_to(tree)))
+    return f"set-uid or set-gid permissions were removed: {_named(stripped)}" if stripped else None
+
+
+def _disarm_git(path: Path, about: os.stat_result) -> None:
+    if not stat.S_ISDIR(about.st_mode):  # it leads to another git directory
+        path.unlink()
+        return
+    make_accessible(path)
+    for inner, kind in _entries_below(path):
+        if not stat.S_ISDIR(kind.st_mode) and not stat.S_ISREG(kind.st_mode):
+            inner.unlink()
+    if (path / "config").is_dir():
+        remove_tree(path / "config")
+    reset_config(path)
+    for name in _OF_GIT:
+        remove_tree(path / name)
+
+
+def _entries_below(tree: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Yield everything below a directory, of which it makes the directories accessible; skips what cannot be read."""
+    waiting = [tree]
     while waiting:
         directory = waiting.pop()
         with suppress(OSError):
             make_accessible(directory)
             with os.scandir(directory) as entries:
                 found = [(Path(entry.path), entry.stat(follow_symlinks=False)) for entry in entries]
+            yield from found
             waiting += [path for path, about in found if stat.S_ISDIR(about.st_mode)]
-            for path, about in found:
-                if stat.S_ISREG(about.st_mode) and about.st_mode & _SET_ID:
-                    _strip(path, about)
-                    stripped.append(str(path.relative_to(tree)))
-    return f"set-uid or set-gid permissions were removed: {_named(stripped)}" if stripped else None
 
 
 def _strip(path: Path, about: os.stat_result) -> None:

@@ -123,10 +123,11 @@ class TreeComparison(NamedTuple):
             await _put(self.git_dir, index.file, before)  # unchanged, so that git finds no difference in them
             files = await _differences(self.git_dir, self.start, index.file, patch_file, objects=self.objects)
             tree = (await git(self.git_dir, "write-tree", index=index.file)).decode() if self.is_workspace else ""
+        then = {**self.apart, **before}
         now = await entries_of(
-            self.tree, too_large | index.large, found.too_deep, self.start, is_workspace=self.is_workspace
+            self.tree, too_large | index.large, found.too_deep, self.start, known=then, is_workspace=self.is_workspace
         )
-        not_in_patch = changes_of({**self.apart, **before}, now)
+        not_in_patch = changes_of(then, now)
         left_out = tuple(change.path for change in _in_order(*not_in_patch))
         return TreeDifference(_in_order(*files, *not_in_patch), left_out, tree.strip() or None)
 

@@ -10,11 +10,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import read_regular
+from youbencha.files import read_regular, read_untrusted
 from youbencha.progress import StepProgress
 from youbencha.user_dirs import cache_not_writable
 from youbencha.workspace.git import FETCH_S, GitFailed, ask_remote, git
-from youbencha.workspace.git_dir import make_git_dir
+from youbencha.workspace.git_dir import bare_config, make_git_dir
 from youbencha.workspace.lock import lock_file
 from youbencha.workspace.source import LOCAL_FORMAT, LOCAL_PREFIXES, Refs, RemoteUrl, from_listing, from_local
 from youbencha.workspace.trees import remove_tree
@@ -150,7 +150,7 @@ class Mirror:
         """Return the branches and tags. They are read once, so that a run sees one state of the repository."""
         if self.known_refs is None:
             self._make_home()
-            self.known_refs = from_listing(await ask_remote(self._remote, self._home, *_LIST, after=_LISTED))
+            self.known_refs = from_listing(await ask_remote(self._remote, None, *_LIST, after=_LISTED))
         return self.known_refs
 
     async def commit(self, written: str) -> str:
@@ -207,12 +207,15 @@ class Mirror:
         return True
 
     def _usable(self) -> bool:
-        """Whether there is a mirror with the same kind of hash as the repository."""
+        """Whether there is a mirror with the same kind of hash as the repository, and with our own configuration.
+
+        Fetching would run programs that another one names: the settings of a repository may say where the cache is.
+        """
         try:
-            config = (self.git_dir / "config").read_text()
+            config = read_untrusted(self.git_dir, "config", _LONGEST_POINTER).decode("utf-8", "replace")
         except OSError:
             return False
-        return ("sha256" in config) == (self._object_id_length() == 64)
+        return config == bare_config("0" * self._object_id_length())
 
     def _object_id_length(self) -> int:
         return next((len(value) for value in (self.known_refs.ids.values() if self.known_refs else ())), 40)

@@ -241,6 +241,17 @@ def _has_holes(state: os.stat_result) -> bool:
     return blocks is not None and state.st_size > max(blocks * _BLOCK, _SMALL)
 
 
+def is_sparse(tree: Path, name: str, state: os.stat_result) -> bool:
+    """Whether most of a file is holes: reading it then takes far longer than creating it did."""
+    if not stat.S_ISREG(state.st_mode) or not _has_holes(state):
+        return False
+    try:
+        with open_untrusted(tree, name) as file:  # a compressing file system needs fewer blocks, too
+            return sum(end - start for start, end in _data_in(file.fileno(), state.st_size)) < state.st_size // 2
+    except OSError:
+        return False
+
+
 def _data_in(fd: int, size: int) -> Iterator[tuple[int, int]]:
     """Yield the start and end of each range of data; the whole file if the system does not report holes."""
     if sys.platform == "win32":
