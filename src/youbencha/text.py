@@ -147,6 +147,13 @@ def plural(number: int, noun: str) -> str:
     return f"{count(number)} {noun}{'' if number == 1 else 's'}"
 
 
+def listed(paths: Iterable[str | bytes], most: int = 5) -> str:
+    """`a, b and 3 more`, in order."""
+    ordered = sorted(os.fsencode(path) for path in paths)
+    more = f" and {len(ordered) - most} more" if len(ordered) > most else ""
+    return ", ".join(shown(path) for path in ordered[:most]) + more
+
+
 def first_few(names: Sequence[str], most: int = 10) -> str:
     """`a, b, …`."""
     return ", ".join((*names[:most], *(["…"] if len(names) > most else [])))

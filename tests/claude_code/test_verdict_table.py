@@ -146,7 +146,7 @@ def test_exit_code_without_result_quotes_stderr_between_the_events():
     ended = ending(exit_code=1, output=tail, facts=facts_of(lines(line(**INIT))))
     error = only_error(judge(ended, at=AT))
     assert error.code == "CLAUDE_EXIT_CODE"
-    assert error.message == "Claude Code exited with code 1. Its last 1 line:\nerror: not logged in to npm"
+    assert error.message == "Claude Code exited with code 1. Its last line:\nerror: not logged in to npm"
 
 
 def test_exit_code_in_text_mode_quotes_the_last_lines():

@@ -142,6 +142,8 @@ def test_options_override_the_file(project: Project) -> None:
     loop = plan.spec.event_loop
     assert (loop.max_iterations, loop.completion_promise, loop.idle_timeout_secs, loop.max_cost_usd) == (9, "OK", 5, 1)
     same = project.plan(text, backend="claude", args=("--verbose-tools",), model="haiku").backend
+    auto = project.plan(text.replace("backend: claude, ", ""), backend="claude").backend
+    assert (auto.model, auto.config["extra_args"]) == ("opus", ["--add-dir", "/x"]), "they are for any backend"
     assert (same.model, same.config["extra_args"]) == ("haiku", ["--add-dir", "/x", "--verbose-tools"])
 
 

@@ -73,8 +73,9 @@ async def test_a_tree_full_of_surprises(source: Path, tmp_path: Path) -> None:
     outside.mkdir()
     (outside / "secret").write_text("secret")
     os.mkfifo(source / "pipe")
-    (source / "huge").touch()
-    os.truncate(source / "huge", 1 << 40)
+    for name in ("huge", "huge2"):
+        (source / name).touch()
+        os.truncate(source / name, 1 << 40)
     (source / "out").symlink_to(outside)
     (source / "loop").symlink_to("loop")
     (source / ".git.txt").write_text("harmless")
@@ -88,9 +89,9 @@ async def test_a_tree_full_of_surprises(source: Path, tmp_path: Path) -> None:
     before = {path: about for path, about in tree_of(source).items() if not path.startswith(b".GIT")}
     async with opened(source, tmp_path / "cache") as checkpoints:
         taken = await checkpoints.take(0, "start")
-        assert taken.warning == "not in the checkpoint, because too large or not readable: huge"
+        assert taken.warning == "not in the checkpoint, because too large or not readable: huge, huge2"
         recorded = git(source, "ls-tree", "-r", "-z", "--name-only", f"{REF}/0").split("\0")
-        assert not {"pipe", "huge", "out/secret", ".GIT/file"} & set(recorded)
+        assert not {"pipe", "huge", "huge2", "out/secret", ".GIT/file"} & set(recorded)
         for name in names:
             Path(os.fsdecode(top + b"/" + name)).unlink()
         (source / "out").unlink()

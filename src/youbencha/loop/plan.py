@@ -80,7 +80,7 @@ class LoopOverrides(NamedTuple):
         names = ("completion_promise", "max_iterations", "max_runtime_seconds", "max_cost_usd", "idle_timeout_secs")
         limits = {name: value for name in names if (value := getattr(self, name)) is not None}
         cli = {name: value for name in ("backend", "model") if (value := getattr(self, name)) is not None}
-        if self.backend not in (None, spec.cli.backend):  # what is configured is for another CLI
+        if self.backend is not None and spec.cli.backend not in (self.backend, AUTO):  # the rest is for another CLI
             cli = {"command": None, "args": (), "config": {}, "model": None, **cli}
         cli["args"] = (*cli.get("args", spec.cli.args), *self.args)
         return spec.model_copy(

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import open_untrusted, replacing
-from youbencha.text import shown
+from youbencha.text import listed, shown
 from youbencha.workspace.git_dir import reset_config
 from youbencha.workspace.trees import FileCopies, remove_tree
 
@@ -27,7 +27,6 @@ _OF_GIT = ("hooks", "config.worktree", "commondir", "modules", "worktrees", "obj
 
 _RIGHTS = stat.S_IRWXU
 _SET_ID = stat.S_ISUID | stat.S_ISGID
-_MAX_NAMED = 5
 
 _DEEPEST = 20
 """The harness does not nest directories of logs deeper."""
@@ -97,12 +96,7 @@ def clean_artifacts(artifacts: Path, kept: Collection[str], found: list[str]) ->
                 planted.append(entry.name)
                 remove_tree(path)
     if planted:
-        found.append(f"planted in the artifacts, and removed: {_named(planted)}")
-
-
-def _named(names: Collection[str]) -> str:
-    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
-    return ", ".join(shown(name) for name in sorted(names)[:_MAX_NAMED]) + more
+        found.append(f"planted in the artifacts, and removed: {listed(planted)}")
 
 
 def strip_set_uid(tree: Path) -> str | None:
@@ -135,7 +129,7 @@ def _made_harmless(tree: Path, *, git: bool) -> str | None:
             with suppress(OSError):
                 _strip(path, about)
                 stripped.append(str(path.relative_to(tree)))
-    return f"set-uid or set-gid permissions were removed: {_named(stripped)}" if stripped else None
+    return f"set-uid or set-gid permissions were removed: {listed(stripped)}" if stripped else None
 
 
 def _disarm_git(path: Path, about: os.stat_result) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from youbencha.files import open_untrusted
-from youbencha.text import shown
+from youbencha.text import listed
 from youbencha.workspace.diff import FILE, LARGE, LINK, PROGRAM, Entry
 from youbencha.workspace.objects import ObjectStore, TreeObjects
 from youbencha.workspace.permissions import PERMISSIONS
@@ -70,8 +70,7 @@ class RecordedTree:
         new, self._reported = self.left_out - self._reported, set(self.left_out)
         if not new:
             return None
-        more = f" and {len(new) - 1} more" if len(new) > 1 else ""
-        return f"not in the checkpoint, because too large or not readable: {shown(min(new))}{more}"
+        return f"not in the checkpoint, because too large or not readable: {listed(new)}"
 
     def _put_all(self) -> None:
         self._trees = TreeObjects(self._store)

@@ -26,7 +26,6 @@ from youbencha.json_lines import clean_text
 from youbencha.log.model import ErrorRecord, Status
 from youbencha.log.session import SessionFacts, SessionRecord
 from youbencha.process import LimitHit, ProcessResult
-from youbencha.text import plural
 
 _UNAUTHORIZED = 401
 _TAIL_CHARACTERS = 8_000
@@ -367,7 +366,8 @@ class _Explanation:
 
     def _tail(self) -> str:
         lines = [_quote(line) for line in _last_lines(self._ending.process.output)]
-        return f" Its last {plural(len(lines), 'line')}:\n" + "\n".join(lines) if lines else ""
+        which = "line" if len(lines) == 1 else f"{len(lines)} lines"
+        return f" Its last {which}:\n" + "\n".join(lines) if lines else ""
 
 
 def _last_lines(output: str) -> list[str]:
