@@ -13,7 +13,7 @@ from loop_bench import LoopBench
 from agent_clis import NEWEST
 from claude_bench import API_KEY, ClaudeBench, bash, says, script, versions
 from systems import posix_only
-from yb import yb
+from yb import PATIENCE_S, yb
 from youbencha.loop.iteration import ralph_program
 
 SHELL = {
@@ -25,6 +25,7 @@ SHELL = {
     "HTTPS_PROXY": "http://127.0.0.1:9",
     "AWS_PROFILE": "staging",
     "AMP_API_KEY": "yb-amp-0123456789",
+    "GROQ_API_KEY": "yb-groq-0123456789",
     "CLAUDECODE": "1",
 }
 
@@ -72,10 +73,22 @@ async def test_behind_a_gateway_only_the_keys_of_models_stay_behind(claude: Clau
     assert done.state.outcome == "completed", done.reasons
     assert {request.body["model"] for request in done.requests} == {"claude-haiku-4-5"}
     agent, gate = variables(loop.tree / "agent.env"), variables(loop.tree / "gate.env")
-    for name in ("DATABASE_URL", "PYTHONPATH", "NODE_OPTIONS", "CI", "AWS_PROFILE", "HTTP_PROXY", "HTTPS_PROXY"):
+    for name in {*SHELL, "HTTP_PROXY"} - {"CLAUDECODE"}:
         assert agent[name] == gate[name]
     assert agent["NO_PROXY"].split(",") == ["127.0.0.1", "corp"]
     assert API_KEY not in (*agent.values(), *gate.values())
+
+
+@posix_only("env is a program")
+def test_the_command_adds_only_what_agents_need(loops: LoopBench) -> None:
+    loops.configure("env > ../agent; echo LOOP_COMPLETE", gates=[{"name": "env", "command": "env > ../gate"}])
+    with loops.start("run", "--no-tui", "-c", str(loops.root / "ralph.yml")) as running:
+        printed, _ = running.communicate(timeout=PATIENCE_S)
+    assert running.returncode == 0, printed
+    of_a_shell = {"PWD", "OLDPWD", "SHLVL", "_"}
+    for file in ("agent", "gate"):
+        added = variables(loops.root / file).keys() - loops.env.keys() - of_a_shell
+        assert all(name.startswith(("RALPH_", "TASK_", "YOUBENCHA_")) for name in added), added
 
 
 @posix_only("the script has another name there")

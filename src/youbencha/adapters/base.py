@@ -85,8 +85,9 @@ class AgentExecutionContext:
     """Called whenever the agent prints anything, whether or not it is an event."""
     gateway: GatewayAccess | None = None
     """The only access to the model: the agent gets this instead of every credential of the harness or the test case."""
-    cloud_credentials: bool = False
-    """Behind a gateway, leave credentials of a cloud in `env`: in a loop, the agent's commands may need the user's."""
+    other_credentials: bool = False
+    """Behind a gateway, leave credentials that it never holds in `env`, as those of a cloud: in a loop, the agent's
+    commands may need the user's."""
     sandbox: Sandbox = HOST
     """Where the agent runs. Paths and variables for it must be valid in there."""
     scratch_dir: Path | None = None

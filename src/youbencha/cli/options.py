@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
+from youbencha.cli.startup import users_environment
 from youbencha.errors import ConfigError, YouBenchaError
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def host_here() -> Host:
     """The host of this process: its environment, and the settings for the current directory."""
     from youbencha.trial.context import Host
 
-    return Host(dict(os.environ), settings_here())  # a copy is read ten times as fast
+    return Host(users_environment(), settings_here())  # a copy is read ten times as fast
 
 
 def arena_here(config: Path, host: Host, *, resolve_env: bool = False) -> Arena:

@@ -10,14 +10,22 @@ import os
 import sys
 from typing import NoReturn
 
+_OWN = {"PYDANTIC_DISABLE_PLUGINS": "__all__"}
+"""Variables of this process: no plugins are used, and searching for them takes 7 ms."""
+
 
 def prepare() -> None:
     gc.disable()  # while modules are loaded, there is nothing to collect, and scanning takes 15 ms
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # none are used, and searching takes 7 ms
+    os.environ.update({name: value for name, value in _OWN.items() if name not in os.environ})
     for stream in (sys.stdout, sys.stderr):
         # A pipe on Windows may not support "●"; a question mark is better than a traceback.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+
+
+def users_environment() -> dict[str, str]:
+    """The environment of this process without what `prepare` has set, for the programs that it starts."""
+    return {name: value for name, value in os.environ.items() if _OWN.get(name) != value}
 
 
 def loaded() -> None:

@@ -205,7 +205,7 @@ class IterationRunner:
             on_event=self.take,
             on_output=watch.heard,
             gateway=self._gateway.access if self._gateway else None,
-            cloud_credentials=True,
+            other_credentials=True,
             sandbox=self._sandbox,
             scratch_dir=self._run_directory.scratch,
             stop=ending,

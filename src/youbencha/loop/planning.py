@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import signal
 import subprocess
@@ -79,7 +78,7 @@ def _program(name: str, command: str | None, env: Mapping[str, str]) -> list[str
 
     kind = BACKENDS[name]
     if command is not None and Path(command).name != command:
-        return [str(Path(command).expanduser())]
+        return [str(Path(command).expanduser().absolute())]
     if found := find_executable(command or kind.program, env):
         return [str(found)]
     if installed := Toolbox(default_root(env)).find(kind.agent_type):
@@ -92,7 +91,7 @@ def run_in_terminal(command: Sequence[str], env: Mapping[str, str]) -> int:
     """Run a program in the user's own terminal until it ends, and return its exit code. Ctrl-C is for the program."""
     before = signal.signal(signal.SIGINT, lambda *_: None)  # unlike SIG_IGN, the program does not inherit it
     try:
-        code = subprocess.run(command, env={**os.environ, **env}, check=False).returncode
+        code = subprocess.run(command, env=env, check=False).returncode
     except OSError as error:
         raise YouBenchaError(BACKEND_NOT_INSTALLED, f"{command[0]} does not start: {error.strerror}.") from None
     finally:

@@ -11,9 +11,9 @@ _OF_AN_OUTER_SESSION = frozenset({"CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUD
 
 
 def shell_environment(harness: Mapping[str, str], *, behind_gateway: bool) -> dict[str, str]:
-    """Return everything but the credentials of models, if a gateway replaces them."""
+    """Return everything but the credentials of models that a gateway holds, if there is one."""
     return {
         name: value
         for name, value in harness.items()
-        if name not in _OF_AN_OUTER_SESSION and not (behind_gateway and is_model_credential(name, keep_clouds=True))
+        if name not in _OF_AN_OUTER_SESSION and not (behind_gateway and is_model_credential(name, keep_others=True))
     }

@@ -185,7 +185,7 @@ class CliAdapter(ABC, Generic[C]):
             sandbox=context.sandbox,
             gateway=context.gateway,
             model=self.model_for_gateway(config),
-            keep_clouds=context.cloud_credentials,
+            keep_others=context.other_credentials,
         )
         prompt = self._prompt(config, context.workspace_dir.absolute(), context.config_dir)
         with self.scratch(context) as scratch:
@@ -232,7 +232,7 @@ class CliAdapter(ABC, Generic[C]):
         sandbox: Sandbox = HOST,
         gateway: GatewayAccess | None = None,
         model: str | None = None,
-        keep_clouds: bool = False,
+        keep_others: bool = False,
     ) -> dict[str, str]:
         """Return the agent's environment. The test case (`given`) overrides everything but a gateway."""
         env = {
@@ -248,7 +248,7 @@ class CliAdapter(ABC, Generic[C]):
         from youbencha.adapters.cli_agent.environment import gateway_environment
 
         variables = self.gateway_env(gateway, model, given)
-        return gateway_environment(env, gateway, variables, given=given, own=self.credentials, keep_clouds=keep_clouds)
+        return gateway_environment(env, gateway, variables, given=given, own=self.credentials, keep_others=keep_others)
 
     @contextmanager
     def scratch(self, context: AgentExecutionContext) -> Iterator[Path]:

@@ -40,12 +40,16 @@ def secrets_of(access: GatewayAccess | None) -> dict[str, str]:
 # it bypass the gateway, too. Credentials for other purposes (a database, a deployment) stay.
 
 _PROVIDERS = frozenset({
-    "AI21", "AZURE", "AZURE_AI", "AZURE_OPENAI", "CEREBRAS", "CLAUDE", "CODEX", "COHERE", "DASHSCOPE", "DATABRICKS",
-    "DEEPINFRA", "DEEPSEEK", "FIREWORKS", "FIREWORKS_AI", "GEMINI", "GOOGLE", "GOOGLE_CLOUD", "GOOGLE_GEMINI",
-    "GOOGLE_GENERATIVE_AI", "GOOGLE_VERTEX", "GROQ", "HUGGINGFACE", "LITELLM", "LITELLM_PROXY", "MISTRAL", "MOONSHOT",
-    "NVIDIA_NIM", "OLLAMA", "OPENAI", "OPENCODE", "OPENROUTER", "PERPLEXITY", "REPLICATE", "TOGETHER", "TOGETHERAI",
-    "TOGETHER_AI", "VERTEX", "VERTEXAI", "XAI", "ZAI",
+    "AZURE", "AZURE_AI", "AZURE_OPENAI", "CLAUDE", "CODEX", "GEMINI", "GOOGLE", "GOOGLE_CLOUD", "GOOGLE_GEMINI",
+    "GOOGLE_GENERATIVE_AI", "GOOGLE_VERTEX", "LITELLM", "LITELLM_PROXY", "OPENAI", "OPENCODE", "VERTEX", "VERTEXAI",
 })  # fmt: skip
+
+_NOT_OF_THE_GATEWAY = frozenset({
+    "AI21", "CEREBRAS", "COHERE", "DASHSCOPE", "DATABRICKS", "DEEPINFRA", "DEEPSEEK", "FIREWORKS", "FIREWORKS_AI",
+    "GROQ", "HUGGINGFACE", "MISTRAL", "MOONSHOT", "NVIDIA_NIM", "OLLAMA", "OPENROUTER", "PERPLEXITY", "REPLICATE",
+    "TOGETHER", "TOGETHERAI", "TOGETHER_AI", "XAI", "ZAI",
+})  # fmt: skip
+"""Providers whose keys the gateway never holds."""
 
 _WHAT = (
     "ACCESS_TOKEN", "API_BASE", "API_BASE_URL", "API_HOST", "API_KEY", "API_TOKEN", "API_URL", "AUTH_TOKEN",
@@ -79,32 +83,31 @@ def gateway_environment(
     *,
     given: Mapping[str, str],
     own: Collection[str] = (),
-    keep_clouds: bool = False,
+    keep_others: bool = False,
 ) -> dict[str, str]:
     """Return `env` with `variables` in place of every credential and every address of a model.
 
     `given` is the part of `env` that comes from the test case; `own` are names, in capitals, that are credentials only
-    for this agent; `keep_clouds` keeps those of a cloud. The harness's proxies, which are for the agent's commands, are
-    kept unless they contain a password.
+    for this agent; `keep_others` keeps those that the gateway never holds. The harness's proxies, which are for the
+    agent's commands, are kept unless they contain a password.
     """
     kept = {
         name: value
         for name, value in env.items()
-        if not is_model_credential(name, own, keep_clouds=keep_clouds)
+        if not is_model_credential(name, own, keep_others=keep_others)
         and (name in given or not has_password(name, value))
     }
     return {**kept, **variables, **_without_proxy(access, env)}
 
 
-def is_model_credential(name: str, own: Collection[str] = (), *, keep_clouds: bool = False) -> bool:
+def is_model_credential(name: str, own: Collection[str] = (), *, keep_others: bool = False) -> bool:
     upper = name.upper()
     if re.fullmatch(_OF_A_CLOUD, upper):
-        return not keep_clouds
-    return upper in own or _is_of_a_provider(upper) or re.fullmatch(_OTHER, upper) is not None
-
-
-def _is_of_a_provider(name: str) -> bool:
-    return any(name.removesuffix(f"_{what}") in _PROVIDERS for what in _WHAT if name.endswith(f"_{what}"))
+        return not keep_others
+    if upper in own or re.fullmatch(_OTHER, upper):
+        return True
+    providers = _PROVIDERS if keep_others else _PROVIDERS | _NOT_OF_THE_GATEWAY
+    return any(upper.removesuffix(f"_{what}") in providers for what in _WHAT if upper.endswith(f"_{what}"))
 
 
 def _without_proxy(access: GatewayAccess, env: Mapping[str, str]) -> dict[str, str]:

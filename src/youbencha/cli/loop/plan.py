@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +9,7 @@ from typing import Annotated
 import typer
 
 from youbencha.cli.loop.config import Config, Hats, loop_sources
+from youbencha.cli.startup import users_environment
 from youbencha.errors import YouBenchaError
 
 
@@ -50,9 +50,10 @@ def plan(
     if dry_run:
         typer.echo(prompt, nl=False)
         return 0
-    command = interactive_command(spec, os.environ, prompt, backend=backend, args=extra)
+    env = users_environment()
+    command = interactive_command(spec, env, prompt, backend=backend, args=extra)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         hint = "Run it in a terminal; or write PROMPT.md yourself, and start `ralph run`."
         raise YouBenchaError("NO_TERMINAL", "`ralph plan` is a conversation, which needs a terminal.", hint=hint)
-    own = resolved_environment(spec.cli.env, os.environ, file.document, ("cli", "env")) if file else {}
-    return run_in_terminal(command, own)
+    own = resolved_environment(spec.cli.env, env, file.document, ("cli", "env")) if file else {}
+    return run_in_terminal(command, {**env, **own})
