@@ -73,7 +73,7 @@ def test_a_planning_session_has_the_terminal_and_its_exit_code_counts(tmp_path: 
     )
     agent.chmod(0o755)
     (tmp_path / "ralph.yml").write_text(
-        f"cli: {{backend: claude, command: ./agent.sh, env: {{KIND: '${{ROLE}}-plan'}}}}\ncore: {{specs_dir: mine/}}\n"
+        "cli: {backend: claude, command: ./agent.sh, env: {KIND: '${ROLE}-plan'}}\ncore: {specs_dir: mine/}\n"
     )
     with terminal(tmp_path, env={"ROLE": "of"}) as pane:
         pane.run(RALPH, "plan", "Export yb-canary-19", "--", "--further")

@@ -84,7 +84,7 @@ def test_every_outcome_has_an_exit_code() -> None:
         (Ended("usage_limit"), {}, {"usage_limits": 1000}, GoOn(LONGEST_WAIT_S, "usage_limit")),
         (Ended("failed"), {}, {"consecutive_failures": 4, "step_failures": 4}, "failed"),
         (Ended("failed"), {}, {"consecutive_failures": 1, "step_failures": 1}, GoOn(4, "backoff")),
-        (Ended("failed", is_lasting=True), {}, {}, "failed"),
+        (Ended("failed", is_permanent=True), {}, {}, "failed"),
     ],
 )
 def test_the_table(ended: Ended, spec: dict[str, Any], before: dict[str, Any], expected: LoopOutcome | GoOn) -> None:
@@ -114,9 +114,9 @@ def test_escalation_then_success() -> None:
 
 def test_a_failed_login_goes_to_the_next_step_at_once() -> None:
     spec = EventLoopSpec(escalation=(EscalationStep(backend="codex"),))
-    now, decision = after(Ended("failed", is_lasting=True), spec)
+    now, decision = after(Ended("failed", is_permanent=True), spec)
     assert (now.escalation, type(decision)) == (1, GoOn)
-    _, decision = after(Ended("failed", is_lasting=True), spec, now)
+    _, decision = after(Ended("failed", is_permanent=True), spec, now)
     assert isinstance(decision, End)
 
 
@@ -147,7 +147,7 @@ endings = st.builds(
     Ended,
     outcome=outcomes,
     reason=st.text(max_size=5),
-    is_lasting=st.booleans(),
+    is_permanent=st.booleans(),
     resets_at=st.none() | st.floats(0, 1e12),
     is_done=st.booleans(),
     is_cancelled=st.booleans(),
@@ -191,7 +191,7 @@ def test_every_loop_ends_and_every_wait_is_bounded(spec: EventLoopSpec, history:
         assert (decision.kind == "usage_limit") == (ended.outcome == "usage_limit")
         assert now.consecutive_failures < spec.max_consecutive_failures
         assert now.escalation <= len(spec.escalation)
-        assert not (ended.outcome == "failed" and ended.is_lasting and now.step_failures)
+        assert not (ended.outcome == "failed" and ended.is_permanent and now.step_failures)
     raise AssertionError("max_iterations did not end it")
 
 

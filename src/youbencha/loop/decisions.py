@@ -1,7 +1,7 @@
 """What follows from an iteration: go on, wait, or end. Pure functions, without a clock.
 
 The order of the rules is the policy: completion comes before every limit, so that a promise in the last allowed
-iteration counts; a usage limit is not a failure; a failure that lasts, as of the login, is not repeated.
+iteration counts; a usage limit is not a failure; a permanent failure, as of the login, is not retried.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Ended(NamedTuple):
 
     outcome: IterationOutcome
     reason: str = ""
-    is_lasting: bool = False
+    is_permanent: bool = False
     """The next attempt would fail in the same way."""
     resets_at: float | None = None
     """When the usage limit ends, in seconds since the epoch."""
@@ -80,7 +80,7 @@ def count_iteration(state: LoopState, ended: Ended, spec: EventLoopSpec) -> dict
         return {"usage_limits": state.usage_limits + 1}
     if ended.outcome == "failed":
         step_failures, escalation = state.step_failures + 1, state.escalation
-        is_over = step_failures >= spec.retry.attempts or ended.is_lasting
+        is_over = step_failures >= spec.retry.attempts or ended.is_permanent
         if is_over and escalation < len(spec.escalation):
             step_failures, escalation = 0, escalation + 1
         return {
@@ -162,7 +162,7 @@ def _after_failure(state: LoopState, ended: Ended, spec: EventLoopSpec, random: 
     escalated = state.step_failures == 0  # a step was taken just now
     if escalated and (person := spec.escalation[state.escalation - 1].person):
         return End("needs_person", f"{person} The last failure: {ended.reason}")
-    if not escalated and ended.is_lasting:
+    if not escalated and ended.is_permanent:
         return End("failed", ended.reason)
     wait_s = backoff_s(spec.retry, max(1, state.step_failures), random())
     return GoOn(wait_s, "backoff", ended.reason)

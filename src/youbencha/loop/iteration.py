@@ -18,7 +18,7 @@ from datetime import datetime
 from importlib.metadata import PackageNotFoundError, distribution
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecutionResult, UsesGateway, get_adapter
 from youbencha.adapters.cli_agent import codes
@@ -68,7 +68,7 @@ class IterationReport(NamedTuple):
     outcome: IterationOutcome
     reason: str | None = None
     """Why it did not complete."""
-    is_lasting: bool = False
+    is_permanent: bool = False
     """It failed, and the next attempt would fail in the same way."""
     limit: LoopOutcome | None = None
     """The limit of the loop that ended it, if one did."""
@@ -251,14 +251,14 @@ class IterationRunner:
         report = IterationReport(
             outcome="completed",
             reason=error.message if error else None,
-            is_lasting=error is not None and _is_lasting(error),
+            is_permanent=error is not None and _is_permanent(error),
             text=last_text(result),
             model=(result.session.facts.model if result.session else None) or self.backend.model,
         )
         if result.status == "success":
             over = watch.quota_reached
             limit: LoopOutcome | None = "usage_limit" if over else None
-            return report._replace(reason=over and over.message, is_lasting=False, limit=limit)
+            return report._replace(reason=over and over.message, is_permanent=False, limit=limit)
         if (ended_by := watch.reason or watch.quota_reached) is not None:
             outcome, limit = _BY_WATCH[ended_by.kind]
             return report._replace(outcome=outcome, limit=limit, reason=ended_by.message, resets_at=ended_by.resets_at)
@@ -270,9 +270,8 @@ class IterationRunner:
             return report._replace(outcome="limit", limit="max_cost", reason="the loop's money was spent")
         if error is not None and error.cause == "RATE_LIMIT":
             return report._replace(outcome="usage_limit", resets_at=watch.resets_at or _reset_in(error))
-        if not _streamed(result) and (printed := _failure_in_text(report.text)):
-            return report._replace(**printed)
-        return report._replace(outcome="failed")
+        failed = report._replace(outcome="failed")
+        return failed if _streamed(result) else _judged_by_text(failed)
 
 
 @asynccontextmanager
@@ -391,29 +390,29 @@ def last_text(result: AgentExecutionResult) -> str:
 def _not_started(error: YouBenchaError, started: float) -> IterationReport:
     """The agent could not be started, or nothing is known of its session."""
     record = ErrorRecord(message=error.message, timestamp=iso_time(started), code=error.code)
-    is_lasting = isinstance(error, ConfigError) or error.code.endswith(_BEFORE_START) or _is_lasting(record)
-    return IterationReport(outcome="failed", reason=str(error), is_lasting=is_lasting)
+    is_permanent = isinstance(error, ConfigError) or error.code.endswith(_BEFORE_START) or _is_permanent(record)
+    return IterationReport(outcome="failed", reason=str(error), is_permanent=is_permanent)
 
 
 _BEFORE_START = ("NOT_FOUND", "NOT_INSTALLED", codes.INVALID_CONFIG, codes.NO_GATEWAY, codes.ROOT_REFUSED)
 
 
-def _is_lasting(error: ErrorRecord) -> bool:
+def _is_permanent(error: ErrorRecord) -> bool:
     """Whether the next attempt would fail in the same way."""
-    lasting = (NO_CREDIT, MODEL_NOT_FOUND, INVALID_OPTION, ROOT_REFUSED)
-    return error.cause in ("AUTH_FAILED", "CLI_NOT_FOUND") or (error.context or {}).get("kind") in lasting
+    permanent = (NO_CREDIT, MODEL_NOT_FOUND, INVALID_OPTION, ROOT_REFUSED)
+    return error.cause in ("AUTH_FAILED", "CLI_NOT_FOUND") or (error.context or {}).get("kind") in permanent
 
 
-def _failure_in_text(text: str) -> dict[str, Any] | None:
-    """A usage limit, or a failure that lasts, in the last lines of a program that failed, and prints no events."""
-    last = "\n".join([line.strip() for line in text.splitlines() if line.strip()][-_LAST_LINES:])
+def _judged_by_text(failed: IterationReport) -> IterationReport:
+    """Recognise a usage limit or a permanent failure by the last lines, of a program that prints no events."""
+    last = "\n".join([line.strip() for line in failed.text.splitlines() if line.strip()][-_LAST_LINES:])
     cause, reason = find_cause(FailureEvidence(text=last)), one_line(last, 500)
     if cause is not None and cause.code == codes.RATE_LIMIT:
         resets_at = reset_time(last, datetime.now().astimezone())
-        return {"outcome": "usage_limit", "reason": reason, "resets_at": resets_at}
+        return failed._replace(outcome="usage_limit", reason=reason, resets_at=resets_at)
     if cause is not None and cause.kind in (NO_CREDIT, ROOT_REFUSED):
-        return {"outcome": "failed", "reason": reason, "is_lasting": True}
-    return None
+        return failed._replace(reason=reason, is_permanent=True)
+    return failed
 
 
 def _reset_in(error: ErrorRecord | None) -> float | None:

@@ -95,7 +95,7 @@ def ended_of(result: IterationResult, record: IterationRecord) -> Ended:
     return Ended(
         outcome=report.outcome,
         reason=report.reason or "",
-        is_lasting=report.is_lasting,
+        is_permanent=report.is_permanent,
         limit=report.limit,
         resets_at=report.resets_at,
         is_done=result.is_done,

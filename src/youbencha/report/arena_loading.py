@@ -27,7 +27,7 @@ from youbencha.log.arena import (
     read_meta,
     read_run_info,
 )
-from youbencha.report.sharing import without_paths
+from youbencha.report.sharing import shortener
 from youbencha.spec.arena import key_of_repo
 from youbencha.text import one_line, shown
 
@@ -184,7 +184,7 @@ def _not_found(message: str) -> YouBenchaError:
 
 
 def _load_trials(run: Path) -> tuple[list[ArenaTrial], list[Unreadable]]:
-    trials, unreadable, shorten = [], [], without_paths({str(run): run.name})
+    trials, unreadable, shorten = [], [], shortener({str(run): run.name})
     for task, orchestrator, trial in trial_directories(run / TRIALS_DIR):
         directory = f"{task}{os.sep}{trial}"  # `Path` would take a tenth of the time
         try:

@@ -21,7 +21,7 @@ from youbencha.progress import main_argument
 from youbencha.report import figures
 from youbencha.report.findings import findings
 from youbencha.report.patch import FilePatch, read_patch
-from youbencha.report.sharing import with_texts, without_paths_of
+from youbencha.report.sharing import path_shortener, with_texts
 from youbencha.text import UNKNOWN, count, duration, first_line, one_line, percent, plural, size, usd, visible
 
 if TYPE_CHECKING:
@@ -304,7 +304,7 @@ def read_attachments(directory: Path, bundle: ResultsBundle) -> Attachments:
     agent_log = bundle.agent.youbencha_log_path if bundle.agent else None
     for _, file in _open_first(directory, agent_log, bundle.artifacts.agent_log, LOG_FILE):
         log, note = _log(file)
-    log = log and with_texts(log, without_paths_of(bundle))
+    log = log and with_texts(log, path_shortener(bundle))
     return Attachments(diff, diff_name, left_out, log, note)
 
 

@@ -49,14 +49,14 @@ def for_readers(bundle: ResultsBundle, artifacts: Path) -> ResultsBundle:
     executable = bundle.identity.agent_executable
     identity = bundle.identity.model_copy(update={"agent_executable": executable and PurePath(executable).name})
     bundle = bundle.model_copy(update={"test_case": case, "identity": identity})
-    return with_texts(bundle, without_paths_of(bundle))
+    return with_texts(bundle, path_shortener(bundle))
 
 
 def with_texts(record: Model, change: Callable[[str], str]) -> Model:
     return type(record).model_validate(masked(record.model_dump(), change))
 
 
-def without_paths_of(bundle: ResultsBundle) -> Callable[[str], str]:
+def path_shortener(bundle: ResultsBundle) -> Callable[[str], str]:
     """Shorten the paths in a text: those of the run begin with its name, those beside the test case are relative."""
     case = bundle.test_case
     known = {bundle.execution.environment.workspace_dir: bundle.identity.run_id}
@@ -65,14 +65,14 @@ def without_paths_of(bundle: ResultsBundle) -> Callable[[str], str]:
     for path in (case.repo, case.directory, case.expected_directory):
         if path:
             known[path.removeprefix("file://")] = PurePath(path).name
-    shorten = without_paths(known)
+    shorten = shortener(known)
     # An agent on the host worked in a private directory, wherever the cache is. Its name begins with that of the run.
     private = rf"{re.escape(bundle.identity.run_id)}-[0-9a-f]+\b"
     above = re.compile(rf"(?<![\w.~+-])(?:[/\\][^\s/\\'\"`]+)*[/\\](?={private})")
     return lambda text: above.sub("", shorten(text))
 
 
-def without_paths(known: Mapping[str, str]) -> Callable[[str], str]:
+def shortener(known: Mapping[str, str]) -> Callable[[str], str]:
     """Replace the beginnings of paths, by nothing if they are to be relative, and the home directory by `~`."""
     home = os.path.expanduser("~")  # noqa: PTH111 - there may be no home
     named = {home: "~", **known}.items()

@@ -78,7 +78,7 @@ class CliSpec(StrictModel):
     """The flag before the prompt, if `custom` needs one."""
     pty_mode: PtyMode = False
     """Give the agent a terminal. Claude Code always gets one."""
-    pty_interactive: Annotated[bool, NoEffect("the agent works alone; guidance is given on the screen")] = False
+    pty_interactive: Annotated[bool, NoEffect("the agent works alone; see `ralph guide`")] = False
     output_format: Literal["stream-json", "text"] = "stream-json"
     default_mode: Annotated[Literal["autonomous", "interactive"], AfterValidator(_mode)] = "autonomous"
     agent_priority: tuple[Line, ...] = Field(default=(), strict=False)

@@ -160,8 +160,9 @@ class Checkpoints:
         """The paths that `restore` would write or remove."""
         async with self._busy:
             target = await self._target(name)
+            permissions = await self._permissions(name, target)
             await self._record()
-            return _shown(await self._differing(name, target))
+            return _shown(await self._differing(name, target, permissions))
 
     async def restore(self, name: str) -> Restored:
         """Make the files as they were at a checkpoint (its number, or another name); first keep how they are.
@@ -170,6 +171,7 @@ class Checkpoints:
         """
         async with self._busy:
             target = await self._target(name)
+            permissions = await self._permissions(name, target)
             earlier = [int(each[len(_KEPT) :]) for each in self._commits if re.fullmatch(rf"{_KEPT}[0-9]+", each)]
             kept_as = f"{_KEPT}{max(earlier, default=0) + 1}"
             await self._take(kept_as, f"before {name} was restored")
@@ -179,8 +181,7 @@ class Checkpoints:
                     f"{shown(lost[0])} would be replaced, but is too large or not readable, so that it cannot be kept.",
                     hint="Move it away, then try again. Nothing was changed.",
                 )
-            differing = await self._differing(name, target)
-            permissions = read_permissions(await self._repository.message(self._commit(name)), target)
+            differing = await self._differing(name, target, permissions)
             await put_back(self.tree, differing, self._repository.git_dir, self._repository.objects, permissions)
             return Restored(_shown(differing), kept_as)
 
@@ -341,14 +342,18 @@ class Checkpoints:
         self._scanner.keep(target)  # so that what is replaced is kept, even if it is ignored now
         return target
 
-    async def _differing(self, name: str, target: Mapping[bytes, Entry]) -> dict[bytes, Entry | None]:
+    async def _permissions(self, name: str, target: Mapping[bytes, Entry]) -> dict[bytes, int]:
+        return read_permissions(await self._repository.message(self._commit(name)), target)
+
+    async def _differing(
+        self, name: str, target: Mapping[bytes, Entry], permissions: Mapping[bytes, int]
+    ) -> dict[bytes, Entry | None]:
         """What each path that differs should become; None: it should not exist."""
-        entries, permissions = self._recorded.entries, self._recorded.permissions
-        then = read_permissions(await self._repository.message(self._commit(name)), target)
+        entries, now = self._recorded.entries, self._recorded.permissions
         differing: dict[bytes, Entry | None] = {
             path: entry
             for path, entry in target.items()
-            if entries.get(path) != entry or then.get(path) not in (None, permissions.get(path))
+            if entries.get(path) != entry or permissions.get(path) not in (None, now.get(path))
         }
         new = TreeFiles(sorted(entries.keys() - target.keys()))
         if new.files:

@@ -94,12 +94,12 @@ def load(
 def parse_suites(written: list[str] | None) -> dict[str, tuple[str, ...]]:
     """Read --suite, which is NAME=CATEGORY,CATEGORY…"""
     suites: dict[str, tuple[str, ...]] = {}
-    for each in written or ():
-        name, _, categories = each.partition("=")
+    for text in written or ():
+        name, _, categories = text.partition("=")
         suites[name] = tuple(category.strip() for category in categories.split(",") if category.strip())
         if not name or not suites[name]:
             hint = "Such as --suite 'hard=*/hard' or --suite easy=features,bugfix."
-            raise YouBenchaError("OPTION_INVALID", f"--suite {each}: a name or its categories are missing.", hint=hint)
+            raise YouBenchaError("OPTION_INVALID", f"--suite {text}: a name or its categories are missing.", hint=hint)
     return suites
 
 

@@ -49,7 +49,7 @@ def rescore(
 
     async def work() -> list[RescoredTrial]:
         runs = [find_run(results or arena.results_dir, which) for which in run or (None,)]
-        keys = [target.key for found in runs for target in finished_trials(found)]
+        keys = [target.key for directory in runs for target in finished_trials(directory)]
         selection = select_results(arena, keys, tuple(task or ()))
         choices = PlanChoices(resolve_env=False, need_scripts=False)
         cells = (await plan_arena(arena, host, selection, choices)).cells if selection else ()
@@ -59,10 +59,10 @@ def rescore(
             return named and (not task or find_cell(cells, key) is not None)
 
         done: list[RescoredTrial] = []
-        for found in runs:
-            typer.echo(f"rescoring {found.path}", err=True)
+        for directory in runs:
+            typer.echo(f"rescoring {directory.path}", err=True)
             limit = parallel or arena.spec.parallel
-            done += await rescore_run(found, cells, host, wanted, parallel=limit, on_done=_show)
+            done += await rescore_run(directory, cells, host, wanted, parallel=limit, on_done=_show)
         if not done:
             hint = "`thunderdome report --by task` shows what there is."
             raise YouBenchaError("NOTHING_SELECTED", "There is no such finished trial.", hint=hint)

@@ -73,7 +73,7 @@ def translate(data: Mapping[str, Any]) -> Translated:
     if isinstance(proxy := data.get("proxy"), Mapping):
         result |= _gateway(data, proxy, notices)
     defaults: Counter[str] = Counter()
-    in_container = _type_of(data.get("sandbox")) != "local"
+    in_container = _sandbox_type(data.get("sandbox")) != "local"
     if in_container and "validation" not in data:
         result["validation"] = {"network": "open"}
         defaults["validation: {network: open}"] = 1
@@ -99,7 +99,7 @@ def _gateway(data: Mapping[str, Any], proxy: Mapping[str, Any], notices: list[No
     if kept.pop("budget_per_trial_usd", None) is not None:
         message = "is not enforced, because there is no gateway"
         notices.append(Notice(("proxy", "budget_per_trial_usd"), message, "`gateway: builtin` enforces it"))
-    if _type_of(data.get("sandbox")) is not None:
+    if _sandbox_type(data.get("sandbox")) is not None:
         return {"proxy": kept}
     message = "containers reach the whole network, and get the keys in `env`"
     notices.append(Notice(("proxy",), message, "`gateway: builtin` gives them only a model, and a virtual key"))
@@ -184,7 +184,7 @@ def _repo_name(task: Mapping[str, Any]) -> str:
     return key_of_repo(repo.strip()) if isinstance(repo, str) else ""
 
 
-def _type_of(sandbox: object) -> object:
+def _sandbox_type(sandbox: object) -> object:
     return sandbox.get("type", "local") if isinstance(sandbox, Mapping) else sandbox
 
 
