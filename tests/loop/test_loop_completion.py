@@ -62,7 +62,17 @@ def test_the_promise_in_prose_is_none(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["**LOOP_COMPLETE**", "`LOOP_COMPLETE`.", "Done\n```\nLOOP_COMPLETE\n```", "> LOOP_COMPLETE"]
+    "text",
+    [
+        *("**LOOP_COMPLETE**", "`LOOP_COMPLETE`.", "Done\n```\nLOOP_COMPLETE\n```", "> LOOP_COMPLETE"),
+        *(
+            "- LOOP_COMPLETE",
+            "LOOP COMPLETE",
+            "LOOP_COMPLETE ✅",
+            "<promise>LOOP_COMPLETE</promise>",
+            "LOOP_COMPLETE\n\nAll tests pass.",
+        ),
+    ],
 )
 def test_an_agent_that_nearly_made_the_promise_is_told_so(text: str) -> None:
     """302, 139: a loop that never ends, and nobody knows why."""
@@ -134,7 +144,8 @@ def test_a_hat_that_may_not_publish_the_promise_cannot_make_it() -> None:
     hats = {"builder": {"triggers": ["x"], "publishes": ["build.done"]}, "boss": {"publishes": ["LOOP_COMPLETE"]}}
     free, strict = spec(hats=hats), spec(hats=hats, enforce_hat_scope=True)
     assert claim_of("LOOP_COMPLETE", (), free, hat="builder").done
-    assert not claim_of("LOOP_COMPLETE", (), strict, hat="builder").done
+    refused = claim_of("LOOP_COMPLETE", (), strict, hat="builder")
+    assert (refused.done, len(refused.objections("LOOP_COMPLETE"))) == (False, 1)
     assert claim_of("LOOP_COMPLETE", (), strict, hat="boss").done
     assert claim_of("LOOP_COMPLETE", (), strict, hat=None).done
 

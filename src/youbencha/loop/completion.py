@@ -13,7 +13,9 @@ from youbencha.spec.loop import LoopSpec
 
 ClaimedBy = Literal["promise", "event", "gates"]
 _FENCE = re.compile(r" {0,3}(```|~~~)")
-_DECORATION = "`*_~>#\"'.!: \t"
+_MARKUP = re.compile(r"</?\w+>|[\W_]+")
+_LAST_LINES = 5
+"""Agents that forget that the promise comes last add a sentence or two."""
 
 
 @dataclass(frozen=True)
@@ -28,20 +30,25 @@ class Claim:
     """Of `required_events`: they were not published so far."""
     open_tasks: tuple[str, ...] = ()
     """Tasks that are neither closed nor failed."""
+    wrong_hat: str | None = None
+    """The hat that said so, which may not (`enforce_hat_scope`)."""
     overtaken_by: str | None = None
     """The topic of an event that was published after the one that says that the work is done."""
     near: bool = False
-    """The promise is in the last line, but not alone, or in a code block: it was probably meant."""
+    """The promise is in one of the last lines, but not the last one, or not alone: it was probably meant."""
 
     @property
     def done(self) -> bool:
-        return self.by is not None and not self.missing_events and not self.open_tasks and not self.overtaken_by
+        objected = self.wrong_hat or self.missing_events or self.open_tasks or self.overtaken_by
+        return self.by is not None and not objected
 
     def objections(self, promise: str) -> list[str]:
         """Why the work does not count as done, although the agent says so, or probably meant to."""
         if self.cancelled:
             return []
         reasons = []
+        if self.wrong_hat:
+            reasons.append(f"the hat {self.wrong_hat} cannot end the work: `{promise}` is not among its events.")
         if self.missing_events:
             reasons.append(f"these events were never published: {', '.join(self.missing_events)}.")
         if self.open_tasks:
@@ -71,6 +78,8 @@ def claim_of(
     promise, cancellation = ends.completion_promise, ends.cancellation_promise
     text = strip_ansi(last_text or "")
     if ends.enforce_hat_scope and not may_finish(spec, hat):
+        if _is_last_line(text, promise) and not ends.complete_by_gates:
+            return Claim(by="promise", wrong_hat=hat)
         text = ""
     if cancellation and (cancellation in topics or _is_last_line(text, cancellation)):
         return Claim(cancelled=True)
@@ -95,5 +104,10 @@ def _is_last_line(text: str, promise: str) -> bool:
 
 
 def _is_nearly_last(text: str, promise: str) -> bool:
-    lines = [line for line in text.splitlines() if line.strip() and not _FENCE.match(line)]
-    return bool(lines) and lines[-1].strip(_DECORATION) == promise.strip(_DECORATION)
+    """Whether one of the last lines is the promise but for markup and punctuation."""
+    lines = [line for line in text.split("\n") if line.strip() and not _FENCE.match(line)]
+    return _plain(promise) in map(_plain, lines[-_LAST_LINES:])
+
+
+def _plain(line: str) -> str:
+    return _MARKUP.sub(" ", line).strip()
