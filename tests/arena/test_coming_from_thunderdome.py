@@ -151,6 +151,9 @@ def test_every_command_reads_its_file(arena: ArenaBench) -> None:
     assert everything.returncode == 2
     assert "orchestrators.2.adapter: there is no file" in everything.stderr
     assert "orchestrators.1.adapter" not in everything.stderr
+    shutil.rmtree(arena.root / "benchmarks" / "bench-editor.git")
+    incomplete = run_in(arena, "validate", "-c", "thunderdome.yaml")
+    assert (incomplete.returncode, "bench-editor.git" in incomplete.stderr) == (0, True)
 
 
 MINE = """\

@@ -37,6 +37,7 @@ from youbencha.trial.context import Host
 from youbencha.trial.plan import Plan, PlanOptions, plan_trial
 from youbencha.workspace import Repository
 from youbencha.workspace.repository import COMMIT_ID
+from youbencha.workspace.source import read_source
 
 RUBRIC = "agentic-judge:rubric"
 _LONGEST_TASK = 1_000_000
@@ -105,12 +106,19 @@ def check_arena(arena: Arena, host: Host) -> None:
 def missing_here(arena: Arena) -> list[Problem]:
     """Return what a run of everything would need, and is not on this machine."""
     directory, problem = arena.directory, arena.document.problem
-    scripts = dict.fromkeys(each.adapter for each in arena.orchestrators if each.adapter)
-    missing = [each for each in scripts if not (directory / Path(each).expanduser()).is_file()]
+    scripts = dict.fromkeys(agent.adapter for agent in arena.orchestrators if agent.adapter)
+    no_scripts = [path for path in scripts if not (directory / Path(path).expanduser()).is_file()]
+    repositories = {task.repo: read_source(task.repo, directory) for task in arena.spec.tasks}
+    no_repositories = [repo for repo, at in repositories.items() if isinstance(at, Path) and not at.is_dir()]
+    hint = "a run needs only those of what is selected"
     problems = []
-    if missing:
-        message = f"{plural(len(missing), 'adapter script')} of {len(scripts)} cannot be found: {first_few(missing)}"
-        problems.append(problem(("orchestrators",), message, "a run needs only those of what is selected"))
+    if no_scripts:
+        names = first_few(no_scripts)
+        message = f"{plural(len(no_scripts), 'adapter script')} of {len(scripts)} cannot be found: {names}"
+        problems.append(problem(("orchestrators",), message, hint))
+    if no_repositories:
+        message = f"there is no repository at {first_few(no_repositories)}"
+        problems.append(problem(("tasks",), message, hint))
     if (secrets := arena.spec.secrets.env_file) and not (file := directory / Path(secrets).expanduser()).is_file():
         problems.append(problem(("secrets", "env_file"), f"there is no file {file}", "a run needs it"))
     return problems
