@@ -253,6 +253,24 @@ async def test_restore_keeps_what_was_ignored_since(source: Path, tmp_path: Path
         assert git(source, "show", f"{REF}/{restored.kept_as}:notes") == "two"
 
 
+async def test_restore_says_what_it_cannot_bring_back(source: Path, tmp_path: Path) -> None:
+    """Files that were not recorded: one that is small now stays, and one that is gone is named."""
+    for name in ("large one", "large two"):
+        with (source / name).open("wb") as file:
+            file.truncate(LARGE + 1)
+    async with opened(source, tmp_path / "cache") as checkpoints:
+        await checkpoints.take(0, "start")
+        (source / "large one").unlink()
+        (source / "large two").write_text("small")
+        (source / "new").write_text("x")
+        await checkpoints.take(1, "one")
+    async with opened(source, tmp_path / "cache") as checkpoints:
+        assert await checkpoints.missing("0") == ("large one",)
+        assert (await checkpoints.restore("0")).paths == ("new",)
+        assert await checkpoints.missing("1") == ()
+    assert (source / "large two").read_text() == "small"
+
+
 async def test_restore_refuses_what_it_would_lose(source: Path, tmp_path: Path) -> None:
     commit(source, {".gitignore": "*.o\n", "data": "small", "other": "x"})
     async with opened(source, tmp_path / "cache") as checkpoints:

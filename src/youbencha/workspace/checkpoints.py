@@ -23,11 +23,16 @@ from typing import Literal, NamedTuple, Self
 from youbencha.errors import YouBenchaError
 from youbencha.files import open_regular, read_untrusted
 from youbencha.text import shown
+from youbencha.workspace.checkpoint_notes import (
+    describe_left_out,
+    describe_permissions,
+    read_left_out,
+    read_permissions,
+)
 from youbencha.workspace.diff import FILE, LINK, PROGRAM, Entry
 from youbencha.workspace.git import GitFailed
 from youbencha.workspace.git_dir import is_ref_name
 from youbencha.workspace.objects import ObjectStore, directory_below, write_at
-from youbencha.workspace.permissions import describe_permissions, read_permissions
 from youbencha.workspace.put_back import put_back
 from youbencha.workspace.recorded_tree import RecordedTree
 from youbencha.workspace.scan import Scanner
@@ -160,18 +165,17 @@ class Checkpoints:
         """The paths that `restore` would write or remove."""
         async with self._busy:
             target = await self._target(name)
-            permissions = await self._permissions(name, target)
             await self._record()
-            return _shown(await self._differing(name, target, permissions))
+            return _shown(await self._differing(name, target, await self._message(name)))
 
     async def restore(self, name: str) -> Restored:
         """Make the files as they were at a checkpoint (its number, or another name); first keep how they are.
 
-        Files that did not exist then are removed, unless they are ignored now, or were ignored then.
+        Files that did not exist then are removed, unless they are ignored now, or were ignored then. Files that existed
+        and were not recorded stay as they are.
         """
         async with self._busy:
-            target = await self._target(name)
-            permissions = await self._permissions(name, target)
+            target, message = await self._target(name), await self._message(name)
             earlier = [int(each[len(_KEPT) :]) for each in self._commits if re.fullmatch(rf"{_KEPT}[0-9]+", each)]
             kept_as = f"{_KEPT}{max(earlier, default=0) + 1}"
             await self._take(kept_as, f"before {name} was restored")
@@ -181,9 +185,15 @@ class Checkpoints:
                     f"{shown(lost[0])} would be replaced, but is too large or not readable, so that it cannot be kept.",
                     hint="Move it away, then try again. Nothing was changed.",
                 )
-            differing = await self._differing(name, target, permissions)
+            differing = await self._differing(name, target, message)
+            permissions = read_permissions(message, target)
             await put_back(self.tree, differing, self._repository.git_dir, self._repository.objects, permissions)
             return Restored(_shown(differing), kept_as)
+
+    async def missing(self, name: str) -> tuple[str, ...]:
+        """Paths that were not recorded in a checkpoint, and do not exist now: `restore` cannot bring them back."""
+        left_out = read_left_out(await self._message(name))
+        return _shown([path for path in left_out if not os.path.lexists(os.fsencode(self.tree) + b"/" + path)])
 
     async def list(self) -> list[Checkpoint]:
         """All numbered checkpoints, and how many files each changed."""
@@ -272,7 +282,8 @@ class Checkpoints:
         signed = f"{_WHO} {int(time.time())} +0000"
         lines = [f"tree {root}", *([f"parent {parent}"] if parent else []), f"author {signed}", f"committer {signed}"]
         permissions = describe_permissions(self._recorded.entries, self._recorded.permissions)
-        text = "\n".join([*lines, "", f"ralph {self.loop_id}: {message}", "", permissions, ""])
+        left_out = describe_left_out(self._recorded.left_out)
+        text = "\n".join([*lines, "", f"ralph {self.loop_id}: {message}", "", permissions, left_out, ""])
         return self._store.write(b"commit", text.encode("utf-8", "replace"))
 
     def _write_ref(self, name: str, commit: str) -> None:
@@ -342,20 +353,19 @@ class Checkpoints:
         self._scanner.keep(target)  # so that what is replaced is kept, even if it is ignored now
         return target
 
-    async def _permissions(self, name: str, target: Mapping[bytes, Entry]) -> dict[bytes, int]:
-        return read_permissions(await self._repository.message(self._commit(name)), target)
+    async def _message(self, name: str) -> str:
+        return await self._repository.message(self._commit(name))
 
-    async def _differing(
-        self, name: str, target: Mapping[bytes, Entry], permissions: Mapping[bytes, int]
-    ) -> dict[bytes, Entry | None]:
+    async def _differing(self, name: str, target: Mapping[bytes, Entry], message: str) -> dict[bytes, Entry | None]:
         """What each path that differs should become; None: it should not exist."""
         entries, now = self._recorded.entries, self._recorded.permissions
+        permissions = read_permissions(message, target)
         differing: dict[bytes, Entry | None] = {
             path: entry
             for path, entry in target.items()
             if entries.get(path) != entry or permissions.get(path) not in (None, now.get(path))
         }
-        new = TreeFiles(sorted(entries.keys() - target.keys()))
+        new = TreeFiles(sorted(entries.keys() - target.keys() - set(read_left_out(message))))
         if new.files:
             await keep_rules_of(self._commit(name), self._repository.git_dir, self._repository.objects)
             ignored_then = await ignored_among(new, self._repository.git_dir)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from youbencha.files import open_untrusted
 from youbencha.text import listed
+from youbencha.workspace.checkpoint_notes import PERMISSIONS
 from youbencha.workspace.diff import FILE, LARGE, LINK, PROGRAM, Entry
 from youbencha.workspace.objects import ObjectStore, TreeObjects
-from youbencha.workspace.permissions import PERMISSIONS
 from youbencha.workspace.scan import Scanner, Stamp
 
 _TICK_NS = 50_000_000

@@ -66,13 +66,15 @@ def restore(
     """
     from youbencha.cli.options import settings_here
     from youbencha.loop.lock import loop_lock
-    from youbencha.text import plural, shown
+    from youbencha.text import listed, plural, shown
 
     chosen, cache_dir = _chosen(loop), settings_here().cache_dir
     if name is None:
         return _list(chosen, cache_dir)
     with loop_lock(Path.cwd(), f"ralph restore {name}", cache_dir):
-        paths = _ask(chosen, cache_dir, lambda checkpoints: checkpoints.changes(name))
+        paths, missing = _ask(chosen, cache_dir, lambda checkpoints: _compared(checkpoints, name))
+        if missing:
+            typer.echo(f"warning  the checkpoint does not have {listed(missing)}: too large or not readable", err=True)
         if not paths:
             typer.echo(f"The files are as they were at checkpoint {name}.")
             return 0
@@ -84,6 +86,11 @@ def restore(
         restored = _ask(chosen, cache_dir, lambda checkpoints: checkpoints.restore(name))
     typer.echo(f"restored {plural(len(restored.paths), 'file')}; `ralph restore {restored.kept_as}` undoes this")
     return 0
+
+
+async def _compared(checkpoints: Checkpoints, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What would be restored, and what cannot be."""
+    return await checkpoints.changes(name), await checkpoints.missing(name)
 
 
 def _list(loop: str, cache_dir: Path | None) -> int:

@@ -1,16 +1,18 @@
-"""The permissions of a checkpoint's files, in the message of its commit: git itself records only the executable bit.
+"""What a checkpoint's tree cannot say, in the message of its commit: permissions, and which files it does not have.
 
-A line has what most files and most programs have; those that differ follow, with their paths quoted as in a URL:
+git itself records only the executable bit. A line has what most files and most programs have; those that differ follow,
+and then what was too large or not readable. Paths are quoted as in a URL:
 
     Permissions: 644 755
     600 config/key.pem
+    Not recorded: data/model.bin
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from youbencha.workspace.diff import FILE, LINK, PROGRAM, Entry
@@ -18,17 +20,19 @@ from youbencha.workspace.diff import FILE, LINK, PROGRAM, Entry
 PERMISSIONS = 0o777
 _USUAL = re.compile(r"^Permissions: ([0-7]{3}) ([0-7]{3})$", re.MULTILINE)
 _OTHER = re.compile(r"^([0-7]{3}) (\S+)$", re.MULTILINE)
+_LEFT_OUT = re.compile(r"^Not recorded: (\S+)$", re.MULTILINE)
+_MAX_LEFT_OUT = 1000
 _NOT_QUOTED = "/!#&'()+,:;=@[]{}"
 _DEFAULTS = {FILE: 0o644, PROGRAM: 0o755}
 
 
 def describe_permissions(entries: Mapping[bytes, Entry], permissions: Mapping[bytes, int]) -> str:
-    """Return the end of a commit's message."""
+    """Return a part of a commit's message."""
     usual = {kind: _most_common(kind, entries, permissions) for kind in (FILE, PROGRAM)}
     lines = [f"Permissions: {usual[FILE]:03o} {usual[PROGRAM]:03o}"]
     for path in sorted(permissions):
         if permissions[path] != usual[entries[path].mode]:
-            lines.append(f"{permissions[path]:03o} {quote_from_bytes(path, safe=_NOT_QUOTED)}")
+            lines.append(f"{permissions[path]:03o} {_quoted(path)}")
     return "\n".join(lines)
 
 
@@ -41,6 +45,19 @@ def read_permissions(message: str, entries: Mapping[bytes, Entry]) -> dict[bytes
     found = {path: by_kind[entry.mode] for path, entry in entries.items() if entry.mode != LINK}
     others = {unquote_to_bytes(line[2]): int(line[1], 8) for line in _OTHER.finditer(message, usual.end())}
     return {path: others.get(path, permissions) for path, permissions in found.items()}
+
+
+def describe_left_out(paths: Iterable[bytes]) -> str:
+    """Return a part of a commit's message."""
+    return "\n".join(f"Not recorded: {_quoted(path)}" for path in sorted(paths)[:_MAX_LEFT_OUT])
+
+
+def read_left_out(message: str) -> list[bytes]:
+    return [unquote_to_bytes(line[1]) for line in _LEFT_OUT.finditer(message)]
+
+
+def _quoted(path: bytes) -> str:
+    return quote_from_bytes(path, safe=_NOT_QUOTED)
 
 
 def _most_common(kind: str, entries: Mapping[bytes, Entry], permissions: Mapping[bytes, int]) -> int:
