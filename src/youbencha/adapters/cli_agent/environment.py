@@ -37,7 +37,8 @@ def secrets_of(access: GatewayAccess | None) -> dict[str, str]:
 
 
 # Behind a gateway, credentials of all model providers are removed, for every agent: a key of another provider would let
-# it bypass the gateway, too. Credentials for other purposes (a database, a deployment) stay.
+# it bypass the gateway, too. Credentials for other purposes (a database, a deployment) stay. A loop in the user's own
+# shell keeps those that the gateway cannot replace: the agent's commands may need them.
 
 _PROVIDERS = frozenset({
     "AZURE", "AZURE_AI", "AZURE_OPENAI", "CLAUDE", "CODEX", "GEMINI", "GOOGLE", "GOOGLE_CLOUD", "GOOGLE_GEMINI",
@@ -49,7 +50,7 @@ _NOT_OF_THE_GATEWAY = frozenset({
     "GROQ", "HUGGINGFACE", "MISTRAL", "MOONSHOT", "NVIDIA_NIM", "OLLAMA", "OPENROUTER", "PERPLEXITY", "REPLICATE",
     "TOGETHER", "TOGETHERAI", "TOGETHER_AI", "XAI", "ZAI",
 })  # fmt: skip
-"""Providers whose keys the gateway never holds."""
+"""Providers whose keys the built-in gateway never holds."""
 
 _WHAT = (
     "ACCESS_TOKEN", "API_BASE", "API_BASE_URL", "API_HOST", "API_KEY", "API_TOKEN", "API_URL", "AUTH_TOKEN",
