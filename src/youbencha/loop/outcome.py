@@ -50,8 +50,10 @@ class IterationResult(NamedTuple):
             return None
         reasons = [reason.rstrip(".") for reason in self.claim.objections(promise)]
         if self.gates is not None:
-            failed = (gate for gate in self.gates.records if gate.status != "passed")
-            reasons += [f"the gate {gate.name} {gate.status}: {gate.message.rstrip('.')}" for gate in failed]
+            for gate in self.gates.records:
+                if gate.status != "passed":
+                    verdict = "could not judge" if gate.status == "skipped" else gate.status
+                    reasons.append(f"the gate {gate.name} {verdict}: {gate.message.rstrip('.')}")
         return "; ".join(reasons) or None
 
     @property
