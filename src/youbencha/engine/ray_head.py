@@ -7,8 +7,8 @@ refusal on stderr, and aborts the whole process if it is told to use a token and
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
+import ssl
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -42,7 +42,8 @@ async def token_for(address: str, env: Mapping[str, str]) -> str | None:
     mode = env.get(MODE_VARIABLE, "").lower()
     try:
         async with asyncio.timeout(_DEADLINE_S):
-            wanted = not await _accepts(address, None)
+            tls = _tls(env)
+            wanted = not await _accepts(address, tls, None)
             if mode and (mode == "token") != wanted:
                 raise _mode_differs(address, mode, wanted)
             if not wanted:
@@ -51,7 +52,7 @@ async def token_for(address: str, env: Mapping[str, str]) -> str | None:
             if token is None:
                 message = f"The Ray cluster at {address} wants a token, and this machine has none."
                 raise YouBenchaError("RAY_TOKEN_MISSING", message, hint=_TOKEN_HINT)
-            if not await _accepts(address, token):
+            if not await _accepts(address, tls, token):
                 message = f"The Ray cluster at {address} does not accept the token of this machine."
                 raise YouBenchaError("RAY_TOKEN_INVALID", message, hint=_TOKEN_HINT)
             return token
@@ -77,17 +78,25 @@ def find_token(env: Mapping[str, str]) -> str | None:
         raise YouBenchaError("RAY_TOKEN_MISSING", message, hint=_TOKEN_HINT) from error
 
 
-async def _accepts(address: str, token: str | None) -> bool:
+def _tls(env: Mapping[str, str]) -> ssl.SSLContext | None:
+    """How to connect, if Ray's variables say that the cluster uses TLS. Raises OSError if their files cannot be used."""
+    if env.get("RAY_USE_TLS", "").lower() not in ("1", "true"):
+        return None
+    context = ssl.create_default_context(cafile=env.get("RAY_TLS_CA_CERT"))
+    context.load_cert_chain(env.get("RAY_TLS_SERVER_CERT", ""), env.get("RAY_TLS_SERVER_KEY"))
+    context.set_alpn_protocols(["h2"])
+    return context
+
+
+async def _accepts(address: str, tls: ssl.SSLContext | None, token: str | None) -> bool:
     """Whether the head accepts a request with a token, or without one. Raises YouBenchaError if it is not Ray's."""
     host, _, port = address.rpartition(":")
-    reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    reader, writer = await asyncio.open_connection(host.strip("[]"), int(port), ssl=tls)
     try:
         writer.write(_request(address, token))
         status = await _read_status(reader, address)
     finally:
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
+        writer.transport.abort()  # Ray does not end a connection of TLS as asyncio waits for it
     if status not in (_OK, _UNAUTHENTICATED):
         raise _not_ray(address)
     return status == _OK
