@@ -79,7 +79,7 @@ def find_token(env: Mapping[str, str]) -> str | None:
 
 
 def _tls(env: Mapping[str, str]) -> ssl.SSLContext | None:
-    """How to connect, if Ray's variables say that the cluster uses TLS. Raises OSError if their files cannot be used."""
+    """How to connect, if Ray's variables say that the cluster uses TLS. Raises OSError if a file cannot be used."""
     if env.get("RAY_USE_TLS", "").lower() not in ("1", "true"):
         return None
     context = ssl.create_default_context(cafile=env.get("RAY_TLS_CA_CERT"))
