@@ -9,13 +9,14 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import psutil
 
 from youbencha.engine.matrix import Matrix
-from youbencha.engine.ray_cluster import connect
+from youbencha.engine.ray_cluster import authentication, connect
 from youbencha.engine.ray_executor import opens_ray_executor
+from youbencha.engine.ray_head import TOKEN_VARIABLE
 from youbencha.engine.results import ArenaRun
 from youbencha.engine.run import MatrixOptions, run_matrix
 from youbencha.engine.updates import MatrixSummary, UpdateSink
@@ -31,7 +32,10 @@ _NOTICED_SOON = {
 
 
 class RayBench:
-    """Nodes have a home, and so a cache, of their own."""
+    """Nodes have a home, and so a cache, of their own. Requests need a token."""
+
+    token: ClassVar[Mapping[str, str]] = {TOKEN_VARIABLE: "a" * 64}
+    """The variable that lets a driver connect."""
 
     def __init__(self, root: Path) -> None:
         from ray.cluster_utils import Cluster
@@ -71,10 +75,13 @@ class RayBench:
 
     @contextmanager
     def _environment(self) -> Iterator[None]:
+        import ray
+
         before = dict(os.environ)
         os.environ.update({"HOME": str(self.home), "RAY_TMPDIR": str(self._temp), "RAY_USAGE_STATS_ENABLED": "0"})
         try:
-            yield
+            with authentication(ray, self.token[TOKEN_VARIABLE]):
+                yield
         finally:
             os.environ.clear()
             os.environ.update(before)
@@ -111,7 +118,7 @@ class RayBench:
     async def run(
         self, matrix: Matrix, host: Host, run: ArenaRun, on_update: UpdateSink = lambda _: None, **options: Any
     ) -> MatrixSummary:
-        async with connect(self.address, host.env) as cluster:
+        async with connect(self.address, {**host.env, **self.token}) as cluster:
             chosen = MatrixOptions(
                 **{
                     "parallel": cluster.cpus,

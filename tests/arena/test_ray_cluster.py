@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from engine_bench import EngineBench
 from ray_bench import RayBench
 
 from youbencha import __version__
-from youbencha.engine import file_parts, ray_cluster
+from youbencha.engine import file_parts, ray_head
 from youbencha.engine.file_parts import FilePart, PartsWriter, batches, parts_of_agent, parts_of_user
 from youbencha.engine.matrix import Matrix
 from youbencha.engine.ray_cluster import Cluster, Node, connect
@@ -24,14 +25,13 @@ from youbencha.engine.ray_executor import _without_ledger, check_resources
 from youbencha.engine.ray_node import node_environment
 from youbencha.engine.shipping import check_files, files_of, make_portable_plan, unpack_plan
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.gateway import Gateway
 from youbencha.workspace import open_repository
 from youbencha.workspace.trees import remove_tree
 
 
-async def refused(address: str | None) -> YouBenchaError:
+async def refused(address: str | None, env: Mapping[str, str] | None = None) -> YouBenchaError:
     with pytest.raises(YouBenchaError) as raised:
-        async with connect(address, {}):
+        async with connect(address, env or {}):
             pass
     return raised.value
 
@@ -47,7 +47,7 @@ async def refused(address: str | None) -> YouBenchaError:
     ],
 )
 async def test_a_cluster_that_cannot_be_reached(address: str, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_cluster, "_CONNECT_S", 1.0)
+    monkeypatch.setattr(ray_head, "_DEADLINE_S", 1.0)
     began = time.monotonic()
     error = await refused(address)
     assert error.code == code
@@ -56,11 +56,51 @@ async def test_a_cluster_that_cannot_be_reached(address: str, code: str, monkeyp
     assert time.monotonic() - began < 15
 
 
-async def test_a_web_server_is_not_a_cluster() -> None:
-    async with Gateway(upstreams={}) as server:
-        error = await refused(server.url.removeprefix("http://"))
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(b"", id="silent"),
+        pytest.param(b"SSH-2.0-OpenSSH_9.6\r\n", id="another protocol"),
+        pytest.param(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", id="web server"),
+    ],
+)
+async def test_something_else_answers(answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(answer)
+        await reader.read()
+        writer.close()
+
+    monkeypatch.setattr(ray_head, "_DEADLINE_S", 0.5)
+    began = time.monotonic()
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        host, port = server.sockets[0].getsockname()
+        error = await refused(f"{host}:{port}")
     assert error.code == "RAY_UNREACHABLE"
-    assert "is a web server, and not Ray" in error.message
+    assert f"What answers at {host}:{port} is not the head of a Ray cluster" in error.message
+    assert time.monotonic() - began < 8
+
+
+async def test_a_token_is_found_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert ray_head.find_token({}) is None
+    (tmp_path / ".ray").mkdir()
+    (tmp_path / ".ray/auth_token").write_text("from home\n")
+    (tmp_path / "named").write_text("named\n")
+    assert ray_head.find_token({}) == "from home"
+    assert ray_head.find_token({"RAY_AUTH_TOKEN_PATH": "~/named"}) == "named"
+    assert ray_head.find_token({"RAY_AUTH_TOKEN": "set", "RAY_AUTH_TOKEN_PATH": "~/named"}) == "set"
+
+
+async def test_ray_on_this_machine_leaves_nothing_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray makes its token before it starts, and here it cannot start."""
+    (home := tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("RAY_TMPDIR", "/dev/null")
+    error = await refused(None)
+    assert error.code == "RAY_UNREACHABLE"
+    assert "Cannot connect to Ray on this machine" in error.message
+    assert list(home.iterdir()) == []
+    assert "RAY_AUTH_TOKEN" not in os.environ
 
 
 async def test_ray_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +132,7 @@ async def test_versions_differ(cluster: RayBench, tmp_path: Path) -> None:
     (tmp_path / "youbencha" / "__init__.py").write_text("__version__ = '0.0.1'\n")
     node = cluster.add_node(env={"PYTHONPATH": str(tmp_path)})
     try:
-        error = await refused(cluster.address)
+        error = await refused(cluster.address, cluster.token)
     finally:
         cluster.cluster.remove_node(node)
     assert error.code == "RAY_VERSION_MISMATCH"

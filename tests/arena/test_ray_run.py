@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
@@ -18,9 +19,11 @@ from agent_clis import NEWEST
 from claude_bench import API_KEY, bash, says, script, versions
 from docker_engine import Engine, engine, image
 from youbencha.engine.matrix import Matrix, TrialKey
+from youbencha.engine.ray_cluster import connect
 from youbencha.engine.results import ArenaRun
 from youbencha.engine.run import MatrixOptions, run_matrix
 from youbencha.engine.updates import AttemptEvent, Update
+from youbencha.errors import YouBenchaError
 from youbencha.events import ModelCalled, ProcessStarted
 from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
@@ -38,6 +41,13 @@ def artifacts(run: ArenaRun) -> dict[str, bytes]:
     files = [file for file in run.path.glob("trials/*/*/*/attempts/1/**/*") if file.is_file()]
     names = [re.sub(r"\d{4}-\d\d-\d\dT?[\d-]*Z?", "TIME", str(file.relative_to(run.path))) for file in files]
     return {name: file.read_bytes() for name, file in sorted(zip(names, files, strict=True))}
+
+
+async def refused(address: str, env: Mapping[str, str]) -> YouBenchaError:
+    with pytest.raises(YouBenchaError) as raised:
+        async with connect(address, env):
+            pass
+    return raised.value
 
 
 async def test_results_are_those_of_a_local_run(cluster: RayBench, tmp_path: Path) -> None:
@@ -84,6 +94,24 @@ async def test_a_cancelled_run_leaves_nothing_on_nodes(cluster: RayBench, tmp_pa
     assert [line["attempt"]["outcome"] for line in events(run, "attempt_finished")] == ["interrupted"]
     bench.assert_nothing_is_left()
     cluster.assert_nothing_is_left()
+
+
+async def test_a_node_is_not_the_head(cluster: RayBench) -> None:
+    error = await refused(f"127.0.0.1:{cluster.nodes[0].node_manager_port}", cluster.token)
+    assert error.code == "RAY_UNREACHABLE"
+    assert "is not the head of a Ray cluster" in error.message
+
+
+async def test_a_cluster_wants_its_token(cluster: RayBench) -> None:
+    for env, code in (
+        ({}, "RAY_TOKEN_MISSING"),
+        ({"RAY_AUTH_TOKEN_PATH": "/no/such/file"}, "RAY_TOKEN_MISSING"),
+        ({"RAY_AUTH_TOKEN": "another"}, "RAY_TOKEN_INVALID"),
+        ({**cluster.token, "RAY_AUTH_MODE": "disabled"}, "RAY_AUTH_MODE_MISMATCH"),
+    ):
+        error = await refused(cluster.address, env)
+        assert error.code == code
+        assert error.hint
 
 
 def claude(cli: InstalledAgent) -> dict[str, object]:
@@ -176,6 +204,7 @@ async def test_a_container_of_a_lost_process_is_removed(
 
 def test_the_command_runs_scripts_and_validations_on_nodes(cluster: RayBench, tmp_path: Path) -> None:
     project = ArenaProject(tmp_path)
+    project.more_env.update(cluster.token)
     adapters = tmp_path / "adapters"
     adapters.mkdir()
     (adapters / "agent.sh").write_text('. "$(dirname "$0")/common.sh"\nls -A "$(dirname "$0")" > made.txt\nwork\n')

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import platform
+import secrets
 import signal
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -14,19 +15,15 @@ from typing import Any, NamedTuple
 
 from youbencha import __version__
 from youbencha.adapters.cli_agent.environment import is_model_credential
+from youbencha.engine.ray_head import MODE_VARIABLE, START_HINT, TOKEN_VARIABLE, authentication_variables, token_for
 from youbencha.errors import YouBenchaError
 from youbencha.text import first_few
 from youbencha.trial.context import LOOPBACK
 
-_CONNECT_S = 10.0
 _PROBE_S = 120.0
-_HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
-"""How a connection to Ray begins."""
 ADDRESS_VARIABLE = "RAY_ADDRESS"
 HOST_VARIABLE = "YOUBENCHA_DRIVER_HOST"
 """The address at which nodes reach the driver's gateway, if it is not the one that Ray uses."""
-
-_START_HINT = "docs/ray.md shows how to start one."
 
 
 class Node(NamedTuple):
@@ -61,25 +58,17 @@ async def connect(address: str | None, env: Mapping[str, str]) -> AsyncIterator[
     Every node has been checked then. Raises YouBenchaError.
     """
     ray = _import_ray()
-    address = address or env.get(ADDRESS_VARIABLE) or None
-    if address is not None:
-        await _check_reachable(address)
-    await asyncio.to_thread(_init, ray, address)
-    with contextlib.suppress(ValueError):  # not the main thread, which alone has handlers
-        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))  # Ray's own prints a stack trace
-    try:
-        nodes = tuple(
-            Node(each["NodeID"], each["NodeManagerHostname"], each["Resources"])
-            for each in ray.nodes()
-            if each["Alive"] and each["Resources"].get("CPU")
-        )
-        if not nodes:
-            raise YouBenchaError("RAY_NO_NODES", "No node of the Ray cluster has a CPU for trials.", hint="Add a node.")
-        await _check_versions(ray, nodes)
-        here = ray.util.get_node_ip_address() if address else LOOPBACK
-        yield Cluster(ray, nodes, env.get(HOST_VARIABLE) or here)
-    finally:
-        await asyncio.to_thread(ray.shutdown)
+    address = await _resolve(ray, address or env.get(ADDRESS_VARIABLE) or None)
+    token = await token_for(address, env) if address else secrets.token_hex(32)
+    with authentication(ray, token):
+        await asyncio.to_thread(_init, ray, address)
+        with contextlib.suppress(ValueError):  # not the main thread, which alone has handlers
+            signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))  # Ray's own prints a stack trace
+        try:
+            here = ray.util.get_node_ip_address() if address else LOOPBACK
+            yield Cluster(ray, await _checked_nodes(ray), env.get(HOST_VARIABLE) or here)
+        finally:
+            await asyncio.to_thread(ray.shutdown)
 
 
 def _import_ray() -> Any:
@@ -95,35 +84,48 @@ def _import_ray() -> Any:
     return ray
 
 
-async def _check_reachable(address: str) -> None:
-    """Raise at once if nothing answers there, or not Ray: Ray itself tries for minutes."""
+async def _resolve(ray: Any, address: str | None) -> str | None:
+    """HOST:PORT of an existing cluster. None: Ray is to be started on this machine."""
+    if address is None or address == "local":
+        return None
     if address.startswith("ray://"):
         raise YouBenchaError(
             "RAY_CLIENT_UNSUPPORTED",
             f"{address}: Ray's client cannot stream what happens in trials.",
             hint="Run this command on a node of the cluster, and give the address of its head: --address HEAD:6379.",
         )
-    host, colon, port = address.rpartition(":")
-    if address in ("auto", "local"):
-        return
-    if not colon or not port.isdecimal():
+    if address == "auto":
+        try:
+            address = await asyncio.to_thread(ray._private.services.canonicalize_bootstrap_address, address)
+        except ConnectionError as error:
+            message = "This machine belongs to no Ray cluster that is running."
+            raise YouBenchaError("RAY_UNREACHABLE", message, hint=START_HINT) from error
+    host, _, port = (address or "").rpartition(":")
+    if not host or not port.isdecimal():
         raise YouBenchaError("OPTION_INVALID", f"--address {address}: not an address", hint="Write HOST:PORT, or auto.")
+    return address
+
+
+@contextmanager
+def authentication(ray: Any, token: str | None) -> Iterator[None]:
+    """Let Ray's code in this process, and what it starts, use a token, or none, whatever its variables say."""
+    names = (MODE_VARIABLE, TOKEN_VARIABLE)
+    before = {name: os.environ.pop(name) for name in names if name in os.environ}
+    os.environ.update(authentication_variables(token))
+    _read_again(ray)
     try:
-        async with asyncio.timeout(_CONNECT_S):
-            reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
-            writer.write(_HTTP2)
-            answer = await reader.read(5)
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
-    except (OSError, TimeoutError) as error:
-        reason = f"no answer within {_CONNECT_S:.0f} s" if isinstance(error, TimeoutError) else error.strerror
-        raise YouBenchaError(
-            "RAY_UNREACHABLE", f"The Ray cluster at {address} cannot be reached: {reason}.", hint=_START_HINT
-        ) from error
-    if answer.startswith(b"HTTP/"):
-        hint = "The head's port is 6379, if `ray start` was not given another; 8265 is that of the dashboard."
-        raise YouBenchaError("RAY_UNREACHABLE", f"What answers at {address} is a web server, and not Ray.", hint=hint)
+        yield
+    finally:
+        for name in names:
+            os.environ.pop(name, None)
+        os.environ.update(before)
+        _read_again(ray)
+
+
+def _read_again(ray: Any) -> None:
+    """Let Ray read its variables, which it has read when it was imported."""
+    ray._raylet.Config.initialize("")
+    ray._raylet.AuthenticationTokenLoader.instance().reset_cache()
 
 
 def _init(ray: Any, address: str | None) -> None:
@@ -137,7 +139,7 @@ def _init(ray: Any, address: str | None) -> None:
                 logging_level=logging.CRITICAL,
                 include_dashboard=None if address else False,
             )
-    except (OSError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         raise _not_connected(address, str(error)) from error
 
 
@@ -150,7 +152,7 @@ def _not_connected(address: str | None, reason: str) -> YouBenchaError:
             hint="All nodes need the same Python and the same Ray.",
         )
     where = f"the Ray cluster at {address}" if address else "Ray on this machine"
-    return YouBenchaError("RAY_UNREACHABLE", f"Cannot connect to {where}: {reason}", hint=_START_HINT)
+    return YouBenchaError("RAY_UNREACHABLE", f"Cannot connect to {where}: {reason}", hint=START_HINT)
 
 
 @contextmanager
@@ -161,6 +163,19 @@ def _without_keys() -> Iterator[None]:
         yield
     finally:
         os.environ.update(hidden)
+
+
+async def _checked_nodes(ray: Any) -> tuple[Node, ...]:
+    """The nodes that have CPUs. Raises YouBenchaError if there is none, or one that cannot run trials."""
+    nodes = tuple(
+        Node(each["NodeID"], each["NodeManagerHostname"], each["Resources"])
+        for each in ray.nodes()
+        if each["Alive"] and each["Resources"].get("CPU")
+    )
+    if not nodes:
+        raise YouBenchaError("RAY_NO_NODES", "No node of the Ray cluster has a CPU for trials.", hint="Add a node.")
+    await _check_versions(ray, nodes)
+    return nodes
 
 
 async def _check_versions(ray: Any, nodes: tuple[Node, ...]) -> None:

@@ -1,0 +1,133 @@
+"""Ask the head of a Ray cluster whether it accepts a token, or no token.
+
+Ray's own client asks, in a process of its own: where something else answers, it tries for 40 seconds; it prints each
+refusal on stderr, and aborts its process if it is told to use a token and finds none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import Mapping
+from pathlib import Path
+
+from youbencha.errors import YouBenchaError
+
+MODE_VARIABLE, TOKEN_VARIABLE, TOKEN_FILE_VARIABLE = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
+"""Ray's own variables, which its processes read."""
+_DEFAULT_FILE = "~/.ray/auth_token"
+
+_DEADLINE_S = 7.0
+"""For each answer. A head on the same machine needs 10 ms."""
+_REFUSED = 3
+_PROBE = f"""\
+import sys
+from ray._raylet import GcsClient
+from ray.exceptions import AuthenticationError
+print("ready", flush=True)
+try:
+    GcsClient(address=sys.argv[1], cluster_id=None)
+except AuthenticationError:
+    sys.exit({_REFUSED})
+"""
+
+START_HINT = "docs/ray.md shows how to start one."
+_PORT_HINT = "The head's port is 6379, if `ray start` was not given another; 8265 is that of the dashboard."
+_TOKEN_HINT = (
+    f"Copy the head's {_DEFAULT_FILE} to this machine, or set {TOKEN_VARIABLE}; `ray get-auth-token` prints it there."
+)
+
+
+async def token_for(address: str, env: Mapping[str, str]) -> str | None:
+    """Return the token with which the head at HOST:PORT accepts requests; None: it wants none.
+
+    Raises YouBenchaError if nothing answers there in time, or not Ray, or if there is no such token.
+    """
+    await _check_port(address)
+    wanted = not await _is_accepted(address, env, None)
+    mode = env.get(MODE_VARIABLE, "").lower()
+    if mode and (mode == "token") != wanted:
+        raise _mode_differs(address, mode, wanted)
+    if not wanted:
+        return None
+    token = find_token(env)
+    if token is None:
+        message = f"The Ray cluster at {address} wants a token, and this machine has none."
+        raise YouBenchaError("RAY_TOKEN_MISSING", message, hint=_TOKEN_HINT)
+    if not await _is_accepted(address, env, token):
+        message = f"The Ray cluster at {address} does not accept the token of this machine."
+        raise YouBenchaError("RAY_TOKEN_INVALID", message, hint=_TOKEN_HINT)
+    return token
+
+
+def find_token(env: Mapping[str, str]) -> str | None:
+    """Look for a token where Ray does. Raises YouBenchaError if the file that a variable names cannot be read."""
+    if token := env.get(TOKEN_VARIABLE, "").strip():
+        return token
+    named = env.get(TOKEN_FILE_VARIABLE)
+    try:
+        return Path(named or _DEFAULT_FILE).expanduser().read_text(encoding="utf-8").strip() or None
+    except (OSError, UnicodeDecodeError) as error:
+        if not named:
+            return None
+        message = f"{TOKEN_FILE_VARIABLE}: {named} cannot be read: {error}"
+        raise YouBenchaError("RAY_TOKEN_MISSING", message, hint=_TOKEN_HINT) from error
+
+
+def authentication_variables(token: str | None) -> dict[str, str]:
+    """Return the variables that let Ray's processes use a token, or none."""
+    return {MODE_VARIABLE: "token", TOKEN_VARIABLE: token} if token else {MODE_VARIABLE: "disabled"}
+
+
+async def _check_port(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    try:
+        async with asyncio.timeout(_DEADLINE_S):
+            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    except TimeoutError as error:
+        raise _unreachable(address, f"no answer within {_DEADLINE_S:.0f} s") from error
+    except OSError as error:
+        raise _unreachable(address, error.strerror or str(error)) from error
+    writer.transport.abort()
+
+
+async def _is_accepted(address: str, env: Mapping[str, str], token: str | None) -> bool:
+    """Let Ray's client connect to the head with a token, or without one.
+
+    Raises YouBenchaError if what answers is not the head of a cluster.
+    """
+    variables = {name: value for name, value in env.items() if name not in (MODE_VARIABLE, TOKEN_VARIABLE)}
+    client = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", _PROBE, address),
+        stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, env=variables | authentication_variables(token),
+    )  # fmt: skip
+    assert client.stdout is not None
+    try:
+        await client.stdout.readline()  # Ray is imported, which takes long on a busy machine
+        async with asyncio.timeout(_DEADLINE_S):
+            code = await client.wait()
+    except TimeoutError:
+        code = None
+    finally:
+        if client.returncode is None:
+            client.kill()
+            await client.wait()
+    if code not in (0, _REFUSED):
+        message = f"What answers at {address} is not the head of a Ray cluster."
+        raise YouBenchaError("RAY_UNREACHABLE", message, hint=_PORT_HINT)
+    return code == 0
+
+
+def _unreachable(address: str, reason: str) -> YouBenchaError:
+    message = f"The Ray cluster at {address} cannot be reached: {reason}."
+    return YouBenchaError("RAY_UNREACHABLE", message, hint=START_HINT)
+
+
+def _mode_differs(address: str, mode: str, wanted: bool) -> YouBenchaError:
+    wants = "wants a token" if wanted else "takes anyone's requests, without a token"
+    return YouBenchaError(
+        "RAY_AUTH_MODE_MISMATCH",
+        f"{MODE_VARIABLE} is {mode} here, but the Ray cluster at {address} {wants}.",
+        hint=f"Start the head and every node with {MODE_VARIABLE}={mode}, or unset it here.",
+    )
