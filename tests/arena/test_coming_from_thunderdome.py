@@ -227,6 +227,20 @@ def test_hidden_tests_have_a_configuration_of_their_own(arenas: ArenaBench) -> N
     assert (scores["hidden_tests"], scores["agent_tests"]) == (0.5, 1)
 
 
+def test_a_runner_that_is_missing_is_named(arenas: ArenaBench) -> None:
+    """Although the command that is really run is a long script."""
+    start = {**START, "TASK.md": "Write it.\n"}
+    task_repository(arenas.root / "benchmarks" / "bench-tracker", start, HIDDEN, SOLUTION)
+    arenas.script("adapters/mine.sh", "true\n")
+    data = YAML(typ="safe").load(FILE)
+    del data["orchestrators"][1]["image"], data["tasks"][1]
+    task = {**data["tasks"][0], "reference_tag": "v1-solution", "install_cmd": None, "test_cmd": "no-such-runner"}
+    arenas.write({**data, "orchestrators": [data["orchestrators"][1]], "tasks": [task], "sandbox": "local"})
+    done = run_in(arenas, "bench", "run", "--trials", "1")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert all("no-such-runner: " in line for line in done.stderr.splitlines() if "does not work" in line), done.stderr
+
+
 def test_categories_of_its_results_come_from_its_file(arena: ArenaBench) -> None:
     """Its meta.json has none."""
     records = [

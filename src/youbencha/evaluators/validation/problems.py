@@ -12,6 +12,7 @@ _NOT_FOUND = (126, 127)
 """A shell's exit codes for a program that cannot be run."""
 
 _MAX_LINE_CHARS = 200
+_MAX_COMMAND_CHARS = 80
 _PYTHON_RUNNERS = "pytest|unittest|nose2?|tox|nox|coverage|behave|robot|stestr|twisted|ward"
 _MISSING_RUNNERS = tuple(
     re.compile(pattern)
@@ -35,11 +36,16 @@ _DECISIVE = (
 def why_not_runnable(config: ValidationConfig, install: StepResult | None, tests: StepResult, tree: str) -> str | None:
     """Why the tests of `tree` cannot be run, with the line of the log that explains it. None if they can."""
     if install is not None and not install.succeeded:
-        return f"`{config.install_cmd}` fails for {tree}: {_explained(install)}"
+        return f"{quoted(config.install_cmd)} fails for {tree}: {_explained(install)}"
     is_missing = tests.exit_code in _NOT_FOUND or _find(tests.printed, _MISSING_RUNNERS) is not None
     if is_missing and not tests.succeeded:
-        return f"`{config.test_cmd}` cannot be run for {tree}: {_explained(tests)}"
+        return f"{quoted(config.test_cmd)} cannot be run for {tree}: {_explained(tests)}"
     return None
+
+
+def quoted(command: str | None) -> str:
+    """The start of a command: it may be a whole script, and hide what follows in a message."""
+    return f"`{one_line(command or '', _MAX_COMMAND_CHARS)}`"
 
 
 def _explained(step: StepResult) -> str:
