@@ -50,17 +50,18 @@ def interactive_command(
     cli = spec.cli
     name = backend or cli.backend
     if name == AUTO:
-        disabled = [other for other, adapter in spec.adapters.items() if not adapter.enabled]
-        able = [*disabled, *(other for other in BACKENDS if other not in _INTERACTIVE)]
-        name = next(iter(installed_backends(cli, env, able)), "claude")
+        disabled = {other for other, adapter in spec.adapters.items() if not adapter.enabled}
+        unusable = disabled | (BACKENDS.keys() - _INTERACTIVE.keys())
+        name = next(iter(installed_backends(cli, env, unusable)), "claude")
     is_configured = cli.backend in (name, AUTO)
     if name == CUSTOM:
         if cli.command is None or not is_configured:
             raise YouBenchaError("BACKEND_INCOMPLETE", "The backend `custom` has no command.", hint="Set cli.command.")
         program = [cli.command] if is_path_with_spaces(cli.command) else shlex.split(cli.command)
-        words = [word.replace(_PROMPT, prompt) for word in cli.args]
+        if any(_PROMPT in word for word in cli.args):
+            return [*program, *(word.replace(_PROMPT, prompt) for word in cli.args), *args]
         flag = [cli.prompt_flag] if cli.prompt_flag else []
-        return [*program, *words, *args, *([] if words != list(cli.args) else [*flag, prompt])]
+        return [*program, *cli.args, *args, *flag, prompt]
     known_backend(name)
     if name not in _INTERACTIVE:
         hint = f"Choose another with `-b`: {', '.join(_INTERACTIVE)}."
