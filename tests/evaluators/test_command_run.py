@@ -246,7 +246,7 @@ async def test_metrics_from_the_output(over: OverRun) -> None:
         "optional": None,
     }
     assert result.status == "failed"
-    assert result.message.endswith("; but requests is 1,234, more than 1,000.")
+    assert result.message.endswith(", but requests is 1,234, more than 1,000.")
 
 
 async def test_a_missing_metric_fails_its_assertion(over: OverRun) -> None:
@@ -276,7 +276,7 @@ async def test_a_junit_report(over: OverRun) -> None:
     wanted = {"tests": 4, "failures": 1, "errors": 1, "skipped": 1, "pass_rate": pytest.approx(1 / 3)}
     assert {name: result.metrics[name] for name in wanted} == wanted
     assert result.status == "failed"
-    assert "4 tests, 2 failed, 1 skipped; but pass_rate is 0.3333, less than 0.5; errors is 1, more" in result.message
+    assert "4 tests, 2 failed, 1 skipped, but pass_rate is 0.3333, less than 0.5; errors is 1, more" in result.message
 
 
 @pytest.mark.parametrize("copy", [True, False])

@@ -41,7 +41,7 @@ async def test_no_changes_pass_with_a_message(over: OverRun) -> None:
     assert (result.status, result.message) == ("passed", "There are no changes.")
     assert result.metrics["change_entropy"] == 0.0
     result = await over.evaluate("git-diff", {"assertions": {"min_files_changed": 1}}, changes=over.changes())
-    assert (result.status, result.message) == ("failed", "There are no changes; but files_changed is 0, less than 1.")
+    assert (result.status, result.message) == ("failed", "There are no changes, but files_changed is 0, less than 1.")
 
 
 async def test_without_a_baseline_it_is_skipped(over: OverRun) -> None:

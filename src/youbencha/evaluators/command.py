@@ -217,7 +217,7 @@ async def _run(
 
 def _message(config: CommandEvaluatorConfig, metrics: Mapping[str, Any], failures: Sequence[str]) -> str:
     text = f"{_label(config)} {summary(metrics)}"
-    return f"{text}; but {'; '.join(failures)}." if failures else f"{text}."
+    return f"{text}, but {'; '.join(failures)}." if failures else f"{text}."
 
 
 def _label(config: CommandEvaluatorConfig) -> str:

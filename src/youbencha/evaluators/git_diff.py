@@ -177,7 +177,7 @@ def _message(metrics: Mapping[str, Any], violations: Sequence[str]) -> str:
         binary = f", {metrics['binary_files']:,} of them binary" if metrics["binary_files"] else ""
         lines = f"{plural(metrics['lines_added'], 'line')} added, {metrics['lines_removed']:,} removed"
         summary = f"{plural(files, 'file')} changed{binary}: {lines}"
-    return f"{summary}; but {'; '.join(violations)}." if violations else f"{summary}."
+    return f"{summary}, but {'; '.join(violations)}." if violations else f"{summary}."
 
 
 def change_metrics(files: Sequence[FileChange]) -> dict[str, Any]:
