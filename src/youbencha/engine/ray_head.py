@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Mapping
 from pathlib import Path
 
 from youbencha.errors import YouBenchaError
+from youbencha.process import Command, run
 
 MODE_VARIABLE, TOKEN_VARIABLE, TOKEN_FILE_VARIABLE = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
 """Ray's own variables, which its processes read."""
@@ -75,7 +75,7 @@ def find_token(env: Mapping[str, str]) -> str | None:
         raise YouBenchaError("RAY_TOKEN_MISSING", message, hint=_TOKEN_HINT) from error
 
 
-def authentication_variables(token: str | None) -> dict[str, str]:
+def variables_for(token: str | None) -> dict[str, str]:
     """Return the variables that let Ray's processes use a token, or none."""
     return {MODE_VARIABLE: "token", TOKEN_VARIABLE: token} if token else {MODE_VARIABLE: "disabled"}
 
@@ -97,22 +97,14 @@ async def _is_accepted(address: str, env: Mapping[str, str], token: str | None) 
 
     Raises YouBenchaError if what answers is not the head of a cluster.
     """
+    late = asyncio.Event()
+
+    def on_line(_: bytes) -> None:  # Ray is imported, which takes long on a busy machine
+        asyncio.get_running_loop().call_later(_DEADLINE_S, late.set)
+
     variables = {name: value for name, value in env.items() if name not in (MODE_VARIABLE, TOKEN_VARIABLE)}
-    client = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", _PROBE, address),
-        stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, env=variables | authentication_variables(token),
-    )  # fmt: skip
-    assert client.stdout is not None
-    try:
-        await client.stdout.readline()  # Ray is imported, which takes long on a busy machine
-        async with asyncio.timeout(_DEADLINE_S):
-            code = await client.wait()
-    except TimeoutError:
-        code = None
-    finally:
-        if client.returncode is None:
-            client.kill()
-            await client.wait()
+    client = Command((sys.executable, "-P", "-c", _PROBE, address), Path.cwd(), variables | variables_for(token))
+    code = (await run(client, stop=late, on_line=on_line)).exit.code
     if code not in (0, _REFUSED):
         message = f"What answers at {address} is not the head of a Ray cluster."
         raise YouBenchaError("RAY_UNREACHABLE", message, hint=_PORT_HINT)
