@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from youbencha import __version__
 from youbencha.adapters.cli_agent.environment import is_model_credential
-from youbencha.engine.ray_head import MODE_VARIABLE, START_HINT, TOKEN_VARIABLE, token_for
+from youbencha.engine.ray_head import MODE_VARIABLE, START_HINT, TOKEN_VARIABLE, authentication_variables, token_for
 from youbencha.errors import YouBenchaError
 from youbencha.text import first_few
 from youbencha.trial.context import LOOPBACK
@@ -111,7 +111,7 @@ def authentication(ray: Any, token: str | None) -> Iterator[None]:
     """Let Ray's code in this process, and what it starts, use a token, or none, whatever its variables say."""
     names = (MODE_VARIABLE, TOKEN_VARIABLE)
     before = {name: os.environ.pop(name) for name in names if name in os.environ}
-    os.environ.update({MODE_VARIABLE: "token", TOKEN_VARIABLE: token} if token else {MODE_VARIABLE: "disabled"})
+    os.environ.update(authentication_variables(token))
     _read_again(ray)
     try:
         yield
