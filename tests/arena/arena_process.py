@@ -17,6 +17,7 @@ from repositories import copied
 
 from yb import run_here
 from youbencha.engine.results import ArenaRun, find_run
+from youbencha.gateway.script import Script
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / ("thunderdome.exe" if sys.platform == "win32" else "thunderdome")
 
@@ -124,3 +125,26 @@ class ArenaProject:
         private = self.root / "home" / "cache" / "youbencha" / "runs"
         assert private.parent.is_dir(), "the cache is elsewhere"
         return list(private.iterdir()) if private.is_dir() else []
+
+
+_ASK = """
+import json, os, pathlib, time, urllib.request
+body = {"model": "claude-opus-4-5", "max_tokens": 100, "messages": [{"role": "user", "content": "work"}]}
+headers = {"x-api-key": os.environ["ANTHROPIC_API_KEY"], "content-type": "application/json"}
+url = os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages"
+urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers)).read()
+pathlib.Path("ROOT/asked").touch()
+while not pathlib.Path("ROOT/go").exists():
+    time.sleep(0.05)
+"""
+_TURN = {"text": "answer", "usage": {"input_tokens": 100_000, "output_tokens": 10}, "times": "forever"}
+ANSWER = Script.model_validate(
+    {"tools_optional": True, "conversations": [{"when": {"prompt_contains": "work"}, "turns": [_TURN]}]}
+)
+ANSWER_USD, ANSWER_TOKENS = 0.50025, 100_010
+
+
+def asking_project(root: Path, gateway: Any = "builtin") -> ArenaProject:
+    """An arena whose agent asks its model once, makes `asked`, and ends when there is `go`."""
+    (root / "ask.py").write_text(_ASK.replace("ROOT", str(root)))
+    return ArenaProject(root, agents=1, tasks=1, script=f"python3 '{root}/ask.py'", gateway=gateway)

@@ -97,9 +97,11 @@ class RayBench:
 
     def processes(self) -> list[psutil.Process]:
         """Everything that was started by the cluster."""
+        return [process for node in self.cluster.list_all_nodes() for process in self.processes_of(node)]
+
+    def processes_of(self, node: Any) -> list[psutil.Process]:
         return [
             child
-            for node in self.cluster.list_all_nodes()
             for some in node.all_processes.values()
             for each in some
             if psutil.pid_exists(each.process.pid)

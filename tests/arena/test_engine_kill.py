@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import random
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
-from arena_process import ArenaProject
+from arena_process import ANSWER, ArenaProject, asking_project
 from engine_bench import appear, events, metas
 
 from docker_engine import Engine, engine, image  # noqa: F401 (fixtures)
 from youbencha.engine.results import ArenaRun
-from youbencha.gateway.script import Script, ScriptedModel
+from youbencha.gateway.script import ScriptedModel
 
 AGENTS, TASKS = 2, 2
 
@@ -98,24 +99,9 @@ def test_a_run_in_containers_that_is_killed_leaves_none(tmp_path: Path, engine: 
     assert [each for each in labels if each.get("youbencha.run", "").startswith(run.name)] == []
 
 
-ASK = """
-import json, os, pathlib, time, urllib.request
-body = {"model": "claude-opus-4-5", "max_tokens": 100, "messages": [{"role": "user", "content": "work"}]}
-headers = {"x-api-key": os.environ["ANTHROPIC_API_KEY"], "content-type": "application/json"}
-url = os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages"
-urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers)).read()
-pathlib.Path("ROOT/asked").touch()
-while not pathlib.Path("ROOT/go").exists():
-    time.sleep(0.05)
-"""
-
-
 async def test_what_a_killed_attempt_cost_is_known(tmp_path: Path) -> None:
-    turns = [{"text": "answer", "usage": {"input_tokens": 100_000, "output_tokens": 10}, "times": "forever"}]
-    script = {"tools_optional": True, "conversations": [{"when": {"prompt_contains": "work"}, "turns": turns}]}
-    (tmp_path / "ask.py").write_text(ASK.replace("ROOT", str(tmp_path)))
-    project = ArenaProject(tmp_path, agents=1, tasks=1, script=f"python3 '{tmp_path}/ask.py'", gateway="builtin")
-    async with ScriptedModel(Script.model_validate(script)) as model:
+    project = asking_project(tmp_path)
+    async with ScriptedModel(ANSWER) as model:
         project.more_env = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "sk-ant-dummy-0123456789"}
         process = project.start()
         await appear(tmp_path / "asked")
@@ -127,5 +113,10 @@ async def test_what_a_killed_attempt_cost_is_known(tmp_path: Path) -> None:
     (meta,) = metas(project.latest).values()
     killed, last = meta.attempts
     assert (killed.outcome, killed.cost_usd, killed.total_tokens, killed.partial) == ("killed", 0.50025, 100_010, True)
+    assert killed.reason == "youBencha was killed during the attempt."
     assert meta.all_attempts_cost_usd == pytest.approx(2 * 0.50025)
     assert meta.total_cost_usd == last.cost_usd == 0.50025
+    shown = "attempt 1: killed (≥ $0.5002): youBencha was killed during the attempt."
+    for form in ("table", "markdown", "html"):
+        report = await asyncio.to_thread(project.run_here_as, "report", "--format", form)
+        assert shown in html.unescape(report.stdout).replace("\\", ""), form

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from arena_process import ArenaProject
-from engine_bench import EngineBench, events, metas
+from arena_process import ANSWER, ANSWER_TOKENS, ANSWER_USD, ArenaProject, asking_project
+from engine_bench import EngineBench, appear, events, metas
 from ray_bench import RayBench
 
 from agent_clis import NEWEST
@@ -91,7 +91,8 @@ async def test_a_cancelled_run_leaves_nothing_on_nodes(cluster: RayBench, tmp_pa
     with pytest.raises(asyncio.CancelledError):
         await running
     assert not psutil.pid_exists(agent)
-    assert [line["attempt"]["outcome"] for line in events(run, "attempt_finished")] == ["interrupted"]
+    (noted,) = [line["attempt"] for line in events(run, "attempt_finished")]
+    assert (noted["outcome"], noted["reason"], noted["cost_usd"]) == ("interrupted", "The run was interrupted.", None)
     bench.assert_nothing_is_left()
     cluster.assert_nothing_is_left()
 
@@ -253,6 +254,45 @@ async def test_trials_of_a_lost_node_run_elsewhere(cluster: RayBench, tmp_path: 
     await gone(*agents)
     bench.assert_nothing_is_left()
     cluster.assert_nothing_is_left()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("killed", ["driver", "node", "process"])
+async def test_a_killed_attempt_has_its_reason_and_its_cost(cluster: RayBench, tmp_path: Path, killed: str) -> None:
+    project = asking_project(tmp_path)
+    options = ("--executor", "ray", "--address", cluster.address)
+    async with ScriptedModel(ANSWER) as model:
+        project.more_env = {**cluster.token, "ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY}
+        process = project.start(*options)
+        await appear(tmp_path / "asked")
+        (worker,) = (each for each in cluster.processes() if each.name() == "ray::run_on_node")
+        match killed:
+            case "driver":
+                process.kill()
+                await asyncio.to_thread(process.communicate)
+                await gone(worker.pid)
+                process = project.start(*options, "--resume")
+            case "node":
+                cluster.kill(next(node for node in cluster.nodes if worker in cluster.processes_of(node)))
+            case "process":
+                worker.kill()
+        (tmp_path / "go").touch()
+        _, errors = await asyncio.to_thread(process.communicate)
+    assert process.returncode == 0, errors
+    (meta,) = metas(project.latest).values()
+    first, _ = meta.attempts
+    reason = {
+        "driver": r"youBencha was killed during the attempt\.",
+        "node": r"The node .* was lost\.",
+        "process": r"The process of the trial on .* was killed\.",
+    }
+    assert re.fullmatch(reason[killed], first.reason)
+    assert first.outcome == ("infra_error" if killed == "process" else "killed")
+    assert (first.cost_usd, first.total_tokens, first.partial) == (ANSWER_USD, ANSWER_TOKENS, True)
+    assert first.started_at
+    assert meta.all_attempts_cost_usd == pytest.approx(2 * ANSWER_USD)
+    report = await asyncio.to_thread(project.run_here_as, "report")
+    assert first.reason in report.stdout
 
 
 async def gone(*pids: int) -> None:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from youbencha.engine.failures import Consequence, consequence_of
 from youbencha.engine.matrix import Cell, TrialKey
-from youbencha.engine.meta import attempt_of
+from youbencha.engine.meta import UNFINISHED_REASONS, attempt_of
 from youbencha.engine.results import TrialDirectory
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import VALIDATION_BROKEN
@@ -78,7 +78,7 @@ async def run_attempt(job: TrialJob, number: int, run: Callable[[Path], Awaitabl
         await asyncio.to_thread(_check_files, job.cell)
         bundle = await run(directory)
     except asyncio.CancelledError:
-        job.attempts.append(_from_files(job, number) or _without_results(job, number, "interrupted", started_at))
+        job.attempts.append(_of_cancelled(job, number, started_at))
         raise
     except Exception as error:  # noqa: BLE001 (whatever it is, the other trials continue)
         return FinishedAttempt(_of_error(job, number, error, started_at), None, consequence_of(error), error)
@@ -122,6 +122,14 @@ def _info(job: TrialJob, number: int, bundle: ResultsBundle) -> AttemptInfo:
     return info
 
 
+def _of_cancelled(job: TrialJob, number: int, started_at: float) -> AttemptInfo:
+    info = _from_files(job, number) or _without_results(job, number, "interrupted", started_at)
+    if info.outcome == "killed":  # on a node, which did not send the results that it had in the end
+        ended = {"outcome": "interrupted", "reason": UNFINISHED_REASONS["interrupted"]}
+        return info.model_copy(update={**ended, "duration_s": max(0.0, time.time() - started_at)})
+    return info
+
+
 def _of_error(job: TrialJob, number: int, error: Exception, started_at: float) -> AttemptInfo:
     message = error.message if isinstance(error, YouBenchaError) else f"{type(error).__name__}: {error}"
     found = _from_files(job, number) or _without_results(job, number, "infra_error", started_at)
@@ -131,6 +139,7 @@ def _of_error(job: TrialJob, number: int, error: Exception, started_at: float) -
         lost_before = sum(attempt.outcome == "killed" for attempt in job.attempts)
         if error.code == NODE_LOST and lost_before < _MOST_LOST:
             update["outcome"] = "killed"
+        update["duration_s"] = max(0.0, time.time() - started_at)
         if job.cell.plan.gateway is None:
             update["cost_usd"] = None
     return found.model_copy(update=update)
@@ -169,6 +178,7 @@ def _without_results(job: TrialJob, number: int, outcome: Any, started_at: float
     return AttemptInfo(
         number=number,
         outcome=outcome,
+        reason=UNFINISHED_REASONS.get(outcome, ""),
         started_at=iso_time(started_at) if started_at else None,
         duration_s=max(0.0, time.time() - started_at) if started_at else None,
         total_tokens=total_tokens(usage.tokens) if usage else None,

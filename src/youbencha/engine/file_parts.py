@@ -72,6 +72,12 @@ def parts_of_agent(root: Path) -> Iterator[FilePart]:
                 yield from _parts(open_untrusted(root, name), name)
 
 
+def results_of_agent(root: Path) -> Iterator[FilePart]:
+    """Yield the results alone; nothing if there are none yet."""
+    if (root / _RESULTS).is_file():
+        yield from _parts(open_untrusted(root, _RESULTS), _RESULTS)
+
+
 def _files_in(root: Path) -> Iterator[tuple[str, int]]:
     """Names and sizes, without those in so many directories that their paths are too long."""
     waiting = [""]

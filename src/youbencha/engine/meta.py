@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from youbencha import __version__
 from youbencha.engine.arena import RUBRIC
@@ -34,6 +35,13 @@ _EXIT_REASONS_OF_CAUSES: Mapping[FailureCause, ExitReason] = {
     "OUT_OF_MEMORY": "out_of_memory",
 }
 """Of valid trials; they come before those of the outcome."""
+
+Unfinished = Literal["killed", "interrupted"]
+UNFINISHED_REASONS: Mapping[Unfinished, str] = {
+    "killed": "youBencha was killed during the attempt.",
+    "interrupted": "The run was interrupted.",
+}
+"""Why an attempt ended without an outcome, unless an error says more."""
 
 _MOST_HOSTS = 10
 
@@ -106,10 +114,11 @@ def attempt_of(number: int, bundle: ResultsBundle) -> AttemptInfo:
     """One attempt from its results, which may be partial."""
     execution, usage = bundle.execution, _spent(bundle.agent)
     outcome = bundle.outcome
+    unfinished: Unfinished = "interrupted" if execution.interrupted else "killed"
     return AttemptInfo(
         number=number,
-        outcome=outcome.name if outcome else "interrupted" if execution.interrupted else "killed",
-        reason=_reason(bundle),
+        outcome=outcome.name if outcome else unfinished,
+        reason=_reason(bundle) if outcome else UNFINISHED_REASONS[unfinished],
         started_at=execution.started_at,
         duration_s=execution.duration_ms / 1000,
         total_tokens=total_tokens(usage.tokens) if usage else None,
@@ -120,8 +129,7 @@ def attempt_of(number: int, bundle: ResultsBundle) -> AttemptInfo:
 
 def _reason(bundle: ResultsBundle) -> str:
     """Why the outcome is what it is; if an evaluator could not judge, also why not."""
-    if bundle.outcome is None:
-        return ""
+    assert bundle.outcome is not None
     details = []
     if bundle.outcome.name == "verifier_error":
         details = [each.message for each in bundle.evaluators if each.status == "skipped" and not each.advisory]

@@ -100,7 +100,7 @@ class RayExecutor:
                 order = AttemptOrder(run_id=run_id, agent=agent, ticket=ticket, keep_workspace=keep_workspace)
                 task = self._task.options(**resources_of(job.cell.plan.sandbox))
                 stream = task.remote(__version__, shipment, order)
-                await self._follow(stream, directory, on_event)
+                await self._follow(stream, PartsWriter(directory), on_event)
             return await asyncio.to_thread(_load_sent_results, directory, repo)
 
         return await run_attempt(job, number, run)
@@ -127,9 +127,9 @@ class RayExecutor:
             self._stored[key] = await asyncio.to_thread(self._ray.put, data)
         return self._stored[key]
 
-    async def _follow(self, stream: Any, directory: Path, on_event: EventSink) -> None:
+    async def _follow(self, stream: Any, writer: PartsWriter, on_event: EventSink) -> None:
         """Read the reports of an attempt to the end. Raises what it failed with."""
-        writer, node = PartsWriter(directory), "a node"
+        node: str | None = None
         try:
             async for reference in stream:
                 match await reference:
@@ -143,18 +143,20 @@ class RayExecutor:
                     case Failed(code, message, hint):
                         raise YouBenchaError(code or "TRIAL_FAILED", f"On {node}: {message}", hint=hint)
         except asyncio.CancelledError:
-            await self._cancel(stream)
+            await self._cancel(stream, writer)
             raise
         except self._ray.exceptions.RayError as error:
             raise _lost(self._ray.exceptions, error, node) from error
 
-    async def _cancel(self, stream: Any) -> None:
+    async def _cancel(self, stream: Any, writer: PartsWriter) -> None:
         """Let the node end its agent and remove what it made, before this process disconnects."""
         self._ray.cancel(stream, force=False)
-        with contextlib.suppress(TimeoutError, self._ray.exceptions.RayError):
+        with contextlib.suppress(TimeoutError, YouBenchaError, self._ray.exceptions.RayError):
             async with asyncio.timeout(_CANCEL_S):
                 async for reference in stream:
-                    await reference
+                    match await reference:
+                        case Sent(parts):
+                            writer.write(_without_ledger(parts))
 
 
 def _without_ledger(parts: Sequence[FilePart]) -> list[FilePart]:
@@ -167,13 +169,15 @@ def _secrets_file(plan: Plan) -> list[Path]:
     return [plan.config_dir / Path(file).expanduser()] if file else []
 
 
-def _lost(kinds: Any, error: Exception, node: str) -> YouBenchaError:
-    """Why a task of Ray ended without results."""
+def _lost(kinds: Any, error: Exception, name: str | None) -> YouBenchaError:
+    """Why a task of Ray ended without results. `name` is the node's, if the task began."""
+    node = name or "a node"
     if isinstance(error, kinds.OutOfMemoryError):
         message = f"Ray ended the trial on {node}, because that node was running out of memory."
         return AttemptLost("RAY_OUT_OF_MEMORY", message, hint="Reserve more `memory` for the task.")
     if isinstance(error, kinds.NodeDiedError | kinds.ObjectLostError):
-        return AttemptLost(NODE_LOST, f"The node {node} was lost.")
+        message = f"The node {name} was lost." if name else "The node was lost before the trial began there."
+        return AttemptLost(NODE_LOST, message)
     if isinstance(error, kinds.WorkerCrashedError):
         return AttemptLost("RAY_WORKER_LOST", f"The process of the trial on {node} was killed.")
     reason = str(error).strip().splitlines()[-1]  # of a traceback

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from youbencha import __version__
 from youbencha.adapters.cli_agent.environment import is_model_credential
-from youbencha.engine.file_parts import FilePart, batches, parts_of_agent
+from youbencha.engine.file_parts import FilePart, batches, parts_of_agent, results_of_agent
 from youbencha.engine.shipping import PortablePlan, unpack_plan
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import SharedResults
@@ -57,7 +57,7 @@ class Happened(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """Files of the attempt's directory. The results are in the last ones."""
+    """Files of the attempt's directory: the results so far when the agent starts, and all in the end, they last."""
 
     parts: tuple[FilePart, ...]
 
@@ -121,13 +121,18 @@ def _run(
     run = directory / "run"
     running = loop.create_task(_run_trial(run, host, shipment, order, events.append))
     loop.add_signal_handler(signal.SIGINT, running.cancel)
+    has_started = False
     try:
         while not running.done():
             loop.run_until_complete(asyncio.wait([running], timeout=_PAUSE_S))
+            if not has_started and (results := tuple(results_of_agent(run))):
+                has_started = True
+                yield Sent(results)
             if events:
                 yield Happened(tuple(events))
                 events.clear()
         if failed := _failure(running):
+            yield Sent(tuple(results_of_agent(run)))
             yield failed
             return
         for parts in batches(_results_last(parts_of_agent(run))):

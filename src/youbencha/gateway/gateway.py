@@ -171,11 +171,17 @@ class Gateway:
 
     @property
     def failure(self) -> YouBenchaError | None:
-        """Why the server could not be started, if so."""
+        """Why it cannot serve: it could not be started, or what it depends on has ended."""
         return self._failure
 
+    def fail(self, failure: YouBenchaError) -> None:
+        """Note that it cannot serve, and end the trials that use it."""
+        self._failure = failure
+        for callback in tuple(self._failure_callbacks):
+            callback()
+
     def on_failure(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call back if the server cannot be started, so that a trial need not wait for answers.
+        """Call back if it cannot serve, so that a trial need not wait for answers.
 
         Returns a function that ends this.
         """
@@ -211,14 +217,14 @@ class Gateway:
             self._server = server
             await self._serve_all()
         except Exception as error:  # noqa: BLE001 - clients must not wait, for any error
-            self._failure = YouBenchaError(
-                "GATEWAY_START_FAILED",
-                f"the gateway's server cannot be started: {type(error).__name__}: {error}",
-                hint="Check the installation with `yb doctor`.",
+            self.fail(
+                YouBenchaError(
+                    "GATEWAY_START_FAILED",
+                    f"the gateway's server cannot be started: {type(error).__name__}: {error}",
+                    hint="Check the installation with `yb doctor`.",
+                )
             )
             self._close_not_served()
-            for callback in self._failure_callbacks:
-                callback()
 
     async def _wait_until_needed(self) -> None:
         """Wait for the first connection or `ready`, but not for long."""

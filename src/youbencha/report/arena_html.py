@@ -22,6 +22,7 @@ from youbencha.report.arena_tables import (
     flag_lines,
     legend,
     remarks,
+    repeated_attempts,
     rows_of,
     spent,
 )
@@ -89,7 +90,7 @@ def render_leaderboard_html(board: Leaderboard, base: Path) -> str:
         flags=[(heading, list(flag_lines(board, severity))) for severity, (_, heading) in FLAG_SECTIONS.items()],
         trials=[_trial(each, base) for each in board.trials[:MOST_TRIALS]],
         more_trials=max(0, len(board.trials) - MOST_TRIALS),
-        remarks=list(remarks(board, most_listed=None)),
+        remarks=[*remarks(board, most_listed=None), *repeated_attempts(board)],
         notes=board.notes,
         version=__version__,
     )

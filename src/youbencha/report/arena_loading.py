@@ -200,7 +200,8 @@ def _load_trials(run: Path) -> tuple[list[ArenaTrial], list[Unreadable]]:
 def _with_texts(meta: TrialMeta, change: Callable[[str], str]) -> TrialMeta:
     """Change the texts of a result that may name paths."""
     flags = tuple(flag.model_copy(update={"evidence": change(flag.evidence)}) for flag in meta.flags)
-    return meta.model_copy(update={"reason": meta.reason and change(meta.reason), "flags": flags})
+    attempts = tuple(each.model_copy(update={"reason": change(each.reason)}) for each in meta.attempts)
+    return meta.model_copy(update={"reason": meta.reason and change(meta.reason), "flags": flags, "attempts": attempts})
 
 
 def trial_directories(root: Path) -> Iterator[tuple[Path, str, str]]:

@@ -209,7 +209,8 @@ def render_table(board: Leaderboard, by: Grouping, width: int) -> str:
     if OUTCOMES not in kept:  # the table is too narrow for what readers need most
         lines = [f"{_row_name(row, by)}: {outcomes(row.outcomes)}" for row in rows]
         figures += _first(lines, "row")
-    return "\n".join([*figures, *remarks(board), *_flags(board)]) + "\n"
+    repeated = _first(list(repeated_attempts(board)), "repeated attempt")
+    return "\n".join([*figures, *remarks(board), *repeated, *_flags(board)]) + "\n"
 
 
 def legend(
@@ -286,6 +287,17 @@ def flag_lines(board: Leaderboard, severity: FlagSeverity) -> Iterator[tuple[str
                 yield trial_name(trial), flag.kind, one_line(flag.evidence, _LONGEST_EVIDENCE)
 
 
+def repeated_attempts(board: Leaderboard) -> Iterator[str]:
+    """Say of each attempt that another one followed how it ended, and what it cost."""
+    for trial in board.trials:
+        for attempt in trial.meta.attempts[:-1]:
+            lower_bound = "≥ " if attempt.partial else ""
+            cost = "cost not known" if attempt.cost_usd is None else f"{lower_bound}{usd(attempt.cost_usd)}"
+            outcome = attempt.outcome.replace("_", " ")
+            reason = f": {one_line(attempt.reason, _LONGEST_EVIDENCE)}" if attempt.reason else ""
+            yield f"repeated: {trial_name(trial)}: attempt {attempt.number}: {outcome} ({cost}){reason}"
+
+
 def trial_name(trial: ArenaTrial) -> str:
     meta = trial.meta
     return f"{one_line(meta.orchestrator, _LONGEST_NAME)} · {one_line(meta.task, _LONGEST_NAME)} · trial {meta.trial}"
@@ -316,7 +328,10 @@ def render_markdown(board: Leaderboard, by: Grouping) -> str:
         "# Leaderboard" if by is Grouping.AGENT else f"# Leaderboard by {by.value}",
         markdown.table([markdown.escaped(each.title.capitalize()) for each in columns], cells, numbers),
         "\n".join(f"- {markdown.escaped(each)}" for each in legend(board, by, str.capitalize)),
-        "\n".join(f"- {markdown.escaped(each, 1000)}" for each in remarks(board)),
+        "\n".join(
+            f"- {markdown.escaped(each, 1000)}"
+            for each in (*remarks(board), *_first(list(repeated_attempts(board)), "repeated attempt"))
+        ),
     ]
     for severity, (label, heading) in FLAG_SECTIONS.items():
         flags = [tuple(map(markdown.escaped, line)) for line in flag_lines(board, severity)]
@@ -481,6 +496,7 @@ def _comparison(pair: PairComparison) -> dict[str, Any]:
 _OF_A_TRIAL = {
     *("orchestrator", "task", "trial", "category", "outcome", "valid", "exit_reason", "reason", "composite_score"),
     *("scores", "duration_s", "total_tokens", "total_cost_usd", "usage_partial", "flags"),
+    *("all_attempts_cost_usd", "attempts"),
 }
 
 

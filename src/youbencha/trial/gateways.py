@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ from youbencha.trial.gateway_plan import GatewayPlan
 
 if TYPE_CHECKING:
     from youbencha.gateway.cassette.cassette import Cassette
+    from youbencha.gateway.litellm.process import LiteLLM
 
 
 class SharedGateways:
@@ -41,9 +43,9 @@ class SharedGateways:
         kind = _kind(plan)
         async with self._opening:
             for known, gateway in self._gateways:
-                if known == kind:
+                if known == kind and gateway.failure is None:
                     return gateway
-            litellm_log = self._log_dir / f"litellm-{len(self._gateways) + 1}.log"
+            litellm_log = _unused(self._log_dir)
             opening = open_gateway(plan, host, litellm_log=litellm_log, on_event=on_event, listen=self._listen)
             gateway = await self._opened.enter_async_context(opening)
             self._gateways.append((kind, gateway))
@@ -51,6 +53,12 @@ class SharedGateways:
 
     async def aclose(self) -> None:
         await self._opened.aclose()
+
+
+def _unused(log_dir: Path) -> Path:
+    """A log of LiteLLM that there is not yet: an earlier one may have ended, also in a run that is resumed."""
+    names = (log_dir / f"litellm-{number}.log" for number in itertools.count(1))
+    return next(path for path in names if not path.exists())
 
 
 def _kind(plan: GatewayPlan) -> object:
@@ -76,9 +84,13 @@ async def open_gateway(
     `ledger` is for requests that belong to no trial, such as those with an unknown key.
     """
     async with AsyncExitStack() as stack:
-        upstreams = plan.upstreams
-        if plan.type == "litellm":
-            upstreams = await _open_litellm(plan, litellm_log, on_event, stack, host.env)
+        upstreams, litellm = plan.upstreams, None
+        if plan.type == "litellm" and plan.spec.litellm.url is not None:
+            upstreams = await _running_litellm(plan, plan.spec.litellm.url, host.env)
+        elif plan.type == "litellm":
+            litellm = await stack.enter_async_context(_new_litellm(plan, litellm_log, on_event, host.env))
+            key, secrets = litellm.master_key, tuple(plan.secrets.values())
+            upstreams = same_for_all(litellm.url, key, is_litellm=True, secrets=secrets)
         gateway = Gateway(
             upstreams=upstreams,
             prices=Prices(plan.spec.prices, price_list=PriceList(host.cache)),
@@ -86,7 +98,15 @@ async def open_gateway(
             cassette=_cassette(plan, host.env),
             host=listen,
         )
-        yield await stack.enter_async_context(gateway)
+        await stack.enter_async_context(gateway)
+        if litellm is not None:
+            watching = asyncio.create_task(_fail_with(litellm, gateway))
+            stack.callback(watching.cancel)
+        yield gateway
+
+
+async def _fail_with(litellm: LiteLLM, gateway: Gateway) -> None:
+    gateway.fail(await litellm.wait())
 
 
 def _cassette(plan: GatewayPlan, env: Mapping[str, str]) -> Cassette | None:
@@ -99,18 +119,20 @@ def _cassette(plan: GatewayPlan, env: Mapping[str, str]) -> Cassette | None:
     return Cassette(plan.cassette_dir, spec.mode, redactor=redactor, timing=spec.timing)
 
 
-async def _open_litellm(
-    plan: GatewayPlan, log_file: Path, on_event: EventSink, stack: AsyncExitStack, env: Mapping[str, str]
-) -> dict[Provider, Upstream]:
-    from youbencha.gateway.litellm.process import LiteLLM, check_litellm
+async def _running_litellm(plan: GatewayPlan, url: str, env: Mapping[str, str]) -> dict[Provider, Upstream]:
+    from youbencha.gateway.litellm.process import check_litellm
+
+    key = plan.secrets.get(plan.spec.litellm.key_env) or env.get(plan.spec.litellm.key_env, "")
+    await check_litellm(url, key)
+    return same_for_all(url, key, is_litellm=True, secrets=tuple(plan.secrets.values()))
+
+
+def _new_litellm(plan: GatewayPlan, log_file: Path, on_event: EventSink, env: Mapping[str, str]) -> LiteLLM:
+    from youbencha.gateway.litellm.process import LiteLLM
 
     spec = plan.spec.litellm
-    if spec.url is not None:
-        key = plan.secrets.get(spec.key_env) or env.get(spec.key_env, "")
-        await check_litellm(spec.url, key)
-        return same_for_all(spec.url, key, is_litellm=True, secrets=tuple(plan.secrets.values()))
     on_event(ProgressNote(text="starting LiteLLM"))
-    running = LiteLLM(
+    return LiteLLM(
         _litellm_program(spec.executable, env),
         tuple(plan.upstreams.values()),
         env={**env, **plan.secrets},
@@ -119,8 +141,6 @@ async def _open_litellm(
         startup_timeout_s=spec.startup_timeout_s,
         log_file=log_file,
     )
-    await stack.enter_async_context(running)
-    return same_for_all(running.url, running.master_key, is_litellm=True, secrets=tuple(plan.secrets.values()))
 
 
 def _litellm_program(configured: str | None, env: Mapping[str, str]) -> Path:

@@ -78,6 +78,16 @@ class LiteLLM:
         """Whether the process runs; False if it has ended for any reason."""
         return self._running is not None and not self._running.done()
 
+    async def wait(self) -> YouBenchaError:
+        """Wait until it ends, and return the error that says so."""
+        assert self._running is not None
+        result = await asyncio.shield(self._running)
+        return YouBenchaError(
+            "LITELLM_DIED",
+            f"LiteLLM ended while it was needed ({_ending(result)})",
+            hint=f"Its output is in {self._log_file}." if self._log_file else None,
+        )
+
     async def __aenter__(self) -> Self:
         async with self._cleanup:  # if it does not become ready, nothing is left behind
             home = self._cleanup.enter_context(
