@@ -103,7 +103,7 @@ class Document(NamedTuple):
             return [self._in_its_file(problem) for problem in found]
 
     def _in_its_file(self, problem: Problem) -> Problem:
-        source = self.source_of(problem.path.split("."))
+        source = self.source_of(problem.keys)
         found = replace(problem, file=source.file)
         return found if source.root is not None else replace(found, line=None, column=None)
 
