@@ -40,9 +40,7 @@ _FILE_NAMES = {
 }
 
 
-def render_report(
-    bundle: ResultsBundle, form: ReportFormat, results_file: Path, directory: Path | None = None
-) -> str:
+def render_report(bundle: ResultsBundle, form: ReportFormat, results_file: Path, directory: Path | None = None) -> str:
     """Render a run's results in one format; only that format's code is loaded.
 
     `directory` is where the report will be, for its links: by default, next to the results.
