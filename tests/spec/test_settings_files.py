@@ -190,6 +190,20 @@ def test_problems_of_all_files_are_one_sentence(project: Path, home: Path) -> No
         ("sandbox: {type: docker, allowlist: [example.org]}", "", ["1:25: sandbox.allowlist"]),
         ("sandbox: local", "sandbox: docker", ["1:10: sandbox.type"]),
         ("sandbox: {home: own}", "", ["1:11: sandbox.home"]),
+        ("gateway: {cassette: {dir: answers, mode: replay}}", "", ["1:11: gateway.cassette"]),
+        ("gateway: {budget_total_usd: 5}", "gateway: {budget_total_usd: 2}", ["1:11: gateway.budget_total_usd"]),
+        ("gateway: {tokens_per_call: null}", "gateway: {tokens_per_call: 9}", ["1:11: gateway.tokens_per_call"]),
+        ("gateway: {models: [a, b]}", "gateway: {models: [a]}", ["1:11: gateway.models"]),
+        (
+            "gateway: {prices: {'*': {input: 0, output: 0}}}",
+            "gateway: {budget_per_call_usd: 1}",
+            ["1:11: gateway.prices"],
+        ),
+        (
+            "sandbox: {type: docker, memory: 8g, cpus: null}",
+            "sandbox: {type: docker, memory: 2g, cpus: 1}",
+            ["1:25: sandbox.memory", "1:37: sandbox.cpus"],
+        ),
     ],
 )
 def test_a_project_cannot_say_where_keys_go_or_weaken_a_sandbox(
@@ -218,6 +232,8 @@ def test_a_project_cannot_say_where_keys_go_or_weaken_a_sandbox(
         ("sandbox: {type: docker, network: gateway, writable: false, image: debian}\n", ""),
         ("sandbox: local\ngateway: {type: auto, budget_per_trial_usd: 1, prices: {m: {input: 1, output: 2}}}\n", ""),
         ("sandbox: {type: docker, network: open}", "sandbox: {type: docker, network: open}"),
+        ("gateway: {budget_total_usd: 1, models: [a]}", "gateway: {budget_total_usd: 2}"),
+        ("sandbox: {type: docker, memory: 8g}", "sandbox: docker"),
     ],
 )
 def test_a_project_may_set_everything_else(text: str, users: str, project: Path, home: Path) -> None:

@@ -9,7 +9,7 @@ A project's file comes with its repository, so it may neither say where keys go 
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple
@@ -37,8 +37,23 @@ NAMES = (
 
 CODE, WHAT = "SETTINGS_INVALID", "The settings file"
 
-USERS_OWN = ("gateway.upstreams", "gateway.secrets_file", "gateway.litellm", "sandbox.allowlist")
-"""A project's file cannot set these: where keys are, where they go, and what a container reaches."""
+USERS_OWN = (
+    "gateway.upstreams",
+    "gateway.secrets_file",
+    "gateway.litellm",
+    "gateway.cassette",
+    "sandbox.allowlist",
+)
+"""A project's file cannot set these: where keys are, where they go, what a container reaches, and what answers in place
+of a model, because an agent executes it."""
+
+LIMITS = (
+    "gateway.budget_", "gateway.tokens_", "sandbox.cpus", "sandbox.memory", "sandbox.pids", "sandbox.disk",
+)  # fmt: skip
+"""Beginnings of keys: a project's file cannot raise a limit that is set in the user's own, nor remove it."""
+
+BEHIND_LIMITS = {"gateway.models": "gateway.models", "gateway.prices": "gateway.budget_"}
+"""A project's file cannot set these if the user's own has a key that begins so: a price of 0 lifts a budget."""
 
 STRICTEST_FIRST: Mapping[str, tuple[tuple[object, ...], ...]] = {
     "gateway.type": (("builtin", "litellm"), ("auto",), ("none",)),
@@ -225,18 +240,31 @@ def read_settings(file: Path, users: Mapping[str, Any] | None = None) -> dict[st
 
 def refused_in_project(values: Mapping[str, Any], users: Mapping[str, Any]) -> dict[str, str]:
     """The keys that a project's file must not set, or not to this value, each with the reason."""
-    refused: dict[str, str] = {}
     own = dict(leaves(users))
-    defaults = {"gateway": GatewaySpec(), "sandbox": SandboxSpec()}
-    for key, value in leaves(values):
+    return dict(refusal for key, value in leaves(values) if (refusal := _refusal(key, value, own)) is not None)
+
+
+def _refusal(key: str, value: Any, own: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The key (or the part of it that is named) and the reason; `own` are the user's values, by their keys."""
+    if (above := _beginning(key, USERS_OWN)) is not None:
+        return above, "is only valid in your own settings, not in those of a project"
+    if key in STRICTEST_FIRST:
         group, _, name = key.partition(".")
-        if (above := next((each for each in USERS_OWN if f"{key}.".startswith(f"{each}.")), None)) is not None:
-            refused[above] = "is only valid in your own settings, not in those of a project"
-        elif key in STRICTEST_FIRST:
-            limit = own.get(key, getattr(defaults[group], name))
-            if _weakness(key, value) > _weakness(key, limit):
-                refused[key] = f"cannot be weaker in a project's settings than in your own ({json.dumps(limit)})"
-    return refused
+        limit = own.get(key, getattr(GatewaySpec() if group == "gateway" else SandboxSpec(), name))
+        if _weakness(key, value) > _weakness(key, limit):
+            return key, f"cannot be weaker in a project's settings than in your own ({json.dumps(limit)})"
+    limit = own.get(key)
+    if key.startswith(LIMITS) and limit is not None and (value is None or value > limit):
+        return key, f"cannot be higher in a project's settings than in your own ({json.dumps(limit)})"
+    above = _beginning(key, BEHIND_LIMITS)
+    limits = BEHIND_LIMITS[above] if above is not None else ()
+    if above is not None and any(each.startswith(limits) for each, limit in own.items() if limit not in (None, ())):
+        return above, "cannot be set by a project, because your own settings limit what may be spent"
+    return None
+
+
+def _beginning(key: str, names: Iterable[str]) -> str | None:
+    return next((name for name in names if f"{key}.".startswith(f"{name}.")), None)
 
 
 def _weakness(key: str, value: Any) -> int:
