@@ -191,6 +191,7 @@ def test_problems_of_all_files_are_one_sentence(project: Path, home: Path) -> No
         ("sandbox: {type: docker, allowlist: [example.org]}", "", ["1:25: sandbox.allowlist"]),
         ("sandbox: local", "sandbox: docker", ["1:10: sandbox.type"]),
         ("sandbox: {home: own}", "", ["1:11: sandbox.home"]),
+        ("cache_dir: .cache", "", ["1:1: cache_dir"]),
         ("gateway: {cassette: {dir: answers, mode: replay}}", "", ["1:11: gateway.cassette"]),
         ("gateway: {budget_total_usd: 5}", "gateway: {budget_total_usd: 2}", ["1:11: gateway.budget_total_usd"]),
         ("gateway: {tokens_per_call: null}", "gateway: {tokens_per_call: 9}", ["1:11: gateway.tokens_per_call"]),

@@ -39,14 +39,15 @@ NAMES = (
 CODE, WHAT = "SETTINGS_INVALID", "The settings file"
 
 USERS_OWN = (
+    "cache_dir",
     "gateway.upstreams",
     "gateway.secrets_file",
     "gateway.litellm",
     "gateway.cassette",
     "sandbox.allowlist",
 )
-"""A project's file cannot set these: where keys are, where they go, what a container reaches, and what answers in place
-of a model, because an agent executes it."""
+"""A project's file cannot set these: where keys are, where they go, and what a container reaches; what answers in place
+of a model, because an agent executes it; and the cache, whose prices and mirrors of repositories are believed."""
 
 LIMITS = (
     "gateway.budget_", "gateway.tokens_", "sandbox.cpus", "sandbox.memory", "sandbox.pids", "sandbox.disk",
@@ -333,14 +334,14 @@ TEMPLATE = """\
 # A project's settings override those in your home directory; a test case's own override both.
 # Relative paths start at this file. What says where keys go, or weakens a sandbox, is only valid in your own.
 
+# Where mirrors of repositories are kept; by default in your cache directory. Only valid in your own settings.
+# cache_dir: ~/.cache/youbencha
+
 # Where runs and their results are stored.
 # workspace_dir: .youbencha-workspace
 
 # Where `yb eval` writes its results.
 # output_dir: .youbencha-eval
-
-# Where mirrors of repositories are kept; by default in your cache directory.
-# cache_dir: ~/.cache/youbencha
 
 # How long an agent may work, in milliseconds.
 # timeout_ms: 300000
