@@ -65,7 +65,8 @@ class SessionStarted(Event):
     session_id: str | None
     model: str | None
     agent_version: str | None
-    tools: tuple[str, ...] = ()
+    tools: tuple[str, ...] | None = None
+    """None if it does not report them."""
     key_source: str | None = None
 
 

@@ -24,6 +24,7 @@ Record = Mapping[str, Any]
 _EMPTY: Record = {}
 _LARGEST_AMOUNT = 1e300
 QUOTE_CHARS = 120
+BYTE_ORDER_MARK = "\ufeff"
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -139,9 +140,12 @@ def quoted(text: str) -> str:
 
 
 def _readable(line: bytes | str) -> str:
-    """The line without what a PTY adds: a carriage return, and on some lines a reset of the terminal."""
+    """The line without what a PTY adds: a carriage return, and on some lines a reset of the terminal.
+
+    Also without a byte order mark, which some wrappers on Windows write before the first line.
+    """
     text = line if isinstance(line, str) else line.decode("utf-8", "replace")
-    return strip_ansi(text).strip()
+    return strip_ansi(text).removeprefix(BYTE_ORDER_MARK).strip()
 
 
 def _salvage(text: str) -> object:

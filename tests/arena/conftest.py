@@ -21,7 +21,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (tmp_path / "home").mkdir()
-    (tmp_path / ".youbencharc").write_text(f"cache_dir: {tmp_path / 'cache'}\n")
+    (tmp_path / "home" / ".youbencharc").write_text(f"cache_dir: {tmp_path / 'cache'}\n")
     return tmp_path
 
 

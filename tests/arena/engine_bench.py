@@ -34,7 +34,7 @@ class EngineBench:
         self.cache = root / "cache"
         self.home = root / "home"
         self.home.mkdir(exist_ok=True)
-        (root / ".youbencharc").write_text(f"cache_dir: {self.cache}\n")
+        (root / "home" / ".youbencharc").write_text(f"cache_dir: {self.cache}\n")
 
     @property
     def env(self) -> dict[str, str]:

@@ -250,12 +250,12 @@ def test_links_in_a_circle_are_followed_once(tmp_path: Path) -> None:
 
 def test_only_files_that_the_plan_names_are_sent(tmp_path: Path) -> None:
     bench = EngineBench(tmp_path)
-    named = ("laid/over/one.md", "home/.rc", "prompts/task.md", "tools/a.py", "tools/b.py", "tools/secrets.env")
+    named = ("laid/over/one.md", "rooms/.rc", "prompts/task.md", "tools/a.py", "tools/b.py", "tools/secrets.env")
     for name in (*named, "other.txt"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
     config = {"command": ["python3", "{config_dir}/tools/a.py"], "prompt_file": "prompts/task.md"}
-    agent = {"type": "command", "config": config, "files": "laid/../laid", "home": "home"}
+    agent = {"type": "command", "config": config, "files": "laid/../laid", "home": "rooms"}
     plan = bench.cell(bench.host(), "agent", "task", agent=agent).plan
     sent = files_of(plan, [tmp_path / "tools/secrets.env"])
     assert {part.name: part.data.decode() for part in sent} == {

@@ -116,7 +116,7 @@ class ValidationBench:
         """Of containers; None: everything runs on the host."""
         self.home = root / "home"
         self.home.mkdir()
-        (root / ".youbencharc").write_text(f"cache_dir: {root / 'cache'}\n")
+        (root / "home" / ".youbencharc").write_text(f"cache_dir: {root / 'cache'}\n")
         self.repository = task_repository(root / "task", start, HIDDEN, SOLUTION)
         self.host = Host(self.env, load_settings(root, self.home))
         self._number = 0

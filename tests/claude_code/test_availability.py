@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 
@@ -139,3 +140,16 @@ async def test_cr_1_3_not_authenticated(tmp_path: Path) -> None:
     env = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "HOME": str(tmp_path)}
     with pytest.raises(YouBenchaError, match=r"authentication"):
         await ClaudeCodeAdapter(env).check_availability()
+
+
+@pytest.mark.parametrize("hangs", ["--version", "auth status"])
+async def test_a_cli_that_hangs_is_reported(hangs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("youbencha.adapters.base.READY_TIMEOUT_S", 1.0)
+    cli = small_cli(tmp_path / "bin" / "claude", "2.1.40", rest="sleep 600")
+    if hangs == "--version":
+        cli.write_text("#!/bin/sh\nsleep 600 & wait\n")
+    env = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    async with asyncio.timeout(20):
+        with pytest.raises(YouBenchaError) as caught:
+            await ClaudeCodeAdapter(env).check_availability()
+    assert caught.value.code == "CLAUDE_VERSION_UNKNOWN"

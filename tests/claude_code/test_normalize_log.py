@@ -64,6 +64,11 @@ def test_cr_3_3_model_from_the_output():
         assert (log.model_info.name, log.model_info.provider) == (model, "anthropic")
 
 
+def test_a_byte_order_mark_is_skipped():
+    assert log_of("\ufeffModel: gpt-5\nDone.").model_info.name == "gpt-5"
+    assert log_of(b"\xef\xbb\xbf" + transcript("simple-2.1.197")).model_info.name == "claude-opus-4-8"
+
+
 def test_cr_3_4_model_from_the_configuration():
     assert log_of("hello", config={"model": "claude-haiku-4-5"}).model_info.name == "claude-haiku-4-5"
     assert log_of("hello").model_info.name == "unknown"

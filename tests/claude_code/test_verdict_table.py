@@ -159,6 +159,12 @@ def test_exit_code_in_text_mode_quotes_the_last_lines():
     assert "printed nothing" in only_error(judge(ending(exit_code=2), at=AT)).message
 
 
+def test_what_is_not_quoted_was_printed_all_the_same():
+    events = line(**INIT).decode() + "\n" + assistant(text("x")).decode()
+    error = only_error(judge(ending(exit_code=2, output=events, facts=facts_of(lines(line(**INIT)))), at=AT))
+    assert error.message == "Claude Code exited with code 2."
+
+
 @pytest.mark.parametrize(
     ("said", "code"),
     [
@@ -327,6 +333,27 @@ def test_warning_of_failed_mcp_servers():
     (failed,) = judge(ending(exit_code=0, facts=facts), at=AT).warnings
     assert failed.code == "CLAUDE_MCP_FAILED"
     assert failed.message.startswith("2 MCP servers did not start: files, web.")
+
+
+ALL = ("Bash", "Read", "mcp__files__read")
+
+
+@pytest.mark.parametrize(
+    ("tools", "allowed", "warned"),
+    [
+        (None, ["read"], False),
+        (ALL, [], False),
+        (ALL, ["read", "search"], True),
+        (ALL, ["read", "Bash(git *)"], False),
+        (ALL, ["mcp__late"], False),
+        (ALL, ["mcp__*"], False),
+        ((), [], True),
+        ((), ["Read"], True),
+    ],
+)
+def test_warning_of_tools_that_do_not_exist(tools: tuple[str, ...] | None, allowed: list[str], warned: bool):
+    found = session_warnings(CLAUDE, SessionFacts(tools=tools), AT, allowed_tools=allowed)
+    assert [warning.code for warning in found] == ["CLAUDE_NO_TOOLS"] * warned
 
 
 def test_warning_of_another_model():

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
+from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import pytest
@@ -120,6 +122,20 @@ def test_invalid_input_is_one_message_and_exit_code_2(tmp_path: Path, content: s
     assert str(file) in done.stderr
     assert "hint" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("output", ["elsewhere/page.html", "elsewhere", "-"])
+def test_links_lead_to_the_artifacts_from_anywhere(artifacts: Path, tmp_path: Path, output: str) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (artifacts / "report.md").write_text("x")
+    document = {**DOCUMENT, "artifacts": {"reports": ["report.md"]}}
+    (artifacts / "results.json").write_text(json.dumps(document), encoding="utf-8")
+    done = yb("report", "--from", str(artifacts), "--format", "html", "--output", output, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    page = done.stdout if output == "-" else (tmp_path / done.stdout.strip()).read_text(encoding="utf-8")
+    links = [unquote(link) for link in re.findall(r'href="(\./[^"]+)"', page)]
+    place = tmp_path if output == "-" else tmp_path / "elsewhere"
+    assert [(place / link).resolve() for link in links] == [artifacts.resolve() / "report.md"]
 
 
 def test_a_missing_output_directory(artifacts: Path, tmp_path: Path) -> None:

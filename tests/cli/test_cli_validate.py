@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,58 @@ def case(tmp_path: Path) -> Path:
     file = tmp_path / "testcase.yaml"
     file.write_text(GOOD)
     (tmp_path / "shop").mkdir()
+    git(tmp_path / "shop", "init", "--quiet")
+    git(tmp_path / "shop", "commit", "--quiet", "--allow-empty", "--message=start")
     return file
+
+
+def git(directory: Path, *arguments: str) -> None:
+    identity = ("-c", "user.name=x", "-c", "user.email=x@localhost")
+    subprocess.run(["git", *identity, *arguments], cwd=directory, check=True)
+
+
+def warnings_of(case: Path, **env: str) -> list[tuple[str, int | None]]:
+    """The path and the line of each warning about a valid file."""
+    done = yb("validate", "-c", str(case), "--json", cwd=case.parent, **env)
+    assert done.returncode == 0, done.stdout
+    return [(warning["path"], warning["line"]) for warning in json.loads(done.stdout)["warnings"]]
+
+
+WITH_AGENT = GOOD.replace("  config:\n", "  agent_name: reviewer\n  config:\n", 1)
+DEFINITION = "---\nname: reviewer\n---\nYou review.\n"
+
+
+@pytest.mark.parametrize("place", ["shop", ".", "home", "given"])
+def test_the_definition_of_a_custom_agent_is_searched_where_a_run_finds_it(case: Path, place: str) -> None:
+    given = "  files: ./given\n" if place == "given" else ""
+    case.write_text(WITH_AGENT.replace("  agent_name", f"{given}  agent_name"))
+    definition = case.parent / place / ".claude" / "agents" / "reviewer.md"
+    (case.parent / "given" / "docs").mkdir(parents=True)
+    (case.parent / "given" / "docs" / "a.md").touch()
+    assert warnings_of(case, HOME=str(case.parent / "home")) == [("agent.agent_name", 7 if given else 6)]
+    definition.parent.mkdir(parents=True)
+    definition.write_text(DEFINITION)
+    if place == "shop":
+        assert len(warnings_of(case)) == 1, "it is not committed"
+        git(case.parent / "shop", "add", ".")
+        git(case.parent / "shop", "commit", "--quiet", "--message=agent")
+    assert warnings_of(case, HOME=str(case.parent / "home")) == []
+
+
+def test_what_a_remote_repository_has_is_not_known(case: Path) -> None:
+    case.write_text(WITH_AGENT.replace("./shop", "https://git.example.invalid/shop.git"))
+    assert warnings_of(case) == []
+
+
+def test_a_repository_without_the_branch_is_a_warning(case: Path) -> None:
+    case.write_text(GOOD.replace("repo: ./shop\n", "repo: ./shop\nbranch: no-such-branch\n"))
+    assert warnings_of(case) == [("repo", 3)]
+
+
+def test_tools_of_the_original_are_a_warning(case: Path) -> None:
+    """SC-009: they are in its test cases for Copilot, and only `agent.type` need be changed."""
+    case.write_text(GOOD.replace("  config:\n", "  config:\n    tools: [read, write]\n", 1))
+    assert warnings_of(case) == [("agent.config.tools", 7)]
 
 
 def test_a_valid_file(case: Path) -> None:
@@ -136,7 +188,7 @@ def test_an_empty_definition_is_an_error_that_says_so(
 
 
 def test_a_missing_repository_is_only_a_warning(case: Path) -> None:
-    (case.parent / "shop").rmdir()
+    (case.parent / "shop").rename(case.parent / "elsewhere")
     done = yb("validate", "-c", str(case), cwd=case.parent)
     assert done.returncode == 0
     assert f"{case}:3:7: repo: the directory {case.parent / 'shop'} does not exist" in done.stderr

@@ -181,10 +181,10 @@ You are REVIEWER-7f3a. You look, and never touch.
 """
 
 
-def define(directory: Path) -> None:
+def define(directory: Path, definition: str = AGENT) -> None:
     agents = directory / ".claude" / "agents"
     agents.mkdir(parents=True)
-    (agents / "code-reviewer.md").write_text(AGENT)
+    (agents / "code-reviewer.md").write_text(definition)
 
 
 @versions(NEWEST)  # the older ones are refused, see below
@@ -195,6 +195,21 @@ async def test_cr_2_7_fr_008_the_agents_prompt_and_model_are_on_the_wire(claude:
     request = session.main_requests[0]
     assert "REVIEWER-7f3a" in system_of(request)
     assert request.body["model"] == "claude-haiku-4-5-20251001"
+
+
+@versions(NEWEST)
+async def test_an_agent_without_tools_is_a_warning(claude: ClaudeBench) -> None:
+    """The definition names another agent's tools: the CLI silently works without any."""
+    define(claude.workspace, AGENT.replace("Read, Grep", "read, search"))
+    session = await claude.run(script(says("Reviewed.")), config={"agent_name": "code-reviewer"})
+    assert session.result.status == "success", session.result.errors
+    assert session.warning_codes() == ["CLAUDE_NO_TOOLS"]
+
+
+@versions(NEWEST, full(OLD))
+async def test_allowed_tools_that_do_not_exist_are_a_warning(claude: ClaudeBench) -> None:
+    session = await claude.run(script(says("Done.")), config={"allowed_tools": ["read", "search"]})
+    assert session.warning_codes() == ["CLAUDE_NO_TOOLS"]
 
 
 @needs_shell

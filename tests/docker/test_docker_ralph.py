@@ -75,6 +75,16 @@ async def test_calls_at_the_same_time(ralph: RalphBox) -> None:
     assert len({event.topic for event in ralph.log.read_new().events}) == len(TaskList(ralph.tree).all()) == 30
 
 
+LEFT = ("rmdir requests; ln -s / requests", "rmdir requests; touch requests", "chmod 0 requests")
+
+
+@pytest.mark.parametrize("left", LEFT)
+async def test_what_an_earlier_agent_left_in_place_of_the_requests_is_replaced(ralph: RalphBox, left: str) -> None:
+    assert (await ralph.sh(f"cd .ralph; {left}")).exit.code == 0
+    assert (await ralph.sh("ralph emit again")).exit.code == 0
+    assert [event.topic for event in ralph.log.read_new().events] == ["again"]
+
+
 @pytest.mark.parametrize(
     ("call", "said"),
     [

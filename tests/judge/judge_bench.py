@@ -42,6 +42,7 @@ class Judge:
     usage: Sequence[Usage | None] = (Usage(input_tokens=10, output_tokens=2, total_tokens=12, cost_usd=0.01),)
     name: str = "tiny"
     version: str = "1.0.0"
+    warnings: tuple[ErrorRecord, ...] = ()
     seen: list[AgentExecutionContext] = field(default_factory=list)
     running: int = 0
     most_at_once: int = 0
@@ -94,6 +95,7 @@ class Judge:
             ),
             usage=self.usage[min(number, len(self.usage) - 1)],
             errors=result.errors,
+            warnings=self.warnings,
         )
 
     @property

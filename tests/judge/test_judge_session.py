@@ -17,8 +17,9 @@ from systems import ON_WINDOWS, posix_only
 from youbencha.adapters import AgentExecutionContext
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.judge import AgenticJudge, judge_definition
-from youbencha.log.model import Usage
+from youbencha.log.model import ErrorRecord, Usage
 from youbencha.spec.testcase import AgentSpec
+from youbencha.text import iso_time
 
 GOOD = ours(readme_was_modified=1, no_errors=0.9)
 
@@ -48,6 +49,12 @@ async def test_a_complete_verdict(bench: JudgeBench) -> None:
     verdict = json.loads((bench.artifacts_root / paths[0]).read_text(encoding="utf-8"))
     assert verdict["passed"] is True
     assert verdict["assertions"]["no_errors"]["scores"] == [0.9]
+
+
+async def test_warnings_about_the_judges_own_run_are_in_its_message(bench: JudgeBench) -> None:
+    warning = ErrorRecord(message="It started without any tool.", timestamp=iso_time(0), code="TINY_NO_TOOLS")
+    result = await bench.judge(Judge([GOOD], warnings=(warning,)), {"votes": 2})
+    assert result.message == "All 2 assertions passed by 2 votes. Warning: It started without any tool."
 
 
 async def test_the_scores_win_over_a_passed_status(bench: JudgeBench) -> None:

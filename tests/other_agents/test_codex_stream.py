@@ -222,10 +222,19 @@ async def test_failures(tmp_path: Path, records: list[dict[str, Any]], exit_code
 
 
 @pytest.mark.skipif(ON_WINDOWS, reason="a shell script")
-async def test_an_agent_name_has_no_effect_and_is_reported(tmp_path: Path) -> None:
+async def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
+    cli = printing_cli(tmp_path, "codex-cli 0.166.0", ["\ufeff" + json.dumps(STARTED), COMPLETED])
+    result, log = await run_printing(CodexAdapter(env={"PATH": "/usr/bin:/bin"}), tmp_path, cli)
+    assert (result.status, result.warnings) == ("success", ())
+    assert log.session_id == THREAD
+
+
+@pytest.mark.skipif(ON_WINDOWS, reason="a shell script")
+async def test_options_without_effect_are_reported(tmp_path: Path) -> None:
     records = [STARTED, item("agent_message", text="Done."), COMPLETED]
     cli = printing_cli(tmp_path, "codex-cli 0.166.0", records)
-    result, log = await run_printing(CodexAdapter(env={"PATH": "/usr/bin:/bin"}), tmp_path, cli, agent_name="tester")
+    adapter = CodexAdapter(env={"PATH": "/usr/bin:/bin"})
+    result, log = await run_printing(adapter, tmp_path, cli, agent_name="tester", tools=["read"])
     assert result.status == "success", result.errors
-    assert [warning.code for warning in result.warnings] == ["CODEX_AGENT_IGNORED"]
+    assert [warning.code for warning in result.warnings] == ["CODEX_AGENT_IGNORED", "CODEX_OPTION_IGNORED"]
     assert [message.content for message in log.messages] == ["Do it.", "Done."]

@@ -19,6 +19,7 @@ COMMON: dict[str, Any] = {
     "version": "1.0.0",
     "executable": "/somewhere/agent",
     "extra_args": ["--unknown-to-all"],
+    "tools": ["read", "write"],
 }
 PAGE = Path(__file__).parents[2] / "docs" / "design" / "other-agents.md"
 

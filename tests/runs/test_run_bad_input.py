@@ -54,8 +54,12 @@ async def test_a_directory_without_test_cases(runs: RunBench) -> None:
     assert_refused(await runs.yb("run", "-c", str(runs.root)), runs, "There is no test case in")
 
 
-async def test_an_agent_that_does_not_report_its_version(runs: RunBench) -> None:
-    """The timeout of the test case holds for this, too; otherwise it would be two minutes."""
+@pytest.mark.parametrize(("timeout_ms", "limit_s"), [(1500, 30.0), (600_000, 1.5)])
+async def test_an_agent_that_does_not_report_its_version(
+    runs: RunBench, timeout_ms: int, limit_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has as long as the test case, and at most `READY_TIMEOUT_S`."""
+    monkeypatch.setattr("youbencha.adapters.base.READY_TIMEOUT_S", limit_s)
     cli = runs.root / "claude"
     cli.write_text("#!/bin/sh\nsleep 600 & wait\n")
     cli.chmod(0o755)
@@ -64,9 +68,9 @@ async def test_an_agent_that_does_not_report_its_version(runs: RunBench) -> None
         "config": {"prompt": "x", "executable": str(cli)},
         "env": {"ANTHROPIC_API_KEY": "k"},
     }
-    file = runs.write_case(agent, timeout=1500)
+    file = runs.write_case(agent, timeout=timeout_ms)
     done = await runs.yb("run", "-c", str(file))
-    assert_refused(done, runs, "AGENT_NOT_READY", "did not report its version within the timeout of 1,500 ms")
+    assert_refused(done, runs, "AGENT_NOT_READY", "within 1.5 s")
 
 
 async def test_all_problems_are_reported_with_their_positions(runs: RunBench) -> None:

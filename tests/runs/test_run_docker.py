@@ -99,9 +99,18 @@ async def test_claude_code(runs: RunBench, image: str, claude_cli: InstalledAgen
     sidecar = json.loads((done.artifacts / SIDECAR).read_text())
     assert {name: sidecar[name] for name in counted} == counted
     assert sidecar["tools_used"] == ["Bash"]
+    assert bundle.identity.agent_sha256 == claude_cli.sha256
     assert bundle.evaluators[1].status == "passed"
     output = (done.artifacts / bundle.evaluators[1].artifacts[0].path).read_text()
     assert output == "/workspace\n"
+
+
+@pytest.mark.parametrize("program", ["/bin/sh", "sh"])
+async def test_a_program_of_the_image_is_not_the_hosts(runs: RunBench, image: str, program: str) -> None:
+    agent = {"type": "command", "config": {"command": [program, "-c", "true"]}}
+    done = await runs.run(agent, sandbox={"type": "docker", "image": image}, env=PLACES, evaluators=["git-diff"])
+    identity = done.bundle.identity
+    assert (identity.agent_executable, identity.agent_sha256) == (program, None)
 
 
 @pytest.mark.full

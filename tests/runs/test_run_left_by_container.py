@@ -37,10 +37,15 @@ git config extensions.worktreeConfig true
 arm .git
 cp .git/config .git/config.worktree
 rm -f .git/COMMIT_EDITMSG; ln -s "$PWNED" .git/COMMIT_EDITMSG; mkfifo .git/pipe
+git clone -q --bare . bare.d; git --git-dir=bare.d config core.bare false; git --git-dir=bare.d config core.worktree .
+mkdir apart; echo ref: refs/heads/x > apart/HEAD; echo ../bare.d > apart/commondir
+arm bare.d
+mkdir .git/rebase-merge; echo "exec echo rebase >> $PWNED" > .git/rebase-merge/git-rebase-todo
 mkdir -p .git/objects/info; echo /somewhere/objects > .git/objects/info/alternates
 """
 
 LOOKS = (
+    ("rebase", "--continue"),
     ("status",),
     ("status", "--short"),
     ("diff",),
@@ -68,13 +73,14 @@ async def test_git_runs_nothing_that_the_agent_left(runs: RunBench, image: str) 
     assert done.bundle.agent is not None
     assert done.bundle.agent.status == "success", done.bundle.agent.errors
     assert "+TAX = 0.3" in done.diff  # what the agent changed was determined before
-    for directory in (done.tree, *(done.tree / name for name in ("nested", "module", "linked"))):
+    assert 'fsmonitor = "echo bare.d' in done.diff  # and so was this
+    for directory in (done.tree, *(done.tree / name for name in ("nested", "module", "linked", "bare.d", "apart"))):
         for arguments in LOOKS:
             look(directory, *arguments, home=runs.home)
     assert not os.path.lexists(pwned), pwned.read_text()
 
     assert "what the agent committed" in look(done.tree, "log", home=runs.home).stdout  # its commits are still there
     assert look(done.tree / "nested", "status", "--short", home=runs.home).stdout == " M a\n"
-    assert (done.tree / "elsewhere" / "config").is_file()  # not called .git: a file like any other
+    assert "what the agent committed" in look(done.tree / "bare.d", "log", home=runs.home).stdout
     left = [path for path in (done.tree / ".git").rglob("*") if not path.is_file() and not path.is_dir()]
     assert [*left, *(done.tree / ".git").glob("hooks"), *(done.tree / ".git").glob("modules")] == []

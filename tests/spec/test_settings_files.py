@@ -49,16 +49,17 @@ def test_every_name_is_found_in_both_places(name: str, project: Path, home: Path
 
 def test_the_project_wins_key_by_key(project: Path, home: Path) -> None:
     mine = write(home / ".youbencharc", "agent: {model: mine, timeout_ms: 5}\nvariables: {A: 1, B: 2}\ntimeout_ms: 9\n")
-    ours = write(project / ".youbencharc", "agent: {model: ours}\nvariables: {B: 3}\n")
+    ours = write(project / ".youbencharc", "agent: {model: ours}\nvariables: {B: 3, C: 4}\n")
     loaded = load_settings(project, home)
     assert loaded.settings.agent.model == "ours"
     assert loaded.settings.agent.timeout_ms == 5
-    assert loaded.settings.variables == {"A": 1, "B": 3}
+    assert loaded.settings.variables == {"A": 1, "B": 2, "C": 4}, "no address of the user's is replaced"
     assert loaded.origin == {
         "agent.model": ours,
         "agent.timeout_ms": mine,
         "variables.A": mine,
-        "variables.B": ours,
+        "variables.B": mine,
+        "variables.C": ours,
         "timeout_ms": mine,
     }
 
@@ -190,6 +191,21 @@ def test_problems_of_all_files_are_one_sentence(project: Path, home: Path) -> No
         ("sandbox: {type: docker, allowlist: [example.org]}", "", ["1:25: sandbox.allowlist"]),
         ("sandbox: local", "sandbox: docker", ["1:10: sandbox.type"]),
         ("sandbox: {home: own}", "", ["1:11: sandbox.home"]),
+        ("cache_dir: .cache", "", ["1:1: cache_dir"]),
+        ("gateway: {cassette: {dir: answers, mode: replay}}", "", ["1:11: gateway.cassette"]),
+        ("gateway: {budget_total_usd: 5}", "gateway: {budget_total_usd: 2}", ["1:11: gateway.budget_total_usd"]),
+        ("gateway: {tokens_per_call: null}", "gateway: {tokens_per_call: 9}", ["1:11: gateway.tokens_per_call"]),
+        ("gateway: {models: [a, b]}", "gateway: {models: [a]}", ["1:11: gateway.models"]),
+        (
+            "gateway: {prices: {'*': {input: 0, output: 0}}}",
+            "gateway: {budget_per_call_usd: 1}",
+            ["1:11: gateway.prices"],
+        ),
+        (
+            "sandbox: {type: docker, memory: 8g, cpus: null}",
+            "sandbox: {type: docker, memory: 2g, cpus: 1}",
+            ["1:25: sandbox.memory", "1:37: sandbox.cpus"],
+        ),
     ],
 )
 def test_a_project_cannot_say_where_keys_go_or_weaken_a_sandbox(
@@ -218,6 +234,8 @@ def test_a_project_cannot_say_where_keys_go_or_weaken_a_sandbox(
         ("sandbox: {type: docker, network: gateway, writable: false, image: debian}\n", ""),
         ("sandbox: local\ngateway: {type: auto, budget_per_trial_usd: 1, prices: {m: {input: 1, output: 2}}}\n", ""),
         ("sandbox: {type: docker, network: open}", "sandbox: {type: docker, network: open}"),
+        ("gateway: {budget_total_usd: 1, models: [a]}", "gateway: {budget_total_usd: 2}"),
+        ("sandbox: {type: docker, memory: 8g}", "sandbox: docker"),
     ],
 )
 def test_a_project_may_set_everything_else(text: str, users: str, project: Path, home: Path) -> None:

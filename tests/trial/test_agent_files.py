@@ -230,7 +230,7 @@ async def test_the_home_is_a_new_one_with_the_files(trials: TrialBench) -> None:
     done = await ran(trials, overlaid_case(trials, program, home="given"))
     assert "x = 1\n True\nFalse\n" in done.output
     assert (trials.root / "given/.config/tool.toml").read_text() == "x = 1\n"
-    assert [path.name for path in trials.home.iterdir()] == ["own.txt"]
+    assert {path.name for path in trials.home.iterdir()} == {".youbencharc", "own.txt"}
 
 
 # What is refused before anything runs.

@@ -37,7 +37,7 @@ def count_calls(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> list
 async def test_a_trial_uses_the_environment_of_its_host(trials: TrialBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not that of this process: variables, secrets to mask, and where caches are."""
     monkeypatch.setenv("LANG", "of-the-process")
-    (trials.root / ".youbencharc").unlink()
+    (trials.home / ".youbencharc").unlink()
     host = trials.host(
         {"LANG": "of-the-host", "SOME_PASSWORD": "hunter2hunter2", "XDG_CACHE_HOME": str(trials.root / "cache")}
     )

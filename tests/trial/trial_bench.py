@@ -28,7 +28,7 @@ class TrialBench:
         self.cache = root / "cache"
         self.home = root / "home"
         self.home.mkdir()
-        (root / ".youbencharc").write_text(f"cache_dir: {self.cache}\n")
+        (root / "home" / ".youbencharc").write_text(f"cache_dir: {self.cache}\n")
 
     @property
     def env(self) -> dict[str, str]:

@@ -50,7 +50,7 @@ async def test_over_http(opener: Opener, source: Path, tmp_path: Path) -> None:
 
 @needs_posix
 async def test_no_program_of_a_planted_mirror_is_run(opener: Opener, source: Path, tmp_path: Path) -> None:
-    """A repository's settings may say where the cache is, and so which mirrors are in it."""
+    """Whatever put it into the cache."""
     backend = HttpBackend.of(tmp_path)
     with served(backend) as url:
         await opener(f"{url}/source")

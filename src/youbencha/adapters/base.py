@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from youbencha.gateway.api import Provider
 
 DEFAULT_TIMEOUT_MS = 300_000
+READY_TIMEOUT_S = 30.0
+"""How long an agent may take to say its version, and whether it is logged in. The first start of a CLI of 350 MB from a
+cold disk was seen to take 15 s."""
 
 
 class InstalledFiles(NamedTuple):
@@ -152,7 +155,10 @@ class AgentAdapter(Protocol):
         ...
 
     async def check_availability(self) -> bool:
-        """True if the agent can be run, False if it is not installed; raises if it is not authenticated."""
+        """True if the agent can be run, False if it is not installed; raises if it is not authenticated.
+
+        youBencha waits `READY_TIMEOUT_S` for it.
+        """
         ...
 
     async def execute(self, context: AgentExecutionContext) -> AgentExecutionResult:
@@ -222,6 +228,20 @@ class ReadsFiles(Protocol):
 
     @property
     def file_places(self) -> FilePlaces: ...
+
+
+@runtime_checkable
+class ChecksCustomAgent(Protocol):
+    """An adapter that can check, before a run, the definition of the custom agent that `agent_name` names."""
+
+    agent_definitions: str
+    """The directory of definitions in a repository."""
+
+    def check_custom_agent(
+        self, name: str, *, workspace: Path, config_dir: Path | None, env: Mapping[str, str]
+    ) -> Sequence[Problem]:
+        """Return what is wrong. `workspace` has the definitions of the repository; `env` names the agent's home."""
+        ...
 
 
 def resolved_names(adapter: AgentAdapter, model: str) -> tuple[str, ...] | None:

@@ -45,7 +45,7 @@ def report(
     results_file = find_results(source) if source else newest_results(workspaces)
     bundle = load_results(results_file)
     if output == "-":
-        typer.echo(render_report(bundle, form, results_file), nl=False)
+        typer.echo(render_report(bundle, form, results_file, Path.cwd()), nl=False)
         return
     written = write_report(bundle, form, results_file, Path(output) if output else None)
     typer.echo(written)

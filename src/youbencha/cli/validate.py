@@ -95,24 +95,26 @@ def _check_loop(config: Path) -> _Checked:
 
 
 def _check_case(config: Path, var: list[str] | None, *, thorough: bool) -> _Checked:
-    from youbencha.trial.checks import advice_on, missing_here
-
-    loaded = _load(config, var)
-    evaluators = ", ".join(evaluator.name for evaluator in loaded.evaluators)
-    return _Checked(f"{loaded.name} ({evaluators})", [*missing_here(loaded), *advice_on(loaded, thorough=thorough)])
-
-
-def _load(config: Path, var: list[str] | None) -> Loaded[TestCase] | Loaded[EvalConfig]:
+    from youbencha.cli.interrupts import run_async
     from youbencha.spec.loader import is_eval_config
     from youbencha.trial.evaluation import load_eval_plan
-    from youbencha.trial.plan import PlanOptions, load_case, plan_loaded
+    from youbencha.trial.plan import PlanOptions, load_case, missing_here, plan_loaded
 
     host, variables = options.host_here(), options.variables_given(var)
     if is_eval_config(config):
-        return load_eval_plan(config, host, variables=variables).loaded
+        return _as_checked(load_eval_plan(config, host, variables=variables).loaded, thorough=thorough)
     loaded = load_case(config, host, variables=variables)
-    plan_loaded(loaded, host, PlanOptions(resolve_env=False))
-    return loaded
+    plan = plan_loaded(loaded, host, PlanOptions(resolve_env=False))
+    return _as_checked(loaded, run_async(missing_here(loaded, plan, host)), thorough=thorough)
+
+
+def _as_checked(
+    loaded: Loaded[TestCase] | Loaded[EvalConfig], missing: Sequence[Problem] = (), *, thorough: bool
+) -> _Checked:
+    from youbencha.trial.checks import advice_on
+
+    evaluators = ", ".join(evaluator.name for evaluator in loaded.evaluators)
+    return _Checked(f"{loaded.name} ({evaluators})", [*missing, *advice_on(loaded, thorough=thorough)])
 
 
 def _as_data(problem: Problem) -> dict[str, object]:

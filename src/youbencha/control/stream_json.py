@@ -309,7 +309,7 @@ def _init(record: Record) -> list[Event]:
         session_id=json_lines.text(record.get("session_id")),
         model=json_lines.text(record.get("model")),
         agent_version=json_lines.text(record.get("claude_code_version")),
-        tools=json_lines.texts(record.get("tools")),
+        tools=json_lines.texts(record["tools"]) if isinstance(record.get("tools"), list) else None,
         key_source=json_lines.text(record.get("apiKeySource")),
     )
     failed = [

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from youbencha.files import UntrustedDirectory, untrusted_directory
 from youbencha.loop.agent_commands import Answer, Place, answer
+from youbencha.loop.directory import make_directory, writing
 from youbencha.sandbox.base import Sandbox
 
 REQUESTS_VARIABLE = "RALPH_REQUESTS"
@@ -76,8 +77,10 @@ class ContainerTools:
     @contextlib.asynccontextmanager
     async def answering(self) -> AsyncIterator[None]:
         """Answer requests until the end of the block."""
-        with untrusted_directory(self._place.project, _REQUESTS):
-            pass  # the script needs it
+        requests = self._place.project / _REQUESTS
+        with writing(requests):
+            for directory in (requests.parent, requests):
+                make_directory(directory)
         task = asyncio.create_task(self._answer_all())
         try:
             yield

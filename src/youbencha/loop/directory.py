@@ -89,7 +89,7 @@ class LoopDirectory:
     def restore(self) -> None:
         """Make sure that the directories are directories, and no links: an agent may have removed or replaced them."""
         for directory in (self.ralph, self.ralph / LOOPS, self.path):
-            _make_directory(directory)
+            make_directory(directory)
         if not os.path.lexists(self.ralph / ".gitignore"):
             replace_file(self.ralph / ".gitignore", _IGNORE_ALL)
 
@@ -97,7 +97,7 @@ class LoopDirectory:
         """For the raw output of an iteration, made new."""
         directory = self.path / "iterations" / str(number)
         with writing(directory):
-            _make_directory(directory.parent)
+            make_directory(directory.parent)
             remove_tree(directory)
             directory.mkdir()
         return directory
@@ -192,7 +192,8 @@ class LoopDirectory:
         return None
 
 
-def _make_directory(path: Path) -> None:
+def make_directory(path: Path) -> None:
+    """Make sure that a path is a directory that can be used, in place of whatever else an agent has put there."""
     if path.is_symlink() or not path.is_dir():
         if os.path.lexists(path):
             remove_tree(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -39,8 +40,11 @@ _FILE_NAMES = {
 }
 
 
-def render_report(bundle: ResultsBundle, form: ReportFormat, results_file: Path) -> str:
-    """Render a run's results in one format; only that format's code is loaded."""
+def render_report(bundle: ResultsBundle, form: ReportFormat, results_file: Path, directory: Path | None = None) -> str:
+    """Render a run's results in one format; only that format's code is loaded.
+
+    `directory` is where the report will be, for its links: by default, next to the results.
+    """
     if form is ReportFormat.JSON:
         return render_json(bundle)
     from youbencha.report.sharing import for_readers
@@ -50,7 +54,9 @@ def render_report(bundle: ResultsBundle, form: ReportFormat, results_file: Path)
         case ReportFormat.HTML:
             from youbencha.report.html import read_attachments, render_html
 
-            return render_html(shown, read_attachments(results_file.parent, bundle))
+            way = "" if directory is None else os.path.relpath(results_file.parent.resolve(), directory.resolve())
+            attachments = read_attachments(results_file.parent, bundle)
+            return render_html(shown, attachments, artifacts_dir="" if way == os.curdir else way)
         case ReportFormat.JUNIT:
             from youbencha.report.junit import render_junit
 
@@ -71,7 +77,7 @@ def write_report(bundle: ResultsBundle, form: ReportFormat, results_file: Path, 
             f"{target} holds the results that the report is about.",
             hint="Choose another file with --output.",
         )
-    text = render_report(bundle, form, results_file)
+    text = render_report(bundle, form, results_file, target.parent)
     if output is None:
         write_next_to_results(target, text)
     else:

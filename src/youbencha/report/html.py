@@ -62,7 +62,8 @@ class PhaseBar:
     width: float
 
 
-def render_html(bundle: ResultsBundle, attachments: Attachments | None = None) -> str:
+def render_html(bundle: ResultsBundle, attachments: Attachments | None = None, *, artifacts_dir: str = "") -> str:
+    """Render a run's results as a page. `artifacts_dir` is the way from the page's directory to the artifacts."""
     attachments = attachments or Attachments()
     patch = read_patch(attachments.diff) if attachments.diff else None
     return render_page(
@@ -79,6 +80,7 @@ def render_html(bundle: ResultsBundle, attachments: Attachments | None = None) -
         opened=_opened(patch.files) if patch else frozenset(),
         timeline=timeline(attachments.log) if attachments.log else None,
         artifacts=figures.artifacts(bundle),
+        artifacts_dir=artifacts_dir,
         figures=figures,
     )
 
@@ -121,9 +123,10 @@ def _code_apart(text: str | None) -> list[str]:
     return [UNKNOWN] if text is None else re.split(r"`([^`\n]+)`", text)
 
 
-def _link(path: str) -> str:
-    """Return a link to a file next to the report. After `./`, nothing in it can be a scheme or a host."""
-    return "./" + quote(path.replace("\\", "/").lstrip("/"), errors="replace")
+def _link(path: str, directory: str = "") -> str:
+    """Return a link to a file; `directory` is on the way to it. After `./`, nothing in it can be a scheme or a host."""
+    parts = (part.replace("\\", "/").strip("/") for part in (directory, path))
+    return "./" + quote("/".join(filter(None, parts)), errors="replace")
 
 
 def _tiles(bundle: ResultsBundle) -> list[Tile]:

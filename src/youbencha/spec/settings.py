@@ -4,12 +4,13 @@ A project's settings override the user's, and both override the defaults. The us
 The project's is in the current directory or, inside a git repository, in the nearest directory above it up to the
 repository's root. Outside of a repository, directories above are not searched: a file there could be another user's.
 
-A project's file comes with its repository, so it may neither say where keys go nor weaken a sandbox.
+A project's file comes with its repository, so it may neither say where keys go nor weaken a sandbox. Its variables do
+not override the user's: a test case may use one for the address that a key is sent to.
 """
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple
@@ -37,8 +38,24 @@ NAMES = (
 
 CODE, WHAT = "SETTINGS_INVALID", "The settings file"
 
-USERS_OWN = ("gateway.upstreams", "gateway.secrets_file", "gateway.litellm", "sandbox.allowlist")
-"""A project's file cannot set these: where keys are, where they go, and what a container reaches."""
+USERS_OWN = (
+    "cache_dir",
+    "gateway.upstreams",
+    "gateway.secrets_file",
+    "gateway.litellm",
+    "gateway.cassette",
+    "sandbox.allowlist",
+)
+"""A project's file cannot set these: where keys are, where they go, and what a container reaches; what answers in place
+of a model, because an agent executes it; and the cache, whose prices and mirrors of repositories are believed."""
+
+LIMITS = (
+    "gateway.budget_", "gateway.tokens_", "sandbox.cpus", "sandbox.memory", "sandbox.pids", "sandbox.disk",
+)  # fmt: skip
+"""Beginnings of keys: a project's file cannot raise a limit that is set in the user's own, nor remove it."""
+
+BEHIND_LIMITS = {"gateway.models": "gateway.models", "gateway.prices": "gateway.budget_"}
+"""A project's file cannot set these if the user's own has a key that begins so: a price of 0 lifts a budget."""
 
 STRICTEST_FIRST: Mapping[str, tuple[tuple[object, ...], ...]] = {
     "gateway.type": (("builtin", "litellm"), ("auto",), ("none",)),
@@ -128,6 +145,17 @@ class LoadedSettings(NamedTuple):
             changes["litellm"] = spec.litellm.model_copy(update={"config_file": str(file)})
         return spec.model_copy(update=changes) if changes else spec
 
+    def variables(self, env: Mapping[str, str]) -> dict[str, Any]:
+        """The variables, without those of a project whose names the user's environment has.
+
+        A test case may say `${NAME}` for a variable of the environment, such as the address that a key is sent to.
+        """
+        known = self.settings.variables.items()
+        return {name: value for name, value in known if name not in env or self._is_users(f"variables.{name}")}
+
+    def _is_users(self, key: str) -> bool:
+        return key in self.origin and self.origin[key].parent == self.home
+
     def _resolved(self, key: str, text: str) -> Path:
         """An absolute path. A relative one starts at the file that names it, a default in the current directory."""
         start = self.origin[key].parent if key in self.origin else self.cwd
@@ -148,6 +176,9 @@ def load_settings(cwd: Path | str, home: Path | str) -> LoadedSettings:
     for file, values in written.items():
         merged = _merged(_without_other_type(merged, values), values)
         origin |= {key: file for key, _ in leaves(values)}
+    if found.user is not None and (own := written[found.user].get("variables")):
+        merged["variables"] |= own
+        origin |= {f"variables.{name}": found.user for name in own}
     return LoadedSettings(Settings.model_validate(merged), cwd, home, found.files, origin, found.warnings)
 
 
@@ -225,18 +256,31 @@ def read_settings(file: Path, users: Mapping[str, Any] | None = None) -> dict[st
 
 def refused_in_project(values: Mapping[str, Any], users: Mapping[str, Any]) -> dict[str, str]:
     """The keys that a project's file must not set, or not to this value, each with the reason."""
-    refused: dict[str, str] = {}
     own = dict(leaves(users))
-    defaults = {"gateway": GatewaySpec(), "sandbox": SandboxSpec()}
-    for key, value in leaves(values):
+    return dict(refusal for key, value in leaves(values) if (refusal := _refusal(key, value, own)) is not None)
+
+
+def _refusal(key: str, value: Any, own: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The key (or the part of it that is named) and the reason; `own` are the user's values, by their keys."""
+    if (above := _beginning(key, USERS_OWN)) is not None:
+        return above, "is only valid in your own settings, not in those of a project"
+    if key in STRICTEST_FIRST:
         group, _, name = key.partition(".")
-        if (above := next((each for each in USERS_OWN if f"{key}.".startswith(f"{each}.")), None)) is not None:
-            refused[above] = "is only valid in your own settings, not in those of a project"
-        elif key in STRICTEST_FIRST:
-            limit = own.get(key, getattr(defaults[group], name))
-            if _weakness(key, value) > _weakness(key, limit):
-                refused[key] = f"cannot be weaker in a project's settings than in your own ({json.dumps(limit)})"
-    return refused
+        limit = own.get(key, getattr(GatewaySpec() if group == "gateway" else SandboxSpec(), name))
+        if _weakness(key, value) > _weakness(key, limit):
+            return key, f"cannot be weaker in a project's settings than in your own ({json.dumps(limit)})"
+    limit = own.get(key)
+    if key.startswith(LIMITS) and limit is not None and (value is None or value > limit):
+        return key, f"cannot be higher in a project's settings than in your own ({json.dumps(limit)})"
+    above = _beginning(key, BEHIND_LIMITS)
+    limits = BEHIND_LIMITS[above] if above is not None else ()
+    if above is not None and any(each.startswith(limits) for each, limit in own.items() if limit not in (None, ())):
+        return above, "cannot be set by a project, because your own settings limit what may be spent"
+    return None
+
+
+def _beginning(key: str, names: Iterable[str]) -> str | None:
+    return next((name for name in names if f"{key}.".startswith(f"{name}.")), None)
 
 
 def _weakness(key: str, value: Any) -> int:
@@ -290,14 +334,14 @@ TEMPLATE = """\
 # A project's settings override those in your home directory; a test case's own override both.
 # Relative paths start at this file. What says where keys go, or weakens a sandbox, is only valid in your own.
 
+# Where mirrors of repositories are kept; by default in your cache directory. Only valid in your own settings.
+# cache_dir: ~/.cache/youbencha
+
 # Where runs and their results are stored.
 # workspace_dir: .youbencha-workspace
 
 # Where `yb eval` writes its results.
 # output_dir: .youbencha-eval
-
-# Where mirrors of repositories are kept; by default in your cache directory.
-# cache_dir: ~/.cache/youbencha
 
 # How long an agent may work, in milliseconds.
 # timeout_ms: 300000

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import os
 import threading
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from youbencha.adapters import AgentExecutionContext
 from youbencha.errors import YouBenchaError
@@ -18,6 +18,7 @@ from youbencha.events import Event, ProcessStarted
 from youbencha.files import open_regular, replace_file
 from youbencha.log.model import YouBenchaLog
 from youbencha.log.results import GatewayReport
+from youbencha.sandbox.base import Sandbox
 from youbencha.text import plural
 from youbencha.trial.agent_files import give_files
 from youbencha.trial.context import TrialContext
@@ -142,9 +143,14 @@ def _reconcile(context: TrialContext, log: YouBenchaLog, report: GatewayReport) 
 def _on_agent_event(context: TrialContext, event: Event) -> None:
     if isinstance(event, ProcessStarted) and context.record.executable is None:
         context.record.executable = event.executable
-        work = asyncio.to_thread(sha256_of, Path(event.executable), context.host.cache)
-        context.digest = asyncio.create_task(work)
+        if (program := _on_host(event.executable, context.sandbox)) is not None:
+            context.digest = asyncio.create_task(asyncio.to_thread(sha256_of, program, context.host.cache))
     context.on_event(event)
+
+
+def _on_host(program: str, sandbox: Sandbox) -> Path | None:
+    """The host's file of a program that was started; None for one of a container's image, or a name on its PATH."""
+    return sandbox.outside(program) if PurePath(program).is_absolute() else None
 
 
 def sha256_of(path: Path, cache: Cache) -> str | None:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
-from youbencha.adapters.base import AgentAdapter, FilePlaces, InstalledFiles, ReadsFiles
+from youbencha.adapters.base import AgentAdapter, ChecksCustomAgent, FilePlaces, InstalledFiles, ReadsFiles
 from youbencha.adapters.cli_agent.environment import fresh_home_for
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators.base import in_thread
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from youbencha.spec.sandbox import SandboxSpec
     from youbencha.spec.testcase import AgentSpec
     from youbencha.trial.context import TrialContext
+    from youbencha.trial.plan import Plan
     from youbencha.workspace import Repository
 
 SKILL_FILE = "SKILL.md"
@@ -111,6 +113,23 @@ async def commit_files(agent: AgentSpec, adapter: AgentAdapter, repository: Repo
     if not isinstance(adapter, ReadsFiles) or not adapter.file_places.in_repository:
         return ()
     return files_read(await repository.paths(), agent, adapter.file_places)
+
+
+async def custom_agent_problems(plan: Plan, adapter: AgentAdapter, repository: Repository) -> Sequence[Problem]:
+    """What is wrong with the custom agent that a plan names; paths are relative to `agent.config`."""
+    name, agent = plan.agent_config.get("agent_name"), plan.case.agent
+    if not isinstance(name, str) or not isinstance(adapter, ChecksCustomAgent):
+        return ()
+    place = (adapter.agent_definitions,)
+    paths = [path for path in await repository.paths() if _is_in(path, place) and not _is_in(path, agent.without)]
+    env = plan.env if agent.home is None else {**plan.env, "HOME": str(_source(agent.home, plan.config_dir))}
+    with TemporaryDirectory(prefix="youbencha-agents-") as temporary:
+        tree = Path(temporary)
+        await repository.write_files(repository.commit, paths, tree)
+        for entry in entries(agent, plan.config_dir):
+            if entry.kind == "files":
+                copy_given([file for file in entry.files() if _is_in(file.path, place)], tree)
+        return adapter.check_custom_agent(name, workspace=tree, config_dir=plan.config_dir, env=env)
 
 
 def files_read(paths: Iterable[str], agent: AgentSpec, places: FilePlaces) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from youbencha.adapters import ChecksConfig, get_adapter
+from youbencha.adapters.cli_agent.config import TOOLS_IGNORED
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators import get_evaluator
 from youbencha.evaluators.base import ReadsEnvironment
@@ -120,19 +121,11 @@ def advice_on(loaded: Loaded[TestCase] | Loaded[EvalConfig], *, thorough: bool =
     return [*_usual(loaded), *(_thorough(loaded) if thorough else ())]
 
 
-def missing_here(loaded: Loaded[TestCase] | Loaded[EvalConfig]) -> Iterator[Problem]:
-    """A missing local repository. It is not an error of the file, which may be meant for another machine."""
-    from youbencha.workspace.source import RemoteUrl, read_source
-
-    if isinstance(loaded.case, TestCase):
-        source = read_source(loaded.case.repo, loaded.directory)
-        if not isinstance(source, RemoteUrl) and not source.is_dir():
-            yield loaded.document.problem(("repo",), f"the directory {source} does not exist", "a run needs it")
-
-
 def _usual(loaded: Loaded[TestCase] | Loaded[EvalConfig]) -> Iterator[Problem]:
     if loaded.case.name is None:
         yield Problem("name", f"is missing; the file's name is used: {loaded.name}", file=loaded.file)
+    if isinstance(loaded.case, TestCase) and loaded.case.agent.config.get("tools"):
+        yield loaded.document.problem(("agent", "config", "tools"), *TOOLS_IGNORED, at_key=True)
     counts = Counter(evaluator.name for evaluator in loaded.evaluators)
     for evaluator in loaded.evaluators:
         name, times = evaluator.name, counts[evaluator.name]

@@ -19,9 +19,11 @@ from youbencha.spec.sandbox import SandboxSpec
 from youbencha.spec.testcase import AgentOverride, TestCase
 from youbencha.spec.variables import REFERENCE
 from youbencha.text import plural
+from youbencha.trial.agent_files import custom_agent_problems
 from youbencha.trial.checks import adapter_config, check_parts
 from youbencha.trial.context import Host
 from youbencha.trial.gateway_plan import GatewayOptions, GatewayPlan, check_replay, plan_gateway
+from youbencha.workspace.source import RemoteUrl, read_source
 
 if TYPE_CHECKING:
     from youbencha.gateway.cassette.cassette import Contents
@@ -113,7 +115,7 @@ def load_case(
     file: Path | str, host: Host, *, variables: Mapping[str, Any] | None = None, agent: AgentOverride | None = None
 ) -> Loaded[TestCase]:
     """Read and check a test case, with the settings' variables under those given."""
-    known = {**host.settings.settings.variables, **(variables or {})}
+    known = {**host.settings.variables(host.env), **(variables or {})}
     return load_test_case(file, known, check=partial(check_parts, env=host.env), agent=agent)
 
 
@@ -202,6 +204,25 @@ def merged_sandbox(*strongest_first: SandboxSpec | None) -> SandboxSpec:
 def _workspace(loaded: Loaded[TestCase], host: Host) -> Path:
     path = loaded.case.workspace_dir
     return host.settings.workspace_dir if path is None else loaded.directory / Path(path).expanduser()
+
+
+async def missing_here(loaded: Loaded[TestCase], plan: Plan, host: Host) -> list[Problem]:
+    """What a run would need, and is not on this machine. The file is valid all the same, perhaps on another.
+
+    Nothing is fetched, so what is in a remote repository stays unknown.
+    """
+    source = read_source(plan.case.repo, plan.config_dir)
+    if isinstance(source, RemoteUrl):
+        return []
+    if not source.is_dir():
+        return [loaded.document.problem(("repo",), f"the directory {source} does not exist", "a run needs it")]
+    try:
+        repository = await host.open_repository_of(plan, lambda *_: None)
+    except YouBenchaError as error:
+        return [loaded.document.problem(("repo",), error.message, error.hint)]
+    found = await custom_agent_problems(plan, get_adapter(plan.case.agent.type, host.env), repository)
+    outside = ("agent",) if plan.case.agent.agent_name is not None else ("agent", "config")
+    return [loaded.document.problem((*outside, *each.keys), each.message, each.hint) for each in found]
 
 
 def resolved_environment(

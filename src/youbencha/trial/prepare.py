@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from youbencha.adapters import AgentAdapter, ChecksReadiness, UsesGateway, get_adapter
+from youbencha.adapters import AgentAdapter, ChecksReadiness, UsesGateway, base, get_adapter
 from youbencha.adapters.base import INSTRUCTIONS_ABOVE
 from youbencha.adapters.cli_agent.environment import fresh_home_for
 from youbencha.errors import YouBenchaError
@@ -201,11 +201,12 @@ async def _check_ready(plan: Plan, host: Host, adapter: AgentAdapter) -> None:
         await check_models(plan.configured_models(plan.case.agent.type))
     if plan.agent_is_in_image:
         return
+    limit_s = min(base.READY_TIMEOUT_S, plan.timeout_ms / 1000)
     try:
-        async with asyncio.timeout(plan.timeout_ms / 1000):
+        async with asyncio.timeout(limit_s):
             await _check_agent(plan, adapter)
     except TimeoutError:
-        message = f"{plan.case.agent.type} did not report its version within the timeout of {plan.timeout_ms:,} ms."
+        message = f"{plan.case.agent.type} did not report its version and its login within {limit_s:g} s."
         raise YouBenchaError("AGENT_NOT_READY", message, hint="`yb doctor` shows which agents can run here.") from None
 
 

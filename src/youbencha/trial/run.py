@@ -24,7 +24,7 @@ from youbencha.trial.plan import Plan
 from youbencha.trial.prepare import agent_sandbox, open_trial, sandbox_for_evaluators
 from youbencha.trial.results import TrialResult, outcome_before_judging
 from youbencha.workspace import Changes, Snapshot
-from youbencha.workspace.reclaim import disarm, strip_set_uid
+from youbencha.workspace.reclaim import disarm, disarm_bare, strip_set_uid
 from youbencha.workspace.trees import copy_tree, remove_tree
 
 _START = "start.git"
@@ -93,6 +93,7 @@ async def _run(context: TrialContext, *, delete_workspace: bool, keep_files: boo
         context.warn("EVALUATION_FAILED", context.record.failure)
     directory.release_room()
     if not delete_workspace:
+        await _make_inert(context)
         await _settle(context)
     if warning := context.host.cache.take_warning():
         context.warn(*warning)
@@ -108,6 +109,12 @@ async def _run(context: TrialContext, *, delete_workspace: bool, keep_files: boo
     return TrialResult(bundle, directory)
 
 
+async def _make_inert(context: TrialContext) -> None:
+    """Make inert, once everything is judged, what may be part of the agent's changes until then."""
+    if context.plan.sandbox.type != "local":
+        await asyncio.to_thread(disarm_bare, context.directory.modified)
+
+
 async def _settle(context: TrialContext) -> None:
     try:
         await asyncio.to_thread(context.directory.settle)
@@ -121,6 +128,7 @@ async def save_interrupted(context: TrialContext) -> None:
         async with asyncio.timeout(_INTERRUPT_TIMEOUT_S):
             await end_agent(context)
             await compare(context)
+            await _make_inert(context)
             await _close_gateway(context)
     context.files.save_metrics()
     context.files.save_results(complete=False, interrupted=True)

@@ -71,10 +71,11 @@ def make_agents_git_dir(path: Path, commit: str, branch: str) -> FileSystem:
     return file_system
 
 
-def reset_config(git_dir: Path) -> None:
+def reset_config(git_dir: Path, *, bare: bool = False) -> None:
     """Replace a configuration that names programs, of a git directory that a hostile agent left."""
     is_sha256 = re.search(r"^\s*objectformat\s*=\s*sha256\s*$", _read(git_dir, "config", _PACKED) or "", re.I | re.M)
-    text = _config("0" * _SHA256_LENGTH if is_sha256 else None, bare="false", filemode="true", logallrefupdates="true")
+    core = {"bare": str(bare).lower(), "filemode": "true", "logallrefupdates": "true"}
+    text = _config("0" * _SHA256_LENGTH if is_sha256 else None, **core)
     replace_file(git_dir / "config", text.encode())
 
 

@@ -22,8 +22,11 @@ from youbencha.workspace.trees import FileCopies, remove_tree
 Identity = tuple[int, int]
 """Device and inode, which distinguish a file from another with the same path."""
 
-_OF_GIT = ("hooks", "config.worktree", "commondir", "modules", "worktrees", "objects/info/alternates")
-"""What in a git directory names programs, or other git directories."""
+_OF_GIT = (
+    "hooks", "config.worktree", "commondir", "modules", "worktrees", "objects/info/alternates",
+    "rebase-merge", "rebase-apply", "sequencer",
+)  # fmt: skip
+"""What in a git directory names programs (also those that `git rebase --continue` runs), or other git directories."""
 
 _RIGHTS = stat.S_IRWXU
 _SET_ID = stat.S_ISUID | stat.S_ISGID
@@ -117,14 +120,25 @@ def disarm(tree: Path) -> str | None:
     return _made_harmless(tree, git=True)
 
 
+def disarm_bare(tree: Path) -> None:
+    """Make bare repositories below a tree inert, too, which may have any name.
+
+    Git uses a directory as one, with its configuration, if it has these entries and is the current directory. They may
+    be files of the task, which are the agent's changes or an evaluator's input until everything is judged.
+    """
+    below = (path for path, about in _entries_below(tree) if path.name.lower() == "head")
+    for path in list(dict.fromkeys(head.parent for head in below)):
+        with suppress(FileNotFoundError):  # it was in another one, and was removed
+            names = {name.lower() for name in os.listdir(path)}  # noqa: PTH208 - only the names are wanted
+            if "commondir" in names or {"objects", "refs"} <= names:
+                _disarm_or_remove(path, path.lstat(), bare=path.name.lower() != ".git")
+
+
 def _made_harmless(tree: Path, *, git: bool) -> str | None:
     stripped = []
     for path, about in _entries_below(tree):
         if git and path.name.lower() == ".git":
-            try:
-                _disarm_git(path, about)
-            except (OSError, YouBenchaError):  # it is another user's, or the disk is full
-                remove_tree(path)
+            _disarm_or_remove(path, about)
         elif stat.S_ISREG(about.st_mode) and about.st_mode & _SET_ID:
             with suppress(OSError):
                 _strip(path, about)
@@ -132,7 +146,14 @@ def _made_harmless(tree: Path, *, git: bool) -> str | None:
     return f"set-uid or set-gid permissions were removed: {listed(stripped)}" if stripped else None
 
 
-def _disarm_git(path: Path, about: os.stat_result) -> None:
+def _disarm_or_remove(path: Path, about: os.stat_result, *, bare: bool = False) -> None:
+    try:
+        _disarm_git(path, about, bare=bare)
+    except (OSError, YouBenchaError):  # it is another user's, or the disk is full
+        remove_tree(path)
+
+
+def _disarm_git(path: Path, about: os.stat_result, *, bare: bool) -> None:
     if not stat.S_ISDIR(about.st_mode):  # it leads to another git directory
         path.unlink()
         return
@@ -142,7 +163,7 @@ def _disarm_git(path: Path, about: os.stat_result) -> None:
             inner.unlink()
     if (path / "config").is_dir():
         remove_tree(path / "config")
-    reset_config(path)
+    reset_config(path, bare=bare)
     for name in _OF_GIT:
         remove_tree(path / name)
 

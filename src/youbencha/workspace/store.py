@@ -209,7 +209,7 @@ class Mirror:
     def _usable(self) -> bool:
         """Whether there is a mirror with the same kind of hash as the repository, and with our own configuration.
 
-        Fetching would run programs that another one names: the settings of a repository may say where the cache is.
+        Fetching would run programs that another one names.
         """
         try:
             config = read_untrusted(self.git_dir, "config", _LONGEST_POINTER).decode("utf-8", "replace")

@@ -26,6 +26,7 @@ from youbencha.adapters.claude_code.command import (
 from youbencha.adapters.claude_code.config import CLAUDE, ClaudeCodeConfig, credentials_given
 from youbencha.adapters.claude_code.failed_calls import call_when_set, debug_log_watched, watch_of
 from youbencha.adapters.claude_code.own_files import (
+    AGENTS,
     agent_definition,
     config_dir,
     host_environment,
@@ -39,7 +40,7 @@ from youbencha.adapters.cli_agent import AgentCli, CliAdapter
 from youbencha.adapters.cli_agent.invocation import removed_afterwards, scratch_directory
 from youbencha.adapters.cli_agent.verdict import RunEnding, VerdictRules
 from youbencha.control.stream_json import ClaudeStreamReader
-from youbencha.errors import Problem
+from youbencha.errors import ConfigError, Problem
 from youbencha.gateway.api import GatewayAccess
 from youbencha.json_lines import Record, loads, mapping
 from youbencha.log.session import SessionRecord
@@ -75,6 +76,7 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
     # Lets it run with all tools allowed as root. Set only if it is true.
     boundary_env: ClassVar[Mapping[str, str]] = {"IS_SANDBOX": "1"}
     credentials = CREDENTIALS
+    agent_definitions = AGENTS.as_posix()
     # 2.0.62 requests claude-haiku-* and claude-sonnet-* on the side before its first request for the chosen model.
     model_aliases: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "sonnet": ("claude-*sonnet*",),
@@ -134,6 +136,15 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
 
     def check_config(self, config: Mapping[str, Any], config_dir: Path | None) -> Sequence[Problem]:
         return [*super().check_config(config, config_dir), *mcp_problems(config.get("mcp_config"), config_dir)]
+
+    def check_custom_agent(
+        self, name: str, *, workspace: Path, config_dir: Path | None, env: Mapping[str, str]
+    ) -> Sequence[Problem]:
+        try:
+            agent_definition(name, workspace=workspace, env=env, harness=self.harness_env, project=config_dir)
+        except ConfigError as error:
+            return error.problems
+        return ()
 
     def configure(self, context: AgentExecutionContext) -> ClaudeCodeConfig:
         return with_shared_files(super().configure(context), context)
@@ -201,6 +212,9 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
 
     def stream_expected(self, config: ClaudeCodeConfig) -> bool:
         return config.output_format == "stream-json"
+
+    def allowed_tools(self, config: ClaudeCodeConfig) -> Sequence[str]:
+        return config.allowed_tools or (config.tool_policy.allow if config.tool_policy else None) or ()
 
     def complete(self, invocation: ClaudeInvocation, session: SessionRecord, done: ProcessResult) -> SessionRecord:
         """Add what only the CLI's own session file has."""

@@ -44,7 +44,7 @@ def host_environment(sandbox: Sandbox, env: Mapping[str, str]) -> dict[str, str]
 # The CLI gets both `--agents` with the definition and `--agent` with the name: some versions silently ignore a name
 # whose file they do not find, and then the wrong agent would be measured.
 
-_AGENTS = Path(".claude", "agents")
+AGENTS = Path(".claude", "agents")
 _FENCE = "---"
 
 _LISTS = {"tools", "disallowedTools", "skills"}
@@ -76,7 +76,7 @@ def agent_definition(
                 raise CLAUDE.one_problem("agent_name", f"{path} has no instructions", "write them below its header")
             return _argument(json.dumps({name: _definition(fields, prompt, name)}, default=str), path)
     usable = _without_fresh_home(directories[1:], env, harness)
-    searched = ", ".join([f"{_AGENTS.as_posix()} of the repository", *map(str, usable)])
+    searched = ", ".join([f"{AGENTS.as_posix()} of the repository", *map(str, usable)])
     raise CLAUDE.one_problem(
         "agent_name", f"no definition of agent {name!r} was found", f"put {name}.md into one of: {searched}"
     )
@@ -88,7 +88,7 @@ def _agent_directories(workspace: Path, project: Path | None, environments: Sequ
 
     homes = [directory / "agents" for directory in map(config_dir, environments) if directory]
     above = project_directories(project) if project else []
-    return list(dict.fromkeys([workspace / _AGENTS, *(directory / _AGENTS for directory in above), *homes]))
+    return list(dict.fromkeys([workspace / AGENTS, *(directory / AGENTS for directory in above), *homes]))
 
 
 def _without_fresh_home(

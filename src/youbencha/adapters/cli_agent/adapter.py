@@ -11,12 +11,14 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from youbencha.adapters import base
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult, FilePlaces, UsesGateway
 from youbencha.adapters.cli_agent import codes
-from youbencha.adapters.cli_agent.config import AgentConfig, parse_config, prompt_is_here, read_prompt
+from youbencha.adapters.cli_agent.config import TOOLS_IGNORED, AgentConfig, parse_config, prompt_is_here, read_prompt
 from youbencha.adapters.cli_agent.environment import base_environment, secrets_of
 from youbencha.adapters.cli_agent.invocation import (
     Invocation,
@@ -32,6 +34,7 @@ from youbencha.adapters.cli_agent.verdict import RunEnding, VerdictRules, judge
 from youbencha.adapters.cli_agent.warnings import process_warnings, session_warnings
 from youbencha.errors import ConfigError, Problem
 from youbencha.gateway.api import GatewayAccess
+from youbencha.json_lines import BYTE_ORDER_MARK
 from youbencha.log.masking import without_secrets
 from youbencha.log.model import ErrorRecord, YouBenchaLog
 from youbencha.log.session import SessionRecord
@@ -106,6 +109,10 @@ class CliAdapter(ABC, Generic[C]):
         """Whether a run with this configuration prints events."""
         return self.emits_json
 
+    def allowed_tools(self, config: C) -> Sequence[str]:
+        """The rules of the only tools that the configuration allows; empty if it has no such list."""
+        return ()
+
     def success_exit_codes(self, config: C) -> frozenset[int]:
         """The exit codes that do not mean failure."""
         return frozenset({0})
@@ -150,10 +157,16 @@ class CliAdapter(ABC, Generic[C]):
     async def check_availability(self) -> bool:
         """True if the CLI can be run, False if it is not installed; raises if it has no credentials."""
         env = self.environment({})
-        cli = await CliFinder(self.kind).find(env)
-        if cli is None:
-            return False
-        await self.require_authentication(cli, env, None)
+        try:
+            async with asyncio.timeout(base.READY_TIMEOUT_S):
+                cli = await CliFinder(self.kind).find(env)
+                if cli is None:
+                    return False
+                await self.require_authentication(cli, env, None)
+        except TimeoutError:
+            message = f"{self.kind.title} did not report its version and its login within {base.READY_TIMEOUT_S:g} s."
+            hint = f"Start `{self.kind.command} --version` by hand to see what it waits for."
+            raise self.kind.error(codes.VERSION_UNKNOWN, message, hint) from None
         return True
 
     async def check_ready(self, config: Mapping[str, Any], env: Mapping[str, str]) -> None:
@@ -211,7 +224,7 @@ class CliAdapter(ABC, Generic[C]):
         redactor = Redactor.for_env(self.harness_env, context.env, secrets_of(context.gateway))
         return normalize(
             self.kind,
-            result,
+            replace(result, output=result.output.removeprefix(BYTE_ORDER_MARK)),
             context,
             reader=self.reader,
             adapter_version=self.version,
@@ -312,9 +325,15 @@ class CliAdapter(ABC, Generic[C]):
             warnings=tuple(
                 without_secrets(warning, mask)
                 for warning in (
-                    *session_warnings(self.kind, ending.facts, at, compares_models=self.rules.compares_models),
+                    *session_warnings(
+                        self.kind,
+                        ending.facts,
+                        at,
+                        compares_models=self.rules.compares_models,
+                        allowed_tools=self.allowed_tools(invocation.config),
+                    ),
                     *process_warnings(self.kind, process, cli.path, at, stayed=ending.stayed, errors=verdict.errors),
-                    *self._ignored_agent(invocation, at),
+                    *self._ignored_options(invocation.config, at),
                 )
             ),
             agent_version=cli.version or None,
@@ -333,14 +352,15 @@ class CliAdapter(ABC, Generic[C]):
             },
         )
 
-    def _ignored_agent(self, invocation: Invocation[C], at: str) -> tuple[ErrorRecord, ...]:
-        """Warn that a custom agent was configured and not used."""
-        name = invocation.config.agent_name
-        if self.supports_custom_agents or name is None:
-            return ()
-        message = f"{self.kind.title} has no custom agents: agent_name {name!r} had no effect."
-        hint = "Put its instructions into the prompt."
-        return (error_record(self.kind.code(codes.AGENT_IGNORED), message, at, hint),)
+    def _ignored_options(self, config: C, at: str) -> Iterator[ErrorRecord]:
+        """Warn that something was configured and not used."""
+        if config.agent_name is not None and not self.supports_custom_agents:
+            message = f"{self.kind.title} has no custom agents: agent_name {config.agent_name!r} had no effect."
+            hint = "Put its instructions into the prompt."
+            yield error_record(self.kind.code(codes.AGENT_IGNORED), message, at, hint)
+        if config.tools:
+            message, hint = TOOLS_IGNORED
+            yield error_record(self.kind.code(codes.OPTION_IGNORED), f"`tools` {message}.", at, hint)
 
     def _prompt(self, config: C, workspace: Path, config_dir: Path | None) -> str:
         prompt = read_prompt(self.kind, config, workspace=workspace, config_dir=config_dir)

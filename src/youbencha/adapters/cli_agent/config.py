@@ -39,6 +39,13 @@ LONGEST_ARGUMENT_BYTES = 131_071
 """The longest single argument on Linux (measured: E2BIG at 131,072)."""
 
 
+TOOLS_IGNORED = (
+    "in agent.config has no effect: the agent has all its tools",
+    "Leave it out. Claude Code's options are `allowed_tools` and `disallowed_tools`.",
+)
+"""A notice and a hint about `tools`."""
+
+
 class Matches(NamedTuple):
     """Text that matches a pattern as a whole. The error message is `otherwise`, and the JSON Schema has the pattern."""
 
@@ -107,6 +114,9 @@ class AgentConfig(StrictModel):
     """Whether the CLI gets a terminal. `auto` gives none: no version of any CLI was found to need one."""
     extra_args: tuple[Argument, ...] = Field(default=(), strict=False)
     """Additional flags, passed unchanged. The first must be a flag, and none may be one that an option here sets."""
+
+    tools: tuple[str, ...] | None = Field(default=None, strict=False)
+    """In test cases of the original youBencha, where it had no effect either."""
 
     @field_validator("extra_args")
     @classmethod

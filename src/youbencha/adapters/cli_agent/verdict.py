@@ -317,9 +317,10 @@ class _Explanation:
 
     def _exit_code(self) -> ErrorRecord:
         code = self._ending.exit_code
+        silent = "" if self._ending.process.total_bytes else " It printed nothing."
         return self._record(
             codes.EXIT_CODE,
-            f"{self._kind.title} exited with code {code}.{self._tail() or ' It printed nothing.'}",
+            f"{self._kind.title} exited with code {code}.{self._tail() or silent}",
             self._kind.hint(codes.EXIT_CODE, "The quoted lines are its last output; the raw log has all of it."),
             exit_code=code,
         )

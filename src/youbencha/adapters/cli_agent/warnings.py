@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import fnmatch
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from youbencha.adapters.cli_agent import codes
@@ -10,13 +11,19 @@ from youbencha.adapters.cli_agent.kind import AgentKind, error_record, malformed
 from youbencha.log.model import ErrorRecord
 from youbencha.log.session import SessionFacts
 from youbencha.process import ProcessResult
-from youbencha.text import plural
+from youbencha.text import first_few, plural
 
 
 def session_warnings(
-    kind: AgentKind, facts: SessionFacts, at: str, *, compares_models: bool = False
+    kind: AgentKind,
+    facts: SessionFacts,
+    at: str,
+    *,
+    compares_models: bool = False,
+    allowed_tools: Sequence[str] = (),
 ) -> Iterator[ErrorRecord]:
-    """Warnings about the session. `compares_models` as in `VerdictRules`."""
+    """Warnings about the session. `compares_models` as in `VerdictRules`; `allowed_tools`: the configured rules."""
+    yield from _no_tools(kind, facts, at, allowed_tools)
     yield from _denied_tools(kind, facts, at)
     yield from _failed_mcp_servers(kind, facts, at)
     yield from _model_fallback(kind, facts, at, compares_models=compares_models)
@@ -76,6 +83,23 @@ def process_warnings(
             at,
             bytes=done.skipped_bytes,
         )
+
+
+def _no_tools(kind: AgentKind, facts: SessionFacts, at: str, allowed: Sequence[str]) -> Iterator[ErrorRecord]:
+    """A list of tools that matches none, such as one written for another agent: the agent works without tools."""
+    if facts.tools is None:
+        return
+    names = [rule.partition("(")[0] for rule in allowed]
+    if not facts.tools:
+        message = f"{kind.title} started without any tool."
+        hint = "Use this agent's names in the `tools` of its custom agent, or leave the list out to give it all tools."
+    # The tools of an MCP server may come later.
+    elif names and not any(name.startswith("mcp__") or fnmatch.filter(facts.tools, name) for name in names):
+        message = f"{kind.title} has none of the allowed tools: {first_few(names)}."
+        hint = f"It has {', '.join(facts.tools)}."
+    else:
+        return
+    yield error_record(kind.code(codes.NO_TOOLS), message, at, hint, tools=list(facts.tools))
 
 
 def _denied_tools(kind: AgentKind, facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:

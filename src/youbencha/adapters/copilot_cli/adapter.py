@@ -81,8 +81,6 @@ class CopilotCliConfig(AgentConfig):
     allow_all_paths: bool = True
     max_ai_credits: Annotated[int, Field(ge=30)] | None = None
     """The CLI's own soft cap; its minimum is 30."""
-    tools: tuple[str, ...] = Field(default=(), strict=False)
-    """For older files, in which it has no effect."""
 
 
 BASE_URL, TYPE = "COPILOT_PROVIDER_BASE_URL", "COPILOT_PROVIDER_TYPE"

@@ -174,12 +174,18 @@ def _result(
         context,
         started,
         "passed" if all(each.holds for each in results) else "failed",
-        mask(verdict.message(results, answers)),
+        mask(verdict.message(results, answers) + _warned(done)),
         metrics=metrics,
         assertions=verdict.assertion_results(results),
         artifacts=[artifact(context, "verdict", path, "all votes, and the verdict"), *_artifacts(context, done)],
         usage=verdict.total_usage([attempt.log.usage for attempt in done]),
     )
+
+
+def _warned(done: Sequence[Attempt]) -> str:
+    """The warnings about the judges' own runs: one without tools has seen nothing."""
+    messages = dict.fromkeys(warning.message for attempt in done for warning in attempt.log.warnings)
+    return "".join(f" Warning: {message}" for message in messages)
 
 
 def _judge_info(judge_agent: JudgeAgent, log: YouBenchaLog) -> dict[str, Any]:

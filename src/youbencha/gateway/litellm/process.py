@@ -192,9 +192,10 @@ def _ending(result: ProcessResult) -> str:
 def _not_ready(what: str, result: ProcessResult | None) -> YouBenchaError:
     lines = [line for line in (result.output if result else "").splitlines() if line.strip()]
     last = "\n".join(f"  {line}" for line in lines[-_LAST_LINES:])
+    silent = result is not None and not result.total_bytes
     return YouBenchaError(
         "LITELLM_NOT_READY",
-        f"{what}. Its last output:\n{last}" if last else f"{what}. It printed nothing.",
+        f"{what}. Its last output:\n{last}" if last else f"{what}.{' It printed nothing.' if silent else ''}",
         hint="Check its output, or give it more time with `gateway.litellm.startup_timeout_s`.",
     )
 
