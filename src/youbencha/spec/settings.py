@@ -4,8 +4,7 @@ A project's settings override the user's, and both override the defaults. The us
 The project's is in the current directory or, inside a git repository, in the nearest directory above it up to the
 repository's root. Outside of a repository, directories above are not searched: a file there could be another user's.
 
-A project's file comes with its repository, so it may neither say where keys go nor weaken a sandbox. Its variables do
-not override the user's: a test case may use one for the address that a key is sent to.
+A project's file comes with its repository, so it may neither say where keys go nor weaken a sandbox.
 """
 
 import json
@@ -176,9 +175,6 @@ def load_settings(cwd: Path | str, home: Path | str) -> LoadedSettings:
     for file, values in written.items():
         merged = _merged(_without_other_type(merged, values), values)
         origin |= {key: file for key, _ in leaves(values)}
-    if found.user is not None and (own := written[found.user].get("variables")):
-        merged["variables"] |= own
-        origin |= {f"variables.{name}": found.user for name in own}
     return LoadedSettings(Settings.model_validate(merged), cwd, home, found.files, origin, found.warnings)
 
 
