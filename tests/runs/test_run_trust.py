@@ -21,13 +21,6 @@ async def test_settings_of_a_repository_send_the_key_nowhere(runs: RunBench) -> 
     assert runs.runs() == []
 
 
-async def test_variables_of_a_repository_do_not_replace_the_users(runs: RunBench) -> None:
-    (runs.root / ".youbencharc").write_text("variables: {ADDRESS: theirs, TEAM: red}\n")
-    program = runs.program('echo "$ADDRESS $TEAM" > said', env={"ADDRESS": "${ADDRESS}", "TEAM": "${TEAM}"})
-    done = await runs.run(program, env={"ADDRESS": "mine"})
-    assert (done.tree / "said").read_text() == "mine red\n"
-
-
 async def test_an_address_that_is_not_the_providers_is_shown(runs: RunBench) -> None:
     gateway = {"type": "builtin", "upstreams": {"anthropic": {"url": "http://me:secret@127.0.0.1:9"}}}
     env = {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": KEY}

@@ -144,17 +144,6 @@ class LoadedSettings(NamedTuple):
             changes["litellm"] = spec.litellm.model_copy(update={"config_file": str(file)})
         return spec.model_copy(update=changes) if changes else spec
 
-    def variables(self, env: Mapping[str, str]) -> dict[str, Any]:
-        """The variables, without those of a project whose names the user's environment has.
-
-        A test case may say `${NAME}` for a variable of the environment, such as the address that a key is sent to.
-        """
-        known = self.settings.variables.items()
-        return {name: value for name, value in known if name not in env or self._is_users(f"variables.{name}")}
-
-    def _is_users(self, key: str) -> bool:
-        return key in self.origin and self.origin[key].parent == self.home
-
     def _resolved(self, key: str, text: str) -> Path:
         """An absolute path. A relative one starts at the file that names it, a default in the current directory."""
         start = self.origin[key].parent if key in self.origin else self.cwd

@@ -255,7 +255,7 @@ class EvalPlan(NamedTuple):
 
 def load_eval_plan(file: Path | str, host: Host, *, variables: Mapping[str, Any] | None = None) -> EvalPlan:
     """Read and check an eval configuration. All problems are one ConfigError."""
-    known = {**host.settings.variables(host.env), **(variables or {})}
+    known = {**host.settings.settings.variables, **(variables or {})}
     loaded = load_eval_config(file, known, check=partial(check_parts, env=host.env))
     problems: list[Problem] = []
     case = loaded.case

@@ -115,7 +115,7 @@ def load_case(
     file: Path | str, host: Host, *, variables: Mapping[str, Any] | None = None, agent: AgentOverride | None = None
 ) -> Loaded[TestCase]:
     """Read and check a test case, with the settings' variables under those given."""
-    known = {**host.settings.variables(host.env), **(variables or {})}
+    known = {**host.settings.settings.variables, **(variables or {})}
     return load_test_case(file, known, check=partial(check_parts, env=host.env), agent=agent)
 
 
