@@ -138,7 +138,8 @@ class SessionRecord(NamedTuple):
 
     facts: SessionFacts = SessionFacts()
     messages: tuple[Message, ...] = ()
-    tool_calls: tuple[ToolCall, ...] = ()
+    tool_calls: tuple[ToolCall, ...] | None = ()
+    """None: the agent does not report them."""
 
     def with_facts(self, **changes: Any) -> SessionRecord:
         return self._replace(facts=self.facts._replace(**changes))
