@@ -291,9 +291,12 @@ async def test_a_client_that_disconnects_after_the_last_event_has_everything(tmp
 async def test_a_stream_without_its_last_event_ended_early(api: Api, tmp_path: Path) -> None:
     """As a provider ends it that has lost its model: the connection itself ends as it should."""
     path, body = api.request(**({"stream_options": {"include_usage": True}} if api is CHAT else {}))
-    async with ScriptedModel(parse_script("turns: [{text: [hel, lo]}]")) as model, aiohttp.ClientSession() as client:
-        async with client.post(model.url + path, json=body, headers=api.key("any")) as said:
-            events = [event + b"\n\n" for event in (await said.read()).split(b"\n\n") if event]
+    async with (
+        ScriptedModel(parse_script("turns: [{text: [hel, lo]}]")) as model,
+        aiohttp.ClientSession() as client,
+        client.post(model.url + path, json=body, headers=api.key("any")) as said,
+    ):
+        events = [event + b"\n\n" for event in (await said.read()).split(b"\n\n") if event]
     lengths = list(range(len(events) + 1))
 
     async def answer(connection: Connection) -> None:
