@@ -400,7 +400,8 @@ _BEFORE_START = ("NOT_FOUND", "NOT_INSTALLED", codes.INVALID_CONFIG, codes.NO_GA
 def _is_permanent(error: ErrorRecord) -> bool:
     """Whether the next attempt would fail in the same way."""
     permanent = (NO_CREDIT, MODEL_NOT_FOUND, INVALID_OPTION, ROOT_REFUSED)
-    return error.cause in ("AUTH_FAILED", "CLI_NOT_FOUND") or (error.context or {}).get("kind") in permanent
+    causes = ("AUTH_FAILED", "CLI_NOT_FOUND", "VERSION_TOO_OLD")
+    return error.cause in causes or (error.context or {}).get("kind") in permanent
 
 
 def _judged_by_text(failed: IterationReport) -> IterationReport:
