@@ -38,7 +38,7 @@ MEASURED: list[tuple[type[CliAdapter[Any]], str, str]] = [
     (CopilotCliAdapter, "1.0.32", "1.0.24"),
     (GeminiCliAdapter, "0.24.0", "0.22.4"),
     (OpenCodeAdapter, "1.17.0", "1.15.13"),
-    (AiderAdapter, "0.83.1", "0.82.3"),
+    (AiderAdapter, "0.83.0", "0.82.3"),
 ]
 every_agent = pytest.mark.parametrize(
     ("adapter", "oldest", "too_old"), MEASURED, ids=[adapter.kind.name for adapter, *_ in MEASURED]

@@ -31,7 +31,7 @@ AIDER = AgentKind(
     prefix="AIDER",
     command="aider",
     logs="aider-logs",
-    versions=SupportedVersions(oldest=CliVersion(0, 83, 1)),  # 0.82.3 lacks --disable-playwright
+    versions=SupportedVersions(oldest=CliVersion(0, 83, 0)),  # 0.82.3 lacks --disable-playwright
     places=FilePlaces(instructions="CONVENTIONS.md"),  # named on the command line
     how_to_authenticate="Set the key of the model's provider (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, …) in "
     "agent.env or your environment.",
