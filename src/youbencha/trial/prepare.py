@@ -28,7 +28,7 @@ from youbencha.trial.gateway_plan import check_models
 from youbencha.trial.plan import Plan
 from youbencha.trial.results import ResultFiles, RunRecord
 from youbencha.workspace import Repository, RunDirectory, public_url
-from youbencha.workspace.reclaim import disarm
+from youbencha.workspace.reclaim import sanitize_tree
 
 if TYPE_CHECKING:
     from youbencha.sandbox.forward_proxy import ForwardProxy
@@ -330,6 +330,6 @@ def evaluator_sandboxes(
                 yield EvaluatorSandbox(sandbox, access)
         finally:
             if tree == directory.modified:
-                await asyncio.to_thread(disarm, tree)
+                await asyncio.to_thread(sanitize_tree, tree)
 
     return opened
