@@ -142,8 +142,8 @@ async def _open_gateway(
         return None
     from youbencha.trial.gateway_session import open_trial_gateway
 
-    if plan.gateway.other_addresses:
-        on_event(ProgressNote(text=f"the gateway sends requests to {', '.join(plan.gateway.other_addresses)}"))
+    if plan.gateway.custom_addresses:
+        on_event(ProgressNote(text=f"the gateway sends requests to {', '.join(plan.gateway.custom_addresses)}"))
     kind = plan.case.agent.type
     gateway = await open_trial_gateway(plan.gateway, directory, on_event, opened, host, agent or kind)
     await gateway.issue_key(kind, sandbox)

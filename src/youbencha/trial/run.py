@@ -18,11 +18,11 @@ from youbencha.log.results import MODELS_OF_A_RUN, EvaluationResult
 from youbencha.trial.agent import end_agent, reclaim, run_agent
 from youbencha.trial.agent_files import take_files_away
 from youbencha.trial.context import Host, TrialContext
-from youbencha.trial.evaluation import EVALUATORS, can_check_task, check_task, evaluate_all, not_judged
+from youbencha.trial.evaluation import EVALUATORS, can_check_task, check_task, evaluate_all, skipped_results
 from youbencha.trial.kept_files import keep_agent_files
 from youbencha.trial.plan import Plan
 from youbencha.trial.prepare import agent_sandbox, open_trial, sandbox_for_evaluators
-from youbencha.trial.results import TrialResult, outcome_before_judging
+from youbencha.trial.results import TrialResult, outcome_of_agent
 from youbencha.workspace import Changes, Snapshot
 from youbencha.workspace.reclaim import sanitize_bare_repositories, sanitize_tree, strip_set_uid
 from youbencha.workspace.trees import copy_tree, remove_tree
@@ -241,8 +241,8 @@ async def _evaluate(context: TrialContext, changes: Changes | None) -> None:
                 EvaluatorFinished(evaluator=result.evaluator, status=result.status, message=result.message)
             )
 
-        if (outcome := outcome_before_judging(context.record)) and not outcome.valid:
-            for index, result in enumerate(not_judged(plan.evaluators, outcome)):
+        if (outcome := outcome_of_agent(context.record)) and not outcome.valid:
+            for index, result in enumerate(skipped_results(plan.evaluators, outcome)):
                 on_result(index, result)
             return
         expected_dir = None
