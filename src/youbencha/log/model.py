@@ -23,7 +23,7 @@ def _check_datetime(text: str) -> str:
 
 
 UNMASKED = object()
-"""Marks a text in a model as one of the harness's own words, in which no secret is masked (`log/masking.py`)."""
+"""Marks a text of a model that the harness writes itself, and in which nothing is masked (`log/masking.py`)."""
 
 Unmasked = Annotated[str, UNMASKED]
 Timestamp = Annotated[str, AfterValidator(_check_datetime), UNMASKED]

@@ -123,7 +123,7 @@ class SessionFacts(NamedTuple):
     denied_by_policy: Mapping[str, int] = _EMPTY
     """How often `tool_policy` denied each. Some versions count these in `denied_tools`, too."""
     tools: tuple[str, ...] | None = None
-    """The tools that the agent started with."""
+    """The tools that were available to the agent at its start. None if it does not report them."""
     tools_used: Mapping[str, int] = _EMPTY
     """How often each was called and not denied."""
     failed_mcp_servers: tuple[str, ...] = ()
@@ -173,7 +173,7 @@ class SessionRecorder:
         self._answer_model: str | None = None
         self._agent_version: str | None = None
         self._key_source: str | None = None
-        self._started_with: tuple[str, ...] | None = None
+        self._initial_tools: tuple[str, ...] | None = None
         self._turns = 0
         self._reported_turns: int | None = None
         self._results = 0
@@ -255,7 +255,7 @@ class SessionRecorder:
             switches=tuple(self._switches.values()),
             denied_tools=dict(self._denied),
             denied_by_policy=dict(self._denied_by_policy),
-            tools=self._started_with,
+            tools=self._initial_tools,
             tools_used=dict(used + self._tools_without_id),
             failed_mcp_servers=tuple(self._failed_mcp),
         )
@@ -265,7 +265,7 @@ class SessionRecorder:
         self._init_model = event.model or self._init_model
         self._agent_version = event.agent_version or self._agent_version
         self._key_source = event.key_source or self._key_source
-        self._started_with = self._started_with if event.tools is None else event.tools
+        self._initial_tools = self._initial_tools if event.tools is None else event.tools
 
     def _on_text(self, event: AssistantText) -> None:
         self._failure = self._unanswered = None  # the model answered after all
