@@ -76,7 +76,7 @@ async def test_something_else_answers(answer: bytes, monkeypatch: pytest.MonkeyP
         host, port = server.sockets[0].getsockname()
         error = await refused(f"{host}:{port}")
     assert error.code == "RAY_UNREACHABLE"
-    assert f"What answers at {host}:{port} is not the head of a Ray cluster" in error.message
+    assert f"The server at {host}:{port} is not the head of a Ray cluster" in error.message
     assert time.monotonic() - began < 8
 
 
