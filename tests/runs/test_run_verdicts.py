@@ -9,6 +9,8 @@ import sys
 import pytest
 from run_bench import RunBench, cut_off
 
+from youbencha.usage import SIDECAR
+
 EDIT = "echo 'TAX = 0.2' > src/prices.py"
 
 
@@ -39,6 +41,19 @@ async def test_unreported_values_are_null(runs: RunBench) -> None:
     assert agent.tool_calls is None
     assert agent.tools_used is None
     assert agent.usage is None or agent.usage.input_tokens is None
+
+
+@pytest.mark.parametrize(("reported", "calls", "used"), [({}, None, None), ({"tools_used": []}, 0, {})])
+async def test_tools_that_are_not_reported_are_unknown(
+    runs: RunBench, reported: dict[str, object], calls: int | None, used: dict[str, int] | None
+) -> None:
+    metrics = json.dumps({"turns": 2, "input_tokens": 5, "output_tokens": 1, **reported})
+    done = await runs.run(runs.program(f"echo '{metrics}' > \"$YOUBENCHA_METRICS_FILE\""))
+    agent = done.bundle.agent
+    assert agent is not None
+    assert (agent.turns, agent.tool_calls, agent.tools_used) == (2, calls, used)
+    sidecar = json.loads((done.artifacts / SIDECAR).read_text())
+    assert sidecar["tools_used"] == (None if calls is None else [])
 
 
 async def test_a_violation_fails(runs: RunBench) -> None:

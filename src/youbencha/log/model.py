@@ -120,7 +120,8 @@ class YouBenchaLog(Record):
     model_info: ModelInfo
     execution: Execution
     messages: tuple[Message, ...] = ()
-    tool_calls: tuple[ToolCall, ...] = ()
+    tool_calls: tuple[ToolCall, ...] | None = ()
+    """null: the agent does not report its calls."""
     usage: Usage | None = None
     turns: Count | None = None
     session_id: str | None = None

@@ -22,6 +22,7 @@ from youbencha.events import (
     ToolDecided,
     ToolDenied,
     UsageReported,
+    WarningRaised,
     event_type,
 )
 from youbencha.json_lines import Record
@@ -91,6 +92,7 @@ class RetriedCalls(NamedTuple):
 
 
 _EMPTY: Mapping[str, int] = {}
+_MOST_NOTICES = 20
 
 
 class SessionFacts(NamedTuple):
@@ -127,6 +129,8 @@ class SessionFacts(NamedTuple):
     tools_used: Mapping[str, int] = _EMPTY
     """How often each was called and not denied."""
     failed_mcp_servers: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+    """What the agent warned of, each once."""
     unread_metrics: tuple[str, ...] = ()
     """Problems with the metrics file that the agent wrote."""
     malformed_lines: int = 0
@@ -138,7 +142,8 @@ class SessionRecord(NamedTuple):
 
     facts: SessionFacts = SessionFacts()
     messages: tuple[Message, ...] = ()
-    tool_calls: tuple[ToolCall, ...] = ()
+    tool_calls: tuple[ToolCall, ...] | None = ()
+    """None: the agent does not report them."""
 
     def with_facts(self, **changes: Any) -> SessionRecord:
         return self._replace(facts=self.facts._replace(**changes))
@@ -191,6 +196,7 @@ class SessionRecorder:
         self._denied_calls: set[str] = set()
         self._denied_by_policy_calls: set[str] = set()
         self._failed_mcp: dict[str, None] = {}
+        self._notices: dict[str, None] = {}
         self._readers: dict[type[Event], Callable[[Any], None]] = {
             SessionStarted: self._on_start,
             AssistantText: self._on_text,
@@ -203,6 +209,7 @@ class SessionRecorder:
             ModelRefused: self._on_refusal,
             ModelSwitched: self._on_switch,
             McpServerFailed: self._on_failed_mcp,
+            WarningRaised: self._on_warning,
             ToolCalled: self._on_tool,
             ToolDecided: self._on_decision,
             ToolDenied: self._on_denied,
@@ -258,6 +265,7 @@ class SessionRecorder:
             tools=self._initial_tools,
             tools_used=dict(used + self._tools_without_id),
             failed_mcp_servers=tuple(self._failed_mcp),
+            notices=tuple(self._notices),
         )
 
     def _on_start(self, event: SessionStarted) -> None:
@@ -302,6 +310,10 @@ class SessionRecorder:
 
     def _on_failed_mcp(self, event: McpServerFailed) -> None:
         self._failed_mcp[event.name] = None
+
+    def _on_warning(self, event: WarningRaised) -> None:
+        if event.message and len(self._notices) < _MOST_NOTICES:
+            self._notices[event.message] = None
 
     def _on_tool(self, event: ToolCalled) -> None:
         self._failure = self._unanswered = None

@@ -243,7 +243,7 @@ class Timeline:
 
 
 def timeline(log: YouBenchaLog) -> Timeline:
-    return Timeline(_portion(log.messages, _message_entry), _portion(log.tool_calls, _tool_entry))
+    return Timeline(_portion(log.messages, _message_entry), _portion(log.tool_calls or (), _tool_entry))
 
 
 def _portion(records: Sequence[Logged], entry: Callable[[Logged], Entry]) -> Portion[Entry]:

@@ -249,7 +249,7 @@ def _agent(record: RunRecord, kind: str) -> AgentRun:
             sandbox=record.sandbox,
             budget_exceeded=_budget_exceeded(record),
         )
-    execution = log.execution
+    execution, calls = log.execution, _calls_by_tool(log)
     return AgentRun(
         type=kind,
         agent_name=record.agent_name,
@@ -265,8 +265,8 @@ def _agent(record: RunRecord, kind: str) -> AgentRun:
         sandbox=record.sandbox,
         budget_exceeded=_budget_exceeded(record),
         turns=log.turns,
-        tool_calls=len(log.tool_calls) if _reports_tools(log) else None,
-        tools_used=dict(sorted(Counter(call.name for call in log.tool_calls).items())) if _reports_tools(log) else None,
+        tool_calls=None if calls is None else calls.total(),
+        tools_used=None if calls is None else dict(sorted(calls.items())),
         errors=log.errors,
         warnings=(*log.warnings, *_warnings(record)),
     )
@@ -277,9 +277,11 @@ def _warnings(record: RunRecord) -> list[ErrorRecord]:
     return [ErrorRecord(message=message, timestamp=at, code=code) for code, message in record.warnings]
 
 
-def _reports_tools(log: YouBenchaLog) -> bool:
-    """An agent that does not even report its turns may have called tools without reporting them."""
-    return bool(log.tool_calls) or log.turns is not None
+def _calls_by_tool(log: YouBenchaLog) -> Counter[str] | None:
+    """None: an agent that does not even report its turns may have called tools without reporting them."""
+    if log.tool_calls is None or not (log.tool_calls or log.turns is not None):
+        return None
+    return Counter(call.name for call in log.tool_calls)
 
 
 def _identity(record: RunRecord) -> Identity:
@@ -352,8 +354,10 @@ def _token_counts(usage: Usage) -> dict[str, int | None]:
     return {f"{kind}_tokens": number for kind, number in usage.tokens._asdict().items()}
 
 
-def _tools_used(log: YouBenchaLog) -> list[str]:
-    """The tools of which at least one call was not denied."""
+def _tools_used(log: YouBenchaLog) -> list[str] | None:
+    """The tools of which at least one call was not denied; None if the agent does not report them."""
+    if log.tool_calls is None:
+        return None
     calls = Counter(call.name for call in log.tool_calls)
     for warning in log.warnings:
         denied = (warning.context or {}).get("tools")
