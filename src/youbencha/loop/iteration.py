@@ -395,7 +395,7 @@ def _not_started(error: YouBenchaError, started: float) -> IterationReport:
 
 
 _PERMANENT_CODES = ("NOT_FOUND", "NOT_INSTALLED", codes.INVALID_CONFIG, codes.NO_GATEWAY, codes.ROOT_REFUSED)
-"""Endings of the codes of errors before the start that the next attempt would meet again."""
+"""Suffixes of the codes of errors that occur before the start, and would occur again in the next attempt."""
 
 
 def _is_permanent(error: ErrorRecord) -> bool:
