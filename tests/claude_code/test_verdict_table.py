@@ -280,8 +280,12 @@ def test_unknown_subtype_is_a_failure():
         "CLAUDE_EXECUTION_ERROR",
         "Claude Code stopped in the middle of its work: new",
     )
-    nameless = line(type="result", is_error=False)
-    assert only_error(judge(ending(exit_code=0, facts=facts_of(nameless)), at=AT)).code == "CLAUDE_EXECUTION_ERROR"
+
+
+def test_a_result_without_a_subtype_is_a_success():
+    nameless = facts_of(line(type="result", is_error=False))
+    assert judge(ending(exit_code=0, facts=nameless), at=AT).status == "success"
+    assert judge(ending(exit_code=1, facts=nameless), at=AT).status == "failed"
 
 
 def test_cr_2_3_timeout():
