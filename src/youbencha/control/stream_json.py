@@ -43,6 +43,7 @@ from youbencha.usage import Tokens, add_all
 SYNTHETIC = "<synthetic>"
 """The "model" of messages that the CLI writes itself, such as an API error."""
 
+_OVERLOADED = 529
 _TOOL_CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _USAGE_KEYS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _MODEL_USAGE_KEYS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
@@ -327,10 +328,12 @@ def _init(record: Record) -> list[Event]:
 
 
 def _api_retry(record: Record) -> list[Event]:
+    status = json_lines.count(record.get("error_status"))
     retried = RequestRetried(
         attempt=json_lines.count(record.get("attempt")),
-        status=json_lines.count(record.get("error_status")),
-        reason=json_lines.text(record.get("error")),
+        status=status,
+        # 2.1.150 calls it a rate limit.
+        reason="overloaded" if status == _OVERLOADED else json_lines.text(record.get("error")),
         delay_ms=json_lines.amount(record.get("retry_delay_ms")),
     )
     return [retried]

@@ -35,7 +35,7 @@ _LINE_CHARACTERS = 300
 _SIGNAL_OF_EXIT = {129: "SIGHUP", 130: "SIGINT", 134: "SIGABRT", 137: "SIGKILL", 139: "SIGSEGV", 143: "SIGTERM"}
 """Shells, containers and some CLIs (SIGTERM: 143) report a signal by these exit codes."""
 
-_FAILED_CALL = frozenset({codes.AUTH_FAILED, codes.RATE_LIMIT, codes.REFUSED, codes.API_ERROR})
+_FAILED_CALL = frozenset({codes.AUTH_FAILED, codes.RATE_LIMIT, codes.OVERLOADED, codes.REFUSED, codes.API_ERROR})
 
 _OPTION_OF_LIMIT = {"disk": "sandbox.disk", "memory": "sandbox.memory", "processes": "sandbox.pids"}
 
