@@ -322,6 +322,7 @@ class CliAdapter(ABC, Generic[C]):
             exit_code=_TIMEOUT_EXIT_CODE if process.timed_out else process.exit.shell_code,
             status=verdict.status,
             output=process.output,
+            output_end=process.end,
             started_at=iso_time(process.started_at),
             completed_at=at,
             duration_ms=ending.duration_ms,
