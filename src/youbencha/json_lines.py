@@ -56,7 +56,7 @@ def records(value: object) -> list[Record]:
 
 
 def texts(value: object) -> tuple[str, ...]:
-    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+    return tuple([item for item in value if isinstance(item, str)]) if isinstance(value, list) else ()
 
 
 def loads(data: bytes | str) -> Any:

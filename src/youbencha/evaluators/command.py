@@ -160,7 +160,7 @@ async def _measure(
     if failure := result.exit.host_failure:
         raise YouBenchaError("COMMAND_HOST_FAILED", f"Something around the command failed while it ran: {failure}.")
     # Paths in the copy, which is removed, are of no use: those in the repository are what people look for.
-    output = result.output.replace(f"{sandbox.inside(tree.resolve())}{os.sep}", "")
+    output = result.last_output.replace(f"{sandbox.inside(tree.resolve())}{os.sep}", "")
     metrics = {**process_metrics(result, tail(output)), **metrics_in(result.printed, config.metrics)}
     if config.junit:
         metrics |= await in_thread(lambda _: junit_metrics(tree, config.junit, before))

@@ -137,6 +137,14 @@ class SessionFacts(NamedTuple):
     malformed_example: str | None = None
 
 
+class LeftOut(NamedTuple):
+    """How much of a conversation was too long to be kept."""
+
+    messages: int = 0
+    tool_calls: int = 0
+    characters: int = 0
+
+
 class SessionRecord(NamedTuple):
     """A session: its facts and its conversation."""
 
@@ -144,6 +152,7 @@ class SessionRecord(NamedTuple):
     messages: tuple[Message, ...] = ()
     tool_calls: tuple[ToolCall, ...] | None = ()
     """None: the agent does not report them."""
+    left_out: LeftOut = LeftOut()
 
     def with_facts(self, **changes: Any) -> SessionRecord:
         return self._replace(facts=self.facts._replace(**changes))

@@ -379,7 +379,8 @@ def _streamed(result: AgentExecutionResult) -> bool:
 def last_text(result: AgentExecutionResult) -> str:
     """The agent's final answer; all that it printed, if it prints no events."""
     if result.session is None or not result.session.facts.stream_seen:
-        return clean_text(result.output[-_LONGEST_TEXT:]).strip()
+        printed = result.output_end.text if result.output_end else result.output
+        return clean_text(printed[-_LONGEST_TEXT:]).strip()
     final = result.session.facts.result
     if final is not None and final.text:
         return final.text

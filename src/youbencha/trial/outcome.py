@@ -39,6 +39,7 @@ OUTCOMES: Mapping[FailureCause, OutcomeName] = {
     "REFUSED": "refused",
     "AUTH_FAILED": "provider_error",
     "RATE_LIMIT": "provider_error",
+    "OVERLOADED": "provider_error",
     "API_ERROR": "provider_error",
     "GAVE_UP": "unsolved",
     "CLI_NOT_FOUND": "infra_error",
