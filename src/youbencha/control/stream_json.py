@@ -36,9 +36,10 @@ from youbencha.log.session import (
     ModelRefused,
     ModelSwitched,
     StreamReader,
+    TotalsByModel,
     TurnTaken,
 )
-from youbencha.usage import Tokens, add_all
+from youbencha.usage import Tokens, add_all, larger
 
 SYNTHETIC = "<synthetic>"
 """The "model" of messages that the CLI writes itself, such as an API error."""
@@ -58,6 +59,8 @@ class ResultTotals(NamedTuple):
     usage: bool = True
     """`usage` has the whole session. It is needed only without a `modelUsage`."""
     cost: bool = True
+    repeated_calls: bool = True
+    """They include calls that broke and were repeated without streaming."""
 
 
 ALL_RIGHT = ResultTotals()
@@ -72,6 +75,8 @@ class ClaudeStreamReader(StreamReader):
     def __init__(self, totals: ResultTotals = ALL_RIGHT) -> None:
         self._totals = totals
         self._current: dict[str | None, str] = {}
+        self._main: dict[str | None, Tokens] = {}
+        self._reported = Tokens()
         self._context: int | None = None
         self._model: str | None = None
         self._last_answer: str | None = None
@@ -122,13 +127,26 @@ class ClaudeStreamReader(StreamReader):
         return [*metered, TurnTaken()]
 
     def _result(self, record: Record) -> list[Event]:
+        by_model = read_totals(record)
+        tokens = (
+            read_usage(record.get("usage")) if self._totals.usage and not by_model else add_all(list(by_model.values()))
+        )
         costs = (json_lines.amount(record.get(key)) for key in _COST_KEYS)
         cost_usd = next((cost for cost in costs if cost is not None), None) if self._totals.cost else None
-        is_total = record.get("modelUsage") or self._totals.usage
         return [
             *self._context_window(record),
-            *_read_result(record, read_total(record) if is_total else Tokens(), cost_usd),
+            TotalsByModel(tokens=by_model, incomplete=self._lacks_calls(record)),
+            *_read_result(record, tokens, cost_usd),
         ]
+
+    def _lacks_calls(self, result: Record) -> bool:
+        """Whether a session's totals lack some of its calls, although those of side models may be larger."""
+        usage = read_usage(result.get("usage"))
+        self._reported = add_all([self._reported, usage])
+        if self._totals.repeated_calls or result.get("subtype") != "success" or result.get("is_error"):
+            return False  # `usage` also lacks a call that ended the session
+        calls = add_all(list(self._main.values()))
+        return any(seen is not None and seen > (known or 0) for seen, known in zip(calls, self._reported, strict=True))
 
     def _context_window(self, result: Record) -> list[Event]:
         """The size of the main conversation again, now that its limit is known (from 2.0.x on)."""
@@ -167,6 +185,8 @@ class ClaudeStreamReader(StreamReader):
         call = CallMetered(message_id=message_id, tokens=tokens, model=model, final=final, parent=parent)
         if parent is not None:
             return [call]
+        counted = tokens if final else tokens._replace(output=None)
+        self._main[message_id] = larger(counted, self._main.get(message_id, Tokens()))
         self._model = model or self._model
         return [call, *self._context_of(tokens)]
 
@@ -184,17 +204,13 @@ def read_usage(value: object) -> Tokens:
     return _read(json_lines.mapping(value), _USAGE_KEYS)
 
 
-def read_total(result: Record) -> Tokens:
-    """Read the usage of the whole session from a `result`.
-
-    `modelUsage` is cumulative and includes subagents and side models; `usage` is only the main loop's last turn.
-    """
-    by_model = [
-        _read(usage, _MODEL_USAGE_KEYS)
-        for usage in json_lines.mapping(result.get("modelUsage")).values()
+def read_totals(result: Record) -> dict[str, Tokens]:
+    """Read the usage of each model from a `result`, with subagents and side models, for the whole session."""
+    return {
+        model: _read(usage, _MODEL_USAGE_KEYS)
+        for model, usage in json_lines.mapping(result.get("modelUsage")).items()
         if isinstance(usage, dict)
-    ]
-    return add_all(by_model) if by_model else read_usage(result.get("usage"))
+    }
 
 
 def _read(record: Record, keys: tuple[str, str, str, str]) -> Tokens:
