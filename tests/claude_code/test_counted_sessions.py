@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 
 from agent_clis import COUNTED, NEWEST, OLD, OLDEST
-from claude_bench import ClaudeBench, Session, bash, says, script
+from claude_bench import ClaudeBench, Session, bash, says, script, versions
 from youbencha.adapters.claude_code.versions import CliVersion, Feature, supports
 from youbencha.gateway.script import RecordedRequest
 from youbencha.usage import Tokens, add_all
@@ -109,6 +109,15 @@ def table() -> list[Any]:
     return [
         pytest.param(*row, marks=() if row[:2] in often else pytest.mark.full, id="-".join(row[:2])) for row in rows
     ]
+
+
+@pytest.mark.full
+@versions("2.0.24", "2.0.55")
+async def test_in_text_mode_a_warm_up_does_not_name_the_model(claude: ClaudeBench) -> None:
+    """2.0.24 records the warm-up of a subagent, by another model, after the answer and in the same file."""
+    session = await claude.run(script(says("Done."), side=SIDE), config={"output_format": "text"})
+    (request,) = session.main_requests
+    assert (session.log.model_info.name, session.log.turns) == (request.body["model"], 1)
 
 
 LARGE_SIDE = {"text": "ok", "usage": usage(40_000, 300, 9_000, 2_000)}

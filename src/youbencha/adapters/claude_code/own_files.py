@@ -200,6 +200,8 @@ def _is_json(given: str) -> bool:
 # Side models are not in it, so it is a lower bound.
 
 _ID = re.compile(r"[0-9a-f-]{8,64}")
+_SUBAGENT = "(unknown)"
+"""The tool call that started a subagent. Up to 2.0.24 they are in the same file, also those that are only warmed up."""
 _WANTED = {"assistant": b'"assistant"', "user": b'"tool_result"'}
 
 
@@ -213,6 +215,8 @@ def with_session_file(session: SessionRecord, session_id: str | None, config: Pa
         return session
     recorder, transcript, handlers = SessionRecorder(), Transcript(), ClaudeStreamReader().handlers()
     for record in matching_records(path, config, tuple(_WANTED.values())):
+        if record.get("isSidechain") is True:
+            record = {**record, "parent_tool_use_id": _SUBAGENT}
         for event in handlers[record["type"]](record) if record.get("type") in _WANTED else ():
             recorder.record(event)
             transcript.add(event)
