@@ -114,11 +114,10 @@ class UsageCounter:
         """The sum of the calls so far."""
         return self._seen
 
-    def usage(self, *, ended: bool = False, asked: str | None = None) -> SessionUsage | None:
+    def usage(self, *, ended: bool = False) -> SessionUsage | None:
         """The session's usage; None if nothing is known.
 
-        `ended`: the session has ended, so its calls are complete if it reports no total. `asked`: the model that the
-        agent asks for, which a gateway may answer by another name.
+        `ended`: the session has ended, so its calls are complete if it reports no total.
         """
         total = self._total
         if total is None:
@@ -127,21 +126,21 @@ class UsageCounter:
             return _known(self._seen, total.cost_usd or None, partial=True)
         # 2.0.30 counts no input. After repeating a broken call without streaming, 1.0.128 to 2.1.30 lose its usage,
         # which may be less than that of side models. The cost has the same numbers, so it is a lower bound, too.
-        parts = self._compared(total, asked)
+        parts = self._compared(total)
         if not (total.incomplete or any(part.short for part in parts)):
             return SessionUsage(add_all([part.larger for part in parts]), total.cost_usd)
         return SessionUsage(add_all([part.larger for part in parts]), total.cost_usd or None, partial=True)
 
-    def _compared(self, total: SessionTotal, asked: str | None) -> list[_Compared]:
-        """Calls and total of each model; those of models that have only one of them, together."""
+    def _compared(self, total: SessionTotal) -> list[_Compared]:
+        """Calls and total of each model; those of models that have only one of them, together.
+
+        They may be the same by other names: a gateway may answer for a model by another one.
+        """
         calls, totals = self._calls_by_model(), _by_base_name(total.by_model)
         if not totals:
             return [_Compared(self._seen, total.tokens)]
         both = [_Compared(calls.pop(name), totals.pop(name)) for name in sorted(calls.keys() & totals.keys())]
-        other_calls, other_totals = add_all(list(calls.values())), add_all(list(totals.values()))
-        if asked is None or base_model(asked) in totals:  # then these may be the same calls by other names
-            return [*both, _Compared(other_calls, other_totals)]
-        return [*both, _Compared(other_calls, Tokens()), _Compared(Tokens(), other_totals)]
+        return [*both, _Compared(add_all(list(calls.values())), add_all(list(totals.values())))]
 
     def _calls_by_model(self) -> dict[str, Tokens]:
         calls = [*((call.model, call.tokens) for call in self._calls.values()), *self._calls_without_id.items()]

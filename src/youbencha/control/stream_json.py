@@ -6,6 +6,7 @@ Observed: the order of keys is not fixed (2.1.325 writes a result's "type" near 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -45,6 +46,9 @@ SYNTHETIC = "<synthetic>"
 """The "model" of messages that the CLI writes itself, such as an API error."""
 
 _OVERLOADED = 529
+_DENIED = re.compile(r"Claude requested permissions to [^\n]+, but you haven't granted it yet\.")
+"""The result of a denied tool call, in all versions; before 1.0.76, no result lists them."""
+
 _TOOL_CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _USAGE_KEYS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _MODEL_USAGE_KEYS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
@@ -80,12 +84,13 @@ class ClaudeStreamReader(StreamReader):
         self._context: int | None = None
         self._model: str | None = None
         self._last_answer: str | None = None
+        self._tools: dict[str, str] = {}
 
     def handlers(self) -> Mapping[str, Handler]:
         return {
             "system": _system,
             "assistant": self._assistant,
-            "user": _user,
+            "user": self._user,
             "result": self._result,
             "stream_event": self._partial,
             "rate_limit_event": _rate_limit,
@@ -108,7 +113,16 @@ class ClaudeStreamReader(StreamReader):
                     events.append(AssistantThinking(text=text, parent=parent))
             else:
                 events += _tool_events(block, parent)
+        self._tools |= {
+            event.call_id: event.name for event in events if isinstance(event, ToolCalled) and event.call_id
+        }
         return [*events, failed] if failed else events  # last, because text after a failure means recovery
+
+    def _user(self, record: Record) -> list[Event]:
+        events = _user(record)
+        refused = (event for event in events if isinstance(event, ToolReturned) and event.is_error)
+        ids = [event.call_id for event in refused if event.call_id and _DENIED.fullmatch(event.content)]
+        return [*events, *(ToolDenied(call_id=id, name=self._tools[id]) for id in ids if id in self._tools)]
 
     def _answer(self, message: Record, usage_beside: object, parent: str | None) -> list[Event]:
         """Count the call. `usage_beside`: the first description of the format has the usage beside the message."""
@@ -133,11 +147,9 @@ class ClaudeStreamReader(StreamReader):
         )
         costs = (json_lines.amount(record.get(key)) for key in _COST_KEYS)
         cost_usd = next((cost for cost in costs if cost is not None), None) if self._totals.cost else None
-        return [
-            *self._context_window(record),
-            TotalsByModel(tokens=by_model, incomplete=self._lacks_calls(record)),
-            *_read_result(record, tokens, cost_usd),
-        ]
+        incomplete = self._lacks_calls(record)
+        totals = [TotalsByModel(tokens=by_model, incomplete=incomplete)] if by_model or incomplete else []
+        return [*self._context_window(record), *totals, *_read_result(record, tokens, cost_usd)]
 
     def _lacks_calls(self, result: Record) -> bool:
         """Whether a session's totals lack some of its calls, although those of side models may be larger."""

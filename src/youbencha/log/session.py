@@ -153,6 +153,8 @@ class SessionRecord(NamedTuple):
         return self._replace(facts=self.facts._replace(**changes))
 
 
+_NO_TOTALS = TotalsByModel(tokens={})
+
 Handler = Callable[[Record], Iterable[Event]]
 
 
@@ -177,7 +179,7 @@ class SessionRecorder:
     def __init__(self) -> None:
         self.session_id: str | None = None
         self._usage = UsageCounter()
-        self._totals = TotalsByModel(tokens={})
+        self._totals = _NO_TOTALS
         self._shown = Tokens()
         self._init_model: str | None = None
         self._answer_model: str | None = None
@@ -254,7 +256,7 @@ class SessionRecorder:
             init_model=self._init_model,
             agent_version=self._agent_version,
             key_source=self._key_source,
-            usage=self._usage.usage(ended=self._result is not None, asked=self._init_model),
+            usage=self._usage.usage(ended=self._result is not None),
             turns=self._turns or None if self._reported_turns is None else self._reported_turns,
             results=self._results,
             result=self._result,
@@ -302,6 +304,7 @@ class SessionRecorder:
     def _on_total(self, event: UsageReported) -> None:
         tokens = Tokens(event.input_tokens, event.output_tokens, event.cache_read_tokens, event.cache_creation_tokens)
         self._usage.set_total(SessionTotal(tokens, event.cost_usd, self._totals.tokens, self._totals.incomplete))
+        self._totals = _NO_TOTALS
 
     def _on_retry(self, event: RequestRetried) -> None:
         self._retries[event.status, event.reason] += 1

@@ -226,6 +226,7 @@ def with_session_file(session: SessionRecord, session_id: str | None, config: Pa
     return session.with_facts(
         model=facts.model or recorded.model,
         turns=recorded.turns if facts.turns is None else facts.turns,
+        denied_tools=facts.denied_tools or recorded.denied_tools,
         usage=_at_least(facts.usage, recorded.usage),
         failure=facts.failure if facts.stream_seen else recorded.failure,
     )
