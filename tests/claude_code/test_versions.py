@@ -37,6 +37,7 @@ MEASURED = {
     Feature.END_SESSION: "2.1.72",
     Feature.EXACT_COST: "1.0.88",
     Feature.EXACT_TOTAL: "1.0.113",
+    Feature.COUNTS_REPEATED_CALLS: "2.1.77",
 }
 
 
