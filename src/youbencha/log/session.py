@@ -112,6 +112,8 @@ class SessionFacts(NamedTuple):
     session_id: str | None = None
     model: str | None = None
     """The model in the answers of the main conversation; else `init_model`."""
+    provider: str | None = None
+    """The model's provider, if the agent reports it."""
     init_model: str | None = None
     """The model that the agent started with."""
     agent_version: str | None = None

@@ -402,7 +402,8 @@ _PERMANENT_CODES = ("NOT_FOUND", "NOT_INSTALLED", codes.INVALID_CONFIG, codes.NO
 def _is_permanent(error: ErrorRecord) -> bool:
     """Whether the next attempt would fail in the same way."""
     permanent = (NO_CREDIT, MODEL_NOT_FOUND, INVALID_OPTION, ROOT_REFUSED)
-    return error.cause in ("AUTH_FAILED", "CLI_NOT_FOUND") or (error.context or {}).get("kind") in permanent
+    causes = ("AUTH_FAILED", "CLI_NOT_FOUND", "VERSION_TOO_OLD")
+    return error.cause in causes or (error.context or {}).get("kind") in permanent
 
 
 def _classify_by_text(failed: IterationReport) -> IterationReport:

@@ -68,7 +68,7 @@ def normalize(
         ),
         model_info=ModelInfo(
             name=facts.model or (configured if isinstance(configured, str) and configured else "unknown"),
-            provider=str(result.details.get("provider") or kind.provider),
+            provider=str(result.details.get("provider") or facts.provider or kind.provider),
         ),
         execution=result.execution(),
         messages=tuple(_with_prompt(session.messages, prompt)),
