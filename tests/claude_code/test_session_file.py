@@ -44,6 +44,15 @@ def test_each_call_counts_once(tmp_path: Path) -> None:
     assert facts.usage.cost_usd is None
 
 
+def test_subagents_count_and_do_not_name_the_model(tmp_path: Path) -> None:
+    """2.0.24 warms up one with another model, whose answer may come after the last one."""
+    record(tmp_path, said("a", 20), {**said("b", 3, model="claude-small"), "isSidechain": True})
+    facts = completed(SessionFacts(), ID, tmp_path)
+    assert (facts.model, facts.turns) == ("claude-x", 1)
+    assert facts.usage is not None
+    assert facts.usage.tokens[:3] == (200, 23, 14)
+
+
 def test_numbers_that_are_not_final_stay_unknown(tmp_path: Path) -> None:
     """2.1.30 writes what a call begins with: one output token."""
     record(tmp_path, said("a", 1, stop=None), said("b", 1, stop=None))
@@ -71,10 +80,11 @@ def test_reported_totals_are_kept(tmp_path: Path) -> None:
     assert completed(reported, ID, tmp_path) == reported
 
 
-def test_larger_totals_of_the_stream_are_kept(tmp_path: Path) -> None:
+def test_the_larger_numbers_of_stream_and_file_count(tmp_path: Path) -> None:
     record(tmp_path, said("a", 20))
-    further = SessionFacts(usage=SessionUsage(Tokens(300, 60), partial=True), turns=3)
-    assert completed(further, ID, tmp_path) == further._replace(model="claude-x")
+    further = SessionFacts(usage=SessionUsage(Tokens(300, 5, 9), 0.5, partial=True), turns=3)
+    usage = SessionUsage(Tokens(300, 20, 9), 0.5, partial=True)
+    assert completed(further, ID, tmp_path) == further._replace(model="claude-x", usage=usage)
 
 
 @pytest.mark.parametrize("name", [None, "../../secret", "*", ""])

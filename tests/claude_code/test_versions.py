@@ -29,6 +29,9 @@ MEASURED = {
     Feature.SDK_URL: "1.0.124",
     Feature.LEAVES_WEBSOCKET: "2.1.50",
     Feature.END_SESSION: "2.1.72",
+    Feature.EXACT_COST: "1.0.88",
+    Feature.EXACT_TOTAL: "1.0.113",
+    Feature.COUNTS_REPEATED_CALLS: "2.1.77",
 }
 
 

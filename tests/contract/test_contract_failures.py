@@ -10,8 +10,8 @@ import time
 import pytest
 from shared_session import Shared, shared
 
-from agent_clis import ALL_VERSIONS, NEWEST, OLD, OLDEST
-from claude_bench import ClaudeBench, Session, bash, full, says, script, versions
+from agent_clis import ALL_VERSIONS, NEWEST, OLD, OLDEST, SPREAD
+from claude_bench import ClaudeBench, Session, bash, full, says, script, uses, versions
 from systems import posix_only
 from youbencha.events import Event, ProcessStarted, RequestRetried, ToolCalled, ToolReturned
 from youbencha.sandbox.toolbox.installed import InstalledAgent
@@ -165,6 +165,28 @@ def test_retries_are_events_and_a_warning(overloaded: Shared) -> None:
     assert [(event.attempt, event.status) for event in retries] == [(1, 529), (2, 529)]
     assert session.warning_codes() == ["CLAUDE_REQUESTS_RETRIED"]
     assert "2 times" in session.result.warnings[0].message
+
+
+@versions(NEWEST, full(OLD), OLDEST, *SPREAD)
+async def test_an_overloaded_provider_is_not_a_rate_limit(claude: ClaudeBench) -> None:
+    """2.1.150 reports a rate limit for each attempt; others an unknown error, or one of the server."""
+    overload = {"error": {"status": 529}, "times": "forever"}
+    session = await claude.run(script(overload), env={"CLAUDE_CODE_MAX_RETRIES": "1"})
+    assert (session.result.status, session.codes()) == ("failed", ["CLAUDE_OVERLOADED"])
+    assert "rate" not in " ".join(warning.message for warning in session.result.warnings)
+
+
+@pytest.mark.full
+@versions(*SPREAD, NEWEST)
+@pytest.mark.parametrize("output_format", ["stream-json", "text"])
+async def test_a_denied_tool_is_a_warning_in_every_version(claude: ClaudeBench, output_format: str) -> None:
+    """1.0.60 does not list what it denied; in text mode, no version does."""
+    write = uses("Write", file_path=str(claude.workspace / "new.txt"), content="x")
+    config = {"permission_mode": "default", "output_format": output_format}
+    session = await claude.run(script(write, says("It was not allowed.")), config=config)
+    assert (session.result.status, session.codes()) == ("success", [])
+    (warning,) = session.result.warnings
+    assert (warning.code, (warning.context or {})["tools"]) == ("CLAUDE_TOOL_DENIED", {"Write": 1})
 
 
 @versions(NEWEST, full(OLD), OLDEST)

@@ -66,7 +66,7 @@ async def test_a_violation_fails(runs: RunBench) -> None:
 
 
 async def test_caches_of_the_tools_that_the_agent_ran_are_not_its_changes(runs: RunBench) -> None:
-    """The agent tests its work with pytest, and so does the command: only what it wrote counts, and is named."""
+    """The agent and an evaluator run pytest. Only files that the agent wrote count, and are named in the message."""
     runs.commit({"test_prices.py": "from src.prices import TAX\n\ndef test_tax():\n    assert TAX == 0.2\n"})
     pytest_run = f"'{sys.executable}' -m pytest -q"
     limit = {"name": "git-diff", "config": {"assertions": {"max_files_changed": 1}}}

@@ -6,8 +6,9 @@ Observed: the order of keys is not fixed (2.1.325 writes a result's "type" near 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from youbencha import json_lines
 from youbencha.events import (
@@ -36,12 +37,17 @@ from youbencha.log.session import (
     ModelRefused,
     ModelSwitched,
     StreamReader,
+    TotalsByModel,
     TurnTaken,
 )
-from youbencha.usage import Tokens, add_all
+from youbencha.usage import Tokens, add_all, larger
 
 SYNTHETIC = "<synthetic>"
 """The "model" of messages that the CLI writes itself, such as an API error."""
+
+_OVERLOADED = 529
+_DENIED = re.compile(r"Claude requested permissions to [^\n]+, but you haven't granted it yet\.")
+"""The result of a denied tool call, in all versions; before 1.0.76, no result lists them."""
 
 _TOOL_CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _USAGE_KEYS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
@@ -51,24 +57,40 @@ _COST_KEYS = ("total_cost_usd", "total_cost", "cost_usd")
 """1.0.0 has cost_usd (this turn) and total_cost (the session); later versions total_cost_usd."""
 
 
+class ResultTotals(NamedTuple):
+    """Which totals of a result are right. Some versions of the CLI are known to get them wrong."""
+
+    usage: bool = True
+    """`usage` has the whole session. It is needed only without a `modelUsage`."""
+    cost: bool = True
+    repeated_calls: bool = True
+    """They include calls that broke and were repeated without streaming."""
+
+
+ALL_RIGHT = ResultTotals()
+
+
 class ClaudeStreamReader(StreamReader):
-    """Reads messages as events. It tracks the current API call of each parent, because not every message has its id."""
+    """Reads messages as events. It tracks the API call of each parent, because not every partial message has its id."""
 
     partial_prefix = '{"type":"stream_event"'
     """The start of a partial message in every version; these are by far the most lines."""
 
-    def __init__(self) -> None:
+    def __init__(self, totals: ResultTotals = ALL_RIGHT) -> None:
+        self._totals = totals
         self._current: dict[str | None, str] = {}
-        self._input: dict[str, int] = {}
+        self._main: dict[str | None, Tokens] = {}
+        self._reported = Tokens()
         self._context: int | None = None
         self._model: str | None = None
         self._last_answer: str | None = None
+        self._tools: dict[str, str] = {}
 
     def handlers(self) -> Mapping[str, Handler]:
         return {
             "system": _system,
             "assistant": self._assistant,
-            "user": _user,
+            "user": self._user,
             "result": self._result,
             "stream_event": self._partial,
             "rate_limit_event": _rate_limit,
@@ -80,7 +102,7 @@ class ClaudeStreamReader(StreamReader):
         sent_at = json_lines.text(record.get("timestamp"))
         blocks = _blocks(message.get("content"))
         failed = _call_failed(record, message, blocks)
-        events = [] if failed else self._answer(message, parent)
+        events = [] if failed else self._answer(message, record.get("usage"), parent)
         for block in blocks:
             kind = block.get("type")
             if kind == "text":
@@ -91,32 +113,52 @@ class ClaudeStreamReader(StreamReader):
                     events.append(AssistantThinking(text=text, parent=parent))
             else:
                 events += _tool_events(block, parent)
+        self._tools |= {
+            event.call_id: event.name for event in events if isinstance(event, ToolCalled) and event.call_id
+        }
         return [*events, failed] if failed else events  # last, because text after a failure means recovery
 
-    def _answer(self, message: Record, parent: str | None) -> list[Event]:
-        message_id = json_lines.text(message.get("id"))
+    def _user(self, record: Record) -> list[Event]:
+        events = _user(record)
+        refused = (event for event in events if isinstance(event, ToolReturned) and event.is_error)
+        ids = [event.call_id for event in refused if event.call_id and _DENIED.fullmatch(event.content)]
+        return [*events, *(ToolDenied(call_id=id, name=self._tools[id]) for id in ids if id in self._tools)]
+
+    def _answer(self, message: Record, usage_beside: object, parent: str | None) -> list[Event]:
+        """Count the call. `usage_beside`: the first description of the format has the usage beside the message."""
+        message_id = json_lines.text(message.get("id")) or self._current.get(parent)
         metered = self._metered(
             message_id,
             parent,
-            read_usage(message.get("usage")),
+            read_usage(message.get("usage") or usage_beside),
             model=json_lines.text(message.get("model")),
             # 1.0.x repeats the final usage with a stop reason; 2.1.x repeats the first usage with null.
-            final=message.get("stop_reason") is not None,
+            final=message.get("stop_reason", "") is not None,
         )
-        if message_id is None or parent is not None or message_id == self._last_answer:
+        if parent is not None or (message_id is not None and message_id == self._last_answer):
             return metered
         self._last_answer = message_id
         return [*metered, TurnTaken()]
 
     def _result(self, record: Record) -> list[Event]:
-        tokens = read_total(record)
+        by_model = read_totals(record)
+        tokens = (
+            read_usage(record.get("usage")) if self._totals.usage and not by_model else add_all(list(by_model.values()))
+        )
         costs = (json_lines.amount(record.get(key)) for key in _COST_KEYS)
-        cost_usd = next((cost for cost in costs if cost is not None), None)
-        if not record.get("modelUsage") and (seen := sum(self._input.values())):
-            # Before 1.0.117, `usage` is the last call's, or has each call twice: then the cost is too high, as well.
-            cost_usd = cost_usd if (tokens.input or 0) <= seen else None
-            tokens = Tokens()
-        return [*self._context_window(record), *_read_result(record, tokens, cost_usd)]
+        cost_usd = next((cost for cost in costs if cost is not None), None) if self._totals.cost else None
+        incomplete = self._lacks_calls(record)
+        totals = [TotalsByModel(tokens=by_model, incomplete=incomplete)] if by_model or incomplete else []
+        return [*self._context_window(record), *totals, *_read_result(record, tokens, cost_usd)]
+
+    def _lacks_calls(self, result: Record) -> bool:
+        """Whether a session's totals lack some of its calls, although those of side models may be larger."""
+        usage = read_usage(result.get("usage"))
+        self._reported = add_all([self._reported, usage])
+        if self._totals.repeated_calls or result.get("subtype") != "success" or result.get("is_error"):
+            return False  # `usage` also lacks a call that ended the session
+        calls = add_all(list(self._main.values()))
+        return any(seen is not None and seen > (known or 0) for seen, known in zip(calls, self._reported, strict=True))
 
     def _context_window(self, result: Record) -> list[Event]:
         """The size of the main conversation again, now that its limit is known (from 2.0.x on)."""
@@ -133,11 +175,13 @@ class ClaudeStreamReader(StreamReader):
             case "message_start":
                 message = json_lines.mapping(event.get("message"))
                 message_id, model = json_lines.text(message.get("id")), json_lines.text(message.get("model"))
-                usage = read_usage(message.get("usage"))
-                return self._metered(message_id, parent, usage, model=model, final=False)
+                if message_id is not None:
+                    self._current[parent] = message_id
+                return self._metered(message_id, parent, read_usage(message.get("usage")), model=model, final=False)
             case "message_delta":  # with the real number of output tokens
-                message_id = json_lines.text(record.get("api_message_id"))
-                return self._metered(message_id, parent, read_usage(event.get("usage")), final=True)
+                message_id = json_lines.text(record.get("api_message_id")) or self._current.get(parent)
+                usage = read_usage(event.get("usage")) if message_id else Tokens()
+                return self._metered(message_id, parent, usage, final=True)
             case "content_block_start":
                 return _tool_started(json_lines.mapping(event.get("content_block")), parent)
             case "content_block_delta":
@@ -150,16 +194,11 @@ class ClaudeStreamReader(StreamReader):
     def _metered(
         self, message_id: str | None, parent: str | None, tokens: Tokens, *, model: str | None = None, final: bool
     ) -> list[Event]:
-        """Usage without a message id belongs to the last call with the same parent, if there is one."""
-        message_id = message_id or self._current.get(parent)
-        if message_id is None:
-            tokens = Tokens()
-        else:
-            self._current[parent] = message_id
-            self._input[message_id] = tokens.input or self._input.get(message_id, 0)
         call = CallMetered(message_id=message_id, tokens=tokens, model=model, final=final, parent=parent)
         if parent is not None:
             return [call]
+        counted = tokens if final else tokens._replace(output=None)
+        self._main[message_id] = larger(counted, self._main.get(message_id, Tokens()))
         self._model = model or self._model
         return [call, *self._context_of(tokens)]
 
@@ -177,17 +216,13 @@ def read_usage(value: object) -> Tokens:
     return _read(json_lines.mapping(value), _USAGE_KEYS)
 
 
-def read_total(result: Record) -> Tokens:
-    """Read the usage of the whole session from a `result`.
-
-    `modelUsage` is cumulative and includes subagents and side models; `usage` is only the main loop's last turn.
-    """
-    by_model = [
-        _read(usage, _MODEL_USAGE_KEYS)
-        for usage in json_lines.mapping(result.get("modelUsage")).values()
+def read_totals(result: Record) -> dict[str, Tokens]:
+    """Read the usage of each model from a `result`, with subagents and side models, for the whole session."""
+    return {
+        model: _read(usage, _MODEL_USAGE_KEYS)
+        for model, usage in json_lines.mapping(result.get("modelUsage")).items()
         if isinstance(usage, dict)
-    ]
-    return add_all(by_model) if by_model else read_usage(result.get("usage"))
+    }
 
 
 def _read(record: Record, keys: tuple[str, str, str, str]) -> Tokens:
@@ -321,10 +356,12 @@ def _init(record: Record) -> list[Event]:
 
 
 def _api_retry(record: Record) -> list[Event]:
+    status = json_lines.count(record.get("error_status"))
     retried = RequestRetried(
         attempt=json_lines.count(record.get("attempt")),
-        status=json_lines.count(record.get("error_status")),
-        reason=json_lines.text(record.get("error")),
+        status=status,
+        # 2.1.150 calls it a rate limit.
+        reason="overloaded" if status == _OVERLOADED else json_lines.text(record.get("error")),
         delay_ms=json_lines.amount(record.get("retry_delay_ms")),
     )
     return [retried]

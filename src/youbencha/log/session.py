@@ -26,7 +26,7 @@ from youbencha.events import (
     event_type,
 )
 from youbencha.json_lines import Record
-from youbencha.usage import SessionUsage, Tokens, UsageCounter
+from youbencha.usage import SessionTotal, SessionUsage, Tokens, UsageCounter
 
 if TYPE_CHECKING:
     from youbencha.log.model import Message, ToolCall
@@ -54,6 +54,15 @@ class CallMetered(Event):
     """False if `tokens.output` is only a preliminary number."""
     parent: str | None = None
     """The tool call of the subagent that made it, if any."""
+
+
+@event_type
+class TotalsByModel(Event):
+    """What the agent used of each model so far, which the next `UsageReported` adds up."""
+
+    tokens: Mapping[str, Tokens]
+    incomplete: bool = False
+    """Calls are known to be missing."""
 
 
 @event_type
@@ -127,7 +136,7 @@ class SessionFacts(NamedTuple):
     denied_by_policy: Mapping[str, int] = _EMPTY
     """How often `tool_policy` denied each. Some versions count these in `denied_tools`, too."""
     tools: tuple[str, ...] | None = None
-    """The tools that the agent started with."""
+    """The tools that were available to the agent at its start. None if it does not report them."""
     tools_used: Mapping[str, int] = _EMPTY
     """How often each was called and not denied."""
     failed_mcp_servers: tuple[str, ...] = ()
@@ -139,6 +148,14 @@ class SessionFacts(NamedTuple):
     malformed_example: str | None = None
 
 
+class LeftOut(NamedTuple):
+    """How much of a conversation was too long to be kept."""
+
+    messages: int = 0
+    tool_calls: int = 0
+    characters: int = 0
+
+
 class SessionRecord(NamedTuple):
     """A session: its facts and its conversation."""
 
@@ -146,10 +163,13 @@ class SessionRecord(NamedTuple):
     messages: tuple[Message, ...] = ()
     tool_calls: tuple[ToolCall, ...] | None = ()
     """None: the agent does not report them."""
+    left_out: LeftOut = LeftOut()
 
     def with_facts(self, **changes: Any) -> SessionRecord:
         return self._replace(facts=self.facts._replace(**changes))
 
+
+_NO_TOTALS = TotalsByModel(tokens={})
 
 Handler = Callable[[Record], Iterable[Event]]
 
@@ -175,12 +195,13 @@ class SessionRecorder:
     def __init__(self) -> None:
         self.session_id: str | None = None
         self._usage = UsageCounter()
+        self._totals = _NO_TOTALS
         self._shown = Tokens()
         self._init_model: str | None = None
         self._answer_model: str | None = None
         self._agent_version: str | None = None
         self._key_source: str | None = None
-        self._started_with: tuple[str, ...] | None = None
+        self._initial_tools: tuple[str, ...] | None = None
         self._turns = 0
         self._reported_turns: int | None = None
         self._results = 0
@@ -205,6 +226,7 @@ class SessionRecorder:
             CallMetered: self._on_call,
             CallFailed: self._on_failure,
             TurnTaken: self._on_turn,
+            TotalsByModel: self._on_totals_by_model,
             UsageReported: self._on_total,
             RequestRetried: self._on_retry,
             RateLimitSeen: self._on_rate_limit,
@@ -264,7 +286,7 @@ class SessionRecorder:
             switches=tuple(self._switches.values()),
             denied_tools=dict(self._denied),
             denied_by_policy=dict(self._denied_by_policy),
-            tools=self._started_with,
+            tools=self._initial_tools,
             tools_used=dict(used + self._tools_without_id),
             failed_mcp_servers=tuple(self._failed_mcp),
             notices=tuple(self._notices),
@@ -275,7 +297,7 @@ class SessionRecorder:
         self._init_model = event.model or self._init_model
         self._agent_version = event.agent_version or self._agent_version
         self._key_source = event.key_source or self._key_source
-        self._started_with = self._started_with if event.tools is None else event.tools
+        self._initial_tools = self._initial_tools if event.tools is None else event.tools
 
     def _on_text(self, event: AssistantText) -> None:
         self._failure = self._unanswered = None  # the model answered after all
@@ -285,7 +307,9 @@ class SessionRecorder:
         # A subagent may run on another model; the run is named after the main conversation's.
         if event.model and event.parent is None:
             self._answer_model = event.model
-        self._usage.add_call(event.tokens, event.cost_usd, message_id=event.message_id, final=event.final)
+        self._usage.add_call(
+            event.tokens, event.cost_usd, message_id=event.message_id, final=event.final, model=event.model
+        )
 
     def _on_failure(self, event: CallFailed) -> None:
         self._failure = event
@@ -293,9 +317,13 @@ class SessionRecorder:
     def _on_turn(self, event: TurnTaken) -> None:
         self._turns += 1
 
+    def _on_totals_by_model(self, event: TotalsByModel) -> None:
+        self._totals = event
+
     def _on_total(self, event: UsageReported) -> None:
         tokens = Tokens(event.input_tokens, event.output_tokens, event.cache_read_tokens, event.cache_creation_tokens)
-        self._usage.set_total(tokens, event.cost_usd)
+        self._usage.set_total(SessionTotal(tokens, event.cost_usd, self._totals.tokens, self._totals.incomplete))
+        self._totals = _NO_TOTALS
 
     def _on_retry(self, event: RequestRetried) -> None:
         self._retries[event.status, event.reason] += 1

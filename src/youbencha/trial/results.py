@@ -96,7 +96,7 @@ class ResultFiles:
         self._record = record
         self._redactor = redactor
         self.has_verdict = False
-        """Whether the final results were written. Hooks may still run."""
+        """Whether the final results were written. Hooks may still be running."""
 
     def save_log(self, log: YouBenchaLog) -> None:
         self._record.log = without_secrets(log, self._redactor.text)
@@ -155,9 +155,9 @@ class ResultFiles:
 
     def _save_report(self, bundle: ResultsBundle) -> None:
         from youbencha.report.markdown import render_markdown
-        from youbencha.report.sharing import for_readers
+        from youbencha.report.sharing import make_shareable
 
-        self._save(REPORT_FILE, render_markdown(for_readers(bundle, self._artifacts)))
+        self._save(REPORT_FILE, render_markdown(make_shareable(bundle, self._artifacts)))
 
     def _save(self, name: str, text: str) -> None:
         write_atomically(self._artifacts / name, text.encode("utf-8", "replace"))
@@ -194,8 +194,8 @@ def bundle_of(record: RunRecord, *, now: float, complete: bool, interrupted: boo
     )
 
 
-def outcome_before_judging(record: RunRecord) -> Outcome | None:
-    """The outcome as far as the agent's run decides it: if it is not valid, there is nothing to judge."""
+def outcome_of_agent(record: RunRecord) -> Outcome | None:
+    """Return the outcome as far as the agent's run determines it. If that is not valid, there is nothing to judge."""
     log = record.log
     return outcome_of(log.execution.status, log.errors, (), gateway=record.gateway) if log else None
 

@@ -13,13 +13,14 @@ from youbencha.adapters.base import AgentExecutionContext
 from youbencha.adapters.claude_code.config import CLAUDE, ClaudeCodeConfig
 from youbencha.adapters.cli_agent.agent_files import matching_records, read_definition
 from youbencha.adapters.cli_agent.config import fits_argument
-from youbencha.adapters.cli_agent.stream import Transcript
+from youbencha.adapters.cli_agent.transcript import Transcript
 from youbencha.control.stream_json import ClaudeStreamReader
 from youbencha.errors import Problem
+from youbencha.events import ToolCalled, ToolReturned
 from youbencha.files import read_regular
 from youbencha.log.session import SessionRecord, SessionRecorder
 from youbencha.sandbox.base import Sandbox
-from youbencha.usage import SessionUsage
+from youbencha.usage import SessionUsage, larger
 
 _DIRECTORY_VARIABLES = ("CLAUDE_CONFIG_DIR", "HOME", "USERPROFILE", "XDG_STATE_HOME")
 
@@ -200,6 +201,8 @@ def _is_json(given: str) -> bool:
 # Side models are not in it, so it is a lower bound.
 
 _ID = re.compile(r"[0-9a-f-]{8,64}")
+_SUBAGENT = "(unknown)"
+"""The tool call that started a subagent. Up to 2.0.24 they are in the same file, also those that are only warmed up."""
 _WANTED = {"assistant": b'"assistant"', "user": b'"tool_result"'}
 
 
@@ -213,15 +216,19 @@ def with_session_file(session: SessionRecord, session_id: str | None, config: Pa
         return session
     recorder, transcript, handlers = SessionRecorder(), Transcript(), ClaudeStreamReader().handlers()
     for record in matching_records(path, config, tuple(_WANTED.values())):
+        if record.get("isSidechain") is True:
+            record = {**record, "parent_tool_use_id": _SUBAGENT}
         for event in handlers[record["type"]](record) if record.get("type") in _WANTED else ():
             recorder.record(event)
-            transcript.add(event)
+            if isinstance(event, ToolCalled | ToolReturned):
+                transcript.add(event)
     recorded = recorder.facts()
     if not facts.stream_seen:
-        session = session._replace(tool_calls=tuple(transcript.tool_calls()))
+        session = session._replace(tool_calls=transcript.tool_calls(), left_out=transcript.left_out())
     return session.with_facts(
         model=facts.model or recorded.model,
         turns=recorded.turns if facts.turns is None else facts.turns,
+        denied_tools=facts.denied_tools or recorded.denied_tools,
         usage=_at_least(facts.usage, recorded.usage),
         failure=facts.failure if facts.stream_seen else recorded.failure,
     )
@@ -234,8 +241,7 @@ def _session_file(config: Path | None, session_id: str | None) -> Path | None:
 
 
 def _at_least(seen: SessionUsage | None, recorded: SessionUsage | None) -> SessionUsage | None:
-    """The larger of the two: the stream may be ahead of the session file."""
+    """The larger numbers: the stream may be ahead of the session file, and its total has side models."""
     if seen is None or recorded is None:
         return recorded or seen
-    more = (recorded.tokens.output or 0) >= (seen.tokens.output or 0)
-    return recorded._replace(cost_usd=seen.cost_usd) if more else seen
+    return seen._replace(tokens=larger(seen.tokens, recorded.tokens))

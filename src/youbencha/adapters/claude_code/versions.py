@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from youbencha.adapters.cli_agent.versions import CliVersion, SupportedVersions
+from youbencha.control.stream_json import ResultTotals
 
 SUPPORTED = SupportedVersions(oldest=CliVersion(1, 0, 8))  # 1.0.5 asks a user before it skips permissions
 
@@ -32,6 +33,9 @@ class Feature(StrEnum):
     SDK_URL = "--sdk-url"
     END_SESSION = "end_session"
     LEAVES_WEBSOCKET = "an exit when its WebSocket is closed"
+    EXACT_COST = "a cost that has each call once"
+    EXACT_TOTAL = "a total of all calls"
+    COUNTS_REPEATED_CALLS = "totals with calls that were repeated"
 
 
 _FIRST_VERSION: dict[Feature, CliVersion] = {
@@ -55,6 +59,9 @@ _FIRST_VERSION: dict[Feature, CliVersion] = {
     Feature.SDK_URL: CliVersion(1, 0, 124),
     Feature.LEAVES_WEBSOCKET: CliVersion(2, 1, 50),
     Feature.END_SESSION: CliVersion(2, 1, 72),
+    Feature.EXACT_COST: CliVersion(1, 0, 88),  # before, `usage` and cost have each call twice
+    Feature.COUNTS_REPEATED_CALLS: CliVersion(2, 1, 77),
+    Feature.EXACT_TOTAL: CliVersion(1, 0, 113),  # in 1.0.88 to 1.0.112, `usage` is that of the last call
 }
 
 _LAST_VERSION: dict[Feature, CliVersion] = {
@@ -83,6 +90,17 @@ def first_version(feature: Feature) -> CliVersion:
 def last_version(feature: Feature) -> CliVersion | None:
     """None if the newest version has it."""
     return _LAST_VERSION.get(feature)
+
+
+def result_totals(version: CliVersion | None) -> ResultTotals:
+    """Which totals of a result are right; an unknown version is believed."""
+    if version is None:
+        return ResultTotals()
+    return ResultTotals(
+        usage=supports(version, Feature.EXACT_TOTAL),
+        cost=supports(version, Feature.EXACT_COST),
+        repeated_calls=supports(version, Feature.COUNTS_REPEATED_CALLS),
+    )
 
 
 def permission_modes(version: CliVersion) -> list[str]:

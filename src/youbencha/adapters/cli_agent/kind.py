@@ -81,7 +81,7 @@ def truncated(kind: AgentKind, at: str) -> ErrorRecord:
         f"The output was truncated: only its first 10MB ({OUTPUT_LIMIT_BYTES} bytes) were kept.",
         at,
         "The run itself was not affected. Tokens, cost, result, messages and tool calls were read from the whole "
-        "stream; the log holds up to 10 MiB of their text.",
+        "stream; the log holds up to 10 MiB of their text. Of plain text, it also holds the last lines.",
         limit_bytes=OUTPUT_LIMIT_BYTES,
     )
 

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.kind import AgentKind, malformed, truncated
+from youbencha.adapters.cli_agent.transcript import left_out_here
+from youbencha.adapters.cli_agent.warnings import transcript_shortened
 from youbencha.json_lines import clean_text, strip_ansi
 from youbencha.log.masking import without_secrets
 from youbencha.log.model import AgentInfo, ErrorRecord, Message, ModelInfo, YouBenchaLog, usage_of
-from youbencha.log.session import SessionFacts, SessionRecord
+from youbencha.log.session import LeftOut, SessionFacts, SessionRecord
 from youbencha.process import TRUNCATION_MARK, Redactor
 
 if TYPE_CHECKING:
@@ -50,10 +52,11 @@ def normalize(
     session = result.session
     if session is None:
         end = len(result.output) if cut_at is None else cut_at
-        session = _read_stream(kind, reader, result.output, end, redactor) or read_plain(result.output)
-    elif not session.facts.stream_seen:
+        session = _read_stream(kind, reader, result.output, end, redactor) or _read_plain(read_plain, result)
+    elif not session.facts.stream_seen and not session.messages:
         # Only its answer: a number or a name in it is the model's claim, not a fact.
-        session = session._replace(messages=session.messages or plain_session(result.output).messages)
+        plain = _read_plain(plain_session, result)
+        session = session._replace(messages=plain.messages, left_out=plain.left_out)
     facts, usage = session.facts, session.facts.usage
     configured = context.model or context.config.get("model")
     prompt = result.details.get("prompt") or context.config.get("prompt")
@@ -74,7 +77,7 @@ def normalize(
         turns=facts.turns,
         session_id=facts.session_id,
         errors=_errors(kind, result, cut=cut_at is not None),
-        warnings=_warnings(kind, result, facts, cut=cut_at is not None),
+        warnings=_warnings(kind, result, session, cut=cut_at is not None),
         environment=_environment(result, facts),
     )
     return without_secrets(log, redactor.text)
@@ -84,6 +87,15 @@ def _environment(result: AgentExecutionResult, facts: SessionFacts) -> dict[str,
     """What is known of it; of a run that failed, also which of the user's variables the agent did not get."""
     known = {"api_key_source": facts.key_source, "withheld_variables": result.details.get("withheld_variables")}
     return {name: value for name, value in known.items() if value}
+
+
+def _read_plain(read: Callable[[str], SessionRecord], result: AgentExecutionResult) -> SessionRecord:
+    """Read the output as text; with its end, if it was truncated."""
+    if (end := result.output_end) is None:
+        return read(result.output)
+    left_out = LeftOut(characters=end.left_out_bytes)
+    gap = f"{left_out_here(left_out)}\n" if end.left_out_bytes else ""
+    return read(f"{result.output}{gap}{end.text}")._replace(left_out=left_out)
 
 
 def _read_stream(
@@ -158,12 +170,15 @@ def _errors(kind: AgentKind, result: AgentExecutionResult, *, cut: bool) -> tupl
 
 
 def _warnings(
-    kind: AgentKind, result: AgentExecutionResult, facts: SessionFacts, *, cut: bool
+    kind: AgentKind, result: AgentExecutionResult, session: SessionRecord, *, cut: bool
 ) -> tuple[ErrorRecord, ...]:
+    facts, at, warnings = session.facts, result.completed_at, list(result.warnings)
     lines = facts.malformed_lines - (1 if cut else 0)  # without the event that was truncated
-    if not facts.stream_seen or lines <= 0 or has_code(result.warnings, kind.code(codes.MALFORMED_LINE)):
-        return result.warnings
-    return (*result.warnings, malformed(kind, lines, facts.malformed_example, result.completed_at))
+    if facts.stream_seen and lines > 0 and not has_code(result.warnings, kind.code(codes.MALFORMED_LINE)):
+        warnings.append(malformed(kind, lines, facts.malformed_example, at))
+    if session.left_out != LeftOut():
+        warnings.append(transcript_shortened(kind, session.left_out, at))
+    return tuple(warnings)
 
 
 def has_code(records: tuple[ErrorRecord, ...], code: str) -> bool:

@@ -8,10 +8,12 @@ from pathlib import Path
 
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.kind import AgentKind, error_record, malformed
+from youbencha.adapters.cli_agent.transcript import describe
 from youbencha.log.model import ErrorRecord
-from youbencha.log.session import SessionFacts
+from youbencha.log.session import LeftOut, SessionFacts
 from youbencha.process import ProcessResult
 from youbencha.text import first_few, plural
+from youbencha.usage import base_model
 
 
 def session_warnings(
@@ -84,6 +86,16 @@ def process_warnings(
             at,
             bytes=done.skipped_bytes,
         )
+
+
+def transcript_shortened(kind: AgentKind, left_out: LeftOut, at: str) -> ErrorRecord:
+    return error_record(
+        kind.code(codes.TRANSCRIPT_SHORTENED),
+        f"The conversation was too long for the log: {describe(left_out)} were left out.",
+        at,
+        "The log has its beginning, its end and the last answer, with a note where something is missing.",
+        **left_out._asdict(),
+    )
 
 
 def _no_tools(kind: AgentKind, facts: SessionFacts, at: str, allowed: Sequence[str]) -> Iterator[ErrorRecord]:
@@ -161,11 +173,6 @@ def _model_fallback(kind: AgentKind, facts: SessionFacts, at: str, *, compares_m
             fallback=used,
             trigger=None,
         )
-
-
-def base_model(name: str) -> str:
-    """The name without its variant: Claude Code starts with "claude-opus-4-8[1m]", answers have "claude-opus-4-8"."""
-    return name.split("[", 1)[0]
 
 
 def _retries(kind: AgentKind, facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
