@@ -34,7 +34,7 @@ from youbencha.adapters.claude_code.own_files import (
     with_session_file,
     with_shared_files,
 )
-from youbencha.adapters.claude_code.texts import OWN_CAUSES, plain_session
+from youbencha.adapters.claude_code.texts import OWN_CAUSES, read_claims
 from youbencha.adapters.claude_code.versions import Feature, supports
 from youbencha.adapters.cli_agent import AgentCli, CliAdapter
 from youbencha.adapters.cli_agent.invocation import removed_afterwards, scratch_directory
@@ -207,8 +207,8 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
     def reader(self) -> ClaudeStreamReader:
         return ClaudeStreamReader()
 
-    def plain_session(self, output: str) -> SessionRecord:
-        return plain_session(output)
+    def read_claims(self, text: str) -> SessionRecord:
+        return read_claims(text)
 
     def stream_expected(self, config: ClaudeCodeConfig) -> bool:
         return config.output_format == "stream-json"
