@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agent_clis import OLDEST
+from agent_clis import OLDEST, SPREAD
 from systems import ON_WINDOWS
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
@@ -49,8 +49,8 @@ def full(version: str) -> pytest.ParameterSet:
 
 
 def version_params(*versions: str | pytest.ParameterSet) -> list[str | pytest.ParameterSet]:
-    """The oldest CLI comes from npm, which `make test` does without."""
-    return [full(version) if version == OLDEST else version for version in versions]
+    """These come from npm, which `make test` does without."""
+    return [full(version) if version in (OLDEST, *SPREAD) else version for version in versions]
 
 
 def versions(*names: str | pytest.ParameterSet) -> pytest.MarkDecorator:

@@ -65,10 +65,11 @@ def test_the_last_total_counts(ended: bool) -> None:
     assert counted(Tokens(10, 2), total=total, ended=ended) == total
 
 
-def test_where_a_total_is_below_its_calls_the_calls_count() -> None:
+def test_a_total_below_its_calls_is_a_lower_bound_and_so_is_its_cost() -> None:
     short = SessionUsage(Tokens(10, 1), 0.5)
-    assert counted(Tokens(10, 25), total=short) == (Tokens(10, 25), None, True)
-    assert counted(Tokens(10, 25, 7), total=SessionUsage(Tokens(0, 30, 0), 0.1)) == (Tokens(10, 30, 7), None, True)
+    assert counted(Tokens(10, 25), total=short) == (Tokens(10, 25), 0.5, True)
+    assert counted(Tokens(10, 25, 7), total=SessionUsage(Tokens(0, 30, 0), 0.1)) == (Tokens(10, 30, 7), 0.1, True)
+    # A cost of nothing is none.
     zeros = SessionUsage(Tokens(0, 0, 0, 0), 0.0)
     assert counted(Tokens(10, 25), total=zeros) == (Tokens(10, 25, 0, 0), None, True)
     assert counted(total=zeros) == zeros

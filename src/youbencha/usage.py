@@ -32,7 +32,7 @@ class UsageCounter:
 
     | source | what it covers |
     |---|---|
-    | the last total | the whole session: subagents and other models, over all turns; unless the calls are more |
+    | the last total | the whole session: subagents and other models, over all turns; a lower bound if calls are more |
     | calls, each message id once | what was seen: a lower bound if the agent usually reports a total |
     """
 
@@ -57,7 +57,7 @@ class UsageCounter:
             return
         known = self._calls.get(message_id, Tokens())
         if known != reported:  # Claude Code repeats it with each content block
-            self._calls[message_id] = largest = Tokens(*map(_larger, known, reported))
+            self._calls[message_id] = largest = larger(known, reported)
             self._seen = Tokens(*map(_grown, self._seen, known, largest))
 
     def set_total(self, tokens: Tokens, cost_usd: float | None) -> None:
@@ -85,9 +85,9 @@ class UsageCounter:
         if total == Tokens():  # Claude Code 1.0.0 reports only the cost
             return _known(seen, cost_usd or None, partial=True)
         # 2.0.30 counts no input. After repeating a broken call without streaming, 2.1.30 and 1.0.128 lose its usage.
-        # The cost is computed from the same numbers.
+        # The cost is computed from the same numbers, so it is a lower bound, too.
         short = any(calls is not None and calls > (reported or 0) for calls, reported in zip(seen, total, strict=True))
-        return SessionUsage(Tokens(*map(_larger, seen, total)), None if short else cost_usd, partial=short)
+        return SessionUsage(larger(seen, total), (cost_usd or None) if short else cost_usd, partial=short)
 
 
 def total_tokens(tokens: Tokens) -> int | None:
@@ -105,6 +105,11 @@ def add_all(parts: Sequence[Tokens]) -> Tokens:
     columns = zip(*parts, strict=True) if parts else ((),) * 4
     known = ([value for value in column if value is not None] for column in columns)
     return Tokens(*(sum(values) if values else None for values in known))
+
+
+def larger(one: Tokens, other: Tokens) -> Tokens:
+    """The larger number in each column."""
+    return Tokens(*map(_larger, one, other))
 
 
 def _larger(one: int | None, other: int | None) -> int | None:

@@ -49,7 +49,7 @@ USAGE = {
     # A call repeated without streaming: its usage is missing in the result, present in the message.
     "errmid-2.1.30": (1000, 25, 700, 50, None, True),
     "fb-1.0.128": (1000, 25, 700, 50, None, True),
-    "errmid-1.0.128": (1000, 25, 700, 50, None, True),
+    "errmid-1.0.128": (1000, 25, 700, 50, 0.0034125, True),  # the call that broke, with one output token
     # No result at all: what the messages said. Output tokens are unknown on 2.1.x.
     "killed_SIGINT-1.0.128": (1000, 25, 700, 50, None, True),
     "killed_SIGINT-2.1.30": (1000, None, 700, 50, None, True),

@@ -71,10 +71,11 @@ def test_reported_totals_are_kept(tmp_path: Path) -> None:
     assert completed(reported, ID, tmp_path) == reported
 
 
-def test_larger_totals_of_the_stream_are_kept(tmp_path: Path) -> None:
+def test_the_larger_numbers_of_stream_and_file_count(tmp_path: Path) -> None:
     record(tmp_path, said("a", 20))
-    further = SessionFacts(usage=SessionUsage(Tokens(300, 60), partial=True), turns=3)
-    assert completed(further, ID, tmp_path) == further._replace(model="claude-x")
+    further = SessionFacts(usage=SessionUsage(Tokens(300, 5, 9), 0.5, partial=True), turns=3)
+    usage = SessionUsage(Tokens(300, 20, 9), 0.5, partial=True)
+    assert completed(further, ID, tmp_path) == further._replace(model="claude-x", usage=usage)
 
 
 @pytest.mark.parametrize("name", [None, "../../secret", "*", ""])

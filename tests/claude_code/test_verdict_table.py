@@ -69,7 +69,7 @@ FAILURES = [
     *[(f"refusal-{v}", 1, "CLAUDE_REFUSED", "refusal", None) for v in VERSIONS],
     *[(f"err_400-{v}", 1, "CLAUDE_API_ERROR", "other", 400) for v in VERSIONS],
     *[(f"err_404-{v}", 1, "CLAUDE_API_ERROR", "model_not_found", 404) for v in VERSIONS],
-    *[(f"err_529-{v}", 1, "CLAUDE_API_ERROR", "server", 529) for v in VERSIONS],
+    *[(f"err_529-{v}", 1, "CLAUDE_OVERLOADED", "overloaded", 529) for v in VERSIONS],
     ("err_500-2.1.325", 1, "CLAUDE_API_ERROR", "server", 500),
     *[(f"hang-{v}", 1, "CLAUDE_API_ERROR", "server", None) for v in VERSIONS],
     *[(f"refused-{v}", 1, "CLAUDE_API_ERROR", "server", None) for v in VERSIONS],
@@ -171,7 +171,7 @@ def test_what_is_not_quoted_was_printed_all_the_same():
         ("Error: Reached max turns (2)", "CLAUDE_MAX_TURNS"),
         ("API Error: 429 {...}", "CLAUDE_RATE_LIMIT"),
         ("API Error: 402 spent", "CLAUDE_MAX_BUDGET"),
-        ("API Error: 529 Overloaded", "CLAUDE_API_ERROR"),
+        ("API Error: 529 Overloaded", "CLAUDE_OVERLOADED"),
         ("Failed to authenticate. API Error: 401 ...", "CLAUDE_AUTH_FAILED"),
         ("error: unknown option '--agent'", "CLAUDE_EXIT_CODE"),
     ],
@@ -196,7 +196,7 @@ MEASURED = {
     "success": ({"exit_code": 0, "facts": ANSWERED}, "success", []),
     "success without a session file": ({"exit_code": 0}, "success", []),
     "exit code": ({"exit_code": 1, "facts": ANSWERED}, "failed", ["CLAUDE_EXIT_CODE"]),
-    "failed call": ({"exit_code": 1, "facts": FAILED}, "failed", ["CLAUDE_API_ERROR"]),
+    "failed call": ({"exit_code": 1, "facts": FAILED}, "failed", ["CLAUDE_OVERLOADED"]),
     "signal": ({"exit_code": 137}, "failed", ["CLAUDE_CRASHED"]),
     "limit": ({"exit_code": 1, "breach": LimitHit("disk", "1 MiB")}, "failed", ["CLAUDE_SANDBOX_LIMIT"]),
     "deadline": ({"exit_code": 143, "timed_out": True}, "timeout", ["CLAUDE_TIMEOUT"]),
@@ -215,7 +215,7 @@ def test_prose_does_not_override_what_was_measured(prose, measured):
 @pytest.mark.parametrize("prose", PROSE)
 def test_a_text_does_not_override_the_status_of_a_failed_call(prose):
     by_kind = assistant(text(prose), model="<synthetic>", error="server_error")
-    by_status = assistant(text(f"API Error: 529 {prose}"), model="<synthetic>")
+    by_status = assistant(text(f"API Error: 500 {prose}"), model="<synthetic>")
     for failed in (by_kind, by_status):
         error = only_error(judge(ending(exit_code=1, facts=facts_of(failed)), at=AT))
         assert (error.code, error.context["kind"]) == ("CLAUDE_API_ERROR", "server")
@@ -263,7 +263,14 @@ def test_rate_limit_with_its_reset_time_in_an_event(resets_at, seen):
 def test_a_failed_call_without_a_result_is_still_the_reason():
     stream = assistant(text("API Error: 529 x"), model="<synthetic>", error="server_error")
     error = only_error(judge(ending(exit_code=1, facts=facts_of(stream)), at=AT))
-    assert (error.code, error.context["status"]) == ("CLAUDE_API_ERROR", 529)
+    assert (error.code, error.context["status"]) == ("CLAUDE_OVERLOADED", 529)
+
+
+@pytest.mark.parametrize("kind", ["rate_limit", "overloaded", "server_error", "unknown", None])
+def test_an_overloaded_provider_is_no_rate_limit_whatever_the_cli_calls_it(kind):
+    stream = assistant(text("API Error: 529 Overloaded."), model="<synthetic>", **({"error": kind} if kind else {}))
+    error = only_error(judge(ending(exit_code=1, facts=facts_of(stream)), at=AT))
+    assert (error.code, error.context["kind"]) == ("CLAUDE_OVERLOADED", "overloaded")
 
 
 def test_an_error_without_text_still_has_a_message():
@@ -280,8 +287,12 @@ def test_unknown_subtype_is_a_failure():
         "CLAUDE_EXECUTION_ERROR",
         "Claude Code stopped in the middle of its work: new",
     )
-    nameless = line(type="result", is_error=False)
-    assert only_error(judge(ending(exit_code=0, facts=facts_of(nameless)), at=AT)).code == "CLAUDE_EXECUTION_ERROR"
+
+
+def test_a_result_without_a_subtype_is_a_success():
+    nameless = facts_of(line(type="result", is_error=False))
+    assert judge(ending(exit_code=0, facts=nameless), at=AT).status == "success"
+    assert judge(ending(exit_code=1, facts=nameless), at=AT).status == "failed"
 
 
 def test_cr_2_3_timeout():

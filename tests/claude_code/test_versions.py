@@ -35,6 +35,8 @@ MEASURED = {
     Feature.SDK_URL: "1.0.124",
     Feature.LEAVES_WEBSOCKET: "2.1.50",
     Feature.END_SESSION: "2.1.72",
+    Feature.EXACT_COST: "1.0.88",
+    Feature.EXACT_TOTAL: "1.0.113",
 }
 
 

@@ -10,7 +10,7 @@ import time
 import pytest
 from shared_session import Shared, shared
 
-from agent_clis import ALL_VERSIONS, NEWEST, OLD, OLDEST
+from agent_clis import ALL_VERSIONS, NEWEST, OLD, OLDEST, SPREAD
 from claude_bench import ClaudeBench, Session, bash, full, says, script, versions
 from systems import posix_only
 from youbencha.events import Event, ProcessStarted, RequestRetried, ToolCalled, ToolReturned
@@ -165,6 +165,15 @@ def test_retries_are_events_and_a_warning(overloaded: Shared) -> None:
     assert [(event.attempt, event.status) for event in retries] == [(1, 529), (2, 529)]
     assert session.warning_codes() == ["CLAUDE_REQUESTS_RETRIED"]
     assert "2 times" in session.result.warnings[0].message
+
+
+@versions(NEWEST, full(OLD), OLDEST, *SPREAD)
+async def test_an_overloaded_provider_is_not_a_rate_limit(claude: ClaudeBench) -> None:
+    """2.1.150 reports a rate limit for each attempt; others an unknown error, or one of the server."""
+    overload = {"error": {"status": 529}, "times": "forever"}
+    session = await claude.run(script(overload), env={"CLAUDE_CODE_MAX_RETRIES": "1"})
+    assert (session.result.status, session.codes()) == ("failed", ["CLAUDE_OVERLOADED"])
+    assert "rate" not in " ".join(warning.message for warning in session.result.warnings)
 
 
 @versions(NEWEST, full(OLD), OLDEST)

@@ -35,6 +35,7 @@ def error(code: str | None) -> ErrorRecord:
         ("CLAUDE_EXECUTION_ERROR", "agent_error", True),
         ("CLAUDE_AUTH_FAILED", "provider_error", False),
         ("CLAUDE_RATE_LIMIT", "provider_error", False),
+        ("CLAUDE_OVERLOADED", "provider_error", False),
         ("CLAUDE_API_ERROR", "provider_error", False),
         ("COPILOT_RATE_LIMIT", "provider_error", False),
         ("SOMETHING_NEW", "agent_error", True),

@@ -11,6 +11,7 @@ import pytest
 from run_bench import RunBench, cut_off
 
 from claude_bench import API_KEY
+from youbencha.usage import SIDECAR
 
 EDIT = "echo 'TAX = 0.2' > src/prices.py"
 
@@ -44,6 +45,19 @@ async def test_unreported_values_are_null(runs: RunBench) -> None:
     assert agent.usage is None or agent.usage.input_tokens is None
 
 
+@pytest.mark.parametrize(("reported", "calls", "used"), [({}, None, None), ({"tools_used": []}, 0, {})])
+async def test_tools_that_are_not_reported_are_unknown(
+    runs: RunBench, reported: dict[str, object], calls: int | None, used: dict[str, int] | None
+) -> None:
+    metrics = json.dumps({"turns": 2, "input_tokens": 5, "output_tokens": 1, **reported})
+    done = await runs.run(runs.program(f"echo '{metrics}' > \"$YOUBENCHA_METRICS_FILE\""))
+    agent = done.bundle.agent
+    assert agent is not None
+    assert (agent.turns, agent.tool_calls, agent.tools_used) == (2, calls, used)
+    sidecar = json.loads((done.artifacts / SIDECAR).read_text())
+    assert sidecar["tools_used"] == (None if calls is None else [])
+
+
 async def test_a_violation_fails(runs: RunBench) -> None:
     strict = [{"name": "git-diff", "config": {"assertions": {"max_files_changed": 0}}}]
     done = await runs.run(runs.program(EDIT), evaluators=strict)
@@ -54,7 +68,7 @@ async def test_a_violation_fails(runs: RunBench) -> None:
 
 
 async def test_caches_of_the_tools_that_the_agent_ran_are_not_its_changes(runs: RunBench) -> None:
-    """The agent tests its work with pytest, and so does the command: only what it wrote counts, and is named."""
+    """The agent and an evaluator run pytest. Only files that the agent wrote count, and are named in the message."""
     runs.commit({"test_prices.py": "from src.prices import TAX\n\ndef test_tax():\n    assert TAX == 0.2\n"})
     pytest_run = f"'{sys.executable}' -m pytest -q"
     limit = {"name": "git-diff", "config": {"assertions": {"max_files_changed": 1}}}

@@ -7,7 +7,7 @@ Observed: the order of keys is not fixed (2.1.325 writes a result's "type" near 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from youbencha import json_lines
 from youbencha.events import (
@@ -43,6 +43,7 @@ from youbencha.usage import Tokens, add_all
 SYNTHETIC = "<synthetic>"
 """The "model" of messages that the CLI writes itself, such as an API error."""
 
+_OVERLOADED = 529
 _TOOL_CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _USAGE_KEYS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _MODEL_USAGE_KEYS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
@@ -51,15 +52,26 @@ _COST_KEYS = ("total_cost_usd", "total_cost", "cost_usd")
 """1.0.0 has cost_usd (this turn) and total_cost (the session); later versions total_cost_usd."""
 
 
+class ResultTotals(NamedTuple):
+    """Which totals of a result are right. Some versions of the CLI are known to get them wrong."""
+
+    usage: bool = True
+    """`usage` has the whole session. It is needed only without a `modelUsage`."""
+    cost: bool = True
+
+
+ALL_RIGHT = ResultTotals()
+
+
 class ClaudeStreamReader(StreamReader):
-    """Reads messages as events. It tracks the current API call of each parent, because not every message has its id."""
+    """Reads messages as events. It tracks the API call of each parent, because not every partial message has its id."""
 
     partial_prefix = '{"type":"stream_event"'
     """The start of a partial message in every version; these are by far the most lines."""
 
-    def __init__(self) -> None:
+    def __init__(self, totals: ResultTotals = ALL_RIGHT) -> None:
+        self._totals = totals
         self._current: dict[str | None, str] = {}
-        self._input: dict[str, int] = {}
         self._context: int | None = None
         self._model: str | None = None
         self._last_answer: str | None = None
@@ -80,7 +92,7 @@ class ClaudeStreamReader(StreamReader):
         sent_at = json_lines.text(record.get("timestamp"))
         blocks = _blocks(message.get("content"))
         failed = _call_failed(record, message, blocks)
-        events = [] if failed else self._answer(message, parent)
+        events = [] if failed else self._answer(message, record.get("usage"), parent)
         for block in blocks:
             kind = block.get("type")
             if kind == "text":
@@ -93,30 +105,30 @@ class ClaudeStreamReader(StreamReader):
                 events += _tool_events(block, parent)
         return [*events, failed] if failed else events  # last, because text after a failure means recovery
 
-    def _answer(self, message: Record, parent: str | None) -> list[Event]:
-        message_id = json_lines.text(message.get("id"))
+    def _answer(self, message: Record, usage_beside: object, parent: str | None) -> list[Event]:
+        """Count the call. `usage_beside`: the first description of the format has the usage beside the message."""
+        message_id = json_lines.text(message.get("id")) or self._current.get(parent)
         metered = self._metered(
             message_id,
             parent,
-            read_usage(message.get("usage")),
+            read_usage(message.get("usage") or usage_beside),
             model=json_lines.text(message.get("model")),
             # 1.0.x repeats the final usage with a stop reason; 2.1.x repeats the first usage with null.
-            final=message.get("stop_reason") is not None,
+            final=message.get("stop_reason", "") is not None,
         )
-        if message_id is None or parent is not None or message_id == self._last_answer:
+        if parent is not None or (message_id is not None and message_id == self._last_answer):
             return metered
         self._last_answer = message_id
         return [*metered, TurnTaken()]
 
     def _result(self, record: Record) -> list[Event]:
-        tokens = read_total(record)
         costs = (json_lines.amount(record.get(key)) for key in _COST_KEYS)
-        cost_usd = next((cost for cost in costs if cost is not None), None)
-        if not record.get("modelUsage") and (seen := sum(self._input.values())):
-            # Before 1.0.117, `usage` is the last call's, or has each call twice: then the cost is too high, as well.
-            cost_usd = cost_usd if (tokens.input or 0) <= seen else None
-            tokens = Tokens()
-        return [*self._context_window(record), *_read_result(record, tokens, cost_usd)]
+        cost_usd = next((cost for cost in costs if cost is not None), None) if self._totals.cost else None
+        is_total = record.get("modelUsage") or self._totals.usage
+        return [
+            *self._context_window(record),
+            *_read_result(record, read_total(record) if is_total else Tokens(), cost_usd),
+        ]
 
     def _context_window(self, result: Record) -> list[Event]:
         """The size of the main conversation again, now that its limit is known (from 2.0.x on)."""
@@ -133,11 +145,13 @@ class ClaudeStreamReader(StreamReader):
             case "message_start":
                 message = json_lines.mapping(event.get("message"))
                 message_id, model = json_lines.text(message.get("id")), json_lines.text(message.get("model"))
-                usage = read_usage(message.get("usage"))
-                return self._metered(message_id, parent, usage, model=model, final=False)
+                if message_id is not None:
+                    self._current[parent] = message_id
+                return self._metered(message_id, parent, read_usage(message.get("usage")), model=model, final=False)
             case "message_delta":  # with the real number of output tokens
-                message_id = json_lines.text(record.get("api_message_id"))
-                return self._metered(message_id, parent, read_usage(event.get("usage")), final=True)
+                message_id = json_lines.text(record.get("api_message_id")) or self._current.get(parent)
+                usage = read_usage(event.get("usage")) if message_id else Tokens()
+                return self._metered(message_id, parent, usage, final=True)
             case "content_block_start":
                 return _tool_started(json_lines.mapping(event.get("content_block")), parent)
             case "content_block_delta":
@@ -150,13 +164,6 @@ class ClaudeStreamReader(StreamReader):
     def _metered(
         self, message_id: str | None, parent: str | None, tokens: Tokens, *, model: str | None = None, final: bool
     ) -> list[Event]:
-        """Usage without a message id belongs to the last call with the same parent, if there is one."""
-        message_id = message_id or self._current.get(parent)
-        if message_id is None:
-            tokens = Tokens()
-        else:
-            self._current[parent] = message_id
-            self._input[message_id] = tokens.input or self._input.get(message_id, 0)
         call = CallMetered(message_id=message_id, tokens=tokens, model=model, final=final, parent=parent)
         if parent is not None:
             return [call]
@@ -321,10 +328,12 @@ def _init(record: Record) -> list[Event]:
 
 
 def _api_retry(record: Record) -> list[Event]:
+    status = json_lines.count(record.get("error_status"))
     retried = RequestRetried(
         attempt=json_lines.count(record.get("attempt")),
-        status=json_lines.count(record.get("error_status")),
-        reason=json_lines.text(record.get("error")),
+        status=status,
+        # 2.1.150 calls it a rate limit.
+        reason="overloaded" if status == _OVERLOADED else json_lines.text(record.get("error")),
         delay_ms=json_lines.amount(record.get("retry_delay_ms")),
     )
     return [retried]

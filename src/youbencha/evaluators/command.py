@@ -31,8 +31,8 @@ from youbencha.evaluators.command_config import (
     MetricPattern,
     command_environment,
     contradictions,
+    log_withheld_variables,
     missing_references,
-    note_withheld,
     program_environment,
 )
 from youbencha.evaluators.junit import junit_metrics, reports
@@ -92,7 +92,7 @@ class CommandEvaluator:
                     env.setdefault("YOUBENCHA_CONFIG_DIR", str(context.config_dir))
                 metrics = await _measure(config, tree, sandbox, env, redactor, log)
                 if metrics["exit_code"] != 0:
-                    note_withheld(log, env, harness, sandbox)
+                    log_withheld_variables(log, env, harness, sandbox)
                 await _require_started(
                     context, config, metrics, Command((), working_directory(config, tree), env), sandbox
                 )

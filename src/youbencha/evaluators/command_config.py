@@ -188,15 +188,15 @@ def command_environment(
 
 
 def program_environment(context: EvaluationContext, sandbox: Sandbox, configured: Mapping[str, str]) -> dict[str, str]:
-    """The environment of an evaluator's program: what it may inherit (in a loop everything), and what is configured."""
+    """Return the environment of an evaluator's program: the variables that it may inherit, and the configured ones."""
     harness = context.harness_env
     if context.shell_env is not None and sandbox.kind == "local":
         return {**sandbox.environment(context.shell_env), **command_environment({}, configured, harness)}
     return command_environment(sandbox.environment(harness), configured, harness)
 
 
-def note_withheld(log: Path, env: Mapping[str, str], harness: Mapping[str, str], sandbox: Sandbox) -> None:
-    """Append to the log of a program that failed which of the user's variables it did not get: it may need one."""
+def log_withheld_variables(log: Path, env: Mapping[str, str], harness: Mapping[str, str], sandbox: Sandbox) -> None:
+    """Append to the log of a failed program which of the user's variables it did not get: it may have needed one."""
     names = withheld(env, harness) if sandbox.kind == "local" else []
     if names:
         with suppress(OSError), log.open("a", encoding="utf-8") as file:

@@ -25,7 +25,7 @@ def _check_datetime(text: str) -> str:
 
 
 UNMASKED = object()
-"""Marks a text in a model as one of the harness's own words, in which no secret is masked (`log/masking.py`)."""
+"""Marks a text of a model that the harness writes itself, and in which nothing is masked (`log/masking.py`)."""
 
 Unmasked = Annotated[str, UNMASKED]
 Timestamp = Annotated[str, AfterValidator(_check_datetime), UNMASKED]
@@ -38,8 +38,8 @@ class Record(BaseModel):
 
 FailureCause = Literal[
     "TIMEOUT", "MAX_TURNS", "MAX_BUDGET", "STOPPED", "SANDBOX_LIMIT", "OUT_OF_MEMORY", "REFUSED", "AUTH_FAILED",
-    "RATE_LIMIT", "API_ERROR", "GAVE_UP", "CLI_NOT_FOUND", "HOST_FAILED", "CRASHED", "EXIT_CODE", "EXECUTION_ERROR",
-    "NO_RESULT", "OUTPUT_LOST", "UNRESPONSIVE",
+    "RATE_LIMIT", "OVERLOADED", "API_ERROR", "GAVE_UP", "CLI_NOT_FOUND", "HOST_FAILED", "CRASHED", "EXIT_CODE",
+    "EXECUTION_ERROR", "NO_RESULT", "OUTPUT_LOST", "UNRESPONSIVE",
 ]  # fmt: skip
 
 
@@ -129,7 +129,8 @@ class YouBenchaLog(Record):
     model_info: ModelInfo
     execution: Execution
     messages: tuple[Message, ...] = ()
-    tool_calls: tuple[ToolCall, ...] = ()
+    tool_calls: tuple[ToolCall, ...] | None = ()
+    """null: the agent does not report its calls."""
     usage: Usage | None = None
     turns: Count | None = None
     session_id: str | None = None

@@ -150,7 +150,7 @@ class ProcessResult(NamedTuple):
     unfinished_line: bool = False
     """Standard output, passed on by `on_line`, ended in the middle of a line."""
     printed: str = ""
-    """To be parsed: the output with its secrets, as `output` would be without any. The same text if it has none."""
+    """The unmasked output, to be parsed; the same as `output` if there are no secrets in it."""
     end: OutputEnd | None = None
     """None if the output was not truncated."""
 

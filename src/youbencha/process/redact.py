@@ -22,7 +22,7 @@ _SECRET_WORD = re.compile(
 )
 """A word of a name, as in `GITHUB_TOKEN`, `authToken` or `OPENAI_APIKEY`; not in `KEYBOARD` or `TOKENIZERS`."""
 _NOT_SECRET_NAME = re.compile(r"GIT_CONFIG_KEY_[0-9]+|.*_(SOCK|FILE|PATH|DIR)", re.I | re.S)
-"""The name of a setting, or a place."""
+"""A setting of git, or a variable that holds a path."""
 _PASSWORD_IN_URL = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
 _COUNT = re.compile(r"[0-9]*\Z")  # MAX_THINKING_TOKENS=128000 is a limit; masked, it would break JSON numbers
 SHORTEST_SECRET = 6  # shorter values ("test", "none") are words that would be cut out of ordinary text

@@ -60,7 +60,7 @@ class Plan:
 
     @property
     def has_judge(self) -> bool:
-        """Whether evaluators call a model, too."""
+        """Whether an evaluator uses a model."""
         return any(isinstance(get_evaluator(entry.name), UsesModel) for entry in self.evaluators)
 
     def configured_models(self, user: str) -> Iterator[ConfiguredModel]:
@@ -206,10 +206,10 @@ def _workspace(loaded: Loaded[TestCase], host: Host) -> Path:
     return host.settings.workspace_dir if path is None else loaded.directory / Path(path).expanduser()
 
 
-async def missing_here(loaded: Loaded[TestCase], plan: Plan, host: Host) -> list[Problem]:
-    """What a run would need, and is not on this machine. The file is valid all the same, perhaps on another.
+async def missing_prerequisites(loaded: Loaded[TestCase], plan: Plan, host: Host) -> list[Problem]:
+    """Return what a run needs and this machine lacks. The file is valid nevertheless, perhaps for another machine.
 
-    Nothing is fetched, so what is in a remote repository stays unknown.
+    Nothing is fetched, so remote repositories are not checked.
     """
     source = read_source(plan.case.repo, plan.config_dir)
     if isinstance(source, RemoteUrl):

@@ -28,7 +28,7 @@ from youbencha.trial.gateway_plan import check_models
 from youbencha.trial.plan import Plan
 from youbencha.trial.results import ResultFiles, RunRecord
 from youbencha.workspace import Repository, RunDirectory, public_url
-from youbencha.workspace.reclaim import disarm
+from youbencha.workspace.reclaim import sanitize_tree
 
 if TYPE_CHECKING:
     from youbencha.sandbox.forward_proxy import ForwardProxy
@@ -142,8 +142,8 @@ async def _open_gateway(
         return None
     from youbencha.trial.gateway_session import open_trial_gateway
 
-    if plan.gateway.other_addresses:
-        on_event(ProgressNote(text=f"the gateway sends requests to {', '.join(plan.gateway.other_addresses)}"))
+    if plan.gateway.custom_addresses:
+        on_event(ProgressNote(text=f"the gateway sends requests to {', '.join(plan.gateway.custom_addresses)}"))
     kind = plan.case.agent.type
     gateway = await open_trial_gateway(plan.gateway, directory, on_event, opened, host, agent or kind)
     await gateway.issue_key(kind, sandbox)
@@ -330,6 +330,6 @@ def evaluator_sandboxes(
                 yield EvaluatorSandbox(sandbox, access)
         finally:
             if tree == directory.modified:
-                await asyncio.to_thread(disarm, tree)
+                await asyncio.to_thread(sanitize_tree, tree)
 
     return opened

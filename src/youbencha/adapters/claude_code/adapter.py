@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from youbencha.adapters.base import AgentExecutionContext
+from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code.background import SessionEnd
 from youbencha.adapters.claude_code.command import (
     CREDENTIALS,
@@ -35,7 +35,7 @@ from youbencha.adapters.claude_code.own_files import (
     with_shared_files,
 )
 from youbencha.adapters.claude_code.texts import OWN_CAUSES, read_claims
-from youbencha.adapters.claude_code.versions import Feature, supports
+from youbencha.adapters.claude_code.versions import CliVersion, Feature, result_totals, supports
 from youbencha.adapters.cli_agent import AgentCli, CliAdapter
 from youbencha.adapters.cli_agent.invocation import removed_afterwards, scratch_directory
 from youbencha.adapters.cli_agent.verdict import RunEnding, VerdictRules
@@ -206,6 +206,9 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
 
     def reader(self) -> ClaudeStreamReader:
         return ClaudeStreamReader()
+
+    def reader_of(self, result: AgentExecutionResult) -> ClaudeStreamReader:
+        return ClaudeStreamReader(result_totals(CliVersion.parse(result.agent_version or "")))
 
     def read_claims(self, text: str) -> SessionRecord:
         return read_claims(text)

@@ -20,6 +20,7 @@ from youbencha.adapters.claude_code.background import SessionEnd
 from youbencha.adapters.claude_code.command import ClaudeInvocation, cli_version, prints_debug_log, session_id_of
 from youbencha.adapters.claude_code.config import CLAUDE, credentials_given
 from youbencha.adapters.claude_code.own_files import config_dir, host_environment
+from youbencha.adapters.claude_code.versions import CliVersion, result_totals
 from youbencha.adapters.cli_agent.stream import OutputReader
 from youbencha.control.stream_json import ClaudeStreamReader
 from youbencha.events import Event, EventSink, RequestRetried
@@ -42,12 +43,14 @@ class KeyWatch(OutputReader):
         key_may_recover: bool = False,
         debug_log_printed: bool = False,
         stopping: asyncio.Event | None = None,
+        version: CliVersion | None = None,
     ) -> None:
         """`key_may_recover`: the CLI can renew its login, so one rejection is not final.
 
         `debug_log_printed`: a line that is not an event is one of the debug log.
         """
-        super().__init__(CLAUDE, ClaudeStreamReader(), on_event=on_event, redactor=redactor, stopping=stopping)
+        reader = ClaudeStreamReader(result_totals(version))
+        super().__init__(CLAUDE, reader, on_event=on_event, redactor=redactor, stopping=stopping)
         self._rejections_allowed = 1 if key_may_recover else 0
         self.debug_log_printed = debug_log_printed
         self._answered = False
@@ -98,13 +101,14 @@ def watch_of(
     invocation: ClaudeInvocation, command: Command, redactor: Redactor, stopping: asyncio.Event | None
 ) -> KeyWatch:
     may_recover = not credentials_given(command.env)
-    printed = prints_debug_log(command, cli_version(invocation.cli))
+    version = cli_version(invocation.cli)
     return KeyWatch(
         invocation.context.on_event,
         redactor=redactor,
         key_may_recover=may_recover,
-        debug_log_printed=printed,
+        debug_log_printed=prints_debug_log(command, version),
         stopping=stopping,
+        version=version,
     )
 
 

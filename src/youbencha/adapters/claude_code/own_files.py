@@ -20,7 +20,7 @@ from youbencha.events import ToolCalled, ToolReturned
 from youbencha.files import read_regular
 from youbencha.log.session import SessionRecord, SessionRecorder
 from youbencha.sandbox.base import Sandbox
-from youbencha.usage import SessionUsage
+from youbencha.usage import SessionUsage, larger
 
 _DIRECTORY_VARIABLES = ("CLAUDE_CONFIG_DIR", "HOME", "USERPROFILE", "XDG_STATE_HOME")
 
@@ -236,8 +236,7 @@ def _session_file(config: Path | None, session_id: str | None) -> Path | None:
 
 
 def _at_least(seen: SessionUsage | None, recorded: SessionUsage | None) -> SessionUsage | None:
-    """The larger of the two: the stream may be ahead of the session file."""
+    """The larger numbers: the stream may be ahead of the session file, and its total has side models."""
     if seen is None or recorded is None:
         return recorded or seen
-    more = (recorded.tokens.output or 0) >= (seen.tokens.output or 0)
-    return recorded._replace(cost_usd=seen.cost_usd) if more else seen
+    return seen._replace(tokens=larger(seen.tokens, recorded.tokens))

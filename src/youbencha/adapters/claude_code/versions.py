@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+from youbencha.control.stream_json import ResultTotals
+
 _VERSION = re.compile(r"^(\d+)\.(\d+)\.(\d+)")
 
 
@@ -48,6 +50,8 @@ class Feature(StrEnum):
     SDK_URL = "--sdk-url"
     END_SESSION = "end_session"
     LEAVES_WEBSOCKET = "an exit when its WebSocket is closed"
+    EXACT_COST = "a cost that has each call once"
+    EXACT_TOTAL = "a total of all calls"
 
 
 _FIRST_VERSION: dict[Feature, CliVersion] = {
@@ -71,6 +75,8 @@ _FIRST_VERSION: dict[Feature, CliVersion] = {
     Feature.SDK_URL: CliVersion(1, 0, 124),
     Feature.LEAVES_WEBSOCKET: CliVersion(2, 1, 50),
     Feature.END_SESSION: CliVersion(2, 1, 72),
+    Feature.EXACT_COST: CliVersion(1, 0, 88),  # before, `usage` and cost have each call twice
+    Feature.EXACT_TOTAL: CliVersion(1, 0, 113),  # in 1.0.88 to 1.0.112, `usage` is that of the last call
 }
 
 _LAST_VERSION: dict[Feature, CliVersion] = {
@@ -99,6 +105,13 @@ def first_version(feature: Feature) -> CliVersion:
 def last_version(feature: Feature) -> CliVersion | None:
     """None if the newest version has it."""
     return _LAST_VERSION.get(feature)
+
+
+def result_totals(version: CliVersion | None) -> ResultTotals:
+    """Which totals of a result are right; an unknown version is believed."""
+    if version is None:
+        return ResultTotals()
+    return ResultTotals(usage=supports(version, Feature.EXACT_TOTAL), cost=supports(version, Feature.EXACT_COST))
 
 
 def permission_modes(version: CliVersion) -> list[str]:

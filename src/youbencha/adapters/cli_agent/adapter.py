@@ -89,6 +89,10 @@ class CliAdapter(ABC, Generic[C]):
     def reader(self) -> StreamReader | None:
         """A new reader of its events; None if it prints plain text."""
 
+    def reader_of(self, result: AgentExecutionResult) -> StreamReader | None:
+        """A reader of the output of a finished run, if versions differ."""
+        return self.reader()
+
     async def require_authentication(self, cli: AgentCli, env: Mapping[str, str], config: C | None) -> None:
         """Raise `kind.auth_failed(...)` if there are no credentials. Makes no request to the model."""
 
@@ -224,7 +228,7 @@ class CliAdapter(ABC, Generic[C]):
             self.kind,
             replace(result, output=result.output.removeprefix(BYTE_ORDER_MARK)),
             context,
-            reader=self.reader,
+            reader=lambda: self.reader_of(result),
             adapter_version=self.version,
             redactor=redactor,
             read_claims=self.read_claims,

@@ -141,6 +141,17 @@ COMMON_CAUSES = (
         hint="Add credit to the account, or use another key.",
     ),
     Cause(
+        code=codes.OVERLOADED,
+        kind="overloaded",
+        kinds=frozenset({"overloaded", "overloaded_error"}),
+        statuses=frozenset({529}),
+        pattern=r"overloaded",
+        # Claude Code 2.1.150 calls it a rate limit, older versions an unknown error.
+        opening=r"API Error: (?:Request rejected \()?529\b",
+        message="The provider is overloaded",
+        hint="No limit of the account was reached: try again later.",
+    ),
+    Cause(
         code=codes.RATE_LIMIT,
         kind="rate_limit",
         kinds=frozenset({"rate_limit", "rate_limit_error", "quota"}),
@@ -178,10 +189,10 @@ COMMON_CAUSES = (
     Cause(
         code=codes.API_ERROR,
         kind="server",
-        kinds=frozenset({"server_error", "overloaded"}),
-        statuses=frozenset({500, 502, 503, 504, 529}),
+        kinds=frozenset({"server_error"}),
+        statuses=frozenset({500, 502, 503, 504}),
         pattern=r"connection (?:error|refused|reset)|unable to connect|ECONNREFUSED|ECONNRESET|ENOTFOUND|EAI_AGAIN"
-        r"|fetch failed|request timed out|overloaded|stream (?:disconnected|error)|malformed response",
+        r"|fetch failed|request timed out|stream (?:disconnected|error)|malformed response",
         message="The API did not answer, or reported that it is not available",
         hint="Try again later; if it persists, check the base URL, the gateway and the network.",
     ),

@@ -106,10 +106,10 @@ def _with_plain_text(session: SessionRecord, result: AgentExecutionResult) -> Se
 def _with_claims(session: SessionRecord, read: ReadClaims, result: AgentExecutionResult) -> SessionRecord:
     """Add what only the agent's text says, where nothing was measured.
 
-    That a run called no tool is measured if its turns were counted.
+    Events that give the model or the tokens give the tool calls, too: then a run without any called none.
     """
     facts = session.facts
-    knows_tools = bool(session.tool_calls) or facts.turns is not None
+    knows_tools = bool(session.tool_calls or facts.model or facts.usage)
     if facts.model and facts.usage and knows_tools:
         return session
     said = read("\n".join(each.content for each in session.messages if each.role == "assistant" and not each.parent))

@@ -35,7 +35,7 @@ _LINE_CHARACTERS = 300
 _SIGNAL_OF_EXIT = {129: "SIGHUP", 130: "SIGINT", 134: "SIGABRT", 137: "SIGKILL", 139: "SIGSEGV", 143: "SIGTERM"}
 """Shells, containers and some CLIs (SIGTERM: 143) report a signal by these exit codes."""
 
-_FAILED_CALL = frozenset({codes.AUTH_FAILED, codes.RATE_LIMIT, codes.REFUSED, codes.API_ERROR})
+_FAILED_CALL = frozenset({codes.AUTH_FAILED, codes.RATE_LIMIT, codes.OVERLOADED, codes.REFUSED, codes.API_ERROR})
 
 _OPTION_OF_LIMIT = {"disk": "sandbox.disk", "memory": "sandbox.memory", "processes": "sandbox.pids"}
 
@@ -46,7 +46,7 @@ class VerdictRules(NamedTuple):
     causes: tuple[Cause, ...] = ()
     """The agent's own causes of failure. They come before the common ones."""
     success_subtypes: frozenset[str] | None = None
-    """The subtypes of a result that is a success; None: any that is not an error."""
+    """The subtypes of a result that is a success, besides none at all; None: any that is not an error."""
     plain_errors: Literal["without_events", "after_failed_exit"] = "without_events"
     """When plain text is searched for a cause: if events were expected and there are none, whatever the exit code, or
     if the exit code is a failure, even if plain text is its answer."""
@@ -147,7 +147,7 @@ def _status(ending: RunEnding, rules: VerdictRules) -> Status:
 
 
 def _is_success(subtype: str | None, rules: VerdictRules) -> bool:
-    return rules.success_subtypes is None or subtype in rules.success_subtypes
+    return subtype is None or rules.success_subtypes is None or subtype in rules.success_subtypes
 
 
 class _Explanation:
@@ -336,7 +336,7 @@ class _Explanation:
             told += result.errors or [result.text or ""]
         return FailureEvidence(
             text=_joined(told),
-            subtype=(result.subtype or ("missing" if failed else None)) if result else None,
+            subtype=result.subtype if result else None,
             kind=failure.kind if failure else None,
             status=(result.status if result else None) or (failure.status if failure else None),
             refused=facts.refused,

@@ -29,6 +29,7 @@ def session_warnings(
     yield from _failed_mcp_servers(kind, facts, at)
     yield from _model_fallback(kind, facts, at, compares_models=compares_models)
     yield from _retries(kind, facts, at)
+    yield from (error_record(kind.code(codes.NOTICE), notice, at) for notice in facts.notices)
     yield from _unread_metrics(kind, facts, at)
     # In plain text no line is an event.
     if facts.stream_seen and facts.malformed_lines:

@@ -174,7 +174,7 @@ def _result(
         context,
         started,
         "passed" if all(each.holds for each in results) else "failed",
-        mask(verdict.message(results, answers) + _warned(done)),
+        mask(verdict.message(results, answers) + _warnings_text(done)),
         metrics=metrics,
         assertions=verdict.assertion_results(results),
         artifacts=[artifact(context, "verdict", path, "all votes, and the verdict"), *_artifacts(context, done)],
@@ -182,8 +182,8 @@ def _result(
     )
 
 
-def _warned(done: Sequence[Attempt]) -> str:
-    """The warnings about the judges' own runs: one without tools has seen nothing."""
+def _warnings_text(done: Sequence[Attempt]) -> str:
+    """Return the warnings about the judges' own runs, for the message: a judge without tools, for example."""
     messages = dict.fromkeys(warning.message for attempt in done for warning in attempt.log.warnings)
     return "".join(f" Warning: {message}" for message in messages)
 

@@ -79,7 +79,7 @@ class LiteLLM:
         return self._running is not None and not self._running.done()
 
     async def wait(self) -> YouBenchaError:
-        """Wait until it ends, and return the error that says so."""
+        """Wait until the process ends, and return an error with its exit status."""
         assert self._running is not None
         result = await asyncio.shield(self._running)
         return YouBenchaError(
