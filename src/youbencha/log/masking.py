@@ -44,7 +44,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 def without_secrets(record: Model, mask: Mask) -> Model:
     """Mask every secret in the record: in names of files and models, and in messages."""
-    text = as_json(record)
+    text = as_json(record, indent=None, exclude_none=True)
     return record if mask(text) == text else _masked_model(record, mask)  # nearly always as it is
 
 

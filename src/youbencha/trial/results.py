@@ -99,8 +99,10 @@ class ResultFiles:
         """Whether the final results were written. Hooks may still be running."""
 
     def save_log(self, log: YouBenchaLog) -> None:
-        self._record.log = without_secrets(log, self._redactor.text)
-        self._save(LOG_FILE, as_json(self._record.log))
+        log = without_secrets(log, self._redactor.text)
+        # Only the log has what the agent's text claims; the results have the warning about it.
+        self._record.log = log.without_claims().model_copy(update={"warnings": log.warnings})
+        self._save(LOG_FILE, as_json(log))
 
     def save_metrics(self) -> None:
         """Write the metrics file. Called after the agent has ended, however it did."""

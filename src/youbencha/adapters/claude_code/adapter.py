@@ -34,7 +34,7 @@ from youbencha.adapters.claude_code.own_files import (
     with_session_file,
     with_shared_files,
 )
-from youbencha.adapters.claude_code.texts import OWN_CAUSES, plain_session
+from youbencha.adapters.claude_code.texts import OWN_CAUSES, read_claims
 from youbencha.adapters.claude_code.versions import Feature, result_totals, supports
 from youbencha.adapters.cli_agent import AgentCli, CliAdapter
 from youbencha.adapters.cli_agent.invocation import removed_afterwards, scratch_directory
@@ -211,8 +211,8 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
     def reader_of(self, result: AgentExecutionResult) -> ClaudeStreamReader:
         return ClaudeStreamReader(result_totals(CliVersion.parse(result.agent_version or "")))
 
-    def plain_session(self, output: str) -> SessionRecord:
-        return plain_session(output)
+    def read_claims(self, text: str) -> SessionRecord:
+        return read_claims(text)
 
     def stream_expected(self, config: ClaudeCodeConfig) -> bool:
         return config.output_format == "stream-json"

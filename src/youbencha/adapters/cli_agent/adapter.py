@@ -103,11 +103,9 @@ class CliAdapter(ABC, Generic[C]):
         """Add what is known only after the process has ended, such as tokens in a file of the CLI."""
         return session
 
-    def plain_session(self, output: str) -> SessionRecord:
-        """Read an output without events."""
-        from youbencha.adapters.cli_agent.normalize import plain_session
-
-        return plain_session(output)
+    def read_claims(self, text: str) -> SessionRecord:
+        """Read what the agent's text says of the run, which counts only where nothing was measured."""
+        return SessionRecord()
 
     def stream_expected(self, config: C) -> bool:
         """Whether a run with this configuration prints events."""
@@ -245,7 +243,7 @@ class CliAdapter(ABC, Generic[C]):
             reader=lambda: self.reader_of(result),
             adapter_version=self.version,
             redactor=redactor,
-            read_plain=self.plain_session,
+            read_claims=self.read_claims,
         )
 
     def configure(self, context: AgentExecutionContext) -> C:

@@ -62,7 +62,8 @@ class Transcript:
         """The lengths of the results that were dropped."""
 
     def add(self, event: Event) -> None:
-        if (text_of := _TEXT_OF.get(type(event))) is None or self._is_unneeded(event):
+        text_of = _TEXT_OF.get(type(event))
+        if text_of is None or self._is_unneeded(event):
             return
         entry = _Entry(event, text_of(event))
         self._size += entry.size
@@ -72,7 +73,8 @@ class Transcript:
             self._newest.append(entry)
         if isinstance(event, AssistantText) and event.parent is None:
             self._replace_last_answer(entry)
-        self._make_room()
+        if self._size > self._limit:
+            self._make_room()
 
     def messages(self) -> tuple[Message, ...]:
         left_out = self.left_out()
@@ -124,9 +126,10 @@ class Transcript:
                 self._held_answer = oldest
             else:
                 self._drop(oldest)
-        for entry in (self._held_answer, *self._newest):
-            if self._size > self._limit and entry is not None:
-                self._shorten(entry)
+        if self._size > self._limit:  # one entry is left, perhaps with the last answer
+            for entry in (self._held_answer, *self._newest):
+                if self._size > self._limit and entry is not None:
+                    self._shorten(entry)
 
     def _shorten(self, entry: _Entry) -> None:
         """Cut the middle out, so that a quarter of the limit is left."""

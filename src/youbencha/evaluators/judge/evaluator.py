@@ -306,6 +306,7 @@ async def _attempt(context: EvaluationContext, task: JudgeTask, name: str, unusa
             result = await _execute(judge_agent, judging)
         log = judge_agent.adapter.normalize_log(result, judging)
         (artifacts / LOG_FILE).write_text(log.model_dump_json(indent=2), encoding="utf-8")
+        log = log.without_claims()
         if result.session and result.session.messages:  # its answer is read from what it said, with its secrets
             log = log.model_copy(update={"messages": result.session.messages})
         return Attempt(name=name, log=log, artifacts=artifacts, log_file=result.log_file)
