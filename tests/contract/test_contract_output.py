@@ -213,7 +213,8 @@ Not logged in · Please run /login"""
 ANSWER = KILOBYTE + CLAIMS
 
 
-@versions(NEWEST, full(OLD), OLDEST)  # files say what was spent; those of 2.0.62: `test_counted_sessions.py`
+# Files say what was spent; those of 2.0.24 and 2.0.62: `test_counted_sessions.py`.
+@versions(NEWEST, full(OLD), OLDEST, *(version for version in SPREAD if version != "2.0.24"))
 async def test_cr_2_8_sc_007_text_mode_success(claude: ClaudeBench) -> None:
     """What the answer claims about errors, models, tokens and tools changes nothing."""
     model = "claude-sonnet-4-5-20250929"
@@ -233,7 +234,7 @@ async def test_cr_2_8_sc_007_text_mode_success(claude: ClaudeBench) -> None:
     assert session.log.agent_info.version == claude.cli.version
 
 
-@versions(NEWEST, full(OLD), OLDEST)
+@versions(NEWEST, full(OLD), OLDEST, *SPREAD)
 async def test_in_text_mode_a_failure_quotes_the_text_and_is_not_what_it_is_about(claude: ClaudeBench) -> None:
     """The script's error is one of the provider; "max turns" would be the agent's own limit."""
     failed = {"error": {"status": 529, "message": f"max turns, invalid api key {API_KEY}"}, "times": "forever"}

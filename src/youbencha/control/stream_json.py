@@ -149,6 +149,8 @@ class ClaudeStreamReader(StreamReader):
         )
         costs = (json_lines.amount(record.get(key)) for key in _COST_KEYS)
         cost_usd = next((cost for cost in costs if cost is not None), None) if self._totals.cost else None
+        if cost_usd == 0 and any(tokens):
+            cost_usd = None  # 2.1.326 counts the tokens of calls that all broke, and no cost
         incomplete = self._lacks_calls(record)
         totals = [TotalsByModel(tokens=by_model, incomplete=incomplete)] if by_model or incomplete else []
         return [*self._context_window(record), *totals, *_read_result(record, tokens, cost_usd)]
