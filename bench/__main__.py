@@ -46,6 +46,7 @@ BENCHES: dict[str, Callable[[], Iterable[Figure]]] = {
     "arena": arena.measure,
     "arena_report": arena_report.measure,
     "compare": compare.measure,
+    "masking": normalizing.measure_masking,
     "hostile": normalizing.measure_hostile,
     "loop": loop.measure,
     "screen": screen.measure,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from bench.measure import Figure, median_of, ms
 from bench.streams import stream_json
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
+from youbencha.process import Redactor
 
 _GOALS_MS = {1_000_000: 10, 10_000_000: 80}
 _HOSTILE = ("\x1b", "\x1b]", "\x1bP", "{", "\\ud83d", '{"type":"stream_event"}\n', "x\n", "{\n", "\n", " ", "Model: ")
@@ -34,6 +37,37 @@ def measure() -> Iterator[Figure]:
             f"≤ {goal} ms",
             ours * 1000 <= goal,
         )
+    text = _result("[TOOL: read_file] src/main.py\n" * 55_000)
+    ours = median_of(3, lambda: adapter.normalize_log(text, context))
+    bare = median_of(3, lambda: re.findall(r"(?m)^\[TOOL: (\w+)\] (.*)", text.output))
+    yield Figure(
+        "normalize 55,000 lines of text that claim a tool call",
+        ms(ours),
+        f"one pattern for all of it {ms(bare)}",
+        "≤ 300 ms",
+        ours <= 0.3,
+    )
+
+
+def measure_masking() -> Iterator[Figure]:
+    """The log of a session with ordinary words that begin like keys: `task-1` has the `sk-` of one."""
+    secrets = [
+        f"{name}-{hashlib.sha256(name.encode()).hexdigest()}" for name in ("api", "token", "password", "dsn", "pat")
+    ]
+    redactor, text = (
+        Redactor(secrets),
+        "".join(f'{{"id":"task-{number}","file":"src/main.py"}}\n' for number in range(25_000)),
+    )
+    data = text.encode()
+    ours = median_of(7, lambda: redactor.text(text))
+    bare = median_of(7, lambda: secrets[0].encode() in data)
+    yield Figure(
+        f"mask {len(data) / 1e6:.0f} MB with 5 secrets to look for, and 25,000 words that begin like one",
+        ms(ours),
+        f"one search for one text {ms(bare)}",
+        "≤ 40 ms",
+        ours <= 0.040,
+    )
 
 
 def measure_hostile() -> Iterator[Figure]:

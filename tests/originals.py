@@ -1,4 +1,4 @@
-"""The programs that youBencha follows. Their files are not part of this repository.
+"""Clones of the original programs whose files youBencha reads. They are not part of this repository.
 
 `YOUBENCHA_ORIGINALS` names the directory with the clones. Tests that need one are marked `full`.
 """

@@ -297,7 +297,7 @@ NOT_FOR_A_RUN = {
     *("_strptime", "aiodocker", "aiohttp", "genai_prices", "http", "jinja2", "psutil", "rapidfuzz", "rich"),
     *("sqlite3", "xml"),
 }
-MODULES_OF_A_RUN = 116
+MODULES_OF_A_RUN = 117
 
 
 def test_number_of_modules_loaded_by_a_run(tmp_path: Path) -> None:

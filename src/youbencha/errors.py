@@ -15,7 +15,7 @@ ProblemKind = Literal["invalid", "unknown_key"]
 
 Step = str | int
 KeyPath = tuple[Step, ...]
-"""The way to a part of a document: the keys of mappings, and the indexes of lists."""
+"""The path to a part of a document: keys of mappings, and indexes of lists."""
 
 
 def dotted(path: Sequence[Step]) -> str:
@@ -43,7 +43,7 @@ class Problem:
     """One problem in a file or in options."""
 
     keys: KeyPath
-    """The keys and indexes that lead to it, which may have dots in them; empty for the whole document."""
+    """The path to it, whose keys may contain dots; empty for the whole document."""
     message: str
     hint: str | None
     line: int | None
@@ -61,14 +61,14 @@ class Problem:
         file: Path | None = None,
         kind: ProblemKind = "invalid",
     ) -> None:
-        """`keys` may be one key, or empty text."""
+        """`keys` may also be a single key, or an empty string for the whole document."""
         if isinstance(keys, str):
             keys = (keys,) if keys else ()
         vars(self).update(keys=keys, message=message, hint=hint, line=line, column=column, file=file, kind=kind)
 
     @property
     def path(self) -> str:
-        """The keys for a message: `agent.config.prompt`."""
+        """The keys as they are shown in messages: `agent.config.prompt`."""
         return dotted(self.keys)
 
     def __str__(self) -> str:

@@ -306,7 +306,7 @@ class IterationStarted(Event):
 
 @event_type
 class CompletionRefused(Event):
-    """An agent says that the work is done, and that is not accepted."""
+    """An agent said that the work is done, and this was not accepted."""
 
     reason: str
 
@@ -326,7 +326,7 @@ class IterationEnded(Event):
     files_changed: int | None
     """Since the iteration before; None if it was not determined."""
     usage_source: str | None = None
-    """Who counted the tokens and the cost: one of `log.model.CostSource`."""
+    """Where tokens and cost come from: one of `log.model.CostSource`."""
 
 
 @event_type
@@ -367,11 +367,11 @@ class LoopEnded(Event):
     exit_code: int
     iterations: int | None = None
     elapsed_ms: int | None = None
-    """Without waiting for usage limits."""
+    """Without the time spent waiting for usage limits."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
     partial: bool = False
-    """Some of it is unknown."""
+    """More was used than could be counted."""
     own_figures: bool = False
-    """Some of it is agents' own figures, which the gateway has not counted."""
+    """Part of it was counted by agents themselves, and not by the gateway."""

@@ -56,7 +56,7 @@ def records(value: object) -> list[Record]:
 
 
 def texts(value: object) -> tuple[str, ...]:
-    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+    return tuple([item for item in value if isinstance(item, str)]) if isinstance(value, list) else ()
 
 
 def loads(data: bytes | str) -> Any:
@@ -140,9 +140,9 @@ def quoted(text: str) -> str:
 
 
 def _readable(line: bytes | str) -> str:
-    """The line without what a PTY adds: a carriage return, and on some lines a reset of the terminal.
+    """Return the line without what a PTY adds (a carriage return, and on some lines a reset of the terminal).
 
-    Also without a byte order mark, which some wrappers on Windows write before the first line.
+    A byte order mark, which some wrappers on Windows write before the first line, is removed as well.
     """
     text = line if isinstance(line, str) else line.decode("utf-8", "replace")
     return strip_ansi(text).removeprefix(BYTE_ORDER_MARK).strip()

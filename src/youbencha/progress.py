@@ -85,7 +85,7 @@ _SILENT = frozenset({"client_gone", "key_ended", "not_found", "provider_refused"
 """The agent reports these itself, or causes them."""
 
 OWN_FIGURES = {"agent": "the agent's own figures", "prices": "the agent's own figures, at list prices"}
-"""For tokens and a cost that the gateway has not counted."""
+"""How usage that the gateway did not count is labelled, by its source."""
 MAX_REASON_CHARS = 500
 
 N = TypeVar("N", int, float)
@@ -226,7 +226,7 @@ def _used(ended: IterationEnded | LoopEnded) -> tuple[str | None, str | None]:
 
 
 def loop_totals(ended: LoopEnded) -> tuple[str | None, ...]:
-    """What a loop has used."""
+    """Describe the total usage of a loop, in parts of a line."""
     if ended.iterations is None:
         return ()  # recorded by an earlier version
     own = OWN_FIGURES["agent"] if ended.own_figures else None

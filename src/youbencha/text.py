@@ -148,7 +148,7 @@ def plural(number: int, noun: str) -> str:
 
 
 def listed(paths: Iterable[str | bytes], most: int = 5) -> str:
-    """`a, b and 3 more`, in order."""
+    """List paths in alphabetical order: `a, b and 3 more`."""
     ordered = sorted(os.fsencode(path) for path in paths)
     more = f" and {len(ordered) - most} more" if len(ordered) > most else ""
     return ", ".join(shown(path) for path in ordered[:most]) + more

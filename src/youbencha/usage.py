@@ -163,6 +163,8 @@ def total_tokens(tokens: Tokens) -> int | None:
 
 def add_all(parts: Sequence[Tokens]) -> Tokens:
     """The sum of the known values in each column; None where none is known."""
+    if len(parts) == 1:
+        return parts[0]
     columns = zip(*parts, strict=True) if parts else ((),) * 4
     known = ([value for value in column if value is not None] for column in columns)
     return Tokens(*(sum(values) if values else None for values in known))

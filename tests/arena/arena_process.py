@@ -144,7 +144,7 @@ ANSWER = Script.model_validate(
 ANSWER_USD, ANSWER_TOKENS = 0.50025, 100_010
 
 
-def asking_project(root: Path, gateway: Any = "builtin") -> ArenaProject:
-    """An arena whose agent asks its model once, makes `asked`, and ends when there is `go`."""
+def project_with_one_model_call(root: Path, gateway: Any = "builtin") -> ArenaProject:
+    """An arena whose agent calls its model once, creates the file `asked`, and ends when the file `go` exists."""
     (root / "ask.py").write_text(_ASK.replace("ROOT", str(root)))
     return ArenaProject(root, agents=1, tasks=1, script=f"python3 '{root}/ask.py'", gateway=gateway)

@@ -1,4 +1,4 @@
-"""Files and results of the original Thunderdome, as people who come from it use them."""
+"""Files, commands and results that users of the original Thunderdome bring along."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ MINIMAL = {"orchestrators": [AGENT], "tasks": [TASK], "trials": 1}
     ("data", "expected"),
     [
         (MINIMAL, True),
-        ({**MINIMAL, "proxy": {}, "parallel": 4}, True),  # somebody has added a key of ours
+        ({**MINIMAL, "proxy": {}, "parallel": 4}, True),  # with a key that only we have
         ({**SMALL, "proxy": {"gateway": "none"}}, True),
         (SMALL, False),
         ({**MINIMAL, "parallel": 4}, False),
@@ -103,7 +103,7 @@ TASKS: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_what_the_original_takes_for_granted_is_written_out(name: str) -> None:
+def test_defaults_of_the_original_are_made_explicit(name: str) -> None:
     given, expected = TASKS[name]
     translated = translate({**MINIMAL, "tasks": [{**TASK, **given}]}).data
     (task,) = translated["tasks"]
@@ -134,7 +134,7 @@ def run_in(arena: ArenaBench, *arguments: str) -> Done:
     return run_here(arguments, cwd=arena.root, env={**arena.env, "NO_COLOR": "1", "COLUMNS": "200"})
 
 
-def test_every_command_reads_its_file(arena: ArenaBench) -> None:
+def test_every_command_reads_a_file_of_the_original(arena: ArenaBench) -> None:
     validated = run_in(arena, "validate", "-c", "thunderdome.yaml", "--json")
     assert validated.returncode == 0, validated.stdout
     warned = {each["path"] for each in json.loads(validated.stdout)["warnings"]}
@@ -169,8 +169,8 @@ END
 """
 
 
-def test_its_file_runs_unchanged_in_containers(arenas: ArenaBench, engine: Engine, image: str) -> None:
-    """With the full network and the key, as the original did; here the image is the engine's, and nothing is npm's."""
+def test_a_file_of_the_original_runs_unchanged_in_containers(arenas: ArenaBench, engine: Engine, image: str) -> None:
+    """With full network access and the real key, as in the original. It uses the test image, and no npm."""
     start = {**START, "TASK.md": "Fix it.\n"}
     task_repository(arenas.root / "benchmarks" / "bench-editor.git", start, HIDDEN, SOLUTION)
     arenas.script("adapters/mine.sh", MINE.replace("{solution}", SOLUTION["calc.py"]))
@@ -195,7 +195,7 @@ INCLUDES = "export default {{ test: {{ include: ['{directory}/*.test.js'] }} }};
 
 
 @pytest.mark.full
-def test_hidden_tests_have_a_configuration_of_their_own(arenas: ArenaBench) -> None:
+def test_hidden_tests_use_their_own_configuration(arenas: ArenaBench) -> None:
     """On the host, with the real vitest: `npm test` has only the agent's tests, and the hidden ones count."""
     package = {"type": "module", "scripts": {"test": "vitest run"}}
     start = {
@@ -227,8 +227,8 @@ def test_hidden_tests_have_a_configuration_of_their_own(arenas: ArenaBench) -> N
     assert (scores["hidden_tests"], scores["agent_tests"]) == (0.5, 1)
 
 
-def test_a_runner_that_is_missing_is_named(arenas: ArenaBench) -> None:
-    """Although the command that is really run is a long script."""
+def test_a_missing_test_runner_is_named(arenas: ArenaBench) -> None:
+    """The command that is actually run is a long script, which must not hide the name."""
     start = {**START, "TASK.md": "Write it.\n"}
     task_repository(arenas.root / "benchmarks" / "bench-tracker", start, HIDDEN, SOLUTION)
     arenas.script("adapters/mine.sh", "true\n")
@@ -238,11 +238,13 @@ def test_a_runner_that_is_missing_is_named(arenas: ArenaBench) -> None:
     arenas.write({**data, "orchestrators": [data["orchestrators"][1]], "tasks": [task], "sandbox": "local"})
     done = run_in(arenas, "bench", "run", "--trials", "1")
     assert done.returncode == 1, done.stdout + done.stderr
-    assert all("no-such-runner: " in line for line in done.stderr.splitlines() if "does not work" in line), done.stderr
+    broken = [line for line in done.stderr.splitlines() if "does not work" in line]
+    assert broken, done.stderr
+    assert all("no-such-runner: " in line for line in broken), done.stderr
 
 
-def test_categories_of_its_results_come_from_its_file(arena: ArenaBench) -> None:
-    """Its meta.json has none."""
+def test_categories_of_original_results_come_from_the_arena_file(arena: ArenaBench) -> None:
+    """The original's meta.json has no category."""
     records = [
         original("mine", "bench-tracker", composite_score=0.8),
         original("mine", "bench-editor.git", composite_score=0.4),
@@ -303,7 +305,7 @@ def published_rows(board: dict[str, Any]) -> list[str]:
 
 @pytest.mark.full
 def test_one_command_gives_the_published_table(tmp_path: Path) -> None:
-    """From the figures that are part of this repository, with the original's file."""
+    """With the original's thunderdome.yaml, and its published figures, which are part of this repository."""
     clone = original_clone("thunderdome")
     write_results(tmp_path / "results")
     shutil.copy(clone / "thunderdome.yaml", tmp_path)
@@ -313,8 +315,8 @@ def test_one_command_gives_the_published_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_the_original_itself(tmp_path: Path) -> None:
-    """Its file, its examples and its results, with repositories of the same shape as those of its tasks."""
+def test_the_clone_of_the_original_works(tmp_path: Path) -> None:
+    """Its thunderdome.yaml, examples and results; its tasks' repositories are replaced by small ones."""
     clone = original_clone("thunderdome")
     assert published_rows(json.loads(yb("bench", *PUBLISHED_TABLE, cwd=clone).stdout))[0] == PUBLISHED[0]
     here = tmp_path / "thunderdome"

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from arena_process import ANSWER, ArenaProject, asking_project
+from arena_process import ANSWER, ArenaProject, project_with_one_model_call
 from engine_bench import appear, events, metas
 
 from docker_engine import Engine, engine, image  # noqa: F401 (fixtures)
@@ -100,7 +100,7 @@ def test_a_run_in_containers_that_is_killed_leaves_none(tmp_path: Path, engine: 
 
 
 async def test_what_a_killed_attempt_cost_is_known(tmp_path: Path) -> None:
-    project = asking_project(tmp_path)
+    project = project_with_one_model_call(tmp_path)
     async with ScriptedModel(ANSWER) as model:
         project.more_env = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "sk-ant-dummy-0123456789"}
         process = project.start()

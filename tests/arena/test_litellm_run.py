@@ -1,4 +1,4 @@
-"""An arena behind a real LiteLLM that is killed in the middle, alone or with youBencha."""
+"""An arena behind a real LiteLLM: LiteLLM, or youBencha itself, is killed during a trial."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from arena_process import ANSWER, ANSWER_USD, asking_project
+from arena_process import ANSWER, ANSWER_USD, project_with_one_model_call
 from engine_bench import appear, metas
 
 from toolbox_tools import installed
@@ -17,9 +17,9 @@ pytestmark = [pytest.mark.real_cli, pytest.mark.full]
 
 
 @pytest.mark.parametrize("killed", ["litellm", "youbencha"])
-async def test_a_run_goes_on_with_a_new_litellm(tmp_path: Path, killed: str) -> None:
+async def test_a_run_continues_with_a_new_litellm(tmp_path: Path, killed: str) -> None:
     litellm = {"executable": str(installed("litellm").executable), "startup_timeout_s": 120}
-    project = asking_project(tmp_path, {"type": "litellm", "litellm": litellm})
+    project = project_with_one_model_call(tmp_path, {"type": "litellm", "litellm": litellm})
     async with ScriptedModel(ANSWER) as model:
         project.more_env = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "sk-ant-dummy-0123456789"}
         process = project.start()

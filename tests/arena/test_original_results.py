@@ -77,7 +77,7 @@ fl-supervisor-pro 51.2 37.6 110 0.14
 
 
 def write_results(results: Path) -> None:
-    """Write them as the tree of the original."""
+    """Write the published figures as a results tree of the original."""
     runs: dict[str, list[dict[str, object]]] = {}
     with gzip.open(RESULTS, "rt", newline="") as file:
         for row in csv.DictReader(file):

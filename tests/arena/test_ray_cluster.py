@@ -64,7 +64,7 @@ async def test_a_cluster_that_cannot_be_reached(address: str, code: str, monkeyp
         pytest.param(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", id="web server"),
     ],
 )
-async def test_something_else_answers(answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_another_server_at_the_address(answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(answer)
         await reader.read()
@@ -76,7 +76,7 @@ async def test_something_else_answers(answer: bytes, monkeypatch: pytest.MonkeyP
         host, port = server.sockets[0].getsockname()
         error = await refused(f"{host}:{port}")
     assert error.code == "RAY_UNREACHABLE"
-    assert f"What answers at {host}:{port} is not the head of a Ray cluster" in error.message
+    assert f"The server at {host}:{port} is not the head of a Ray cluster" in error.message
     assert time.monotonic() - began < 8
 
 
@@ -91,7 +91,9 @@ async def test_a_token_is_found_in_files(tmp_path: Path, monkeypatch: pytest.Mon
     assert ray_head.find_token({"RAY_AUTH_TOKEN": "set", "RAY_AUTH_TOKEN_PATH": "~/named"}) == "set"
 
 
-async def test_ray_on_this_machine_leaves_nothing_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ray_on_this_machine_writes_nothing_to_the_home_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Ray makes its token before it starts, and here it cannot start."""
     (home := tmp_path / "home").mkdir()
     monkeypatch.setenv("HOME", str(home))

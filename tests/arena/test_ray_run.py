@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from arena_process import ANSWER, ANSWER_TOKENS, ANSWER_USD, ArenaProject, asking_project
+from arena_process import ANSWER, ANSWER_TOKENS, ANSWER_USD, ArenaProject, project_with_one_model_call
 from engine_bench import EngineBench, appear, events, metas
 from ray_bench import RayBench
 
@@ -103,7 +103,7 @@ async def test_a_node_is_not_the_head(cluster: RayBench) -> None:
     assert "is not the head of a Ray cluster" in error.message
 
 
-async def test_a_cluster_wants_its_token(cluster: RayBench) -> None:
+async def test_a_cluster_requires_its_token(cluster: RayBench) -> None:
     for env, code in (
         ({}, "RAY_TOKEN_MISSING"),
         ({"RAY_AUTH_TOKEN_PATH": "/no/such/file"}, "RAY_TOKEN_MISSING"),
@@ -259,7 +259,7 @@ async def test_trials_of_a_lost_node_run_elsewhere(cluster: RayBench, tmp_path: 
 @pytest.mark.full
 @pytest.mark.parametrize("killed", ["driver", "node", "process"])
 async def test_a_killed_attempt_has_its_reason_and_its_cost(cluster: RayBench, tmp_path: Path, killed: str) -> None:
-    project = asking_project(tmp_path)
+    project = project_with_one_model_call(tmp_path)
     options = ("--executor", "ray", "--address", cluster.address)
     async with ScriptedModel(ANSWER) as model:
         project.more_env = {**cluster.token, "ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY}

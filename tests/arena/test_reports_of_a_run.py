@@ -1,4 +1,4 @@
-"""Reports of a run and of its trials, as people give them to others."""
+"""Reports of a run and of its trials can be shared: they name the trial, and have no paths of this machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FORMS = [ReportFormat.MARKDOWN, ReportFormat.HTML, ReportFormat.JUNIT]
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ArenaProject]:
-    """The agent prints where it is, which is in the cache. The test fails, because nothing was made."""
+    """A run whose agents print their directory, which is in the cache. All trials fail: the agents create no file."""
     project = ArenaProject(tmp_path_factory.mktemp("arena"))
     config = {"command": "pwd; echo $HOME", "shell": True, "prompt_by": "none"}
     slow = {"name": "slow", "config": {**config, "command": "pwd; sleep 0.1"}}

@@ -100,9 +100,9 @@ def test_trials_are_scored_again(results: Results, capsys: pytest.CaptureFixture
 
 
 def test_trees_of_the_original_harness(results: Results, capsys: pytest.CaptureFixture[str]) -> None:
-    """They have no run.json, a task is called by the last part of its repository, and 0 is what was not measured.
+    """They have no run.json, name tasks by the last part of the repository, and write 0 for what was not measured.
 
-    Neither the scripts nor the tasks that have no results need be there.
+    Scripts, and tasks without results, need not exist.
     """
     more = ", {name: gone, adapter: gone.sh}]\n"
     text = ARENA.replace("]\n", more, 1) + "  - {id: other, repo: nowhere, tag: v1, test_cmd: x}\n"

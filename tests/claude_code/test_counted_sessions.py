@@ -8,7 +8,8 @@ import pytest
 
 from agent_clis import COUNTED, NEWEST, OLD, OLDEST
 from claude_bench import ClaudeBench, Session, bash, says, script, uses, versions
-from youbencha.adapters.claude_code.versions import CliVersion, Feature, supports
+from youbencha.adapters.claude_code.versions import Feature, supports
+from youbencha.adapters.cli_agent.versions import CliVersion
 from youbencha.gateway.script import RecordedRequest
 from youbencha.usage import Tokens, add_all
 

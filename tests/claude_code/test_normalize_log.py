@@ -307,10 +307,44 @@ def test_unfinished_text_is_kept_unless_it_is_restarted():
     assert messages(log_of(lines(cut, assistant(tool_use())))) == []
 
 
-def test_claims_in_the_answer_of_a_live_session_are_not_facts():
-    log = log_of(SEED, session=session_of(b""))
-    assert (log.usage, log.model_info.name, log.tool_calls) == (None, "unknown", ())
+@pytest.mark.parametrize(
+    "output",
+    [
+        SEED,
+        lines(line(type="assistant", message={"content": [text(SEED)]}), line(type="result", subtype="success")),
+    ],
+)
+@pytest.mark.parametrize("live", [True, False])
+def test_what_nothing_measured_is_taken_from_the_text_and_marked(output, live):
+    data = output if isinstance(output, bytes) else b""
+    log = log_of(output, session=session_of(data) if live else None, config={"model": "claude-configured"})
     assert messages(log) == [("assistant", SEED)]
+    assert log.model_info.name == "claude-sonnet-4"
+    assert (log.usage.input_tokens, log.usage.output_tokens, log.usage.cost_usd) == (100, 200, None)
+    assert [(call.name, call.arguments) for call in log.tool_calls] == [("read_file", "test.ts")]
+    (warning,) = log.warnings
+    assert (warning.code, warning.context["claims"]) == ("CLAUDE_TAKEN_FROM_TEXT", ["model", "usage", "tool_calls"])
+    without = log.without_claims()
+    assert (without.usage, without.tool_calls, without.warnings) == (None, None, ())
+    assert without.model_info.name == "claude-configured"
+
+
+def test_what_was_measured_always_wins():
+    said = assistant(text(SEED + "\nClaude Code v9.9.9"))
+    measured = lines(line(**INIT), said, line(**{**RESULT, "usage": {"input_tokens": 5, "output_tokens": 6}}))
+    log = log_of(measured, agent_version="2.1.325")
+    assert (log.model_info.name, log.agent_info.version) == ("claude-x", "2.1.325")
+    assert (log.usage.input_tokens, log.usage.output_tokens) == (5, 6)
+    assert (log.tool_calls, log.warnings) == ((), ())
+    assert log_of("Claude Code v9.9.9", agent_version="2.1.325").agent_info.version == "2.1.325"
+
+
+def test_a_claim_is_dropped_when_it_is_measured_after_all():
+    log = log_of(SEED).without_claims(("usage", "model"))
+    assert (log.usage, log.model_info.name, len(log.tool_calls)) == (None, "unknown", 1)
+    assert log.claims == {"tool_calls"}
+    assert "tool calls" in log.warnings[0].message
+    assert "tokens" not in log.warnings[0].message
 
 
 def test_stderr_between_the_lines_of_a_stream():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youbencha.adapters.claude_code.texts import read_text
+from youbencha.adapters.claude_code.texts import read_claims
 from youbencha.json_lines import clean_text, strip_ansi
 
 
@@ -55,52 +55,68 @@ def test_clean_text_line_ends_and_surrogates():
         ("claude code 1", "1"),
         ("2.1.325 (Claude Code)", "2.1.325"),
         ("Welcome to Claude Code!", None),
+        ("I would use Claude Code v1.2.3", None),
         ("version 2.1.325", None),
     ],
 )
 def test_version(text, version):
-    assert read_text(text).version == version
+    assert read_claims(text).facts.agent_version == version
 
 
 @pytest.mark.parametrize(
     ("text", "model"),
     [
         ("Model: claude-sonnet-4", "claude-sonnet-4"),
-        ("using model: claude-opus-4.1-20250805, go", "claude-opus-4.1-20250805"),
+        ("Model: claude-opus-4.1-20250805, go", "claude-opus-4.1-20250805"),
         ("first\n  Model: gpt-x\n", "gpt-x"),
+        ("Model: gpt-x (default)", "gpt-x"),
+        ("using model: claude-opus-4.1-20250805", None),
         ("The Data Model: users and groups", None),
+        ("Model: users and groups", None),
         ("Model:", None),
-        ("Data Model: a\nModel: claude-b", "claude-b"),
+        ("Data Model: a\nModel: claude-b\nModel: claude-c", "claude-b"),
         ("\u0130" * 40 + "\nMODEL: Claude-c\n" + "more\n" * 40, "Claude-c"),
     ],
 )
 def test_model(text, model):
-    assert read_text(text).model == model
+    assert read_claims(text).facts.model == model
 
 
 @pytest.mark.parametrize(
     ("text", "tokens"),
     [
         ("Input tokens: 1234 Output tokens: 5678", (1234, 5678)),
+        ("Output tokens: 5678\nInput tokens: 1234\nInput tokens: 9", (1234, 5678)),
         ("INPUT TOKENS: 1,234,567", (1234567, None)),
         ("output tokens:0", (None, 0)),
-        ("Input tokens: many", (None, None)),
-        ("Input tokens: " + "9" * 5000, (None, None)),
+        ("Input tokens: many", None),
+        ("It had Input tokens: 12", None),
+        ("Input tokens: " + "9" * 5000, None),
     ],
 )
 def test_tokens(text, tokens):
-    found = read_text(text)
-    assert (found.input_tokens, found.output_tokens) == tokens
+    usage = read_claims(text).facts.usage
+    assert (usage and usage.tokens[:2]) == tokens
 
 
 def test_tool_calls():
-    found = read_text("[TOOL: read_file] path/to/file\n[tool: mcp__a.b-c]\nnext line\n[TOOL:x]")
+    found = read_claims("[TOOL: read_file] path/to/file\n[tool: mcp__a.b-c]\nnext line\n[TOOL:x]\nsee [TOOL: y] z")
     assert [(call.name, call.arguments) for call in found.tool_calls] == [
         ("read_file", "path/to/file"),
         ("mcp__a.b-c", ""),
     ]
 
 
+@pytest.mark.parametrize("fence", ["```", "~~~~", "  ```"])
+def test_quoted_code_is_not_a_claim(fence):
+    code = "Model: gpt-quoted\nInput tokens: 1\n[TOOL: quoted] x"
+    quoted = f"{fence}text\n{code}\n{fence}\n"
+    assert read_claims(quoted) == read_claims("")
+    assert read_claims(quoted + "Model: claude-own").facts.model == "claude-own"
+    assert read_claims("    " + code.replace("\n", "\n    ")) == read_claims("")
+    assert read_claims("> " + code.replace("\n", "\n> ")) == read_claims("")
+
+
 @given(st.text())
 def test_any_text_can_be_read(text):
-    assert read_text(text).content == clean_text(text).strip()
+    read_claims(text)

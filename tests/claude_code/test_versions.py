@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from youbencha.adapters.claude_code.versions import (
-    CliVersion,
-    Feature,
-    first_version,
-    last_version,
-    permission_modes,
-    supports,
-)
+from youbencha.adapters.claude_code.versions import Feature, first_version, last_version, permission_modes, supports
+from youbencha.adapters.cli_agent.versions import CliVersion
 
 # First versions as they were measured.
 MEASURED = {

@@ -184,7 +184,7 @@ def test_two_files_are_warned_of(config: Config, project: Path) -> None:
     ("key", "value"),
     [("gateway.upstreams.anthropic.url", "http://elsewhere"), ("gateway", "none"), ("sandbox.home", "own")],
 )
-def test_what_only_the_user_may_set_is_not_set_for_a_project(
+def test_user_only_settings_are_refused_for_a_project(
     key: str, value: str, config: Config, project: Path, home: Path
 ) -> None:
     done = config("set", key, value)

@@ -66,7 +66,7 @@ def test_the_definition_of_a_custom_agent_is_searched_where_a_run_finds_it(case:
     assert warnings_of(case, HOME=str(case.parent / "home")) == []
 
 
-def test_what_a_remote_repository_has_is_not_known(case: Path) -> None:
+def test_remote_repositories_are_not_checked(case: Path) -> None:
     case.write_text(WITH_AGENT.replace("./shop", "https://git.example.invalid/shop.git"))
     assert warnings_of(case) == []
 
@@ -118,7 +118,7 @@ tasks:
 
 
 def test_positions_at_keys_with_dots_and_digits(case: Path) -> None:
-    """In a test case, and in an arena, whose problems are found in test cases that are made of it."""
+    """In a test case, and in an arena, whose problems are found in the test cases that are derived from it."""
     case.write_text(GOOD + COMMAND_WITH_ENV)
     done = yb("validate", "-c", str(case), cwd=case.parent)
     for place in (":14:14", ":15:14"):

@@ -79,7 +79,7 @@ LEFT = ("rmdir requests; ln -s / requests", "rmdir requests; touch requests", "c
 
 
 @pytest.mark.parametrize("left", LEFT)
-async def test_what_an_earlier_agent_left_in_place_of_the_requests_is_replaced(ralph: RalphBox, left: str) -> None:
+async def test_anything_in_place_of_the_requests_directory_is_replaced(ralph: RalphBox, left: str) -> None:
     assert (await ralph.sh(f"cd .ralph; {left}")).exit.code == 0
     assert (await ralph.sh("ralph emit again")).exit.code == 0
     assert [event.topic for event in ralph.log.read_new().events] == ["again"]

@@ -115,8 +115,8 @@ async def test_a_body_is_not_decoded_for_a_wrong_key(tmp_path: Path) -> None:
         ("/v1beta/models/g:generateContent", '{"contents":[],"contents":[1]}', ("error", "status")),
     ],
 )
-async def test_a_key_that_is_given_twice(path: str, body: str, answer: tuple[str, str], tmp_path: Path) -> None:
-    """A provider may read the other one: another model, or more answers, than the gateway has checked."""
+async def test_a_duplicate_key_is_refused(path: str, body: str, answer: tuple[str, str], tmp_path: Path) -> None:
+    """The provider may use the other value: another model, or more answers, than the gateway has checked."""
     async with raw_gateway(_echo, tmp_path) as (bench, upstream):
         headers = {"x-api-key": bench.access.key, "authorization": f"Bearer {bench.access.key}"}
         done = await bench.send("POST", path, data=body.encode(), headers=headers)

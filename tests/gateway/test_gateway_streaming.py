@@ -14,12 +14,14 @@ import aiohttp
 import pytest
 from gateway_bench import (
     ANTHROPIC,
+    APIS,
     CHAT,
     EVENTS,
     MESSAGE,
     REAL_KEY,
     START,
     STREAM_HEAD,
+    Api,
     Connection,
     asking,
     chunk,
@@ -33,6 +35,7 @@ from gateway_bench import (
 from youbencha.gateway.budget import Caps
 from youbencha.gateway.call import Labels
 from youbencha.gateway.cassette.cassette import Cassette
+from youbencha.gateway.script import ScriptedModel, parse_script
 from youbencha.usage import Tokens
 
 SEEN = Tokens(input=11, output=7)
@@ -282,6 +285,29 @@ async def test_a_client_that_disconnects_after_the_last_event_has_everything(tmp
         call = await bench.call()
     assert (call.tokens, call.partial, call.error) == (SEEN, False, None)
     assert tape.recorded == 1  # or a replay would miss the last answer of every such client
+
+
+@pytest.mark.parametrize("api", APIS, ids=lambda api: api.wire)
+async def test_a_stream_without_its_last_event_ended_early(api: Api, tmp_path: Path) -> None:
+    """As a provider ends it that has lost its model: the connection itself ends as it should."""
+    path, body = api.request(**({"stream_options": {"include_usage": True}} if api is CHAT else {}))
+    async with (
+        ScriptedModel(parse_script("turns: [{text: [hel, lo]}]")) as model,
+        aiohttp.ClientSession() as client,
+        client.post(model.url + path, json=body, headers=api.key("any")) as said,
+    ):
+        events = [event + b"\n\n" for event in (await said.read()).split(b"\n\n") if event]
+    lengths = list(range(len(events) + 1))
+
+    async def answer(connection: Connection) -> None:
+        sent = b"".join(events[: lengths[len(upstream.seen) - 1]])
+        await connection.say(STREAM_HEAD, b"Connection: close\r\n\r\n", chunk(sent) if sent else b"", b"0\r\n\r\n")
+
+    async with raw_gateway(answer, tmp_path) as (bench, upstream):
+        for _ in lengths:
+            assert (await bench.ask(api)).status == 200
+        calls = [await bench.call() for _ in lengths]
+    assert [(call.error, call.partial) for call in calls] == [*[("ended_early", True)] * len(events), (None, False)]
 
 
 async def test_an_error_within_a_stream(tmp_path: Path) -> None:

@@ -64,6 +64,7 @@ FATES = [
         for error in ("not_allowed", "not_metered", "price_unknown", "budget_exceeded", "too_large", "not_found")
     ],
     *[(call(error=error), Fate.FAILED) for error in ("upstream_gone", "ended_early", "overloaded_error", "api_error")],
+    (call(error="ended_early", finished=True), Fate.ANSWERED),
     (call(error="context_length_exceeded"), Fate.ANSWERED),
     (call(status=502, upstream_status=None, error="upstream_unreachable"), Fate.FAILED),
     (call(status=503, upstream_status=None, error="circuit_open"), Fate.FAILED),

@@ -19,6 +19,7 @@ from claude_bench import ClaudeBench, bash, prompt_of, says, script, uses, versi
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.judge import AgenticJudge
 from youbencha.gateway.script import ScriptedModel
+from youbencha.log.model import YouBenchaLog
 from youbencha.log.results import EvaluationResult
 from youbencha.spec.testcase import AgentSpec
 
@@ -163,3 +164,24 @@ async def test_a_judge_that_hangs(bench: JudgeBench, claude: ClaudeBench) -> Non
     assert raised.value.code == "JUDGE_FAILED"
     assert raised.value.context["code"] == "CLAUDE_TIMEOUT"
     assert "timeout" in (raised.value.hint or "")
+
+
+@versions(NEWEST)
+async def test_the_verdict_counts_however_much_the_judge_says_before_it(bench: JudgeBench, claude: ClaudeBench) -> None:
+    """The stream has 15 million characters before the verdict; the log keeps 10 MiB."""
+    thinking_aloud = [{"text": f"{n} " + "words " * 400_000, **bash(f"echo {n}")} for n in range(6)]
+    async with claude.model(script(*thinking_aloud, says(GOOD))) as model:
+        result = await judged(bench, claude, model)
+    assert result.status == "passed", result
+    (log,) = (
+        YouBenchaLog.model_validate_json((bench.artifacts_root / each.path).read_bytes())
+        for each in result.artifacts
+        if each.type == "log"
+    )
+    said = [message.content for message in log.messages if message.role != "user"]
+    assert (said[0][0], said[-1]) == ("0", GOOD)
+    (warning,) = log.warnings
+    assert warning.code == "CLAUDE_TRANSCRIPT_SHORTENED"
+    assert warning.context is not None
+    (note,) = (message.content for message in log.messages if message.role == "system")
+    assert f"{warning.context['characters']:,} characters left out" in note

@@ -1,4 +1,4 @@
-"""What people who come from Ralph do: its presets, its options, its built-in hats."""
+"""What users of Ralph bring along: presets, options, built-in hats and examples of its docs."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ from youbencha.spec.loop_loader import load_loop_file
 
 OF_RALPH = ("autoresearch", "code-assist", "debug", "pdd-to-code-assist", "research", "review")
 
-# As Ralph's docs and presets are written.
-AS_IN_ITS_DOCS = """\
+KEYS_IN_ITS_DOCS = """\
 name: "Ship"
 description: "Two hats."
 preset: code-review
@@ -53,9 +52,9 @@ hats:
 """
 
 
-def test_keys_of_its_docs_are_known(tmp_path: Path) -> None:
+def test_keys_in_the_docs_of_ralph_are_known(tmp_path: Path) -> None:
     file = tmp_path / "ralph.yml"
-    file.write_text(AS_IN_ITS_DOCS)
+    file.write_text(KEYS_IN_ITS_DOCS)
     loaded = load_loop_file(file)
     assert (loaded.spec.cli.command, list(loaded.spec.hats)) == ("my-ai-cli", ["builder", "reviewer"])
     assert {warning.path for warning in loaded.warnings} == {
@@ -108,7 +107,7 @@ def test_built_in_hats(loops: LoopBench, name: str) -> None:
     assert [label for label in shown if label.startswith("Hat ")] == [f"Hat {hat}" for hat in hats]
 
 
-def test_the_configuration_of_the_environment(loops: LoopBench) -> None:
+def test_ralph_config_names_the_file(loops: LoopBench) -> None:
     loops.configure("exit", event_loop={"max_iterations": 7})
     theirs = loops.root / "ralph.yml"
     assert "7 iterations" in described(loops, RALPH_CONFIG=str(theirs))["Limits"]
@@ -118,7 +117,7 @@ def test_the_configuration_of_the_environment(loops: LoopBench) -> None:
     assert ("3 iterations" in two.stdout, str(theirs) in two.stderr) == (True, True)
 
 
-def test_problems_are_where_they_were_written(loops: LoopBench) -> None:
+def test_problems_name_their_source(loops: LoopBench) -> None:
     loops.configure("exit")
     (loops.tree / "hats.yml").write_text("hats:\n  one:\n    trigger: [x]\n")
     config = ("-c", str(loops.root / "ralph.yml"))
@@ -139,8 +138,8 @@ def test_continue_keeps_hats_and_keys(loops: LoopBench) -> None:
     assert [record.hat for record in loops.history().records] == ["one", "one"]
 
 
-def test_hats_of_ralph_have_a_way_to_the_end() -> None:
-    """Each event is received, and the promise and what is required can be published."""
+def test_built_in_hats_can_complete() -> None:
+    """Some hat receives each event, and some hat can publish the promise and each required event."""
     for name in OF_RALPH:
         document = YAML(typ="safe").load(preset_text(name))
         loop, hats = document["event_loop"], document["hats"].values()
@@ -154,7 +153,7 @@ def test_hats_of_ralph_have_a_way_to_the_end() -> None:
 
 @posix_only("a console of Windows changes what a program prints")
 @versions(NEWEST)
-async def test_claude_wears_built_in_hats(claude: ClaudeBench) -> None:
+async def test_claude_works_with_built_in_hats(claude: ClaudeBench) -> None:
     claude.put_on_path()
     project = ClaudeProject(claude.workspace, claude.home, claude.harness_env)
     turns = script(
@@ -183,13 +182,13 @@ _OF_A_LOOP = {
     "RObot", "tui", "agent", "prompt", "prompt_file", "max_iterations", "completion_promise", "preset",
 }  # fmt: skip
 _OF_OTHERS = {"services", "jobs", "apiVersion", "on"}
-NOT_EVEN_THERE = {
+INVALID_EXAMPLES = {
     "docs/advanced/custom-hats.md:12",  # `triggers` is a list of texts in its types
     "presets/COLLECTION.md:187",  # `default_publishes` is one text
     *(f"docs/migration/v2-hatless-ralph.md:{line}" for line in (48, 66, 86, 120, 147)),  # `hats` is a mapping
     "docs/examples/tdd-workflow.md:23",  # a topic of two words, which `ralph emit` does not take here
 }
-"""Examples that its own program cannot load, and one that ours does not."""
+"""Examples that the original itself cannot load, and one that we do not support."""
 
 
 def examples() -> Iterator[tuple[str, str]]:
@@ -228,11 +227,11 @@ def test_every_example_of_the_original_loads(tmp_path: Path) -> None:
             if missing:
                 refused[name] = missing
     assert count > 100
-    assert refused.keys() == NOT_EVEN_THERE, refused
+    assert refused.keys() == INVALID_EXAMPLES, refused
 
 
 @pytest.mark.full
-def test_its_presets_run(loops: LoopBench) -> None:
+def test_presets_of_the_original_can_be_planned(loops: LoopBench) -> None:
     root = original("ralph-orchestrator")
     for file in sorted(root.glob("presets/**/*.yml")):
         if file.name == "wave-review.yml":  # waves are not supported yet
@@ -245,7 +244,7 @@ def test_its_presets_run(loops: LoopBench) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", OF_RALPH)
-def test_our_hats_are_those_of_the_original_in_our_own_words(name: str) -> None:
+def test_built_in_hats_match_the_original_except_for_the_instructions(name: str) -> None:
     theirs = YAML(typ="safe").load((original("ralph-orchestrator") / f"presets/{name}.yml").read_text())
     ours = YAML(typ="safe").load(preset_text(name))
     for key in ("completion_promise", "required_events", "starting_event", "max_iterations", "max_runtime_seconds"):

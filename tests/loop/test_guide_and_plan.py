@@ -49,7 +49,7 @@ def test_guidance_from_another_shell_is_in_the_next_prompt_once(loops: LoopBench
     assert (over.returncode, "LOOP_NOT_RUNNING" in over.stderr) == (2, True)
 
 
-async def test_guidance_that_came_too_late_is_for_the_loop_that_goes_on(loops: LoopBench) -> None:
+async def test_late_guidance_is_kept_for_the_continued_loop(loops: LoopBench) -> None:
     loops.configure(
         'echo "$PROMPT" > ../prompt-$N; f=$(ls -d .ralph/loops/*/ | head -1)guidance.jsonl;'
         ' [ $N = 1 ] && echo \'{"topic": "guidance", "payload": "yb-canary-18"}\' > $f; exit 0',
@@ -91,7 +91,7 @@ def test_a_planning_session_has_the_terminal_and_its_exit_code_counts(tmp_path: 
 
 
 @versions(NEWEST)
-async def test_claude_code_takes_the_plan_into_its_own_session(claude: ClaudeBench) -> None:
+async def test_claude_code_starts_its_interactive_session_with_the_plan(claude: ClaudeBench) -> None:
     """The real CLI shows its own screen, and sends what it was told to the model."""
     claude.put_on_path()
     known = {

@@ -107,8 +107,8 @@ def test_restore_asks_and_can_be_undone(tree: Path) -> None:
     assert git(tree, "status", "--porcelain", "--untracked-files=all") == "M code.py\n?? new"
 
 
-def test_everything_is_gone(tree: Path) -> None:
-    """All files were removed since: they come back with their permissions, and that can be undone."""
+def test_restore_after_all_files_were_removed(tree: Path) -> None:
+    """They are restored with their permissions, and the restoration can be undone."""
     (tree / "run.sh").write_text("true\n")
     (tree / "run.sh").chmod(0o711)
     (tree / "key.pem").write_text("key\n")

@@ -36,7 +36,7 @@ PLAIN = spec()
 )
 def test_the_promise_is_the_last_line(text: str) -> None:
     claim = claim_of(text, (), PLAIN)
-    assert (claim.by, claim.done, claim.objections("LOOP_COMPLETE")) == ("promise", True, [])
+    assert (claim.by, claim.done, claim.refusal_reasons("LOOP_COMPLETE")) == ("promise", True, [])
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_an_agent_that_nearly_made_the_promise_is_told_so(text: str) -> None:
     """302, 139: a loop that never ends, and nobody knows why."""
     claim = claim_of(text, (), PLAIN)
     assert (claim.by, claim.done, claim.near) == (None, False, True)
-    assert "last line" in claim.objections("LOOP_COMPLETE")[0]
+    assert "last line" in claim.refusal_reasons("LOOP_COMPLETE")[0]
 
 
 def test_no_text_at_all() -> None:
@@ -105,21 +105,21 @@ def test_a_default_is_not_among_the_agents_own_topics() -> None:
 def test_an_event_after_the_promise_takes_it_back() -> None:
     claim = claim_of("", ["LOOP_COMPLETE", "build.task"], PLAIN)
     assert (claim.by, claim.done, claim.overtaken_by) == ("event", False, "build.task")
-    assert "`build.task` was published after" in claim.objections("LOOP_COMPLETE")[0]
+    assert "`build.task` was published after" in claim.refusal_reasons("LOOP_COMPLETE")[0]
 
 
 def test_required_events_must_have_been_published() -> None:
     debug = spec(required_events=["fix.applied", "fix.verified"])
     early = claim_of("LOOP_COMPLETE", ["fix.verified"], debug)
     assert (early.done, early.missing_events) == (False, ("fix.applied",))
-    assert "fix.applied" in early.objections("LOOP_COMPLETE")[0]
+    assert "fix.applied" in early.refusal_reasons("LOOP_COMPLETE")[0]
     assert claim_of("LOOP_COMPLETE", ["fix.verified"], debug, seen=["fix.applied"]).done
 
 
 def test_open_tasks_are_not_done() -> None:
     claim = claim_of("LOOP_COMPLETE", (), PLAIN, open_tasks=["Write the tests"])
     assert (claim.done, claim.by) == (False, "promise")
-    assert "Write the tests" in claim.objections("LOOP_COMPLETE")[0]
+    assert "Write the tests" in claim.refusal_reasons("LOOP_COMPLETE")[0]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_open_tasks_are_not_done() -> None:
 )
 def test_cancellation_needs_nothing_else(text: str, topics: tuple[str, ...]) -> None:
     claim = claim_of(text, topics, spec(cancellation_promise="LOOP_CANCEL", required_events=["never"]))
-    assert (claim.cancelled, claim.done, claim.objections("LOOP_COMPLETE")) == (True, False, [])
+    assert (claim.cancelled, claim.done, claim.refusal_reasons("LOOP_COMPLETE")) == (True, False, [])
 
 
 def test_without_a_cancellation_promise_nothing_cancels() -> None:
@@ -145,7 +145,7 @@ def test_a_hat_that_may_not_publish_the_promise_cannot_make_it() -> None:
     free, strict = spec(hats=hats), spec(hats=hats, enforce_hat_scope=True)
     assert claim_of("LOOP_COMPLETE", (), free, hat="builder").done
     refused = claim_of("LOOP_COMPLETE", (), strict, hat="builder")
-    assert (refused.done, len(refused.objections("LOOP_COMPLETE"))) == (False, 1)
+    assert (refused.done, len(refused.refusal_reasons("LOOP_COMPLETE"))) == (False, 1)
     assert claim_of("LOOP_COMPLETE", (), strict, hat="boss").done
     assert claim_of("LOOP_COMPLETE", (), strict, hat=None).done
 

@@ -210,7 +210,7 @@ def test_secrets_are_masked(tmp_path: Path) -> None:
     assert written.count("[REDACTED]") == 6
 
 
-def test_the_words_of_the_loop_are_never_masked(tmp_path: Path) -> None:
+def test_texts_of_the_harness_are_never_masked(tmp_path: Path) -> None:
     words = ("completed", "topic_published", "loop_waiting", "cooldown", "EVENTS_DROPPED", "agent_text")
     events = [
         LoopWaiting(reason="cooldown", until=1.0, kind="cooldown", at=0.5),

@@ -52,6 +52,12 @@ async def test_a_loop_ends_with_the_promise(loops: LoopBench) -> None:
     assert [event.outcome for event in loops.of_type(IterationEnded)] == ["completed"] * 3
 
 
+async def test_a_promise_after_any_amount_of_output_counts(loops: LoopBench) -> None:
+    loops.configure("head -c 12000000 /dev/zero | tr '\\0' x | fold -w 2000; echo; echo LOOP_COMPLETE")
+    state = await loops.run()
+    assert (state.outcome, state.iterations) == ("completed", 1)
+
+
 async def test_the_summary(loops: LoopBench) -> None:
     loops.configure(DONE_AT_3)
     state = await loops.run()

@@ -203,10 +203,10 @@ LIMITS = [
 
 
 @pytest.mark.parametrize(("text", "result", "outcome"), LIMITS)
-async def test_limits_that_reset_and_what_lasts(
+async def test_usage_limits_are_told_from_permanent_failures(
     look_alike: LookAlike, text: str, result: dict[str, Any], outcome: str
 ) -> None:
-    """A limit that time resets is waited for; what time does not change ends the loop at once, without a retry."""
+    """A limit that is reset after some time is a usage limit; any other ends the loop at once, without a retry."""
     record = {"type": "result", "is_error": True, "result": text, **result}
     done = await look_alike.run(f"send(**{record!r})\nsys.exit(1)\n", on_usage_limit="stop")
     assert (done.state.outcome, done.outcomes) == (outcome, [outcome])
@@ -220,15 +220,15 @@ async def test_limits_that_reset_and_what_lasts(
         "--dangerously-skip-permissions cannot be used with root/sudo privileges for security reasons",
     ],
 )
-async def test_what_no_repetition_changes(look_alike: LookAlike, text: str) -> None:
+async def test_permanent_failures_are_not_retried(look_alike: LookAlike, text: str) -> None:
     version = START.partition("FIRST")[0]
     done = await look_alike.run(f"sys.exit({text!r})\n", start=version)
     assert (done.state.outcome, done.outcomes) == ("failed", ["failed"])
     assert text in (done.reasons[0] or "")
 
 
-async def test_an_agent_beside_the_gateway_does_not_look_free(look_alike: LookAlike) -> None:
-    """Nothing went through the gateway: the agent's own figures are shown, as such; without any, they are unknown."""
+async def test_usage_outside_the_gateway_is_not_shown_as_free(look_alike: LookAlike) -> None:
+    """Without the gateway, the agent's own figures are shown and marked; without any, it is unknown."""
     usage = {"inputTokens": 700, "outputTokens": 30, "costUSD": 0.25}
     told = {"total_cost_usd": 0.25, "modelUsage": {"claude-x": usage}}
     code = f"""

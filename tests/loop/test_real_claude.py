@@ -217,7 +217,7 @@ async def test_the_command(loop: ClaudeLoop) -> None:
 
 @versions(NEWEST)
 async def test_secrets_in_a_tool_call_are_masked_whatever_they_are_called(loop: ClaudeLoop) -> None:
-    """On standard output and in the recording: the fields of a tool are the model's, and so are the names of them."""
+    """On standard output and in the recording: the model chooses the arguments of a tool, and their names."""
     secret = "hunter2-distinct-aaaa"
     loop.configure(event_loop=FAST)
     deep = {"version": secret, "status": [secret], "kind": {"role": secret, "commit": secret}, secret: "a name"}

@@ -40,7 +40,8 @@ async def test_a_complete_session(bench: Bench) -> None:
     assert (usage.input_tokens, usage.output_tokens, usage.partial) == (1200, 100, False)
     assert (usage.cache_read_tokens, usage.cache_creation_tokens) == (2800, 14)
     assert (done.log.model_info.name, done.log.model_info.provider, done.log.turns) == ("gpt-5-codex", "openai", 2)
-    assert done.result.warnings == ()
+    (notice,) = done.result.warnings
+    assert (notice.code, "Model metadata" in notice.message) == ("CODEX_NOTICE", True)  # it does not know this model
     assert [type(event) for event in done.events if isinstance(event, AssistantText | ToolCalled)] == [
         AssistantText, ToolCalled, AssistantText,
     ]  # fmt: skip
@@ -73,7 +74,7 @@ async def test_a_rate_limit(bench: Bench) -> None:
 async def test_a_broken_stream_is_retried(bench: Bench) -> None:
     done = await bench.run(script({"text": "abc", "drop": {"after_events": 3}}, {"text": "Done."}))
     assert done.result.status == "success", done.result.errors
-    assert [warning.code for warning in done.result.warnings] == ["CODEX_REQUESTS_RETRIED"]
+    assert [warning.code for warning in done.result.warnings] == ["CODEX_REQUESTS_RETRIED", "CODEX_NOTICE"]
     assert [message.content for message in done.log.messages][1:] == ["Done."]
 
 

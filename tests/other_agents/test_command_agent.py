@@ -172,6 +172,26 @@ async def test_output_becomes_the_answer(bench: CommandBench) -> None:
     assert (log.usage, log.turns) == (None, None)
 
 
+async def test_the_last_lines_of_a_long_output_are_in_the_log(bench: CommandBench) -> None:
+    result = await bench.python(
+        "print('first'); print(('x' * 999 + chr(10)) * 12_000); print('last'); raise SystemExit(3)"
+    )
+    assert bench.context is not None
+    log = bench.adapter.normalize_log(result, bench.context)
+    (answer,) = log.messages
+    left_out = 12_000 * 1000 + 12 - 10 * 1024 * 1024 - 256 * 1024
+    assert answer.content.startswith("first\nx")
+    assert answer.content.endswith("x\n\nlast")
+    assert f"\n[{left_out:,} characters left out here]\nx" in answer.content
+    assert [error.code for error in log.errors] == ["COMMAND_EXIT_CODE", "COMMAND_OUTPUT_TRUNCATED"]
+    assert log.errors[0].message.endswith("\nlast")
+    (warning,) = log.warnings
+    assert (warning.code, warning.context) == (
+        "COMMAND_TRANSCRIPT_SHORTENED",
+        {"messages": 0, "tool_calls": 0, "characters": left_out},
+    )
+
+
 # -- what it tells of itself -----------------------------------------------------------------------------------------
 
 

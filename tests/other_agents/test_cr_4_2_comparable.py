@@ -44,7 +44,7 @@ def compared(log: YouBenchaLog) -> dict[str, Any]:
     ("recording", "unknown"),
     [
         (AIDER, {"tool_calls", "session_id"}),  # its edits have no ids and no results
-        (CODEX, {"usage", "turns"}),  # no cost; turns are in its session file
+        (CODEX, {"usage", "turns", "warnings"}),  # no cost; turns are in its session file; it does not know the model
         (COPILOT, {"usage"}),  # tokens are in its own log
         (GEMINI, {"usage", "turns"}),
         (OPENCODE, set()),

@@ -35,6 +35,13 @@ async def test_a_complete_session(bench: Bench) -> None:
     assert not (bench.directory / "home" / ".gemini").exists()  # the user's home is unchanged
 
 
+async def test_a_loop_that_it_detects_is_a_warning(bench: Bench) -> None:
+    done = await bench.run(script({**runs("echo same"), "times": "forever"}))
+    assert (done.result.status, len(done.log.tool_calls or ())) == ("success", 4)
+    assert [warning.code for warning in done.log.warnings] == ["GEMINI_NOTICE"]
+    assert "Loop detected" in done.log.warnings[0].message
+
+
 async def test_a_key_that_is_refused(bench: Bench) -> None:
     done = await bench.run(script({"error": {"status": 401}}))
     assert (done.result.status, done.codes()) == ("failed", ["GEMINI_AUTH_FAILED"])

@@ -341,12 +341,12 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-async def test_a_file_system_that_hangs_holds_up_no_deadline(
+async def test_a_hanging_file_system_does_not_delay_deadlines(
     programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A home on a network, when the network is gone. Played by a look at it that does not return."""
-    goes_on = threading.Event()
-    monkeypatch.setattr(disks, "free_space", lambda directory: goes_on.wait(2 * PATIENCE_S) and None)
+    """Such as a home directory on a network that is down: here, a check of the free space that does not return."""
+    network_is_back = threading.Event()
+    monkeypatch.setattr(disks, "free_space", lambda directory: network_is_back.wait(2 * PATIENCE_S) and None)
     ticks = 0
 
     async def tick() -> None:
@@ -360,7 +360,7 @@ async def test_a_file_system_that_hangs_holds_up_no_deadline(
         async with asyncio.timeout(PATIENCE_S):
             result = await run(programs.shell("exec ./$0 1000"), limits=Limits(timeout_s=0.3, grace_s=0.2))
     finally:
-        goes_on.set()
+        network_is_back.set()
         ticking.cancel()
     assert result.timed_out
     assert ticks > 10

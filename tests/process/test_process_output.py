@@ -55,6 +55,35 @@ async def test_one_byte_too_many(programs: Programs) -> None:
     assert beyond.output.startswith(f"12345\n{TRUNCATION_MARK}")
 
 
+async def test_the_end_of_a_long_output_is_kept_beside_its_beginning(programs: Programs) -> None:
+    result = await run(
+        programs.shell("seq 1000000; echo LAST-secret-LINE"),
+        redactor=Redactor(["secret"]),
+        limits=Limits(output_bytes=1000),
+    )
+    assert result.end is not None
+    assert result.end.text.endswith("\n999999\n1000000\nLAST-[REDACTED]-LINE\n")
+    assert result.total_bytes == 1000 + result.end.left_out_bytes + 256 * 1024
+    assert result.last_output == result.end.text
+
+
+async def test_nothing_is_twice_in_the_beginning_and_the_end(programs: Programs) -> None:
+    result = await run(programs.shell("printf 12345; printf 678"), limits=Limits(output_bytes=5))
+    assert result.end is not None
+    assert (result.end.text, result.end.left_out_bytes) == ("678", 0)
+    assert (await run(programs.shell("printf 12345"), limits=Limits(output_bytes=5))).end is None
+
+
+async def test_half_a_secret_is_not_at_the_start_of_the_end(programs: Programs) -> None:
+    """Wherever the end begins: it may be in the middle of a secret."""
+    secret = "s" + "0123456789abcdef" * 8
+    for length in range(0, 131, 26):
+        script = f"i=0; while [ $i -lt 9000 ]; do echo {secret}; i=$((i+1)); done; printf %{length + 1}s x"
+        result = await run(programs.shell(script), redactor=Redactor([secret]), limits=Limits(output_bytes=1000))
+        assert result.end is not None
+        assert "0123" not in result.end.text
+
+
 async def test_both_streams_arrive_line_by_line(programs: Programs) -> None:
     result = await run(programs.shell("i=0; while [ $i -lt 500 ]; do echo out$i; echo err$i >&2; i=$((i+1)); done"))
     lines = result.output.splitlines()

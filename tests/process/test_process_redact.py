@@ -65,6 +65,14 @@ def test_chunking_makes_no_difference_and_no_secret_remains(case: tuple[list[str
             assert not any(form(secret).encode() in piece for piece in remaining)
 
 
+@given(secrets_in_text())
+def test_the_same_is_masked_in_a_long_text(case: tuple[list[str], bytes]) -> None:
+    """Long texts are searched in another way."""
+    secrets, data = case
+    redactor, text = Redactor(secrets), data.decode()
+    assert redactor.text("\n" * 300 + text) == "\n" * 300 + redactor.text(text)
+
+
 @given(st.binary(max_size=200), st.lists(st.integers(0, 200), max_size=5))
 @example(b"sk-", [1])
 @example(b"class AKIA eyJ ghp", [3])

@@ -70,7 +70,7 @@ def test_a_patch_written_by_git(tmp_path: Path) -> None:
     assert "diff --git a/x b/x" in [row.text for row in patch.files[0].rows]
 
 
-def test_a_copy() -> None:
+def test_a_copied_file() -> None:
     (file,) = read_patch("diff --git a/x b/y\nsimilarity index 100%\ncopy from x\ncopy to y\n").files
     assert (file.path, file.old_path, file.state) == ("y", "x", "copied")
 

@@ -74,7 +74,7 @@ async def test_a_directory_outside_a_repository_has_no_changes(runs: RunBench) -
     assert done.bundle.evaluators[0].status == "skipped"
 
 
-async def test_a_repository_that_cannot_be_read_is_not_an_interrupt(runs: RunBench) -> None:
+async def test_an_unreadable_repository_is_not_an_interruption(runs: RunBench) -> None:
     (runs.repository / ".git/objects" / (tree := runs.git("rev-parse", "HEAD^{tree}"))[:2] / tree[2:].strip()).unlink()
     done = await judged(runs, runs.repository, ["git-diff"])
     assert done.done.code == 2, done.done.err

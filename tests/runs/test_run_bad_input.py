@@ -58,7 +58,7 @@ async def test_a_directory_without_test_cases(runs: RunBench) -> None:
 async def test_an_agent_that_does_not_report_its_version(
     runs: RunBench, timeout_ms: int, limit_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has as long as the test case, and at most `READY_TIMEOUT_S`."""
+    """The limit is the timeout of the test case, and at most `READY_TIMEOUT_S`."""
     monkeypatch.setattr("youbencha.adapters.base.READY_TIMEOUT_S", limit_s)
     cli = runs.root / "claude"
     cli.write_text("#!/bin/sh\nsleep 600 & wait\n")

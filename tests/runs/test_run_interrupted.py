@@ -74,7 +74,7 @@ async def test_interrupted_while_evaluators_run(runs: RunBench) -> None:
 
 @pytest.mark.parametrize("command", ["run", "eval"])
 async def test_interrupted_while_a_hook_runs(runs: RunBench, command: str) -> None:
-    """The verdict was there before the hook."""
+    """The verdict was written before the hook, and is kept."""
     hook = {"name": "script", "config": {"command": f"touch '{runs.root}/hooked'; sleep 1000", "shell": True}}
     file = runs.write_case(runs.program("echo done > README.md"), post_evaluation=[hook])
     if command == "eval":

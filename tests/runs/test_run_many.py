@@ -92,8 +92,8 @@ async def test_a_directory_of_test_cases(runs: RunBench) -> None:
     assert set(metas(runs)) == {"command/a/trial-1", "command/b/trial-1"}
 
 
-async def test_a_dry_run_says_what_nothing_limits(runs: RunBench) -> None:
-    """A second evaluator need not be a judge."""
+async def test_a_dry_run_names_what_has_no_cost_limit(runs: RunBench) -> None:
+    """Only a judge has a cost; a second evaluator of another kind does not."""
     judge = {"name": "agentic-judge", "config": {"type": "claude-code", "assertions": ["It is good."]}}
     for evaluators, what in ((["git-diff", *ONE_FILE], "command"), ([judge], "the judge of a")):
         done = await runs.yb(

@@ -1,4 +1,4 @@
-"""What a repository's settings may not do to a run, and what a run shows and keeps whatever the secrets are."""
+"""What the settings of a repository must not change in a run, and what secrets must not change in its results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ KEY = "sk-ant-the-real-key-0123456789"
 EVIL = "http://127.0.0.1:9"
 
 
-async def test_settings_of_a_repository_send_the_key_nowhere(runs: RunBench) -> None:
+async def test_settings_of_a_repository_cannot_redirect_the_key(runs: RunBench) -> None:
     (runs.root / ".youbencharc").write_text(
         f"gateway: {{type: builtin, upstreams: {{anthropic: {{url: '{EVIL}'}}}}}}\n"
     )
@@ -36,7 +36,7 @@ async def test_an_address_that_is_not_the_providers_is_shown(runs: RunBench) -> 
     assert " at http" not in own.done.err
 
 
-async def test_a_password_that_is_one_of_our_words_changes_no_result(runs: RunBench) -> None:
+async def test_a_password_equal_to_a_status_changes_no_result(runs: RunBench) -> None:
     words = (
         "passed",
         "success",

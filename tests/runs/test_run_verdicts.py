@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from typing import Any
 
 import pytest
 from run_bench import RunBench, cut_off
+
+from claude_bench import API_KEY
+from youbencha.usage import SIDECAR
 
 EDIT = "echo 'TAX = 0.2' > src/prices.py"
 
@@ -41,6 +45,19 @@ async def test_unreported_values_are_null(runs: RunBench) -> None:
     assert agent.usage is None or agent.usage.input_tokens is None
 
 
+@pytest.mark.parametrize(("reported", "calls", "used"), [({}, None, None), ({"tools_used": []}, 0, {})])
+async def test_tools_that_are_not_reported_are_unknown(
+    runs: RunBench, reported: dict[str, object], calls: int | None, used: dict[str, int] | None
+) -> None:
+    metrics = json.dumps({"turns": 2, "input_tokens": 5, "output_tokens": 1, **reported})
+    done = await runs.run(runs.program(f"echo '{metrics}' > \"$YOUBENCHA_METRICS_FILE\""))
+    agent = done.bundle.agent
+    assert agent is not None
+    assert (agent.turns, agent.tool_calls, agent.tools_used) == (2, calls, used)
+    sidecar = json.loads((done.artifacts / SIDECAR).read_text())
+    assert sidecar["tools_used"] == (None if calls is None else [])
+
+
 async def test_a_violation_fails(runs: RunBench) -> None:
     strict = [{"name": "git-diff", "config": {"assertions": {"max_files_changed": 0}}}]
     done = await runs.run(runs.program(EDIT), evaluators=strict)
@@ -51,7 +68,7 @@ async def test_a_violation_fails(runs: RunBench) -> None:
 
 
 async def test_caches_of_the_tools_that_the_agent_ran_are_not_its_changes(runs: RunBench) -> None:
-    """The agent tests its work with pytest, and so does the command: only what it wrote counts, and is named."""
+    """The agent and an evaluator run pytest. Only files that the agent wrote count, and are named in the message."""
     runs.commit({"test_prices.py": "from src.prices import TAX\n\ndef test_tax():\n    assert TAX == 0.2\n"})
     pytest_run = f"'{sys.executable}' -m pytest -q"
     limit = {"name": "git-diff", "config": {"assertions": {"max_files_changed": 1}}}
@@ -271,3 +288,44 @@ async def test_concurrent_processes(runs: RunBench) -> None:
     assert [each.code for each in done] == [0] * 3, [each.err for each in done]
     assert len(runs.runs()) == 3
     assert len({each.out for each in done}) == 3
+
+
+CLAIMS = "Model: claude-claimed\nInput tokens: 100\nOutput tokens: 200\n[TOOL: read_file] a.ts\nDone."
+
+
+def wrapper(runs: RunBench) -> dict[str, Any]:
+    """A CLI that prints no events and leaves no record of its session."""
+    cli = runs.root / "claude"
+    cli.write_text(
+        f"#!/bin/sh\n[ $1 = --version ] && echo '2.0.55 (Claude Code)' && exit\ncat <<'EOF'\n{CLAIMS}\nEOF\n"
+    )
+    cli.chmod(0o755)
+    config = {"prompt": "Do it.", "executable": str(cli), "output_format": "text"}
+    env = {"ANTHROPIC_API_KEY": API_KEY, "IS_SANDBOX": "1"}
+    return {"type": "claude-code", "config": config, "env": env}
+
+
+async def test_claims_of_an_agent_are_in_its_log_and_nowhere_else(runs: RunBench) -> None:
+    done = await runs.run(wrapper(runs), gateway="none")
+    log, agent = done.log, done.bundle.agent
+    assert agent is not None
+    assert log.usage is not None
+    assert (log.model_info.name, log.usage.input_tokens, log.usage.output_tokens) == ("claude-claimed", 100, 200)
+    assert [(call.name, call.arguments) for call in log.tool_calls] == [("read_file", "a.ts")]
+    assert (agent.model, agent.usage, agent.tool_calls, agent.tools_used) == (None, None, None, None)
+    (warning,) = agent.warnings
+    assert warning.code == "CLAUDE_TAKEN_FROM_TEXT"
+    assert "the model, the tokens and the tool calls" in warning.message
+
+
+async def test_what_the_gateway_measured_is_not_claimed(runs: RunBench) -> None:
+    """It saw no request: the tokens of the text were not used through it, and nowhere else as far as is known."""
+    done = await runs.run(wrapper(runs), gateway="builtin")
+    log, agent = done.log, done.bundle.agent
+    assert agent is not None
+    assert agent.usage is not None
+    assert (agent.usage.cost_source, agent.usage.input_tokens, agent.model) == ("gateway", 0, None)
+    assert (log.usage, log.model_info.name, log.claims) == (agent.usage, "unknown", {"tool_calls"})
+    assert agent.gateway is not None
+    assert agent.gateway.reported is None
+    assert [warning.code for warning in agent.warnings] == ["CLAUDE_TAKEN_FROM_TEXT"]

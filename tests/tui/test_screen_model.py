@@ -261,7 +261,7 @@ def test_ended_sessions_keep_less_and_the_oldest_nothing(monkeypatch: pytest.Mon
     assert sum(each.characters for each in model.sessions) <= 2_100
 
 
-def test_a_refused_claim_and_figures_that_nobody_metered() -> None:
+def test_a_refused_claim_and_unmetered_figures() -> None:
     model = folded(
         IterationStarted(iteration=1, backend="claude", model="m"),
         CompletionRefused(reason="the gate tests failed: 2 failed"),

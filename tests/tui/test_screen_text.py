@@ -185,6 +185,6 @@ def test_backgrounds_stay_grey_with_256_colours(palette: Palette) -> None:
 
 
 def test_a_python_without_curses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on Windows, and where it was built without: the terminal is taken for a modern one."""
+    """As on Windows, or in a Python that was built without it: the terminal is assumed to have colours."""
     monkeypatch.setitem(sys.modules, "curses", None)
     assert has_colours()

@@ -52,7 +52,7 @@ async def test_what_is_recorded(source: Path, tmp_path: Path) -> None:
 
 
 async def test_caches_of_tools_are_neither_recorded_nor_removed(source: Path, tmp_path: Path) -> None:
-    """Unless they are tracked. A restored checkpoint leaves those of the user as they are."""
+    """Unless they are tracked. Restoring a checkpoint does not change the user's caches."""
     commit(source, {".tox/tracked": "1"})
     for name in (".pytest_cache/old", "src/__pycache__/code.pyc"):
         (source / name).parent.mkdir(parents=True, exist_ok=True)
@@ -253,8 +253,8 @@ async def test_restore_keeps_what_was_ignored_since(source: Path, tmp_path: Path
         assert git(source, "show", f"{REF}/{restored.kept_as}:notes") == "two"
 
 
-async def test_restore_says_what_it_cannot_bring_back(source: Path, tmp_path: Path) -> None:
-    """Files that were not recorded: one that is small now stays, and one that is gone is named."""
+async def test_restore_names_files_that_it_cannot_recreate(source: Path, tmp_path: Path) -> None:
+    """Of two files that were not recorded, the one that still exists stays, and the one that is gone is named."""
     for name in ("large one", "large two"):
         with (source / name).open("wb") as file:
             file.truncate(LARGE + 1)

@@ -120,7 +120,7 @@ NOT_CACHES = (".cache/a", "__pycache__.py", "a.pytest_cache/b", "node_modules/le
 
 
 async def test_caches_of_tools_do_not_count(opener: Opener, source: Path, tmp_path: Path) -> None:
-    """Without a rule of the repository, but not if they are tracked."""
+    """Even if the repository does not ignore them; but tracked files count."""
     commit(source, {".pytest_cache/README.md": "committed by mistake\n"})
     start = await begin(await opener(source), tmp_path)
     write(start.tree, *CACHES, *NOT_CACHES, ".pytest_cache/README.md")

@@ -63,7 +63,7 @@ async def test_compared_but_not_stored(tree: Path, tmp_path: Path) -> None:
 
 @linux_only("holes")
 async def test_sparse_files_count_together_by_their_size(tree: Path, tmp_path: Path) -> None:
-    """They cost nothing to create, and git takes two seconds for each."""
+    """They cost nothing to create, but git needs two seconds for each."""
     (tree / "old").touch()
     os.truncate(tree / "old", diff.LARGE)
     start = await Snapshot.take(tree, tmp_path / "start.git")

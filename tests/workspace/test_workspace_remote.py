@@ -50,7 +50,7 @@ async def test_over_http(opener: Opener, source: Path, tmp_path: Path) -> None:
 
 @needs_posix
 async def test_no_program_of_a_planted_mirror_is_run(opener: Opener, source: Path, tmp_path: Path) -> None:
-    """Whatever put it into the cache."""
+    """A mirror whose configuration names programs may have been placed in the cache."""
     backend = HttpBackend.of(tmp_path)
     with served(backend) as url:
         await opener(f"{url}/source")
@@ -68,7 +68,7 @@ async def test_no_program_of_a_planted_mirror_is_run(opener: Opener, source: Pat
 
 
 async def test_many_branches_are_all_listed(source: Path, tmp_path: Path) -> None:
-    """A fork of everybody's has more than 10 MiB of them."""
+    """The listing of a repository with many forks can be larger than 10 MiB."""
     commit_id = head(source)
     lines = (f"{commit_id} refs/heads/someone/{number:040}\n" for number in range(110_000))
     (source / ".git" / "packed-refs").write_text("# pack-refs with: peeled fully-peeled sorted \n" + "".join(lines))

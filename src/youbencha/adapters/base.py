@@ -13,6 +13,7 @@ from youbencha.events import EventSink
 from youbencha.gateway.api import GatewayAccess
 from youbencha.log.model import ErrorRecord, Execution, Status, YouBenchaLog
 from youbencha.log.session import SessionRecord
+from youbencha.process import OutputEnd
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import HOST
 
@@ -128,6 +129,8 @@ class AgentExecutionResult:
     log_file: Path | None = None
     session: SessionRecord | None = None
     """The session as it was read while the agent ran. `output` may have less of it: it is cut at 10 MiB."""
+    output_end: OutputEnd | None = None
+    """The end of the output, if `output` was cut."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """Other facts about the run, such as the executable."""
 
@@ -185,6 +188,15 @@ class ChecksReadiness(Protocol):
 
     async def check_ready(self, config: Mapping[str, Any], env: Mapping[str, str]) -> None:
         """Raise a YouBenchaError that says what to do. `env` is the test case's `agent.env`."""
+        ...
+
+
+@runtime_checkable
+class ChecksVersion(Protocol):
+    """An adapter that can check, for one test case, whether its agent is too old for it."""
+
+    async def check_version(self, config: Mapping[str, Any], env: Mapping[str, str]) -> None:
+        """Raise a YouBenchaError if it is. Starts the agent at most for its version."""
         ...
 
 

@@ -119,9 +119,9 @@ def set_setting(
 
     everywhere = everywhere or Path.cwd() == Path.home()
     file = _file(everywhere) or (Path.home() if everywhere else Path.cwd()) / _NEW_FILE
-    own = settings_file_in(Path.home())
-    users = None if everywhere else read_settings(own) if own else {}
-    set_value(file, key, value, as_text=as_text, users=users)
+    users_file = settings_file_in(Path.home())
+    user_values = None if everywhere else read_settings(users_file) if users_file else {}
+    set_value(file, key, value, as_text=as_text, user_values=user_values)
     typer.echo(f"set {key} in {file}")
 
 

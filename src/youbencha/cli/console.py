@@ -70,10 +70,10 @@ def _print_result(bundle: ResultsBundle, artifacts: Path, *, as_json: bool, quie
 def _show_on_github(bundle: ResultsBundle, artifacts: Path) -> None:
     if not {"GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS"} & os.environ.keys():
         return
-    from youbencha.report.sharing import for_readers
+    from youbencha.report.sharing import make_shareable
     from youbencha.report.summary import github_annotations, render_step_summary, write_step_summary
 
-    write_step_summary(render_step_summary(for_readers(bundle, artifacts)))
+    write_step_summary(render_step_summary(make_shareable(bundle, artifacts)))
     for line in github_annotations(bundle):
         typer.echo(line, err=True)
 

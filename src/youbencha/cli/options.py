@@ -249,7 +249,7 @@ def host_here() -> Host:
 
 
 def arena_here(config: Path, host: Host, *, resolve_env: bool = False) -> Arena:
-    """Load an arena, and print how it is read if it is the original Thunderdome's."""
+    """Load an arena, and print notices if its file is one of the original Thunderdome."""
     from youbencha.engine.arena import load_arena
 
     with add_hint(config):

@@ -155,7 +155,7 @@ def _gateway_text(plan: Plan) -> str:
         return "none"
     cassette = plan.gateway.spec.cassette
     details = [f"{cassette.mode} {plan.gateway.cassette_dir}"] if cassette else []
-    details += plan.gateway.other_addresses
+    details += plan.gateway.custom_addresses
     return plan.gateway.type + (f" ({'; '.join(details)})" if details else "")
 
 

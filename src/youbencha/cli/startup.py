@@ -10,13 +10,13 @@ import os
 import sys
 from typing import NoReturn
 
-_OWN = {"PYDANTIC_DISABLE_PLUGINS": "__all__"}
-"""Variables of this process: no plugins are used, and searching for them takes 7 ms."""
+_PROCESS_DEFAULTS = {"PYDANTIC_DISABLE_PLUGINS": "__all__"}
+"""Variables for this process only: it uses no plugins of pydantic, and searching for them takes 7 ms."""
 
 
 def prepare() -> None:
     gc.disable()  # while modules are loaded, there is nothing to collect, and scanning takes 15 ms
-    os.environ.update({name: value for name, value in _OWN.items() if name not in os.environ})
+    os.environ.update({name: value for name, value in _PROCESS_DEFAULTS.items() if name not in os.environ})
     for stream in (sys.stdout, sys.stderr):
         # A pipe on Windows may not support "●"; a question mark is better than a traceback.
         if isinstance(stream, io.TextIOWrapper):
@@ -24,8 +24,8 @@ def prepare() -> None:
 
 
 def users_environment() -> dict[str, str]:
-    """The environment of this process without what `prepare` has set, for the programs that it starts."""
-    return {name: value for name, value in os.environ.items() if _OWN.get(name) != value}
+    """Return the environment for programs that this process starts: its own, without what `prepare` has set."""
+    return {name: value for name, value in os.environ.items() if _PROCESS_DEFAULTS.get(name) != value}
 
 
 def loaded() -> None:

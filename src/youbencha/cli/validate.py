@@ -59,7 +59,7 @@ class _Checked(NamedTuple):
 
 
 def _check_arena(config: Path) -> _Checked:
-    from youbencha.engine.arena import load_arena, missing_here
+    from youbencha.engine.arena import load_arena, missing_prerequisites
     from youbencha.text import plural
 
     arena = load_arena(config, options.host_here(), resolve_env=False)
@@ -67,7 +67,7 @@ def _check_arena(config: Path) -> _Checked:
     if variants := len(arena.entries) - len(arena.spec.orchestrators):
         parts.append(plural(variants, "variant"))
     summary = ", ".join([*parts, plural(len(arena.spec.tasks), "task")])
-    return _Checked(summary, [*arena.notices, *missing_here(arena)])
+    return _Checked(summary, [*arena.notices, *missing_prerequisites(arena)])
 
 
 def _check(config: Path, var: list[str] | None, *, thorough: bool) -> _Checked:
@@ -98,17 +98,17 @@ def _check_case(config: Path, var: list[str] | None, *, thorough: bool) -> _Chec
     from youbencha.cli.interrupts import run_async
     from youbencha.spec.loader import is_eval_config
     from youbencha.trial.evaluation import load_eval_plan
-    from youbencha.trial.plan import PlanOptions, load_case, missing_here, plan_loaded
+    from youbencha.trial.plan import PlanOptions, load_case, missing_prerequisites, plan_loaded
 
     host, variables = options.host_here(), options.variables_given(var)
     if is_eval_config(config):
-        return _as_checked(load_eval_plan(config, host, variables=variables).loaded, thorough=thorough)
+        return _summary_of(load_eval_plan(config, host, variables=variables).loaded, thorough=thorough)
     loaded = load_case(config, host, variables=variables)
     plan = plan_loaded(loaded, host, PlanOptions(resolve_env=False))
-    return _as_checked(loaded, run_async(missing_here(loaded, plan, host)), thorough=thorough)
+    return _summary_of(loaded, run_async(missing_prerequisites(loaded, plan, host)), thorough=thorough)
 
 
-def _as_checked(
+def _summary_of(
     loaded: Loaded[TestCase] | Loaded[EvalConfig], missing: Sequence[Problem] = (), *, thorough: bool
 ) -> _Checked:
     from youbencha.trial.checks import advice_on

@@ -54,8 +54,8 @@ class PlanChoices(NamedTuple):
     budget: BudgetSpec | None = None
     resolve_env: bool = True
     """False if the plans will not be run: then variables and keys need not be set."""
-    need_scripts: bool = True
-    """Whether adapter scripts must be there."""
+    require_scripts: bool = True
+    """Whether the scripts of adapters must exist."""
 
 
 class FoundTask(NamedTuple):
@@ -93,8 +93,8 @@ def _secrets(arena: Arena, path: Path) -> dict[str, str]:
 
 
 def check_arena(arena: Arena, host: Host) -> None:
-    """Check every orchestrator and task, without repositories and scripts. Raises one ConfigError."""
-    spec, choices = arena.spec, PlanChoices(resolve_env=False, need_scripts=False)
+    """Check every orchestrator and task, but not whether repositories and scripts exist. Raises one ConfigError."""
+    spec, choices = arena.spec, PlanChoices(resolve_env=False, require_scripts=False)
     pairs = [(each, spec.tasks[0]) for each in arena.orchestrators]
     pairs += [(arena.orchestrators[0], each) for each in spec.tasks]
     problems = ArenaProblems(arena)
@@ -103,21 +103,21 @@ def check_arena(arena: Arena, host: Host) -> None:
     problems.raise_if_any()
 
 
-def missing_here(arena: Arena) -> list[Problem]:
-    """Return what a run of everything would need, and is not on this machine."""
+def missing_prerequisites(arena: Arena) -> list[Problem]:
+    """Return the files and repositories that a run of everything would need, and that this machine does not have."""
     directory, problem = arena.directory, arena.document.problem
     scripts = dict.fromkeys(agent.adapter for agent in arena.orchestrators if agent.adapter)
-    no_scripts = [path for path in scripts if not (directory / Path(path).expanduser()).is_file()]
-    repositories = {task.repo: read_source(task.repo, directory) for task in arena.spec.tasks}
-    no_repositories = [repo for repo, at in repositories.items() if isinstance(at, Path) and not at.is_dir()]
-    hint = "a run needs only those of what is selected"
+    missing_scripts = [path for path in scripts if not (directory / Path(path).expanduser()).is_file()]
+    sources = {task.repo: read_source(task.repo, directory) for task in arena.spec.tasks}
+    missing_repos = [repo for repo, source in sources.items() if isinstance(source, Path) and not source.is_dir()]
+    hint = "a run only needs those of the orchestrators and tasks that it selects"
     problems = []
-    if no_scripts:
-        names = first_few(no_scripts)
-        message = f"{plural(len(no_scripts), 'adapter script')} of {len(scripts)} cannot be found: {names}"
+    if missing_scripts:
+        names = first_few(missing_scripts)
+        message = f"{plural(len(missing_scripts), 'adapter script')} of {len(scripts)} cannot be found: {names}"
         problems.append(problem(("orchestrators",), message, hint))
-    if no_repositories:
-        message = f"there is no repository at {first_few(no_repositories)}"
+    if missing_repos:
+        message = f"there is no repository at {first_few(missing_repos)}"
         problems.append(problem(("tasks",), message, hint))
     if (secrets := arena.spec.secrets.env_file) and not (file := directory / Path(secrets).expanduser()).is_file():
         problems.append(problem(("secrets", "env_file"), f"there is no file {file}", "a run needs it"))
@@ -162,7 +162,7 @@ async def plan_arena(
 def _cell(arena: Arena, orchestrator: OrchestratorSpec, task: FoundTask, plan: Plan, files: str | None) -> Cell:
     script = arena.directory / Path(orchestrator.adapter).expanduser() if orchestrator.adapter else None
     if script is not None and not script.exists():
-        script = None  # the plan is for a validation only
+        script = None  # the plan is only for validation
     variant = arena.entry(orchestrator).variant
     return Cell(
         orchestrator=orchestrator.name,
@@ -313,7 +313,7 @@ def _script(arena: Arena, orchestrator: OrchestratorSpec, written: str, choices:
     path = arena.directory / Path(written).expanduser()
     relative = Path(os.path.relpath(path, arena.directory)).as_posix()
     fault = hint = None
-    if choices.need_scripts and not path.is_file():
+    if choices.require_scripts and not path.is_file():
         fault = f"there is no file {path}"
     elif relative.startswith("../") or re.search(r"\s", relative):
         fault, hint = "must be below the arena's directory, without white space in its path", "move it"

@@ -78,7 +78,7 @@ async def run_attempt(job: TrialJob, number: int, run: Callable[[Path], Awaitabl
         await asyncio.to_thread(_check_files, job.cell)
         bundle = await run(directory)
     except asyncio.CancelledError:
-        job.attempts.append(_of_cancelled(job, number, started_at))
+        job.attempts.append(_cancelled_attempt(job, number, started_at))
         raise
     except Exception as error:  # noqa: BLE001 (whatever it is, the other trials continue)
         return FinishedAttempt(_of_error(job, number, error, started_at), None, consequence_of(error), error)
@@ -122,11 +122,12 @@ def _info(job: TrialJob, number: int, bundle: ResultsBundle) -> AttemptInfo:
     return info
 
 
-def _of_cancelled(job: TrialJob, number: int, started_at: float) -> AttemptInfo:
+def _cancelled_attempt(job: TrialJob, number: int, started_at: float) -> AttemptInfo:
+    """Describe an attempt that was cancelled."""
     info = _from_files(job, number) or _without_results(job, number, "interrupted", started_at)
-    if info.outcome == "killed":  # on a node, which did not send the results that it had in the end
-        ended = {"outcome": "interrupted", "reason": UNFINISHED_REASONS["interrupted"]}
-        return info.model_copy(update={**ended, "duration_s": max(0.0, time.time() - started_at)})
+    if info.outcome == "killed":  # it ran on a node that did not send its final results
+        interrupted = {"outcome": "interrupted", "reason": UNFINISHED_REASONS["interrupted"]}
+        return info.model_copy(update={**interrupted, "duration_s": max(0.0, time.time() - started_at)})
     return info
 
 

@@ -72,8 +72,8 @@ def parts_of_agent(root: Path) -> Iterator[FilePart]:
                 yield from _parts(open_untrusted(root, name), name)
 
 
-def results_of_agent(root: Path) -> Iterator[FilePart]:
-    """Yield the results alone; nothing if there are none yet."""
+def parts_of_results(root: Path) -> Iterator[FilePart]:
+    """Yield only the parts of the results file; nothing if there is none yet."""
     if (root / _RESULTS).is_file():
         yield from _parts(open_untrusted(root, _RESULTS), _RESULTS)
 

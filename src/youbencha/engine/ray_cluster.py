@@ -66,7 +66,7 @@ async def connect(address: str | None, env: Mapping[str, str]) -> AsyncIterator[
             signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))  # Ray's own prints a stack trace
         try:
             here = ray.util.get_node_ip_address() if address else LOOPBACK
-            yield Cluster(ray, await _checked_nodes(ray), env.get(HOST_VARIABLE) or here)
+            yield Cluster(ray, await _find_nodes(ray), env.get(HOST_VARIABLE) or here)
         finally:
             await asyncio.to_thread(ray.shutdown)
 
@@ -85,7 +85,7 @@ def _import_ray() -> Any:
 
 
 async def _resolve(ray: Any, address: str | None) -> str | None:
-    """HOST:PORT of an existing cluster. None: Ray is to be started on this machine."""
+    """Return HOST:PORT of an existing cluster, or None if Ray has to be started on this machine."""
     if address is None or address == "local":
         return None
     if address.startswith("ray://"):
@@ -98,7 +98,7 @@ async def _resolve(ray: Any, address: str | None) -> str | None:
         try:
             address = await asyncio.to_thread(ray._private.services.canonicalize_bootstrap_address, address)
         except ConnectionError as error:
-            message = "This machine belongs to no Ray cluster that is running."
+            message = "This machine is not part of a running Ray cluster."
             raise YouBenchaError("RAY_UNREACHABLE", message, hint=START_HINT) from error
     host, _, port = (address or "").rpartition(":")
     if not host or not port.isdecimal():
@@ -108,22 +108,22 @@ async def _resolve(ray: Any, address: str | None) -> str | None:
 
 @contextmanager
 def authentication(ray: Any, token: str | None) -> Iterator[None]:
-    """Let Ray's code in this process, and what it starts, use a token, or none, whatever its variables say."""
+    """Make Ray use this token, or none, in this process and those that it starts, whatever the environment says."""
     names = (MODE_VARIABLE, TOKEN_VARIABLE)
     before = {name: os.environ.pop(name) for name in names if name in os.environ}
     os.environ.update(variables_for(token))
-    _read_again(ray)
+    _reload_authentication(ray)
     try:
         yield
     finally:
         for name in names:
             os.environ.pop(name, None)
         os.environ.update(before)
-        _read_again(ray)
+        _reload_authentication(ray)
 
 
-def _read_again(ray: Any) -> None:
-    """Let Ray read its variables, which it has read when it was imported."""
+def _reload_authentication(ray: Any) -> None:
+    """Make Ray read the variables about authentication again; it has read them when it was imported."""
     ray._raylet.Config.initialize("")
     ray._raylet.AuthenticationTokenLoader.instance().reset_cache()
 
@@ -165,8 +165,8 @@ def _without_keys() -> Iterator[None]:
         os.environ.update(hidden)
 
 
-async def _checked_nodes(ray: Any) -> tuple[Node, ...]:
-    """The nodes that have CPUs. Raises YouBenchaError if there is none, or one that cannot run trials."""
+async def _find_nodes(ray: Any) -> tuple[Node, ...]:
+    """Return the nodes that have CPUs. Raises YouBenchaError if there are none, or if one of them cannot run trials."""
     nodes = tuple(
         Node(each["NodeID"], each["NodeManagerHostname"], each["Resources"])
         for each in ray.nodes()

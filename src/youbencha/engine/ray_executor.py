@@ -170,7 +170,7 @@ def _secrets_file(plan: Plan) -> list[Path]:
 
 
 def _lost(kinds: Any, error: Exception, name: str | None) -> YouBenchaError:
-    """Why a task of Ray ended without results. `name` is the node's, if the task began."""
+    """Return the error for a Ray task that ended without results. `name` is that of its node, if it was started."""
     node = name or "a node"
     if isinstance(error, kinds.OutOfMemoryError):
         message = f"Ray ended the trial on {node}, because that node was running out of memory."

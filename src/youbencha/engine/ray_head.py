@@ -1,7 +1,7 @@
-"""Ask the head of a Ray cluster whether it accepts a token, or no token.
+"""Find out whether the head of a Ray cluster requires a token, and whether it accepts ours.
 
-Ray's own client asks, in a process of its own: where something else answers, it tries for 40 seconds; it prints each
-refusal on stderr, and aborts its process if it is told to use a token and finds none.
+Ray's own client is used, in a separate process: if the server is not Ray, it retries for 40 seconds; it prints every
+refusal on stderr; and if it is told to use a token and finds none, it aborts the process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MODE_VARIABLE, TOKEN_VARIABLE, TOKEN_FILE_VARIABLE = "RAY_AUTH_MODE", "RAY_AUTH_
 _DEFAULT_FILE = "~/.ray/auth_token"
 
 _DEADLINE_S = 4.0
-"""For each answer. A head on the same machine needs 10 ms; starting and importing Ray twice, 5 s on a busy machine."""
+"""For each answer. A head on the same machine needs 10 ms. (Importing Ray twice takes 5 s on a busy machine.)"""
 _REFUSED = 3
 _PROBE = f"""\
 import sys
@@ -40,20 +40,20 @@ _TOKEN_HINT = (
 
 
 async def token_for(address: str, env: Mapping[str, str]) -> str | None:
-    """Return the token with which the head at HOST:PORT accepts requests; None: it wants none.
+    """Return the token that the head at HOST:PORT accepts, or None if it requires none.
 
-    Raises YouBenchaError if nothing answers there in time, or not Ray, or if there is no such token.
+    Raises YouBenchaError if no Ray head answers there in time, or if this machine does not have a valid token.
     """
     await _check_port(address)
-    wanted = not await _is_accepted(address, env, None)
+    requires_token = not await _is_accepted(address, env, None)
     mode = env.get(MODE_VARIABLE, "").lower()
-    if mode and (mode == "token") != wanted:
-        raise _mode_differs(address, mode, wanted)
-    if not wanted:
+    if mode and (mode == "token") != requires_token:
+        raise _mode_mismatch(address, mode, requires_token=requires_token)
+    if not requires_token:
         return None
     token = find_token(env)
     if token is None:
-        message = f"The Ray cluster at {address} wants a token, and this machine has none."
+        message = f"The Ray cluster at {address} requires a token, and this machine has none."
         raise YouBenchaError("RAY_TOKEN_MISSING", message, hint=_TOKEN_HINT)
     if not await _is_accepted(address, env, token):
         message = f"The Ray cluster at {address} does not accept the token of this machine."
@@ -76,7 +76,7 @@ def find_token(env: Mapping[str, str]) -> str | None:
 
 
 def variables_for(token: str | None) -> dict[str, str]:
-    """Return the variables that let Ray's processes use a token, or none."""
+    """Return the variables that make Ray's processes use this token, or none."""
     return {MODE_VARIABLE: "token", TOKEN_VARIABLE: token} if token else {MODE_VARIABLE: "disabled"}
 
 
@@ -95,18 +95,18 @@ async def _check_port(address: str) -> None:
 async def _is_accepted(address: str, env: Mapping[str, str], token: str | None) -> bool:
     """Let Ray's client connect to the head with a token, or without one.
 
-    Raises YouBenchaError if what answers is not the head of a cluster.
+    Raises YouBenchaError if the server is not the head of a cluster.
     """
-    late = asyncio.Event()
+    deadline_passed = asyncio.Event()
 
-    def on_line(_: bytes) -> None:  # Ray is imported, which takes long on a busy machine
-        asyncio.get_running_loop().call_later(_DEADLINE_S, late.set)
+    def on_ready(_: bytes) -> None:  # only now: importing Ray takes long on a busy machine
+        asyncio.get_running_loop().call_later(_DEADLINE_S, deadline_passed.set)
 
     variables = {name: value for name, value in env.items() if name not in (MODE_VARIABLE, TOKEN_VARIABLE)}
     client = Command((sys.executable, "-P", "-c", _PROBE, address), Path.cwd(), variables | variables_for(token))
-    code = (await run(client, stop=late, on_line=on_line)).exit.code
+    code = (await run(client, stop=deadline_passed, on_line=on_ready)).exit.code
     if code not in (0, _REFUSED):
-        message = f"What answers at {address} is not the head of a Ray cluster."
+        message = f"The server at {address} is not the head of a Ray cluster."
         raise YouBenchaError("RAY_UNREACHABLE", message, hint=_PORT_HINT)
     return code == 0
 
@@ -116,10 +116,10 @@ def _unreachable(address: str, reason: str) -> YouBenchaError:
     return YouBenchaError("RAY_UNREACHABLE", message, hint=START_HINT)
 
 
-def _mode_differs(address: str, mode: str, wanted: bool) -> YouBenchaError:
-    wants = "wants a token" if wanted else "takes anyone's requests, without a token"
+def _mode_mismatch(address: str, mode: str, *, requires_token: bool) -> YouBenchaError:
+    behaviour = "requires a token" if requires_token else "accepts requests without a token"
     return YouBenchaError(
         "RAY_AUTH_MODE_MISMATCH",
-        f"{MODE_VARIABLE} is {mode} here, but the Ray cluster at {address} {wants}.",
+        f"{MODE_VARIABLE} is {mode} here, but the Ray cluster at {address} {behaviour}.",
         hint=f"Start the head and every node with {MODE_VARIABLE}={mode}, or unset it here.",
     )

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from youbencha import __version__
 from youbencha.adapters.cli_agent.environment import is_model_credential
-from youbencha.engine.file_parts import FilePart, batches, parts_of_agent, results_of_agent
+from youbencha.engine.file_parts import FilePart, batches, parts_of_agent, parts_of_results
 from youbencha.engine.shipping import PortablePlan, unpack_plan
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import SharedResults
@@ -57,7 +57,10 @@ class Happened(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """Files of the attempt's directory: the results so far when the agent starts, and all in the end, they last."""
+    """Files of the attempt's directory.
+
+    Preliminary results are sent when the agent starts, and all files at the end, with the final results last.
+    """
 
     parts: tuple[FilePart, ...]
 
@@ -125,14 +128,14 @@ def _run(
     try:
         while not running.done():
             loop.run_until_complete(asyncio.wait([running], timeout=_PAUSE_S))
-            if not has_started and (results := tuple(results_of_agent(run))):
+            if not has_started and (results := tuple(parts_of_results(run))):
                 has_started = True
                 yield Sent(results)
             if events:
                 yield Happened(tuple(events))
                 events.clear()
         if failed := _failure(running):
-            yield Sent(tuple(results_of_agent(run)))
+            yield Sent(tuple(parts_of_results(run)))
             yield failed
             return
         for parts in batches(_results_last(parts_of_agent(run))):

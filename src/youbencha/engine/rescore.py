@@ -92,10 +92,11 @@ def finished_trials(run: ArenaRun) -> Iterator[_Target]:
             yield _Target(TrialKey(meta.orchestrator, meta.task, meta.trial), directory, meta)
 
 
-def select_results(arena: Arena, keys: Sequence[TrialKey], tasks: tuple[str, ...]) -> Selection | None:
-    """Select what these trials need: tasks that have no results need not be there. None: the arena has none of theirs.
+def selection_for_trials(arena: Arena, keys: Sequence[TrialKey], tasks: tuple[str, ...]) -> Selection | None:
+    """Select the orchestrators and tasks that these trials need. None: the arena has none of their tasks.
 
-    `tasks` are those that are wanted; empty: all.
+    Tasks without results are not selected, because their repositories need not exist. `tasks` limits the choice, unless
+    it is empty.
     """
     wanted = select(arena.orchestrators, arena.spec.tasks, Selection(tasks=tasks)).tasks
     names, agents = {key.task for key in keys}, {key.orchestrator for key in keys}
@@ -138,7 +139,7 @@ async def rescore_trial(directory: TrialDirectory, meta: TrialMeta, cell: Cell, 
 
 def rescored(meta: TrialMeta, result: EvaluationResult, cell: Cell) -> TrialMeta:
     """The result of a trial with new scores. The judges' score and what the agent's log shows stay."""
-    meta = without_zeros(meta)  # afterwards, it does not look like one of the original's
+    meta = without_zeros(meta)  # while it can still be recognised as a result of the original
     final = with_rubric(result.metrics, meta.scores.rubric)
     seen = [flag for flag in meta.flags if flag.kind in _FROM_LOG]
     decides = meta.outcome in _BY_VALIDATION

@@ -132,7 +132,7 @@ class EvaluationContext:
     harness_env: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The environment that youBencha runs in."""
     shell_env: Mapping[str, str] | None = field(default=None, repr=False)
-    """What programs on this computer inherit (gates of a loop: everything). None: a short list without secrets."""
+    """The variables that programs on this computer inherit, for the gates of a loop. None: a short list, no secrets."""
     redactor: Redactor = field(default_factory=Redactor, repr=False)
     """Knows the secrets of the trial."""
     gateway: GatewayAccess | None = None

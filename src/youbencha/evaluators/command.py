@@ -29,10 +29,12 @@ from youbencha.evaluators.base import (
 from youbencha.evaluators.command_config import (
     CommandEvaluatorConfig,
     MetricPattern,
-    command_environment,
     contradictions,
+)
+from youbencha.evaluators.environment import (
+    command_environment,
+    log_withheld_variables,
     missing_references,
-    note_withheld,
     program_environment,
 )
 from youbencha.evaluators.junit import junit_metrics, reports
@@ -92,7 +94,7 @@ class CommandEvaluator:
                     env.setdefault("YOUBENCHA_CONFIG_DIR", str(context.config_dir))
                 metrics = await _measure(config, tree, sandbox, env, redactor, log)
                 if metrics["exit_code"] != 0:
-                    note_withheld(log, env, harness, sandbox)
+                    log_withheld_variables(log, env, harness, sandbox)
                 await _require_started(
                     context, config, metrics, Command((), working_directory(config, tree), env), sandbox
                 )
@@ -158,7 +160,7 @@ async def _measure(
     if failure := result.exit.host_failure:
         raise YouBenchaError("COMMAND_HOST_FAILED", f"Something around the command failed while it ran: {failure}.")
     # Paths in the copy, which is removed, are of no use: those in the repository are what people look for.
-    output = result.output.replace(f"{sandbox.inside(tree.resolve())}{os.sep}", "")
+    output = result.last_output.replace(f"{sandbox.inside(tree.resolve())}{os.sep}", "")
     metrics = {**process_metrics(result, tail(output)), **metrics_in(result.printed, config.metrics)}
     if config.junit:
         metrics |= await in_thread(lambda _: junit_metrics(tree, config.junit, before))

@@ -202,7 +202,7 @@ def compare_trees(
     check_cancelled: CheckCancelled = lambda: None,
     skip: Iterable[Path] = (),
 ) -> Comparison:
-    """Compare all files of both trees, without caches of tools that only one of them has."""
+    """Compare the files of both trees, except those in caches of tools that only one tree has."""
     actual_files, expected_files = (
         {file.path: file for file in files_below(tree, skip) if paths.matches(file.path)} for tree in (actual, expected)
     )

@@ -127,7 +127,7 @@ class GitDiff:
         metrics = change_metrics(counted)
         every_path = [file.path for file in changes.files]
         results = [
-            *(_with_names(result, counted) for result in limit_results(config.limits(), metrics)),
+            *(_with_file_names(result, counted) for result in limit_results(config.limits(), metrics)),
             *required_results(config.required_paths, every_path),
             *forbidden_results(config.forbidden_paths, every_path),
         ]
@@ -149,8 +149,8 @@ class GitDiff:
         )
 
 
-def _with_names(result: AssertionResult, counted: Sequence[FileChange]) -> AssertionResult:
-    """Name the files that are too many."""
+def _with_file_names(result: AssertionResult, counted: Sequence[FileChange]) -> AssertionResult:
+    """Add the names of the changed files to the message of a failed `max_files_changed`."""
     if result.passed or result.name != "max_files_changed":
         return result
     names = first_few([printable(file.path) for file in counted])

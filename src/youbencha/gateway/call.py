@@ -66,7 +66,9 @@ class Call(NamedTuple):
     offers_tools: bool = False
     """The model may call tools."""
     calls_tool: bool = False
-    """The answer calls one of the agent's. Not in the ledger, nor are the four above."""
+    """The answer calls one of the agent's."""
+    finished: bool = False
+    """The answer says that it is finished. Not in the ledger, nor are the five above."""
 
 
 LONGEST_NAME = 200
@@ -215,4 +217,5 @@ class PendingCall:
             request=self.request,
             offers_tools=self.offers_tools,
             calls_tool=metered.calls_tool,
+            finished=metered.finished,
         )

@@ -48,7 +48,7 @@ class Forwarder:
         self._client = client
 
     def forget(self, key: str) -> None:
-        """Forget the circuits of a key, by its name: a run may have thousands of keys."""
+        """Drop the circuits of a key, given its name: a run may have thousands of keys."""
         for known in [each for each in self.circuits if each[1] == key]:
             del self.circuits[known]
 

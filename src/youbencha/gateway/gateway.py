@@ -171,17 +171,17 @@ class Gateway:
 
     @property
     def failure(self) -> YouBenchaError | None:
-        """Why it cannot serve: it could not be started, or what it depends on has ended."""
+        """The reason why it cannot serve: it could not be started, or LiteLLM behind it has ended."""
         return self._failure
 
     def fail(self, failure: YouBenchaError) -> None:
-        """Note that it cannot serve, and end the trials that use it."""
+        """Record why it cannot serve, and end the trials that use it."""
         self._failure = failure
         for callback in tuple(self._failure_callbacks):
             callback()
 
     def on_failure(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call back if it cannot serve, so that a trial need not wait for answers.
+        """Register a callback for the case that it cannot serve, so that a trial need not wait for answers.
 
         Returns a function that ends this.
         """

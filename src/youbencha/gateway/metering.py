@@ -36,6 +36,8 @@ class Metered(NamedTuple):
     """The answer is complete, with its final counts. If not, `tokens` are a lower bound."""
     ended: bool = False
     """The answer has its last event, or is a whole document, with or without counts."""
+    finished: bool = False
+    """The answer says that it is finished, even if its last event is missing."""
     cache_creation_1h: int = 0
     """The part of `cache_creation` that is kept for an hour, and costs more."""
     error: str | None = None
@@ -118,7 +120,8 @@ class UsageReader(ABC):
         self.ended = False
         """The answer has its final event, and with it its final counts."""
         self.stopped = False
-        """The answer says that it is finished."""
+        """The answer has its final event, with or without counts."""
+        self.finished = False
         self.calls_tool = False
         self.extras: dict[str, int] = {}
 
@@ -143,6 +146,7 @@ class UsageReader(ABC):
             model=self.model,
             complete=self.ended and None not in (tokens.input, tokens.output),
             ended=self.ended or self.stopped,
+            finished=self.finished or self.ended or self.stopped,
             cache_creation_1h=self.cache_creation_1h(),
             error=self.error,
             extras=self.extras,
@@ -255,9 +259,8 @@ class ChatUsage(UsageReader):
             self._tokens = _openai_tokens(usage, input_name="prompt_tokens", output_name="completion_tokens")
             for way, name in (("input", "prompt"), ("output", "completion")):
                 self._extra(f"{way}_audio", _count(mapping(usage.get(f"{name}_tokens_details")).get("audio_tokens")))
-        # Some compatible servers end without `[DONE]`.
         if reasons := [reason for choice in records(answer.get("choices")) if (reason := choice.get("finish_reason"))]:
-            self.stopped = True
+            self.finished = True
             self.calls_tool = "tool_calls" in reasons
         if error := answer.get("error"):
             self.error = _error_word(error, "code", "type")

@@ -54,7 +54,7 @@ class ClientRequest:
     raw: bytes
     """Decoded."""
     body: Any
-    """Parsed, with every key once; None if it is not JSON."""
+    """Parsed; None if it is not JSON. No object in it has duplicate keys."""
     memory: BodyMemory
 
     def forget_body(self) -> None:
@@ -72,28 +72,28 @@ async def read_request(
         memory.give_back(len(raw))
         raise Refusal("too_large", "the request has more parts than this gateway takes")
     try:
-        return ClientRequest(request, headers, route, raw, _parsed(raw) if raw else None, memory)
+        return ClientRequest(request, headers, route, raw, _parse_body(raw) if raw else None, memory)
     except Refusal:
         memory.give_back(len(raw))
         raise
 
 
-def _parsed(raw: bytes) -> Any:
-    """Parse the body; None if it is not JSON. Refuses a key that is given twice: the provider may use the other one.
+def _parse_body(raw: bytes) -> Any:
+    """Parse the body; None if it is not JSON. Refuses duplicate keys: the provider may use the other value.
 
-    Python's parser, because orjson does not report them: 1.8 ms instead of 0.5 for a conversation of 1 MB.
+    The standard library's parser is used because orjson does not report them: 1.8 ms instead of 0.5 ms for 1 MB.
     """
     try:
-        return json.loads(raw.decode("utf-8", "replace"), object_pairs_hook=_object)
+        return json.loads(raw.decode("utf-8", "replace"), object_pairs_hook=_object_with_unique_keys)
     except (ValueError, RecursionError):
         return None
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object_with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        names = Counter(name for name, _ in pairs)
-        raise Refusal("unreadable", f"the request has the key {quoted(names.most_common(1)[0][0])} twice")
+        (name, _), *_ = Counter(name for name, _ in pairs).most_common(1)
+        raise Refusal("unreadable", f"the request has the key {quoted(name)} twice")
     return fields
 
 

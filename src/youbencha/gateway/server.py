@@ -61,7 +61,7 @@ class GatewayServer:
             self._stack = stack.pop_all()
 
     def forget(self, key: str) -> None:
-        """Forget what is known of a key, by its name."""
+        """Drop what is kept for a key, given its name."""
         self._forwarder.forget(key)
 
     async def serve(self, listener: socket.socket) -> None:

@@ -30,7 +30,8 @@ class Upstream(NamedTuple):
     """Keys of the providers behind it."""
 
     @property
-    def is_providers_own(self) -> bool:
+    def is_default_address(self) -> bool:
+        """Whether requests go to the provider's own address."""
         return self.url == without_version(_DEFAULTS[self.provider].url)
 
     def url_of(self, path: str) -> str:

@@ -82,6 +82,8 @@ def fate_of(call: Call, normal_wait_ms: float = _NORMAL_WAIT_MS) -> Fate:
         return _fate_without_client(call, normal_wait_ms)
     if call.error == "provider_refused":
         return Fate.FAILED if call.status in _OF_THE_ACCOUNT else Fate.ANSWERED
+    if call.error == "ended_early" and call.finished:
+        return Fate.ANSWERED  # clients accept that: of a chat completion, only `[DONE]` or the usage is missing
     if call.error in _FAULTS:
         return Fate.FAILED
     if call.status is None or (call.upstream_status is None and not call.replayed):

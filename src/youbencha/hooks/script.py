@@ -113,7 +113,7 @@ def _metadata(result: ProcessResult) -> dict[str, Any]:
         "exit_code": result.exit.code,
         "signal": result.exit.signal,
         "timed_out": result.timed_out,
-        "output_tail": result.output[-_TAIL_CHARACTERS:],
+        "output_tail": result.last_output[-_TAIL_CHARACTERS:],
     }
 
 

@@ -37,7 +37,7 @@ FlagSeverity = Literal["evidence", "note"]
 
 
 def arena_run_started_at(name: str) -> datetime | None:
-    """The time in the name of a run of the arena. None: it has another name."""
+    """Return the time in the name of a run of the arena; None if there is none in it."""
     try:
         return datetime.strptime(f"{name[:19]} +0000", "%Y-%m-%dT%H-%M-%S %z")
     except ValueError:

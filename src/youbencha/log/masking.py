@@ -1,8 +1,8 @@
 """Mask secrets in what is written or shown. Everything is parsed as it came, and masked last.
 
-What a field is decides whether it is masked, not its name. Numbers, times, values from a fixed set and the harness's
-own words stay: a password that happens to be `passed` must not make the results unreadable. Everything else is masked,
-the keys of free-form mappings too.
+The type of a field decides whether it is masked, not its name. Numbers, times, values from a fixed set and texts that
+the harness itself writes are kept: a password that happens to be `passed` must not make the results unreadable.
+Everything else is masked, including the keys of free-form mappings.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ UNMASKED_IN_EVENTS: Mapping[type[Event], frozenset[str]] = {
     LoopWaiting: frozenset({"kind"}),
     LoopEnded: frozenset({"outcome"}),
 }
-"""The fields of events that hold the harness's own words."""
+"""The fields of events whose texts are written by the harness."""
 
 Mask = Callable[[str], str]
 Model = TypeVar("Model", bound=BaseModel)
@@ -44,7 +44,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 def without_secrets(record: Model, mask: Mask) -> Model:
     """Mask every secret in the record: in names of files and models, and in messages."""
-    text = as_json(record)
+    text = as_json(record, indent=None, exclude_none=True)
     return record if mask(text) == text else _masked_model(record, mask)  # nearly always as it is
 
 
@@ -56,7 +56,7 @@ def without_secrets_in_event(event: Event, mask: Mask) -> Event:
 
 
 def masked(value: Any, mask: Mask) -> Any:
-    """Mask the texts in a value of any form, and the keys in it."""
+    """Mask every text in a value, however deep it is nested, and the keys of mappings."""
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, BaseModel):
@@ -73,7 +73,7 @@ def _masked_mapping(values: Mapping[Any, Any], mask: Mask) -> dict[Any, Any]:
     found: dict[Any, Any] = {}
     for name, value in values.items():
         key = shown = masked(name, mask) if isinstance(name, str) else name
-        while key in found:  # two secrets
+        while key in found:  # another key was masked in the same way
             key = f"{shown} ({len(found) + 1})"
         found[key] = masked(value, mask)
     return found

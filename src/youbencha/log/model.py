@@ -1,13 +1,15 @@
 """YouBenchaLog (`youbencha-log.json`): one run of one agent, in a form that is the same for all agents.
 
-Unknown is null. A zero in here was measured.
+Unknown is null. A zero in here was measured. What is only the agent's claim is listed by a warning (`TAKEN_FROM_TEXT`).
 """
 
-from typing import Annotated, Any, Literal, get_args
+from collections.abc import Collection
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter
 from pydantic.functional_validators import AfterValidator
 
+from youbencha.text import join_words
 from youbencha.usage import Tokens, total_tokens
 
 LOG_VERSION = "1.0.0"
@@ -23,7 +25,7 @@ def _check_datetime(text: str) -> str:
 
 
 UNMASKED = object()
-"""Marks a text in a model as one of the harness's own words, in which no secret is masked (`log/masking.py`)."""
+"""Marks a text of a model that the harness writes itself, and in which nothing is masked (`log/masking.py`)."""
 
 Unmasked = Annotated[str, UNMASKED]
 Timestamp = Annotated[str, AfterValidator(_check_datetime), UNMASKED]
@@ -36,8 +38,8 @@ class Record(BaseModel):
 
 FailureCause = Literal[
     "TIMEOUT", "MAX_TURNS", "MAX_BUDGET", "STOPPED", "SANDBOX_LIMIT", "OUT_OF_MEMORY", "REFUSED", "AUTH_FAILED",
-    "RATE_LIMIT", "OVERLOADED", "API_ERROR", "GAVE_UP", "CLI_NOT_FOUND", "HOST_FAILED", "CRASHED", "EXIT_CODE",
-    "EXECUTION_ERROR", "NO_RESULT", "OUTPUT_LOST", "UNRESPONSIVE",
+    "RATE_LIMIT", "OVERLOADED", "API_ERROR", "GAVE_UP", "CLI_NOT_FOUND", "VERSION_TOO_OLD", "HOST_FAILED", "CRASHED",
+    "EXIT_CODE", "EXECUTION_ERROR", "NO_RESULT", "OUTPUT_LOST", "UNRESPONSIVE",
 ]  # fmt: skip
 
 
@@ -114,19 +116,68 @@ class Usage(Record):
         return Tokens(self.input_tokens, self.output_tokens, self.cache_read_tokens, self.cache_creation_tokens)
 
 
+TAKEN_FROM_TEXT = "TAKEN_FROM_TEXT"
+"""The end of the code of the warning that lists a log's claims."""
+
+CLAIMS = {"version": "the version", "model": "the model", "usage": "the tokens", "tool_calls": "the tool calls"}
+"""What may be taken from an agent's text if nothing measured it, in words."""
+
+
 class YouBenchaLog(Record):
     version: Unmasked = LOG_VERSION
     agent_info: AgentInfo
     model_info: ModelInfo
     execution: Execution
     messages: tuple[Message, ...] = ()
-    tool_calls: tuple[ToolCall, ...] = ()
+    tool_calls: tuple[ToolCall, ...] | None = ()
+    """null: the agent does not report its calls."""
     usage: Usage | None = None
     turns: Count | None = None
     session_id: str | None = None
     errors: tuple[ErrorRecord, ...] = ()
     warnings: tuple[ErrorRecord, ...] = ()
     environment: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def claims(self) -> frozenset[str]:
+        """Which of `CLAIMS` were taken from the agent's text, because nothing measured them."""
+        return frozenset(name for warning in self.warnings for name in _claims_in(warning))
+
+    def without_claims(self, names: Collection[str] = tuple(CLAIMS)) -> Self:
+        """The log without those of its claims that have these names."""
+        dropped, changes = self.claims.intersection(names), dict[str, Any]()
+        if not dropped:
+            return self
+        if "version" in dropped:
+            changes["agent_info"] = self.agent_info.model_copy(update={"version": "unknown"})
+        if "model" in dropped:
+            configured = next((each.context or {})["configured_model"] for each in self.warnings if _claims_in(each))
+            changes["model_info"] = self.model_info.model_copy(update={"name": configured or "unknown"})
+        if "usage" in dropped:
+            changes["usage"] = None
+        if "tool_calls" in dropped:
+            changes["tool_calls"] = None
+        changes["warnings"] = tuple(left for each in self.warnings if (left := _without(each, dropped)))
+        return self.model_copy(update=changes)
+
+
+def claims_message(claims: Collection[str]) -> str:
+    names = join_words([CLAIMS[name] for name in CLAIMS if name in claims])
+    return f"Nothing measured {names}: the log has what the agent's text says."
+
+
+def _claims_in(warning: ErrorRecord) -> Collection[str]:
+    is_list = (warning.code or "").endswith(f"_{TAKEN_FROM_TEXT}")
+    return (warning.context or {}).get("claims", ()) if is_list else ()
+
+
+def _without(warning: ErrorRecord, claims: Collection[str]) -> ErrorRecord | None:
+    """The warning without these claims; None if there are no others."""
+    if not (listed := _claims_in(warning)):
+        return warning
+    left = [name for name in listed if name not in claims]
+    context = {**(warning.context or {}), "claims": left}
+    return warning.model_copy(update={"message": claims_message(left), "context": context}) if left else None
 
 
 def usage_of(tokens: Tokens, cost_usd: float | None, *, partial: bool, cost_source: CostSource = "agent") -> Usage:
@@ -142,13 +193,13 @@ def usage_of(tokens: Tokens, cost_usd: float | None, *, partial: bool, cost_sour
     )
 
 
-def as_json(record: BaseModel) -> str:
-    """Serialize with indentation. Escapes file names that are not UTF-8, for which pydantic raises an error."""
+def as_json(record: BaseModel, *, indent: int | None = 2, exclude_none: bool = False) -> str:
+    """Serialize a record. Escapes file names that are not UTF-8, for which pydantic raises an error."""
     from pydantic_core import PydanticSerializationError
 
     try:
-        return record.model_dump_json(indent=2)
+        return record.model_dump_json(indent=indent, exclude_none=exclude_none)
     except PydanticSerializationError:
         import json
 
-        return json.dumps(record.model_dump(), indent=2, default=str)
+        return json.dumps(record.model_dump(exclude_none=exclude_none), indent=indent, default=str)

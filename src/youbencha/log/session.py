@@ -22,6 +22,7 @@ from youbencha.events import (
     ToolDecided,
     ToolDenied,
     UsageReported,
+    WarningRaised,
     event_type,
 )
 from youbencha.json_lines import Record
@@ -100,6 +101,7 @@ class RetriedCalls(NamedTuple):
 
 
 _EMPTY: Mapping[str, int] = {}
+_MOST_NOTICES = 20
 
 
 class SessionFacts(NamedTuple):
@@ -110,6 +112,8 @@ class SessionFacts(NamedTuple):
     session_id: str | None = None
     model: str | None = None
     """The model in the answers of the main conversation; else `init_model`."""
+    provider: str | None = None
+    """The model's provider, if the agent reports it."""
     init_model: str | None = None
     """The model that the agent started with."""
     agent_version: str | None = None
@@ -132,14 +136,24 @@ class SessionFacts(NamedTuple):
     denied_by_policy: Mapping[str, int] = _EMPTY
     """How often `tool_policy` denied each. Some versions count these in `denied_tools`, too."""
     tools: tuple[str, ...] | None = None
-    """The tools that the agent started with."""
+    """The tools that were available to the agent at its start. None if it does not report them."""
     tools_used: Mapping[str, int] = _EMPTY
     """How often each was called and not denied."""
     failed_mcp_servers: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+    """What the agent warned of, each once."""
     unread_metrics: tuple[str, ...] = ()
     """Problems with the metrics file that the agent wrote."""
     malformed_lines: int = 0
     malformed_example: str | None = None
+
+
+class LeftOut(NamedTuple):
+    """How much of a conversation was too long to be kept."""
+
+    messages: int = 0
+    tool_calls: int = 0
+    characters: int = 0
 
 
 class SessionRecord(NamedTuple):
@@ -147,7 +161,9 @@ class SessionRecord(NamedTuple):
 
     facts: SessionFacts = SessionFacts()
     messages: tuple[Message, ...] = ()
-    tool_calls: tuple[ToolCall, ...] = ()
+    tool_calls: tuple[ToolCall, ...] | None = ()
+    """None: the agent does not report them."""
+    left_out: LeftOut = LeftOut()
 
     def with_facts(self, **changes: Any) -> SessionRecord:
         return self._replace(facts=self.facts._replace(**changes))
@@ -185,7 +201,7 @@ class SessionRecorder:
         self._answer_model: str | None = None
         self._agent_version: str | None = None
         self._key_source: str | None = None
-        self._started_with: tuple[str, ...] | None = None
+        self._initial_tools: tuple[str, ...] | None = None
         self._turns = 0
         self._reported_turns: int | None = None
         self._results = 0
@@ -203,6 +219,7 @@ class SessionRecorder:
         self._denied_calls: set[str] = set()
         self._denied_by_policy_calls: set[str] = set()
         self._failed_mcp: dict[str, None] = {}
+        self._notices: dict[str, None] = {}
         self._readers: dict[type[Event], Callable[[Any], None]] = {
             SessionStarted: self._on_start,
             AssistantText: self._on_text,
@@ -216,6 +233,7 @@ class SessionRecorder:
             ModelRefused: self._on_refusal,
             ModelSwitched: self._on_switch,
             McpServerFailed: self._on_failed_mcp,
+            WarningRaised: self._on_warning,
             ToolCalled: self._on_tool,
             ToolDecided: self._on_decision,
             ToolDenied: self._on_denied,
@@ -268,9 +286,10 @@ class SessionRecorder:
             switches=tuple(self._switches.values()),
             denied_tools=dict(self._denied),
             denied_by_policy=dict(self._denied_by_policy),
-            tools=self._started_with,
+            tools=self._initial_tools,
             tools_used=dict(used + self._tools_without_id),
             failed_mcp_servers=tuple(self._failed_mcp),
+            notices=tuple(self._notices),
         )
 
     def _on_start(self, event: SessionStarted) -> None:
@@ -278,7 +297,7 @@ class SessionRecorder:
         self._init_model = event.model or self._init_model
         self._agent_version = event.agent_version or self._agent_version
         self._key_source = event.key_source or self._key_source
-        self._started_with = self._started_with if event.tools is None else event.tools
+        self._initial_tools = self._initial_tools if event.tools is None else event.tools
 
     def _on_text(self, event: AssistantText) -> None:
         self._failure = self._unanswered = None  # the model answered after all
@@ -321,6 +340,10 @@ class SessionRecorder:
 
     def _on_failed_mcp(self, event: McpServerFailed) -> None:
         self._failed_mcp[event.name] = None
+
+    def _on_warning(self, event: WarningRaised) -> None:
+        if event.message and len(self._notices) < _MOST_NOTICES:
+            self._notices[event.message] = None
 
     def _on_tool(self, event: ToolCalled) -> None:
         self._failure = self._unanswered = None

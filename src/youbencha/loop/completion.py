@@ -15,7 +15,7 @@ ClaimedBy = Literal["promise", "event", "gates"]
 _FENCE = re.compile(r" {0,3}(```|~~~)")
 _MARKUP = re.compile(r"</?\w+>|[\W_]+")
 _LAST_LINES = 5
-"""Agents that forget that the promise comes last add a sentence or two."""
+"""How many lines are searched for the promise: some agents add a sentence or two after it."""
 
 
 @dataclass(frozen=True)
@@ -31,19 +31,19 @@ class Claim:
     open_tasks: tuple[str, ...] = ()
     """Tasks that are neither closed nor failed."""
     wrong_hat: str | None = None
-    """The hat that said so, which may not (`enforce_hat_scope`)."""
+    """The hat that said so, if it is not allowed to (`enforce_hat_scope`)."""
     overtaken_by: str | None = None
     """The topic of an event that was published after the one that says that the work is done."""
     near: bool = False
-    """The promise is in one of the last lines, but not the last one, or not alone: it was probably meant."""
+    """The agent probably meant the promise: it is in one of the last lines, but not the last one, or not alone."""
 
     @property
     def done(self) -> bool:
-        objected = self.wrong_hat or self.missing_events or self.open_tasks or self.overtaken_by
-        return self.by is not None and not objected
+        is_refused = self.wrong_hat or self.missing_events or self.open_tasks or self.overtaken_by
+        return self.by is not None and not is_refused
 
-    def objections(self, promise: str) -> list[str]:
-        """Why the work does not count as done, although the agent says so, or probably meant to."""
+    def refusal_reasons(self, promise: str) -> list[str]:
+        """Return why the work does not count as done, although the agent says so, or probably meant to."""
         if self.cancelled:
             return []
         reasons = []
@@ -86,7 +86,7 @@ def claim_of(
     published = promise in topics
     promised = _is_last_line(text, promise)
     if not published and not promised and not ends.complete_by_gates:
-        return Claim(near=_is_nearly_last(text, promise))
+        return Claim(near=_is_near_end(text, promise))
     missing = {*ends.required_events} - {*seen, *topics}
     return Claim(
         by="event" if published else "promise" if promised else "gates",
@@ -103,11 +103,11 @@ def _is_last_line(text: str, promise: str) -> bool:
     return last.strip() == promise.strip() and not in_code
 
 
-def _is_nearly_last(text: str, promise: str) -> bool:
-    """Whether one of the last lines is the promise but for markup and punctuation."""
+def _is_near_end(text: str, promise: str) -> bool:
+    """Whether one of the last lines is the promise, apart from markup and punctuation."""
     lines = [line for line in text.split("\n") if line.strip() and not _FENCE.match(line)]
-    return _plain(promise) in map(_plain, lines[-_LAST_LINES:])
+    return _without_markup(promise) in map(_without_markup, lines[-_LAST_LINES:])
 
 
-def _plain(line: str) -> str:
+def _without_markup(line: str) -> str:
     return _MARKUP.sub(" ", line).strip()

@@ -1,7 +1,7 @@
 """What follows from an iteration: go on, wait, or end. Pure functions, without a clock.
 
 The order of the rules is the policy: completion comes before every limit, so that a promise in the last allowed
-iteration counts; a usage limit is not a failure; a permanent failure, as of the login, is not retried.
+iteration counts; a usage limit is not a failure; a permanent failure, such as a missing login, is not retried.
 """
 
 from __future__ import annotations

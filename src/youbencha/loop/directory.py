@@ -25,7 +25,7 @@ from youbencha.workspace.trees import remove_tree
 
 STATE_FILE, JOURNAL_FILE, RECORDING_FILE = "loop.json", "iterations.jsonl", "recording.jsonl"
 GUIDANCE_FILE = "guidance.jsonl"
-"""What `ralph guide` has written."""
+"""The file to which `ralph guide` writes."""
 LOOPS = "loops"
 """The directory in `.ralph` with the files of all loops."""
 _IGNORE_ALL = b"# Created by youBencha: git ignores everything in this directory.\n*\n"
@@ -193,7 +193,7 @@ class LoopDirectory:
 
 
 def make_directory(path: Path) -> None:
-    """Make sure that a path is a directory that can be used, in place of whatever else an agent has put there."""
+    """Make sure that a path is a usable directory; replace anything else that an agent has put there."""
     if path.is_symlink() or not path.is_dir():
         if os.path.lexists(path):
             remove_tree(path)
@@ -209,7 +209,7 @@ def _flush(descriptor: int) -> None:
 
 
 def new_loop_id() -> str:
-    """A name that sorts by time (UTC: the time zone may change)."""
+    """Return a new name that sorts by time, which is in UTC because time zones change."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(3).hex()}"
 
 

@@ -78,7 +78,7 @@ class IterationReport(NamedTuple):
     """The agent's last text."""
     usage: Usage | None = None
     usage_source: CostSource | None = None
-    """Who counted it."""
+    """Where the usage comes from: the gateway, or the agent."""
     model: str | None = None
     started_at: float = 0.0
     duration_ms: int = 0
@@ -271,7 +271,7 @@ class IterationRunner:
         if error is not None and error.cause == "RATE_LIMIT":
             return report._replace(outcome="usage_limit", resets_at=watch.resets_at or _reset_in(error))
         failed = report._replace(outcome="failed")
-        return failed if _streamed(result) else _judged_by_text(failed)
+        return failed if _streamed(result) else _classify_by_text(failed)
 
 
 @asynccontextmanager
@@ -304,8 +304,8 @@ async def open_runner(
         proxy = await open_forward_proxy(plan.sandbox, sandbox, opened)
         ralph = await _ralph_variables(host, sandbox, run_directory, directory, opened)
         shell = shell_environment(host.env, behind_gateway=gateway is not None)
-        own = sandbox.environment(shell) if sandbox.kind == "local" else {}
-        env = {**own, **(proxy.variables if proxy else {}), **ralph, **backend.env}
+        inherited = sandbox.environment(shell) if sandbox.kind == "local" else {}
+        env = {**inherited, **(proxy.variables if proxy else {}), **ralph, **backend.env}
         runner = IterationRunner(plan, backend, adapter, run_directory, sandbox, gateway, env, on_event, host)
         yield runner
 
@@ -337,7 +337,7 @@ async def _ralph_variables(
 
 
 def ralph_program() -> Path:
-    """The `ralph` script of this installation, which may be the user's own (`pip install --user`)."""
+    """Return the `ralph` script of this installation, also after `pip install --user`."""
     directory, name = Path(sysconfig.get_path("scripts")), "ralph.exe" if sys.platform == "win32" else "ralph"
     with contextlib.suppress(PackageNotFoundError):
         files = distribution("youbencha").files or ()
@@ -379,7 +379,8 @@ def _streamed(result: AgentExecutionResult) -> bool:
 def last_text(result: AgentExecutionResult) -> str:
     """The agent's final answer; all that it printed, if it prints no events."""
     if result.session is None or not result.session.facts.stream_seen:
-        return clean_text(result.output[-_LONGEST_TEXT:]).strip()
+        printed = result.output_end.text if result.output_end else result.output
+        return clean_text(printed[-_LONGEST_TEXT:]).strip()
     final = result.session.facts.result
     if final is not None and final.text:
         return final.text
@@ -388,23 +389,25 @@ def last_text(result: AgentExecutionResult) -> str:
 
 
 def _not_started(error: YouBenchaError, started: float) -> IterationReport:
-    """The agent could not be started, or nothing is known of its session."""
+    """Report an agent that could not be started, or of whose session nothing is known."""
     record = ErrorRecord(message=error.message, timestamp=iso_time(started), code=error.code)
-    is_permanent = isinstance(error, ConfigError) or error.code.endswith(_BEFORE_START) or _is_permanent(record)
+    is_permanent = isinstance(error, ConfigError) or error.code.endswith(_PERMANENT_CODES) or _is_permanent(record)
     return IterationReport(outcome="failed", reason=str(error), is_permanent=is_permanent)
 
 
-_BEFORE_START = ("NOT_FOUND", "NOT_INSTALLED", codes.INVALID_CONFIG, codes.NO_GATEWAY, codes.ROOT_REFUSED)
+_PERMANENT_CODES = ("NOT_FOUND", "NOT_INSTALLED", codes.INVALID_CONFIG, codes.NO_GATEWAY, codes.ROOT_REFUSED)
+"""Suffixes of the codes of errors that occur before the start, and would occur again in the next attempt."""
 
 
 def _is_permanent(error: ErrorRecord) -> bool:
     """Whether the next attempt would fail in the same way."""
     permanent = (NO_CREDIT, MODEL_NOT_FOUND, INVALID_OPTION, ROOT_REFUSED)
-    return error.cause in ("AUTH_FAILED", "CLI_NOT_FOUND") or (error.context or {}).get("kind") in permanent
+    causes = ("AUTH_FAILED", "CLI_NOT_FOUND", "VERSION_TOO_OLD")
+    return error.cause in causes or (error.context or {}).get("kind") in permanent
 
 
-def _judged_by_text(failed: IterationReport) -> IterationReport:
-    """Recognise a usage limit or a permanent failure by the last lines, of a program that prints no events."""
+def _classify_by_text(failed: IterationReport) -> IterationReport:
+    """Recognise usage limits and permanent failures by the last lines that were printed, if there are no events."""
     last = "\n".join([line.strip() for line in failed.text.splitlines() if line.strip()][-_LAST_LINES:])
     cause, reason = find_cause(FailureEvidence(text=last)), one_line(last, 500)
     if cause is not None and cause.code == codes.RATE_LIMIT:

@@ -58,7 +58,7 @@ class IterationRecord(Record):
     cache_creation_tokens: Count | None = None
     cost_usd: Annotated[float, Field(ge=0)] | None = None
     usage_source: CostSource | None = None
-    """Who counted: the gateway, or the agent itself (`prices`: its tokens, with a cost from list prices)."""
+    """Where tokens and cost come from: `gateway`, `agent`, or `prices` (the agent's tokens at list prices)."""
     partial: bool = False
     """More may have been used than could be counted."""
     files_changed: Count | None = None
@@ -141,7 +141,7 @@ class LoopState(Record):
     """Of each hat."""
     guidance: tuple[str, ...] = Field(default=(), strict=False)
     guidance_offset: Count = 0
-    """How much of the file that `ralph guide` writes was read."""
+    """How many bytes of the file that `ralph guide` writes have been read."""
     refusal: str | None = None
     """Why the last claim of completion was not accepted."""
     gate_output: str | None = None

@@ -45,10 +45,10 @@ class IterationResult(NamedTuple):
     request: Request | None
 
     def refusal(self, promise: str) -> str | None:
-        """Why a claim of completion is not accepted, for people; None if there is no claim, or if it is accepted."""
+        """Say, for people, why a claim of completion is not accepted; None if there is no claim, or it is accepted."""
         if self.report.outcome != "completed" or self.claim.by == "gates":
             return None
-        reasons = [reason.rstrip(".") for reason in self.claim.objections(promise)]
+        reasons = [reason.rstrip(".") for reason in self.claim.refusal_reasons(promise)]
         if self.gates is not None:
             for gate in self.gates.records:
                 if gate.status != "passed":
@@ -123,7 +123,8 @@ def state_after(
             "pending": _bounded((*result.turn.remaining, *result.published.pending)),
             "activations": dict(result.turn.activations),
             "guidance": (),
-            "refusal": "\n".join(f"- {reason}" for reason in result.claim.objections(spec.completion_promise)) or None,
+            "refusal": "\n".join(f"- {reason}" for reason in result.claim.refusal_reasons(spec.completion_promise))
+            or None,
             "gate_output": result.gates.output if gates_failed and result.gates else None,
         }
     else:

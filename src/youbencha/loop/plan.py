@@ -57,7 +57,7 @@ class LoopOverrides(NamedTuple):
     hats: str | None = None
     """`builtin:NAME`, or a file, instead of the hats in ralph.yml."""
     settings: tuple[str, ...] = ()
-    """Lines of KEY=VALUE for keys of ralph.yml."""
+    """Keys of ralph.yml with their values, each as KEY=VALUE."""
     gateway: GatewayOptions = GatewayOptions()
 
     def kept(self) -> LoopOptions:
@@ -80,7 +80,8 @@ class LoopOverrides(NamedTuple):
         names = ("completion_promise", "max_iterations", "max_runtime_seconds", "max_cost_usd", "idle_timeout_secs")
         limits = {name: value for name in names if (value := getattr(self, name)) is not None}
         cli = {name: value for name in ("backend", "model") if (value := getattr(self, name)) is not None}
-        if self.backend is not None and spec.cli.backend not in (self.backend, AUTO):  # the rest is for another CLI
+        if self.backend is not None and spec.cli.backend not in (self.backend, AUTO):
+            # The other keys were meant for another CLI.
             cli = {"command": None, "args": (), "config": {}, "model": None, **cli}
         cli["args"] = (*cli.get("args", spec.cli.args), *self.args)
         return spec.model_copy(
@@ -141,7 +142,10 @@ class LoopPlan:
 def find_loop_file(
     directory: Path, given: Path | None = None, *, hats: str | None = None, settings: Sequence[str] = ()
 ) -> LoopFile | None:
-    """Load the given ralph.yml, or the one in the directory, with other hats and settings; None if there is nothing."""
+    """Load the given ralph.yml, or the one in the directory, and apply other hats and settings to it.
+
+    None if there is no file, no hats and no settings.
+    """
     found = given or next((directory / name for name in CONFIG_NAMES if (directory / name).is_file()), None)
     if found is None and hats is None and not settings:
         return None

@@ -24,7 +24,7 @@ from youbencha.spec.loop import LoopSpec
 
 _PROMPT = "{prompt}"
 _DEFAULT_SPECS_DIR = ".ralph/specs"
-_INTERACTIVE: Mapping[str, tuple[str, ...]] = {
+_INTERACTIVE_ARGS: Mapping[str, tuple[str, ...]] = {
     "claude": ("--", _PROMPT),
     "kiro": ("chat", _PROMPT),
     "gemini": ("--prompt-interactive", _PROMPT),
@@ -33,10 +33,11 @@ _INTERACTIVE: Mapping[str, tuple[str, ...]] = {
     "opencode": ("--prompt", _PROMPT),
     "pi": (_PROMPT,),
 }
-"""How a CLI starts an interactive session with a first message; the others cannot."""
+"""The arguments that start an interactive session with a first message. Other backends cannot do that."""
 
 
 def planning_prompt(spec: LoopSpec, idea: str | None) -> str:
+    """Return the first message of the session."""
     text = (files("youbencha") / "scaffold/loops/PLAN.md").read_text(encoding="utf-8")
     specs = (spec.core.specs_dir or _DEFAULT_SPECS_DIR).rstrip("/")
     return text.replace("@SPECS@", specs).replace("@IDEA@", (idea or "").strip() or "(I will tell you)")
@@ -45,13 +46,15 @@ def planning_prompt(spec: LoopSpec, idea: str | None) -> str:
 def interactive_command(
     spec: LoopSpec, env: Mapping[str, str], prompt: str, *, backend: str | None = None, args: Sequence[str] = ()
 ) -> list[str]:
-    """Return the command line of the session. Configured arguments are left out: they are for unattended sessions,
-    unless the program is the user's own."""
+    """Return the command line of the session.
+
+    Configured arguments are only used for a `custom` program; those of other backends are for unattended sessions.
+    """
     cli = spec.cli
     name = backend or cli.backend
     if name == AUTO:
         disabled = {other for other, adapter in spec.adapters.items() if not adapter.enabled}
-        unusable = disabled | (BACKENDS.keys() - _INTERACTIVE.keys())
+        unusable = disabled | (BACKENDS.keys() - _INTERACTIVE_ARGS.keys())
         name = next(iter(installed_backends(cli, env, unusable)), "claude")
     is_configured = cli.backend in (name, AUTO)
     if name == CUSTOM:
@@ -63,13 +66,12 @@ def interactive_command(
         flag = [cli.prompt_flag] if cli.prompt_flag else []
         return [*program, *cli.args, *args, *flag, prompt]
     known_backend(name)
-    if name not in _INTERACTIVE:
-        hint = f"Choose another with `-b`: {', '.join(_INTERACTIVE)}."
-        raise YouBenchaError(
-            "PLAN_IMPOSSIBLE", f"{BACKENDS[name].title} takes no first message for a session.", hint=hint
-        )
+    if name not in _INTERACTIVE_ARGS:
+        hint = f"Choose another with `-b`: {', '.join(_INTERACTIVE_ARGS)}."
+        message = f"{BACKENDS[name].title} cannot start an interactive session with a first message."
+        raise YouBenchaError("PLAN_IMPOSSIBLE", message, hint=hint)
     model = ["--model", cli.model] if cli.model and is_configured else []
-    words = [prompt if word == _PROMPT else word for word in _INTERACTIVE[name]]
+    words = [prompt if word == _PROMPT else word for word in _INTERACTIVE_ARGS[name]]
     return [*_program(name, cli.command if is_configured else None, env), *model, *args, *words]
 
 
@@ -89,12 +91,12 @@ def _program(name: str, command: str | None, env: Mapping[str, str]) -> list[str
 
 
 def run_in_terminal(command: Sequence[str], env: Mapping[str, str]) -> int:
-    """Run a program in the user's own terminal until it ends, and return its exit code. Ctrl-C is for the program."""
-    before = signal.signal(signal.SIGINT, lambda *_: None)  # unlike SIG_IGN, the program does not inherit it
+    """Run a program in the user's terminal until it ends, and return its exit code. Ctrl-C only reaches the program."""
+    before = signal.signal(signal.SIGINT, lambda *_: None)  # unlike SIG_IGN, this is not inherited by the program
     try:
         code = subprocess.run(command, env=env, check=False).returncode
     except OSError as error:
-        raise YouBenchaError(BACKEND_NOT_INSTALLED, f"{command[0]} does not start: {error.strerror}.") from None
+        raise YouBenchaError(BACKEND_NOT_INSTALLED, f"{command[0]} cannot be started: {error.strerror}.") from None
     finally:
         signal.signal(signal.SIGINT, before)
     return code if code >= 0 else 128 - code

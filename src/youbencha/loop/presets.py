@@ -1,4 +1,4 @@
-"""Loops to begin with: whole files for `ralph init --preset`, whose hats are also collections for `ralph run -H`."""
+"""The built-in presets: `ralph init --preset` writes one as a file, and `ralph run -H builtin:NAME` uses its hats."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PRESETS = {
     "pdd-to-code-assist": "from a rough idea to a design, a plan, reviewed code and a commit",
     "autoresearch": "try ideas one by one, measure each, keep what improves the result",
 }
-"""The names of all presets, each a file in `scaffold/loops/`. The last six are those of Ralph, in our own words."""
+"""Names and descriptions. Each is a file in `scaffold/loops/`. The last six are Ralph's, with our own instructions."""
 BUILTIN = "builtin:"
 _WITHOUT_HATS = ("plain", "tests")
 
@@ -29,7 +29,7 @@ _WITHOUT_HATS = ("plain", "tests")
 def preset_text(name: str, backend: str = "auto") -> str:
     """Return the ralph.yml of a preset."""
     if name not in PRESETS:
-        raise _unknown(name, tuple(PRESETS))
+        raise _unknown_preset(name, tuple(PRESETS))
     program = "\n  command: my-agent            # your program; it gets the prompt as its last argument"
     text = (files("youbencha") / f"scaffold/loops/{name}.yml").read_text(encoding="utf-8")
     return text.replace("@BACKEND@", f"custom{program}" if backend == "custom" else backend)
@@ -41,7 +41,7 @@ def read_hats(source: str, directory: Path) -> Document:
         name = source.removeprefix(BUILTIN)
         collections = tuple(each for each in PRESETS if each not in _WITHOUT_HATS)
         if name not in collections:
-            raise _unknown(name, collections)
+            raise _unknown_preset(name, collections)
         return parse_document(preset_text(name), code=CODE, what=WHAT, file=Path(source))
     if source in PRESETS and not (directory / source).exists():
         message = f"There is no file {source}."
@@ -49,6 +49,6 @@ def read_hats(source: str, directory: Path) -> Document:
     return read_document(directory / source, code=CODE, what=WHAT)
 
 
-def _unknown(name: str, names: tuple[str, ...]) -> YouBenchaError:
+def _unknown_preset(name: str, names: tuple[str, ...]) -> YouBenchaError:
     hint = did_you_mean(name, names) or f"Presets: {', '.join(names)}."
     return YouBenchaError("PRESET_UNKNOWN", f"There is no preset called {name!r}.", hint=hint)

@@ -178,10 +178,10 @@ class Recorder:
     def _masked(self, lines: list[bytes]) -> bytes:
         """Called in the thread: one search for each secret in many lines takes a tenth of the time per line."""
         text = b"".join(lines)
-        return b"".join(map(self._masked_line, lines)) if self._redactor.may_hold_secret(text) else text
+        return b"".join(map(self._masked_line, lines)) if self._redactor.finds_secret(text) else text
 
     def _masked_line(self, line: bytes) -> bytes:
-        if not self._redactor.may_hold_secret(line):
+        if not self._redactor.finds_secret(line):
             return line
         try:
             return json_lines.dumps(_without_secrets(json_lines.loads(line), self._redactor.text)).encode() + b"\n"

@@ -359,7 +359,7 @@ class _Loop:
         self.directory.save(self.state)
 
     def _read_guidance(self) -> None:
-        """Take what another shell has written by `ralph guide`."""
+        """Read the guidance that was given with `ralph guide` in another shell."""
         try:
             found = self.directory.guidance.read_new(self.state.guidance_offset)
         except OSError:  # an agent has put something else in its place

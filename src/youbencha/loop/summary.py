@@ -18,7 +18,7 @@ _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation
 
 
 class TotalUsage(NamedTuple):
-    """What several iterations have used. None: nothing is known."""
+    """The total usage of several iterations. None: no iteration reported it."""
 
     input_tokens: int | None
     output_tokens: int | None
@@ -26,12 +26,13 @@ class TotalUsage(NamedTuple):
     cache_creation_tokens: int | None
     cost_usd: float | None
     partial: bool
-    """More was used than is known."""
+    """More was used than could be counted."""
     own_figures: bool
-    """Some of it is agents' own figures, which the gateway has not counted."""
+    """Part of it was counted by agents themselves, and not by the gateway."""
 
 
 def total_usage(records: Sequence[IterationRecord]) -> TotalUsage:
+    """Add up the usage of these iterations."""
     return TotalUsage(
         **{name: _total(records, name) for name in _COUNTS},
         partial=any(record.partial or record.cost_usd is None for record in records),
@@ -107,7 +108,7 @@ def _verdict(record: IterationRecord) -> str:
 
 
 def _agents(records: Sequence[IterationRecord]) -> Iterator[str]:
-    """What each backend and model has used, if there were several."""
+    """Yield a line about the usage of each backend and model, if there were several."""
     by_agent = _by_agent(records)
     if len(by_agent) > 1:
         for agent, own in by_agent.items():

@@ -14,7 +14,7 @@ from youbencha.process.model import (
     Started,
     System,
 )
-from youbencha.process.output import TRUNCATION_MARK, LineSink, Stream
+from youbencha.process.output import TRUNCATION_MARK, LineSink, OutputEnd, Stream
 from youbencha.process.program import ProcessStartError, find_executable
 from youbencha.process.redact import RedactedStream, Redactor
 from youbencha.process.run import get_ready, run
@@ -28,6 +28,7 @@ __all__ = [
     "LimitHit",
     "Limits",
     "LineSink",
+    "OutputEnd",
     "OutputSource",
     "ProcessResult",
     "ProcessStartError",

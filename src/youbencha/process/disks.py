@@ -46,10 +46,10 @@ def full_disk(directories: Iterable[Path]) -> Path | None:
 
 
 class FullDiskWatch:
-    """Notices that one of some disks is full, while a program runs.
+    """Checks whether a disk is full while a program runs.
 
-    In a thread of its own, which ends with the harness: on a network file system that hangs, each look takes forever,
-    and must not hold up the event loop with all its deadlines.
+    It uses a daemon thread: on a network file system that hangs, a check never returns, and must not block the event
+    loop with all its deadlines.
     """
 
     def __init__(self, directories: Iterable[Path]) -> None:
@@ -63,7 +63,7 @@ class FullDiskWatch:
         self._stop.set()
 
     async def result(self) -> Path | None:
-        """Look once more, and return the first directory whose disk is or was full."""
+        """Check once more, and return the first directory whose disk is or was full."""
         self.stop()
         with suppress(TimeoutError):
             async with asyncio.timeout(_LAST_CHECK_S):

@@ -33,13 +33,13 @@ TOOLS = frozenset({
 """Directories of build tools and language runtimes, and of their caches."""
 
 
-_OF_A_SHELL = frozenset({"_", "OLDPWD", "PWD", "SHLVL"})
-"""What a shell sets for itself."""
+_SHELL_VARIABLES = frozenset({"_", "OLDPWD", "PWD", "SHLVL"})
+"""Variables that a shell sets for itself."""
 
 
 def withheld(env: Mapping[str, str], harness: Mapping[str, str]) -> list[str]:
-    """The names of variables of the harness that a program with this environment did not get."""
-    given = {name.upper() for name in env} | _OF_A_SHELL
+    """Return the names of the harness's variables that a program with this environment did not get."""
+    given = {name.upper() for name in env} | _SHELL_VARIABLES
     return sorted(name for name in harness if name.upper() not in given)
 
 

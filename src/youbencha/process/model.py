@@ -10,7 +10,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypedDict
 
-from youbencha.process.output import LineSink, Stream
+from youbencha.process.output import LineSink, OutputEnd, Stream
 from youbencha.process.redact import Redactor
 
 if TYPE_CHECKING:
@@ -150,7 +150,14 @@ class ProcessResult(NamedTuple):
     unfinished_line: bool = False
     """Standard output, passed on by `on_line`, ended in the middle of a line."""
     printed: str = ""
-    """To be parsed: the output with its secrets, as `output` would be without any. The same text if it has none."""
+    """The unmasked output, to be parsed; the same as `output` if there are no secrets in it."""
+    end: OutputEnd | None = None
+    """None if the output was not truncated."""
+
+    @property
+    def last_output(self) -> str:
+        """The end of what the program wrote, to be shown."""
+        return self.end.text if self.end else self.output
 
 
 class Started(NamedTuple):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from enum import IntEnum
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from youbencha.process.redact import Redactor
 
 LineSink = Callable[[bytes], None]
 TRUNCATION_MARK = "[OUTPUT TRUNCATED"
+_END_BYTES = 256 * 1024
 
 
 class Stream(IntEnum):
@@ -95,6 +97,53 @@ def whole_characters(data: bytes) -> int:
     return len(data)
 
 
+class OutputEnd(NamedTuple):
+    """The end of an output of which otherwise only the beginning was kept."""
+
+    text: str
+    """Of up to 256 KiB; secrets are masked."""
+    left_out_bytes: int
+    """How much is missing before it."""
+
+
+class OutputTail:
+    """The end of an output, kept for the case that it becomes longer than its limit."""
+
+    def __init__(self) -> None:
+        self._total = 0
+        self._chunks: deque[tuple[Stream, bytearray]] = deque()
+        self._size = 0
+
+    def feed(self, stream: Stream, data: bytes) -> None:
+        self._total += len(data)
+        self._size += len(data)
+        if self._chunks and self._chunks[-1][0] is stream and len(self._chunks[-1][1]) < _END_BYTES:
+            self._chunks[-1][1].extend(data)
+        else:
+            self._chunks.append((stream, bytearray(data)))
+        while self._size - len(self._chunks[0][1]) >= 2 * _END_BYTES:
+            self._size -= len(self._chunks.popleft()[1])
+
+    def take(self, limit: int, redactor: Redactor) -> OutputEnd:
+        """Return the end of what came after the first `limit` bytes.
+
+        What is before it is masked, too, and then dropped: the second half of a secret would not be recognised.
+        """
+        beyond = self._total - limit
+        if beyond <= 0:  # only masking made the output too long
+            beyond = _END_BYTES
+        skipped = self._size - min(beyond, _END_BYTES)
+        redacted, merger, text = (redactor.stream(), redactor.stream()), LineMerger(), bytearray()
+        for stream, data in self._chunks:
+            merger.feed(stream, redacted[stream].feed(bytes(data[:skipped])))
+            text += merger.feed(stream, redacted[stream].feed(bytes(data[skipped:])))
+            skipped = max(0, skipped - len(data))
+        for stream in Stream:
+            text += merger.feed(stream, redacted[stream].finish())
+        text += merger.finish()
+        return OutputEnd(text.decode("utf-8", "replace"), max(0, beyond - _END_BYTES))
+
+
 class BoundedText:
     """The first `limit` bytes of a stream, then a marker. Never cuts a character in two."""
 
@@ -155,11 +204,14 @@ class Capture:
         log: BinaryIO | None = None,
         on_line: LineSink | None = None,
     ) -> None:
+        self._redactor = redactor
+        self._limit = limit
         self._redacted = (redactor.stream(), redactor.stream())
         self._merger = LineMerger()
         self._text = BoundedText(limit, log)
         self._printed = BoundedText(limit, None)
         self._printed_merger = LineMerger()
+        self._tail = OutputTail()
         self._lines = LineSplitter(on_line, longest_line) if on_line else None
         self.total_bytes = 0
         self.unfinished_line = False
@@ -168,6 +220,7 @@ class Capture:
         self.total_bytes += len(data)
         if self._lines and stream is Stream.OUT:
             self._lines.feed(data)
+        self._tail.feed(stream, data)
         if not self._printed.truncated:
             self._printed.feed(self._printed_merger.feed(stream, data))
         if not self._text.truncated:
@@ -190,6 +243,11 @@ class Capture:
     @property
     def log_error(self) -> str | None:
         return self._text.log_error
+
+    @property
+    def end(self) -> OutputEnd | None:
+        """The end of the output, if it was truncated."""
+        return self._tail.take(self._limit, self._redactor) if self.truncated else None
 
     def take(self) -> tuple[str, str]:
         """Return, once, the text to be shown and that to be parsed. They are one object if nothing was masked."""

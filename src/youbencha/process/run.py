@@ -82,6 +82,7 @@ async def run(
             exit=ending.exit,
             output=output,
             printed=printed,
+            end=capture.end,
             truncated=capture.truncated,
             total_bytes=capture.total_bytes + skipped,
             skipped_bytes=skipped,

@@ -76,7 +76,7 @@ _JUNIT: dict[str, Result] = {
 
 def render_leaderboard_junit(board: Leaderboard) -> str:
     """Render JUnit XML for CI systems: a suite for each agent, a test case for each trial."""
-    from youbencha.report.junit import JunitCase, JunitSuite, earliest, junit_xml
+    from youbencha.report.junit import JunitCase, JunitSuite, junit_xml, suite_start_time
 
     suites = []
     for row in sorted(board.agents, key=lambda each: each.agent):
@@ -90,7 +90,7 @@ def render_leaderboard_junit(board: Leaderboard) -> str:
         suites.append(
             JunitSuite(
                 name=f"youbencha.{row.agent}",
-                started_at=earliest((each.meta.started_at for each in trials), board.runs),
+                started_at=suite_start_time((each.meta.started_at for each in trials), board.runs),
                 duration_ms=sum(case.duration_ms for case in cases),
                 properties=list(_junit_properties(board, row)),
                 cases=cases,

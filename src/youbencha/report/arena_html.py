@@ -20,9 +20,8 @@ from youbencha.report.arena_tables import (
     columns_of,
     coverage,
     flag_lines,
+    leaderboard_remarks,
     legend,
-    remarks,
-    repeated_attempts,
     rows_of,
     spent,
 )
@@ -90,7 +89,7 @@ def render_leaderboard_html(board: Leaderboard, base: Path) -> str:
         flags=[(heading, list(flag_lines(board, severity))) for severity, (_, heading) in FLAG_SECTIONS.items()],
         trials=[_trial(each, base) for each in board.trials[:MOST_TRIALS]],
         more_trials=max(0, len(board.trials) - MOST_TRIALS),
-        remarks=[*remarks(board, most_listed=None), *repeated_attempts(board)],
+        remarks=list(leaderboard_remarks(board, most_listed=None)),
         notes=board.notes,
         version=__version__,
     )

@@ -27,7 +27,7 @@ from youbencha.log.arena import (
     read_meta,
     read_run_info,
 )
-from youbencha.report.sharing import shortener
+from youbencha.report.sharing import prefix_replacer
 from youbencha.spec.arena import key_of_repo
 from youbencha.text import one_line, shown
 
@@ -65,7 +65,7 @@ class Unreadable(NamedTuple):
 
 
 def _unreadable(path: Path, place: Path, reason: str) -> Unreadable:
-    """With the path from the run or results directory on, which is what others can know."""
+    """Make an `Unreadable` whose path starts at `place`, the directory of the run or of the results."""
     return Unreadable(path.relative_to(place.parent), reason)
 
 
@@ -115,13 +115,13 @@ def load_runs(sources: Iterable[Path]) -> ArenaResults:
 
 
 def with_categories(results: ArenaResults, categories: Mapping[str, str]) -> ArenaResults:
-    """Add the arena's categories to results without: those of the original do not have them."""
+    """Add the arena's categories to trials that have none, such as those of the original."""
 
-    def completed(trial: ArenaTrial) -> ArenaTrial:
-        known = trial.meta.category or categories.get(key_of_repo(trial.meta.task))
-        return trial._replace(meta=trial.meta.model_copy(update={"category": known}))
+    def with_category(trial: ArenaTrial) -> ArenaTrial:
+        category = trial.meta.category or categories.get(key_of_repo(trial.meta.task))
+        return trial._replace(meta=trial.meta.model_copy(update={"category": category}))
 
-    return replace(results, trials=tuple(map(completed, results.trials))) if categories else results
+    return replace(results, trials=tuple(map(with_category, results.trials))) if categories else results
 
 
 def locate_run(results: Path, which: str = LATEST) -> Path:
@@ -184,12 +184,12 @@ def _not_found(message: str) -> YouBenchaError:
 
 
 def _load_trials(run: Path) -> tuple[list[ArenaTrial], list[Unreadable]]:
-    trials, unreadable, shorten = [], [], shortener({str(run): run.name})
+    trials, unreadable, shorten = [], [], prefix_replacer({str(run): run.name})
     for task, orchestrator, trial in trial_directories(run / TRIALS_DIR):
         directory = f"{task}{os.sep}{trial}"  # `Path` would take a tenth of the time
         try:
             meta = _read_meta(task, orchestrator, trial)
-            trials.append(ArenaTrial(run.name, directory, _with_texts(meta, shorten)))
+            trials.append(ArenaTrial(run.name, directory, _shorten_paths(meta, shorten)))
         except FileNotFoundError:
             continue  # not finished
         except _Broken as broken:
@@ -197,11 +197,12 @@ def _load_trials(run: Path) -> tuple[list[ArenaTrial], list[Unreadable]]:
     return trials, unreadable
 
 
-def _with_texts(meta: TrialMeta, change: Callable[[str], str]) -> TrialMeta:
-    """Change the texts of a result that may name paths."""
-    flags = tuple(flag.model_copy(update={"evidence": change(flag.evidence)}) for flag in meta.flags)
-    attempts = tuple(each.model_copy(update={"reason": change(each.reason)}) for each in meta.attempts)
-    return meta.model_copy(update={"reason": meta.reason and change(meta.reason), "flags": flags, "attempts": attempts})
+def _shorten_paths(meta: TrialMeta, shorten: Callable[[str], str]) -> TrialMeta:
+    """Shorten the paths in the texts of a result."""
+    reason = meta.reason and shorten(meta.reason)
+    flags = tuple(flag.model_copy(update={"evidence": shorten(flag.evidence)}) for flag in meta.flags)
+    attempts = tuple(each.model_copy(update={"reason": shorten(each.reason)}) for each in meta.attempts)
+    return meta.model_copy(update={"reason": reason, "flags": flags, "attempts": attempts})
 
 
 def trial_directories(root: Path) -> Iterator[tuple[Path, str, str]]:
@@ -246,7 +247,7 @@ def is_original(meta: TrialMeta) -> bool:
 
 
 def without_zeros(meta: TrialMeta) -> TrialMeta:
-    """Turn the original's zeros into unknowns: it wrote 0 when it had measured nothing, and no trial uses no tokens."""
+    """Turn the original's zeros into unknowns: it wrote 0 for what it had not measured, and no trial uses 0 tokens."""
     unknown = {name: None for name in ("total_cost_usd", "total_tokens") if getattr(meta, name) == 0}
     return meta.model_copy(update=unknown) if unknown and is_original(meta) else meta
 

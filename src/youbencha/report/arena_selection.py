@@ -35,25 +35,25 @@ def _category(trial: Listed, pattern: str) -> bool:
 
 
 def in_category(category: str | None, patterns: Iterable[str]) -> bool:
-    """Whether a category fits one of these patterns, or is in a suite of that name."""
+    """Whether a category matches one of the patterns, or belongs to a suite of that name."""
     return category is not None and any(
         fnmatchcase(category, pattern) or category.partition("/")[0] == pattern for pattern in patterns
     )
 
 
-def _outside(trial: Listed, patterns: str) -> bool:
+def _not_in_categories(trial: Listed, patterns: str) -> bool:
     return not in_category(_category_of(trial), patterns.split(","))
 
 
-def only_categories(results: ArenaResults, patterns: Sequence[str]) -> list[str]:
-    """Return the rules that keep only trials of these categories. Raises if one of them has no trial."""
+def category_rules(results: ArenaResults, patterns: Sequence[str]) -> list[str]:
+    """Return the rules that exclude all other categories. Raises YouBenchaError if a pattern matches no trial."""
     listed: list[Listed] = [*results.trials, *results.unfinished]
     categories = set(map(_category_of, listed))
     for pattern in patterns:
         if not any(in_category(category, [pattern]) for category in categories):
             known = sorted(filter(None, categories))
-            have = f"There are: {first_few(known)}." if known else "The results have none; --config names the arena."
-            hint = " ".join(filter(None, (did_you_mean(pattern, known), have)))
+            available = f"Categories: {first_few(known)}." if known else "The results have none; add them by --config."
+            hint = " ".join(filter(None, (did_you_mean(pattern, known), available)))
             raise YouBenchaError("NOTHING_SELECTED", f"--category {pattern}: there is no such category.", hint=hint)
     return [f"category!={','.join(patterns)}"] if patterns else []
 
@@ -107,7 +107,7 @@ RULES = {
     "agent": RuleKind(_agent, "PATTERN"),
     "task": RuleKind(_task, "PATTERN"),
     "category": RuleKind(_category, "PATTERN"),
-    "category!": RuleKind(_outside, "PATTERN,…"),
+    "category!": RuleKind(_not_in_categories, "PATTERN,…"),
     "run": RuleKind(_run, "PATTERN"),
     "trial": RuleKind(_trial, "AGENT/TASK/N", lambda value: value.count("/") == 2),
     "outcome": RuleKind(_outcome, "|".join(get_args(OutcomeName)), lambda value: value in get_args(OutcomeName)),

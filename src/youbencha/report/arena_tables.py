@@ -126,8 +126,8 @@ _OVER_TASKS = (
     Column("CALIBRATED", lambda row: interval(row.calibrated)),
     Column("PASSED", lambda row: rate(row.pass_rate)),
 )
-_OVER_SUITES = Column("OVERALL", lambda row: NOT_KNOWN if row.over_suites is None else f"{row.over_suites:.3f}")
-_PER_TRIAL = Column("COST/TRIAL", lambda row: per(row.cost_per_trial_usd, row.cost_usd))
+_MEAN_OVER_SUITES = Column("OVERALL", lambda row: _mean(row.mean_over_suites))
+_COST_PER_TRIAL = Column("COST/TRIAL", lambda row: per(row.cost_per_trial_usd, row.cost_usd))
 _WITH_MISSING = Column("WITH MISSING", lambda row: _mean_range(row.bounds))
 _OVER_TRIALS = (
     Column("SCORE", lambda row: interval(row.score)),
@@ -177,15 +177,18 @@ def columns_of(rows: Sequence[Row], by: Grouping) -> list[Column]:
 
 
 def _suite_columns(rows: Sequence[Row]) -> list[Column]:
-    """Return the columns for suites that the reader named, and for what a trial costs."""
+    """Return the columns that `--suite` adds: a score for each suite, the mean of these, and the cost of a trial."""
     names = list(rows[0].by_suite) if rows else []
     columns = [Column(one_line(name, 20).upper(), partial(_suite_score, name)) for name in names]
-    return [*columns, _OVER_SUITES, _PER_TRIAL] if names else []
+    return [*columns, _MEAN_OVER_SUITES, _COST_PER_TRIAL] if names else []
 
 
 def _suite_score(name: str, row: Row) -> str:
-    mean = row.by_suite[name]
-    return NOT_KNOWN if mean is None else f"{mean:.3f}"
+    return _mean(row.by_suite[name])
+
+
+def _mean(value: float | None) -> str:
+    return NOT_KNOWN if value is None else f"{value:.3f}"
 
 
 def _row_name(row: Row, by: Grouping) -> str:
@@ -209,8 +212,7 @@ def render_table(board: Leaderboard, by: Grouping, width: int) -> str:
     if OUTCOMES not in kept:  # the table is too narrow for what readers need most
         lines = [f"{_row_name(row, by)}: {outcomes(row.outcomes)}" for row in rows]
         figures += _first(lines, "row")
-    repeated = _first(list(repeated_attempts(board)), "repeated attempt")
-    return "\n".join([*figures, *remarks(board), *repeated, *_flags(board)]) + "\n"
+    return "\n".join([*figures, *leaderboard_remarks(board), *_flags(board)]) + "\n"
 
 
 def legend(
@@ -223,7 +225,7 @@ def legend(
         yield "[95 %]: interval of the mean for tasks like these: the tasks are a sample, not only the trials."
         yield from sorted({f"No interval: {row.score.reason}." for row in rows_of(board, by) if row.score.reason})
     if by is Grouping.AGENT and any(row.by_suite for row in board.agents):
-        yield f"{title(_OVER_SUITES.title)}: the mean over these suites; it decides the order."
+        yield f"{title(_MEAN_OVER_SUITES.title)}: the mean over these suites, which determines the order."
     yield from _bounds_legend(board, by, title, left_out)
     planned = "planned" if board.coverage.planned is not None else "planned (not known)"
     yield f"{title('TRIALS')}: valid/finished/{planned}."
@@ -287,8 +289,14 @@ def flag_lines(board: Leaderboard, severity: FlagSeverity) -> Iterator[tuple[str
                 yield trial_name(trial), flag.kind, one_line(flag.evidence, _LONGEST_EVIDENCE)
 
 
-def repeated_attempts(board: Leaderboard) -> Iterator[str]:
-    """Say of each attempt that another one followed how it ended, and what it cost."""
+def leaderboard_remarks(board: Leaderboard, most_listed: int | None = _MOST_LISTED) -> Iterator[str]:
+    """Yield the remarks, and the attempts that were repeated."""
+    yield from remarks(board, most_listed)
+    yield from _first(list(_repeated_attempts(board)), "repeated attempt", most_listed)
+
+
+def _repeated_attempts(board: Leaderboard) -> Iterator[str]:
+    """Describe each attempt that was followed by another: how it ended, what it cost, and why."""
     for trial in board.trials:
         for attempt in trial.meta.attempts[:-1]:
             lower_bound = "≥ " if attempt.partial else ""
@@ -328,10 +336,7 @@ def render_markdown(board: Leaderboard, by: Grouping) -> str:
         "# Leaderboard" if by is Grouping.AGENT else f"# Leaderboard by {by.value}",
         markdown.table([markdown.escaped(each.title.capitalize()) for each in columns], cells, numbers),
         "\n".join(f"- {markdown.escaped(each)}" for each in legend(board, by, str.capitalize)),
-        "\n".join(
-            f"- {markdown.escaped(each, 1000)}"
-            for each in (*remarks(board), *_first(list(repeated_attempts(board)), "repeated attempt"))
-        ),
+        "\n".join(f"- {markdown.escaped(each, 1000)}" for each in leaderboard_remarks(board)),
     ]
     for severity, (label, heading) in FLAG_SECTIONS.items():
         flags = [tuple(map(markdown.escaped, line)) for line in flag_lines(board, severity)]
@@ -452,7 +457,7 @@ def _cell(value: Any) -> str:
 
 
 def render_json(board: Leaderboard, base: Path) -> str:
-    """All that there is, by agent, by task, by suite and by trial. Paths are relative to `base`."""
+    """Render everything, by agent, task, suite and trial. Paths are relative to `base`."""
     import orjson
 
     document = {

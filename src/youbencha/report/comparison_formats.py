@@ -60,9 +60,9 @@ def render_comparison(report: ComparisonReport, form: ComparisonFormat, *, width
 
 
 def render_comparison_json(report: ComparisonReport, base: Path) -> str:
-    """All that there is; paths are relative to `base`.
+    """Render everything; paths are relative to `base`.
 
-    One pair is the document itself; all pairs of a run are a list in it.
+    A single pair is the document itself; several pairs of a run are a list in it.
     """
     import orjson
 
@@ -235,13 +235,13 @@ def _relative(path: str, base: Path) -> str:
 
 def render_comparison_junit(report: ComparisonReport, gate: GateResult | None) -> str:
     """Render JUnit XML for CI systems: a test case for each comparison, which fails if the gate does."""
-    from youbencha.report.junit import JunitSuite, earliest, junit_xml
+    from youbencha.report.junit import JunitSuite, junit_xml, suite_start_time
 
     return junit_xml(
         [
             JunitSuite(
                 name="youbencha.compare",
-                started_at=earliest((trial.started_at for trial in _trials_of(pair)), report.runs),
+                started_at=suite_start_time((trial.started_at for trial in _trials_of(pair)), report.runs),
                 duration_ms=0,
                 properties=list(_junit_properties(pair, report.margin)),
                 cases=[_junit_case(pair, report.margin, gate)],

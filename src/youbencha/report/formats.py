@@ -43,20 +43,22 @@ _FILE_NAMES = {
 def render_report(bundle: ResultsBundle, form: ReportFormat, results_file: Path, directory: Path | None = None) -> str:
     """Render a run's results in one format; only that format's code is loaded.
 
-    `directory` is where the report will be, for its links: by default, next to the results.
+    Links in it are relative to `directory`, by default that of the results.
     """
     if form is ReportFormat.JSON:
         return render_json(bundle)
-    from youbencha.report.sharing import for_readers
+    from youbencha.report.sharing import make_shareable
 
-    shown = for_readers(bundle, results_file.parent)
+    shown = make_shareable(bundle, results_file.parent)
     match form:
         case ReportFormat.HTML:
             from youbencha.report.html import read_attachments, render_html
 
-            way = "" if directory is None else os.path.relpath(results_file.parent.resolve(), directory.resolve())
-            attachments = read_attachments(results_file.parent, bundle)
-            return render_html(shown, attachments, artifacts_dir="" if way == os.curdir else way)
+            artifacts = results_file.parent
+            artifacts_dir = (
+                os.curdir if directory is None else os.path.relpath(artifacts.resolve(), directory.resolve())
+            )
+            return render_html(shown, read_attachments(artifacts, bundle), artifacts_dir=artifacts_dir)
         case ReportFormat.JUNIT:
             from youbencha.report.junit import render_junit
 
@@ -86,17 +88,17 @@ def write_report(bundle: ResultsBundle, form: ReportFormat, results_file: Path, 
 
 
 def write_next_to_results(target: Path, text: str) -> None:
-    """Write a report into a directory of results, which others may have written: no link there is followed."""
-    with _writing(target):
+    """Write a report into a directory of results without following links, because others may have placed some there."""
+    with _report_write_errors(target):
         if target.parent.name == ARTIFACTS and target.parent.is_symlink():
             raise OSError(errno.ELOOP, "its directory is a link")
         replace_file(target, text.encode("utf-8", "replace"))
 
 
 def write_text(target: Path, text: str) -> None:
-    """Write a file that the user names, through a link if it is one; a pipe or a device is written to directly."""
+    """Write a file that the user named, following links; a pipe or a device is written to directly."""
     content = text.encode("utf-8", "replace")
-    with _writing(target):
+    with _report_write_errors(target):
         if target.exists() and not target.is_file():
             target.write_bytes(content)  # a pipe, a device: it must not be replaced by a file
         else:
@@ -104,7 +106,8 @@ def write_text(target: Path, text: str) -> None:
 
 
 @contextmanager
-def _writing(target: Path) -> Iterator[None]:
+def _report_write_errors(target: Path) -> Iterator[None]:
+    """Turn an operating system's error into one for the user."""
     try:
         yield
     except OSError as error:

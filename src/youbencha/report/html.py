@@ -21,7 +21,7 @@ from youbencha.progress import main_argument
 from youbencha.report import figures
 from youbencha.report.findings import findings
 from youbencha.report.patch import FilePatch, read_patch
-from youbencha.report.sharing import path_shortener, with_texts
+from youbencha.report.sharing import path_shortener, replace_texts
 from youbencha.text import UNKNOWN, count, duration, first_line, one_line, percent, plural, size, usd, visible
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class PhaseBar:
 
 
 def render_html(bundle: ResultsBundle, attachments: Attachments | None = None, *, artifacts_dir: str = "") -> str:
-    """Render a run's results as a page. `artifacts_dir` is the way from the page's directory to the artifacts."""
+    """Render a run's results as a page. `artifacts_dir` is the path of the artifacts, relative to the page."""
     attachments = attachments or Attachments()
     patch = read_patch(attachments.diff) if attachments.diff else None
     return render_page(
@@ -124,9 +124,9 @@ def _code_apart(text: str | None) -> list[str]:
 
 
 def _link(path: str, directory: str = "") -> str:
-    """Return a link to a file; `directory` is on the way to it. After `./`, nothing in it can be a scheme or a host."""
+    """Return a link to a file in `directory`. The leading `./` keeps a path from being read as a scheme or a host."""
     parts = (part.replace("\\", "/").strip("/") for part in (directory, path))
-    return "./" + quote("/".join(filter(None, parts)), errors="replace")
+    return "./" + quote("/".join(part for part in parts if part not in ("", ".")), errors="replace")
 
 
 def _tiles(bundle: ResultsBundle) -> list[Tile]:
@@ -243,7 +243,7 @@ class Timeline:
 
 
 def timeline(log: YouBenchaLog) -> Timeline:
-    return Timeline(_portion(log.messages, _message_entry), _portion(log.tool_calls, _tool_entry))
+    return Timeline(_portion(log.messages, _message_entry), _portion(log.tool_calls or (), _tool_entry))
 
 
 def _portion(records: Sequence[Logged], entry: Callable[[Logged], Entry]) -> Portion[Entry]:
@@ -307,7 +307,7 @@ def read_attachments(directory: Path, bundle: ResultsBundle) -> Attachments:
     agent_log = bundle.agent.youbencha_log_path if bundle.agent else None
     for _, file in _open_first(directory, agent_log, bundle.artifacts.agent_log, LOG_FILE):
         log, note = _log(file)
-    log = log and with_texts(log, path_shortener(bundle))
+    log = log and replace_texts(log, path_shortener(bundle))
     return Attachments(diff, diff_name, left_out, log, note)
 
 

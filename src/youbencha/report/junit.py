@@ -39,7 +39,7 @@ class JunitCase:
 class JunitSuite:
     name: str
     started_at: str | None
-    """None: unknown. Then there is no timestamp."""
+    """None if unknown; the timestamp is then omitted."""
     duration_ms: int
     properties: Sequence[tuple[str, str]]
     cases: Sequence[JunitCase]
@@ -56,10 +56,10 @@ def render_junit(bundle: ResultsBundle) -> str:
     return junit_xml([suite])
 
 
-def earliest(times: Iterable[str | None], runs: Iterable[str]) -> str | None:
-    """The first of these times; if none is known, that of the first of these runs of the arena, by its name."""
+def suite_start_time(times: Iterable[str | None], runs: Iterable[str]) -> str | None:
+    """Return the earliest of the times; if none is known, the earliest one in the names of the runs of the arena."""
     known = [time for time in times if time]
-    known = known or [began.isoformat() for name in runs if (began := arena_run_started_at(name))]
+    known = known or [started.isoformat() for name in runs if (started := arena_run_started_at(name))]
     return min(known, default=None)
 
 

@@ -103,8 +103,8 @@ class Row:
     """The mean scores in the suites that the reader named. Only for rows of agents."""
 
     @property
-    def over_suites(self) -> float | None:
-        """The mean of these means: each suite counts the same. Null: one of them is unknown."""
+    def mean_over_suites(self) -> float | None:
+        """The mean of `by_suite`, in which every suite counts the same. None if one of them is unknown."""
         known = [mean for mean in self.by_suite.values() if mean is not None]
         return fmean(known) if known and len(known) == len(self.by_suite) else None
 
@@ -139,7 +139,7 @@ def make_leaderboard(
 ) -> Leaderboard:
     """Aggregate all trials that no rule excludes; over several runs, each trial only once.
 
-    `suites` are patterns of categories by name. Agents are then ranked by the mean over these suites.
+    `suites` maps names to patterns of categories. If given, agents are ranked by their mean over these suites.
     """
     results, exclusions = exclude(results, rules)
     results, superseded = newest_only(results) if over_runs else (results, 0)
@@ -177,9 +177,9 @@ def make_leaderboard(
 
 
 def _suites(results: ArenaResults, named: Mapping[str, Sequence[str]]) -> dict[str, str | None]:
-    """Return the suite of each task, by its category in its newest trial: the part before the slash.
+    """Return the suite of each task, by the category in its newest trial.
 
-    If suites are named, it is the first that has the category.
+    It is the first of the `named` suites that includes the category; without these, the category up to the slash.
     """
     listed = [(trial.task, "", trial.run, trial.category or "") for trial in results.unfinished]
     for run, _, meta in results.trials:
@@ -338,7 +338,7 @@ def _ranked(rows: Iterable[Row]) -> tuple[Row, ...]:
 
 def _with_ranks(rows: Sequence[Row]) -> Iterable[Row]:
     """Add the ranks that each row could have because of its own missing and retried trials."""
-    if any(row.by_suite for row in rows):  # the bounds are of the mean over tasks, which does not rank them
+    if any(row.by_suite for row in rows):  # ranked by the mean over suites, for which there are no bounds
         yield from rows
         return
     means = [-1.0 if row.score.mean is None else row.score.mean for row in rows]
@@ -353,7 +353,7 @@ def _with_ranks(rows: Sequence[Row]) -> Iterable[Row]:
 
 def _rank(row: Row) -> tuple[float, float, str]:
     """The better score first, then the lower cost. What is not known comes last."""
-    cost, score = row.cost_per_trial_usd, row.over_suites if row.by_suite else row.score.mean
+    cost, score = row.cost_per_trial_usd, row.mean_over_suites if row.by_suite else row.score.mean
     return (
         -score if score is not None else 1.0,
         cost if cost is not None else float("inf"),

@@ -47,15 +47,15 @@ def find_results(path: Path) -> Path:
         return path
     if not path.exists():
         raise _not_found(f"There is no file or directory {path}.")
-    # Before those of runs below it:
-    for own in (path / RESULTS_FILE, path / ARTIFACTS / RESULTS_FILE, *_of_attempts(path)):
-        if own.is_file():
-            return own
+    candidates = (path / RESULTS_FILE, path / ARTIFACTS / RESULTS_FILE, *_results_of_attempts(path))
+    for candidate in candidates:  # before those of runs below it
+        if candidate.is_file():
+            return candidate
     return newest_results([path])
 
 
-def _of_attempts(trial: Path) -> Iterator[Path]:
-    """Where the results of a trial of a matrix are: the last attempt counts, if it could be started."""
+def _results_of_attempts(trial: Path) -> Iterator[Path]:
+    """Yield where the results of a trial of the arena may be, the last attempt first: that one counts."""
     try:
         numbers = [int(name) for name in os.listdir(trial / ATTEMPTS_DIR) if name.isdecimal()]  # noqa: PTH208
     except OSError:
@@ -135,7 +135,7 @@ def _matrices_in(directory: Path) -> Iterator[Path]:
 
 
 def _begun(run: Path) -> float:
-    """The time in its name: `--resume` writes `run.json` again."""
+    """The time in the run's name, because `--resume` rewrites `run.json`; without one, that of the file."""
     began = arena_run_started_at(run.name)
     return began.timestamp() if began else (run / RUN_FILE).stat().st_mtime
 

@@ -1,4 +1,4 @@
-"""Prepare results for reports that are given to others: they name the trial, and have no paths of this machine."""
+"""Prepare results for reports that can be shared: they name the trial, and have no absolute paths of this machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _IS_ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:[/\\]")
 
 
 class TrialName(NamedTuple):
-    """The trial of a run that results belong to."""
+    """The trial that a result belongs to."""
 
     orchestrator: str
     """With the variant: `claude-code+skills`."""
@@ -34,30 +34,34 @@ class TrialName(NamedTuple):
         return f"{self.orchestrator} · {self.task} · {self.directory.replace('-', ' ')}"
 
 
-def trial_at(artifacts: Path) -> TrialName | None:
-    """The trial whose attempt has these artifacts: `trials/AGENT/TASK/trial-N/attempts/M/artifacts`."""
+def find_trial_name(artifacts: Path) -> TrialName | None:
+    """Return the trial that a directory of artifacts belongs to: `trials/AGENT/TASK/trial-N/attempts/M/artifacts`."""
     parts = artifacts.absolute().parts[-7:]
     if len(parts) < 7 or (parts[0], parts[4]) != (TRIALS_DIR, ATTEMPTS_DIR):
         return None
     return TrialName(*parts[1:4])
 
 
-def for_readers(bundle: ResultsBundle, artifacts: Path) -> ResultsBundle:
-    """Results as reports show them: named after the trial, if they are of one, and without paths of this machine."""
-    trial = trial_at(artifacts)
+def make_shareable(bundle: ResultsBundle, artifacts: Path) -> ResultsBundle:
+    """Return the results as reports show them: named after their trial, if any, and without absolute paths."""
+    trial = find_trial_name(artifacts)
     case = bundle.test_case.model_copy(update={"name": str(trial)}) if trial else bundle.test_case
     executable = bundle.identity.agent_executable
     identity = bundle.identity.model_copy(update={"agent_executable": executable and PurePath(executable).name})
     bundle = bundle.model_copy(update={"test_case": case, "identity": identity})
-    return with_texts(bundle, path_shortener(bundle))
+    return replace_texts(bundle, path_shortener(bundle))
 
 
-def with_texts(record: Model, change: Callable[[str], str]) -> Model:
+def replace_texts(record: Model, change: Callable[[str], str]) -> Model:
+    """Apply `change` to every free-form text in a record."""
     return type(record).model_validate(masked(record.model_dump(), change))
 
 
 def path_shortener(bundle: ResultsBundle) -> Callable[[str], str]:
-    """Shorten the paths in a text: those of the run begin with its name, those beside the test case are relative."""
+    """Return a function that shortens the paths in a text.
+
+    Paths in the run's directory then start with the run's name, and those next to the test case are relative.
+    """
     case = bundle.test_case
     known = {bundle.execution.environment.workspace_dir: bundle.identity.run_id}
     if case.config_file:
@@ -65,25 +69,28 @@ def path_shortener(bundle: ResultsBundle) -> Callable[[str], str]:
     for path in (case.repo, case.directory, case.expected_directory):
         if path:
             known[path.removeprefix("file://")] = PurePath(path).name
-    shorten = shortener(known)
-    # An agent on the host worked in a private directory, wherever the cache is. Its name begins with that of the run.
-    private = rf"{re.escape(bundle.identity.run_id)}-[0-9a-f]+\b"
-    above = re.compile(rf"(?<![\w.~+-])(?:[/\\][^\s/\\'\"`]+)*[/\\](?={private})")
-    return lambda text: above.sub("", shorten(text))
+    shorten = prefix_replacer(known)
+    # Without a container, the agent worked in a directory of the cache whose name starts with the run's.
+    private_dir = rf"{re.escape(bundle.identity.run_id)}-[0-9a-f]+\b"
+    parents = re.compile(rf"(?<![\w.~+-])(?:[/\\][^\s/\\'\"`]+)*[/\\](?={private_dir})")
+    return lambda text: parents.sub("", shorten(text))
 
 
-def shortener(known: Mapping[str, str]) -> Callable[[str], str]:
-    """Replace the beginnings of paths, by nothing if they are to be relative, and the home directory by `~`."""
+def prefix_replacer(known: Mapping[str, str]) -> Callable[[str], str]:
+    """Return a function that replaces prefixes of the paths in a text, and the home directory by `~`.
+
+    An empty replacement makes the paths relative.
+    """
     home = os.path.expanduser("~")  # noqa: PTH111 - there may be no home
-    named = {home: "~", **known}.items()
-    names = {path: name for path, name in named if _IS_ABSOLUTE.match(path) and len(PurePath(path).parts) > 1}
-    if not names:
+    candidates = {home: "~", **known}.items()
+    prefixes = {path: name for path, name in candidates if _IS_ABSOLUTE.match(path) and len(PurePath(path).parts) > 1}
+    if not prefixes:
         return lambda text: text
-    longest_first = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    longest_first = "|".join(map(re.escape, sorted(prefixes, key=len, reverse=True)))
     pattern = re.compile(rf"(?<![\w.~+-])({longest_first})(?![\w+-]|\.\w)([/\\]?)")
 
-    def shortened(found: re.Match[str]) -> str:
-        name, slash = names[found[1]], found[2]
+    def replacement(match: re.Match[str]) -> str:
+        name, slash = prefixes[match[1]], match[2]
         return name + slash if name else "" if slash else "."
 
-    return lambda text: pattern.sub(shortened, text)
+    return lambda text: pattern.sub(replacement, text)

@@ -107,7 +107,7 @@ def parse_request(head: bytes) -> ProxyRequest | None:
         return None
     if is_tunnel:
         return ProxyRequest(to, None)
-    if not _has_one_length(lines):
+    if not _has_unambiguous_length(lines):
         return None
     authority = url.netloc.rpartition("@")[2]
     path = url._replace(scheme="", netloc="", fragment="").geturl() or "/"
@@ -116,8 +116,8 @@ def parse_request(head: bytes) -> ProxyRequest | None:
     return ProxyRequest(to, b"\r\n".join([*own, *kept, b"", b""]))
 
 
-def _has_one_length(lines: list[bytes]) -> bool:
-    """Whether all servers agree where the body ends. Otherwise its rest may be a request that was not checked."""
+def _has_unambiguous_length(lines: list[bytes]) -> bool:
+    """Whether every server finds the same end of the body. Otherwise, what follows may be an unchecked request."""
     names = [line.partition(b":")[0].strip().lower() for line in lines]
     plain = not any(line[:1] in (b" ", b"\t") or b"\r" in line or b"\n" in line for line in lines)
     return plain and names.count(b"content-length") + names.count(b"transfer-encoding") <= 1

@@ -332,7 +332,7 @@ class NetworkSpec(StrictModel):
 
 
 class ProxySpec(StrictModel):
-    """The gateway, as the original Thunderdome configures it. It marks a file as the original's."""
+    """The gateway, as the original Thunderdome configures it. A file with this key is read as one of the original."""
 
     gateway: GatewayType = "auto"
     budget_per_trial_usd: Dollars | None = None

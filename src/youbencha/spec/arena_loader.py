@@ -31,7 +31,7 @@ class Arena(NamedTuple):
     """Where relative paths in it start."""
     entries: tuple[ArenaEntry, ...]
     notices: tuple[Problem, ...] = ()
-    """How a file of the original Thunderdome is read, where that may surprise."""
+    """What may be surprising about how a file of the original Thunderdome is interpreted."""
 
     @property
     def orchestrators(self) -> tuple[OrchestratorSpec, ...]:
@@ -90,7 +90,7 @@ def load_arena_file(path: Path | str) -> Arena:
 
 
 def task_categories(path: Path) -> dict[str, str]:
-    """Return the categories of a file's tasks, by their names in results. The file need not be valid otherwise."""
+    """Return the categories of an arena's tasks, by their names in results. The rest of the file need not be valid."""
     data = read_document(path, code=CODE, what="The arena").data
     tasks = data.get("tasks") if isinstance(data, Mapping) else None
     categories: dict[str, str] = {}

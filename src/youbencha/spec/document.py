@@ -52,10 +52,10 @@ class Document(NamedTuple):
     """The data as ruamel built them, with positions."""
     start: Position = _START
     parts: Mapping[KeyPath, Document] = MappingProxyType({})
-    """Parts of the data that come from elsewhere, by their paths, which are the same there."""
+    """Other documents that parts of the data were taken from, by the paths of these parts, which are the same there."""
 
     def source_of(self, path: Sequence[Step]) -> Document:
-        """The document that a part of the data comes from."""
+        """Return the document that a part of the data was taken from: this one, unless it is in `parts`."""
         prefixes = (tuple(path[:end]) for end in range(len(path), 0, -1))
         return next((self.parts[prefix] for prefix in prefixes if prefix in self.parts), self)
 
@@ -100,9 +100,10 @@ class Document(NamedTuple):
             return model.model_validate(self.data, context=context)
         except ValidationError as error:
             found = problems_of(error, model, locate=self.locate)
-            return [self._in_its_file(problem) for problem in found]
+            return [self._at_source(problem) for problem in found]
 
-    def _in_its_file(self, problem: Problem) -> Problem:
+    def _at_source(self, problem: Problem) -> Problem:
+        """Return the problem with the file that it is in; without a position if the part is not from a file."""
         source = self.source_of(problem.keys)
         found = replace(problem, file=source.file)
         return found if source.root is not None else replace(found, line=None, column=None)

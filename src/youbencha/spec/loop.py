@@ -230,7 +230,8 @@ class HatBackend(StrictModel):
         return self
 
 
-def _empty_hat(value: object) -> object:
+def _null_as_empty(value: object) -> object:
+    """Accept a hat without keys, which YAML reads as null."""
     return {} if value is None else value
 
 
@@ -268,7 +269,7 @@ class HatSpec(StrictModel):
     aggregate: Annotated[AggregateSpec | None, NOT_YET] = None
 
 
-Hat = Annotated[HatSpec, BeforeValidator(_empty_hat, json_schema_input_type=HatSpec | None)]
+Hat = Annotated[HatSpec, BeforeValidator(_null_as_empty, json_schema_input_type=HatSpec | None)]
 
 
 class GateSpec(StrictModel):

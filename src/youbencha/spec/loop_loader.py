@@ -28,7 +28,7 @@ class LoopFile(NamedTuple):
     document: Document
     """Its data have the flat keys at their places."""
     file: Path | None
-    """None: there is only what the command line says."""
+    """None if the loop is only defined by the command line."""
     directory: Path
     """Where relative paths in it start."""
     warnings: tuple[Problem, ...] = ()
@@ -57,8 +57,8 @@ def load_loop_file(
 ) -> LoopFile:
     """Read a ralph.yml and check what can be checked without adapters. All problems are one error.
 
-    `hats` replaces its hats and what belongs to them; `settings` are lines of KEY=VALUE that override both. Without a
-    file, relative paths start in `directory`.
+    `hats` replaces its hats and the keys that belong to them; each of `settings` is KEY=VALUE, and overrides both.
+    Without a file, relative paths start in `directory`.
     """
     document = read_document(path, code=CODE, what=WHAT) if path is not None else Document({}, None, CODE, WHAT)
     if document.data is None:  # all defaults
@@ -78,28 +78,30 @@ def load_loop_file(
     return LoopFile(spec, document, file, file.parent if file else directory or Path.cwd(), warnings, moving.origins)
 
 
-_LOOP_KEYS_OF_HATS = frozenset({
+_EVENT_LOOP_KEYS_OF_HATS = frozenset({
     "completion_promise", "cancellation_promise", "required_events", "starting_event", "starting_hat",
 })  # fmt: skip
-"""Keys of `event_loop` that belong to hats; limits and the prompt do not."""
+"""Keys of `event_loop` that are taken from a file of hats. Limits and the prompt are not."""
 
 
 def _with_hats(document: Document, hats: Document) -> Document:
-    """The loop with the hats of another file, their events, and how they begin and end. Its other keys are ignored."""
+    """Return the loop with the hats of another file, their events, and the keys of `event_loop` that belong to them."""
     data = _Moving(hats).data()
     if not isinstance(data, Mapping) or "hats" not in data:
         raise hats.error([hats.problem(("hats",), "is missing", "give a file with hats, or builtin:NAME")])
-    loop, own = document.data.get("event_loop") or {}, data.get("event_loop") or {}
-    taken = {key: value for key, value in own.items() if key in _LOOP_KEYS_OF_HATS} if isinstance(own, Mapping) else {}
+    loop, loop_of_hats = document.data.get("event_loop") or {}, data.get("event_loop") or {}
     new = {key: data[key] for key in ("hats", "events") if key in data}
-    if taken and isinstance(loop, Mapping):
-        new["event_loop"] = {**loop, **taken}
-    paths = [*((key,) for key in ("hats", "events") if key in data), *(("event_loop", key) for key in taken)]
+    paths: list[Keys] = [(key,) for key in new]
+    if isinstance(loop, Mapping) and isinstance(loop_of_hats, Mapping):
+        taken = {key: value for key, value in loop_of_hats.items() if key in _EVENT_LOOP_KEYS_OF_HATS}
+        if taken:
+            new["event_loop"] = {**loop, **taken}
+        paths += (("event_loop", key) for key in taken)
     return document._replace(data={**document.data, **new}, parts=dict.fromkeys(paths, hats))
 
 
 def _with_settings(document: Document, settings: Sequence[str]) -> Document:
-    """The loop with keys set by the command line, such as `core.specs_dir=specs`."""
+    """Return the loop with keys that the command line sets, such as `core.specs_dir=specs`."""
     for text in settings:
         key, _, value = text.partition("=")
         path = tuple(key.split("."))
@@ -136,7 +138,7 @@ class _Moving:
         self.problems: list[Problem] = []
 
     def forget(self, paths: Collection[KeyPath]) -> None:
-        """Forget where values were written that others have replaced."""
+        """Forget the origins of values that were replaced."""
         self.origins = {place: origin for place, origin in self.origins.items() if place not in paths}
 
     def data(self) -> Any:

@@ -37,7 +37,7 @@ NAMES = (
 
 CODE, WHAT = "SETTINGS_INVALID", "The settings file"
 
-USERS_OWN = (
+USER_ONLY_KEYS = (
     "cache_dir",
     "gateway.upstreams",
     "gateway.secrets_file",
@@ -45,16 +45,16 @@ USERS_OWN = (
     "gateway.cassette",
     "sandbox.allowlist",
 )
-"""A project's file cannot set these: where keys are, where they go, and what a container reaches; what answers in place
-of a model, because an agent executes it; and the cache, whose prices and mirrors of repositories are believed."""
+"""Keys that a project's file cannot set, nor anything below them: where credentials are stored and sent, what a
+container can reach, recordings (agents execute their answers), and the cache (its prices and mirrors are believed)."""
 
-LIMITS = (
+LIMIT_PREFIXES = (
     "gateway.budget_", "gateway.tokens_", "sandbox.cpus", "sandbox.memory", "sandbox.pids", "sandbox.disk",
 )  # fmt: skip
-"""Beginnings of keys: a project's file cannot raise a limit that is set in the user's own, nor remove it."""
+"""Prefixes of keys of limits. A project's file can neither raise nor remove a limit of the user's file."""
 
-BEHIND_LIMITS = {"gateway.models": "gateway.models", "gateway.prices": "gateway.budget_"}
-"""A project's file cannot set these if the user's own has a key that begins so: a price of 0 lifts a budget."""
+LOCKED_BY_LIMITS = {"gateway.models": "gateway.models", "gateway.prices": "gateway.budget_"}
+"""Keys that a project's file cannot set if the user's file has a key with this prefix: a price of 0 lifts a budget."""
 
 STRICTEST_FIRST: Mapping[str, tuple[tuple[object, ...], ...]] = {
     "gateway.type": (("builtin", "litellm"), ("auto",), ("none",)),
@@ -63,7 +63,8 @@ STRICTEST_FIRST: Mapping[str, tuple[tuple[object, ...], ...]] = {
     "sandbox.writable": ((False,), (True,)),
     "sandbox.home": (("fresh",), ("auto",), ("own",)),
 }
-"""A project's file cannot set these to something weaker than the user's own setting, or the default."""
+"""The values of keys in groups, the strictest first. A project's value must not be weaker than the user's, or than the
+default."""
 
 
 class AgentSettings(StrictModel):
@@ -162,7 +163,7 @@ def load_settings(cwd: Path | str, home: Path | str) -> LoadedSettings:
     merged: dict[str, Any] = {}
     origin: dict[str, Path] = {}
     for file, values in written.items():
-        merged = _merged(_without_other_type(merged, values), values)
+        merged = _merged(_without_replaced_types(merged, values), values)
         origin |= {key: file for key, _ in leaves(values)}
     return LoadedSettings(Settings.model_validate(merged), cwd, home, found.files, origin, found.warnings)
 
@@ -212,9 +213,9 @@ def _read_all(found: SettingsFiles) -> dict[Path, dict[str, Any]]:
     written: dict[Path, dict[str, Any]] = {}
     problems: list[Problem] = []
     for file in found.files:
-        users = None if file == found.user else written.get(found.user, {}) if found.user else {}
+        user_values = None if file == found.user else written.get(found.user, {}) if found.user else {}
         try:
-            written[file] = read_settings(file, users)
+            written[file] = read_settings(file, user_values)
         except ConfigError as error:
             problems += error.problems
     if problems:
@@ -223,57 +224,61 @@ def _read_all(found: SettingsFiles) -> dict[Path, dict[str, Any]]:
     return written
 
 
-def read_settings(file: Path, users: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The validated values of one file, which may be empty or have only comments.
+def read_settings(file: Path, user_values: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the validated values of one file, which may be empty or have only comments.
 
-    `users` are the values of the user's own file, if this is a project's.
+    For a project's file, `user_values` are the values of the user's file; for the user's file, it is None.
     """
     document = read_document(file, code=CODE, what=WHAT)
     if document.data is None:
         return {}
     values = document.validate_or_raise(Settings).model_dump(exclude_unset=True)
-    refused = {} if users is None else refused_in_project(values, users)
-    if refused:
-        hint = "`yb config set --global` sets it for you"
-        raise document.error([document.problem(key.split("."), why, hint, at_key=True) for key, why in refused.items()])
+    refusals = {} if user_values is None else project_refusals(values, user_values)
+    if refusals:
+        hint = "set it in your own settings with `yb config set --global`"
+        problems = [document.problem(key.split("."), reason, hint, at_key=True) for key, reason in refusals.items()]
+        raise document.error(problems)
     return values
 
 
-def refused_in_project(values: Mapping[str, Any], users: Mapping[str, Any]) -> dict[str, str]:
-    """The keys that a project's file must not set, or not to this value, each with the reason."""
-    own = dict(leaves(users))
-    return dict(refusal for key, value in leaves(values) if (refusal := _refusal(key, value, own)) is not None)
+def project_refusals(values: Mapping[str, Any], user_values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the keys that a project's file must not set, or not to these values, each with the reason."""
+    users = dict(leaves(user_values))
+    return dict(refusal for key, value in leaves(values) if (refusal := _refusal(key, value, users)) is not None)
 
 
-def _refusal(key: str, value: Any, own: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The key (or the part of it that is named) and the reason; `own` are the user's values, by their keys."""
-    if (above := _beginning(key, USERS_OWN)) is not None:
-        return above, "is only valid in your own settings, not in those of a project"
+def _refusal(key: str, value: Any, users: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return the refused key, or the part of it that the tables name, and the reason. `users` are the user's leaves."""
+    if (listed := _matching_prefix(key, USER_ONLY_KEYS)) is not None:
+        return listed, "is only valid in your own settings, not in those of a project"
     if key in STRICTEST_FIRST:
         group, _, name = key.partition(".")
-        limit = own.get(key, getattr(GatewaySpec() if group == "gateway" else SandboxSpec(), name))
+        limit = users.get(key, getattr(GatewaySpec() if group == "gateway" else SandboxSpec(), name))
         if _weakness(key, value) > _weakness(key, limit):
             return key, f"cannot be weaker in a project's settings than in your own ({json.dumps(limit)})"
-    limit = own.get(key)
-    if key.startswith(LIMITS) and limit is not None and (value is None or value > limit):
+    limit = users.get(key)
+    if key.startswith(LIMIT_PREFIXES) and limit is not None and (value is None or value > limit):
         return key, f"cannot be higher in a project's settings than in your own ({json.dumps(limit)})"
-    above = _beginning(key, BEHIND_LIMITS)
-    limits = BEHIND_LIMITS[above] if above is not None else ()
-    if above is not None and any(each.startswith(limits) for each, limit in own.items() if limit not in (None, ())):
-        return above, "cannot be set by a project, because your own settings limit what may be spent"
+    listed = _matching_prefix(key, LOCKED_BY_LIMITS)
+    if listed is not None and _has_limit(users, LOCKED_BY_LIMITS[listed]):
+        return listed, "cannot be set by a project, because your own settings limit what may be spent"
     return None
 
 
-def _beginning(key: str, names: Iterable[str]) -> str | None:
-    return next((name for name in names if f"{key}.".startswith(f"{name}.")), None)
+def _matching_prefix(key: str, prefixes: Iterable[str]) -> str | None:
+    return next((prefix for prefix in prefixes if f"{key}.".startswith(f"{prefix}.")), None)
+
+
+def _has_limit(users: Mapping[str, Any], prefix: str) -> bool:
+    return any(key.startswith(prefix) and value not in (None, ()) for key, value in users.items())
 
 
 def _weakness(key: str, value: Any) -> int:
     return next(rank for rank, values in enumerate(STRICTEST_FIRST[key]) if value in values)
 
 
-def _without_other_type(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out what is only valid with a type that `over` replaces."""
+def _without_replaced_types(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `under` without keys that are only valid with a type of gateway or sandbox that `over` replaces."""
     kept = {name: dict(value) if isinstance(value, dict) else value for name, value in under.items()}
     types = {name: over.get(name, {}).get("type") for name in ("gateway", "sandbox")}
     if types["sandbox"] not in (None, SandboxSpec.model_validate(kept.get("sandbox", {})).type):
@@ -317,7 +322,8 @@ def json_template() -> str:
 TEMPLATE = """\
 # Settings of youBencha. Remove the `# ` before a key to set it, or use `yb config set KEY VALUE`.
 # A project's settings override those in your home directory; a test case's own override both.
-# Relative paths start at this file. What says where keys go, or weakens a sandbox, is only valid in your own.
+# Relative paths start at this file. Settings that decide where keys are sent, or that weaken a sandbox, are only valid
+# in your home directory.
 
 # Where mirrors of repositories are kept; by default in your cache directory. Only valid in your own settings.
 # cache_dir: ~/.cache/youbencha

@@ -23,7 +23,7 @@ from ruamel.yaml.tokens import CommentToken
 from youbencha.errors import ConfigError, Problem
 from youbencha.spec.document import Document, parse_document, read_document
 from youbencha.spec.problems import problems_of
-from youbencha.spec.settings import CODE, WHAT, Settings, refused_in_project, write_settings
+from youbencha.spec.settings import CODE, WHAT, Settings, project_refusals, write_settings
 from youbencha.text import did_you_mean
 
 Scalar = str | int | float | bool
@@ -34,18 +34,19 @@ _LONGEST_NUMBER = 18
 
 
 def set_value(
-    file: Path, key: str, text: str, *, as_text: bool = False, users: Mapping[str, Any] | None = None
+    file: Path, key: str, text: str, *, as_text: bool = False, user_values: Mapping[str, Any] | None = None
 ) -> Scalar:
     """Write one setting, to a new file if there is none, and return its value.
 
-    Other mistakes in the file are ignored, so that they can be fixed one at a time. `users` are the values of the
-    user's own file, if this is a project's.
+    Other mistakes in the file are ignored, so that they can be fixed one at a time. For a project's file, `user_values`
+    are the values of the user's file.
     """
     value = parse_setting(key, text, as_text=as_text)
-    given = Settings.model_validate(_nested(key, value)).model_dump(exclude_unset=True)
-    if users is not None and (refused := refused_in_project(given, users)):
-        problems = [Problem(name, why) for name, why in refused.items()]
-        raise ConfigError(CODE, "The setting", problems, hint=f"`yb config set --global {key} …` sets it for you.")
+    new_values = Settings.model_validate(_nested(key, value)).model_dump(exclude_unset=True)
+    if user_values is not None and (refusals := project_refusals(new_values, user_values)):
+        problems = [Problem(name, reason) for name, reason in refusals.items()]
+        hint = f"Set it in your own settings with `yb config set --global {key} …`."
+        raise ConfigError(CODE, "The setting", problems, hint=hint)
     before = read_document(file, code=CODE, what=WHAT) if file.exists() else _parsed("", file)
     if not isinstance(before.data or {}, MutableMapping):
         raise ConfigError(CODE, WHAT, _problems(before))
@@ -112,7 +113,7 @@ def _value_problems(key: str, value: Scalar) -> list[Problem]:
 
 
 def _nested(key: str, value: Any) -> Any:
-    """The setting as a file has it: `{"agent": {"model": "opus"}}`."""
+    """Return one setting in the form of a file: `{"agent": {"model": "opus"}}`."""
     for step in reversed(key.split(".")):
         value = {step: value}
     return value

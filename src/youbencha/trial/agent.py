@@ -143,13 +143,13 @@ def _reconcile(context: TrialContext, log: YouBenchaLog, report: GatewayReport) 
 def _on_agent_event(context: TrialContext, event: Event) -> None:
     if isinstance(event, ProcessStarted) and context.record.executable is None:
         context.record.executable = event.executable
-        if (program := _on_host(event.executable, context.sandbox)) is not None:
+        if (program := _host_path(event.executable, context.sandbox)) is not None:
             context.digest = asyncio.create_task(asyncio.to_thread(sha256_of, program, context.host.cache))
     context.on_event(event)
 
 
-def _on_host(program: str, sandbox: Sandbox) -> Path | None:
-    """The host's file of a program that was started; None for one of a container's image, or a name on its PATH."""
+def _host_path(program: str, sandbox: Sandbox) -> Path | None:
+    """Return the host's path of a program; None if it belongs to a container's image, or is only a name on the PATH."""
     return sandbox.outside(program) if PurePath(program).is_absolute() else None
 
 

@@ -116,7 +116,7 @@ async def commit_files(agent: AgentSpec, adapter: AgentAdapter, repository: Repo
 
 
 async def custom_agent_problems(plan: Plan, adapter: AgentAdapter, repository: Repository) -> Sequence[Problem]:
-    """What is wrong with the custom agent that a plan names; paths are relative to `agent.config`."""
+    """Check the custom agent that a plan names. The keys of the problems are relative to `agent.config`."""
     name, agent = plan.agent_config.get("agent_name"), plan.case.agent
     if not isinstance(name, str) or not isinstance(adapter, ChecksCustomAgent):
         return ()

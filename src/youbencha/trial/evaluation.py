@@ -76,8 +76,8 @@ async def evaluate_all(
     return [task.result() for task in tasks]
 
 
-def not_judged(evaluators: Sequence[NamedEvaluator], outcome: Outcome) -> list[EvaluationResult]:
-    """Results without a verdict, for an agent that was not measured: its untouched tree may pass some checks."""
+def skipped_results(evaluators: Sequence[NamedEvaluator], outcome: Outcome) -> list[EvaluationResult]:
+    """Return results without a verdict, for an agent that was not measured: an untouched tree may pass some checks."""
     return [
         EvaluationResult(
             evaluator=evaluator.name,

@@ -53,11 +53,11 @@ class GatewayPlan:
         return self.type == "builtin" and (self.spec.cassette is None or self.spec.cassette.mode == "record")
 
     @property
-    def other_addresses(self) -> tuple[str, ...]:
-        """Where keys and requests are sent, if it is not the provider's own address."""
+    def custom_addresses(self) -> tuple[str, ...]:
+        """Descriptions of the addresses that keys and requests are sent to, except the providers' own."""
         if self.type == "litellm" and self.spec.litellm.url:
             return (f"LiteLLM at {public_url(self.spec.litellm.url)}",)
-        others = [upstream for upstream in self.upstreams.values() if not upstream.is_providers_own]
+        others = [upstream for upstream in self.upstreams.values() if not upstream.is_default_address]
         return tuple(f"{upstream.provider} at {public_url(upstream.url)}" for upstream in others)
 
     def agent_model(self, user: str) -> Iterator[ConfiguredModel]:

@@ -53,6 +53,7 @@ def report_of(plan: GatewayPlan, key: VirtualKey, *, ledger: str, prices: str) -
 
 def reconciled(log: YouBenchaLog, report: GatewayReport) -> tuple[YouBenchaLog, GatewayReport]:
     """Put the gateway's count into the log, unless it is 0 and the agent's is not, and the agent's into the report."""
+    log = log.without_claims(("model", "usage"))
     difference = _difference(report.usage, log.usage)
     compared = report.model_copy(update={"reported": log.usage, "difference": difference})
     model = log.model_info

@@ -45,7 +45,7 @@ class SharedGateways:
             for known, gateway in self._gateways:
                 if known == kind and gateway.failure is None:
                     return gateway
-            litellm_log = _unused(self._log_dir)
+            litellm_log = _new_litellm_log(self._log_dir)
             opening = open_gateway(plan, host, litellm_log=litellm_log, on_event=on_event, listen=self._listen)
             gateway = await self._opened.enter_async_context(opening)
             self._gateways.append((kind, gateway))
@@ -55,8 +55,8 @@ class SharedGateways:
         await self._opened.aclose()
 
 
-def _unused(log_dir: Path) -> Path:
-    """A log of LiteLLM that there is not yet: an earlier one may have ended, also in a run that is resumed."""
+def _new_litellm_log(log_dir: Path) -> Path:
+    """Return a new log file for LiteLLM. There may be others already: LiteLLM was restarted, or the run is resumed."""
     names = (log_dir / f"litellm-{number}.log" for number in itertools.count(1))
     return next(path for path in names if not path.exists())
 
@@ -86,9 +86,9 @@ async def open_gateway(
     async with AsyncExitStack() as stack:
         upstreams, litellm = plan.upstreams, None
         if plan.type == "litellm" and plan.spec.litellm.url is not None:
-            upstreams = await _running_litellm(plan, plan.spec.litellm.url, host.env)
+            upstreams = await _connect_litellm(plan, plan.spec.litellm.url, host.env)
         elif plan.type == "litellm":
-            litellm = await stack.enter_async_context(_new_litellm(plan, litellm_log, on_event, host.env))
+            litellm = await stack.enter_async_context(_make_litellm(plan, litellm_log, on_event, host.env))
             key, secrets = litellm.master_key, tuple(plan.secrets.values())
             upstreams = same_for_all(litellm.url, key, is_litellm=True, secrets=secrets)
         gateway = Gateway(
@@ -100,12 +100,12 @@ async def open_gateway(
         )
         await stack.enter_async_context(gateway)
         if litellm is not None:
-            watching = asyncio.create_task(_fail_with(litellm, gateway))
+            watching = asyncio.create_task(_fail_when_litellm_ends(litellm, gateway))
             stack.callback(watching.cancel)
         yield gateway
 
 
-async def _fail_with(litellm: LiteLLM, gateway: Gateway) -> None:
+async def _fail_when_litellm_ends(litellm: LiteLLM, gateway: Gateway) -> None:
     gateway.fail(await litellm.wait())
 
 
@@ -119,7 +119,7 @@ def _cassette(plan: GatewayPlan, env: Mapping[str, str]) -> Cassette | None:
     return Cassette(plan.cassette_dir, spec.mode, redactor=redactor, timing=spec.timing)
 
 
-async def _running_litellm(plan: GatewayPlan, url: str, env: Mapping[str, str]) -> dict[Provider, Upstream]:
+async def _connect_litellm(plan: GatewayPlan, url: str, env: Mapping[str, str]) -> dict[Provider, Upstream]:
     from youbencha.gateway.litellm.process import check_litellm
 
     key = plan.secrets.get(plan.spec.litellm.key_env) or env.get(plan.spec.litellm.key_env, "")
@@ -127,7 +127,7 @@ async def _running_litellm(plan: GatewayPlan, url: str, env: Mapping[str, str]) 
     return same_for_all(url, key, is_litellm=True, secrets=tuple(plan.secrets.values()))
 
 
-def _new_litellm(plan: GatewayPlan, log_file: Path, on_event: EventSink, env: Mapping[str, str]) -> LiteLLM:
+def _make_litellm(plan: GatewayPlan, log_file: Path, on_event: EventSink, env: Mapping[str, str]) -> LiteLLM:
     from youbencha.gateway.litellm.process import LiteLLM
 
     spec = plan.spec.litellm

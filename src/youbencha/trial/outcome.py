@@ -43,6 +43,7 @@ OUTCOMES: Mapping[FailureCause, OutcomeName] = {
     "API_ERROR": "provider_error",
     "GAVE_UP": "unsolved",
     "CLI_NOT_FOUND": "infra_error",
+    "VERSION_TOO_OLD": "infra_error",
     "HOST_FAILED": "infra_error",
     "OUTPUT_LOST": "infra_error",
     "CRASHED": "agent_error",
@@ -170,7 +171,7 @@ def _judged(results: Sequence[EvaluationResult]) -> tuple[OutcomeName, str]:
 
 
 def _why_failed(result: EvaluationResult) -> str:
-    """The evaluator's message, and the names of failed assertions that only have a name, such as tests."""
+    """Return the evaluator's message with the names of failed assertions that have no message, such as tests."""
     unexplained = [each.name for each in result.assertions if not (each.passed or each.message)]
     shown = first_few([one_line(name, _MAX_NAME_CHARS) for name in unexplained[: _MAX_NAMES + 1]], _MAX_NAMES)
     names = f" (not passed: {shown})" if unexplained else ""

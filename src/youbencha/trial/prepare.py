@@ -28,7 +28,7 @@ from youbencha.trial.gateway_plan import check_models
 from youbencha.trial.plan import Plan
 from youbencha.trial.results import ResultFiles, RunRecord
 from youbencha.workspace import Repository, RunDirectory, public_url
-from youbencha.workspace.reclaim import disarm
+from youbencha.workspace.reclaim import sanitize_tree, strip_set_uid
 
 if TYPE_CHECKING:
     from youbencha.sandbox.forward_proxy import ForwardProxy
@@ -142,8 +142,8 @@ async def _open_gateway(
         return None
     from youbencha.trial.gateway_session import open_trial_gateway
 
-    if plan.gateway.other_addresses:
-        on_event(ProgressNote(text=f"the gateway sends requests to {', '.join(plan.gateway.other_addresses)}"))
+    if plan.gateway.custom_addresses:
+        on_event(ProgressNote(text=f"the gateway sends requests to {', '.join(plan.gateway.custom_addresses)}"))
     kind = plan.case.agent.type
     gateway = await open_trial_gateway(plan.gateway, directory, on_event, opened, host, agent or kind)
     await gateway.issue_key(kind, sandbox)
@@ -299,6 +299,10 @@ def evaluator_sandboxes(
     """Sandboxes for evaluators; None if they run on the host. `spec` is that of the agent's, `agents`."""
     if spec.type == "local":
         return None
+    sanitize = (
+        sanitize_tree if directory.owns_tree else strip_set_uid
+    )  # a user's own repository keeps its configuration
+    sanitizing = asyncio.Lock()
 
     @asynccontextmanager
     async def opened(
@@ -330,6 +334,7 @@ def evaluator_sandboxes(
                 yield EvaluatorSandbox(sandbox, access)
         finally:
             if tree == directory.modified:
-                await asyncio.to_thread(disarm, tree)
+                async with sanitizing:
+                    await asyncio.to_thread(sanitize, tree)
 
     return opened

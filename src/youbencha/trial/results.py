@@ -96,11 +96,13 @@ class ResultFiles:
         self._record = record
         self._redactor = redactor
         self.has_verdict = False
-        """Whether the final results were written. Hooks may still run."""
+        """Whether the final results were written. Hooks may still be running."""
 
     def save_log(self, log: YouBenchaLog) -> None:
-        self._record.log = without_secrets(log, self._redactor.text)
-        self._save(LOG_FILE, as_json(self._record.log))
+        log = without_secrets(log, self._redactor.text)
+        # Only the log has what the agent's text claims; the results have the warning about it.
+        self._record.log = log.without_claims().model_copy(update={"warnings": log.warnings})
+        self._save(LOG_FILE, as_json(log))
 
     def save_metrics(self) -> None:
         """Write the metrics file. Called after the agent has ended, however it did."""
@@ -155,9 +157,9 @@ class ResultFiles:
 
     def _save_report(self, bundle: ResultsBundle) -> None:
         from youbencha.report.markdown import render_markdown
-        from youbencha.report.sharing import for_readers
+        from youbencha.report.sharing import make_shareable
 
-        self._save(REPORT_FILE, render_markdown(for_readers(bundle, self._artifacts)))
+        self._save(REPORT_FILE, render_markdown(make_shareable(bundle, self._artifacts)))
 
     def _save(self, name: str, text: str) -> None:
         write_atomically(self._artifacts / name, text.encode("utf-8", "replace"))
@@ -194,8 +196,8 @@ def bundle_of(record: RunRecord, *, now: float, complete: bool, interrupted: boo
     )
 
 
-def outcome_before_judging(record: RunRecord) -> Outcome | None:
-    """The outcome as far as the agent's run decides it: if it is not valid, there is nothing to judge."""
+def outcome_of_agent(record: RunRecord) -> Outcome | None:
+    """Return the outcome as far as the agent's run determines it. If that is not valid, there is nothing to judge."""
     log = record.log
     return outcome_of(log.execution.status, log.errors, (), gateway=record.gateway) if log else None
 
@@ -249,7 +251,7 @@ def _agent(record: RunRecord, kind: str) -> AgentRun:
             sandbox=record.sandbox,
             budget_exceeded=_budget_exceeded(record),
         )
-    execution = log.execution
+    execution, calls = log.execution, _calls_by_tool(log)
     return AgentRun(
         type=kind,
         agent_name=record.agent_name,
@@ -265,8 +267,8 @@ def _agent(record: RunRecord, kind: str) -> AgentRun:
         sandbox=record.sandbox,
         budget_exceeded=_budget_exceeded(record),
         turns=log.turns,
-        tool_calls=len(log.tool_calls) if _reports_tools(log) else None,
-        tools_used=dict(sorted(Counter(call.name for call in log.tool_calls).items())) if _reports_tools(log) else None,
+        tool_calls=None if calls is None else calls.total(),
+        tools_used=None if calls is None else dict(sorted(calls.items())),
         errors=log.errors,
         warnings=(*log.warnings, *_warnings(record)),
     )
@@ -277,9 +279,11 @@ def _warnings(record: RunRecord) -> list[ErrorRecord]:
     return [ErrorRecord(message=message, timestamp=at, code=code) for code, message in record.warnings]
 
 
-def _reports_tools(log: YouBenchaLog) -> bool:
-    """An agent that does not even report its turns may have called tools without reporting them."""
-    return bool(log.tool_calls) or log.turns is not None
+def _calls_by_tool(log: YouBenchaLog) -> Counter[str] | None:
+    """None: an agent that does not even report its turns may have called tools without reporting them."""
+    if log.tool_calls is None or not (log.tool_calls or log.turns is not None):
+        return None
+    return Counter(call.name for call in log.tool_calls)
 
 
 def _identity(record: RunRecord) -> Identity:
@@ -352,8 +356,10 @@ def _token_counts(usage: Usage) -> dict[str, int | None]:
     return {f"{kind}_tokens": number for kind, number in usage.tokens._asdict().items()}
 
 
-def _tools_used(log: YouBenchaLog) -> list[str]:
-    """The tools of which at least one call was not denied."""
+def _tools_used(log: YouBenchaLog) -> list[str] | None:
+    """The tools of which at least one call was not denied; None if the agent does not report them."""
+    if log.tool_calls is None:
+        return None
     calls = Counter(call.name for call in log.tool_calls)
     for warning in log.warnings:
         denied = (warning.context or {}).get("tools")

@@ -18,13 +18,13 @@ from youbencha.log.results import MODELS_OF_A_RUN, EvaluationResult
 from youbencha.trial.agent import end_agent, reclaim, run_agent
 from youbencha.trial.agent_files import take_files_away
 from youbencha.trial.context import Host, TrialContext
-from youbencha.trial.evaluation import EVALUATORS, can_check_task, check_task, evaluate_all, not_judged
+from youbencha.trial.evaluation import EVALUATORS, can_check_task, check_task, evaluate_all, skipped_results
 from youbencha.trial.kept_files import keep_agent_files
 from youbencha.trial.plan import Plan
 from youbencha.trial.prepare import agent_sandbox, open_trial, sandbox_for_evaluators
-from youbencha.trial.results import TrialResult, outcome_before_judging
+from youbencha.trial.results import TrialResult, outcome_of_agent
 from youbencha.workspace import Changes, Snapshot
-from youbencha.workspace.reclaim import disarm, disarm_bare, strip_set_uid
+from youbencha.workspace.reclaim import sanitize_bare_repositories, sanitize_tree, strip_set_uid
 from youbencha.workspace.trees import copy_tree, remove_tree
 
 _START = "start.git"
@@ -50,8 +50,8 @@ async def run_trial(
     `directory` is the run directory, which must not exist; by default a new one in the plan's workspace. `run_id` must
     be unique; it defaults to the directory's name. `agent` is the name of the agent whose budget pays for it, by
     default its type (see `Host.sharing`). Without `directory`, a copy of the agent's files is kept in the artifacts;
-    trials of a matrix share one. A cancellation leaves valid results of what was finished, marked as interrupted unless
-    there is a verdict.
+    trials of a matrix share one. A cancellation leaves valid results of what was finished, marked as interrupted
+    unless there was already a verdict.
     """
     loading = asyncio.create_task(load_ahead())
     try:
@@ -93,7 +93,7 @@ async def _run(context: TrialContext, *, delete_workspace: bool, keep_files: boo
         context.warn("EVALUATION_FAILED", context.record.failure)
     directory.release_room()
     if not delete_workspace:
-        await _make_inert(context)
+        await _sanitize_bare_repositories(context)
         await _settle(context)
     if warning := context.host.cache.take_warning():
         context.warn(*warning)
@@ -109,10 +109,10 @@ async def _run(context: TrialContext, *, delete_workspace: bool, keep_files: boo
     return TrialResult(bundle, directory)
 
 
-async def _make_inert(context: TrialContext) -> None:
-    """Make inert, once everything is judged, what may be part of the agent's changes until then."""
+async def _sanitize_bare_repositories(context: TrialContext) -> None:
+    """Sanitize bare repositories once everything is judged: until then, they may be part of the agent's changes."""
     if context.plan.sandbox.type != "local":
-        await asyncio.to_thread(disarm_bare, context.directory.modified)
+        await asyncio.to_thread(sanitize_bare_repositories, context.directory.modified)
 
 
 async def _settle(context: TrialContext) -> None:
@@ -128,7 +128,7 @@ async def save_interrupted(context: TrialContext) -> None:
         async with asyncio.timeout(_INTERRUPT_TIMEOUT_S):
             await end_agent(context)
             await compare(context)
-            await _make_inert(context)
+            await _sanitize_bare_repositories(context)
             await _close_gateway(context)
     context.files.save_metrics()
     context.files.save_results(complete=False, interrupted=True)
@@ -208,8 +208,8 @@ async def compare(context: TrialContext) -> Changes | None:
     record = context.record
     with context.phase("freeze"):
         reclaim(context)
-        make_harmless = strip_set_uid if context.plan.sandbox.type == "local" else disarm
-        if finding := await asyncio.to_thread(make_harmless, context.directory.modified):
+        sanitize = strip_set_uid if context.plan.sandbox.type == "local" else sanitize_tree
+        if finding := await asyncio.to_thread(sanitize, context.directory.modified):
             context.warn("WORKSPACE_TAMPERED", finding)
         try:
             if context.overlay is not None:
@@ -241,8 +241,8 @@ async def _evaluate(context: TrialContext, changes: Changes | None) -> None:
                 EvaluatorFinished(evaluator=result.evaluator, status=result.status, message=result.message)
             )
 
-        if (outcome := outcome_before_judging(context.record)) and not outcome.valid:
-            for index, result in enumerate(not_judged(plan.evaluators, outcome)):
+        if (outcome := outcome_of_agent(context.record)) and not outcome.valid:
+            for index, result in enumerate(skipped_results(plan.evaluators, outcome)):
                 on_result(index, result)
             return
         expected_dir = None

@@ -40,7 +40,7 @@ class ScreenTotals(NamedTuple):
     output_tokens: int | None
     cost_usd: float | None
     own_figures: bool = False
-    """Some are agents' own, and not counted by the gateway."""
+    """Part of it was counted by agents themselves, and not by the gateway."""
 
 
 class ScreenModel:

@@ -114,7 +114,7 @@ class ScreenSession:
     """The share of the usage limit that is used."""
     files_changed: int | None = None
     own_figures: bool = False
-    """Tokens and cost are the agent's own, and not counted by the gateway."""
+    """Tokens and cost were counted by the agent itself, and not by the gateway."""
     running: dict[str | None, ScreenEntry] = field(default_factory=dict)
     """Tool calls, by their ids."""
     writing: dict[str | None, ScreenEntry] = field(default_factory=dict)

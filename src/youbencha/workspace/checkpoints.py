@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple, Self
 from youbencha.errors import YouBenchaError
 from youbencha.files import open_regular, read_untrusted
 from youbencha.text import shown
-from youbencha.workspace.checkpoint_notes import (
+from youbencha.workspace.checkpoint_message import (
     describe_left_out,
     describe_permissions,
     read_left_out,
@@ -191,7 +191,7 @@ class Checkpoints:
             return Restored(_shown(differing), kept_as)
 
     async def missing(self, name: str) -> tuple[str, ...]:
-        """Paths that were not recorded in a checkpoint, and do not exist now: `restore` cannot bring them back."""
+        """Return files that were not recorded in a checkpoint and no longer exist: `restore` cannot recreate them."""
         left_out = read_left_out(await self._message(name))
         return _shown([path for path in left_out if not os.path.lexists(os.fsencode(self.tree) + b"/" + path)])
 

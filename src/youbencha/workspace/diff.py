@@ -152,15 +152,15 @@ Entries = Mapping[bytes, Entry]
 
 
 def large_among(tree: Path, paths: Iterable[bytes], *, is_workspace: bool = True) -> frozenset[bytes]:
-    """The paths of files that are too large. In a workspace, inaccessible directories are made accessible.
+    """Return the paths of files that are too large. In a workspace, inaccessible directories are made accessible.
 
-    Sparse files count together, by their size: git takes two seconds for each 64 MiB of zeros, which cost nothing to
-    create.
+    The sizes of sparse files are added up: they cost nothing to create, but git needs two seconds for each 64 MiB of
+    zeros.
     """
     large: set[bytes] = set()
     sparse_bytes = 0
     for path in paths:
-        if (about := _look(tree, path, is_workspace=is_workspace)) is None:
+        if (about := _stat(tree, path, is_workspace=is_workspace)) is None:
             continue  # git will report what is wrong with it
         if about.st_size > LARGE:
             large.add(path)
@@ -171,7 +171,7 @@ def large_among(tree: Path, paths: Iterable[bytes], *, is_workspace: bool = True
     return frozenset(large)
 
 
-def _look(tree: Path, path: bytes, *, is_workspace: bool) -> os.stat_result | None:
+def _stat(tree: Path, path: bytes, *, is_workspace: bool) -> os.stat_result | None:
     top = os.fsencode(tree)
     try:
         try:
@@ -196,7 +196,7 @@ async def entries_of(
 ) -> dict[bytes, Entry]:
     """Compute the entries that git would record. `like` is any id of the repository: its length shows the hash.
 
-    Of paths in `too_deep`, nothing else is known. Files that are not in `known`, if it is given, are new, and not read.
+    Of paths in `too_deep`, nothing else is known. Files that are not in `known`, if given, are new and not read.
     In a workspace, an unreadable file is made readable.
     """
     deep = {path: Entry(_DIRECTORY, "") for path in too_deep}

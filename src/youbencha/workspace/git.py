@@ -76,8 +76,8 @@ _NO_PROGRAMS: Mapping[str, str] = {**ALWAYS, "core.quotePath": "false", "diff.ex
 _FILTERS = r"^filter\..*\.(clean|smudge|process)$"
 LOOK_S = 120.0
 FETCH_S = 3600.0
-_LISTING_BYTES = 256 * 1024 * 1024
-"""Of a remote's branches and tags: 70 bytes each."""
+_MAX_LISTING_BYTES = 256 * 1024 * 1024
+"""The longest listing of a remote's branches and tags that is read. Each takes about 70 bytes."""
 
 _KEPT_OF_GIT = ("GIT_SSH", "GIT_SSL_", "GIT_HTTP_", "GIT_PROXY_", "GIT_ASKPASS", "GIT_CONFIG", "GIT_EXEC_PATH")
 """Prefixes of git's variables about how to reach a remote; the others refer to a repository."""
@@ -280,13 +280,13 @@ async def ask_remote(
 ) -> str:
     """Run `git <arguments> <url> <after>`. Credentials are in the environment, because command lines are visible.
 
-    Programs that the configuration in `git_dir` names are run.
+    git runs the programs that the configuration in `git_dir` names, so this must be our own. None: none is needed.
     """
     argv = (git_program(), "--no-pager", f"--git-dir={git_dir or os.devnull}", *as_options(_SETTINGS), *arguments)
     env = await _environment(remote)
     result = await run(
         Command(argv=(*argv, remote.public_url, *after), cwd=git_dir or Path(os.sep), env=env),
-        limits=Limits(timeout_s=timeout_s, output_bytes=_LISTING_BYTES),
+        limits=Limits(timeout_s=timeout_s, output_bytes=_MAX_LISTING_BYTES),
         redactor=Redactor(remote.secrets),
     )
     if result.exit.code != 0:

@@ -72,7 +72,7 @@ def make_agents_git_dir(path: Path, commit: str, branch: str) -> FileSystem:
 
 
 def reset_config(git_dir: Path, *, bare: bool = False) -> None:
-    """Replace a configuration that names programs, of a git directory that a hostile agent left."""
+    """Replace the configuration of a git directory that an agent may have written: it could name programs to run."""
     is_sha256 = re.search(r"^\s*objectformat\s*=\s*sha256\s*$", _read(git_dir, "config", _PACKED) or "", re.I | re.M)
     core = {"bare": str(bare).lower(), "filemode": "true", "logallrefupdates": "true"}
     text = _config("0" * _SHA256_LENGTH if is_sha256 else None, **core)

@@ -32,7 +32,7 @@ async def put_back(
 ) -> None:
     """Make the paths as wanted. Raises YouBenchaError before anything is changed, if something is in the way.
 
-    A file without known `permissions` keeps those that it has.
+    Files that are not in `permissions` keep those that they have.
     """
     await asyncio.to_thread(_check_way, tree, wanted)
     files = {path: entry for path, entry in wanted.items() if entry is not None}

@@ -22,11 +22,11 @@ from youbencha.workspace.trees import FileCopies, remove_tree
 Identity = tuple[int, int]
 """Device and inode, which distinguish a file from another with the same path."""
 
-_OF_GIT = (
+_UNSAFE_GIT_ENTRIES = (
     "hooks", "config.worktree", "commondir", "modules", "worktrees", "objects/info/alternates",
     "rebase-merge", "rebase-apply", "sequencer",
 )  # fmt: skip
-"""What in a git directory names programs (also those that `git rebase --continue` runs), or other git directories."""
+"""Entries of a git directory that name other git directories, or programs (`git rebase --continue` runs some, too)."""
 
 _RIGHTS = stat.S_IRWXU
 _SET_ID = stat.S_ISUID | stat.S_ISGID
@@ -108,37 +108,37 @@ def strip_set_uid(tree: Path) -> str | None:
     Returns a description of what was removed, if anything was. A directory whose path is too long, or that belongs to
     another user, is skipped: no one else enters the run directory.
     """
-    return _made_harmless(tree, git=False)
+    return _sanitize(tree, git=False)
 
 
-def disarm(tree: Path) -> str | None:
-    """Do the same for a tree that a container left, and make it inert for git.
+def sanitize_tree(tree: Path) -> str | None:
+    """Do the same for a tree that comes from a container, and make every `.git` in it safe to use.
 
-    In every git directory, the configuration is replaced, and hooks, links and the way to other git directories are
-    removed: `git status`, or a shell's prompt, would run what they name, with the user's rights.
+    Their configuration is replaced, and hooks, links and references to other git directories are removed. Otherwise
+    `git status`, even in a shell's prompt, would run the programs that these name, with the user's rights.
     """
-    return _made_harmless(tree, git=True)
+    return _sanitize(tree, git=True)
 
 
-def disarm_bare(tree: Path) -> None:
-    """Make bare repositories below a tree inert, too, which may have any name.
+def sanitize_bare_repositories(tree: Path) -> None:
+    """Make the bare repositories in a tree safe to use, whatever their names.
 
-    Git uses a directory as one, with its configuration, if it has these entries and is the current directory. They may
-    be files of the task, which are the agent's changes or an evaluator's input until everything is judged.
+    Git takes the current directory for a bare repository, and reads its configuration, if it has these entries. Only
+    call this when everything is judged: such files may belong to the task, and be changes or an evaluator's input.
     """
-    below = (path for path, about in _entries_below(tree) if path.name.lower() == "head")
-    for path in list(dict.fromkeys(head.parent for head in below)):
-        with suppress(FileNotFoundError):  # it was in another one, and was removed
+    heads = [path for path, _ in _entries_below(tree) if path.name.lower() == "head"]
+    for path in dict.fromkeys(head.parent for head in heads):
+        with suppress(FileNotFoundError):  # it was inside another one, and was removed with it
             names = {name.lower() for name in os.listdir(path)}  # noqa: PTH208 - only the names are wanted
             if "commondir" in names or {"objects", "refs"} <= names:
-                _disarm_or_remove(path, path.lstat(), bare=path.name.lower() != ".git")
+                _sanitize_or_remove(path, path.lstat(), bare=path.name.lower() != ".git")
 
 
-def _made_harmless(tree: Path, *, git: bool) -> str | None:
+def _sanitize(tree: Path, *, git: bool) -> str | None:
     stripped = []
     for path, about in _entries_below(tree):
         if git and path.name.lower() == ".git":
-            _disarm_or_remove(path, about)
+            _sanitize_or_remove(path, about)
         elif stat.S_ISREG(about.st_mode) and about.st_mode & _SET_ID:
             with suppress(OSError):
                 _strip(path, about)
@@ -146,15 +146,15 @@ def _made_harmless(tree: Path, *, git: bool) -> str | None:
     return f"set-uid or set-gid permissions were removed: {listed(stripped)}" if stripped else None
 
 
-def _disarm_or_remove(path: Path, about: os.stat_result, *, bare: bool = False) -> None:
+def _sanitize_or_remove(path: Path, about: os.stat_result, *, bare: bool = False) -> None:
     try:
-        _disarm_git(path, about, bare=bare)
+        _sanitize_git_dir(path, about, bare=bare)
     except (OSError, YouBenchaError):  # it is another user's, or the disk is full
         remove_tree(path)
 
 
-def _disarm_git(path: Path, about: os.stat_result, *, bare: bool) -> None:
-    if not stat.S_ISDIR(about.st_mode):  # it leads to another git directory
+def _sanitize_git_dir(path: Path, about: os.stat_result, *, bare: bool) -> None:
+    if not stat.S_ISDIR(about.st_mode):  # a file or a link that points to another git directory
         path.unlink()
         return
     make_accessible(path)
@@ -164,12 +164,12 @@ def _disarm_git(path: Path, about: os.stat_result, *, bare: bool) -> None:
     if (path / "config").is_dir():
         remove_tree(path / "config")
     reset_config(path, bare=bare)
-    for name in _OF_GIT:
+    for name in _UNSAFE_GIT_ENTRIES:
         remove_tree(path / name)
 
 
 def _entries_below(tree: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Yield everything below a directory, of which it makes the directories accessible; skips what cannot be read."""
+    """Yield everything below a directory. Directories are made accessible; those that cannot be read are skipped."""
     waiting = [tree]
     while waiting:
         directory = waiting.pop()

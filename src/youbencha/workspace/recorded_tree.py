@@ -11,7 +11,7 @@ from pathlib import Path
 
 from youbencha.files import open_untrusted
 from youbencha.text import listed
-from youbencha.workspace.checkpoint_notes import PERMISSIONS
+from youbencha.workspace.checkpoint_message import PERMISSIONS
 from youbencha.workspace.diff import FILE, LARGE, LINK, PROGRAM, Entry
 from youbencha.workspace.objects import ObjectStore, TreeObjects
 from youbencha.workspace.scan import Scanner, Stamp
@@ -31,7 +31,7 @@ class RecordedTree:
         self._stamps: dict[bytes, Stamp | None] = {}
         """None: it must be read again."""
         self.permissions: dict[bytes, int] = {}
-        """Of all files that are not links, since they were read."""
+        """The permissions of all files except links, as of the last scan."""
         self._before: dict[bytes, Entry | None] = {}
         """The entries at the last mark, of files that have changed since."""
         self.left_out: set[bytes] = set()
@@ -48,7 +48,7 @@ class RecordedTree:
         """Store the present state of the tree, and return the id of its tree object."""
         started = time.time_ns()
         found = await self._scanner.scan()
-        if found and found == self._stamps:  # at first, and if nothing is left, both are empty
+        if found and found == self._stamps:  # both are empty at first, and when all files are gone
             return self._trees.write()
         return await asyncio.to_thread(self._update, found, started)
 

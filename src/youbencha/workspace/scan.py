@@ -1,6 +1,6 @@
 """List the files of a user's tree that count, with what `lstat` says about them, quickly enough for every iteration.
 
-Files that existed at the start count, whatever the ignore rules say; new ones count unless the rules of today ignore
+Files that existed at the start count, whatever the ignore rules say. New ones count unless the present rules ignore
 them, or they are in the cache of a tool. git is asked only about names that were not there before, or if an ignore
 file has changed. Anything called `.git`, at any level, is left out, and so are directories that cannot be read.
 """

@@ -81,7 +81,7 @@ class Snapshot(NamedTuple):
         )
 
     async def _found(self) -> TreeFiles:
-        """The files of the tree that count: before the first snapshot, all of them."""
+        """Return the files of the tree that count. Before the first snapshot, all of them do."""
         found = files_in(self.tree)
         ignored = await ignored_among(found, self.git_dir) if self.start else set()
         if ignored:

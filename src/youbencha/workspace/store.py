@@ -207,9 +207,9 @@ class Mirror:
         return True
 
     def _usable(self) -> bool:
-        """Whether there is a mirror with the same kind of hash as the repository, and with our own configuration.
+        """Whether there is a mirror with the same kind of hash as the repository, and with the configuration we wrote.
 
-        Fetching would run programs that another one names.
+        With another configuration, fetching could run programs that it names.
         """
         try:
             config = read_untrusted(self.git_dir, "config", _LONGEST_POINTER).decode("utf-8", "replace")

@@ -242,11 +242,11 @@ def _has_holes(state: os.stat_result) -> bool:
 
 
 def is_sparse(tree: Path, name: str, state: os.stat_result) -> bool:
-    """Whether most of a file is holes: reading it then takes far longer than creating it did."""
+    """Whether a file consists mostly of holes, so that reading it takes far longer than creating it."""
     if not stat.S_ISREG(state.st_mode) or not _has_holes(state):
         return False
     try:
-        with open_untrusted(tree, name) as file:  # a compressing file system needs fewer blocks, too
+        with open_untrusted(tree, name) as file:  # on a compressing file system, other files need fewer blocks, too
             return sum(end - start for start, end in _data_in(file.fileno(), state.st_size)) < state.st_size // 2
     except OSError:
         return False

@@ -52,8 +52,8 @@ TOOL_CACHES = (
     # others
     *(".gradle", ".phpunit.cache", ".phpunit.result.cache", ".php-cs-fixer.cache", ".dart_tool", ".zig-cache"),
 )
-"""Files and directories that a tool writes for itself where it runs, and that nobody commits. Not here: build results,
-installed packages, coverage data, and names that people use, too, such as `.cache` and `target`."""
+"""Files and directories in which tools cache data next to the code, and that nobody commits. Build results, installed
+packages, coverage data and names that people also use themselves, such as `.cache` and `target`, do not belong here."""
 
 _IN_TOOL_CACHE = re.compile(rf"(?:^|/)(?:{'|'.join(map(re.escape, TOOL_CACHES))})(?:/|\Z)".encode())
 
@@ -211,7 +211,7 @@ def in_tool_cache(path: bytes) -> bool:
 async def ignored_by_rules(
     tree: Path, paths: Collection[bytes], git_dir: Path, settings: Mapping[str, str] = ONLY_RECORDED
 ) -> set[bytes]:
-    """Return the paths that the ignore files in `tree` ignore, and those in caches of tools."""
+    """Return the paths that are ignored by the ignore files in `tree`, or are in the cache of a tool."""
     caches = set(filter(in_tool_cache, paths))
     names = b"".join(_HERE + path + b"\0" for path in paths if path not in caches)
     if not names:

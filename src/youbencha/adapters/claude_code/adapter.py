@@ -34,11 +34,12 @@ from youbencha.adapters.claude_code.own_files import (
     with_session_file,
     with_shared_files,
 )
-from youbencha.adapters.claude_code.texts import OWN_CAUSES, plain_session
-from youbencha.adapters.claude_code.versions import CliVersion, Feature, result_totals, supports
+from youbencha.adapters.claude_code.texts import OWN_CAUSES, read_claims
+from youbencha.adapters.claude_code.versions import Feature, result_totals, supports
 from youbencha.adapters.cli_agent import AgentCli, CliAdapter
 from youbencha.adapters.cli_agent.invocation import removed_afterwards, scratch_directory
 from youbencha.adapters.cli_agent.verdict import RunEnding, VerdictRules
+from youbencha.adapters.cli_agent.versions import CliVersion
 from youbencha.control.stream_json import ClaudeStreamReader
 from youbencha.errors import ConfigError, Problem
 from youbencha.gateway.api import GatewayAccess
@@ -210,8 +211,8 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
     def reader_of(self, result: AgentExecutionResult) -> ClaudeStreamReader:
         return ClaudeStreamReader(result_totals(CliVersion.parse(result.agent_version or "")))
 
-    def plain_session(self, output: str) -> SessionRecord:
-        return plain_session(output)
+    def read_claims(self, text: str) -> SessionRecord:
+        return read_claims(text)
 
     def stream_expected(self, config: ClaudeCodeConfig) -> bool:
         return config.output_format == "stream-json"

@@ -13,9 +13,10 @@ from youbencha.adapters.base import AgentExecutionContext
 from youbencha.adapters.claude_code.config import CLAUDE, ClaudeCodeConfig
 from youbencha.adapters.cli_agent.agent_files import matching_records, read_definition
 from youbencha.adapters.cli_agent.config import fits_argument
-from youbencha.adapters.cli_agent.stream import Transcript
+from youbencha.adapters.cli_agent.transcript import Transcript
 from youbencha.control.stream_json import ClaudeStreamReader
 from youbencha.errors import Problem
+from youbencha.events import ToolCalled, ToolReturned
 from youbencha.files import read_regular
 from youbencha.log.session import SessionRecord, SessionRecorder
 from youbencha.sandbox.base import Sandbox
@@ -219,10 +220,11 @@ def with_session_file(session: SessionRecord, session_id: str | None, config: Pa
             record = {**record, "parent_tool_use_id": _SUBAGENT}
         for event in handlers[record["type"]](record) if record.get("type") in _WANTED else ():
             recorder.record(event)
-            transcript.add(event)
+            if isinstance(event, ToolCalled | ToolReturned):
+                transcript.add(event)
     recorded = recorder.facts()
     if not facts.stream_seen:
-        session = session._replace(tool_calls=tuple(transcript.tool_calls()))
+        session = session._replace(tool_calls=transcript.tool_calls(), left_out=transcript.left_out())
     return session.with_facts(
         model=facts.model or recorded.model,
         turns=recorded.turns if facts.turns is None else facts.turns,

@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from enum import StrEnum
 
+from youbencha.adapters.cli_agent.versions import CliVersion, SupportedVersions
 from youbencha.control.stream_json import ResultTotals
 
-_VERSION = re.compile(r"^(\d+)\.(\d+)\.(\d+)")
-
-
-@dataclass(frozen=True, order=True)
-class CliVersion:
-    major: int
-    minor: int
-    patch: int
-
-    @classmethod
-    def parse(cls, text: str) -> CliVersion | None:
-        """From what `claude --version` prints: `2.1.325 (Claude Code)`."""
-        match = _VERSION.match(text.strip())
-        return cls(*map(int, match.groups())) if match else None
-
-    def __str__(self) -> str:
-        return f"{self.major}.{self.minor}.{self.patch}"
+SUPPORTED = SupportedVersions(oldest=CliVersion(1, 0, 8))  # 1.0.5 asks a user before it skips permissions
 
 
 class Feature(StrEnum):

@@ -32,7 +32,7 @@ from youbencha.adapters.cli_agent.locate import AgentCli, CliFinder, reinstall_h
 from youbencha.adapters.cli_agent.stream import OutputReader
 from youbencha.adapters.cli_agent.verdict import RunEnding, VerdictRules, judge
 from youbencha.adapters.cli_agent.warnings import process_warnings, session_warnings
-from youbencha.errors import ConfigError, Problem
+from youbencha.errors import ConfigError, Problem, YouBenchaError
 from youbencha.gateway.api import GatewayAccess
 from youbencha.json_lines import BYTE_ORDER_MARK
 from youbencha.log.masking import without_secrets
@@ -103,11 +103,9 @@ class CliAdapter(ABC, Generic[C]):
         """Add what is known only after the process has ended, such as tokens in a file of the CLI."""
         return session
 
-    def plain_session(self, output: str) -> SessionRecord:
-        """Read an output without events."""
-        from youbencha.adapters.cli_agent.normalize import plain_session
-
-        return plain_session(output)
+    def read_claims(self, text: str) -> SessionRecord:
+        """Read what the agent's text says of the run, which counts only where nothing was measured."""
+        return SessionRecord()
 
     def stream_expected(self, config: C) -> bool:
         """Whether a run with this configuration prints events."""
@@ -178,6 +176,18 @@ class CliAdapter(ABC, Generic[C]):
         given, parsed = self.environment(env), self._parsed(config)
         await self.require_authentication(await self.locate(parsed, given, None), given, parsed)
 
+    async def check_version(self, config: Mapping[str, Any], env: Mapping[str, str]) -> None:
+        """Raise if the CLI that this test case would run is too old. Whether there is one is not checked."""
+        parsed = self._parsed(config)
+        try:
+            async with asyncio.timeout(base.READY_TIMEOUT_S):
+                await self.locate(parsed, self.environment(env), None)
+        except TimeoutError:
+            return
+        except YouBenchaError as error:
+            if error.code == self.kind.code(codes.VERSION_TOO_OLD):
+                raise
+
     def check_config(self, config: Mapping[str, Any], config_dir: Path | None) -> Sequence[Problem]:
         """Return every problem in `agent.config`."""
         try:
@@ -233,7 +243,7 @@ class CliAdapter(ABC, Generic[C]):
             reader=lambda: self.reader_of(result),
             adapter_version=self.version,
             redactor=redactor,
-            read_plain=self.plain_session,
+            read_claims=self.read_claims,
         )
 
     def configure(self, context: AgentExecutionContext) -> C:
@@ -322,6 +332,7 @@ class CliAdapter(ABC, Generic[C]):
             exit_code=_TIMEOUT_EXIT_CODE if process.timed_out else process.exit.shell_code,
             status=verdict.status,
             output=process.output,
+            output_end=process.end,
             started_at=iso_time(process.started_at),
             completed_at=at,
             duration_ms=ending.duration_ms,

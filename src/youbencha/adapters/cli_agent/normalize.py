@@ -3,6 +3,9 @@
 The session that was read while the agent ran is used, if there is one. Otherwise the output (of up to 10 MiB) is read:
 if it has an event of the agent, as a stream (with stderr between its lines), else as plain text, which becomes one
 message of the assistant.
+
+What was measured always counts. Where nothing was (an agent without events, events without a model or tokens), the
+agent's own text may say it: the log has these claims, and a warning that lists them (CR-3.3, CR-3.7, CR-3.8).
 """
 
 from __future__ import annotations
@@ -13,10 +16,12 @@ from typing import TYPE_CHECKING
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.kind import AgentKind, malformed, truncated
-from youbencha.json_lines import clean_text, strip_ansi
+from youbencha.adapters.cli_agent.transcript import left_out_here
+from youbencha.adapters.cli_agent.warnings import taken_from_text, transcript_shortened
+from youbencha.json_lines import clean_text, strip_ansi, text
 from youbencha.log.masking import without_secrets
 from youbencha.log.model import AgentInfo, ErrorRecord, Message, ModelInfo, YouBenchaLog, usage_of
-from youbencha.log.session import SessionFacts, SessionRecord
+from youbencha.log.session import LeftOut, SessionFacts, SessionRecord
 from youbencha.process import TRUNCATION_MARK, Redactor
 
 if TYPE_CHECKING:
@@ -25,10 +30,7 @@ if TYPE_CHECKING:
 _NOISE = "\x1b\r \t"
 
 
-def plain_session(output: str) -> SessionRecord:
-    """Make the output one message of the assistant."""
-    content = clean_text(output).strip()
-    return SessionRecord(messages=(Message(role="assistant", content=content),) if content else ())
+ReadClaims = Callable[[str], SessionRecord]
 
 
 def normalize(
@@ -39,23 +41,23 @@ def normalize(
     reader: Callable[[], StreamReader | None],
     adapter_version: str,
     redactor: Redactor,
-    read_plain: Callable[[str], SessionRecord] = plain_session,
+    read_claims: ReadClaims,
 ) -> YouBenchaLog:
     """Return the run's log (CR-3.1 to CR-3.11).
 
-    `reader` makes a new reader of the agent's events; `read_plain` reads plain text if that is all there is.
+    `reader` makes a new reader of the agent's events; `read_claims` reads what its text says about the run.
     """
     # A live run knows whether its output was truncated; otherwise the agent may have printed the marker itself.
     cut_at = truncation(result.output) if result.details.get("truncated", True) else None
     session = result.session
     if session is None:
         end = len(result.output) if cut_at is None else cut_at
-        session = _read_stream(kind, reader, result.output, end, redactor) or read_plain(result.output)
-    elif not session.facts.stream_seen:
-        # Only its answer: a number or a name in it is the model's claim, not a fact.
-        session = session._replace(messages=session.messages or plain_session(result.output).messages)
+        session = _read_stream(kind, reader, result.output, end, redactor) or SessionRecord()
+    if not session.facts.stream_seen and not session.messages:
+        session = _with_plain_text(session, result)
+    measured, session = session, _with_claims(session, read_claims, result)
     facts, usage = session.facts, session.facts.usage
-    configured = context.model or context.config.get("model")
+    configured = text(context.model or context.config.get("model")) or None
     prompt = result.details.get("prompt") or context.config.get("prompt")
     log = YouBenchaLog(
         agent_info=AgentInfo(
@@ -64,8 +66,8 @@ def normalize(
             adapter_version=adapter_version,
         ),
         model_info=ModelInfo(
-            name=facts.model or (configured if isinstance(configured, str) and configured else "unknown"),
-            provider=str(result.details.get("provider") or kind.provider),
+            name=facts.model or configured or "unknown",
+            provider=str(result.details.get("provider") or facts.provider or kind.provider),
         ),
         execution=result.execution(),
         messages=tuple(_with_prompt(session.messages, prompt)),
@@ -74,7 +76,10 @@ def normalize(
         turns=facts.turns,
         session_id=facts.session_id,
         errors=_errors(kind, result, cut=cut_at is not None),
-        warnings=_warnings(kind, result, facts, cut=cut_at is not None),
+        warnings=(
+            *_warnings(kind, result, session, cut=cut_at is not None),
+            *_claimed(kind, measured, session, configured, result.completed_at),
+        ),
         environment=_environment(result, facts),
     )
     return without_secrets(log, redactor.text)
@@ -84,6 +89,53 @@ def _environment(result: AgentExecutionResult, facts: SessionFacts) -> dict[str,
     """What is known of it; of a run that failed, also which of the user's variables the agent did not get."""
     known = {"api_key_source": facts.key_source, "withheld_variables": result.details.get("withheld_variables")}
     return {name: value for name, value in known.items() if value}
+
+
+def _with_plain_text(session: SessionRecord, result: AgentExecutionResult) -> SessionRecord:
+    """Make the output one message of the assistant; with its end, if it was truncated."""
+    content, end = result.output, result.output_end
+    left_out = LeftOut(characters=end.left_out_bytes if end else 0)
+    if end is not None:
+        gap = f"{left_out_here(left_out)}\n" if left_out.characters else ""
+        content = f"{content}{gap}{end.text}"
+    content = clean_text(content).strip()
+    message = Message(role="assistant", content=content)
+    return session._replace(messages=(message,) if content else (), left_out=left_out)
+
+
+def _with_claims(session: SessionRecord, read: ReadClaims, result: AgentExecutionResult) -> SessionRecord:
+    """Add what only the agent's text says, where nothing was measured.
+
+    Events that give the model or the tokens give the tool calls, too: then a run without any called none.
+    """
+    facts = session.facts
+    knows_tools = bool(session.tool_calls or facts.model or facts.usage)
+    if facts.model and facts.usage and knows_tools:
+        return session
+    said = read("\n".join(each.content for each in session.messages if each.role == "assistant" and not each.parent))
+    version = None if result.agent_version else said.facts.agent_version
+    return session._replace(
+        facts=facts._replace(
+            agent_version=facts.agent_version or version,
+            model=facts.model or said.facts.model,
+            usage=facts.usage or said.facts.usage,
+        ),
+        tool_calls=session.tool_calls if knows_tools else said.tool_calls or session.tool_calls,
+    )
+
+
+def _claimed(
+    kind: AgentKind, measured: SessionRecord, session: SessionRecord, configured: str | None, at: str
+) -> Iterator[ErrorRecord]:
+    known, facts = measured.facts, session.facts
+    claims = {
+        "version": known.agent_version != facts.agent_version,
+        "model": known.model != facts.model,
+        "usage": known.usage != facts.usage,
+        "tool_calls": measured.tool_calls != session.tool_calls,
+    }
+    if names := [name for name, is_claim in claims.items() if is_claim]:
+        yield taken_from_text(kind, names, configured, at)
 
 
 def _read_stream(
@@ -158,12 +210,15 @@ def _errors(kind: AgentKind, result: AgentExecutionResult, *, cut: bool) -> tupl
 
 
 def _warnings(
-    kind: AgentKind, result: AgentExecutionResult, facts: SessionFacts, *, cut: bool
+    kind: AgentKind, result: AgentExecutionResult, session: SessionRecord, *, cut: bool
 ) -> tuple[ErrorRecord, ...]:
+    facts, at, warnings = session.facts, result.completed_at, list(result.warnings)
     lines = facts.malformed_lines - (1 if cut else 0)  # without the event that was truncated
-    if not facts.stream_seen or lines <= 0 or has_code(result.warnings, kind.code(codes.MALFORMED_LINE)):
-        return result.warnings
-    return (*result.warnings, malformed(kind, lines, facts.malformed_example, result.completed_at))
+    if facts.stream_seen and lines > 0 and not has_code(result.warnings, kind.code(codes.MALFORMED_LINE)):
+        warnings.append(malformed(kind, lines, facts.malformed_example, at))
+    if session.left_out != LeftOut():
+        warnings.append(transcript_shortened(kind, session.left_out, at))
+    return tuple(warnings)
 
 
 def has_code(records: tuple[ErrorRecord, ...], code: str) -> bool:

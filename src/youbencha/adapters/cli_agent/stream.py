@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from codecs import getincrementaldecoder
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.kind import AgentKind
+from youbencha.adapters.cli_agent.transcript import TRANSCRIPT_LIMIT, Transcript
 from youbencha.events import (
     AssistantText,
     AssistantTextDelta,
@@ -22,13 +21,10 @@ from youbencha.events import (
     RequestRetried,
     SessionResult,
     ToolCalled,
-    ToolReturned,
-    UserText,
     WarningRaised,
 )
-from youbencha.json_lines import Record, clean_text, decode_event, dumps, quoted, strip_ansi
+from youbencha.json_lines import Record, clean_text, decode_event, quoted
 from youbencha.log.masking import without_secrets_in_event
-from youbencha.log.model import Message, Role, ToolCall
 from youbencha.log.session import CallMetered, SessionFacts, SessionRecord, SessionRecorder, StreamReader
 from youbencha.process import OUTPUT_LIMIT_BYTES, ProcessResult, Redactor, Started
 
@@ -37,11 +33,6 @@ if TYPE_CHECKING:
 
 MALFORMED_WARNINGS = 20
 """The number of lines that are reported; the rest is only counted: a broken stream can have millions."""
-
-TRANSCRIPT_LIMIT = 10 * 1024 * 1024
-"""In characters."""
-
-_RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)")
 
 
 class OutputReader:
@@ -122,8 +113,8 @@ class OutputReader:
         )
 
     def session(self) -> SessionRecord:
-        messages, tool_calls = self._transcript.messages, self._transcript.tool_calls()
-        return SessionRecord(facts=self.facts(), messages=tuple(messages), tool_calls=tuple(tool_calls))
+        read = self._transcript
+        return SessionRecord(self.facts(), read.messages(), read.tool_calls(), read.left_out())
 
     def on_event(self, event: Event) -> None:
         """For subclasses that react to events."""
@@ -213,79 +204,3 @@ class _Draft:
 
     def text(self) -> str:
         return "".join(self._pieces)
-
-
-class Transcript:
-    """The conversation for the log: messages, and tool calls joined with their results.
-
-    What exceeds the limit is left out, so that a stream can have any length.
-    """
-
-    def __init__(self, limit: int = TRANSCRIPT_LIMIT) -> None:
-        self.messages: list[Message] = []
-        self._room = limit
-        self._calls: list[tuple[ToolCalled, str]] = []
-        self._called: set[str] = set()
-        self._returned: dict[str, ToolReturned] = {}
-        self._readers: dict[type[Event], Callable[[Any], None]] = {
-            AssistantText: self._on_assistant,
-            UserText: self._on_user,
-            ToolCalled: self._on_call,
-            ToolReturned: self._on_return,
-        }
-
-    def add(self, event: Event) -> None:
-        if reader := self._readers.get(type(event)):
-            reader(event)
-
-    def tool_calls(self) -> list[ToolCall]:
-        return [self._joined(event, arguments) for event, arguments in self._calls]
-
-    def _fits(self, text: str) -> bool:
-        self._room -= len(text)
-        return self._room >= 0
-
-    def _on_assistant(self, event: AssistantText) -> None:
-        self._add_message("assistant", event)
-
-    def _on_user(self, event: UserText) -> None:
-        self._add_message("user", event)
-
-    def _add_message(self, role: Role, event: AssistantText | UserText) -> None:
-        if self._fits(event.text):
-            content, timestamp = strip_ansi(event.text), moment(event.sent_at)
-            self.messages.append(Message(role=role, content=content, timestamp=timestamp, parent=event.parent))
-
-    def _on_call(self, event: ToolCalled) -> None:
-        if event.call_id is not None and event.call_id in self._called:
-            return
-        arguments = dumps(event.arguments)
-        if self._fits(arguments):
-            self._calls.append((event, arguments))
-            self._called |= {event.call_id} if event.call_id is not None else set()
-
-    def _on_return(self, event: ToolReturned) -> None:
-        if event.call_id is not None and event.call_id in self._called and self._fits(event.content):
-            self._returned[event.call_id] = event
-
-    def _joined(self, event: ToolCalled, arguments: str) -> ToolCall:
-        returned = self._returned.get(event.call_id or "")
-        return ToolCall(
-            name=event.name,
-            arguments=arguments,
-            result=None if returned is None else strip_ansi(returned.content),
-            is_error=None if returned is None else returned.is_error,
-            id=event.call_id,
-            parent=event.parent,
-        )
-
-
-def moment(text: str | None) -> str | None:
-    """The timestamp, if it is valid."""
-    if text is None or not _RFC3339.fullmatch(text):
-        return None
-    try:
-        datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return text

@@ -283,10 +283,11 @@ class _Explanation:
         if ending.facts.stream_seen or not is_error:
             return None
         process = ending.process
-        cause = find_cause(FailureEvidence(text="\n".join(_last_lines(process.printed))), self._rules.causes)
+        printed = process.end.text if process.end else process.printed
+        cause = find_cause(FailureEvidence(text="\n".join(_last_lines(printed))), self._rules.causes)
         if cause is None or (cause.code in _FAILED_CALL and ending.facts.turns):
             return None  # unknown, or the words of a model: its records have its calls, and none failed
-        return self._by_cause(cause, FailureEvidence(text="\n".join(_last_lines(process.output))))
+        return self._by_cause(cause, FailureEvidence(text="\n".join(_last_lines(process.last_output))))
 
     def _output_lost(self) -> ErrorRecord | None:
         """Recognise output that was cut in the middle of an event.
@@ -366,7 +367,7 @@ class _Explanation:
         return error_record(self._kind.code(code), message, self._at, hint, **context)
 
     def _tail(self) -> str:
-        lines = [_quote(line) for line in _last_lines(self._ending.process.output)]
+        lines = [_quote(line) for line in _last_lines(self._ending.process.last_output)]
         which = "line" if len(lines) == 1 else f"{len(lines)} lines"
         return f" Its last {which}:\n" + "\n".join(lines) if lines else ""
 

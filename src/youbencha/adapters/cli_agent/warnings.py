@@ -8,8 +8,9 @@ from pathlib import Path
 
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.kind import AgentKind, error_record, malformed
-from youbencha.log.model import ErrorRecord
-from youbencha.log.session import SessionFacts
+from youbencha.adapters.cli_agent.transcript import describe
+from youbencha.log.model import ErrorRecord, claims_message
+from youbencha.log.session import LeftOut, SessionFacts
 from youbencha.process import ProcessResult
 from youbencha.text import first_few, plural
 from youbencha.usage import base_model
@@ -29,6 +30,7 @@ def session_warnings(
     yield from _failed_mcp_servers(kind, facts, at)
     yield from _model_fallback(kind, facts, at, compares_models=compares_models)
     yield from _retries(kind, facts, at)
+    yield from (error_record(kind.code(codes.NOTICE), notice, at) for notice in facts.notices)
     yield from _unread_metrics(kind, facts, at)
     # In plain text no line is an event.
     if facts.stream_seen and facts.malformed_lines:
@@ -84,6 +86,27 @@ def process_warnings(
             at,
             bytes=done.skipped_bytes,
         )
+
+
+def transcript_shortened(kind: AgentKind, left_out: LeftOut, at: str) -> ErrorRecord:
+    return error_record(
+        kind.code(codes.TRANSCRIPT_SHORTENED),
+        f"The conversation was too long for the log: {describe(left_out)} were left out.",
+        at,
+        "The log has its beginning, its end and the last answer, with a note where something is missing.",
+        **left_out._asdict(),
+    )
+
+
+def taken_from_text(kind: AgentKind, claims: Sequence[str], configured_model: str | None, at: str) -> ErrorRecord:
+    return error_record(
+        kind.code(codes.TAKEN_FROM_TEXT),
+        claims_message(claims),
+        at,
+        "It may be wrong. Results, reports, comparisons and budgets count it as unknown.",
+        claims=list(claims),
+        configured_model=configured_model,
+    )
 
 
 def _no_tools(kind: AgentKind, facts: SessionFacts, at: str, allowed: Sequence[str]) -> Iterator[ErrorRecord]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from youbencha.adapters.cli_agent import CallFailed, Handler, SessionRecord, StreamReader
+from youbencha.adapters.cli_agent import CallFailed, Handler, SessionRecord, StreamReader, codes
 from youbencha.adapters.cli_agent.agent_files import matching_records
 from youbencha.adapters.cli_agent.causes import read_api_body
 from youbencha.events import (
@@ -74,7 +74,7 @@ class CodexReader(StreamReader):
             case "reasoning":
                 yield AssistantThinking(text=content)
             case "error":  # only a notice: a failed run has `turn.failed`
-                yield WarningRaised(code="CODEX_NOTICE", message=text(item.get("message")) or "")
+                yield WarningRaised(code=f"CODEX_{codes.NOTICE}", message=text(item.get("message")) or "")
             case kind if kind in _TOOL_ARGUMENTS:
                 yield from self._call(item)
                 yield from _returned(item)

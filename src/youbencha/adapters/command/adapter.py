@@ -172,7 +172,7 @@ def usual_variables(access: GatewayAccess) -> dict[str, str]:
 def with_ending(config: CommandAgentConfig, session: SessionRecord, done: ProcessResult) -> SessionRecord:
     if done.exit.code != _GAVE_UP or _GAVE_UP in config.success_exit_codes:
         return session
-    lines = [line.strip() for line in done.output[-_TAIL:].splitlines() if line.strip()]
+    lines = [line.strip() for line in done.last_output[-_TAIL:].splitlines() if line.strip()]
     last = lines[-1] if lines else ""
     gave_up = SessionResult(subtype="gave_up", is_error=True, text=last, turns=None, duration_ms=None)
     return session.with_facts(result=gave_up)

@@ -54,7 +54,7 @@ def with_metrics(invocation: Invocation[Any], session: SessionRecord, redactor: 
         "unread_metrics": (*metrics.problems, *known.problems),
     }
     known_facts = {name: value for name, value in found.items() if value}
-    return session.with_facts(**known_facts)._replace(tool_calls=_calls(found["tools_used"] or {}))
+    return session.with_facts(**known_facts)._replace(tool_calls=_calls(found["tools_used"]))
 
 
 class _MetricsFile(NamedTuple):
@@ -128,7 +128,9 @@ _MOST = 10_000
 """Limits memory, whatever a program reports."""
 
 
-def _calls(tools_used: Mapping[str, int]) -> tuple[ToolCall, ...]:
+def _calls(tools_used: Mapping[str, int] | None) -> tuple[ToolCall, ...] | None:
     """Make as many calls of each tool as were counted: nothing else is known about them."""
+    if tools_used is None:
+        return None
     names = chain.from_iterable(repeat(name, times) for name, times in tools_used.items())
     return tuple(ToolCall(name=name, arguments="") for name in islice(names, _MOST))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from youbencha.adapters.cli_agent import CallFailed, CallMetered, Handler, StreamReader
+from youbencha.adapters.cli_agent import CallFailed, CallMetered, Handler, StreamReader, codes
 from youbencha.adapters.cli_agent.causes import read_api_body
 from youbencha.events import (
     AssistantText,
@@ -87,7 +87,7 @@ class GeminiCliReader(StreamReader):
         if record.get("severity") == "error":
             yield CallFailed(kind=None, status=None, text=message)
         else:
-            yield WarningRaised(code="GEMINI_NOTICE", message=message)
+            yield WarningRaised(code=f"GEMINI_{codes.NOTICE}", message=message)
 
     def _result(self, record: Record) -> Iterator[Event]:
         yield from self._ended_text()

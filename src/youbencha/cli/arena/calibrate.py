@@ -48,7 +48,7 @@ def calibrate(
     make_results(directory)
 
     async def work() -> list[TaskCalibration]:
-        selection, choices = Selection(tasks=tuple(task or ())), PlanChoices(resolve_env=False, need_scripts=False)
+        selection, choices = Selection(tasks=tuple(task or ())), PlanChoices(resolve_env=False, require_scripts=False)
         matrix = await plan_arena(arena, host, selection, choices)
         limit = parallel or arena.spec.parallel
         return await score_tasks(matrix.cells, host, directory / "calibration", parallel=limit, on_score=_show)

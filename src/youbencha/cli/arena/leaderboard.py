@@ -14,7 +14,7 @@ from youbencha.cli.arena.report import (
     Format,
     Output,
     Suites,
-    load,
+    load_results,
     parse_suites,
     results_dir,
     show,
@@ -48,5 +48,5 @@ def leaderboard(
 
     directory = results_dir(results, config)
     sources = [locate_run(directory, each) for each in run] if run else [directory]
-    loaded, rules = load(sources, config, category, exclude)
+    loaded, rules = load_results(sources, config, category, exclude)
     show(make_leaderboard(loaded, rules, over_runs=True, suites=parse_suites(suite)), form, by, output)

@@ -36,14 +36,17 @@ Exclude = Annotated[
 
 Category = Annotated[
     list[str] | None,
-    typer.Option("--category", metavar="NAME", help="Only tasks of these; `suite/*` is a suite. Can be repeated."),
+    typer.Option(
+        "--category", metavar="NAME", help="Only tasks of this category, such as `greenfield/*`. Can be repeated."
+    ),
 ]
 Suites = Annotated[
     list[str] | None,
     typer.Option(
         "--suite",
         metavar="NAME=CATEGORY,…",
-        help="Categories that are a suite: a column with its score, and the rank by the mean of all. Can be repeated.",
+        help="Combine categories into a suite: it gets a column with its mean score, and the mean of all suites "
+        "decides the ranking. Can be repeated.",
     ),
 ]
 
@@ -72,34 +75,39 @@ def report(
 
     directory = results_dir(results, config)
     runs = [locate_run(directory, each) for each in run or (LATEST,)]
-    loaded, rules = load(runs, config, category, exclude)
+    loaded, rules = load_results(runs, config, category, exclude)
     board = make_leaderboard(loaded, rules, suites=parse_suites(suite))
     show(with_baselines(board, loaded, rules), form, by, output)
 
 
-def load(
+def load_results(
     sources: Sequence[Path], config: Path, category: list[str] | None, exclude: list[str] | None
 ) -> tuple[ArenaResults, list[str]]:
-    """Load results, with the arena's categories where they have none, and return all rules that leave trials out."""
+    """Load results, with categories from the arena's file where they have none.
+
+    Also return the rules for excluding trials.
+    """
     from youbencha.report.arena_loading import load_runs, with_categories
-    from youbencha.report.arena_selection import only_categories
+    from youbencha.report.arena_selection import category_rules
     from youbencha.spec.arena_loader import task_categories
 
     loaded = load_runs(sources)
     if config != options.ARENA_FILE or config.exists():
         loaded = with_categories(loaded, task_categories(config))
-    return loaded, [*only_categories(loaded, category or ()), *(exclude or ())]
+    return loaded, [*category_rules(loaded, category or ()), *(exclude or ())]
 
 
 def parse_suites(written: list[str] | None) -> dict[str, tuple[str, ...]]:
-    """Read --suite, which is NAME=CATEGORY,CATEGORY…"""
+    """Parse the values of `--suite`: NAME=CATEGORY,CATEGORY…"""
     suites: dict[str, tuple[str, ...]] = {}
     for text in written or ():
         name, _, categories = text.partition("=")
         suites[name] = tuple(category.strip() for category in categories.split(",") if category.strip())
         if not name or not suites[name]:
-            hint = "Such as --suite 'hard=*/hard' or --suite easy=features,bugfix."
-            raise YouBenchaError("OPTION_INVALID", f"--suite {text}: a name or its categories are missing.", hint=hint)
+            hint = "Examples: --suite 'hard=*/hard', --suite easy=features,bugfix."
+            raise YouBenchaError(
+                "OPTION_INVALID", f"--suite {text}: the name or the categories are missing.", hint=hint
+            )
     return suites
 
 

@@ -41,7 +41,7 @@ def rescore(
     from youbencha.cli.interrupts import run_async
     from youbencha.engine.arena import PlanChoices, plan_arena
     from youbencha.engine.matrix import TrialKey
-    from youbencha.engine.rescore import find_cell, finished_trials, rescore_run, select_results
+    from youbencha.engine.rescore import find_cell, finished_trials, rescore_run, selection_for_trials
     from youbencha.engine.results import find_run
 
     host = options.host_here()
@@ -50,8 +50,8 @@ def rescore(
     async def work() -> list[RescoredTrial]:
         runs = [find_run(results or arena.results_dir, which) for which in run or (None,)]
         keys = [target.key for directory in runs for target in finished_trials(directory)]
-        selection = select_results(arena, keys, tuple(task or ()))
-        choices = PlanChoices(resolve_env=False, need_scripts=False)
+        selection = selection_for_trials(arena, keys, tuple(task or ()))
+        choices = PlanChoices(resolve_env=False, require_scripts=False)
         cells = (await plan_arena(arena, host, selection, choices)).cells if selection else ()
 
         def wanted(key: TrialKey) -> bool:

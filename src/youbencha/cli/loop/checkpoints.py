@@ -72,9 +72,9 @@ def restore(
     if name is None:
         return _list(chosen, cache_dir)
     with loop_lock(Path.cwd(), f"ralph restore {name}", cache_dir):
-        paths, missing = _ask(chosen, cache_dir, lambda checkpoints: _compared(checkpoints, name))
+        paths, missing = _ask(chosen, cache_dir, lambda checkpoints: _preview(checkpoints, name))
         if missing:
-            typer.echo(f"warning  the checkpoint does not have {listed(missing)}: too large or not readable", err=True)
+            typer.echo(f"warning  not in the checkpoint, too large or not readable then: {listed(missing)}", err=True)
         if not paths:
             typer.echo(f"The files are as they were at checkpoint {name}.")
             return 0
@@ -88,8 +88,8 @@ def restore(
     return 0
 
 
-async def _compared(checkpoints: Checkpoints, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What would be restored, and what cannot be."""
+async def _preview(checkpoints: Checkpoints, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the files that would be restored, and those that cannot be."""
     return await checkpoints.changes(name), await checkpoints.missing(name)
 
 

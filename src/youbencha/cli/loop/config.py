@@ -1,4 +1,4 @@
-"""The options that say which loop is meant: `-c` and `-H`, as Ralph has them."""
+"""The options that configure a loop: `-c` and `-H`, as in Ralph."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Config = Annotated[
         "--config",
         "-c",
         metavar="FILE|KEY=VALUE",
-        help=f"The loop, or a key of it, such as core.specs_dir=specs. Default: ${CONFIG_VARIABLE}, or ralph.yml if"
-        " there is one.",
+        help="The loop's configuration, or one of its keys, such as core.specs_dir=specs. "
+        f"Default: ${CONFIG_VARIABLE}, or ralph.yml if there is one.",
     ),
 ]
 Hats = Annotated[
@@ -37,7 +37,7 @@ Hats = Annotated[
 
 
 class LoopSources(NamedTuple):
-    """What makes a loop's configuration."""
+    """Where a loop's configuration comes from."""
 
     file: Path | None
     """None: ralph.yml in the directory of the loop, if there is one."""
@@ -46,7 +46,7 @@ class LoopSources(NamedTuple):
 
 
 def loop_sources(config: Sequence[str] | None, hats: str | None, *, use_variable: bool = True) -> LoopSources:
-    """Tell files from settings. As in Ralph, only the first file counts."""
+    """Separate files from settings. As in Ralph, only the first file counts."""
     files: list[str] = []
     settings: list[str] = []
     for text in config or ():
@@ -55,7 +55,7 @@ def loop_sources(config: Sequence[str] | None, hats: str | None, *, use_variable
     if use_variable and not files and (named := os.environ.get(CONFIG_VARIABLE, "").strip()):
         files = [named]
     for ignored in files[1:]:
-        typer.echo(f"warning  -c {ignored} is ignored: the loop is {files[0]}, and a loop has one file", err=True)
+        typer.echo(f"warning  -c {ignored} is ignored: only the first file, {files[0]}, is used", err=True)
     for source in (*files[:1], *([hats] if hats else [])):
         _check(source, is_hats=source == hats)
     if hats is not None and ":" not in hats:
@@ -65,8 +65,10 @@ def loop_sources(config: Sequence[str] | None, hats: str | None, *, use_variable
 
 def _check(source: str, *, is_hats: bool) -> None:
     if source.startswith(("http://", "https://")):
-        hint = "Download the file, look at what it tells the agent, and name it."
-        raise YouBenchaError("CONFIG_NOT_A_FILE", f"{source} is an address, not a file.", hint=hint)
+        hint = "Download the file, check what it tells the agent, and give its path."
+        raise YouBenchaError("CONFIG_NOT_A_FILE", f"{source} is a URL, not a file.", hint=hint)
     if source.startswith("builtin:") and not is_hats:
-        hint = f"Built-in presets are hats: `-H {source}`. `ralph init --preset` writes a whole file."
+        hint = (
+            f"Use the hats of a built-in preset with `-H {source}`, or write it as a file with `ralph init --preset`."
+        )
         raise YouBenchaError("CONFIG_NOT_A_FILE", f"{source} is not a file.", hint=hint)

@@ -1,4 +1,4 @@
-"""`ralph guide`: tell a running loop something, from another shell."""
+"""`ralph guide`: give guidance to a running loop from another shell."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def guide(
 ) -> int:
     """Give guidance to the loop that is running in this directory.
 
-    It is part of the next prompt; the iteration that runs now does not see it.
+    It becomes part of the next prompt; the present iteration does not see it.
 
     Example: `ralph guide "Leave the public API alone"`
     """
@@ -29,12 +29,12 @@ def guide(
 
     text = " ".join(words).strip()
     if not text or len(text) > MOST_PAYLOAD:
-        raise YouBenchaError("GUIDANCE_INVALID", f"Guidance is a text of at most {MOST_PAYLOAD:,} characters.")
+        raise YouBenchaError("GUIDANCE_INVALID", f"Guidance must have between 1 and {MOST_PAYLOAD:,} characters.")
     tree = find_project(os.environ, Path.cwd())
     running = running_loop(tree, options.host_here().cache_dir)
     if running is None or running.loop_id is None:
-        hint = "Change to its directory; or start one with `ralph run`, whose prompt says what to do."
+        hint = "Change to the loop's directory, or start one with `ralph run`."
         raise YouBenchaError("LOOP_NOT_RUNNING", f"No loop is running in {tree}.", hint=hint)
     LoopDirectory(tree, running.loop_id).guidance.append(TopicEvent("guidance", text, iso_time(time.time())))
-    typer.echo(f"The next prompt of the loop {running.loop_id} will have it.")
+    typer.echo(f"The next prompt of loop {running.loop_id} will include it.")
     return 0

@@ -24,7 +24,7 @@ def plan(
         str | None, typer.Option("--backend", "-b", metavar="NAME", help="claude, codex, … or auto.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what the agent would be told, and start nothing.")
+        bool, typer.Option("--dry-run", help="Print the agent's instructions, and start nothing.")
     ] = False,
 ) -> int:
     """Plan with the agent, in its own interactive session.
@@ -41,7 +41,7 @@ def plan(
 
     extra = list(args or ())
     after = sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else []
-    if idea is not None and after == [idea, *extra]:  # without an idea, the first of them is taken for it
+    if idea is not None and after == [idea, *extra]:  # no idea was given, and typer took the first argument for it
         idea, extra = None, after
     sources = loop_sources(config, hats)
     file = find_loop_file(Path.cwd(), sources.file, hats=sources.hats, settings=sources.settings)
@@ -54,6 +54,6 @@ def plan(
     command = interactive_command(spec, env, prompt, backend=backend, args=extra)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         hint = "Run it in a terminal; or write PROMPT.md yourself, and start `ralph run`."
-        raise YouBenchaError("NO_TERMINAL", "`ralph plan` is a conversation, which needs a terminal.", hint=hint)
+        raise YouBenchaError("NO_TERMINAL", "`ralph plan` is interactive, and needs a terminal.", hint=hint)
     own = resolved_environment(spec.cli.env, env, file.document, ("cli", "env")) if file else {}
     return run_in_terminal(command, {**env, **own})

@@ -174,7 +174,7 @@ def _result(
         context,
         started,
         "passed" if all(each.holds for each in results) else "failed",
-        mask(verdict.message(results, answers) + _warned(done)),
+        mask(verdict.message(results, answers) + _warnings_text(done)),
         metrics=metrics,
         assertions=verdict.assertion_results(results),
         artifacts=[artifact(context, "verdict", path, "all votes, and the verdict"), *_artifacts(context, done)],
@@ -182,8 +182,8 @@ def _result(
     )
 
 
-def _warned(done: Sequence[Attempt]) -> str:
-    """The warnings about the judges' own runs: one without tools has seen nothing."""
+def _warnings_text(done: Sequence[Attempt]) -> str:
+    """Return the warnings about the judges' own runs, for the message: a judge without tools, for example."""
     messages = dict.fromkeys(warning.message for attempt in done for warning in attempt.log.warnings)
     return "".join(f" Warning: {message}" for message in messages)
 
@@ -306,6 +306,7 @@ async def _attempt(context: EvaluationContext, task: JudgeTask, name: str, unusa
             result = await _execute(judge_agent, judging)
         log = judge_agent.adapter.normalize_log(result, judging)
         (artifacts / LOG_FILE).write_text(log.model_dump_json(indent=2), encoding="utf-8")
+        log = log.without_claims()
         if result.session and result.session.messages:  # its answer is read from what it said, with its secrets
             log = log.model_copy(update={"messages": result.session.messages})
         return Attempt(name=name, log=log, artifacts=artifacts, log_file=result.log_file)

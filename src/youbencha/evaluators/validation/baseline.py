@@ -26,7 +26,7 @@ from youbencha.evaluators.validation.measure import (
     open_tree,
     run_steps,
 )
-from youbencha.evaluators.validation.problems import quoted, why_not_runnable
+from youbencha.evaluators.validation.problems import quote_command, why_not_runnable
 from youbencha.evaluators.validation.reports import EXIT_CODE, RunReports
 from youbencha.evaluators.validation.runners import SELECT_BY_NAME, TestSelection
 from youbencha.evaluators.validation.task import ValidationTask
@@ -92,12 +92,12 @@ def _problem(task: ValidationTask, measured: Measurement, *, is_reference: bool)
 def _problem_of_tests(config: ValidationConfig, reference: Measurement, expected: ExpectedTests) -> str | None:
     """Why the tests of a reference solution say nothing."""
     if config.reward is not None:
-        missing = f"{quoted(config.test_cmd)} writes no reward to {config.reward} for the reference solution"
+        missing = f"{quote_command(config.test_cmd)} writes no reward to {config.reward} for the reference solution"
         return (
             None if reference.tests.reward else f"{missing}: a number from 0 to 1, or a flat JSON object with `reward`"
         )
     if expected.number == 0:
-        return f"{quoted(config.test_cmd)} runs no test for the reference solution but its own"
+        return f"{quote_command(config.test_cmd)} runs no test for the reference solution but its own"
     return None
 
 

@@ -21,7 +21,7 @@ from youbencha.evaluators.base import (
     printable,
     read_config,
 )
-from youbencha.evaluators.command_config import command_environment, missing_references
+from youbencha.evaluators.environment import command_environment, missing_references
 from youbencha.evaluators.validation.baseline import measure_baseline
 from youbencha.evaluators.validation.config import ValidationConfig
 from youbencha.evaluators.validation.counting import TestTally
@@ -42,7 +42,7 @@ _LARGEST_PATCH = 8 * 1024 * 1024
 """In bytes. What comes after them is not searched for signs of cheating."""
 _MAX_NAMED_RESULTS = 5_000
 _MAX_FAILED_TESTS = 200
-_HOW_IT_ENDED = {"failures": "failed", "errors": "ended with an error", "skipped": "was skipped"}
+_RESULT_TEXTS = {"failures": "failed", "errors": "ended with an error", "skipped": "was skipped"}
 
 
 class Validation:
@@ -76,13 +76,13 @@ class Validation:
         return await ValidationTask.open(context, config)
 
     async def _baseline(self, context: EvaluationContext, task: ValidationTask) -> Baseline:
-        """Measure it, once for all trials that are validated in the same way. Each gets the logs."""
+        """Measure it once for all trials that are validated in the same way. Each of them gets the logs."""
         commands = task.config.model_dump_json(exclude={"mode", "copy_ignored", "image", "weights", "green_weights"})
         image = task.config.image or context.agent_sandbox.image
         key = (self.name, task.repository.public_url, task.repository.commit, image, commands)
 
         async def measure() -> Baseline:
-            return replace(await measure_baseline(context, task), logs=dict(_logs(context.artifacts_dir)))
+            return replace(await measure_baseline(context, task), logs=dict(_read_logs(context.artifacts_dir)))
 
         baseline = await context.shared.once(key, measure)
         for name, text in baseline.logs.items():
@@ -143,7 +143,7 @@ def _result(
 def _failed_tests(counted: TestTally | None) -> Iterator[AssertionResult]:
     for name, result in (counted.results if counted else {}).items():
         if result != "passed":
-            actual = "did not run" if result is None else _HOW_IT_ENDED.get(result, result)
+            actual = "did not run" if result is None else _RESULT_TEXTS.get(result, result)
             yield AssertionResult(name=printable(name), passed=False, expected="passed", actual=actual)
 
 
@@ -174,7 +174,7 @@ def _flags(
     yield from flags_of_tests(measured, baseline)
 
 
-def _logs(directory: Path) -> Iterator[tuple[str, bytes]]:
+def _read_logs(directory: Path) -> Iterator[tuple[str, bytes]]:
     for path in directory.glob("*.log"):
         with open_untrusted(directory, path.name) as file:
             yield path.name, file.read(OUTPUT_LIMIT_BYTES)

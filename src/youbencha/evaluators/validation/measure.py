@@ -94,7 +94,7 @@ class Baseline:
     problem: str | None = None
     """Why nothing can be validated."""
     logs: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    """What its steps printed, by the names of the files: each trial gets them."""
+    """The logs of its steps, by file name. Each trial gets a copy."""
 
 
 async def measure_work(context: EvaluationContext, task: ValidationTask, baseline: Baseline) -> Measurement:

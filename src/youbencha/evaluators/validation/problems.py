@@ -36,15 +36,15 @@ _DECISIVE = (
 def why_not_runnable(config: ValidationConfig, install: StepResult | None, tests: StepResult, tree: str) -> str | None:
     """Why the tests of `tree` cannot be run, with the line of the log that explains it. None if they can."""
     if install is not None and not install.succeeded:
-        return f"{quoted(config.install_cmd)} fails for {tree}: {_explained(install)}"
+        return f"{quote_command(config.install_cmd)} fails for {tree}: {_explained(install)}"
     is_missing = tests.exit_code in _NOT_FOUND or _find(tests.printed, _MISSING_RUNNERS) is not None
     if is_missing and not tests.succeeded:
-        return f"{quoted(config.test_cmd)} cannot be run for {tree}: {_explained(tests)}"
+        return f"{quote_command(config.test_cmd)} cannot be run for {tree}: {_explained(tests)}"
     return None
 
 
-def quoted(command: str | None) -> str:
-    """The start of a command: it may be a whole script, and hide what follows in a message."""
+def quote_command(command: str | None) -> str:
+    """Quote a command for a message, shortened: it may be a whole script."""
     return f"`{one_line(command or '', _MAX_COMMAND_CHARS)}`"
 
 

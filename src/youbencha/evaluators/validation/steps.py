@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import EvaluationContext, in_thread
 from youbencha.evaluators.command import shell_words
-from youbencha.evaluators.command_config import command_environment, note_withheld, program_environment
+from youbencha.evaluators.environment import command_environment, log_withheld_variables, program_environment
 from youbencha.evaluators.junit import Stamp, reports
 from youbencha.evaluators.validation.config import ValidationConfig
 from youbencha.evaluators.validation.reports import XML_FILES, RunReports, read_reports
@@ -92,7 +92,7 @@ class StepRunner:
             log_file=log,
         )
         if result.exit.code != 0:
-            note_withheld(log, env, self._context.harness_env, self._sandbox)
+            log_withheld_variables(log, env, self._context.harness_env, self._sandbox)
         if failure := result.exit.host_failure:
             raise YouBenchaError("VALIDATION_HOST_FAILED", f"Something around `{line}` failed while it ran: {failure}.")
         ended_by = f"its limit of {result.exit.breach}" if result.exit.breach else result.exit.signal

@@ -189,9 +189,8 @@ def masked_bytes(data: bytes, redactor: Redactor) -> bytes:
 def secrets_in(text: str, redactor: Redactor) -> list[Span]:
     """Return the positions of secrets, for a text that arrives in pieces."""
     data = text.encode("utf-8", _HALVES)
-    spans, position = [], 0
-    while (match := redactor.next_match(data, position)) is not None:
+    spans = []
+    for match in redactor.matches(data):
         start, end = (len(data[:at].decode("utf-8", _HALVES)) for at in match.span())
         spans.append(Span(start, end, masked_bytes(match.group(), redactor).decode()))
-        position = match.end()
     return spans

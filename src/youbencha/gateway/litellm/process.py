@@ -79,12 +79,12 @@ class LiteLLM:
         return self._running is not None and not self._running.done()
 
     async def wait(self) -> YouBenchaError:
-        """Wait until it ends, and return the error that says so."""
+        """Wait until the process ends, and return an error with its exit status."""
         assert self._running is not None
         result = await asyncio.shield(self._running)
         return YouBenchaError(
             "LITELLM_DIED",
-            f"LiteLLM ended while it was needed ({_ending(result)})",
+            f"LiteLLM ended while it was in use ({_ending(result)})",
             hint=f"Its output is in {self._log_file}." if self._log_file else None,
         )
 

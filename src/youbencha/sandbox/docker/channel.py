@@ -83,7 +83,7 @@ class SocketDir:
         try:
             (self.path / SOCKET_DIR_OWNER).write_text(str(this_owner()), encoding="ascii")
             self.ports_dir.mkdir(mode=0o700)
-        except OSError:  # the disk is full, for one
+        except OSError:  # for example because the disk is full
             self.close()
             raise
         self.ports: list[int] = []

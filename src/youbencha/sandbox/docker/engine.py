@@ -31,7 +31,7 @@ _ANSWER_S = 120.0
 _READ_BYTES = 1 << 20
 _UNIX = "unix://"
 _LISTED = ("Id", "Names", "Labels", "State", "ImageID")
-"""What is read of a container in a list."""
+"""The fields of a listed container that are used."""
 
 
 class EngineCause(Enum):

@@ -1,1 +1,1 @@
-"""The originals' files, in our spelling."""
+"""Translations of configuration files of the original programs."""

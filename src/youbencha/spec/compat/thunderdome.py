@@ -1,6 +1,6 @@
-"""Arena files of the original Thunderdome: recognise them, and spell out what the original took for granted.
+"""Arena files of the original Thunderdome: recognise them, and make the original's defaults explicit.
 
-One pure function of plain data. What it writes is an arena like any other, and is validated as one.
+`translate` is a pure function of plain data. The result is an arena like any other, and is validated as such.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ _GREENFIELD_TESTS = (
     f"if [ -f {_HIDDEN_CONFIG} ]; then npx vitest run --config {_HIDDEN_CONFIG}; "
     f"else ({{test_cmd}}); tested=$?; [ ! -d node_modules/vitest ] || ({_COVERAGE}) >/dev/null 2>&1; exit $tested; fi"
 )
-"""The hidden tests have a configuration of their own, and coverage was measured without being asked for."""
+"""The hidden tests have their own configuration, and the original always measured coverage."""
 
 
 class Notice(NamedTuple):
-    """What a user of the original should know about how a file is read."""
+    """A message to users of the original about how their file is interpreted."""
 
     path: KeyPath
     message: str
     hint: str | None = None
 
 
-class Translated(NamedTuple):
+class Translation(NamedTuple):
     data: dict[str, Any]
     notices: tuple[Notice, ...]
 
 
 def is_original(data: object) -> bool:
-    """Whether a file is the original's: it has `proxy`, or nothing that the original does not know."""
+    """Whether a file was written for the original: it has `proxy`, or only keys that the original knows."""
     if not isinstance(data, Mapping):
         return False
     if "proxy" in data:
@@ -66,8 +66,8 @@ def is_original(data: object) -> bool:
     )
 
 
-def translate(data: Mapping[str, Any]) -> Translated:
-    """Return an original's file with its defaults written out. Parts that are not well-formed stay as they are."""
+def translate(data: Mapping[str, Any]) -> Translation:
+    """Return a file of the original with its defaults made explicit. Malformed parts are not changed."""
     notices: list[Notice] = []
     result = dict(data)
     if isinstance(proxy := data.get("proxy"), Mapping):
@@ -81,13 +81,13 @@ def translate(data: Mapping[str, Any]) -> Translated:
         result["tasks"] = _tasks(data, tasks, notices, defaults, in_container=in_container)
     if defaults:
         used = ", ".join(f"`{text}`{f' ({number} tasks)' if number > 1 else ''}" for text, number in defaults.items())
-        hint = "give these keys to change them; `install_cmd: null` is none"
+        hint = "set these keys to change that; `install_cmd: null` installs nothing"
         notices.append(Notice(("tasks",), f"the original's defaults apply: {used}", hint))
-    return Translated(result, tuple(notices))
+    return Translation(result, tuple(notices))
 
 
 def _gateway(data: Mapping[str, Any], proxy: Mapping[str, Any], notices: list[Notice]) -> dict[str, Any]:
-    """Return `proxy`, and what `gateway: none` means for containers: nothing is enforced, and nothing is closed."""
+    """Return `proxy` and, for `gateway: none`, the settings for containers with full network access."""
     kept = {key: value for key, value in proxy.items() if key != "judge_model"}
     for key in ("log_dir", "judge_model"):
         if key in proxy:
@@ -101,8 +101,10 @@ def _gateway(data: Mapping[str, Any], proxy: Mapping[str, Any], notices: list[No
         notices.append(Notice(("proxy", "budget_per_trial_usd"), message, "`gateway: builtin` enforces it"))
     if _sandbox_type(data.get("sandbox")) is not None:
         return {"proxy": kept}
-    message = "containers reach the whole network, and get the keys in `env`"
-    notices.append(Notice(("proxy",), message, "`gateway: builtin` gives them only a model, and a virtual key"))
+    message = "containers have full network access, and get the keys in `env`"
+    notices.append(
+        Notice(("proxy",), message, "with `gateway: builtin`, they get a virtual key, and reach only models")
+    )
     if isinstance(network := data.get("network"), Mapping) and network.get("allowlist"):
         notices.append(Notice(("network", "allowlist"), "is not enforced, because there is no gateway"))
     return {"proxy": kept, "network": {}, "sandbox": {"type": "docker", "network": "open"}}
@@ -111,7 +113,7 @@ def _gateway(data: Mapping[str, Any], proxy: Mapping[str, Any], notices: list[No
 def _tasks(
     data: Mapping[str, Any], tasks: list[Any], notices: list[Notice], used: Counter[str], *, in_container: bool
 ) -> list[Any]:
-    """Return the tasks with their defaults, each called by its repository, as in the original's results."""
+    """Return the tasks with their defaults, each named after its repository, as in the original's results."""
     repos = Counter(_repo_name(task).casefold() for task in _mappings(tasks))
     result: list[Any] = []
     for index, task in enumerate(tasks):
@@ -127,28 +129,28 @@ def _tasks(
 
 
 def _without_unused(task: Mapping[str, Any], index: int, notices: list[Notice]) -> dict[str, Any]:
-    """Return a task without keys that never had an effect, and with complete weights: a missing one was 0."""
-    given, other = ("green_weights", "weights") if task.get("greenfield") else ("weights", "green_weights")
-    unused = [other] if other in task else []
+    """Return a task without keys that had no effect in the original, and with all weights: missing ones were 0."""
+    used_key, unused_key = ("green_weights", "weights") if task.get("greenfield") else ("weights", "green_weights")
+    unused = [unused_key] if unused_key in task else []
     if isinstance(task.get("rubric"), list):
         unused.append("rubric")
     notices += (Notice(("tasks", index, key), "has no effect") for key in unused)
     kept = {key: value for key, value in task.items() if key not in unused}
-    weights = kept.get(given)
+    weights = kept.get(used_key)
     if isinstance(weights, Mapping):
         names = _GREEN_WEIGHTS if task.get("greenfield") else _WEIGHTS
         complete = {**dict.fromkeys(names, 0.0), **weights}
         if "rubric" not in kept:
             complete.pop("rubric", None)
         if any(complete.values()):
-            kept[given] = complete
+            kept[used_key] = complete
         else:
-            del kept[given]
+            del kept[used_key]
     return kept
 
 
 def _defaults(task: Mapping[str, Any], *, image: bool) -> Iterator[tuple[str, Any]]:
-    """Yield what the original takes where a key is missing, or empty."""
+    """Yield the original's defaults for keys that are missing or empty."""
     if task.get("install_cmd", "") == "":
         yield "install_cmd", INSTALL_CMD
     if image and task.get("validation_image", "") == "":
@@ -172,7 +174,7 @@ def _tests(task: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _names(task: Mapping[str, Any], repos: Mapping[str, int]) -> dict[str, Any]:
-    """Return the name of a task in results, which is its repository's, and its `id` for `--task`."""
+    """Return the task's name in results, which is that of its repository, with its `id` as an alias for `--task`."""
     given, name = task.get("id"), _repo_name(task)
     if not isinstance(given, str) or given == name or repos[name.casefold()] != 1 or not NAME_PATTERN.fullmatch(name):
         return {}

@@ -1,4 +1,4 @@
-"""What a hostile agent leaves of a container does nothing when a person looks at it with git."""
+"""After a run in a container, git commands in `src-modified/` run nothing that a hostile agent has left there."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def look(directory: Path, *arguments: str, home: Path) -> subprocess.CompletedPr
     )
 
 
-async def test_git_runs_nothing_that_the_agent_left(runs: RunBench, image: str) -> None:
+async def test_git_runs_no_program_that_the_agent_left(runs: RunBench, image: str) -> None:
     pwned = runs.root / "pwned"
     sandbox = {"type": "docker", "image": image}
     done = await runs.run(
@@ -72,8 +72,8 @@ async def test_git_runs_nothing_that_the_agent_left(runs: RunBench, image: str) 
     assert done.done.code == 0, done.done.err
     assert done.bundle.agent is not None
     assert done.bundle.agent.status == "success", done.bundle.agent.errors
-    assert "+TAX = 0.3" in done.diff  # what the agent changed was determined before
-    assert 'fsmonitor = "echo bare.d' in done.diff  # and so was this
+    assert "+TAX = 0.3" in done.diff  # the changes were determined before anything was removed
+    assert 'fsmonitor = "echo bare.d' in done.diff  # also those in a bare repository
     for directory in (done.tree, *(done.tree / name for name in ("nested", "module", "linked", "bare.d", "apart"))):
         for arguments in LOOKS:
             look(directory, *arguments, home=runs.home)

@@ -1,7 +1,7 @@
-"""What a checkpoint's tree cannot say, in the message of its commit: permissions, and which files it does not have.
+"""The part of a checkpoint's commit message that programs read: permissions, and the files that were not recorded.
 
-git itself records only the executable bit. A line has what most files and most programs have; those that differ follow,
-and then what was too large or not readable. Paths are quoted as in a URL:
+git itself records only the executable bit. The first line has the permissions of most files and of most programs. The
+exceptions follow, and then the files that were too large or not readable. Paths are quoted as in a URL:
 
     Permissions: 644 755
     600 config/key.pem
@@ -27,7 +27,7 @@ _DEFAULTS = {FILE: 0o644, PROGRAM: 0o755}
 
 
 def describe_permissions(entries: Mapping[bytes, Entry], permissions: Mapping[bytes, int]) -> str:
-    """Return a part of a commit's message."""
+    """Return the lines of the message about permissions."""
     usual = {kind: _most_common(kind, entries, permissions) for kind in (FILE, PROGRAM)}
     lines = [f"Permissions: {usual[FILE]:03o} {usual[PROGRAM]:03o}"]
     for path in sorted(permissions):
@@ -37,7 +37,7 @@ def describe_permissions(entries: Mapping[bytes, Entry], permissions: Mapping[by
 
 
 def read_permissions(message: str, entries: Mapping[bytes, Entry]) -> dict[bytes, int]:
-    """Return the permissions of all files that are not links; none, if the message does not have them."""
+    """Return the permissions of all files except links. Empty if the message does not have them."""
     usual = _USUAL.search(message)
     if usual is None:
         return {}
@@ -48,7 +48,7 @@ def read_permissions(message: str, entries: Mapping[bytes, Entry]) -> dict[bytes
 
 
 def describe_left_out(paths: Iterable[bytes]) -> str:
-    """Return a part of a commit's message."""
+    """Return the lines of the message about files that were not recorded."""
     return "\n".join(f"Not recorded: {_quoted(path)}" for path in sorted(paths)[:_MAX_LEFT_OUT])
 
 

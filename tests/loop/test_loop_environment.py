@@ -1,4 +1,4 @@
-"""A loop on this computer has the environment of the shell in which it was started; test cases have a short list."""
+"""Without a container, a loop has the environment of the shell that started it; test cases have a short list."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def variables(file: Path) -> dict[str, str]:
 
 
 @posix_only("env is a program")
-async def test_agent_and_gates_have_what_the_shell_has(loops: LoopBench) -> None:
+async def test_agents_and_gates_get_the_environment_of_the_shell(loops: LoopBench) -> None:
     loops.configure(
         "env > ../agent; echo LOOP_COMPLETE",
         cli={"env": {"JAVA_HOME": "/other"}},
@@ -53,7 +53,7 @@ async def test_agent_and_gates_have_what_the_shell_has(loops: LoopBench) -> None
 
 
 @posix_only("env is a program")
-async def test_a_fresh_home_stays_one(loops: LoopBench) -> None:
+async def test_a_fresh_home_is_not_replaced_by_the_users(loops: LoopBench) -> None:
     loops.configure("env > ../agent; echo LOOP_COMPLETE", sandbox={"type": "local", "home": "fresh"})
     await loops.run(loops.host(**SHELL))
     agent = variables(loops.root / "agent")
@@ -63,7 +63,7 @@ async def test_a_fresh_home_stays_one(loops: LoopBench) -> None:
 
 @posix_only("env is a program")
 @versions(NEWEST)
-async def test_behind_a_gateway_only_the_keys_of_models_stay_behind(claude: ClaudeBench) -> None:
+async def test_a_gateway_withholds_only_the_keys_of_models(claude: ClaudeBench) -> None:
     loop = ClaudeLoop(claude)
     loop.configure(gates=[{"name": "env", "command": "env > gate.env"}])
     done = await loop.run_script(
@@ -92,8 +92,8 @@ def test_the_command_adds_only_what_agents_need(loops: LoopBench) -> None:
 
 
 @posix_only("the script has another name there")
-def test_the_ralph_of_agents_is_that_of_this_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As `pip install --user` does it: the scripts are not where this Python has its own."""
+def test_agents_use_the_ralph_of_this_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after `pip install --user`, which puts scripts into another directory than that of Python's own."""
     about = tmp_path / "lib/python/site-packages/youbencha-1.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: youbencha\nVersion: 1\n")
@@ -104,7 +104,7 @@ def test_the_ralph_of_agents_is_that_of_this_installation(tmp_path: Path, monkey
     assert ralph_program() == tmp_path / "bin/ralph"
 
 
-def test_a_failed_program_of_a_test_case_says_what_it_did_not_get(tmp_path: Path) -> None:
+def test_logs_of_failed_programs_name_withheld_variables(tmp_path: Path) -> None:
     (tmp_path / "repo").mkdir()
     fails = 'echo "no ${DATABASE_URL:-database}"; exit 3'
     case = {

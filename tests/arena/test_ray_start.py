@@ -1,4 +1,4 @@
-"""docs/ray.md, as a new user follows it: a run on this machine, then a cluster started with `ray start`."""
+"""The steps of docs/ray.md: a run on this machine, then a cluster that is started with `ray start`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def ray_temp() -> Iterator[Mapping[str, str]]:
 
 @contextmanager
 def started(*arguments: str, env: Mapping[str, str]) -> Iterator[None]:
-    """`ray start`, to the end of the block."""
+    """Run `ray start` until the end of the block."""
     command = (RAY, "start", *arguments, "--disable-usage-stats", "--block")
     process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert process.stdout is not None
@@ -54,7 +54,7 @@ def free_port() -> int:
 
 
 def home_of(root: Path, name: str) -> dict[str, str]:
-    """A machine's variables: with a home of its own."""
+    """Return the environment of a machine that has its own home directory."""
     (root / name).mkdir()
     return {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": str(root / name)}
 
