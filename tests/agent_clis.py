@@ -14,10 +14,10 @@ NEWEST = "newest"
 OLD = "2.0.62"
 OLDEST = "1.0.128"
 """A JavaScript program, which comes from npm: the others are binaries."""
-ALL_VERSIONS = (NEWEST, OLD, OLDEST)
 SPREAD = ("1.0.60", "2.0.24", "2.0.55", "2.1.61", "2.1.150", "2.1.250", "2.1.326")
 """Others, each with habits of its own."""
-COUNTED = ("1.0.24", "1.0.44", "1.0.60", "1.0.90", "2.0.0", "2.0.30", "2.1.0", "2.1.30", "2.1.104")
+ALL_VERSIONS = (NEWEST, OLD, OLDEST, *SPREAD)
+COUNTED = ("1.0.24", "1.0.44", "1.0.90", "2.0.0", "2.0.30", "2.1.0", "2.1.30", "2.1.104", *SPREAD)
 """Those, too, whose tokens are compared with what the model sent."""
 SILENT_ABOUT_CUTS = ("1.0.60", "2.0.24", "2.0.55")
 """They take a stream that ends early for a whole answer, or fail without saying why."""

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 
 import agent_clis
 import toolbox_tools
-from agent_clis import NEWEST, OLDEST
+from agent_clis import NEWEST, OLDEST, SPREAD
 from claude_bench import ClaudeBench, version_params
 from clean_environment import clean_environment
 from youbencha.gateway import price_list
@@ -67,9 +67,9 @@ def installed_claude(version: str) -> InstalledAgent:
     return found
 
 
-@pytest.fixture(params=version_params(NEWEST, OLDEST))
+@pytest.fixture(params=version_params(NEWEST, OLDEST, *SPREAD))
 def claude_cli(request: pytest.FixtureRequest) -> InstalledAgent:
-    """The newest CLI; with `--all` the oldest too. Choose others with `@versions(...)`."""
+    """The newest CLI; with `--all` others too. Choose others with `@versions(...)`."""
     return installed_claude(request.param)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_clis import NEWEST, OLD, OLDEST
+from agent_clis import NEWEST, OLD, OLDEST, SPREAD
 from claude_bench import ClaudeBench, bash, full, says, script, uses, versions
 from systems import PLAIN_PYTHON, posix_only
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
@@ -56,7 +56,7 @@ async def test_a_session_in_a_terminal(claude: ClaudeBench) -> None:
     assert pieces == "I look.Done. 🦊"
 
 
-@versions(NEWEST, full(OLD), OLDEST)
+@versions(NEWEST, full(OLD), OLDEST, *SPREAD)
 async def test_a_long_prompt_comes_by_a_file_that_is_gone_afterwards(claude: ClaudeBench, tmp_path: Path) -> None:
     prompt, scratch = "Line with ümläuts.\n" * 400, tmp_path / "scratch"
     scratch.mkdir()

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 
 from agent_clis import COUNTED, NEWEST, OLD, OLDEST
-from claude_bench import ClaudeBench, Session, bash, says, script, versions
+from claude_bench import ClaudeBench, Session, bash, says, script, uses, versions
 from youbencha.adapters.claude_code.versions import Feature, supports
 from youbencha.adapters.cli_agent.versions import CliVersion
 from youbencha.gateway.script import RecordedRequest
@@ -29,6 +29,12 @@ BY_STREAM: dict[str, Counted] = {
     "2.1.0": "all",
     "2.1.30": "all",
     "2.1.104": "all",
+    "2.0.24": "some",  # its own totals lack a call on the side
+    "2.0.55": "all",
+    "2.1.61": "all",
+    "2.1.150": "all",
+    "2.1.250": "all",
+    "2.1.326": "all",
     NEWEST: "all",
 }
 
@@ -36,6 +42,7 @@ BY_SESSION_FILE: dict[str, Counted] = {
     **dict.fromkeys(BY_STREAM, "main"),
     "1.0.24": "nothing",  # there is no way to tell which file is the session's
     "1.0.44": "nothing",
+    "2.0.24": "some",  # subagents are in the same file
     "2.1.30": "no output",  # its session file has only what each call begins with
 }
 
@@ -110,6 +117,24 @@ def table() -> list[Any]:
     return [
         pytest.param(*row, marks=() if row[:2] in often else pytest.mark.full, id="-".join(row[:2])) for row in rows
     ]
+
+
+@pytest.mark.full
+@versions("1.0.60", "1.0.90")
+async def test_a_cost_that_has_each_call_twice_is_not_one(claude: ClaudeBench) -> None:
+    """The tokens of a subagent, which are in no total but the cost, must not hide it."""
+    turns = [{**bash("echo one"), "usage": usage(40_000, 11, 0, 0)}, {**SIDE, "text": "Looked."}]
+    subagent = {"when": {"prompt_contains": "Look around."}, "turns": turns}
+    ask = uses("Task", description="look", prompt="Look around.", subagent_type="general-purpose")
+    done = says("Done.", usage=usage(1_001, 11, 0, 5_000))
+    session = await claude.run(
+        script({**ask, "usage": usage(1_000, 10, 0, 0)}, done, side=SIDE, conversations=[subagent])
+    )
+    assert session.result.status == "success"
+    found = session.log.usage
+    assert found is not None
+    assert (found.input_tokens, found.partial) == (42_008, True)
+    assert (found.cost_usd is None) is (claude.cli.version == "1.0.60")
 
 
 @pytest.mark.full

@@ -32,6 +32,7 @@ MEASURED = {
     Feature.EXACT_COST: "1.0.88",
     Feature.EXACT_TOTAL: "1.0.113",
     Feature.COUNTS_REPEATED_CALLS: "2.1.77",
+    Feature.LACKS_SIDE_CALLS: "2.0.22",
 }
 
 

@@ -46,5 +46,8 @@ class ClaudeAgent(Agent):
                 env=self._claude.env(model),
                 prompts=lambda: [prompt_of(request) for request in model.requests if request.kind == "turn"],
                 model_url=model.url,
-                keys=lambda: [request.headers.get("x-api-key", "") for request in model.requests],
+                # 2.1.150 looks first whether the API is there.
+                keys=lambda: [
+                    request.headers.get("x-api-key", "") for request in model.requests if request.method != "HEAD"
+                ],
             )

@@ -63,3 +63,38 @@ class TestOld(ClaudeContract):
 @versions(OLDEST)
 class TestOldest(ClaudeContract):
     pass
+
+
+@versions("1.0.60")
+class Test1060(ClaudeContract):
+    pass
+
+
+@versions("2.0.24")
+class Test2024(ClaudeContract):
+    pass
+
+
+@versions("2.0.55")
+class Test2055(ClaudeContract):
+    pass
+
+
+@versions("2.1.61")
+class Test2161(ClaudeContract):
+    pass
+
+
+@versions("2.1.150")
+class Test21150(ClaudeContract):
+    pass
+
+
+@versions("2.1.250")
+class Test21250(ClaudeContract):
+    pass
+
+
+@versions("2.1.326")
+class Test21326(ClaudeContract):
+    pass

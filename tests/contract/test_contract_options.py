@@ -10,7 +10,7 @@ import pytest
 from shared_session import Shared, shared
 from wrapped_cli import argv_of, offered_tools, recorded, system_of
 
-from agent_clis import NEWEST, OLD, OLDEST
+from agent_clis import NEWEST, OLD, OLDEST, SPREAD
 from claude_bench import API_KEY, ClaudeBench, Session, bash, full, says, script, uses, versions
 from echo_cli import EchoCli, needs_shell
 from youbencha.errors import ConfigError
@@ -98,7 +98,8 @@ def test_us_5_a_disallowed_tool_is_not_offered_and_does_not_run(many: Shared) ->
 
 def test_us_5_with_all_allowed_the_tool_runs(many: Shared) -> None:
     assert (many.claude.workspace / "touched.txt").exists()
-    assert "CLAUDE_TOOL_DENIED" not in many.session.warning_codes()
+    denied = [event.name for event in many.session.events if isinstance(event, ToolDenied)]
+    assert "Bash" not in denied  # 2.1.61 denies the question
 
 
 def test_a_question_that_cannot_be_answered_does_not_hang(many: Shared) -> None:
@@ -155,12 +156,14 @@ async def pirate(claude_cli: InstalledAgent, tmp_path_factory: pytest.TempPathFa
     return done
 
 
+@versions(NEWEST, OLDEST, *SPREAD[1:])  # 1.0.60 has no --setting-sources
 def test_us_5_system_prompt_replaces_the_clis_own(pirate: Shared, many: Shared) -> None:
     system = system_of(pirate.session.main_requests[0])
     assert OWN_WORDS in system
     assert len(system) < len(system_of(many.session.main_requests[0])) / 2
 
 
+@versions(NEWEST, OLDEST, *SPREAD[1:])
 def test_a_repositorys_own_settings_can_be_kept_out(pirate: Shared) -> None:
     """With `setting_sources: [user]`."""
     assert pirate.session.main_requests
@@ -294,7 +297,8 @@ async def test_us_5_2_a_denied_tool_is_a_warning_and_nothing_is_written(claude: 
     assert "CLAUDE_TOOL_DENIED" in session.warning_codes()
     warning = next(w for w in session.result.warnings if w.code == "CLAUDE_TOOL_DENIED")
     assert warning.context["tools"] == {"Bash": 1, "Write": 1}
-    assert [event.name for event in session.events if isinstance(event, ToolDenied)] == ["Bash", "Write"]
+    # In 2.1.61, the result of the first does not say that it was denied, but the end of the session does.
+    assert sorted(event.name for event in session.events if isinstance(event, ToolDenied)) == ["Bash", "Write"]
     assert "CLAUDE_TOOL_DENIED" in [w.code for w in session.log.warnings]
 
 
@@ -308,7 +312,8 @@ async def test_us_5_2_a_denied_tool_is_a_warning_and_nothing_is_written(claude: 
     ],
     ids=str,
 )
-@versions(NEWEST, full(OLD), OLDEST)
+# 1.0.60 cannot be asked about every tool, and 2.1.61 does not let a rule allow `touch`.
+@versions(NEWEST, full(OLD), OLDEST, *(version for version in SPREAD if version not in ("1.0.60", "2.1.61")))
 async def test_us_5_3_only_allowed_tools_run_without_asking(claude: ClaudeBench, how: dict[str, str]) -> None:
     """A whole tool, and a rule that allows what it names."""
     turns = (
@@ -334,7 +339,7 @@ async def test_us_5_3_only_allowed_tools_run_without_asking(claude: ClaudeBench,
         (None, True),
     ],
 )
-@versions(NEWEST, full(OLD), OLDEST)
+@versions(NEWEST, full(OLD), OLDEST, *SPREAD[1:])
 async def test_whose_hooks_run(claude: ClaudeBench, sources: list[str] | None, run: bool) -> None:
     hook = {"hooks": [{"type": "command", "command": f"touch '{claude.workspace}/hooked'"}]}
     (claude.workspace / ".claude").mkdir()

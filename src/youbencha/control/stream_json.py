@@ -65,6 +65,8 @@ class ResultTotals(NamedTuple):
     cost: bool = True
     repeated_calls: bool = True
     """They include calls that broke and were repeated without streaming."""
+    side_calls: bool = True
+    """They include all calls on the side, such as those for a title."""
 
 
 ALL_RIGHT = ResultTotals()
@@ -147,12 +149,16 @@ class ClaudeStreamReader(StreamReader):
         )
         costs = (json_lines.amount(record.get(key)) for key in _COST_KEYS)
         cost_usd = next((cost for cost in costs if cost is not None), None) if self._totals.cost else None
+        if cost_usd == 0 and any(tokens):
+            cost_usd = None  # 2.1.326 counts the tokens of calls that all broke, and no cost
         incomplete = self._lacks_calls(record)
         totals = [TotalsByModel(tokens=by_model, incomplete=incomplete)] if by_model or incomplete else []
         return [*self._context_window(record), *totals, *_read_result(record, tokens, cost_usd)]
 
     def _lacks_calls(self, result: Record) -> bool:
-        """Whether a session's totals lack some of its calls, although those of side models may be larger."""
+        """Whether a session's totals lack some of its calls, even if the sum of those that were seen is less."""
+        if not self._totals.side_calls:
+            return True
         usage = read_usage(result.get("usage"))
         self._reported = add_all([self._reported, usage])
         if self._totals.repeated_calls or result.get("subtype") != "success" or result.get("is_error"):

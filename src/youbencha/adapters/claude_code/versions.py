@@ -36,6 +36,7 @@ class Feature(StrEnum):
     EXACT_COST = "a cost that has each call once"
     EXACT_TOTAL = "a total of all calls"
     COUNTS_REPEATED_CALLS = "totals with calls that were repeated"
+    LACKS_SIDE_CALLS = "totals without a call on the side"
 
 
 _FIRST_VERSION: dict[Feature, CliVersion] = {
@@ -61,11 +62,13 @@ _FIRST_VERSION: dict[Feature, CliVersion] = {
     Feature.END_SESSION: CliVersion(2, 1, 72),
     Feature.EXACT_COST: CliVersion(1, 0, 88),  # before, `usage` and cost have each call twice
     Feature.COUNTS_REPEATED_CALLS: CliVersion(2, 1, 77),
+    Feature.LACKS_SIDE_CALLS: CliVersion(2, 0, 22),
     Feature.EXACT_TOTAL: CliVersion(1, 0, 113),  # in 1.0.88 to 1.0.112, `usage` is that of the last call
 }
 
 _LAST_VERSION: dict[Feature, CliVersion] = {
-    Feature.SDK_URL: CliVersion(2, 1, 120)  # later ones accept only Anthropic's own host
+    Feature.SDK_URL: CliVersion(2, 1, 120),  # later ones accept only Anthropic's own host
+    Feature.LACKS_SIDE_CALLS: CliVersion(2, 0, 34),
 }
 
 _FIRST_WITH_MODE: dict[str, CliVersion] = {
@@ -100,6 +103,7 @@ def result_totals(version: CliVersion | None) -> ResultTotals:
         usage=supports(version, Feature.EXACT_TOTAL),
         cost=supports(version, Feature.EXACT_COST),
         repeated_calls=supports(version, Feature.COUNTS_REPEATED_CALLS),
+        side_calls=not supports(version, Feature.LACKS_SIDE_CALLS),
     )
 
 
