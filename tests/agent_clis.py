@@ -25,6 +25,8 @@ AGENT = "claude-code"
 
 OTHERS = {"codex": "0.166.0", "copilot-cli": "1.0.102", "gemini-cli": "0.61.0", "opencode": "1.18.33"}
 """All from npm, and all as they were measured: their events are no promise of theirs, and change."""
+OLD_OTHERS = {"copilot-cli": "1.0.32", "opencode": "1.17.0"}
+"""The oldest that work: they lack flags of later ones."""
 FROM_PYPI = {"aider": "0.86.2", "litellm": "1.106.2"}
 """Each in an environment of its own. LiteLLM is not an agent, but a possible upstream of the gateway."""
 
@@ -41,7 +43,10 @@ def wanted(*, everything: bool) -> list[str]:
         return binaries
     from_pypi = [f"{name}@{version}" for name, version in FROM_PYPI.items()]
     old = dict.fromkeys((OLDEST, *COUNTED, *SILENT_ABOUT_CUTS))
-    from_npm = [*map(request, old), *(f"{name}@{version}" for name, version in OTHERS.items())]
+    from_npm = [
+        *map(request, old),
+        *(f"{name}@{version}" for which in (OTHERS, OLD_OTHERS) for name, version in which.items()),
+    ]
     if shutil.which("npm") is None:
         print(f"npm is not installed: the tests of {', '.join(from_npm)} will be skipped")
         from_npm = []

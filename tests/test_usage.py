@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youbencha.usage import SessionUsage, Tokens, UsageCounter
+from youbencha.usage import SessionTotal, SessionUsage, Tokens, UsageCounter, add_all
 
 
 def counted(*calls: Tokens, total: SessionUsage | None = None, ended: bool = False) -> SessionUsage | None:
@@ -14,7 +14,7 @@ def counted(*calls: Tokens, total: SessionUsage | None = None, ended: bool = Fal
     for number, tokens in enumerate(calls):
         counter.add_call(tokens, message_id=str(number))
     if total is not None:
-        counter.set_total(total.tokens, total.cost_usd)
+        counter.set_total(SessionTotal(total.tokens, total.cost_usd))
     return counter.usage(ended=ended)
 
 
@@ -73,6 +73,35 @@ def test_a_total_below_its_calls_is_a_lower_bound_and_so_is_its_cost() -> None:
     zeros = SessionUsage(Tokens(0, 0, 0, 0), 0.0)
     assert counted(Tokens(10, 25), total=zeros) == (Tokens(10, 25, 0, 0), None, True)
     assert counted(total=zeros) == zeros
+
+
+MAIN, SIDE = "claude-main", "claude-side"
+
+
+def compared(calls: dict[str, Tokens], total: dict[str, Tokens]) -> SessionUsage | None:
+    counter = UsageCounter()
+    for model, tokens in calls.items():
+        counter.add_call(tokens, message_id=model, model=model)
+    counter.set_total(SessionTotal(add_all(list(total.values())), 0.5, total))
+    return counter.usage(ended=True)
+
+
+@pytest.mark.parametrize(
+    ("calls", "total", "tokens", "partial"),
+    [
+        ({MAIN: Tokens(10, 2)}, {MAIN: Tokens(10, 2), SIDE: Tokens(90, 9)}, Tokens(100, 11), False),
+        ({MAIN: Tokens(10, 2)}, {MAIN: Tokens(0, 0), SIDE: Tokens(90, 9)}, Tokens(100, 11), True),
+        ({MAIN: Tokens(10, 2), SIDE: Tokens(7, 1)}, {SIDE: Tokens(90, 9)}, Tokens(100, 11), True),
+        ({MAIN: Tokens(10, 2)}, {f"{MAIN}[1m]": Tokens(10, 2)}, Tokens(10, 2), False),
+        # A gateway answers by another name than the one that was asked for.
+        ({"renamed": Tokens(10, 2)}, {MAIN: Tokens(10, 2), SIDE: Tokens(90, 9)}, Tokens(100, 11), False),
+        ({"renamed": Tokens(10, 2)}, {MAIN: Tokens(9, 2)}, Tokens(10, 2), True),
+    ],
+)
+def test_each_model_is_compared_by_itself(
+    calls: dict[str, Tokens], total: dict[str, Tokens], tokens: Tokens, partial: bool
+) -> None:
+    assert compared(calls, total) == (tokens, 0.5, partial)
 
 
 def test_a_total_of_the_cost_alone() -> None:

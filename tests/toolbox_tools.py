@@ -14,11 +14,11 @@ fetched = False
 """Whether these programs are part of this run: only `make test-all` fetches them."""
 
 
-def installed(name: str) -> InstalledAgent:
+def installed(name: str, version: str | None = None) -> InstalledAgent:
     """Without it the test is skipped, or fails where it must not be skipped; only tests marked `full` may ask."""
     if not fetched:
         pytest.fail(f"{name} is not fetched for `make test`: mark this test `full`")
-    version = {**OTHERS, **FROM_PYPI}[name]
+    version = version or {**OTHERS, **FROM_PYPI}[name]
     found = Toolbox().find(name, version)
     if found is None:
         reason = f"{name} is not in the toolbox: run `yb agents install {name}@{version}`"

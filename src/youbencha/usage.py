@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 SIDECAR = ".thunderdome-metrics.json"
@@ -27,8 +28,39 @@ class SessionUsage(NamedTuple):
     """More may have been used than could be counted."""
 
 
+class SessionTotal(NamedTuple):
+    """What an agent says that its session used so far."""
+
+    tokens: Tokens = Tokens()
+    cost_usd: float | None = None
+    by_model: Mapping[str, Tokens] = MappingProxyType({})
+    """What `tokens` consists of, if it says so."""
+    incomplete: bool = False
+    """Calls are known to be missing."""
+
+
+class _Call(NamedTuple):
+    tokens: Tokens = Tokens()
+    model: str | None = None
+
+
+class _Compared(NamedTuple):
+    """The calls that were seen, and what the agent's total has of them."""
+
+    calls: Tokens
+    total: Tokens
+
+    @property
+    def short(self) -> bool:
+        return any(seen is not None and seen > (known or 0) for seen, known in zip(self.calls, self.total, strict=True))
+
+    @property
+    def larger(self) -> Tokens:
+        return larger(self.calls, self.total)
+
+
 class UsageCounter:
-    """Computes a session's usage from its calls and from the totals that the agent reports.
+    """Computes a session's usage from its calls and from the totals that the agent reports, for each model by itself.
 
     | source | what it covers |
     |---|---|
@@ -37,13 +69,20 @@ class UsageCounter:
     """
 
     def __init__(self) -> None:
-        self._calls: dict[str, Tokens] = {}
+        self._calls: dict[str, _Call] = {}
+        self._calls_without_id: dict[str | None, Tokens] = {}
         self._seen = Tokens()
         self._cost_usd: float | None = None
-        self._total: SessionUsage | None = None
+        self._total: SessionTotal | None = None
 
     def add_call(
-        self, tokens: Tokens, cost_usd: float | None = None, *, message_id: str | None = None, final: bool = True
+        self,
+        tokens: Tokens,
+        cost_usd: float | None = None,
+        *,
+        message_id: str | None = None,
+        final: bool = True,
+        model: str | None = None,
     ) -> None:
         """Count a call, or update it if `message_id` was seen before.
 
@@ -54,15 +93,17 @@ class UsageCounter:
         reported = tokens if final else tokens._replace(output=None)
         if message_id is None:
             self._seen = add_all([self._seen, reported])
+            self._calls_without_id[model] = add_all([self._calls_without_id.get(model, Tokens()), reported])
             return
-        known = self._calls.get(message_id, Tokens())
-        if known != reported:  # Claude Code repeats it with each content block
-            self._calls[message_id] = largest = larger(known, reported)
-            self._seen = Tokens(*map(_grown, self._seen, known, largest))
+        known = self._calls.get(message_id, _Call())
+        if known.tokens != reported:  # Claude Code repeats it with each content block
+            largest = larger(known.tokens, reported)
+            self._calls[message_id] = _Call(largest, known.model or model)
+            self._seen = Tokens(*map(_grown, self._seen, known.tokens, largest))
 
-    def set_total(self, tokens: Tokens, cost_usd: float | None) -> None:
+    def set_total(self, total: SessionTotal) -> None:
         """Record the agent's total for the session so far."""
-        self._total = SessionUsage(tokens, cost_usd)
+        self._total = total
 
     @property
     def has_total(self) -> bool:
@@ -78,16 +119,36 @@ class UsageCounter:
 
         `ended`: the session has ended, so its calls are complete if it reports no total.
         """
-        seen = self._seen
-        if self._total is None:
-            return _known(seen, self._cost_usd, partial=not ended)
-        total, cost_usd, _ = self._total
-        if total == Tokens():  # Claude Code 1.0.0 reports only the cost
-            return _known(seen, cost_usd or None, partial=True)
-        # 2.0.30 counts no input. After repeating a broken call without streaming, 2.1.30 and 1.0.128 lose its usage.
-        # The cost is computed from the same numbers, so it is a lower bound, too.
-        short = any(calls is not None and calls > (reported or 0) for calls, reported in zip(seen, total, strict=True))
-        return SessionUsage(larger(seen, total), (cost_usd or None) if short else cost_usd, partial=short)
+        total = self._total
+        if total is None:
+            return _known(self._seen, self._cost_usd, partial=not ended)
+        if total.tokens == Tokens():  # Claude Code 1.0.0 reports only the cost
+            return _known(self._seen, total.cost_usd or None, partial=True)
+        # 2.0.30 counts no input. After repeating a broken call without streaming, 1.0.128 to 2.1.30 lose its usage,
+        # which may be less than that of side models. The cost has the same numbers, so it is a lower bound, too.
+        parts = self._compared(total)
+        if not (total.incomplete or any(part.short for part in parts)):
+            return SessionUsage(add_all([part.larger for part in parts]), total.cost_usd)
+        return SessionUsage(add_all([part.larger for part in parts]), total.cost_usd or None, partial=True)
+
+    def _compared(self, total: SessionTotal) -> list[_Compared]:
+        """Calls and total of each model; those of models that have only one of them, together.
+
+        They may be the same by other names: a gateway may answer for a model by another one.
+        """
+        calls, totals = self._calls_by_model(), _by_base_name(total.by_model)
+        if not totals:
+            return [_Compared(self._seen, total.tokens)]
+        both = [_Compared(calls.pop(name), totals.pop(name)) for name in sorted(calls.keys() & totals.keys())]
+        return [*both, _Compared(add_all(list(calls.values())), add_all(list(totals.values())))]
+
+    def _calls_by_model(self) -> dict[str, Tokens]:
+        calls = [*((call.model, call.tokens) for call in self._calls.values()), *self._calls_without_id.items()]
+        sums: dict[str, Tokens] = {}
+        for model, tokens in calls:
+            name = base_model(model or "")
+            sums[name] = add_all([sums.get(name, Tokens()), tokens])
+        return sums
 
 
 def total_tokens(tokens: Tokens) -> int | None:
@@ -107,6 +168,18 @@ def add_all(parts: Sequence[Tokens]) -> Tokens:
     columns = zip(*parts, strict=True) if parts else ((),) * 4
     known = ([value for value in column if value is not None] for column in columns)
     return Tokens(*(sum(values) if values else None for values in known))
+
+
+def base_model(name: str) -> str:
+    """The name without its variant: Claude Code starts with "claude-opus-4-8[1m]", answers have "claude-opus-4-8"."""
+    return name.split("[", 1)[0]
+
+
+def _by_base_name(totals: Mapping[str, Tokens]) -> dict[str, Tokens]:
+    sums: dict[str, Tokens] = {}
+    for model, tokens in totals.items():
+        sums[base_model(model)] = add_all([sums.get(base_model(model), Tokens()), tokens])
+    return sums
 
 
 def larger(one: Tokens, other: Tokens) -> Tokens:

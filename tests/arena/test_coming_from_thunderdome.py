@@ -238,7 +238,9 @@ def test_a_missing_test_runner_is_named(arenas: ArenaBench) -> None:
     arenas.write({**data, "orchestrators": [data["orchestrators"][1]], "tasks": [task], "sandbox": "local"})
     done = run_in(arenas, "bench", "run", "--trials", "1")
     assert done.returncode == 1, done.stdout + done.stderr
-    assert all("no-such-runner: " in line for line in done.stderr.splitlines() if "does not work" in line), done.stderr
+    broken = [line for line in done.stderr.splitlines() if "does not work" in line]
+    assert broken, done.stderr
+    assert all("no-such-runner: " in line for line in broken), done.stderr
 
 
 def test_categories_of_original_results_come_from_the_arena_file(arena: ArenaBench) -> None:

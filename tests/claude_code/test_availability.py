@@ -10,8 +10,8 @@ import pytest
 from small_clis import asked, in_toolbox, small_cli
 
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
-from youbencha.adapters.claude_code.versions import CliVersion
 from youbencha.adapters.cli_agent import AgentCli
+from youbencha.adapters.cli_agent.versions import CliVersion
 from youbencha.errors import YouBenchaError
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the small programs are shell scripts")

@@ -8,7 +8,7 @@ import pytest
 from claude_config import parse_config
 
 from youbencha.adapters.claude_code.command import choose_transport, policy_decides
-from youbencha.adapters.claude_code.versions import CliVersion
+from youbencha.adapters.cli_agent.versions import CliVersion
 from youbencha.errors import ConfigError
 
 POLICY = {"tool_policy": {"deny": ["Bash(rm *)"]}}

@@ -8,7 +8,7 @@ import pytest
 from youbencha.adapters.claude_code.config import CLAUDE
 from youbencha.adapters.cli_agent import codes
 
-OF_OTHERS = {"AGENT_IGNORED", "GAVE_UP", "METRICS_UNREADABLE", "NO_GATEWAY"}
+OF_OTHERS = {"AGENT_IGNORED", "GAVE_UP", "METRICS_UNREADABLE", "NO_GATEWAY", "NOTICE"}
 CODES = [CLAUDE.code(value) for name, value in vars(codes).items() if name.isupper() and value not in OF_OTHERS]
 PAGE = Path(__file__).parents[2] / "docs" / "claude-code.md"
 

@@ -13,8 +13,8 @@ from claude_config import parse_config
 
 from invocations import invocation
 from youbencha.adapters.claude_code.command import build_command
-from youbencha.adapters.claude_code.versions import CliVersion
 from youbencha.adapters.cli_agent import AgentCli
+from youbencha.adapters.cli_agent.versions import CliVersion
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.process import Command
 

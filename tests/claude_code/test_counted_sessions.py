@@ -7,8 +7,9 @@ from typing import Any, Literal
 import pytest
 
 from agent_clis import COUNTED, NEWEST, OLD, OLDEST
-from claude_bench import ClaudeBench, Session, bash, says, script
-from youbencha.adapters.claude_code.versions import CliVersion, Feature, supports
+from claude_bench import ClaudeBench, Session, bash, says, script, versions
+from youbencha.adapters.claude_code.versions import Feature, supports
+from youbencha.adapters.cli_agent.versions import CliVersion
 from youbencha.gateway.script import RecordedRequest
 from youbencha.usage import Tokens, add_all
 
@@ -68,9 +69,12 @@ WARMUP = {"when": {"prompt_contains": "Warmup"}, "turns": [{**SIDE, "times": "fo
 
 def sent(request: RecordedRequest) -> Tokens:
     is_main = request.kind == "turn" and request.conversation is None
-    numbers = (TURNS[request.turn] if is_main and request.turn is not None else SIDE)["usage"]
+    return tokens_of(TURNS[request.turn] if is_main and request.turn is not None else SIDE)
+
+
+def tokens_of(turn: dict[str, Any]) -> Tokens:
     keys = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    return Tokens(*(numbers[key] for key in keys))
+    return Tokens(*(turn["usage"][key] for key in keys))
 
 
 def counted(session: Session) -> Tokens | None:
@@ -106,6 +110,40 @@ def table() -> list[Any]:
     return [
         pytest.param(*row, marks=() if row[:2] in often else pytest.mark.full, id="-".join(row[:2])) for row in rows
     ]
+
+
+@pytest.mark.full
+@versions("2.0.24", "2.0.55")
+async def test_in_text_mode_a_warm_up_does_not_name_the_model(claude: ClaudeBench) -> None:
+    """2.0.24 records the warm-up of a subagent, by another model, after the answer and in the same file."""
+    session = await claude.run(script(says("Done."), side=SIDE), config={"output_format": "text"})
+    (request,) = session.main_requests
+    assert (session.log.model_info.name, session.log.turns) == (request.body["model"], 1)
+
+
+LARGE_SIDE = {"text": "ok", "usage": usage(40_000, 300, 9_000, 2_000)}
+LOST = ("2.0.24", "2.0.55", "2.1.61")
+"""Their totals lack calls that were repeated without streaming; the next ones have them."""
+COUNTED_AGAIN = ("2.1.150", "2.1.250", "2.1.326", NEWEST)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("claude_cli", [*LOST, *COUNTED_AGAIN], indirect=True)
+@pytest.mark.parametrize("turns_before", [0, 1], ids=["only", "second"])
+async def test_a_call_that_the_total_lacks_is_noticed(claude: ClaudeBench, turns_before: int) -> None:
+    """Those of side models, of which some are the main one's own, are larger."""
+    side = {**LARGE_SIDE, "times": "forever"}
+    warmup = {"when": {"prompt_contains": "Warmup"}, "turns": [side]}
+    broken = {**TURNS[2], "error_mid_stream": {"status": 529}}
+    answers = script(*TURNS[:turns_before], broken, TURNS[2], side=LARGE_SIDE, conversations=[warmup])
+    session = await claude.run(answers)
+    assert (session.result.status, session.codes()) == ("success", [])
+    found = session.log.usage
+    assert found is not None
+    assert found.partial is (claude.cli.version in LOST)
+    answered, tokens = add_all([tokens_of(turn) for turn in (*TURNS[:turns_before], TURNS[2])]), counted(session)
+    assert tokens is not None
+    assert all((found or 0) >= (least or 0) for found, least in zip(tokens, answered, strict=True))
 
 
 @pytest.mark.parametrize(("claude_cli", "output_format", "expected"), table(), indirect=["claude_cli"])

@@ -19,9 +19,9 @@ from stream_samples import (
 )
 
 from youbencha.adapters.cli_agent.stream import MALFORMED_WARNINGS
-from youbencha.adapters.cli_agent.warnings import base_model
 from youbencha.events import ToolDenied, WarningRaised
 from youbencha.log.session import SessionFacts
+from youbencha.usage import base_model
 
 MODELS = {
     "1.0.128": "claude-sonnet-4-20250514",

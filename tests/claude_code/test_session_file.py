@@ -44,6 +44,15 @@ def test_each_call_counts_once(tmp_path: Path) -> None:
     assert facts.usage.cost_usd is None
 
 
+def test_subagents_count_and_do_not_name_the_model(tmp_path: Path) -> None:
+    """2.0.24 warms up one with another model, whose answer may come after the last one."""
+    record(tmp_path, said("a", 20), {**said("b", 3, model="claude-small"), "isSidechain": True})
+    facts = completed(SessionFacts(), ID, tmp_path)
+    assert (facts.model, facts.turns) == ("claude-x", 1)
+    assert facts.usage is not None
+    assert facts.usage.tokens[:3] == (200, 23, 14)
+
+
 def test_numbers_that_are_not_final_stay_unknown(tmp_path: Path) -> None:
     """2.1.30 writes what a call begins with: one output token."""
     record(tmp_path, said("a", 1, stop=None), said("b", 1, stop=None))

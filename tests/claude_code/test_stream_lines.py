@@ -38,7 +38,7 @@ from youbencha.events import (
     WarningRaised,
 )
 from youbencha.json_lines import QUOTE_CHARS
-from youbencha.log.session import CallFailed, CallMetered, McpServerFailed, ModelRefused, ModelSwitched
+from youbencha.log.session import CallFailed, CallMetered, McpServerFailed, ModelRefused, ModelSwitched, TotalsByModel
 from youbencha.usage import Tokens
 
 
@@ -172,7 +172,9 @@ def test_result_has_usage_denials_and_the_status():
         "api_error_status": 400,
         "terminal_reason": "completed",
     }
-    usage, denied, unnamed, closing = parse_line(line(**record))
+    models, usage, denied, unnamed, closing = parse_line(line(**record))
+    assert isinstance(models, TotalsByModel)
+    assert models.tokens == {"a": (100, 10, 3, None), "b": (1, 2, None, None)}
     assert isinstance(usage, UsageReported)
     assert (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens) == (101, 12, 3)
     assert (usage.cache_creation_tokens, usage.cost_usd) == (None, 0.5)
@@ -382,5 +384,5 @@ def test_real_stream_of_each_version(version):
         *["ToolReturned"] * 2,
         *["CallMetered", "TurnTaken", "ToolCalled", "ToolReturned"],
         *["CallMetered", "TurnTaken", "AssistantText"],
-        *["ContextUsed", "UsageReported", "SessionResult"],
+        *["ContextUsed", "TotalsByModel", "UsageReported", "SessionResult"],
     ]

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from youbencha.adapters.claude_code.versions import (
-    CliVersion,
-    Feature,
-    first_version,
-    last_version,
-    permission_modes,
-    supports,
-)
+from youbencha.adapters.claude_code.versions import Feature, first_version, last_version, permission_modes, supports
+from youbencha.adapters.cli_agent.versions import CliVersion
 
 # First versions as they were measured.
 MEASURED = {
@@ -37,6 +31,7 @@ MEASURED = {
     Feature.END_SESSION: "2.1.72",
     Feature.EXACT_COST: "1.0.88",
     Feature.EXACT_TOTAL: "1.0.113",
+    Feature.COUNTS_REPEATED_CALLS: "2.1.77",
 }
 
 

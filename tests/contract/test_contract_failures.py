@@ -11,7 +11,7 @@ import pytest
 from shared_session import Shared, shared
 
 from agent_clis import ALL_VERSIONS, NEWEST, OLD, OLDEST, SPREAD
-from claude_bench import ClaudeBench, Session, bash, full, says, script, versions
+from claude_bench import ClaudeBench, Session, bash, full, says, script, uses, versions
 from systems import posix_only
 from youbencha.events import Event, ProcessStarted, RequestRetried, ToolCalled, ToolReturned
 from youbencha.sandbox.toolbox.installed import InstalledAgent
@@ -174,6 +174,19 @@ async def test_an_overloaded_provider_is_not_a_rate_limit(claude: ClaudeBench) -
     session = await claude.run(script(overload), env={"CLAUDE_CODE_MAX_RETRIES": "1"})
     assert (session.result.status, session.codes()) == ("failed", ["CLAUDE_OVERLOADED"])
     assert "rate" not in " ".join(warning.message for warning in session.result.warnings)
+
+
+@pytest.mark.full
+@versions(*SPREAD, NEWEST)
+@pytest.mark.parametrize("output_format", ["stream-json", "text"])
+async def test_a_denied_tool_is_a_warning_in_every_version(claude: ClaudeBench, output_format: str) -> None:
+    """1.0.60 does not list what it denied; in text mode, no version does."""
+    write = uses("Write", file_path=str(claude.workspace / "new.txt"), content="x")
+    config = {"permission_mode": "default", "output_format": output_format}
+    session = await claude.run(script(write, says("It was not allowed.")), config=config)
+    assert (session.result.status, session.codes()) == ("success", [])
+    (warning,) = session.result.warnings
+    assert (warning.code, (warning.context or {})["tools"]) == ("CLAUDE_TOOL_DENIED", {"Write": 1})
 
 
 @versions(NEWEST, full(OLD), OLDEST)

@@ -49,6 +49,21 @@ async def test_the_configuration_is_read_only(loops: LoopBench, engine: Engine, 
     assert config.read_text() == before
 
 
+async def test_gates_leave_the_users_repository_as_it_is(loops: LoopBench, engine: Engine, image: str) -> None:
+    """Only the tree of a test case is sanitized after a container; the directory of a loop is the user's own."""
+    git_dir = loops.tree / ".git"
+    (git_dir / "hooks").mkdir(exist_ok=True)
+    (git_dir / "hooks/pre-commit").write_text("#!/bin/sh\ntrue\n")
+    with (git_dir / "config").open("a") as file:
+        file.write('[remote "origin"]\n\turl = https://git.example.invalid/shop.git\n')
+    before = (git_dir / "config").read_text()
+    gates = [{"name": name, "command": "true"} for name in ("first", "second")]
+    state = await loops.run(in_container(loops, "echo LOOP_COMPLETE", image, gates=gates))
+    assert state.outcome == "completed", loops.events
+    assert (git_dir / "config").read_text() == before
+    assert (git_dir / "hooks/pre-commit").is_file()
+
+
 async def test_nothing_is_written_through_a_link_in_place_of_the_loops_files(
     loops: LoopBench, engine: Engine, image: str
 ) -> None:

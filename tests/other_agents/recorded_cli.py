@@ -15,7 +15,7 @@ from youbencha.log.model import YouBenchaLog
 TRANSCRIPTS = Path(__file__).parents[1] / "data" / "other_agents"
 
 _PROGRAM = """#!/bin/sh
-case "$1" in --version) echo "Some CLI 1.2.3"; exit 0;; esac
+case "$1" in --version) echo "Some CLI {version}"; exit 0;; esac
 here="{here}"
 for word in "$@"; do printf '%s\\0' "$word"; done > "$here/argv"
 env > "$here/env"
@@ -54,6 +54,7 @@ def write_program(
     ending: str = "exit 0",
     files: Mapping[str, str] | None = None,
     name: str = "program",
+    version: str = "99.2.3",
 ) -> Path:
     """`before` and `ending` are shell lines: what it does before it speaks, and how it ends."""
     (directory / "files").mkdir(parents=True, exist_ok=True)
@@ -62,7 +63,7 @@ def write_program(
     for path, content in (files or {}).items():
         (directory / "files" / path).write_text(content, encoding="utf-8")
     program = directory / name
-    program.write_text(_PROGRAM.format(here=directory, before=before, ending=ending))
+    program.write_text(_PROGRAM.format(here=directory, before=before, ending=ending, version=version))
     program.chmod(0o755)
     return program
 
@@ -116,9 +117,11 @@ class RecordedCli:
         files: Mapping[str, str] | None = None,
         env: dict[str, str] | None = None,
         context: dict[str, Any] | None = None,
+        prints_version: str = "99.2.3",
         **config: Any,
     ) -> Played:
-        program = write_program(self._directory, stdout, stderr=stderr, before=before, ending=ending, files=files)
+        said = {"stderr": stderr, "before": before, "ending": ending, "version": prints_version}
+        program = write_program(self._directory, stdout, files=files, **said)
         adapter = self._adapter(env={"PATH": "/usr/bin:/bin", "HOME": str(self.home)})  # type: ignore[call-arg]
         events: list[Event] = []
         execution_context = AgentExecutionContext(

@@ -109,7 +109,7 @@ async def test_a_session_with_a_tool(cli: RecordedCli) -> None:
     assert (call.name, json.loads(call.arguments)["command"]) == ("bash", "echo hello > hello.txt")
     assert (call.is_error, call.result) == (False, "\n<shellId: 0 completed with exit code 0>")
     assert (log.model_info.name, log.model_info.provider) == ("claude-sonnet-4.6", "github")
-    assert (log.agent_info.version, log.turns) == ("1.2.3", 2)
+    assert (log.agent_info.version, log.turns) == ("99.2.3", 2)
     assert log.session_id == "83349802-1160-4a6f-b89b-ae09cf779295"
     assert log.usage is None  # its events name no tokens, and there is no file of the session
 

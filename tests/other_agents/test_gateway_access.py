@@ -58,7 +58,7 @@ async def test_no_real_credential_reaches_the_agent(adapter: type[AgentAdapter],
 @pytest.mark.parametrize("adapter", AGENTS)
 async def test_gateway_variables_are_enough_to_be_ready(adapter: type[Any], tmp_path: Path) -> None:
     program = tmp_path / "program"
-    program.write_text("#!/bin/sh\necho 1.2.3\n")
+    program.write_text("#!/bin/sh\necho 99.2.3\n")
     program.chmod(0o755)
     ready = adapter(env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)})
     config = {"prompt": "x", **AGENTS[adapter], "executable": str(program)}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,32 @@ async def test_models(cli: RecordedCli, config: dict[str, Any], model: str) -> N
     played = await cli.play(TOOL_USE, **config)
     assert played.value_of("-m") == model
     assert played.log.model_info.provider == model.split("/")[0]
+
+
+@pytest.mark.parametrize(
+    ("left", "known"),
+    [
+        ('cp "$here/files/database" "$OPENCODE_DB"', ("claude-sonnet-4-6", "anthropic")),
+        ('cp "$here/files/database" ../d; ln -s "$PWD/../d" "$OPENCODE_DB"', ("unknown", "unknown")),
+        ('mkfifo "$OPENCODE_DB"', ("unknown", "unknown")),
+        ('echo no database > "$OPENCODE_DB"', ("unknown", "unknown")),
+        ("true", ("unknown", "unknown")),
+    ],
+)
+async def test_the_model_is_in_the_database(
+    cli: RecordedCli, left: str, known: tuple[str, str], tmp_path: Path
+) -> None:
+    session = json.loads(TOOL_USE.splitlines()[0])["sessionID"]
+    (tmp_path / "cli" / "files").mkdir(parents=True)
+    with closing(sqlite3.connect(tmp_path / "cli" / "files" / "database")) as database:
+        database.execute("CREATE TABLE message (session_id, time_created, data)")
+        for at, (role, model) in enumerate((("assistant", "old"), ("assistant", "claude-sonnet-4-6"), ("user", "x"))):
+            data = json.dumps({"role": role, "providerID": "anthropic", "modelID": model})
+            database.execute("INSERT INTO message VALUES (?, ?, ?)", (session, at, data))
+        database.commit()
+    played = await cli.play(TOOL_USE, before=left)
+    assert played.result.status == "success", played.result.errors
+    assert (played.log.model_info.name, played.log.model_info.provider) == known
 
 
 async def test_options(cli: RecordedCli) -> None:

@@ -39,6 +39,14 @@ async def test_session_in_a_repository_with_another_base_url(bench: Bench) -> No
     assert sorted(path.name for path in workspace.iterdir()) == ["hello.txt", "opencode.json"]
 
 
+async def test_the_model_that_it_chooses_itself(bench: Bench) -> None:
+    bench.model = None
+    session = await bench.run(script(runs("true"), {"text": "Done."}), timeout=120_000)
+    asked = {request.body["model"] for request in session.requests}
+    assert (session.result.status, asked) == ("success", {session.log.model_info.name})
+    assert session.log.model_info.provider == "anthropic"
+
+
 async def test_an_unknown_agent(bench: Bench) -> None:
     session = await bench.run(script({"text": "Said by another."}), agent_name="nosuch", timeout=120_000)
     assert (session.result.status, session.codes()) == ("failed", ["OPENCODE_EXECUTION_ERROR"])

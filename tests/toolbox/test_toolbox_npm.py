@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
+from platform import machine
 
 import pytest
 from toolbox_packages import Registry, needs_npm, node_says, posix, says
@@ -83,6 +85,33 @@ async def test_part_of_a_version_does_not_match(toolbox: Toolbox, registry: Regi
     with pytest.raises(YouBenchaError) as caught:
         await toolbox.install("codex", "0.9")
     assert caught.value.code == "AGENT_VERSION_NOT_FOUND"
+
+
+@pytest.mark.parametrize("needed", ["absent", "@scope/absent", "present", "@scope/present"])
+async def test_a_missing_dependency_is_not_a_missing_version(needed: str, toolbox: Toolbox, registry: Registry) -> None:
+    for name in ("present", "@scope/present"):
+        registry.add(name, "1.0.0", {})
+    fields = {"bin": "codex.js", "dependencies": {needed: "^2.1.0"}}
+    registry.add("@openai/codex", "0.9.0", {"codex.js": node_says("0.9.0")}, **fields)
+    with pytest.raises(YouBenchaError) as caught:
+        await toolbox.install("codex", "0.9.0")
+    assert caught.value.code == "AGENT_DEPENDENCY_NOT_FOUND"
+    assert f"@openai/codex: it needs {needed}@^2.1.0, which cannot be found" in caught.value.message
+    assert "Try another version" in (caught.value.hint or "")
+
+
+async def test_a_missing_program_for_this_platform(toolbox: Toolbox, registry: Registry) -> None:
+    """npm installs the package without it, and says nothing."""
+    systems = [f"{system}-{cpu}" for system in ("linux", "darwin", "win32") for cpu in ("x64", "arm64")]
+    optional = {f"{CLAUDE}-{system}": "2.1.200" for system in systems}
+    files = {"bin/claude.exe": "echo 'install scripts did not run'; exit 1\n"}
+    registry.add(CLAUDE, "2.1.200", files, bin={"claude": "bin/claude.exe"}, optionalDependencies=optional)
+    with pytest.raises(YouBenchaError) as caught:
+        await toolbox.install("claude-code", "2.1.200", source="npm")
+    assert caught.value.code == "AGENT_DEPENDENCY_NOT_FOUND"
+    here = f"{CLAUDE}-{sys.platform}-{'x64' if machine() in ('x86_64', 'AMD64') else 'arm64'}@2.1.200"
+    assert f"{CLAUDE}@2.1.200 needs {here}, which npm could not find" in caught.value.message
+    assert toolbox.installed() == []
 
 
 async def test_an_unreachable_registry(toolbox: Toolbox, registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import os
 import subprocess
 
 import pytest
 from toolbox_packages import WheelHouse, posix
 
+from youbencha.errors import YouBenchaError
 from youbencha.sandbox.toolbox.toolbox import Toolbox
 
 pytestmark = posix
@@ -34,3 +36,34 @@ async def test_a_gateway_is_installed_the_same_way_with_its_extra(toolbox: Toolb
     wheels.add("litellm", "1.2.3", files)
     have = await toolbox.install("litellm")
     assert (have.version, have.package, have.executable.name) == ("1.2.3", "litellm[proxy]==1.2.3", "litellm")
+
+
+@pytest.mark.parametrize(
+    ("version", "needs", "code", "reason"),
+    [
+        ("0.5.0", "Requires-Dist: lite_llm==1.47.0", "AGENT_DEPENDENCY_NOT_FOUND", "it needs lite_llm==1.47.0"),
+        ("0.5.0", "Requires-Python: >=4.1", "PYTHON_UNSUPPORTED", "'>=4.1'"),
+        ("0.6.0", "Requires-Python: >=4.1", "AGENT_VERSION_NOT_FOUND", "aider-chat==0.6.0"),
+    ],
+)
+async def test_a_version_that_exists_but_cannot_be_installed(
+    version: str, needs: str, code: str, reason: str, toolbox: Toolbox, wheels: WheelHouse
+) -> None:
+    wheels.add("aider_chat", "0.5.0", {"aider/__init__.py": "", "aider/__main__.py": SAYS}, needs=needs)
+    with pytest.raises(YouBenchaError) as caught:
+        await toolbox.install("aider", version)
+    assert caught.value.code == code
+    assert reason in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "index", ["http://pypi.invalid/simple", "https://pypi.invalid/simple", "https://127.0.0.1:9/s"]
+)
+async def test_an_unreachable_index(index: str, toolbox: Toolbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"INDEX_URL": index, "RETRIES": "1", "CONFIG_FILE": os.devnull, "FIND_LINKS": "", "NO_INDEX": "0"}
+    for name, value in settings.items():
+        monkeypatch.setenv(f"PIP_{name}", value)
+    for version in ("0.5.0", None):
+        with pytest.raises(YouBenchaError) as caught:
+            await toolbox.install("aider", version)
+        assert caught.value.code == "TOOLBOX_NETWORK"

@@ -125,3 +125,16 @@ def test_a_python_without_pip_is_reported_with_a_hint(tmp_path: Path) -> None:
     assert error.code == "PIP_NOT_FOUND"
     assert "ensurepip" in str(error)
     assert "uv pip install pip" in str(error)
+
+
+@pytest.mark.parametrize(("version", "code"), [("0.86.2", "PYTHON_UNSUPPORTED"), ("0.87", "AGENT_VERSION_NOT_FOUND")])
+def test_versions_of_an_index_for_other_pythons(version: str, code: str) -> None:
+    output = (
+        "ERROR: Ignored the following versions that require a different python version: 0.86.1 Requires-Python "
+        "<3.13,>=3.10; 0.86.2 Requires-Python <3.13,>=3.10\n"
+        f"ERROR: Could not find a version that satisfies the requirement aider-chat=={version} (from versions: 0.5)\n"
+        f"ERROR: No matching distribution found for aider-chat=={version}\n"
+    )
+    error = explain("pip", f"aider-chat=={version}", output)
+    assert error.code == code
+    assert ("<3.13,>=3.10" in error.message) == (code == "PYTHON_UNSUPPORTED")

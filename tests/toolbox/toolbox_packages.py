@@ -74,11 +74,12 @@ class WheelHouse:
         }
         return self.add(SDK, release, files)
 
-    def add(self, name: str, release: str, files: Mapping[str, str]) -> Path:
+    def add(self, name: str, release: str, files: Mapping[str, str], *, needs: str = "") -> Path:
+        """`needs` is a line of its metadata."""
         path = self.directory / f"{name}-{release}-py3-none-any.whl"
         info = f"{name}-{release}.dist-info"
         metadata = {
-            f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: {release}\n",
+            f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: {release}\n{needs}\n",
             f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         }
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:

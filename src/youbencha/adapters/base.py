@@ -192,6 +192,15 @@ class ChecksReadiness(Protocol):
 
 
 @runtime_checkable
+class ChecksVersion(Protocol):
+    """An adapter that can check, for one test case, whether its agent is too old for it."""
+
+    async def check_version(self, config: Mapping[str, Any], env: Mapping[str, str]) -> None:
+        """Raise a YouBenchaError if it is. Starts the agent at most for its version."""
+        ...
+
+
+@runtime_checkable
 class UsesHarnessEnvironment(Protocol):
     """An adapter that takes variables from the harness's environment, and masks the secrets in it."""
 

@@ -6,6 +6,7 @@ Observed: the order of keys is not fixed (2.1.325 writes a result's "type" near 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -36,14 +37,18 @@ from youbencha.log.session import (
     ModelRefused,
     ModelSwitched,
     StreamReader,
+    TotalsByModel,
     TurnTaken,
 )
-from youbencha.usage import Tokens, add_all
+from youbencha.usage import Tokens, add_all, larger
 
 SYNTHETIC = "<synthetic>"
 """The "model" of messages that the CLI writes itself, such as an API error."""
 
 _OVERLOADED = 529
+_DENIED = re.compile(r"Claude requested permissions to [^\n]+, but you haven't granted it yet\.")
+"""The result of a denied tool call, in all versions; before 1.0.76, no result lists them."""
+
 _TOOL_CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _USAGE_KEYS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _MODEL_USAGE_KEYS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
@@ -58,6 +63,8 @@ class ResultTotals(NamedTuple):
     usage: bool = True
     """`usage` has the whole session. It is needed only without a `modelUsage`."""
     cost: bool = True
+    repeated_calls: bool = True
+    """They include calls that broke and were repeated without streaming."""
 
 
 ALL_RIGHT = ResultTotals()
@@ -72,15 +79,18 @@ class ClaudeStreamReader(StreamReader):
     def __init__(self, totals: ResultTotals = ALL_RIGHT) -> None:
         self._totals = totals
         self._current: dict[str | None, str] = {}
+        self._main: dict[str | None, Tokens] = {}
+        self._reported = Tokens()
         self._context: int | None = None
         self._model: str | None = None
         self._last_answer: str | None = None
+        self._tools: dict[str, str] = {}
 
     def handlers(self) -> Mapping[str, Handler]:
         return {
             "system": _system,
             "assistant": self._assistant,
-            "user": _user,
+            "user": self._user,
             "result": self._result,
             "stream_event": self._partial,
             "rate_limit_event": _rate_limit,
@@ -103,7 +113,16 @@ class ClaudeStreamReader(StreamReader):
                     events.append(AssistantThinking(text=text, parent=parent))
             else:
                 events += _tool_events(block, parent)
+        self._tools |= {
+            event.call_id: event.name for event in events if isinstance(event, ToolCalled) and event.call_id
+        }
         return [*events, failed] if failed else events  # last, because text after a failure means recovery
+
+    def _user(self, record: Record) -> list[Event]:
+        events = _user(record)
+        refused = (event for event in events if isinstance(event, ToolReturned) and event.is_error)
+        ids = [event.call_id for event in refused if event.call_id and _DENIED.fullmatch(event.content)]
+        return [*events, *(ToolDenied(call_id=id, name=self._tools[id]) for id in ids if id in self._tools)]
 
     def _answer(self, message: Record, usage_beside: object, parent: str | None) -> list[Event]:
         """Count the call. `usage_beside`: the first description of the format has the usage beside the message."""
@@ -122,13 +141,24 @@ class ClaudeStreamReader(StreamReader):
         return [*metered, TurnTaken()]
 
     def _result(self, record: Record) -> list[Event]:
+        by_model = read_totals(record)
+        tokens = (
+            read_usage(record.get("usage")) if self._totals.usage and not by_model else add_all(list(by_model.values()))
+        )
         costs = (json_lines.amount(record.get(key)) for key in _COST_KEYS)
         cost_usd = next((cost for cost in costs if cost is not None), None) if self._totals.cost else None
-        is_total = record.get("modelUsage") or self._totals.usage
-        return [
-            *self._context_window(record),
-            *_read_result(record, read_total(record) if is_total else Tokens(), cost_usd),
-        ]
+        incomplete = self._lacks_calls(record)
+        totals = [TotalsByModel(tokens=by_model, incomplete=incomplete)] if by_model or incomplete else []
+        return [*self._context_window(record), *totals, *_read_result(record, tokens, cost_usd)]
+
+    def _lacks_calls(self, result: Record) -> bool:
+        """Whether a session's totals lack some of its calls, although those of side models may be larger."""
+        usage = read_usage(result.get("usage"))
+        self._reported = add_all([self._reported, usage])
+        if self._totals.repeated_calls or result.get("subtype") != "success" or result.get("is_error"):
+            return False  # `usage` also lacks a call that ended the session
+        calls = add_all(list(self._main.values()))
+        return any(seen is not None and seen > (known or 0) for seen, known in zip(calls, self._reported, strict=True))
 
     def _context_window(self, result: Record) -> list[Event]:
         """The size of the main conversation again, now that its limit is known (from 2.0.x on)."""
@@ -167,6 +197,8 @@ class ClaudeStreamReader(StreamReader):
         call = CallMetered(message_id=message_id, tokens=tokens, model=model, final=final, parent=parent)
         if parent is not None:
             return [call]
+        counted = tokens if final else tokens._replace(output=None)
+        self._main[message_id] = larger(counted, self._main.get(message_id, Tokens()))
         self._model = model or self._model
         return [call, *self._context_of(tokens)]
 
@@ -184,17 +216,13 @@ def read_usage(value: object) -> Tokens:
     return _read(json_lines.mapping(value), _USAGE_KEYS)
 
 
-def read_total(result: Record) -> Tokens:
-    """Read the usage of the whole session from a `result`.
-
-    `modelUsage` is cumulative and includes subagents and side models; `usage` is only the main loop's last turn.
-    """
-    by_model = [
-        _read(usage, _MODEL_USAGE_KEYS)
-        for usage in json_lines.mapping(result.get("modelUsage")).values()
+def read_totals(result: Record) -> dict[str, Tokens]:
+    """Read the usage of each model from a `result`, with subagents and side models, for the whole session."""
+    return {
+        model: _read(usage, _MODEL_USAGE_KEYS)
+        for model, usage in json_lines.mapping(result.get("modelUsage")).items()
         if isinstance(usage, dict)
-    ]
-    return add_all(by_model) if by_model else read_usage(result.get("usage"))
+    }
 
 
 def _read(record: Record, keys: tuple[str, str, str, str]) -> Tokens:

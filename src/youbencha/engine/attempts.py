@@ -123,6 +123,7 @@ def _info(job: TrialJob, number: int, bundle: ResultsBundle) -> AttemptInfo:
 
 
 def _cancelled_attempt(job: TrialJob, number: int, started_at: float) -> AttemptInfo:
+    """Describe an attempt that was cancelled."""
     info = _from_files(job, number) or _without_results(job, number, "interrupted", started_at)
     if info.outcome == "killed":  # it ran on a node that did not send its final results
         interrupted = {"outcome": "interrupted", "reason": UNFINISHED_REASONS["interrupted"]}

@@ -29,8 +29,10 @@ from youbencha.evaluators.base import (
 from youbencha.evaluators.command_config import (
     CommandEvaluatorConfig,
     MetricPattern,
-    command_environment,
     contradictions,
+)
+from youbencha.evaluators.environment import (
+    command_environment,
     log_withheld_variables,
     missing_references,
     program_environment,

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from collections.abc import Iterator
+from pathlib import PurePosixPath, PureWindowsPath
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, field_validator, model_validator
 
 from youbencha.errors import Problem
 from youbencha.evaluators.globs import GlobText
-from youbencha.process.environment import CERTIFICATES, PROXY, SYSTEM, TOOLS, has_password, select, withheld
 from youbencha.spec import ProblemAt, StrictModel
 from youbencha.spec.base import Line, Milliseconds
 from youbencha.text import did_you_mean
-
-if TYPE_CHECKING:
-    from youbencha.evaluators.base import EvaluationContext
-    from youbencha.sandbox.base import Sandbox
 
 DEFAULT_TIMEOUT_MS = 300_000
 Strings = Annotated[tuple[str, ...], Field(strict=False)]
@@ -33,11 +27,6 @@ _BUILT_IN_NUMBERS = ("exit_code", "duration_ms")
 _JUNIT = ("tests", "failures", "errors", "skipped", "pass_rate")
 _SHELL_WORDS = frozenset({"&&", "||", "|", ";", "&", ">", ">>", "<", "2>", "2>&1", "&>"})
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-
-_INHERITED = SYSTEM | TOOLS | PROXY | CERTIFICATES | {"NUMBER_OF_PROCESSORS"}
-"""The variables that the program inherits. It runs the agent's code, so none of them may be secret."""
-
-_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def _one_or_more(value: object) -> object:
@@ -172,41 +161,3 @@ def _numbers(config: CommandEvaluatorConfig) -> Iterator[str]:
     if config.junit:
         yield from _JUNIT
     yield from (name for name, metric in config.metrics.items() if metric.type != "string")
-
-
-def command_environment(
-    base: Mapping[str, str], configured: Mapping[str, str], harness: Mapping[str, str]
-) -> dict[str, str]:
-    """What may be inherited of `base`, without passwords of proxies, overridden by the configured variables.
-
-    These may refer to variables of the harness, which must be set.
-    """
-    selected = select(base, _INHERITED, locale=True)
-    inherited = {name: value for name, value in selected.items() if not has_password(name, value)}
-    resolved = {name: _REFERENCE.sub(lambda match: harness[match[1]], value) for name, value in configured.items()}
-    return inherited | resolved
-
-
-def program_environment(context: EvaluationContext, sandbox: Sandbox, configured: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of an evaluator's program: the variables that it may inherit, and the configured ones."""
-    harness = context.harness_env
-    if context.shell_env is not None and sandbox.kind == "local":
-        return {**sandbox.environment(context.shell_env), **command_environment({}, configured, harness)}
-    return command_environment(sandbox.environment(harness), configured, harness)
-
-
-def log_withheld_variables(log: Path, env: Mapping[str, str], harness: Mapping[str, str], sandbox: Sandbox) -> None:
-    """Append to the log of a failed program which of the user's variables it did not get: it may have needed one."""
-    names = withheld(env, harness) if sandbox.kind == "local" else []
-    if names:
-        with suppress(OSError), log.open("a", encoding="utf-8") as file:
-            file.write(f"\n[youbencha] not inherited from your environment: {', '.join(names)}\n")
-
-
-def missing_references(env: Any, harness: Mapping[str, str]) -> Iterator[Problem]:
-    """References in the configuration's `env`, which need not be valid, to variables that are not set."""
-    for name, value in env.items() if isinstance(env, Mapping) else ():
-        for reference in _REFERENCE.findall(value) if isinstance(value, str) else ():
-            if reference not in harness:
-                hint = "set it in the environment, or under `variables` in your settings"
-                yield Problem(("env", name), f"refers to {reference}, which is not set", hint)

@@ -26,7 +26,7 @@ from youbencha.events import (
     event_type,
 )
 from youbencha.json_lines import Record
-from youbencha.usage import SessionUsage, Tokens, UsageCounter
+from youbencha.usage import SessionTotal, SessionUsage, Tokens, UsageCounter
 
 if TYPE_CHECKING:
     from youbencha.log.model import Message, ToolCall
@@ -54,6 +54,15 @@ class CallMetered(Event):
     """False if `tokens.output` is only a preliminary number."""
     parent: str | None = None
     """The tool call of the subagent that made it, if any."""
+
+
+@event_type
+class TotalsByModel(Event):
+    """What the agent used of each model so far, which the next `UsageReported` adds up."""
+
+    tokens: Mapping[str, Tokens]
+    incomplete: bool = False
+    """Calls are known to be missing."""
 
 
 @event_type
@@ -103,6 +112,8 @@ class SessionFacts(NamedTuple):
     session_id: str | None = None
     model: str | None = None
     """The model in the answers of the main conversation; else `init_model`."""
+    provider: str | None = None
+    """The model's provider, if the agent reports it."""
     init_model: str | None = None
     """The model that the agent started with."""
     agent_version: str | None = None
@@ -158,6 +169,8 @@ class SessionRecord(NamedTuple):
         return self._replace(facts=self.facts._replace(**changes))
 
 
+_NO_TOTALS = TotalsByModel(tokens={})
+
 Handler = Callable[[Record], Iterable[Event]]
 
 
@@ -182,6 +195,7 @@ class SessionRecorder:
     def __init__(self) -> None:
         self.session_id: str | None = None
         self._usage = UsageCounter()
+        self._totals = _NO_TOTALS
         self._shown = Tokens()
         self._init_model: str | None = None
         self._answer_model: str | None = None
@@ -212,6 +226,7 @@ class SessionRecorder:
             CallMetered: self._on_call,
             CallFailed: self._on_failure,
             TurnTaken: self._on_turn,
+            TotalsByModel: self._on_totals_by_model,
             UsageReported: self._on_total,
             RequestRetried: self._on_retry,
             RateLimitSeen: self._on_rate_limit,
@@ -292,7 +307,9 @@ class SessionRecorder:
         # A subagent may run on another model; the run is named after the main conversation's.
         if event.model and event.parent is None:
             self._answer_model = event.model
-        self._usage.add_call(event.tokens, event.cost_usd, message_id=event.message_id, final=event.final)
+        self._usage.add_call(
+            event.tokens, event.cost_usd, message_id=event.message_id, final=event.final, model=event.model
+        )
 
     def _on_failure(self, event: CallFailed) -> None:
         self._failure = event
@@ -300,9 +317,13 @@ class SessionRecorder:
     def _on_turn(self, event: TurnTaken) -> None:
         self._turns += 1
 
+    def _on_totals_by_model(self, event: TotalsByModel) -> None:
+        self._totals = event
+
     def _on_total(self, event: UsageReported) -> None:
         tokens = Tokens(event.input_tokens, event.output_tokens, event.cache_read_tokens, event.cache_creation_tokens)
-        self._usage.set_total(tokens, event.cost_usd)
+        self._usage.set_total(SessionTotal(tokens, event.cost_usd, self._totals.tokens, self._totals.incomplete))
+        self._totals = _NO_TOTALS
 
     def _on_retry(self, event: RequestRetried) -> None:
         self._retries[event.status, event.reason] += 1

@@ -396,13 +396,14 @@ def _not_started(error: YouBenchaError, started: float) -> IterationReport:
 
 
 _PERMANENT_CODES = ("NOT_FOUND", "NOT_INSTALLED", codes.INVALID_CONFIG, codes.NO_GATEWAY, codes.ROOT_REFUSED)
-"""Endings of the codes of errors before the start that the next attempt would meet again."""
+"""Suffixes of the codes of errors that occur before the start, and would occur again in the next attempt."""
 
 
 def _is_permanent(error: ErrorRecord) -> bool:
     """Whether the next attempt would fail in the same way."""
     permanent = (NO_CREDIT, MODEL_NOT_FOUND, INVALID_OPTION, ROOT_REFUSED)
-    return error.cause in ("AUTH_FAILED", "CLI_NOT_FOUND") or (error.context or {}).get("kind") in permanent
+    causes = ("AUTH_FAILED", "CLI_NOT_FOUND", "VERSION_TOO_OLD")
+    return error.cause in causes or (error.context or {}).get("kind") in permanent
 
 
 def _classify_by_text(failed: IterationReport) -> IterationReport:

@@ -247,7 +247,7 @@ def is_original(meta: TrialMeta) -> bool:
 
 
 def without_zeros(meta: TrialMeta) -> TrialMeta:
-    """Turn the original's zeros into unknowns: it wrote 0 when it had measured nothing, and no trial uses no tokens."""
+    """Turn the original's zeros into unknowns: it wrote 0 for what it had not measured, and no trial uses 0 tokens."""
     unknown = {name: None for name in ("total_cost_usd", "total_tokens") if getattr(meta, name) == 0}
     return meta.model_copy(update=unknown) if unknown and is_original(meta) else meta
 

@@ -231,6 +231,7 @@ class HatBackend(StrictModel):
 
 
 def _null_as_empty(value: object) -> object:
+    """Accept a hat without keys, which YAML reads as null."""
     return {} if value is None else value
 
 

@@ -235,7 +235,7 @@ def read_settings(file: Path, user_values: Mapping[str, Any] | None = None) -> d
     values = document.validate_or_raise(Settings).model_dump(exclude_unset=True)
     refusals = {} if user_values is None else project_refusals(values, user_values)
     if refusals:
-        hint = "`yb config set --global` sets it for you"
+        hint = "set it in your own settings with `yb config set --global`"
         problems = [document.problem(key.split("."), reason, hint, at_key=True) for key, reason in refusals.items()]
         raise document.error(problems)
     return values

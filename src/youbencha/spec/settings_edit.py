@@ -45,7 +45,8 @@ def set_value(
     new_values = Settings.model_validate(_nested(key, value)).model_dump(exclude_unset=True)
     if user_values is not None and (refusals := project_refusals(new_values, user_values)):
         problems = [Problem(name, reason) for name, reason in refusals.items()]
-        raise ConfigError(CODE, "The setting", problems, hint=f"`yb config set --global {key} …` sets it for you.")
+        hint = f"Set it in your own settings with `yb config set --global {key} …`."
+        raise ConfigError(CODE, "The setting", problems, hint=hint)
     before = read_document(file, code=CODE, what=WHAT) if file.exists() else _parsed("", file)
     if not isinstance(before.data or {}, MutableMapping):
         raise ConfigError(CODE, WHAT, _problems(before))

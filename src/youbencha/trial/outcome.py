@@ -43,6 +43,7 @@ OUTCOMES: Mapping[FailureCause, OutcomeName] = {
     "API_ERROR": "provider_error",
     "GAVE_UP": "unsolved",
     "CLI_NOT_FOUND": "infra_error",
+    "VERSION_TOO_OLD": "infra_error",
     "HOST_FAILED": "infra_error",
     "OUTPUT_LOST": "infra_error",
     "CRASHED": "agent_error",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.adapters import AgentAdapter, UsesGateway, get_adapter, needs_model
+from youbencha.adapters.base import ChecksVersion
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators import get_evaluator
 from youbencha.evaluators.base import UsesModel
@@ -211,6 +212,21 @@ async def missing_prerequisites(loaded: Loaded[TestCase], plan: Plan, host: Host
 
     Nothing is fetched, so remote repositories are not checked.
     """
+    adapter = get_adapter(plan.case.agent.type, host.env)
+    return [*await _too_old(loaded, plan, adapter), *await _not_in_repository(loaded, plan, host, adapter)]
+
+
+async def _too_old(loaded: Loaded[TestCase], plan: Plan, adapter: AgentAdapter) -> list[Problem]:
+    if plan.agent_is_in_image or not isinstance(adapter, ChecksVersion):
+        return []
+    try:
+        await adapter.check_version(plan.agent_config, plan.env)
+    except YouBenchaError as error:
+        return [loaded.document.problem(("agent",), error.message, error.hint)]
+    return []
+
+
+async def _not_in_repository(loaded: Loaded[TestCase], plan: Plan, host: Host, adapter: AgentAdapter) -> list[Problem]:
     source = read_source(plan.case.repo, plan.config_dir)
     if isinstance(source, RemoteUrl):
         return []
@@ -220,7 +236,7 @@ async def missing_prerequisites(loaded: Loaded[TestCase], plan: Plan, host: Host
         repository = await host.open_repository_of(plan, lambda *_: None)
     except YouBenchaError as error:
         return [loaded.document.problem(("repo",), error.message, error.hint)]
-    found = await custom_agent_problems(plan, get_adapter(plan.case.agent.type, host.env), repository)
+    found = await custom_agent_problems(plan, adapter, repository)
     outside = ("agent",) if plan.case.agent.agent_name is not None else ("agent", "config")
     return [loaded.document.problem((*outside, *each.keys), each.message, each.hint) for each in found]
 

@@ -28,7 +28,7 @@ from youbencha.trial.gateway_plan import check_models
 from youbencha.trial.plan import Plan
 from youbencha.trial.results import ResultFiles, RunRecord
 from youbencha.workspace import Repository, RunDirectory, public_url
-from youbencha.workspace.reclaim import sanitize_tree
+from youbencha.workspace.reclaim import sanitize_tree, strip_set_uid
 
 if TYPE_CHECKING:
     from youbencha.sandbox.forward_proxy import ForwardProxy
@@ -299,6 +299,10 @@ def evaluator_sandboxes(
     """Sandboxes for evaluators; None if they run on the host. `spec` is that of the agent's, `agents`."""
     if spec.type == "local":
         return None
+    sanitize = (
+        sanitize_tree if directory.owns_tree else strip_set_uid
+    )  # a user's own repository keeps its configuration
+    sanitizing = asyncio.Lock()
 
     @asynccontextmanager
     async def opened(
@@ -330,6 +334,7 @@ def evaluator_sandboxes(
                 yield EvaluatorSandbox(sandbox, access)
         finally:
             if tree == directory.modified:
-                await asyncio.to_thread(sanitize_tree, tree)
+                async with sanitizing:
+                    await asyncio.to_thread(sanitize, tree)
 
     return opened

@@ -154,7 +154,7 @@ def _sanitize_or_remove(path: Path, about: os.stat_result, *, bare: bool = False
 
 
 def _sanitize_git_dir(path: Path, about: os.stat_result, *, bare: bool) -> None:
-    if not stat.S_ISDIR(about.st_mode):  # it leads to another git directory
+    if not stat.S_ISDIR(about.st_mode):  # a file or a link that points to another git directory
         path.unlink()
         return
     make_accessible(path)

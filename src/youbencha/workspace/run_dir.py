@@ -67,7 +67,8 @@ class RunDirectory:
         """Identifies the run. The names of its private directories begin with it."""
         self.modified = tree or path / _TREE
         """Where the agent works; after `settle`, where its tree is."""
-        self._owns_tree = tree is None
+        self.owns_tree = tree is None
+        """Whether `modified` was created for this run. Otherwise it is the user's own directory."""
         self._around_tree: Path | None = None
         """The private directory of a tree that is not in `path` yet."""
         self.expected = path / "src-expected"
@@ -138,7 +139,7 @@ class RunDirectory:
                     (path / _TREE).symlink_to(run.modified)
             if not run._hold():
                 raise not_writable(path, "another process took its lock")
-            for directory in (run.modified, run.artifacts) if run._owns_tree else (run.artifacts,):
+            for directory in (run.modified, run.artifacts) if run.owns_tree else (run.artifacts,):
                 directory.mkdir()
             run._remember()
             undo.pop_all()
@@ -184,7 +185,7 @@ class RunDirectory:
             self.path.chmod(_OWNER_ONLY)
             self._reclaim_lock(found)
             self._watch()
-            if self._owns_tree:
+            if self.owns_tree:
                 restore_tree(self.modified, found)
             remove_planted(self.expected, found)
             clean_artifacts(self.artifacts, self._kept, found)
@@ -282,7 +283,7 @@ class RunDirectory:
 
     def _reclaim_way(self, found: list[str]) -> None:
         """Remove links on the way from a user's tree to the run: what they lead to must not be restored or removed."""
-        if self._owns_tree:
+        if self.owns_tree:
             return
         for directory in reversed([each for each in self.path.parents if self.modified in each.parents]):
             if directory.is_symlink() or directory.is_file():

@@ -35,10 +35,11 @@ from youbencha.adapters.claude_code.own_files import (
     with_shared_files,
 )
 from youbencha.adapters.claude_code.texts import OWN_CAUSES, read_claims
-from youbencha.adapters.claude_code.versions import CliVersion, Feature, result_totals, supports
+from youbencha.adapters.claude_code.versions import Feature, result_totals, supports
 from youbencha.adapters.cli_agent import AgentCli, CliAdapter
 from youbencha.adapters.cli_agent.invocation import removed_afterwards, scratch_directory
 from youbencha.adapters.cli_agent.verdict import RunEnding, VerdictRules
+from youbencha.adapters.cli_agent.versions import CliVersion
 from youbencha.control.stream_json import ClaudeStreamReader
 from youbencha.errors import ConfigError, Problem
 from youbencha.gateway.api import GatewayAccess

@@ -14,17 +14,11 @@ from typing import Any, Literal
 
 from youbencha.adapters.base import InstalledFiles
 from youbencha.adapters.claude_code.config import CLAUDE, ClaudeCodeConfig
-from youbencha.adapters.claude_code.versions import (
-    CliVersion,
-    Feature,
-    first_version,
-    last_version,
-    permission_modes,
-    supports,
-)
+from youbencha.adapters.claude_code.versions import Feature, first_version, last_version, permission_modes, supports
 from youbencha.adapters.cli_agent import AgentCli, Invocation, codes, fits_argument
 from youbencha.adapters.cli_agent.invocation import in_terminal
 from youbencha.adapters.cli_agent.locate import unknown_version
+from youbencha.adapters.cli_agent.versions import CliVersion
 from youbencha.errors import Problem
 from youbencha.files import PathNotAllowed, read_confined, read_regular
 from youbencha.gateway.api import GatewayAccess

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from youbencha.adapters.base import FilePlaces
+from youbencha.adapters.claude_code.versions import SUPPORTED
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.config import FITS, AgentConfig, Argument, Matches
 from youbencha.adapters.cli_agent.kind import AgentKind
@@ -20,6 +21,7 @@ CLAUDE = AgentKind(
     prefix="CLAUDE",
     command="claude",
     logs="claude-code-logs",
+    versions=SUPPORTED,
     places=FilePlaces(
         instructions=".claude/CLAUDE.md",
         skills=".claude/skills",

@@ -20,8 +20,9 @@ from youbencha.adapters.claude_code.background import SessionEnd
 from youbencha.adapters.claude_code.command import ClaudeInvocation, cli_version, prints_debug_log, session_id_of
 from youbencha.adapters.claude_code.config import CLAUDE, credentials_given
 from youbencha.adapters.claude_code.own_files import config_dir, host_environment
-from youbencha.adapters.claude_code.versions import CliVersion, result_totals
+from youbencha.adapters.claude_code.versions import result_totals
 from youbencha.adapters.cli_agent.stream import OutputReader
+from youbencha.adapters.cli_agent.versions import CliVersion
 from youbencha.control.stream_json import ClaudeStreamReader
 from youbencha.events import Event, EventSink, RequestRetried
 from youbencha.files import open_untrusted

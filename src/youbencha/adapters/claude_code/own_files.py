@@ -201,6 +201,8 @@ def _is_json(given: str) -> bool:
 # Side models are not in it, so it is a lower bound.
 
 _ID = re.compile(r"[0-9a-f-]{8,64}")
+_SUBAGENT = "(unknown)"
+"""The tool call that started a subagent. Up to 2.0.24 they are in the same file, also those that are only warmed up."""
 _WANTED = {"assistant": b'"assistant"', "user": b'"tool_result"'}
 
 
@@ -214,6 +216,8 @@ def with_session_file(session: SessionRecord, session_id: str | None, config: Pa
         return session
     recorder, transcript, handlers = SessionRecorder(), Transcript(), ClaudeStreamReader().handlers()
     for record in matching_records(path, config, tuple(_WANTED.values())):
+        if record.get("isSidechain") is True:
+            record = {**record, "parent_tool_use_id": _SUBAGENT}
         for event in handlers[record["type"]](record) if record.get("type") in _WANTED else ():
             recorder.record(event)
             if isinstance(event, ToolCalled | ToolReturned):
@@ -224,6 +228,7 @@ def with_session_file(session: SessionRecord, session_id: str | None, config: Pa
     return session.with_facts(
         model=facts.model or recorded.model,
         turns=recorded.turns if facts.turns is None else facts.turns,
+        denied_tools=facts.denied_tools or recorded.denied_tools,
         usage=_at_least(facts.usage, recorded.usage),
         failure=facts.failure if facts.stream_seen else recorded.failure,
     )

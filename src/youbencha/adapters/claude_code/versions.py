@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from enum import StrEnum
 
+from youbencha.adapters.cli_agent.versions import CliVersion, SupportedVersions
 from youbencha.control.stream_json import ResultTotals
 
-_VERSION = re.compile(r"^(\d+)\.(\d+)\.(\d+)")
-
-
-@dataclass(frozen=True, order=True)
-class CliVersion:
-    major: int
-    minor: int
-    patch: int
-
-    @classmethod
-    def parse(cls, text: str) -> CliVersion | None:
-        """From what `claude --version` prints: `2.1.325 (Claude Code)`."""
-        match = _VERSION.match(text.strip())
-        return cls(*map(int, match.groups())) if match else None
-
-    def __str__(self) -> str:
-        return f"{self.major}.{self.minor}.{self.patch}"
+SUPPORTED = SupportedVersions(oldest=CliVersion(1, 0, 8))  # 1.0.5 asks a user before it skips permissions
 
 
 class Feature(StrEnum):
@@ -52,6 +35,7 @@ class Feature(StrEnum):
     LEAVES_WEBSOCKET = "an exit when its WebSocket is closed"
     EXACT_COST = "a cost that has each call once"
     EXACT_TOTAL = "a total of all calls"
+    COUNTS_REPEATED_CALLS = "totals with calls that were repeated"
 
 
 _FIRST_VERSION: dict[Feature, CliVersion] = {
@@ -76,6 +60,7 @@ _FIRST_VERSION: dict[Feature, CliVersion] = {
     Feature.LEAVES_WEBSOCKET: CliVersion(2, 1, 50),
     Feature.END_SESSION: CliVersion(2, 1, 72),
     Feature.EXACT_COST: CliVersion(1, 0, 88),  # before, `usage` and cost have each call twice
+    Feature.COUNTS_REPEATED_CALLS: CliVersion(2, 1, 77),
     Feature.EXACT_TOTAL: CliVersion(1, 0, 113),  # in 1.0.88 to 1.0.112, `usage` is that of the last call
 }
 
@@ -111,7 +96,11 @@ def result_totals(version: CliVersion | None) -> ResultTotals:
     """Which totals of a result are right; an unknown version is believed."""
     if version is None:
         return ResultTotals()
-    return ResultTotals(usage=supports(version, Feature.EXACT_TOTAL), cost=supports(version, Feature.EXACT_COST))
+    return ResultTotals(
+        usage=supports(version, Feature.EXACT_TOTAL),
+        cost=supports(version, Feature.EXACT_COST),
+        repeated_calls=supports(version, Feature.COUNTS_REPEATED_CALLS),
+    )
 
 
 def permission_modes(version: CliVersion) -> list[str]:

@@ -32,7 +32,7 @@ from youbencha.adapters.cli_agent.locate import AgentCli, CliFinder, reinstall_h
 from youbencha.adapters.cli_agent.stream import OutputReader
 from youbencha.adapters.cli_agent.verdict import RunEnding, VerdictRules, judge
 from youbencha.adapters.cli_agent.warnings import process_warnings, session_warnings
-from youbencha.errors import ConfigError, Problem
+from youbencha.errors import ConfigError, Problem, YouBenchaError
 from youbencha.gateway.api import GatewayAccess
 from youbencha.json_lines import BYTE_ORDER_MARK
 from youbencha.log.masking import without_secrets
@@ -175,6 +175,18 @@ class CliAdapter(ABC, Generic[C]):
         """Raise if this test case's CLI is not installed, or has no credentials."""
         given, parsed = self.environment(env), self._parsed(config)
         await self.require_authentication(await self.locate(parsed, given, None), given, parsed)
+
+    async def check_version(self, config: Mapping[str, Any], env: Mapping[str, str]) -> None:
+        """Raise if the CLI that this test case would run is too old. Whether there is one is not checked."""
+        parsed = self._parsed(config)
+        try:
+            async with asyncio.timeout(base.READY_TIMEOUT_S):
+                await self.locate(parsed, self.environment(env), None)
+        except TimeoutError:
+            return
+        except YouBenchaError as error:
+            if error.code == self.kind.code(codes.VERSION_TOO_OLD):
+                raise
 
     def check_config(self, config: Mapping[str, Any], config_dir: Path | None) -> Sequence[Problem]:
         """Return every problem in `agent.config`."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.adapters.base import FilePlaces
 from youbencha.adapters.cli_agent import codes
 from youbencha.errors import ConfigError, Problem, YouBenchaError
 from youbencha.log.model import ErrorRecord
 from youbencha.process import OUTPUT_LIMIT_BYTES
+
+if TYPE_CHECKING:
+    from youbencha.adapters.cli_agent.versions import SupportedVersions
 
 
 class AgentKind(NamedTuple):
@@ -30,6 +33,8 @@ class AgentKind(NamedTuple):
     hints: Mapping[str, str] = MappingProxyType({})
     """Hints for errors and warnings of this agent that replace the common ones, by code."""
 
+    versions: SupportedVersions | None = None
+    """None: any version will do."""
     places: FilePlaces = FilePlaces()
     """Where it reads instructions, skills and plugins."""
 
@@ -45,6 +50,15 @@ class AgentKind(NamedTuple):
     def auth_failed(self, reason: str) -> YouBenchaError:
         message = f"{self.title} has no valid authentication: {reason}"
         return self.error(codes.AUTH_FAILED, message, self.how_to_authenticate)
+
+    def is_too_old(self, version: str) -> bool:
+        return self.versions is not None and self.versions.is_too_old(version)
+
+    def too_old(self, version: str, where: str = "") -> YouBenchaError:
+        """The error for a version that is too old. `where` says which one is meant, if that is not clear."""
+        assert self.versions is not None
+        message = f"{self.title} {version}{where} is too old: youBencha works with {self.versions.oldest} and later."
+        return self.error(codes.VERSION_TOO_OLD, message, f"Install a newer one: `yb agents install {self.name}`.")
 
     def no_gateway(self) -> YouBenchaError:
         message = f"{self.title} cannot reach its model through a gateway."

@@ -52,32 +52,35 @@ class CliFinder:
         sandbox: Sandbox = HOST,
         workspace: Path | None = None,
     ) -> AgentCli:
-        """Return the CLI; raise an error with a hint for installing it if there is none.
+        """Return the CLI; raise an error with a hint for installing it if there is none, or only one that is too old.
 
         `env` is the host's environment, to search in. For a container, `argv` has the paths in there. `workspace` is
         the directory in which an image's CLI is asked for its version.
         """
+        if version is not None and self._kind.is_too_old(version):
+            raise self._kind.too_old(version)  # it need not be installed first
         if sandbox.kind != "local":
             finder = ContainerFinder(self, self._kind, sandbox, workspace or Path("/"))
-            return await finder.locate(env, executable=executable, version=version)
+            return self._supported(await finder.locate(env, executable=executable, version=version))
         if executable is not None:
-            return await self.explicit(Path(executable).expanduser(), version, env)
+            return self._supported(await self.explicit(Path(executable).expanduser(), version, env))
         found = await self.find(env, version)
         if found is None:
             raise self.not_installed(version)
         return found
 
     async def find(self, env: Mapping[str, str], version: str | None = None) -> AgentCli | None:
-        """Search PATH, then the toolbox; with a version, for that version."""
+        """Search PATH, then the toolbox; with a version, for that version. Raise an error if it is too old."""
         # Slow to import, and not needed by the command agent.
         from youbencha.sandbox.toolbox.toolbox import Toolbox
         from youbencha.user_dirs import default_root
 
         found = await self.on_path(env, version)
-        if found is not None:
-            return found
-        installed = Toolbox(default_root(env)).find(self._kind.name, version)
-        return None if installed is None else of_toolbox(installed)
+        # One that is too old does not prevent the use of another.
+        if found is None or self._kind.is_too_old(found.version):
+            installed = Toolbox(default_root(env)).find(self._kind.name, version)
+            found = of_toolbox(installed) if installed else found
+        return None if found is None else self._supported(found)
 
     async def version_of(self, path: Path, env: Mapping[str, str]) -> str:
         """Ask the CLI, once for each file: a JavaScript CLI takes a second to answer."""
@@ -124,6 +127,11 @@ class CliFinder:
         if answer.version is None:
             raise unknown_version(self._kind, path, f"{answer.said or 'nothing'!r} ({answer.ending})")
         return answer.version
+
+    def _supported(self, cli: AgentCli) -> AgentCli:
+        if self._kind.is_too_old(cli.version):
+            raise self._kind.too_old(cli.version, f" ({cli.path})")
+        return cli
 
     def not_found(self, message: str, hint: str) -> YouBenchaError:
         return self._kind.error(codes.CLI_NOT_FOUND, message, hint)

@@ -67,7 +67,7 @@ def normalize(
         ),
         model_info=ModelInfo(
             name=facts.model or configured or "unknown",
-            provider=str(result.details.get("provider") or kind.provider),
+            provider=str(result.details.get("provider") or facts.provider or kind.provider),
         ),
         execution=result.execution(),
         messages=tuple(_with_prompt(session.messages, prompt)),

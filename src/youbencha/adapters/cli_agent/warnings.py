@@ -13,6 +13,7 @@ from youbencha.log.model import ErrorRecord, claims_message
 from youbencha.log.session import LeftOut, SessionFacts
 from youbencha.process import ProcessResult
 from youbencha.text import first_few, plural
+from youbencha.usage import base_model
 
 
 def session_warnings(
@@ -183,11 +184,6 @@ def _model_fallback(kind: AgentKind, facts: SessionFacts, at: str, *, compares_m
             fallback=used,
             trigger=None,
         )
-
-
-def base_model(name: str) -> str:
-    """The name without its variant: Claude Code starts with "claude-opus-4-8[1m]", answers have "claude-opus-4-8"."""
-    return name.split("[", 1)[0]
 
 
 def _retries(kind: AgentKind, facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:

@@ -24,12 +24,16 @@ from youbencha.adapters.cli_agent import (
 from youbencha.adapters.cli_agent.agent_files import keep_logs, read_definition
 from youbencha.adapters.cli_agent.config import AgentConfig
 from youbencha.adapters.cli_agent.environment import provider_of
+from youbencha.adapters.cli_agent.versions import CliVersion, SupportedVersions
 from youbencha.adapters.copilot_cli.events import CopilotReader, usage_in
 from youbencha.gateway.api import GatewayAccess
 from youbencha.process import Command, ProcessResult
 
 if TYPE_CHECKING:
     from youbencha.gateway.api import Provider
+
+# 1.0.24 fails without streaming, 1.0.30 was not available.
+VERSIONS = SupportedVersions(oldest=CliVersion(1, 0, 32), flags={"--session-id": CliVersion(1, 0, 55)})
 
 COPILOT = AgentKind(
     name="copilot-cli",
@@ -58,6 +62,7 @@ COPILOT = AgentKind(
             ".agents/skills/",
         ),
     ),
+    versions=VERSIONS,
     provider="github",
     how_to_authenticate="Set COPILOT_GITHUB_TOKEN, GH_TOKEN or GITHUB_TOKEN (in agent.env or your environment), run "
     "`copilot` and type /login, or use your own model: COPILOT_PROVIDER_BASE_URL and COPILOT_MODEL.",
@@ -270,6 +275,8 @@ def _flags(invocation: Invocation[CopilotCliConfig]) -> list[str]:
 
 def _session_id(invocation: Invocation[CopilotCliConfig]) -> str | None:
     """The id is chosen here, so that it is known even if the session does not report it."""
+    if not VERSIONS.has("--session-id", invocation.cli.version):
+        return None
     return invocation.session_id(_CHOOSES_SESSION)
 
 

@@ -22,12 +22,16 @@ from youbencha.adapters.cli_agent import (
 )
 from youbencha.adapters.cli_agent.config import AgentConfig, Matches, NonEmptyArgument
 from youbencha.adapters.cli_agent.environment import provider_of
-from youbencha.adapters.opencode.events import AGENT_NOT_FOUND, OpenCodeReader, with_stderr
+from youbencha.adapters.cli_agent.versions import CliVersion, SupportedVersions
+from youbencha.adapters.opencode.events import AGENT_NOT_FOUND, OpenCodeReader, with_model, with_stderr
 from youbencha.gateway.api import PROVIDER_OF_PREFIX, GatewayAccess
 from youbencha.process import Command, ProcessResult
 
 if TYPE_CHECKING:
     from youbencha.gateway.api import Provider
+
+# 1.15.0 and 1.15.13 may end without their last events; none between them and 1.17.0 was available.
+VERSIONS = SupportedVersions(oldest=CliVersion(1, 17, 0), flags={"--auto": CliVersion(1, 17, 18)})
 
 OPENCODE = AgentKind(
     name="opencode",
@@ -50,6 +54,7 @@ OPENCODE = AgentKind(
             ".agents/skills/",
         ),
     ),
+    versions=VERSIONS,
     how_to_authenticate="Set the provider's key (ANTHROPIC_API_KEY, OPENAI_API_KEY, …) in agent.env or your "
     "environment, or run `opencode auth login`.",
 )
@@ -169,7 +174,7 @@ class OpenCodeAdapter(CliAdapter[OpenCodeConfig]):
             "--print-logs", "--log-level", "ERROR",
             # With a title, no model is asked for one.
             "--title", "youBencha",
-            *(["--auto"] if config.auto_approve else []),
+            *([_approving(invocation.cli.version)] if config.auto_approve else []),
         ]  # fmt: skip
         return Command(
             argv=(*invocation.cli.argv, "run", *flags, *chosen, *config.extra_args),
@@ -211,7 +216,17 @@ class OpenCodeAdapter(CliAdapter[OpenCodeConfig]):
     def complete(
         self, invocation: Invocation[OpenCodeConfig], session: SessionRecord, done: ProcessResult
     ) -> SessionRecord:
+        if invocation.config.model is None:
+            session = with_model(session, _database(invocation))
         return with_stderr(session, done.output)
+
+
+def _database(invocation: Invocation[OpenCodeConfig]) -> Path:
+    return invocation.scratch / "opencode.db"
+
+
+def _approving(version: str) -> str:
+    return "--auto" if VERSIONS.has("--auto", version) else "--dangerously-skip-permissions"  # its former name
 
 
 def has_credentials(env: Mapping[str, str]) -> bool:
@@ -243,7 +258,7 @@ def with_settings(invocation: Invocation[OpenCodeConfig]) -> dict[str, str]:
     address of its choice. It contains no key: opencode reads that from the environment.
     """
     # Two runs that share a database create its tables at the same time, and one of them fails (1.18.33).
-    own_database = {DATABASE: invocation.inside(invocation.scratch / "opencode.db")}
+    own_database = {DATABASE: invocation.inside(_database(invocation))}
     if invocation.context.gateway is not None:
         return {**own_database, **invocation.env, CONTENT: _at_gateway(invocation, invocation.context.gateway)}
     return {**own_database, **_settings(invocation), **invocation.env}

@@ -1,10 +1,16 @@
-"""Read the JSON events of `opencode run` (1.18.33). A tool call is reported when it has ended, with its result."""
+"""Read the JSON events of `opencode run` (1.18.33), and its database, which has the model.
+
+A tool call is reported when it has ended, with its result.
+"""
 
 from __future__ import annotations
 
 import re
+import stat
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 from youbencha import json_lines
 from youbencha.adapters.cli_agent import CallFailed, CallMetered, Handler, SessionRecord, StreamReader, TurnTaken
@@ -125,3 +131,30 @@ def with_stderr(session: SessionRecord, output: str) -> SessionRecord:
         reasons = _LOGGED.findall(output)
         return session.with_facts(failure=replace(failure, text=reasons[-1])) if reasons else session
     return session
+
+
+# Which model answered is only in the database.
+
+_LAST_ANSWER = """
+    SELECT json_extract(data, '$.providerID'), json_extract(data, '$.modelID') FROM message
+    WHERE session_id = ? AND json_extract(data, '$.role') = 'assistant'
+    ORDER BY time_created DESC LIMIT 1
+"""
+_MOST_STEPS = 10_000_000
+"""Of SQLite's virtual machine: a fraction of a second. The agent could have put anything into the file."""
+
+
+def with_model(session: SessionRecord, database: Path) -> SessionRecord:
+    """Add the provider and the model of the session's last answer, if the database has them."""
+    import sqlite3  # slow to import, and most runs name their model
+
+    try:
+        if not stat.S_ISREG(database.lstat().st_mode):
+            return session
+        with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            connection.set_progress_handler(lambda: 1, _MOST_STEPS)  # its first call ends the query
+            found = connection.execute(_LAST_ANSWER, (session.facts.session_id,)).fetchone()
+    except (OSError, sqlite3.Error):
+        return session
+    provider, model = map(json_lines.text, found or (None, None))
+    return session.with_facts(provider=provider, model=model) if provider and model else session

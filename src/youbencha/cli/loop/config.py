@@ -65,7 +65,7 @@ def loop_sources(config: Sequence[str] | None, hats: str | None, *, use_variable
 
 def _check(source: str, *, is_hats: bool) -> None:
     if source.startswith(("http://", "https://")):
-        hint = "Download the file, look at what it tells the agent, and name it."
+        hint = "Download the file, check what it tells the agent, and give its path."
         raise YouBenchaError("CONFIG_NOT_A_FILE", f"{source} is a URL, not a file.", hint=hint)
     if source.startswith("builtin:") and not is_hats:
         hint = (

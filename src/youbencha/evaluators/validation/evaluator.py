@@ -21,7 +21,7 @@ from youbencha.evaluators.base import (
     printable,
     read_config,
 )
-from youbencha.evaluators.command_config import command_environment, missing_references
+from youbencha.evaluators.environment import command_environment, missing_references
 from youbencha.evaluators.validation.baseline import measure_baseline
 from youbencha.evaluators.validation.config import ValidationConfig
 from youbencha.evaluators.validation.counting import TestTally

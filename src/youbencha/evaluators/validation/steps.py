@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import EvaluationContext, in_thread
 from youbencha.evaluators.command import shell_words
-from youbencha.evaluators.command_config import command_environment, log_withheld_variables, program_environment
+from youbencha.evaluators.environment import command_environment, log_withheld_variables, program_environment
 from youbencha.evaluators.junit import Stamp, reports
 from youbencha.evaluators.validation.config import ValidationConfig
 from youbencha.evaluators.validation.reports import XML_FILES, RunReports, read_reports

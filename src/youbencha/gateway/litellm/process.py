@@ -84,7 +84,7 @@ class LiteLLM:
         result = await asyncio.shield(self._running)
         return YouBenchaError(
             "LITELLM_DIED",
-            f"LiteLLM ended while it was needed ({_ending(result)})",
+            f"LiteLLM ended while it was in use ({_ending(result)})",
             hint=f"Its output is in {self._log_file}." if self._log_file else None,
         )
 

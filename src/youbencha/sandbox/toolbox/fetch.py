@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import platform
 import re
 import shutil
 import tempfile
@@ -22,6 +23,8 @@ from youbencha.sandbox.toolbox.installed import bytes_under
 DOWNLOAD_S = 30 * 60.0
 LOOK_UP_S = 5 * 60.0
 VERSION_NOT_FOUND = "AGENT_VERSION_NOT_FOUND"
+DEPENDENCY_NOT_FOUND = "AGENT_DEPENDENCY_NOT_FOUND"
+PYTHON_UNSUPPORTED = "PYTHON_UNSUPPORTED"
 STORAGE = "TOOLBOX_STORAGE"
 _PARTIAL = ".partial-"
 _PROGRESS_EVERY_S = 1.0
@@ -125,6 +128,9 @@ def _too_slow(label: str, timeout_s: float, result: ProcessResult) -> YouBenchaE
     )
 
 
+_PYTHON_HINT = "Try another version, or install youBencha with a Python that it supports."
+
+
 @dataclass(frozen=True, slots=True)
 class PackageFailure:
     """A failure of a package manager, recognised by its output, and a hint."""
@@ -147,13 +153,15 @@ FAILURES: tuple[PackageFailure, ...] = (
         "Free some space, or set YOUBENCHA_TOOLBOX to a directory on a larger disk.",
     ),
     PackageFailure(
-        r"name resolution|getaddrinfo|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ProxyError|timed out"
-        r"|Failed to establish a new connection|NewConnectionError|CERTIFICATE_VERIFY_FAILED"
-        r"|SELF_SIGNED_CERT|UNABLE_TO_(?:GET_ISSUER|VERIFY_LEAF)|CERT_HAS_EXPIRED|ERR_SOCKET_TIMEOUT|network timeout",
+        r"[Nn]ame ?[Rr]esolution|getaddrinfo|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH"
+        r"|EHOSTUNREACH|ProxyError|timed out|not a trusted or secure host|Failed to establish a new connection"
+        r"|NewConnectionError|CERTIFICATE_VERIFY_FAILED|SELF_SIGNED_CERT|UNABLE_TO_(?:GET_ISSUER|VERIFY_LEAF)"
+        r"|CERT_HAS_EXPIRED|ERR_SOCKET_TIMEOUT|network timeout",
         "TOOLBOX_NETWORK",
         "The package registry cannot be reached. Check the network, the proxy, and your pip or npm configuration.",
     ),
     PackageFailure(r"npm (error|ERR!) code EBADENGINE", "NODE_TOO_OLD", "Install a newer Node.js."),
+    PackageFailure(r"requires a different Python", PYTHON_UNSUPPORTED, _PYTHON_HINT),
     PackageFailure(
         r"No matching distribution|ETARGET|E404|No match(ing version)? found",
         VERSION_NOT_FOUND,
@@ -161,20 +169,61 @@ FAILURES: tuple[PackageFailure, ...] = (
     ),
 )
 
+DEPENDENCY_HINT = (
+    "The version exists, but cannot be installed, because something that it needs was deleted, was never published, or "
+    "is not in your registry. Try another version."
+)
+
+_NOT_FOUND = re.compile(
+    r"No matching distribution found for (\S+)|No matching version found for (\S+?)\.?$"
+    r"|The requested resource '([^']+)' could not be found|'([^']+)' is not in this registry",
+    re.MULTILINE,
+)
+"""What pip and npm say of the package that they did not find."""
+_OTHER_PYTHON = re.compile(r"that require a different python version: (.*)")
+
 _UNKNOWN = PackageFailure("", "TOOLBOX_INSTALL_FAILED", "Run pip or npm by hand to see its full output.")
 _ERROR_LINE = re.compile(r"^(?:ERROR:|npm (?:error|ERR!))\s*(?:notarget |404 )?(.*\S)", re.MULTILINE)
 _NOISE = re.compile(r"code [A-Z0-9_]+$|errno |syscall |A complete log|Ignored the following")
 
 
 def explain(tool: str, package: str, output: str) -> YouBenchaError:
-    """Return the error for a package manager that failed with this output."""
+    """Return the error for a package manager that failed with this output. `package` may have a version."""
     failure = next((row for row in FAILURES if re.search(row.pattern, output, re.DOTALL)), _UNKNOWN)
+    code, hint, reason = failure.code, failure.hint, _reason(tool, output)
+    if code == VERSION_NOT_FOUND:
+        if (needed := _not_found(output)) and _name(needed) != _name(package):
+            code, hint, reason = DEPENDENCY_NOT_FOUND, DEPENDENCY_HINT, f"it needs {needed}, which cannot be found"
+        elif other := _other_python(package, output):
+            code, reason = PYTHON_UNSUPPORTED, f"it does not support Python {platform.python_version()} ({other})"
+            hint = _PYTHON_HINT
     return YouBenchaError(
-        failure.code,
-        f"{tool} could not fetch {package}: {_reason(tool, output)}",
-        hint=failure.hint,
+        code,
+        f"{tool} could not fetch {package}: {reason}",
+        hint=hint,
         context={"package": package, "output": output[-_TAIL:]},
     )
+
+
+def _not_found(output: str) -> str | None:
+    """The package that was not found, as it was required: `litellm==1.47.0`, `@github/copilot@^1.0.0`."""
+    # `npm view` only looks for the package itself, and names it "undefined" here.
+    found = None if "No match found for version" in output else _NOT_FOUND.search(output)
+    return found[found.lastindex or 0] if found else None
+
+
+def _name(requirement: str) -> str:
+    """The name of a package, without its version or extras, in one spelling."""
+    scope, name = ("@", requirement[1:]) if requirement.startswith("@") else ("", requirement)
+    return scope + re.sub(r"[-_.]+", "-", re.split(r"[@=<>!~;\[\s]", name, maxsplit=1)[0]).lower()
+
+
+def _other_python(package: str, output: str) -> str | None:
+    """The Pythons that this version supports, if pip ignored it because of that."""
+    version = package.partition("==")[2]
+    ignored = _OTHER_PYTHON.search(output) if version else None
+    versions = (each.strip().partition(" ") for each in ignored[1].split(";")) if ignored else ()
+    return next((needs for number, _, needs in versions if number == version), None)
 
 
 def _reason(tool: str, output: str) -> str:

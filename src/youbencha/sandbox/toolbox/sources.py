@@ -6,6 +6,7 @@ import asyncio
 import importlib.util
 import json
 import os
+import platform
 import re
 import sys
 import zipfile
@@ -58,6 +59,10 @@ class Fetcher(Protocol):
         """Fill `partial.tree`. Return the executables to try, best first; never empty."""
         ...
 
+    def left_out(self, partial: PartialInstall) -> str | None:
+        """The package with the program for this computer, if what was fetched lacks it."""
+        ...
+
 
 def fetcher_for(recipe: Recipe) -> Fetcher:
     match recipe:
@@ -105,6 +110,9 @@ class WheelFetcher:
                     hint="Use `--from npm`.",
                 ) from None
 
+    def left_out(self, partial: PartialInstall) -> None:
+        return None
+
     def _check_version(self, archive: zipfile.ZipFile, release: Release) -> None:
         """Check the version before 350 MB are unpacked: the table may be wrong about a wheel's content."""
         found = _CLI_VERSION.search(archive.read(self._recipe.version_file).decode())
@@ -137,6 +145,9 @@ _NPM_INSTALL = (
     "--no-bin-links",
     "--no-package-lock",
 )
+_NPM_SYSTEM = {"linux": "linux", "darwin": "darwin", "win32": "win(dows|32)"}.get(sys.platform, sys.platform)
+_NPM_PROCESSOR = {"x86_64": "x64", "amd64": "x64"}.get(platform.machine().lower(), "arm64")
+"""As in the names of packages for one platform."""
 # By default, npm tries for more than ten minutes if a registry does not answer.
 _NPM_NETWORK = ("--fetch-retries=2", "--fetch-timeout=60000")
 
@@ -175,6 +186,16 @@ class NpmFetcher:
             if path.is_file():
                 path.chmod(0o755)
         return candidates
+
+    def left_out(self, partial: PartialInstall) -> str | None:
+        """npm leaves out an optional package that it cannot find, without a word."""
+        modules = partial.tree / "node_modules"
+        if not self._recipe.native or self._natives(modules):
+            return None
+        package = json.loads((modules / self._recipe.package / "package.json").read_text(encoding="utf-8"))
+        declared = package.get("optionalDependencies", {})
+        here = re.compile(rf"-{_NPM_SYSTEM}-{_NPM_PROCESSOR}(-|$)")
+        return next((f"{name}@{version}" for name, version in declared.items() if here.search(name)), None)
 
     async def _npm(self, partial: PartialInstall, *arguments: str, label: str, timeout_s: float) -> str:
         npm = find_executable("npm", os.environ)
@@ -256,6 +277,9 @@ class VenvFetcher:
         label = f"listing the packages of {release.package}"
         packages = await run_pip(partial, "freeze", package=release.package, label=label, python=python)
         return [self._launcher(partial.tree, packages)]
+
+    def left_out(self, partial: PartialInstall) -> None:
+        return None
 
     def _launcher(self, tree: Path, packages: str) -> Path:
         mark, template = ("@rem ", _WINDOWS_LAUNCHER) if _WINDOWS else ("# ", _POSIX_LAUNCHER)

@@ -18,7 +18,15 @@ from youbencha.errors import YouBenchaError
 from youbencha.process import find_executable
 from youbencha.progress import StepProgress
 from youbencha.sandbox.toolbox.catalogue import AGENTS, AgentRequest, CatalogueEntry, Recipe, lookup, recipes_for
-from youbencha.sandbox.toolbox.fetch import STORAGE, PartialInstall, clear_leftovers, no_progress, partial_install
+from youbencha.sandbox.toolbox.fetch import (
+    DEPENDENCY_HINT,
+    DEPENDENCY_NOT_FOUND,
+    STORAGE,
+    PartialInstall,
+    clear_leftovers,
+    no_progress,
+    partial_install,
+)
 from youbencha.sandbox.toolbox.installed import (
     InstalledAgent,
     Manifest,
@@ -208,7 +216,13 @@ async def install_from(
             return InstallResult(have, new=False)
         candidates = await fetcher.fetch(release, partial)
         progress(f"checking `{agent.command} --version`")
-        running = await _first_that_runs(agent, candidates, partial)
+        try:
+            running = await _first_that_runs(agent, candidates, partial)
+        except YouBenchaError as error:
+            if left_out := fetcher.left_out(partial):
+                message = f"{release.package} needs {left_out}, which npm could not find. Without it: {error.message}"
+                raise YouBenchaError(DEPENDENCY_NOT_FOUND, message, hint=DEPENDENCY_HINT) from error
+            raise
         _check_version(release, running.version)
         # A wheel may contain a version that is already installed from another source.
         if have := read_installed(home / running.version):
