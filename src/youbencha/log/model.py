@@ -156,7 +156,7 @@ class YouBenchaLog(Record):
         if "usage" in dropped:
             changes["usage"] = None
         if "tool_calls" in dropped:
-            changes["tool_calls"] = ()
+            changes["tool_calls"] = None
         changes["warnings"] = tuple(left for each in self.warnings if (left := _without(each, dropped)))
         return self.model_copy(update=changes)
 

@@ -120,7 +120,7 @@ def _with_claims(session: SessionRecord, read: ReadClaims, result: AgentExecutio
             model=facts.model or said.facts.model,
             usage=facts.usage or said.facts.usage,
         ),
-        tool_calls=session.tool_calls if knows_tools else said.tool_calls,
+        tool_calls=session.tool_calls if knows_tools else said.tool_calls or session.tool_calls,
     )
 
 
