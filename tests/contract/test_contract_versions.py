@@ -33,14 +33,14 @@ def cli(tmp_path: Path) -> EchoCli:
 
 
 async def test_an_executable_of_another_version_is_refused(cli: EchoCli) -> None:
-    error = await refused(cli, version="0.2.9")
+    error = await refused(cli, version="2.0.9")
     assert "is Claude Code 2.0.62" in str(error)
-    assert "0.2.9" in str(error)
+    assert "2.0.9" in str(error)
 
 
 async def test_a_version_that_is_not_installed_is_an_error_with_the_command(cli: EchoCli) -> None:
-    error = await refused(cli, executable=None, version="0.2.9")
-    assert "yb agents install claude-code@0.2.9" in (error.hint or "")
+    error = await refused(cli, executable=None, version="2.0.9")
+    assert "yb agents install claude-code@2.0.9" in (error.hint or "")
 
 
 async def test_fr_017_no_cli_at_all_is_an_error_with_the_command(cli: EchoCli) -> None:
