@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -28,6 +28,13 @@ _TEXT_OF: dict[type[Event], Callable[[Any], str]] = {
     UserText: lambda event: strip_ansi(event.text),
     ToolCalled: lambda event: dumps(event.arguments),
     ToolReturned: lambda event: strip_ansi(event.content),
+}
+
+_WITHOUT_TEXT: dict[type[Event], dict[str, Any]] = {
+    AssistantText: {"text": ""},
+    UserText: {"text": ""},
+    ToolCalled: {"arguments": {}},
+    ToolReturned: {"content": ""},
 }
 
 
@@ -138,6 +145,7 @@ class Transcript:
         if left_out > 0:
             self._dropped["characters"] += left_out
             entry.text = f"{text[:half]}\n{left_out_here(LeftOut(characters=left_out))}\n{text[-half:]}"
+            entry.event = replace(entry.event, **_WITHOUT_TEXT[type(entry.event)])
             self._size -= len(text) - len(entry.text)
 
     def _drop(self, entry: _Entry) -> None:
