@@ -70,7 +70,7 @@ class Transcript:
 
     def add(self, event: Event) -> None:
         text_of = _TEXT_OF.get(type(event))
-        if text_of is None or self._is_unneeded(event):
+        if text_of is None or self._is_redundant(event):
             return
         entry = _Entry(event, text_of(event))
         self._size += entry.size
@@ -112,7 +112,7 @@ class Transcript:
         )
         return LeftOut(dropped["messages"], dropped["tool_calls"], dropped["characters"] + sum(of_no_call))
 
-    def _is_unneeded(self, event: Event) -> bool:
+    def _is_redundant(self, event: Event) -> bool:
         """Whether a call was reported before, or a result is of no known call."""
         if isinstance(event, ToolCalled) and event.call_id is not None:
             known = event.call_id in self._called
@@ -184,10 +184,10 @@ def _messages(entries: list[_Entry]) -> list[Message]:
 
 def left_out_here(left_out: LeftOut) -> str:
     """The note where something is missing."""
-    return f"[{describe(left_out)} left out here]"
+    return f"[{describe_left_out(left_out)} left out here]"
 
 
-def describe(left_out: LeftOut) -> str:
+def describe_left_out(left_out: LeftOut) -> str:
     """Such as `3 messages, 2 tool calls and 12,345 characters`."""
     messages, tool_calls, characters = left_out
     parts = [plural(messages, "message")] if messages else []
