@@ -56,6 +56,11 @@ def test_an_interrupted_trial() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(("turns", "tools_used"), [(None, None), (1, [])])
+def test_without_turns_it_is_unknown_which_tools_were_used(turns: int | None, tools_used: list[str] | None) -> None:
+    assert sidecar(turns=turns)["tools_used"] == tools_used
+
+
 def test_a_tool_that_was_always_denied_was_not_used() -> None:
     """Denied by the policy and by the agent itself, in separate warnings."""
     warnings = (denied(Read=1, Bash=1), denied(Edit=1), denied("CLAUDE_MCP_FAILED", Grep=1))

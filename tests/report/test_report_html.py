@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import sample
 
+from youbencha.log.model import ErrorRecord
 from youbencha.log.results import ResultsBundle
 from youbencha.report.html import Attachments, render_html
 from youbencha.text import visible
@@ -228,6 +229,20 @@ def test_unknown_is_never_zero() -> None:
     page = Page(render_html(sample.bundle(agent={"type": "command"}, evaluators=[])))
     for name in ("Cost", "Tokens", "Turns", "Tool calls", "Model"):
         assert f"{name} unknown" in page.words, name
+
+
+def test_tool_calls_that_nothing_measured_are_unknown() -> None:
+    claimed = ErrorRecord(
+        message="m", timestamp=sample.WHEN, code="CLAUDE_TAKEN_FROM_TEXT", context={"claims": ["tool_calls"]}
+    )
+    unmeasured = {"turns": None, "tool_calls": ()}
+    for log, shown in (
+        (sample.log(), "Tools 5 calls"),
+        (sample.log().model_copy(update={"warnings": (claimed,)}), "It is unknown which were called."),
+        (sample.log().model_copy(update=unmeasured), "It is unknown which were called."),
+        (sample.log().model_copy(update={**unmeasured, "turns": 1}), "None were called."),
+    ):
+        assert shown in Page(render_html(sample.bundle(), Attachments(log=log))).words
 
 
 def test_limitations_of_the_verdict_are_shown_at_the_top() -> None:

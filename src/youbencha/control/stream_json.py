@@ -341,7 +341,8 @@ def _read_result(record: Record, tokens: Tokens, cost_usd: float | None) -> list
 
 
 def _system(record: Record) -> list[Event]:
-    reader = _SYSTEM_READERS.get(json_lines.text(record.get("subtype")) or "")
+    # The first description of the format has only `init`, without a subtype.
+    reader = _SYSTEM_READERS.get(json_lines.text(record.get("subtype", "init")) or "")
     return reader(record) if reader else []
 
 

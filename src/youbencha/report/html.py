@@ -239,11 +239,13 @@ class ToolEntry:
 @dataclass(frozen=True)
 class Timeline:
     messages: Portion[MessageEntry]
-    calls: Portion[ToolEntry]
+    calls: Portion[ToolEntry] | None
+    """None: unknown."""
 
 
 def timeline(log: YouBenchaLog) -> Timeline:
-    return Timeline(_portion(log.messages, _message_entry), _portion(log.tool_calls or (), _tool_entry))
+    calls = log.without_claims().known_tool_calls
+    return Timeline(_portion(log.messages, _message_entry), None if calls is None else _portion(calls, _tool_entry))
 
 
 def _portion(records: Sequence[Logged], entry: Callable[[Logged], Entry]) -> Portion[Entry]:

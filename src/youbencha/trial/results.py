@@ -251,7 +251,7 @@ def _agent(record: RunRecord, kind: str) -> AgentRun:
             sandbox=record.sandbox,
             budget_exceeded=_budget_exceeded(record),
         )
-    execution, calls = log.execution, _calls_by_tool(log)
+    execution, calls = log.execution, log.known_tool_calls
     return AgentRun(
         type=kind,
         agent_name=record.agent_name,
@@ -267,8 +267,8 @@ def _agent(record: RunRecord, kind: str) -> AgentRun:
         sandbox=record.sandbox,
         budget_exceeded=_budget_exceeded(record),
         turns=log.turns,
-        tool_calls=None if calls is None else calls.total(),
-        tools_used=None if calls is None else dict(sorted(calls.items())),
+        tool_calls=None if calls is None else len(calls),
+        tools_used=None if calls is None else dict(sorted(Counter(call.name for call in calls).items())),
         errors=log.errors,
         warnings=(*log.warnings, *_warnings(record)),
     )
@@ -277,13 +277,6 @@ def _agent(record: RunRecord, kind: str) -> AgentRun:
 def _warnings(record: RunRecord) -> list[ErrorRecord]:
     at = record.log.execution.completed_at if record.log else iso_time(record.started_at)
     return [ErrorRecord(message=message, timestamp=at, code=code) for code, message in record.warnings]
-
-
-def _calls_by_tool(log: YouBenchaLog) -> Counter[str] | None:
-    """None: an agent that does not even report its turns may have called tools without reporting them."""
-    if log.tool_calls is None or not (log.tool_calls or log.turns is not None):
-        return None
-    return Counter(call.name for call in log.tool_calls)
 
 
 def _identity(record: RunRecord) -> Identity:
@@ -357,10 +350,10 @@ def _token_counts(usage: Usage) -> dict[str, int | None]:
 
 
 def _tools_used(log: YouBenchaLog) -> list[str] | None:
-    """The tools of which at least one call was not denied; None if the agent does not report them."""
-    if log.tool_calls is None:
+    """The tools of which at least one call was not denied; None if unknown."""
+    if log.known_tool_calls is None:
         return None
-    calls = Counter(call.name for call in log.tool_calls)
+    calls = Counter(call.name for call in log.known_tool_calls)
     for warning in log.warnings:
         denied = (warning.context or {}).get("tools")
         if (warning.code or "").endswith(_DENIED) and isinstance(denied, dict):
