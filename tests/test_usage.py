@@ -104,5 +104,17 @@ def test_each_model_is_compared_by_itself(
     assert compared(calls, total) == (tokens, 0.5, partial)
 
 
+@pytest.mark.parametrize("less", [SessionTotal(), SessionTotal(Tokens(20, 2), 0.9), SessionTotal(Tokens(90, 9), 0.1)])
+def test_a_total_never_shrinks(less: SessionTotal) -> None:
+    counter = UsageCounter()
+    counter.set_total(SessionTotal(Tokens(30, 9), 0.5))
+    counter.set_total(less)
+    usage = counter.usage(ended=True)
+    assert usage is not None
+    assert usage.partial
+    assert usage.tokens == Tokens(max(30, less.tokens.input or 0), max(9, less.tokens.output or 0))
+    assert usage.cost_usd == max(0.5, less.cost_usd or 0)
+
+
 def test_a_total_of_the_cost_alone() -> None:
     assert counted(Tokens(3, 4), total=SessionUsage(cost_usd=0.2), ended=True) == (Tokens(3, 4), 0.2, True)

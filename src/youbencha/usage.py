@@ -52,7 +52,7 @@ class _Compared(NamedTuple):
 
     @property
     def short(self) -> bool:
-        return any(seen is not None and seen > (known or 0) for seen, known in zip(self.calls, self.total, strict=True))
+        return is_less(self.total, self.calls)
 
     @property
     def larger(self) -> Tokens:
@@ -102,8 +102,11 @@ class UsageCounter:
             self._seen = Tokens(*map(_grown, self._seen, known.tokens, largest))
 
     def set_total(self, total: SessionTotal) -> None:
-        """Record the agent's total for the session so far."""
-        self._total = total
+        """Record the agent's total for the session so far, which is no less than the last one."""
+        last, self._total = self._total, total
+        if last is not None and (is_less(total.tokens, last.tokens) or (total.cost_usd or 0) < (last.cost_usd or 0)):
+            cost_usd = max(each.cost_usd or 0 for each in (total, last)) or None
+            self._total = SessionTotal(larger(total.tokens, last.tokens), cost_usd, incomplete=True)
 
     @property
     def has_total(self) -> bool:
@@ -180,6 +183,11 @@ def _by_base_name(totals: Mapping[str, Tokens]) -> dict[str, Tokens]:
     for model, tokens in totals.items():
         sums[base_model(model)] = add_all([sums.get(base_model(model), Tokens()), tokens])
     return sums
+
+
+def is_less(one: Tokens, other: Tokens) -> bool:
+    """Whether any number is less, or unknown while the other is more than 0."""
+    return any((mine or 0) < (theirs or 0) for mine, theirs in zip(one, other, strict=True))
 
 
 def larger(one: Tokens, other: Tokens) -> Tokens:

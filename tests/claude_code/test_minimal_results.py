@@ -89,3 +89,27 @@ def test_usage_of_each_call_counts(calls: list[dict[str, Any]]) -> None:
     log = log_of("\n".join(map(json.dumps, stream)))
     assert numbers(log.usage) == (20, 6, None, True)  # not the agent's own total
     assert log.turns == 2
+
+
+def test_init_without_a_subtype_names_the_model_and_the_session() -> None:
+    init = {"type": "system", "tools": ["Bash"], "model": "claude-x", "session_id": "s1"}
+    log = log_of("\n".join(map(json.dumps, (init, RESULT))))
+    assert (log.model_info.name, log.session_id) == ("claude-x", "s1")
+
+
+@pytest.mark.parametrize(
+    ("records", "said"),
+    [
+        ([RESULT], ["Done."]),
+        ([RESULT, RESULT], ["Done."]),
+        ([{"type": "assistant", "message": CALL, "parent_tool_use_id": "t1"}, RESULT], ["Done.", "Done."]),
+        ([{"type": "assistant", "message": CALL}, {**RESULT, "result": "Done. Again."}], ["Done."]),
+        ([{**RESULT, "is_error": True}], []),
+        ([{**RESULT, "result": ""}], []),
+    ],
+)
+def test_the_text_of_a_result_is_the_answer_where_no_message_has_one(
+    records: list[dict[str, Any]], said: list[str]
+) -> None:
+    log = log_of("\n".join(map(json.dumps, records)))
+    assert [message.content for message in log.messages if message.role == "assistant"] == said

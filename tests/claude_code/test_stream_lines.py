@@ -172,7 +172,8 @@ def test_result_has_usage_denials_and_the_status():
         "api_error_status": 400,
         "terminal_reason": "completed",
     }
-    models, usage, denied, unnamed, closing = parse_line(line(**record))
+    models, answer, usage, denied, unnamed, closing = parse_line(line(**record))
+    assert answer == AssistantText(at=answer.at, text="done")
     assert isinstance(models, TotalsByModel)
     assert models.tokens == {"a": (100, 10, 3, None), "b": (1, 2, None, None)}
     assert isinstance(usage, UsageReported)

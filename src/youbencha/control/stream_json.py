@@ -40,7 +40,7 @@ from youbencha.log.session import (
     TotalsByModel,
     TurnTaken,
 )
-from youbencha.usage import Tokens, add_all, larger
+from youbencha.usage import Tokens, add_all, is_less, larger
 
 SYNTHETIC = "<synthetic>"
 """The "model" of messages that the CLI writes itself, such as an API error."""
@@ -86,6 +86,8 @@ class ClaudeStreamReader(StreamReader):
         self._context: int | None = None
         self._model: str | None = None
         self._last_answer: str | None = None
+        self._has_text = False
+        """The main conversation has a text."""
         self._tools: dict[str, str] = {}
 
     def handlers(self) -> Mapping[str, Handler]:
@@ -115,6 +117,7 @@ class ClaudeStreamReader(StreamReader):
                     events.append(AssistantThinking(text=text, parent=parent))
             else:
                 events += _tool_events(block, parent)
+        self._has_text |= parent is None and any(isinstance(event, AssistantText) for event in events)
         self._tools |= {
             event.call_id: event.name for event in events if isinstance(event, ToolCalled) and event.call_id
         }
@@ -153,7 +156,16 @@ class ClaudeStreamReader(StreamReader):
             cost_usd = None  # 2.1.326 counts the tokens of calls that all broke, and no cost
         incomplete = self._lacks_calls(record)
         totals = [TotalsByModel(tokens=by_model, incomplete=incomplete)] if by_model or incomplete else []
-        return [*self._context_window(record), *totals, *_read_result(record, tokens, cost_usd)]
+        read = _read_result(record, tokens, cost_usd)
+        return [*self._context_window(record), *totals, *self._only_answer(record), *read]
+
+    def _only_answer(self, result: Record) -> list[Event]:
+        """The result's text, if no message has one, such as the answer to a JSON schema."""
+        text = json_lines.text(result.get("result"))
+        if self._has_text or not text or result.get("is_error", False) is not False:
+            return []
+        self._has_text = True
+        return [AssistantText(text=text)]
 
     def _lacks_calls(self, result: Record) -> bool:
         """Whether a session's totals lack some of its calls, even if the sum of those that were seen is less."""
@@ -163,8 +175,7 @@ class ClaudeStreamReader(StreamReader):
         self._reported = add_all([self._reported, usage])
         if self._totals.repeated_calls or result.get("subtype") != "success" or result.get("is_error"):
             return False  # `usage` also lacks a call that ended the session
-        calls = add_all(list(self._main.values()))
-        return any(seen is not None and seen > (known or 0) for seen, known in zip(calls, self._reported, strict=True))
+        return is_less(self._reported, add_all(list(self._main.values())))
 
     def _context_window(self, result: Record) -> list[Event]:
         """The size of the main conversation again, now that its limit is known (from 2.0.x on)."""
