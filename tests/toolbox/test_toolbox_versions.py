@@ -57,6 +57,9 @@ def test_latest_is_not_a_specific_version() -> None:
         ("aider 0.86.2\n", "0.86.2"),
         ("1.0.89-0", "1.0.89-0"),
         ("no number here 7", None),
+        ("Using node v20.11.1\nwrapper 1.2.3 starts\n2.1.250 (Claude Code)\r\n", "2.1.250"),
+        ("1.2.3 is the wrapper\nv2.1.250-beta.1\n", "2.1.250-beta.1"),
+        ("0.61.0\nA new version is available: 0.62.0\n", "0.61.0"),
     ],
 )
 def test_the_version_is_found_in_what_the_real_clis_print(output: str, version: str | None) -> None:

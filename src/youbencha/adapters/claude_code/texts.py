@@ -39,8 +39,10 @@ _MODEL = re.compile(r"model:[ \t]+(claude[\w.\-]*|[\w.\-]+(?=[ \t]*(?:$|[(,;|]))
 _VERSION = re.compile(r"claude code (?:cli )?v?(\d+(?:\.\d+)*)|(\d+\.\d+\.\d+) \(claude code\)", re.IGNORECASE)
 _TOKENS = re.compile(r"\b(input|output) tokens:[ \t]*(\d[\d,]*)", re.IGNORECASE)
 _TOOL_CALL = re.compile(r"\[tool:[ \t]+([\w.\-]+)\][ \t]*(.*)", re.IGNORECASE)
-_CLAIM = re.compile(r"^ {0,3}(?:model:|(?:input|output) tokens:|\[tool:|claude code|\d+\.\d+\.\d+ \(claude)", re.I)
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_CLAIM_OR_FENCE = re.compile(
+    r"^ {0,3}(?:(`{3,}|~{3,})|((?:model:|(?:input|output) tokens:|\[tool:|claude code|\d+\.\d+\.\d+ \(claude).*))",
+    re.IGNORECASE | re.MULTILINE,
+)
 _TOOL_CALLS = TypeAdapter(tuple[ToolCall, ...], config=ConfigDict(defer_build=True))
 
 
@@ -71,14 +73,13 @@ def read_claims(text: str) -> SessionRecord:
 def _claims_in(text: str) -> Iterator[str]:
     """The lines that begin like a claim, outside of code blocks; without the spaces before them."""
     fence = ""
-    for line in text.split("\n"):
-        if found := _FENCE.match(line):
-            if not fence:
-                fence = found[1]
-            elif found[1].startswith(fence):
-                fence = ""
-        elif not fence and _CLAIM.match(line):
-            yield line.lstrip(" ")
+    for mark, claim in _CLAIM_OR_FENCE.findall(text):
+        if claim and not fence:
+            yield claim
+        elif mark and not fence:
+            fence = mark
+        elif mark and mark.startswith(fence):
+            fence = ""
 
 
 def _number(digits: str) -> int | None:

@@ -19,6 +19,8 @@ LATEST = "latest"
 # A version becomes the name of a directory: it starts with a digit, without separators, so it cannot leave its parent.
 _VERSION = re.compile(r"\d+(\.\d+)*([-.+]?[0-9A-Za-z]+)*", re.ASCII)
 _PRINTED = re.compile(r"\d+(?:\.\d+)+(?:[-+][0-9A-Za-z]+(?:\.[0-9A-Za-z]+)*)?", re.ASCII)
+_PRINTED_ALONE = re.compile(rf"^v?({_PRINTED.pattern})(?: \([^()]*\))?\s*$", re.ASCII | re.MULTILINE)
+"""On a line with nothing but the program's name."""
 _NUMBERS = re.compile(r"\d+(\.\d+)*", re.ASCII)
 _LONGEST_VERSION = 64
 _Part = tuple[int, int, str]
@@ -67,7 +69,12 @@ def newest_first(versions: Iterable[str]) -> list[str]:
 
 
 def printed_version(output: str) -> str | None:
-    """Return the version in the output of `--version`: `2.0.62 (Claude Code)`, `codex-cli 0.166.0`, `aider 0.86.2`."""
+    """Return the version in the output of `--version`: `2.0.62 (Claude Code)`, `codex-cli 0.166.0`, `aider 0.86.2`.
+
+    A wrapper may print lines with other versions before it.
+    """
+    if found := _PRINTED_ALONE.search(output):
+        return found[1]
     found = _PRINTED.search(output)
     return found.group() if found else None
 
