@@ -7,6 +7,10 @@ import tracemalloc
 
 from stream_samples import INIT, RESULT, log_of
 
+from youbencha.adapters.claude_code.config import CLAUDE
+from youbencha.adapters.cli_agent.stream import OutputReader
+from youbencha.control.stream_json import ClaudeStreamReader
+
 USAGE = {"input_tokens": 1000, "cache_creation_input_tokens": 50, "cache_read_input_tokens": 700, "output_tokens": 1}
 WORDS = 'def run(self):\n    return "value"  # path/to/file.py\n'
 REST = {"session_id": "7d5f1d1e-1111-2222-3333-444444444444", "parent_tool_use_id": None, "uuid": "u" * 36}
@@ -56,6 +60,23 @@ def test_a_long_session_is_normalized_completely():
     log = log_of(output)
     assert (len(log.messages), len(log.tool_calls)) == (turns, turns)
     assert all(call.result for call in log.tool_calls)
+
+
+def test_the_end_of_an_endless_text_is_kept():
+    reader = OutputReader(CLAUDE, ClaudeStreamReader())
+    tracemalloc.start()
+    for piece in [*["x" * 1_000_000] * 100, "the end"]:
+        delta = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": piece}}
+        reader.line(compact(type="stream_event", event=delta, **REST))
+    reader.finish()
+    session = reader.session()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    (message,) = session.messages
+    assert message.content.startswith("[80,")
+    assert message.content.endswith("the end")
+    assert session.left_out.characters
+    assert peak < 80_000_000
 
 
 def test_nfr_1_memory():

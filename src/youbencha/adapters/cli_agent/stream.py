@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from codecs import getincrementaldecoder
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.kind import AgentKind
-from youbencha.adapters.cli_agent.transcript import TRANSCRIPT_LIMIT, Transcript
+from youbencha.adapters.cli_agent.transcript import TRANSCRIPT_LIMIT, Transcript, left_out_here
 from youbencha.events import (
     AssistantText,
     AssistantTextDelta,
@@ -25,7 +26,7 @@ from youbencha.events import (
 )
 from youbencha.json_lines import Record, clean_text, decode_event, quoted
 from youbencha.log.masking import without_secrets_in_event
-from youbencha.log.session import CallMetered, SessionFacts, SessionRecord, SessionRecorder, StreamReader
+from youbencha.log.session import CallMetered, LeftOut, SessionFacts, SessionRecord, SessionRecorder, StreamReader
 from youbencha.process import OUTPUT_LIMIT_BYTES, ProcessResult, Redactor, Started
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 MALFORMED_WARNINGS = 20
 """The number of lines that are reported; the rest is only counted: a broken stream can have millions."""
+
+_LONGEST_DRAFT = 2 * TRANSCRIPT_LIMIT
+"""In characters: too long for the transcript, which shortens it and says so."""
 
 
 class OutputReader:
@@ -183,15 +187,22 @@ class _PlainText:
 
 
 class _Draft:
-    """An unfinished text, which arrives in pieces."""
+    """The last part of an unfinished text, which arrives in pieces."""
 
     def __init__(self, redactor: Redactor, *, live: bool) -> None:
         """`live`: its pieces are shown when they arrive."""
         self._stream = redactor.stream() if live else None
-        self._pieces: list[str] = []
+        self._pieces: deque[str] = deque()
+        self._size = 0
+        self._left_out = 0
 
     def add(self, event: AssistantTextDelta) -> Iterable[Event]:
         self._pieces.append(event.text)
+        self._size += len(event.text)
+        while self._size > _LONGEST_DRAFT:
+            length = len(self._pieces.popleft())
+            self._size -= length
+            self._left_out += length
         if self._stream is None:
             return ()
         masked = self._stream.feed(event.text.encode("utf-8", "surrogatepass"))
@@ -203,4 +214,5 @@ class _Draft:
         return (AssistantTextDelta(text=masked.decode("utf-8", "surrogatepass"), parent=parent),) if masked else ()
 
     def text(self) -> str:
-        return "".join(self._pieces)
+        gap = f"{left_out_here(LeftOut(characters=self._left_out))}\n" if self._left_out else ""
+        return gap + "".join(self._pieces)
