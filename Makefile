@@ -42,7 +42,7 @@ TEST := $(BIN)/python scripts/test -n $(WORKERS) --dist worksteal
 test: $(VENV)/.dev agents ## Set up, then run the tests, with two versions of the real Claude Code CLI
 	@$(TEST) $(PYTEST_ARGS)
 
-test-all: $(VENV)/.dev ## Set up, then run every test: all CLI versions, all agents, LiteLLM, image builds (4.5 GB of tools)
+test-all: $(VENV)/.dev ## Set up, then run every test: all CLI versions, all agents, LiteLLM, image builds (5 GB of tools)
 	@$(BIN)/python tests/agent_clis.py --all
 	@$(BIN)/python tests/stack_tools.py
 	@$(TEST) --all $(PYTEST_ARGS)

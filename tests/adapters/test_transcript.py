@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 from youbencha.adapters.cli_agent.transcript import Transcript
 from youbencha.events import AssistantText, Event, ToolCalled, ToolReturned, UserText
 from youbencha.log.session import LeftOut
@@ -102,6 +104,16 @@ def test_calls_that_are_dropped_are_counted_with_their_results() -> None:
     assert left_out.tool_calls == 40 - len(calls_kept)
     assert left_out.characters == left_out.tool_calls * (5_000 + len('{"command":"c"}'))
     assert all(each.result == "r" * 5_000 for each in calls_kept)
+
+
+def test_what_is_cut_takes_no_memory() -> None:
+    transcript = Transcript(LIMIT)
+    tracemalloc.start()
+    for letter in "abcdefgh":
+        transcript.add(said(letter, 1000))
+    current, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert current < 200_000
 
 
 def test_empty_entries_are_bounded_too() -> None:

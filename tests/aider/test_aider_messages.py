@@ -74,7 +74,7 @@ def test_model_answers() -> None:
         "LLM RESPONSE 2026-11-16T02:37:46\n\n"
         "LLM RESPONSE 2026-11-16T02:37:47\nASSISTANT three"
     )
-    assert model_answers(history) == ["one\n\n  two", "three"]
+    assert list(model_answers(history.encode().splitlines(keepends=True))) == ["one\n\n  two", "three"]
 
 
 def lines(path: Path, *records: dict[str, Any]) -> Path:

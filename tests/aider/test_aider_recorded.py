@@ -57,6 +57,16 @@ async def test_a_complete_session(cli: RecordedCli) -> None:
     assert not [name for name, content in kept.items() if KEY in content]
 
 
+async def test_the_last_answer_of_a_long_conversation_is_kept(cli: RecordedCli) -> None:
+    """Aider records every request in full, so that its file grows with the square of the session."""
+    request = "TO LLM 2026-01-01T00:00:00\n" + f"USER {'x' * 1000}\n" * 12_000
+    last = "LLM RESPONSE 2026-01-01T00:00:01\nASSISTANT Nothing is left\nASSISTANT to do.\n"
+    played = await play(cli, files={**FILES, "llm-history.txt": FILES["llm-history.txt"] + request + last})
+    first, second = (message.content for message in played.log.messages if message.role == "assistant")
+    assert first.startswith("I write.")
+    assert second == "Nothing is left\nto do."
+
+
 async def test_unwritable_logs_do_not_fail_the_run(cli: RecordedCli) -> None:
     """There is something else in the place of one of them."""
     (cli.artifacts / "aider-logs" / "llm-history.txt").mkdir(parents=True)

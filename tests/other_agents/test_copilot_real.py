@@ -39,7 +39,7 @@ async def test_a_complete_session(bench: Bench) -> None:
     assert log.usage.model_dump(exclude_none=True) == {
         "input_tokens": 2000,
         "output_tokens": 50,
-        "total_tokens": 2050,
+        "total_tokens": 3550,
         "cache_read_tokens": 1400,
         "cache_creation_tokens": 100,
         "partial": False,

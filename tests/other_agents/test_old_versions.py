@@ -101,11 +101,22 @@ def test_every_door_names_the_oldest_that_works(tmp_path: Path) -> None:
     case = {"name": "a", "repo": str(tmp_path / "shop"), "evaluators": ["git-diff"]}
     case["agent"] = {"type": "copilot-cli", "config": {"prompt": "Do it."}}
     (tmp_path / "case.json").write_text(json.dumps(case))
+    task = {"repo": "./shop", "tag": "v1", "test_cmd": "true"}
+    arena = {"orchestrators": [{"name": "copilot-cli"}], "tasks": [task], "gateway": "none", "sandbox": "local"}
+    (tmp_path / "arena.json").write_text(json.dumps(arena))
     identity = ("-c", "user.name=x", "-c", "user.email=x@localhost")
     subprocess.run(["git", "init", "-q", tmp_path / "shop"], check=True)
-    subprocess.run(["git", *identity, "commit", "-q", "--allow-empty", "-m", "a"], cwd=tmp_path / "shop", check=True)
+    (tmp_path / "shop" / "TASK.md").write_text("Do it.")
+    for words in (("add", "TASK.md"), ("commit", "-q", "-m", "a"), ("tag", "v1")):
+        subprocess.run(["git", *identity, *words], cwd=tmp_path / "shop", check=True)
     env = {**harness(tmp_path), "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
-    for words, code in ((("run", "-c", "case.json"), 2), (("validate", "-c", "case.json"), 0), (("doctor",), None)):
+    doors = {
+        ("run", "-c", "case.json"): 2,
+        ("bench", "run", "-c", "arena.json"): 2,
+        ("validate", "-c", "case.json"): 0,
+        ("doctor",): None,
+    }
+    for words, code in doors.items():
         done = yb(*words, cwd=tmp_path, **env)
         assert code in (None, done.returncode), done.stderr
         assert "works with 1.0.32 and later" in " ".join((done.stdout + done.stderr).split())

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.real_cli, pytest.mark.full]
 SCRIPT = script(
     {
         "text": "I write.",
-        "tools": [{"name": "bash", "input": {"command": "echo hi > ${cwd}/x.txt", "description": "write"}}],
+        "tools": [{"name": "bash", "input": {"command": "echo hi > '${cwd}/x.txt'", "description": "write"}}],
     },
     {"text": "Done."},
 )

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 DEFAULT_TIMEOUT_MS = 300_000
 READY_TIMEOUT_S = 30.0
-"""How long an agent may take to say its version, and whether it is logged in. The first start of a CLI of 350 MB from a
-cold disk was seen to take 15 s."""
+"""How long an agent may take to report its version and whether it is logged in. The first start of a CLI of 350 MB
+from a cold disk can take 15 s."""
 
 
 class InstalledFiles(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Container, Coroutine
+from collections.abc import Callable, Container, Coroutine, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +87,19 @@ async def check_engine(matrix: Matrix) -> None:
 
         async with connect():
             return
+
+
+async def check_matrix_versions(matrix: Matrix, env: Mapping[str, str]) -> None:
+    """Raise at once if the CLI of an agent is too old. `env` is the harness's environment."""
+    from youbencha.adapters import get_adapter
+    from youbencha.trial.plan import check_version
+
+    plans = [cell.plan for cell in matrix.cells]
+    same = [
+        (each.case.agent.type, each.agent_config.get("version"), each.agent_config.get("executable")) for each in plans
+    ]
+    for plan in dict(zip(same, plans, strict=True)).values():
+        await check_version(plan, get_adapter(plan.case.agent.type, env))
 
 
 async def check_matrix_models(matrix: Matrix, done: Container[TrialKey] = ()) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.cli.interrupts import run_async
-from youbencha.cli.matrix import check_engine, check_matrix_models, run_and_show, show_plan
+from youbencha.cli.matrix import check_engine, check_matrix_models, check_matrix_versions, run_and_show, show_plan
 from youbencha.engine.cases import find_cases, plan_cases
 from youbencha.errors import YouBenchaError
 from youbencha.report.loading import BENCH_DIR
@@ -112,6 +112,7 @@ class _Session:
         request = self._request
         matrix = await request.plan()
         await check_engine(matrix)
+        await check_matrix_versions(matrix, request.host.env)
         if not request.resume:
             await check_matrix_models(matrix)
         run = _found_run(request, matrix) if request.resume else _new_run(request, matrix)

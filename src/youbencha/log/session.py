@@ -101,7 +101,7 @@ class RetriedCalls(NamedTuple):
 
 
 _EMPTY: Mapping[str, int] = {}
-_MOST_NOTICES = 20
+_MAX_NOTICES = 20
 
 
 class SessionFacts(NamedTuple):
@@ -342,7 +342,7 @@ class SessionRecorder:
         self._failed_mcp[event.name] = None
 
     def _on_warning(self, event: WarningRaised) -> None:
-        if event.message and len(self._notices) < _MOST_NOTICES:
+        if event.message and len(self._notices) < _MAX_NOTICES:
             self._notices[event.message] = None
 
     def _on_tool(self, event: ToolCalled) -> None:

@@ -216,11 +216,15 @@ async def missing_prerequisites(loaded: Loaded[TestCase], plan: Plan, host: Host
     return [*await _too_old(loaded, plan, adapter), *await _not_in_repository(loaded, plan, host, adapter)]
 
 
-async def _too_old(loaded: Loaded[TestCase], plan: Plan, adapter: AgentAdapter) -> list[Problem]:
-    if plan.agent_is_in_image or not isinstance(adapter, ChecksVersion):
-        return []
-    try:
+async def check_version(plan: Plan, adapter: AgentAdapter) -> None:
+    """Raise YouBenchaError if the agent that a trial would run here is too old."""
+    if not plan.agent_is_in_image and isinstance(adapter, ChecksVersion):
         await adapter.check_version(plan.agent_config, plan.env)
+
+
+async def _too_old(loaded: Loaded[TestCase], plan: Plan, adapter: AgentAdapter) -> list[Problem]:
+    try:
+        await check_version(plan, adapter)
     except YouBenchaError as error:
         return [loaded.document.problem(("agent",), error.message, error.hint)]
     return []

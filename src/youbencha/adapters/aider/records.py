@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,11 +14,12 @@ import orjson
 from youbencha import json_lines
 from youbencha.adapters.aider.command import Files
 from youbencha.adapters.cli_agent import CallFailed, SessionFacts, SessionRecord
-from youbencha.adapters.cli_agent.agent_files import parsed_record, read_beginning
+from youbencha.adapters.cli_agent.agent_files import parsed_record, read_beginning, read_lines
 from youbencha.adapters.cli_agent.causes import read_api_body
-from youbencha.events import SessionResult
+from youbencha.adapters.cli_agent.transcript import Transcript
+from youbencha.events import AssistantText, SessionResult
 from youbencha.json_lines import Record, clean_text, mapping, text
-from youbencha.log.model import Message, ToolCall
+from youbencha.log.model import ToolCall
 from youbencha.log.session import RetriedCalls
 from youbencha.process import ProcessResult
 from youbencha.usage import SessionUsage, Tokens, add_all
@@ -117,15 +119,21 @@ EDIT = "edit"
 def read_session(files: Files, done: ProcessResult) -> SessionRecord:
     """Return the session with the model's messages, without those of Aider itself."""
     analytics, calls = read_analytics(files.analytics), read_calls(files.calls)
-    answers = [clean_text(answer) for answer in model_answers(read_text(files.conversation))]
-    own = read_messages(clean_text(done.printed), answers)
+    transcript = Transcript()
+    for answer in model_answers(read_lines(files.conversation.parent, files.conversation.name)):
+        transcript.add(AssistantText(text=clean_text(answer)))
+    messages = transcript.messages()
+    answers = [message.content for message in messages if message.role == "assistant"]
+    printed = done.printed + (done.end.text if done.end else "")
+    own = read_messages(clean_text(printed), answers)
     if analytics.launched and not files.guarded.exists():
         own = own._replace(limit=NOT_GUARDED)
     cut_off = done.timed_out or done.stopped or not analytics.finished
     return SessionRecord(
         facts=_facts(analytics, calls, own, cut_off=cut_off),
-        messages=tuple(Message(role="assistant", content=answer) for answer in answers),
+        messages=messages,
         tool_calls=tuple(map(_edit, own.edited)),
+        left_out=transcript.left_out(),
     )
 
 
@@ -157,7 +165,6 @@ def _facts(analytics: AnalyticsSummary, calls: Calls, own: AiderMessages, *, cut
 # Aider's output does not distinguish the model's text from its own: the model's answers are read from another file, and
 # removed from the output.
 
-_ANSWER = re.compile(r"^LLM RESPONSE [^\n]*\n((?:ASSISTANT[^\n]*\n)*)", re.MULTILINE)
 _FAILED = re.compile(r"^litellm\.(?P<kind>\w+): (?P<message>[^\n]*)", re.MULTILINE)
 _RETRIED = re.compile(_FAILED.pattern + r"\n(?:[^\n]*\n){0,3}?Retrying in [\d.]+ seconds\.\.\.$", re.MULTILINE)
 _EDITED = re.compile(r"^Applied edit to ([^\n]+)$", re.MULTILINE)
@@ -209,12 +216,17 @@ class AiderMessages(NamedTuple):
     """Why it is not a success, although it reached its end."""
 
 
-def model_answers(history: str) -> list[str]:
-    """Read the answers in Aider's `llm-history`, where each line of an answer begins with `ASSISTANT`."""
-    blocks = (match[1] for match in _ANSWER.finditer(history + "\n"))
-    lines = ([line.removeprefix("ASSISTANT").removeprefix(" ") for line in block.split("\n")] for block in blocks)
-    texts = ("\n".join(each).strip("\n") for each in lines)
-    return [each for each in texts if each.strip()]
+def model_answers(history: Iterable[bytes]) -> Iterator[str]:
+    """Read the answers in the lines of Aider's `llm-history`, where each line of an answer begins with `ASSISTANT`."""
+    begun, answer = False, list[str]()
+    for line in chain(history, [b""]):
+        if begun and line.startswith(b"ASSISTANT"):
+            said = line.decode("utf-8", "replace").rstrip("\n")
+            answer.append(said.removeprefix("ASSISTANT").removeprefix(" "))
+            continue
+        if "".join(answer).strip():
+            yield "\n".join(answer).strip("\n")
+        begun, answer = line.startswith(b"LLM RESPONSE "), []
 
 
 def read_messages(output: str, answers: Sequence[str]) -> AiderMessages:

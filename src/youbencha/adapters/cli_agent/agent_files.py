@@ -22,11 +22,17 @@ def matching_records(path: Path, top: Path, wanted: Sequence[bytes]) -> Iterator
     Yields nothing if it is not a regular file below `top`. A line that is not JSON is skipped: the last one may be
     truncated if the process was killed.
     """
+    for line in read_lines(top, str(path.relative_to(top))):
+        if any(mark in line for mark in wanted):
+            yield from parsed_record(line)
+
+
+def read_lines(root: Path, name: str) -> Iterator[bytes]:
+    """The lines of a file below `root`, up to 256 MiB; none if it is not a regular file, or behind a link."""
     try:
-        with open_untrusted(top, str(path.relative_to(top))) as file:
+        with open_untrusted(root, name) as file:
             while (line := file.readline(_LONGEST_LINE)) and file.tell() <= _MOST_BYTES:
-                if any(mark in line for mark in wanted):
-                    yield from parsed_record(line)
+                yield line
     except OSError:
         return
 

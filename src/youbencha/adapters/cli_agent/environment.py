@@ -45,7 +45,7 @@ _PROVIDERS = frozenset({
     "GOOGLE_GENERATIVE_AI", "GOOGLE_VERTEX", "LITELLM", "LITELLM_PROXY", "OPENAI", "OPENCODE", "VERTEX", "VERTEXAI",
 })  # fmt: skip
 
-_NOT_OF_THE_GATEWAY = frozenset({
+_PROVIDERS_WITHOUT_GATEWAY = frozenset({
     "AI21", "CEREBRAS", "COHERE", "DASHSCOPE", "DATABRICKS", "DEEPINFRA", "DEEPSEEK", "FIREWORKS", "FIREWORKS_AI",
     "GROQ", "HUGGINGFACE", "MISTRAL", "MOONSHOT", "NVIDIA_NIM", "OLLAMA", "OPENROUTER", "PERPLEXITY", "REPLICATE",
     "TOGETHER", "TOGETHERAI", "TOGETHER_AI", "XAI", "ZAI",
@@ -69,7 +69,7 @@ _OTHER = "|".join((
 ))  # fmt: skip
 
 
-_OF_A_CLOUD = "|".join((
+_CLOUD_CREDENTIALS = "|".join((
     "AWS_(?:ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN|SECURITY_TOKEN|PROFILE|ROLE_ARN)",
     "AWS_(?:WEB_IDENTITY_TOKEN_FILE|SHARED_CREDENTIALS_FILE|CONFIG_FILE|CONTAINER_.+)",
     "AZURE_(?:CLIENT_SECRET|CLIENT_CERTIFICATE_PATH)", "GOOGLE_APPLICATION_CREDENTIALS",
@@ -103,11 +103,11 @@ def gateway_environment(
 
 def is_model_credential(name: str, own: Collection[str] = (), *, keep_others: bool = False) -> bool:
     upper = name.upper()
-    if re.fullmatch(_OF_A_CLOUD, upper):
+    if re.fullmatch(_CLOUD_CREDENTIALS, upper):
         return not keep_others
     if upper in own or re.fullmatch(_OTHER, upper):
         return True
-    providers = _PROVIDERS if keep_others else _PROVIDERS | _NOT_OF_THE_GATEWAY
+    providers = _PROVIDERS if keep_others else _PROVIDERS | _PROVIDERS_WITHOUT_GATEWAY
     return any(upper.removesuffix(f"_{what}") in providers for what in _WHAT if upper.endswith(f"_{what}"))
 
 

@@ -78,7 +78,7 @@ def normalize(
         errors=_errors(kind, result, cut=cut_at is not None),
         warnings=(
             *_warnings(kind, result, session, cut=cut_at is not None),
-            *_claimed(kind, measured, session, configured, result.completed_at),
+            *_claim_warnings(kind, measured, session, configured, result.completed_at),
         ),
         environment=_environment(result, facts),
     )
@@ -112,19 +112,19 @@ def _with_claims(session: SessionRecord, read: ReadClaims, result: AgentExecutio
     knows_tools = bool(session.tool_calls or facts.model or facts.usage)
     if facts.model and facts.usage and knows_tools:
         return session
-    said = read("\n".join(each.content for each in session.messages if each.role == "assistant" and not each.parent))
-    version = None if result.agent_version else said.facts.agent_version
+    claimed = read("\n".join(each.content for each in session.messages if each.role == "assistant" and not each.parent))
+    version = None if result.agent_version else claimed.facts.agent_version
     return session._replace(
         facts=facts._replace(
             agent_version=facts.agent_version or version,
-            model=facts.model or said.facts.model,
-            usage=facts.usage or said.facts.usage,
+            model=facts.model or claimed.facts.model,
+            usage=facts.usage or claimed.facts.usage,
         ),
-        tool_calls=session.tool_calls if knows_tools else said.tool_calls or session.tool_calls,
+        tool_calls=session.tool_calls if knows_tools else claimed.tool_calls or session.tool_calls,
     )
 
 
-def _claimed(
+def _claim_warnings(
     kind: AgentKind, measured: SessionRecord, session: SessionRecord, configured: str | None, at: str
 ) -> Iterator[ErrorRecord]:
     known, facts = measured.facts, session.facts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -28,6 +28,13 @@ _TEXT_OF: dict[type[Event], Callable[[Any], str]] = {
     UserText: lambda event: strip_ansi(event.text),
     ToolCalled: lambda event: dumps(event.arguments),
     ToolReturned: lambda event: strip_ansi(event.content),
+}
+
+_WITHOUT_TEXT: dict[type[Event], dict[str, Any]] = {
+    AssistantText: {"text": ""},
+    UserText: {"text": ""},
+    ToolCalled: {"arguments": {}},
+    ToolReturned: {"content": ""},
 }
 
 
@@ -63,7 +70,7 @@ class Transcript:
 
     def add(self, event: Event) -> None:
         text_of = _TEXT_OF.get(type(event))
-        if text_of is None or self._is_unneeded(event):
+        if text_of is None or self._is_redundant(event):
             return
         entry = _Entry(event, text_of(event))
         self._size += entry.size
@@ -105,7 +112,7 @@ class Transcript:
         )
         return LeftOut(dropped["messages"], dropped["tool_calls"], dropped["characters"] + sum(of_no_call))
 
-    def _is_unneeded(self, event: Event) -> bool:
+    def _is_redundant(self, event: Event) -> bool:
         """Whether a call was reported before, or a result is of no known call."""
         if isinstance(event, ToolCalled) and event.call_id is not None:
             known = event.call_id in self._called
@@ -138,6 +145,7 @@ class Transcript:
         if left_out > 0:
             self._dropped["characters"] += left_out
             entry.text = f"{text[:half]}\n{left_out_here(LeftOut(characters=left_out))}\n{text[-half:]}"
+            entry.event = replace(entry.event, **_WITHOUT_TEXT[type(entry.event)])
             self._size -= len(text) - len(entry.text)
 
     def _drop(self, entry: _Entry) -> None:
@@ -176,10 +184,10 @@ def _messages(entries: list[_Entry]) -> list[Message]:
 
 def left_out_here(left_out: LeftOut) -> str:
     """The note where something is missing."""
-    return f"[{describe(left_out)} left out here]"
+    return f"[{describe_left_out(left_out)} left out here]"
 
 
-def describe(left_out: LeftOut) -> str:
+def describe_left_out(left_out: LeftOut) -> str:
     """Such as `3 messages, 2 tool calls and 12,345 characters`."""
     messages, tool_calls, characters = left_out
     parts = [plural(messages, "message")] if messages else []

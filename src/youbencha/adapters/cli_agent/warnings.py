@@ -8,7 +8,7 @@ from pathlib import Path
 
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.kind import AgentKind, error_record, malformed
-from youbencha.adapters.cli_agent.transcript import describe
+from youbencha.adapters.cli_agent.transcript import describe_left_out
 from youbencha.log.model import ErrorRecord, claims_message
 from youbencha.log.session import LeftOut, SessionFacts
 from youbencha.process import ProcessResult
@@ -91,7 +91,7 @@ def process_warnings(
 def transcript_shortened(kind: AgentKind, left_out: LeftOut, at: str) -> ErrorRecord:
     return error_record(
         kind.code(codes.TRANSCRIPT_SHORTENED),
-        f"The conversation was too long for the log: {describe(left_out)} were left out.",
+        f"The conversation was too long for the log: {describe_left_out(left_out)} were left out.",
         at,
         "The log has its beginning, its end and the last answer, with a note where something is missing.",
         **left_out._asdict(),

@@ -140,7 +140,7 @@ _LAST_ANSWER = """
     WHERE session_id = ? AND json_extract(data, '$.role') = 'assistant'
     ORDER BY time_created DESC LIMIT 1
 """
-_MOST_STEPS = 10_000_000
+_MAX_STEPS = 10_000_000
 """Of SQLite's virtual machine: a fraction of a second. The agent could have put anything into the file."""
 
 
@@ -152,7 +152,7 @@ def with_model(session: SessionRecord, database: Path) -> SessionRecord:
         if not stat.S_ISREG(database.lstat().st_mode):
             return session
         with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-            connection.set_progress_handler(lambda: 1, _MOST_STEPS)  # its first call ends the query
+            connection.set_progress_handler(lambda: 1, _MAX_STEPS)  # its first call ends the query
             found = connection.execute(_LAST_ANSWER, (session.facts.session_id,)).fetchone()
     except (OSError, sqlite3.Error):
         return session

@@ -232,7 +232,7 @@ class _Session:
         return measured(summary) and gated is not None and not gated.failed and not gated.unknown
 
     async def _work(self, display: MatrixDisplay, control: MatrixControl) -> MatrixSummary:
-        from youbencha.cli.matrix import check_engine, check_matrix_models
+        from youbencha.cli.matrix import check_engine, check_matrix_models, check_matrix_versions
         from youbencha.engine.reuse import reuse_results
         from youbencha.engine.run import run_matrix
 
@@ -244,6 +244,7 @@ class _Session:
         open_executor = request.place.open_executor(matrix, request.arena, request.results)
         if open_executor is None:
             await check_engine(matrix)
+            await check_matrix_versions(matrix, request.host.env)
         reusable = request.find_reusable(matrix, self._reuse)
         if reusable is not None:
             matrix = reusable.mark_rerun(matrix)
