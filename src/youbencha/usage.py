@@ -127,8 +127,8 @@ class UsageCounter:
             return _known(self._seen, self._cost_usd, partial=not ended)
         if total.tokens == Tokens():  # Claude Code 1.0.0 reports only the cost
             return _known(self._seen, total.cost_usd or None, partial=True)
-        # 2.0.30 counts no input. After repeating a broken call without streaming, 1.0.128 to 2.1.30 lose its usage,
-        # which may be less than that of side models. The cost has the same numbers, so it is a lower bound, too.
+        # 2.0.30 counts no input. Before 2.1.77, Claude Code loses the usage of a broken call that it repeats, which may
+        # be less than that of side models. The cost has the same numbers, so it is a lower bound, too.
         parts = self._compared(total)
         if not (total.incomplete or any(part.short for part in parts)):
             return SessionUsage(add_all([part.larger for part in parts]), total.cost_usd)

@@ -166,6 +166,7 @@ async def test_a_call_that_the_total_lacks_is_noticed(claude: ClaudeBench, turns
     found = session.log.usage
     assert found is not None
     assert found.partial is (claude.cli.version in LOST)
+    assert not turns_before or found.cost_usd  # of what was counted: a lower bound
     answered, tokens = add_all([tokens_of(turn) for turn in (*TURNS[:turns_before], TURNS[2])]), counted(session)
     assert tokens is not None
     assert all((found or 0) >= (least or 0) for found, least in zip(tokens, answered, strict=True))
