@@ -56,9 +56,9 @@ def test_an_interrupted_trial() -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("turns", "tools_used"), [(None, None), (1, [])])
-def test_without_turns_it_is_unknown_which_tools_were_used(turns: int | None, tools_used: list[str] | None) -> None:
-    assert sidecar(turns=turns)["tools_used"] == tools_used
+@pytest.mark.parametrize(("made", "tools_used"), [(None, None), ((), [])])
+def test_unknown_is_not_none_used(made: tuple[ToolCall, ...] | None, tools_used: list[str] | None) -> None:
+    assert sidecar(tool_calls=made)["tools_used"] == tools_used
 
 
 def test_a_tool_that_was_always_denied_was_not_used() -> None:

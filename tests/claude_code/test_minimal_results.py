@@ -113,3 +113,16 @@ def test_the_text_of_a_result_is_the_answer_where_no_message_has_one(
 ) -> None:
     log = log_of("\n".join(map(json.dumps, records)))
     assert [message.content for message in log.messages if message.role == "assistant"] == said
+
+
+@pytest.mark.parametrize(
+    ("output", "calls"),
+    [
+        ("Done.", None),
+        (json.dumps({**RESULT, "num_turns": 3}), None),
+        (json.dumps({"type": "assistant", "message": CALL}), ()),
+    ],
+    ids=["text", "only a result", "a conversation"],
+)
+def test_without_a_conversation_tool_calls_are_unknown(output: str, calls: tuple[()] | None) -> None:
+    assert log_of(output).tool_calls == calls

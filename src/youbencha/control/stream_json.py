@@ -165,6 +165,7 @@ class ClaudeStreamReader(StreamReader):
         if self._has_text or not text or result.get("is_error", False) is not False:
             return []
         self._has_text = True
+        self.has_conversation = bool(self._main)
         return [AssistantText(text=text)]
 
     def _lacks_calls(self, result: Record) -> bool:

@@ -139,11 +139,6 @@ class YouBenchaLog(Record):
     environment: dict[str, Any] = Field(default_factory=dict)
 
     @property
-    def known_tool_calls(self) -> tuple[ToolCall, ...] | None:
-        """None: unknown. An agent that does not even report its turns may have called tools without reporting them."""
-        return self.tool_calls if self.tool_calls or self.turns is not None else None
-
-    @property
     def claims(self) -> frozenset[str]:
         """Which of `CLAIMS` were taken from the agent's text, because nothing measured them."""
         return frozenset(name for warning in self.warnings for name in _claims_in(warning))

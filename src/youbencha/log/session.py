@@ -179,6 +179,8 @@ class StreamReader(ABC):
 
     partial_prefix: str | None = None
     """The start of lines whose content the finished message repeats: needed only for the live display."""
+    has_conversation: bool = True
+    """False if there was only a result: then it is unknown which tools were called."""
 
     @abstractmethod
     def handlers(self) -> Mapping[str, Handler]:

@@ -244,7 +244,7 @@ class Timeline:
 
 
 def timeline(log: YouBenchaLog) -> Timeline:
-    calls = log.without_claims().known_tool_calls
+    calls = log.without_claims().tool_calls
     return Timeline(_portion(log.messages, _message_entry), None if calls is None else _portion(calls, _tool_entry))
 
 

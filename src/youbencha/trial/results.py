@@ -251,7 +251,7 @@ def _agent(record: RunRecord, kind: str) -> AgentRun:
             sandbox=record.sandbox,
             budget_exceeded=_budget_exceeded(record),
         )
-    execution, calls = log.execution, log.known_tool_calls
+    execution, calls = log.execution, log.tool_calls
     return AgentRun(
         type=kind,
         agent_name=record.agent_name,
@@ -351,9 +351,9 @@ def _token_counts(usage: Usage) -> dict[str, int | None]:
 
 def _tools_used(log: YouBenchaLog) -> list[str] | None:
     """The tools of which at least one call was not denied; None if unknown."""
-    if log.known_tool_calls is None:
+    if log.tool_calls is None:
         return None
-    calls = Counter(call.name for call in log.known_tool_calls)
+    calls = Counter(call.name for call in log.tool_calls)
     for warning in log.warnings:
         denied = (warning.context or {}).get("tools")
         if (warning.code or "").endswith(_DENIED) and isinstance(denied, dict):

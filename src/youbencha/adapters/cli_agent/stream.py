@@ -117,8 +117,8 @@ class OutputReader:
         )
 
     def session(self) -> SessionRecord:
-        read = self._transcript
-        return SessionRecord(self.facts(), read.messages(), read.tool_calls(), read.left_out())
+        read, is_complete = self._transcript, self._reader is None or self._reader.has_conversation
+        return SessionRecord(self.facts(), read.messages(), read.tool_calls() if is_complete else None, read.left_out())
 
     def on_event(self, event: Event) -> None:
         """For subclasses that react to events."""
