@@ -111,5 +111,5 @@ def test_tools_are_known_without_a_stream(tmp_path: Path) -> None:
     record(tmp_path, answer, {"type": "user", "message": {"role": "user", "content": [result]}})
     (found,) = with_session_file(SessionRecord(), ID, tmp_path).tool_calls
     assert (found.name, found.result) == ("Bash", "a.txt")
-    streamed = SessionRecord(SessionFacts(stream_seen=True))
+    streamed = SessionRecord(SessionFacts(stream_seen=True), tool_calls=())
     assert with_session_file(streamed, ID, tmp_path).tool_calls == ()

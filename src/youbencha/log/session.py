@@ -161,7 +161,7 @@ class SessionRecord(NamedTuple):
 
     facts: SessionFacts = SessionFacts()
     messages: tuple[Message, ...] = ()
-    tool_calls: tuple[ToolCall, ...] | None = ()
+    tool_calls: tuple[ToolCall, ...] | None = None
     """None: the agent does not report them."""
     left_out: LeftOut = LeftOut()
 

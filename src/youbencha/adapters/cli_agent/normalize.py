@@ -92,7 +92,7 @@ def _environment(result: AgentExecutionResult, facts: SessionFacts) -> dict[str,
 
 
 def _with_plain_text(session: SessionRecord, result: AgentExecutionResult) -> SessionRecord:
-    """Make the output one message of the assistant; with its end, if it was truncated. Its tool calls are unknown."""
+    """Make the output one message of the assistant; with its end, if it was truncated."""
     content, end = result.output, result.output_end
     left_out = LeftOut(characters=end.left_out_bytes if end else 0)
     if end is not None:
@@ -100,9 +100,7 @@ def _with_plain_text(session: SessionRecord, result: AgentExecutionResult) -> Se
         content = f"{content}{gap}{end.text}"
     content = clean_text(content).strip()
     message = Message(role="assistant", content=content)
-    return session._replace(
-        messages=(message,) if content else (), tool_calls=session.tool_calls or None, left_out=left_out
-    )
+    return session._replace(messages=(message,) if content else (), left_out=left_out)
 
 
 def _with_claims(session: SessionRecord, read: ReadClaims, result: AgentExecutionResult) -> SessionRecord:

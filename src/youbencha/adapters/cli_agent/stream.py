@@ -117,8 +117,10 @@ class OutputReader:
         )
 
     def session(self) -> SessionRecord:
-        read, is_complete = self._transcript, self._reader is None or self._reader.has_conversation
-        return SessionRecord(self.facts(), read.messages(), read.tool_calls() if is_complete else None, read.left_out())
+        read = self._transcript
+        reports_calls = self.stream_seen and self._reader is not None and self._reader.has_conversation
+        calls = read.tool_calls() if reports_calls else None
+        return SessionRecord(self.facts(), read.messages(), calls, read.left_out())
 
     def on_event(self, event: Event) -> None:
         """For subclasses that react to events."""
