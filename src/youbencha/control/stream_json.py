@@ -111,13 +111,13 @@ class ClaudeStreamReader(StreamReader):
             kind = block.get("type")
             if kind == "text":
                 if text := json_lines.text(block.get("text")):
+                    self._has_text |= parent is None
                     events.append(AssistantText(text=text, parent=parent, sent_at=sent_at))
             elif kind == "thinking":
                 if text := json_lines.text(block.get("thinking")):
                     events.append(AssistantThinking(text=text, parent=parent))
             else:
                 events += _tool_events(block, parent)
-        self._has_text |= parent is None and any(isinstance(event, AssistantText) for event in events)
         self._tools |= {
             event.call_id: event.name for event in events if isinstance(event, ToolCalled) and event.call_id
         }
