@@ -56,9 +56,9 @@ def test_an_interrupted_trial() -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("made", "tools_used"), [(None, None), ((), [])])
-def test_unknown_is_not_none_used(made: tuple[ToolCall, ...] | None, tools_used: list[str] | None) -> None:
-    assert sidecar(tool_calls=made)["tools_used"] == tools_used
+@pytest.mark.parametrize(("known", "tools_used"), [(False, None), (True, [])])
+def test_unknown_is_not_none_used(known: bool, tools_used: list[str] | None) -> None:
+    assert sidecar(tool_calls_known=known)["tools_used"] == tools_used
 
 
 def test_a_tool_that_was_always_denied_was_not_used() -> None:

@@ -68,7 +68,7 @@ async def test_session_in_a_repository_with_settings(bench: Bench) -> None:
     assert log.usage.model_dump(exclude_none=True) == {
         "input_tokens": 1000,
         "output_tokens": 25,
-        "total_tokens": 1025,
+        "total_tokens": 1775,
         "cache_read_tokens": 700,
         "cache_creation_tokens": 50,
         "cost_usd": pytest.approx(0.0037725),

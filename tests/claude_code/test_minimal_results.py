@@ -116,13 +116,14 @@ def test_the_text_of_a_result_is_the_answer_where_no_message_has_one(
 
 
 @pytest.mark.parametrize(
-    ("output", "calls"),
+    ("output", "known"),
     [
-        ("Done.", None),
-        (json.dumps({**RESULT, "num_turns": 3}), None),
-        (json.dumps({"type": "assistant", "message": CALL}), ()),
+        ("Done.", False),
+        (json.dumps({**RESULT, "num_turns": 3}), False),
+        (json.dumps({"type": "assistant", "message": CALL}), True),
     ],
     ids=["text", "only a result", "a conversation"],
 )
-def test_without_a_conversation_tool_calls_are_unknown(output: str, calls: tuple[()] | None) -> None:
-    assert log_of(output).tool_calls == calls
+def test_without_a_conversation_tool_calls_are_unknown(output: str, known: bool) -> None:
+    log = log_of(output)
+    assert (log.tool_calls, log.tool_calls_known) == ((), known)

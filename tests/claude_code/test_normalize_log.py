@@ -325,7 +325,7 @@ def test_what_nothing_measured_is_taken_from_the_text_and_marked(output, live):
     (warning,) = log.warnings
     assert (warning.code, warning.context["claims"]) == ("CLAUDE_TAKEN_FROM_TEXT", ["model", "usage", "tool_calls"])
     without = log.without_claims()
-    assert (without.usage, without.tool_calls, without.warnings) == (None, None, ())
+    assert (without.usage, without.tool_calls_known, without.warnings) == (None, False, ())
     assert without.model_info.name == "claude-configured"
 
 

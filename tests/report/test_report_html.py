@@ -238,7 +238,10 @@ def test_tool_calls_that_nothing_measured_are_unknown() -> None:
     for log, shown in (
         (sample.log(), "Tools 5 calls"),
         (sample.log().model_copy(update={"warnings": (claimed,)}), "It is unknown which were called."),
-        (sample.log().model_copy(update={"tool_calls": None}), "It is unknown which were called."),
+        (
+            sample.log().model_copy(update={"tool_calls": (), "tool_calls_known": False}),
+            "It is unknown which were called.",
+        ),
         (sample.log().model_copy(update={"tool_calls": ()}), "None were called."),
     ):
         assert shown in Page(render_html(sample.bundle(), Attachments(log=log))).words

@@ -129,8 +129,9 @@ class YouBenchaLog(Record):
     model_info: ModelInfo
     execution: Execution
     messages: tuple[Message, ...] = ()
-    tool_calls: tuple[ToolCall, ...] | None = ()
-    """null: the agent does not report its calls."""
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_calls_known: bool = True
+    """False: the agent does not report its calls."""
     usage: Usage | None = None
     turns: Count | None = None
     session_id: str | None = None
@@ -156,7 +157,7 @@ class YouBenchaLog(Record):
         if "usage" in dropped:
             changes["usage"] = None
         if "tool_calls" in dropped:
-            changes["tool_calls"] = None
+            changes |= {"tool_calls": (), "tool_calls_known": False}
         changes["warnings"] = tuple(left for each in self.warnings if (left := _without(each, dropped)))
         return self.model_copy(update=changes)
 

@@ -244,8 +244,9 @@ class Timeline:
 
 
 def timeline(log: YouBenchaLog) -> Timeline:
-    calls = log.without_claims().tool_calls
-    return Timeline(_portion(log.messages, _message_entry), None if calls is None else _portion(calls, _tool_entry))
+    known = log.without_claims()
+    calls = _portion(known.tool_calls, _tool_entry) if known.tool_calls_known else None
+    return Timeline(_portion(log.messages, _message_entry), calls)
 
 
 def _portion(records: Sequence[Logged], entry: Callable[[Logged], Entry]) -> Portion[Entry]:

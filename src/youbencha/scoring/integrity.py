@@ -70,7 +70,7 @@ def flags_of(
 ) -> tuple[IntegrityFlag, ...]:
     """What may be an attempt to cheat, each with its evidence on one line."""
     changes = tuple(changes)
-    calls = (log.tool_calls if log else None) or ()
+    calls = log.tool_calls if log else ()
     actions = tuple(action for call in calls for action in _actions(call, context.workspace))
     written = {posixpath.relpath(path, context.workspace) for action in actions for path in action.written}
     own = written | {change.path for change in changes}

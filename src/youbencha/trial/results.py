@@ -251,7 +251,7 @@ def _agent(record: RunRecord, kind: str) -> AgentRun:
             sandbox=record.sandbox,
             budget_exceeded=_budget_exceeded(record),
         )
-    execution, calls = log.execution, log.tool_calls
+    execution, calls = log.execution, log.tool_calls if log.tool_calls_known else None
     return AgentRun(
         type=kind,
         agent_name=record.agent_name,
@@ -351,7 +351,7 @@ def _token_counts(usage: Usage) -> dict[str, int | None]:
 
 def _tools_used(log: YouBenchaLog) -> list[str] | None:
     """The tools of which at least one call was not denied; None if unknown."""
-    if log.tool_calls is None:
+    if not log.tool_calls_known:
         return None
     calls = Counter(call.name for call in log.tool_calls)
     for warning in log.warnings:

@@ -208,7 +208,7 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
     def reader(self) -> ClaudeStreamReader:
         return ClaudeStreamReader()
 
-    def reader_of(self, result: AgentExecutionResult) -> ClaudeStreamReader:
+    def finished_output_reader(self, result: AgentExecutionResult) -> ClaudeStreamReader:
         return ClaudeStreamReader(result_totals(CliVersion.parse(result.agent_version or "")))
 
     def read_claims(self, text: str) -> SessionRecord:

@@ -89,7 +89,7 @@ class CliAdapter(ABC, Generic[C]):
     def reader(self) -> StreamReader | None:
         """A new reader of its events; None if it prints plain text."""
 
-    def reader_of(self, result: AgentExecutionResult) -> StreamReader | None:
+    def finished_output_reader(self, result: AgentExecutionResult) -> StreamReader | None:
         """A reader of the output of a finished run, if versions differ."""
         return self.reader()
 
@@ -240,7 +240,7 @@ class CliAdapter(ABC, Generic[C]):
             self.kind,
             replace(result, output=result.output.removeprefix(BYTE_ORDER_MARK)),
             context,
-            reader=lambda: self.reader_of(result),
+            reader=lambda: self.finished_output_reader(result),
             adapter_version=self.version,
             redactor=redactor,
             read_claims=self.read_claims,

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 MALFORMED_WARNINGS = 20
 """The number of lines that are reported; the rest is only counted: a broken stream can have millions."""
 
-_LONGEST_DRAFT = 2 * TRANSCRIPT_LIMIT
+_MAX_DRAFT = 2 * TRANSCRIPT_LIMIT
 """In characters: too long for the transcript, which shortens it and says so."""
 
 
@@ -201,7 +201,7 @@ class _Draft:
     def add(self, event: AssistantTextDelta) -> Iterable[Event]:
         self._pieces.append(event.text)
         self._size += len(event.text)
-        while self._size > _LONGEST_DRAFT:
+        while self._size > _MAX_DRAFT:
             length = len(self._pieces.popleft())
             self._size -= length
             self._left_out += length

@@ -141,7 +141,7 @@ _LAST_ANSWER = """
     ORDER BY time_created DESC LIMIT 1
 """
 _MAX_STEPS = 10_000_000
-"""Of SQLite's virtual machine: a fraction of a second. The agent could have put anything into the file."""
+"""Steps of SQLite's virtual machine, a fraction of a second: the agent could have put anything into the file."""
 
 
 def with_model(session: SessionRecord, database: Path) -> SessionRecord:
