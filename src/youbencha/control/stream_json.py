@@ -81,7 +81,11 @@ class ClaudeStreamReader(StreamReader):
     def __init__(self, totals: ResultTotals = ALL_RIGHT) -> None:
         self._totals = totals
         self._current: dict[str | None, str] = {}
-        self._main: dict[str | None, Tokens] = {}
+        self._has_answer = False
+        """The main conversation has an answer."""
+        self._calls: dict[str | None, Tokens] = {}
+        self._counted = Tokens()
+        """The sum of `_calls`, the calls of the main conversation."""
         self._reported = Tokens()
         self._context: int | None = None
         self._model: str | None = None
@@ -165,18 +169,19 @@ class ClaudeStreamReader(StreamReader):
         if self._has_text or not text or result.get("is_error", False) is not False:
             return []
         self._has_text = True
-        self.has_conversation = bool(self._main)
+        self.has_conversation = self._has_answer
         return [AssistantText(text=text)]
 
     def _lacks_calls(self, result: Record) -> bool:
         """Whether a session's totals lack some of its calls, even if the sum of those that were seen is less."""
         if not self._totals.side_calls:
             return True
-        usage = read_usage(result.get("usage"))
-        self._reported = add_all([self._reported, usage])
-        if self._totals.repeated_calls or result.get("subtype") != "success" or result.get("is_error"):
+        if self._totals.repeated_calls:
+            return False
+        self._reported = add_all([self._reported, read_usage(result.get("usage"))])
+        if result.get("subtype") != "success" or result.get("is_error"):
             return False  # `usage` also lacks a call that ended the session
-        return is_less(self._reported, add_all(list(self._main.values())))
+        return is_less(self._reported, self._counted)
 
     def _context_window(self, result: Record) -> list[Event]:
         """The size of the main conversation again, now that its limit is known (from 2.0.x on)."""
@@ -215,10 +220,17 @@ class ClaudeStreamReader(StreamReader):
         call = CallMetered(message_id=message_id, tokens=tokens, model=model, final=final, parent=parent)
         if parent is not None:
             return [call]
-        counted = tokens if final else tokens._replace(output=None)
-        self._main[message_id] = larger(counted, self._main.get(message_id, Tokens()))
+        self._has_answer = True
         self._model = model or self._model
+        if not self._totals.repeated_calls:
+            self._count_call(message_id, tokens if final else tokens._replace(output=None))
         return [call, *self._context_of(tokens)]
+
+    def _count_call(self, message_id: str | None, tokens: Tokens) -> None:
+        before = self._calls.get(message_id, Tokens())
+        now = self._calls[message_id] = larger(tokens, before)
+        columns = zip(self._counted, now, before, strict=True)
+        self._counted = Tokens(*((total or 0) + (new or 0) - (old or 0) for total, new, old in columns))
 
     def _context_of(self, tokens: Tokens) -> list[Event]:
         """The size of the main conversation, if it has changed."""
