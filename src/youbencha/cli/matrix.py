@@ -94,12 +94,13 @@ async def check_matrix_versions(matrix: Matrix, env: Mapping[str, str]) -> None:
     from youbencha.adapters import get_adapter
     from youbencha.trial.plan import check_version
 
-    plans = [cell.plan for cell in matrix.cells]
-    same = [
-        (each.case.agent.type, each.agent_config.get("version"), each.agent_config.get("executable")) for each in plans
-    ]
-    for plan in dict(zip(same, plans, strict=True)).values():
-        await check_version(plan, get_adapter(plan.case.agent.type, env))
+    checked = set()
+    for plan in (cell.plan for cell in matrix.cells):
+        kind, config = plan.case.agent.type, plan.agent_config
+        program = (kind, config.get("version"), config.get("executable"))
+        if program not in checked:
+            checked.add(program)
+            await check_version(plan, get_adapter(kind, env))
 
 
 async def check_matrix_models(matrix: Matrix, done: Container[TrialKey] = ()) -> None:

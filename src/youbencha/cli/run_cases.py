@@ -120,8 +120,8 @@ class _Session:
         if self._say:
             trials = plural(matrix.total, "trial")
             display.announce(f"{'resuming' if request.resume else 'running'} {trials}; results: {run.path}")
-            gateways = (cell.plan.gateway for cell in matrix.cells)
-            for address in sorted({address for each in gateways if each for address in each.custom_addresses}):
+            gateways = filter(None, (cell.plan.gateway for cell in matrix.cells))
+            for address in sorted({address for gateway in gateways for address in gateway.custom_addresses}):
                 display.announce(f"the gateway sends requests to {address}")
         with display:
             return await run_matrix(matrix, request.host, run, request.options(), display, control=control)

@@ -102,13 +102,13 @@ def _check_case(config: Path, var: list[str] | None, *, thorough: bool) -> _Chec
 
     host, variables = options.host_here(), options.variables_given(var)
     if is_eval_config(config):
-        return _summary_of(load_eval_plan(config, host, variables=variables).loaded, thorough=thorough)
+        return _summarize(load_eval_plan(config, host, variables=variables).loaded, thorough=thorough)
     loaded = load_case(config, host, variables=variables)
     plan = plan_loaded(loaded, host, PlanOptions(resolve_env=False))
-    return _summary_of(loaded, run_async(missing_prerequisites(loaded, plan, host)), thorough=thorough)
+    return _summarize(loaded, run_async(missing_prerequisites(loaded, plan, host)), thorough=thorough)
 
 
-def _summary_of(
+def _summarize(
     loaded: Loaded[TestCase] | Loaded[EvalConfig], missing: Sequence[Problem] = (), *, thorough: bool
 ) -> _Checked:
     from youbencha.trial.checks import advice_on

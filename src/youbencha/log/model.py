@@ -152,13 +152,14 @@ class YouBenchaLog(Record):
         if "version" in dropped:
             changes["agent_info"] = self.agent_info.model_copy(update={"version": "unknown"})
         if "model" in dropped:
-            configured = next((each.context or {})["configured_model"] for each in self.warnings if _claims_in(each))
+            lists = (warning.context or {} for warning in self.warnings if _claims_in(warning))
+            configured = next(lists)["configured_model"]
             changes["model_info"] = self.model_info.model_copy(update={"name": configured or "unknown"})
         if "usage" in dropped:
             changes["usage"] = None
         if "tool_calls" in dropped:
             changes |= {"tool_calls": (), "tool_calls_known": False}
-        changes["warnings"] = tuple(left for each in self.warnings if (left := _without(each, dropped)))
+        changes["warnings"] = tuple(filter(None, (_without(warning, dropped) for warning in self.warnings)))
         return self.model_copy(update=changes)
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, NoReturn
 from youbencha.errors import YouBenchaError
 from youbencha.loop.memories import DEFAULT_BUDGET, SECTIONS, Memories, Memory, as_markdown, matching, within_budget
 from youbencha.loop.tasks import STATUSES, Task, TaskList, TaskStatus, by_importance, ready_tasks
-from youbencha.loop.topics import MOST_PAYLOAD, TopicEvent, TopicLog, check_topic
+from youbencha.loop.topics import MAX_PAYLOAD, TopicEvent, TopicLog, check_topic
 from youbencha.text import iso_time, one_line, table
 
 Options = argparse.Namespace
@@ -110,8 +110,8 @@ def _overview(arguments: Sequence[str]) -> str:
 
 def _emit(options: Options, place: Place) -> str:
     check_topic(options.topic)
-    if len(options.payload) > MOST_PAYLOAD:
-        message = f"The payload has {len(options.payload):,} characters; at most {MOST_PAYLOAD:,} are possible."
+    if len(options.payload) > MAX_PAYLOAD:
+        message = f"The payload has {len(options.payload):,} characters; at most {MAX_PAYLOAD:,} are possible."
         raise YouBenchaError("PAYLOAD_TOO_LARGE", message, hint="Write it to a file, and publish the file's name.")
     if options.json and options.payload:
         try:

@@ -21,7 +21,7 @@ CURRENT_EVENTS = f"{RALPH_DIRECTORY}/current-events"
 """Names the events file of the running loop, relative to the project."""
 DEFAULT_EVENTS = f"{RALPH_DIRECTORY}/events.jsonl"
 
-MOST_PAYLOAD = 20_000
+MAX_PAYLOAD = 20_000
 MOST_LINE = 256 * 1024
 _MOST_READ = 16 * 1024 * 1024
 _MOST_EVENTS = 1000
@@ -154,8 +154,8 @@ def _event(line: bytes) -> TopicEvent | str | None:
     payload = record.get("payload")
     text = payload if isinstance(payload, str) else "" if payload is None else json_lines.dumps(payload)
     text = json_lines.clean_text(text)
-    if len(text) > MOST_PAYLOAD:
-        text = text[:MOST_PAYLOAD] + _CUT
+    if len(text) > MAX_PAYLOAD:
+        text = text[:MAX_PAYLOAD] + _CUT
     return TopicEvent(json_lines.clean_text(topic), text, json_lines.text(record.get("ts")) or "")
 
 

@@ -101,7 +101,7 @@ class OutputEnd(NamedTuple):
     """The end of an output of which otherwise only the beginning was kept."""
 
     text: str
-    """Of up to 256 KiB; secrets are masked."""
+    """At most 256 KiB, with its secrets masked."""
     left_out_bytes: int
     """How much is missing before it."""
 

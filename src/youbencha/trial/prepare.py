@@ -299,9 +299,8 @@ def evaluator_sandboxes(
     """Sandboxes for evaluators; None if they run on the host. `spec` is that of the agent's, `agents`."""
     if spec.type == "local":
         return None
-    sanitize = (
-        sanitize_tree if directory.owns_tree else strip_set_uid
-    )  # a user's own repository keeps its configuration
+    # The user's own repository keeps its configuration.
+    sanitize = sanitize_tree if directory.owns_tree else strip_set_uid
     sanitizing = asyncio.Lock()
 
     @asynccontextmanager

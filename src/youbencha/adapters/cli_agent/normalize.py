@@ -113,7 +113,8 @@ def _with_claims(session: SessionRecord, read: ReadClaims, result: AgentExecutio
     knows_tools = bool(session.tool_calls or facts.model or facts.usage)
     if facts.model and facts.usage and knows_tools:
         return session
-    claimed = read("\n".join(each.content for each in session.messages if each.role == "assistant" and not each.parent))
+    answers = (message for message in session.messages if message.role == "assistant" and not message.parent)
+    claimed = read("\n".join(answer.content for answer in answers))
     version = None if result.agent_version else claimed.facts.agent_version
     return session._replace(
         facts=facts._replace(

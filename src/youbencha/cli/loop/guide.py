@@ -24,12 +24,12 @@ def guide(
     """
     from youbencha.loop.directory import LoopDirectory
     from youbencha.loop.lock import running_loop
-    from youbencha.loop.topics import MOST_PAYLOAD, TopicEvent, find_project
+    from youbencha.loop.topics import MAX_PAYLOAD, TopicEvent, find_project
     from youbencha.text import iso_time
 
     text = " ".join(words).strip()
-    if not text or len(text) > MOST_PAYLOAD:
-        raise YouBenchaError("GUIDANCE_INVALID", f"Guidance must have between 1 and {MOST_PAYLOAD:,} characters.")
+    if not text or len(text) > MAX_PAYLOAD:
+        raise YouBenchaError("GUIDANCE_INVALID", f"Guidance must have between 1 and {MAX_PAYLOAD:,} characters.")
     tree = find_project(os.environ, Path.cwd())
     running = running_loop(tree, options.host_here().cache_dir)
     if running is None or running.loop_id is None:
