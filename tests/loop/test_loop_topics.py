@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
-from youbencha.loop.topics import MOST_PAYLOAD, TopicEvent, TopicLog, events_of_project, find_project
+from youbencha.loop.topics import MAX_PAYLOAD, TopicEvent, TopicLog, events_of_project, find_project
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_payloads(log: TopicLog, payload: str, text: str) -> None:
 
 def test_a_huge_payload_is_cut(log: TopicLog) -> None:
     log.append(TopicEvent("a", "x" * 50_000))
-    assert len(log.read_new().events[0].payload) < MOST_PAYLOAD + 20
+    assert len(log.read_new().events[0].payload) < MAX_PAYLOAD + 20
 
 
 def test_many_events_are_read_piece_by_piece(log: TopicLog) -> None:
