@@ -21,9 +21,9 @@ from youbencha.engine.results import create_run
 from youbencha.engine.resume import cell_infos
 from youbencha.engine.run import MatrixOptions, run_matrix
 from youbencha.engine.updates import TrialFinished, Update
-from youbencha.log.arena import RunInfo
 from youbencha.spec.settings import load_settings
 from youbencha.spec.testcase import TestCase
+from youbencha.store.arena import RunInfo
 from youbencha.trial.context import Host
 from youbencha.trial.plan import plan_trial
 from youbencha.trial.run import run_trial

@@ -28,6 +28,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"spec", "log"}),
     frozenset({"process"}),
     frozenset({"workspace"}),
+    frozenset({"store"}),
     frozenset({"sandbox", "gateway"}),
     frozenset({"control"}),
     frozenset({"adapters", "scoring", "stats"}),

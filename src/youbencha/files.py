@@ -1,4 +1,4 @@
-"""Write files atomically; the one way to read files that an agent could have written; the names of artifacts."""
+"""Write files atomically; the one way to read files that an agent could have written."""
 
 from __future__ import annotations
 
@@ -14,14 +14,6 @@ from io import BufferedReader
 from pathlib import Path, PureWindowsPath
 
 from youbencha.errors import YouBenchaError
-
-RESULTS_FILE = "results.json"
-LOG_FILE = "youbencha-log.json"
-DIFF_FILE = "git-diff.patch"
-AGENT_FILES = "agent-files"
-
-REPORT_FILE = "report.md"
-"""These are in the artifacts directory of a run."""
 
 NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 """Flags for `os.open` if there may be a link, a pipe or a terminal instead of the file: opening a pipe would block."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from youbencha.log.model import AgentInfo, ErrorRecord, Execution, ModelInfo, Status, ToolCall, YouBenchaLog
-from youbencha.log.results import TestCaseInfo
+from youbencha.store.bundle import TestCaseInfo
 from youbencha.trial.results import RunRecord, sidecar_of
 
 AT = "2026-01-01T00:00:00.000Z"

@@ -12,7 +12,7 @@ from arena_bench import ArenaBench, changed
 
 from yb import Done, yb
 from youbencha.engine.results import create_run
-from youbencha.log.arena import CellInfo, RunInfo
+from youbencha.store.arena import CellInfo, RunInfo
 from youbencha.text import iso_time
 
 ARENA: dict[str, Any] = {

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from small_disk import MIB, fill, small_disk
 from youbencha import __version__
-from youbencha.engine.journal import JOURNAL_FILE, Journal, journal_line, parse_journal, read_journal
+from youbencha.engine.journal import Journal, journal_line, parse_journal, read_journal
 from youbencha.engine.results import ArenaRun, create_run, find_run
 from youbencha.errors import YouBenchaError
-from youbencha.log.arena import CellInfo, RunInfo
+from youbencha.store.arena import CellInfo, RunInfo
+from youbencha.store.layout import JOURNAL_FILE
 
 INFO = RunInfo(
     youbencha_version=__version__,

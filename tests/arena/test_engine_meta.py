@@ -9,9 +9,9 @@ from engine_bench import EngineBench
 
 from youbencha.engine.matrix import TrialKey
 from youbencha.engine.meta import attempt_of, meta_of
-from youbencha.log.arena import IntegrityFlag, TrialMeta
 from youbencha.log.model import ErrorRecord
-from youbencha.log.results import DeniedHost, Outcome, SandboxReport
+from youbencha.store.arena import IntegrityFlag, TrialMeta
+from youbencha.store.bundle import DeniedHost, Outcome, SandboxReport
 from youbencha.trial.run import run_trial
 
 DENIED = DeniedHost(host="pypi.example.org:443", attempts=2, first_at="2026-01-01T00:00:00Z")

@@ -14,7 +14,7 @@ from engine_bench import metas
 
 from claude_bench import API_KEY, says, script
 from youbencha.gateway.script import ScriptedModel
-from youbencha.log.arena import TrialMeta
+from youbencha.store.arena import TrialMeta
 
 REPORTED: dict[str, Any] = {
     "input_tokens": 1200,

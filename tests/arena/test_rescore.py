@@ -12,7 +12,7 @@ import pytest
 from validation_bench import HIDDEN, SOLUTION, START, task_repository
 
 from youbencha.cli.app import arena_app, run_app
-from youbencha.log.arena import TrialMeta
+from youbencha.store.arena import TrialMeta
 
 ARENA = """\
 orchestrators: [{name: nobody, agent: command, config: {command: ["true"]}}]

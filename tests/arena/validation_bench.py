@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from repositories import copied
 
-from youbencha.log.results import EvaluationResult, ResultsBundle
 from youbencha.spec.sandbox import SandboxSpec
 from youbencha.spec.settings import load_settings
 from youbencha.spec.testcase import TestCase
+from youbencha.store.bundle import EvaluationResult, ResultsBundle
 from youbencha.trial.context import Host
 from youbencha.trial.plan import Plan, PlanOptions, plan_trial
 from youbencha.trial.rescore import validate_patch

@@ -9,8 +9,8 @@ from typing import Any
 from youbencha.evaluators import EvaluationContext, get_evaluator
 from youbencha.evaluators.base import ReadsEnvironment
 from youbencha.log.model import AgentInfo, Execution, ModelInfo, YouBenchaLog
-from youbencha.log.results import EvaluationResult
 from youbencha.process import Redactor
+from youbencha.store.bundle import EvaluationResult
 from youbencha.workspace import Changes, FileChange
 
 START = "1" * 40

@@ -27,7 +27,6 @@ from youbencha.evaluators.command_config import CommandEvaluatorConfig
 from youbencha.evaluators.expected_diff import ExpectedDiffConfig
 from youbencha.evaluators.git_diff import GitDiffConfig
 from youbencha.evaluators.judge.config import JudgeConfig
-from youbencha.log.results import ResultsBundle
 from youbencha.loop.backends import BACKENDS
 from youbencha.loop.plan import check_loop
 from youbencha.spec.arena import (
@@ -71,6 +70,7 @@ from youbencha.spec.loop_loader import load_loop_file
 from youbencha.spec.settings import Settings, load_settings
 from youbencha.spec.settings_edit import known_keys
 from youbencha.spec.testcase import AgentSpec, DatabaseConfig, EvalConfig, ScriptConfig, TestCase, WebhookConfig
+from youbencha.store.bundle import ResultsBundle
 from youbencha.trial.checks import check_parts
 from youbencha.trial.context import Host
 from youbencha.trial.outcome import POLICIES

@@ -10,7 +10,8 @@ from typing import Any
 
 from youbencha.hooks import HookContext, post_evaluation_variables, pre_execution_variables
 from youbencha.log.model import Usage
-from youbencha.log.results import (
+from youbencha.process import Redactor
+from youbencha.store.bundle import (
     AgentRun,
     ArtifactManifest,
     Environment,
@@ -22,7 +23,6 @@ from youbencha.log.results import (
     Summary,
     TestCaseInfo,
 )
-from youbencha.process import Redactor
 
 NOW = "2026-01-02T03:04:05.678Z"
 

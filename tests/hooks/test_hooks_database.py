@@ -17,8 +17,8 @@ from hook_bench import HookBench, bundle
 from systems import linux_only, posix_only
 from youbencha.hooks import run_post_evaluation
 from youbencha.hooks.database import append_line, opened_and_locked
-from youbencha.log.results import HookResult, ResultsBundle
 from youbencha.spec.testcase import DatabaseConfig, DatabaseHook
+from youbencha.store.bundle import HookResult, ResultsBundle
 
 WRITER = """\
 import asyncio, os, pathlib, sys

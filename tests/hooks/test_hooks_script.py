@@ -14,8 +14,8 @@ from hook_bench import HookBench, bundle
 
 from systems import linux_only, posix_only
 from youbencha.hooks import run_post_evaluation, run_pre_execution
-from youbencha.log.results import HookResult
 from youbencha.spec.testcase import ScriptConfig, ScriptHook
+from youbencha.store.bundle import HookResult
 
 SHOW = "import json, os, sys; print(json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]))"
 NEEDS_A_SHELL = posix_only("the scripts are shell scripts")

@@ -18,8 +18,8 @@ from systems import posix_only
 from youbencha import __version__
 from youbencha.hooks import RetryPolicy, run_post_evaluation
 from youbencha.hooks.webhook import MIB, parse_retry_after, read_artifacts
-from youbencha.log.results import ArtifactManifest, HookResult, ResultsBundle
 from youbencha.spec.testcase import WebhookConfig, WebhookHook
+from youbencha.store.bundle import ArtifactManifest, HookResult, ResultsBundle
 
 
 @pytest.fixture(autouse=True)

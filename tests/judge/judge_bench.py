@@ -15,9 +15,9 @@ from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators import EvaluationContext
 from youbencha.evaluators.judge import AgenticJudge
 from youbencha.log.model import AgentInfo, ErrorRecord, Message, ModelInfo, Status, Usage, YouBenchaLog
-from youbencha.log.results import EvaluationResult
 from youbencha.process import Redactor
 from youbencha.spec.testcase import AgentSpec
+from youbencha.store.bundle import EvaluationResult
 from youbencha.text import iso_time
 from youbencha.workspace import Changes, FileChange
 

@@ -20,8 +20,8 @@ from youbencha.errors import YouBenchaError
 from youbencha.evaluators.judge import AgenticJudge
 from youbencha.gateway.script import ScriptedModel
 from youbencha.log.model import YouBenchaLog
-from youbencha.log.results import EvaluationResult
 from youbencha.spec.testcase import AgentSpec
+from youbencha.store.bundle import EvaluationResult
 
 GOOD = ours(readme_was_modified=1, no_errors=1)
 

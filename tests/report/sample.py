@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from youbencha.log.model import YouBenchaLog
-from youbencha.log.results import ResultsBundle
+from youbencha.store.bundle import ResultsBundle
 
 WHEN = "2026-03-01T09:30:00.000Z"
 LATER = "2026-03-01T09:33:07.412Z"

@@ -8,9 +8,9 @@ import pytest
 import sample
 
 from systems import ON_WINDOWS
-from youbencha.log.results import ArtifactManifest, ResultsBundle
 from youbencha.report import html
 from youbencha.report.html import read_attachments
+from youbencha.store.bundle import ArtifactManifest, ResultsBundle
 
 
 def naming(diff: str) -> ResultsBundle:

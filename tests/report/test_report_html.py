@@ -13,8 +13,8 @@ import pytest
 import sample
 
 from youbencha.log.model import ErrorRecord
-from youbencha.log.results import ResultsBundle
 from youbencha.report.html import Attachments, render_html
+from youbencha.store.bundle import ResultsBundle
 from youbencha.text import visible
 
 VOID = {"meta", "link", "br"}

@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 import pytest
 import sample
 
-from youbencha.log.results import ResultsBundle
 from youbencha.report.junit import render_junit
+from youbencha.store.bundle import ResultsBundle
 
 SUITE = {"name", "tests", "failures", "errors", "skipped", "time", "timestamp"}
 

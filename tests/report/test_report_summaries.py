@@ -11,7 +11,6 @@ from urllib.parse import unquote
 import pytest
 import sample
 
-from youbencha.log.results import ResultsBundle
 from youbencha.report.html import render_html
 from youbencha.report.junit import render_junit
 from youbencha.report.markdown import render_markdown
@@ -22,6 +21,7 @@ from youbencha.report.summary import (
     terminal_text,
     write_step_summary,
 )
+from youbencha.store.bundle import ResultsBundle
 
 ON_GITHUB = {"GITHUB_ACTIONS": "true"}
 

@@ -13,8 +13,8 @@ import sample
 
 from systems import ON_WINDOWS
 from youbencha.errors import YouBenchaError
-from youbencha.log.results import ResultsBundle
 from youbencha.report.formats import ReportFormat, render_json, write_report, write_text
+from youbencha.store.bundle import ResultsBundle
 
 NAMES = {
     "markdown": "report.md",

@@ -15,8 +15,8 @@ from claude_bench import API_KEY
 from yb import SCRIPT, run_here
 from youbencha.gateway.script import ScriptedModel
 from youbencha.log.model import YouBenchaLog
-from youbencha.log.results import ResultsBundle
 from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.store.bundle import ResultsBundle
 
 GIT = ("git", "-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false")
 PATIENCE_S = 300

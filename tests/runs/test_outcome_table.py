@@ -9,7 +9,7 @@ import pytest
 
 from youbencha.adapters.cli_agent import codes
 from youbencha.log.model import ErrorRecord, FailureCause, Status
-from youbencha.log.results import EvaluationResult, EvaluationStatus, GatewayReport, OutcomeName
+from youbencha.store.bundle import EvaluationResult, EvaluationStatus, GatewayReport, OutcomeName
 from youbencha.trial.outcome import OUTCOMES, POLICIES, outcome_of, summary_of
 
 AT = "2026-01-01T00:00:00.000Z"

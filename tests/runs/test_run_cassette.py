@@ -13,8 +13,8 @@ from run_bench import Outcome, RunBench
 from agent_clis import NEWEST, OLD
 from claude_bench import API_KEY, bash, full, says, script, uses, versions
 from youbencha.gateway.script import Script, ScriptedModel
-from youbencha.log.results import CassetteReport
 from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.store.bundle import CassetteReport
 
 TOKENS = {"input_tokens": 1000, "output_tokens": 25}
 VERDICT = json.dumps({"assertions": {"tax_is_right": {"score": 1, "reason": "0.2 it is"}}})

@@ -17,8 +17,8 @@ from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.ledger import read_ledger
 from youbencha.gateway.script import Script, ScriptedModel
 from youbencha.gateway.server import GatewayServer
-from youbencha.log.results import GatewayReport
 from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.store.bundle import GatewayReport
 
 TOKENS = {"input_tokens": 1000, "output_tokens": 25, "cache_read_input_tokens": 700, "cache_creation_input_tokens": 50}
 EDIT = bash("echo 'TAX = 0.2' > src/prices.py")

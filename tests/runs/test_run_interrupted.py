@@ -15,8 +15,8 @@ from run_bench import PATIENCE_S, RunBench
 import youbencha
 from systems import posix_only
 from yb import SCRIPT
-from youbencha.log.results import ResultsBundle
 from youbencha.report.junit import render_junit
+from youbencha.store.bundle import ResultsBundle
 
 pytestmark = [posix_only("signals are sent"), pytest.mark.repeat(5)]
 

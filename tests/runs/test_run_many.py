@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 from run_bench import RunBench
 
-from youbencha.log.arena import TrialMeta
+from youbencha.store.arena import TrialMeta
 
 EDIT = "echo 'TAX = 0.2' > src/prices.py"
 ONE_FILE = [{"name": "git-diff", "config": {"assertions": {"max_files_changed": 0}}}]

@@ -13,7 +13,7 @@ from run_bench import PATIENCE_S, RunBench
 
 from claude_bench import API_KEY, says, script
 from youbencha.gateway.script import ScriptedModel
-from youbencha.log.results import GatewayReport, ResultsBundle
+from youbencha.store.bundle import GatewayReport, ResultsBundle
 
 YB_AND_ITS_MODULES = """
 import atexit, sys

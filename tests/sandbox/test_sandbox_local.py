@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from youbencha.log.results import SandboxReport
 from youbencha.process import Command
 from youbencha.sandbox.local import HOST, TOOL_VARIABLES, LocalSandbox, open_local_sandbox, tool_homes
+from youbencha.store.bundle import SandboxReport
 from youbencha.user_dirs import default_root
 
 on_posix = pytest.mark.skipif(sys.platform == "win32", reason="homes are elsewhere there")

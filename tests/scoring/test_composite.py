@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youbencha.log.arena import Scores
 from youbencha.scoring.composite import Part, between, composite, weighted_mean
 from youbencha.scoring.lint import lint_score
 from youbencha.spec.arena import GreenWeights, Weights
+from youbencha.store.arena import Scores
 
 SCORE = st.floats(0, 1)
 NUMBER = st.integers(0, 1000)

@@ -30,10 +30,10 @@ from youbencha.evaluators.junit import Unusable, count_tests
 from youbencha.files import PathNotAllowed, read_confined, read_regular, read_untrusted
 from youbencha.gateway.ledger import read_ledger
 from youbencha.hooks.webhook import read_artifacts
-from youbencha.log.results import ArtifactManifest
 from youbencha.log.session import SessionFacts, SessionRecord
 from youbencha.process import Redactor
 from youbencha.report.loading import load_results
+from youbencha.store.bundle import ArtifactManifest
 from youbencha.suggest.facts import find_tests
 from youbencha.trial.agent import sha256_of
 from youbencha.user_dirs import Cache

@@ -14,8 +14,8 @@ from trial_bench import GIT, TrialBench
 
 from systems import posix_only
 from youbencha.errors import ConfigError, YouBenchaError
-from youbencha.log.results import ResultsBundle
 from youbencha.spec.testcase import AgentSpec, TestCase
+from youbencha.store.bundle import ResultsBundle
 from youbencha.trial.agent_files import files_digest
 from youbencha.trial.run import run_trial
 from youbencha.workspace.given_files import MOST_BYTES, MOST_FILES, GivenFile, copy_given, given_files

@@ -12,13 +12,13 @@ from trial_bench import TrialBench
 
 from youbencha.cli.list import list_all
 from youbencha.errors import ConfigError
-from youbencha.log.results import ResultsBundle
+from youbencha.store.bundle import ResultsBundle
 from youbencha.trial.run import run_trial
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "evaluators.md"
 HEAD = """\
 import asyncio, sys, threading, time
-from youbencha.log.results import EvaluationResult
+from youbencha.store.bundle import EvaluationResult
 RESULT = EvaluationResult(evaluator="own", status="passed", message="", timestamp="2026-01-02T03:04:05Z")
 RELEASED = threading.Event()
 

@@ -34,10 +34,10 @@ from youbencha.errors import YouBenchaError
 from youbencha.events import Event, EventSink, ModelCalled
 from youbencha.gateway.ledger import LEDGER_FILE, read_ledger
 from youbencha.gateway.script import Script, ScriptedModel
-from youbencha.log.results import ResultsBundle
 from youbencha.report.loading import ledger_usage, load_results
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 from youbencha.spec.arena import RetrySpec
+from youbencha.store.bundle import ResultsBundle
 from youbencha.trial.context import Host
 from youbencha.trial.plan import Plan
 from youbencha.trial.remote_gateways import RemoteGateways, Ticket, lend, portable

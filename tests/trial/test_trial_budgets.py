@@ -19,7 +19,7 @@ from youbencha.gateway.budget import NO_CAPS, Account, Caps, Spend
 from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.ledger import read_ledger
 from youbencha.gateway.script import Script, ScriptedModel
-from youbencha.log.results import ResultsBundle
+from youbencha.store.bundle import ResultsBundle
 from youbencha.trial.budgets import Budgets
 from youbencha.trial.context import Host, TrialContext
 from youbencha.trial.plan import Plan

@@ -15,8 +15,9 @@ from trial_bench import GIT, TrialBench
 
 import youbencha
 from youbencha.errors import YouBenchaError
+from youbencha.store import prune
 from youbencha.trial.run import run_trial
-from youbencha.workspace import prune, store
+from youbencha.workspace import store
 
 WRITE = "open('new.txt', 'w').write('x')"
 

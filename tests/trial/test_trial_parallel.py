@@ -14,7 +14,7 @@ from trial_bench import TrialBench, appear
 from youbencha.events import Event
 from youbencha.gateway.ledger import read_ledger
 from youbencha.gateway.script import Script, ScriptedModel
-from youbencha.log.results import ResultsBundle
+from youbencha.store.bundle import ResultsBundle
 from youbencha.trial.context import Host
 from youbencha.trial.results import TrialResult
 from youbencha.trial.run import run_trial

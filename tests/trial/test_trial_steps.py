@@ -13,8 +13,8 @@ from youbencha.evaluators import EvaluationContext
 from youbencha.events import Event, PhaseStarted
 from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.keys import VirtualKey
-from youbencha.log.results import EvaluationResult
 from youbencha.spec.loader import NamedEvaluator
+from youbencha.store.bundle import EvaluationResult
 from youbencha.trial.agent import end_agent, run_agent
 from youbencha.trial.evaluation import evaluate_all
 from youbencha.trial.prepare import open_trial

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from youbencha.log.results import ResultsBundle
 from youbencha.spec.settings import load_settings
 from youbencha.spec.testcase import TestCase
+from youbencha.store.bundle import ResultsBundle
 from youbencha.trial.context import Host
 from youbencha.trial.plan import Plan, PlanOptions, plan_trial
 from youbencha.workspace.lock import is_locked

@@ -12,8 +12,8 @@ import pytest
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
+from youbencha.store.prune import old_runs, orphaned_directories, remove_run
 from youbencha.workspace import RunDirectory
-from youbencha.workspace.prune import old_runs, orphaned_directories, remove_run
 from youbencha.workspace.run_dir import private_of
 
 pytestmark = posix_only("links and devices")

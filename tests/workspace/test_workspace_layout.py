@@ -16,8 +16,8 @@ from git_repositories import git
 from systems import linux_only, posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.files import write_atomically
+from youbencha.store.prune import old_runs, remove_run
 from youbencha.workspace import RunDirectory
-from youbencha.workspace.prune import old_runs, remove_run
 from youbencha.workspace.run_dir import new_run_name, run_started_at
 from youbencha.workspace.trees import remove_tree
 

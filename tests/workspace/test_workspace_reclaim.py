@@ -18,8 +18,8 @@ from git_repositories import Opener, files
 from systems import posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.files import try_lock
+from youbencha.store.prune import old_runs, orphaned_directories, remove_all_orphaned, remove_orphaned, remove_run
 from youbencha.workspace import RunDirectory, Snapshot
-from youbencha.workspace.prune import old_runs, orphaned_directories, remove_all_orphaned, remove_orphaned, remove_run
 from youbencha.workspace.reclaim import strip_set_uid
 from youbencha.workspace.run_dir import make_private
 from youbencha.workspace.trees import remove_tree
@@ -395,8 +395,8 @@ AS_NOBODY = """
 import asyncio, os, stat, sys
 from pathlib import Path
 import _strptime, concurrent.futures.thread, json, tempfile, shutil, subprocess  # they cannot be read later
-from youbencha.workspace import RunDirectory, Snapshot; from youbencha.workspace.prune import old_runs, remove_run
-import youbencha.workspace.prune, youbencha.user_dirs
+from youbencha.workspace import RunDirectory, Snapshot; from youbencha.store.prune import old_runs, remove_run
+import youbencha.store.prune, youbencha.user_dirs
 if os.geteuid() == 0:
     os.setgroups([]); os.setgid(65534); os.setuid(65534)
 top = Path(sys.argv[1])

@@ -69,7 +69,7 @@ def compare(
 
 def _results_dir(results: Path | None, config: Path) -> Path:
     """As for `thunderdome report`; if there is no arena here, the results of `yb run` with many trials."""
-    from youbencha.report.loading import BENCH_DIR
+    from youbencha.store.layout import BENCH_DIR
 
     directory = results_dir(results, config)
     if results is not None or directory.is_dir():

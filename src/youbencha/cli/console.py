@@ -19,8 +19,8 @@ from youbencha.progress import step_text
 
 if TYPE_CHECKING:
     from youbencha.cli.display import Display
-    from youbencha.log.results import ResultsBundle
     from youbencha.progress import StepProgress
+    from youbencha.store.bundle import ResultsBundle
 
 
 NOT_PASSED = 1

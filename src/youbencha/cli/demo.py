@@ -30,7 +30,7 @@ def demo(
     from youbencha.cli.options import settings_here
     from youbencha.demo import TEST_CASE, prepare_demo, run_demo
     from youbencha.events import ProgressNote
-    from youbencha.files import DIFF_FILE
+    from youbencha.store.layout import DIFF_FILE
 
     root = workspace_dir or settings_here().workspace_dir
     with (

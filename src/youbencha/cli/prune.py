@@ -33,8 +33,8 @@ def prune(
     Example: `yb prune --keep 20`
     """
     from youbencha.cli.options import confirm, settings_here
+    from youbencha.store.prune import old_runs, remove_run
     from youbencha.text import plural
-    from youbencha.workspace.prune import old_runs, remove_run
 
     _reap(dry_run=dry_run)
     root = workspace_dir or settings_here().workspace_dir
@@ -82,7 +82,7 @@ def _clear(root: Path, *, dry_run: bool) -> bool:
 
     Return whether none of them is left.
     """
-    from youbencha.workspace.prune import orphaned_directories, remove_orphaned
+    from youbencha.store.prune import orphaned_directories, remove_orphaned
 
     all_removed = True
     for run, directories in orphaned_directories(root).items():

@@ -11,7 +11,7 @@ from youbencha.cli.interrupts import run_async
 from youbencha.cli.matrix import check_engine, check_matrix_models, check_matrix_versions, run_and_show, show_plan
 from youbencha.engine.cases import find_cases, plan_cases
 from youbencha.errors import YouBenchaError
-from youbencha.report.loading import BENCH_DIR
+from youbencha.store.layout import BENCH_DIR
 from youbencha.text import plural
 
 if TYPE_CHECKING:

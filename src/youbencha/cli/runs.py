@@ -25,7 +25,7 @@ def runs(
     from youbencha.cli.options import workspaces_here
     from youbencha.report.arena_loading import all_runs
     from youbencha.report.history import as_data, past_runs, runs_table
-    from youbencha.report.loading import BENCH_DIR
+    from youbencha.store.layout import BENCH_DIR
 
     if workspace_dir is not None and not workspace_dir.is_dir():
         message = f"There is no directory {workspace_dir}."

@@ -17,9 +17,9 @@ from youbencha.engine.meta import UNFINISHED_REASONS, attempt_of
 from youbencha.engine.results import TrialDirectory
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import VALIDATION_BROKEN
-from youbencha.log.arena import NOT_FAILED, AttemptInfo
-from youbencha.log.results import ResultsBundle
 from youbencha.report.loading import ledger_usage, load_results
+from youbencha.store.arena import NOT_FAILED, AttemptInfo
+from youbencha.store.bundle import ResultsBundle
 from youbencha.text import iso_time, one_line
 from youbencha.trial.agent_files import files_digest
 from youbencha.trial.budgets import RUN_ACCOUNT, agent_account

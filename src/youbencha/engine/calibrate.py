@@ -17,8 +17,8 @@ from youbencha.engine.cheats import CHEATS, CheatName, cheat
 from youbencha.engine.matrix import Cell
 from youbencha.errors import YouBenchaError
 from youbencha.files import read_untrusted, write_atomically
-from youbencha.log.arena import CALIBRATION_FILE
-from youbencha.log.results import EvaluationResult
+from youbencha.store.bundle import EvaluationResult
+from youbencha.store.layout import CALIBRATION_FILE
 from youbencha.trial.context import Host
 from youbencha.trial.plan import Plan
 from youbencha.trial.rescore import validate_patch, validation_of

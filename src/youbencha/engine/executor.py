@@ -8,7 +8,7 @@ from typing import Protocol
 
 from youbencha.engine.attempts import FinishedAttempt, TrialJob, run_attempt
 from youbencha.events import EventSink
-from youbencha.log.results import ResultsBundle
+from youbencha.store.bundle import ResultsBundle
 from youbencha.trial.context import Host
 from youbencha.trial.run import run_trial
 

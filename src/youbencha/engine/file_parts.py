@@ -11,14 +11,8 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import (
-    RESULTS_FILE,
-    PathNotAllowed,
-    check_relative,
-    open_regular,
-    open_untrusted,
-    untrusted_directory,
-)
+from youbencha.files import PathNotAllowed, check_relative, open_regular, open_untrusted, untrusted_directory
+from youbencha.store.layout import RESULTS_FILE
 from youbencha.workspace.run_dir import ARTIFACTS
 
 PART_BYTES = 1024**2

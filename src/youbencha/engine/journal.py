@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, Self
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import NO_FOLLOW, read_untrusted
+from youbencha.store.layout import JOURNAL_FILE
 from youbencha.text import iso_time
 
-JOURNAL_FILE = "journal.jsonl"
 RUN_STARTED = "run_started"
 _LARGEST = 1 << 30
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | NO_FOLLOW | getattr(os, "O_BINARY", 0)

@@ -9,7 +9,7 @@ from itertools import product
 from typing import NamedTuple
 
 from youbencha.evaluators.base import VALIDATION
-from youbencha.log.arena import UntilDecided
+from youbencha.store.arena import UntilDecided
 from youbencha.trial.plan import Plan
 
 

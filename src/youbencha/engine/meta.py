@@ -10,9 +10,9 @@ from youbencha.engine.arena import RUBRIC
 from youbencha.engine.matrix import Cell, TrialKey
 from youbencha.evaluators.base import VALIDATION
 from youbencha.evaluators.validation import FinalScore, with_rubric
-from youbencha.log.arena import AttemptInfo, ExitReason, IntegrityFlag, Scores, TrialIdentity, TrialMeta
 from youbencha.log.model import FailureCause, Usage
-from youbencha.log.results import AgentRun, EvaluationResult, OutcomeName, ResultsBundle
+from youbencha.store.arena import AttemptInfo, ExitReason, IntegrityFlag, Scores, TrialIdentity, TrialMeta
+from youbencha.store.bundle import AgentRun, EvaluationResult, OutcomeName, ResultsBundle
 from youbencha.text import one_line, plural
 from youbencha.usage import total_tokens
 

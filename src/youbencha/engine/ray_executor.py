@@ -22,12 +22,13 @@ from youbencha.engine.ray_node import AttemptOrder, Began, Failed, Happened, Sen
 from youbencha.engine.shipping import files_of, make_portable_plan
 from youbencha.errors import YouBenchaError
 from youbencha.events import EventSink
-from youbencha.files import REPORT_FILE, RESULTS_FILE, write_atomically
+from youbencha.files import write_atomically
 from youbencha.gateway.ledger import LEDGER_FILE
 from youbencha.log.model import as_json
-from youbencha.log.results import ResultsBundle
 from youbencha.report.loading import load_results
 from youbencha.spec.sandbox import SandboxSpec
+from youbencha.store.bundle import ResultsBundle
+from youbencha.store.layout import REPORT_FILE, RESULTS_FILE
 from youbencha.text import count
 from youbencha.trial.context import Host
 from youbencha.trial.plan import Plan

@@ -20,8 +20,8 @@ from youbencha.engine.shipping import PortablePlan, unpack_plan
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import SharedResults
 from youbencha.events import Event
-from youbencha.files import RESULTS_FILE
 from youbencha.spec.settings import load_settings
+from youbencha.store.layout import RESULTS_FILE
 from youbencha.trial.context import Host
 from youbencha.trial.remote_gateways import RemoteGateways, Ticket
 from youbencha.trial.run import run_trial

@@ -16,11 +16,12 @@ from youbencha.engine.results import ArenaRun, TrialDirectory
 from youbencha.engine.selection import Selection, select
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.validation import with_rubric
-from youbencha.log.arena import PATCH_FILE, TRIALS_DIR, FlagKind, IntegrityFlag, TrialMeta
-from youbencha.log.results import EvaluationResult, OutcomeName
 from youbencha.report.arena_loading import without_zeros
 from youbencha.spec.arena import key_of_repo
 from youbencha.spec.arena_loader import Arena
+from youbencha.store.arena import FlagKind, IntegrityFlag, TrialMeta
+from youbencha.store.bundle import EvaluationResult, OutcomeName
+from youbencha.store.layout import PATCH_FILE, TRIALS_DIR
 from youbencha.trial.context import Host
 from youbencha.trial.outcome import outcome_of
 from youbencha.trial.rescore import validate_patch

@@ -14,24 +14,21 @@ from pydantic import ValidationError
 from youbencha.engine.journal import not_writable
 from youbencha.engine.matrix import TrialKey
 from youbencha.errors import YouBenchaError
-from youbencha.files import DIFF_FILE, read_untrusted, replacing
-from youbencha.log.arena import (
+from youbencha.files import read_untrusted, replacing
+from youbencha.log.model import as_json
+from youbencha.report.arena_loading import is_run, locate_run, trial_directories
+from youbencha.store.arena import RUN_FORMAT, RunInfo, TrialMeta, read_meta, read_run_info
+from youbencha.store.layout import (
     ATTEMPTS_DIR,
+    DIFF_FILE,
     LATEST,
     META_FILE,
     PATCH_FILE,
     RUN_FILE,
-    RUN_FORMAT,
     RUNS_DIR,
     TASK_FILE,
     TRIALS_DIR,
-    RunInfo,
-    TrialMeta,
-    read_meta,
-    read_run_info,
 )
-from youbencha.log.model import as_json
-from youbencha.report.arena_loading import is_run, locate_run, trial_directories
 from youbencha.workspace.lock import lock_file
 from youbencha.workspace.run_dir import ARTIFACTS
 

@@ -16,14 +16,15 @@ from typing import Any, NamedTuple
 
 from youbencha import __version__
 from youbencha.engine.attempts import TrialJob, earlier_attempts
-from youbencha.engine.journal import JOURNAL_FILE, JournalContents
+from youbencha.engine.journal import JournalContents
 from youbencha.engine.matrix import Cell, Matrix, TrialKey
 from youbencha.engine.meta import meta_of
 from youbencha.engine.results import ArenaRun
 from youbencha.engine.updates import TrialRow, row_of
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.budget import Spend
-from youbencha.log.arena import AttemptInfo, CellInfo, RunInfo, TrialMeta
+from youbencha.store.arena import AttemptInfo, CellInfo, RunInfo, TrialMeta
+from youbencha.store.layout import JOURNAL_FILE
 from youbencha.text import iso_time, plural
 from youbencha.trial.context import Host
 from youbencha.workspace.reclaim import make_accessible

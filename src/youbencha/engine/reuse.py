@@ -18,8 +18,9 @@ from youbencha.engine.results import ArenaRun, TrialDirectory, find_run
 from youbencha.engine.resume import STAGING, is_of
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import VALIDATION
-from youbencha.log.arena import META_FILE, PATCH_FILE, TrialMeta
 from youbencha.report.arena_loading import all_runs, find_arena_runs
+from youbencha.store.arena import TrialMeta
+from youbencha.store.layout import META_FILE, PATCH_FILE
 from youbencha.trial.context import Host
 from youbencha.workspace.trees import copy_tree, remove_tree
 

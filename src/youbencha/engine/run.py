@@ -35,10 +35,10 @@ from youbencha.engine.updates import (
     row_of,
 )
 from youbencha.errors import YouBenchaError
-from youbencha.log.arena import AGENTS_DIR
-from youbencha.log.results import ResultsBundle
 from youbencha.process import Redactor
 from youbencha.spec.arena import RetrySpec
+from youbencha.store.bundle import ResultsBundle
+from youbencha.store.layout import AGENTS_DIR
 from youbencha.text import sentences
 from youbencha.trial.budgets import Budgets
 from youbencha.trial.context import LOOPBACK, Host

@@ -10,10 +10,10 @@ from youbencha.engine.matrix import Matrix, TrialKey
 from youbencha.engine.schedule import Due, HasRoom
 from youbencha.engine.updates import ComparisonState, TrialRow
 from youbencha.errors import YouBenchaError
-from youbencha.log.arena import UntilDecided
 from youbencha.stats.missing import FAVOURED
 from youbencha.stats.rounds import FinishedPair, PairedRounds, confidence_of_each
 from youbencha.stats.sequence import PairedSequence
+from youbencha.store.arena import UntilDecided
 from youbencha.text import first_few, join_words, plural
 
 TRIALS_OF_A_CELL = 20

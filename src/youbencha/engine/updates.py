@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from youbencha.engine.matrix import TrialKey
 from youbencha.events import Event
-from youbencha.log.arena import AttemptInfo, TrialMeta
-from youbencha.log.results import OutcomeName
 from youbencha.stats.comparison import DifferenceInterval, Verdict
+from youbencha.store.arena import AttemptInfo, TrialMeta
+from youbencha.store.bundle import OutcomeName
 from youbencha.text import first_few
 
 

@@ -24,7 +24,7 @@ from youbencha.workspace import Changes, Repository
 
 if TYPE_CHECKING:
     from youbencha.log.model import Usage, YouBenchaLog
-    from youbencha.log.results import Artifact, AssertionResult, EvaluationResult, EvaluationStatus
+    from youbencha.store.bundle import Artifact, AssertionResult, EvaluationResult, EvaluationStatus
 
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -245,7 +245,7 @@ def evaluation_result(
     usage: Usage | None = None,
 ) -> EvaluationResult:
     """The result of an evaluator that started at `started`, a value of `time.monotonic()`."""
-    from youbencha.log.results import EvaluationResult
+    from youbencha.store.bundle import EvaluationResult
     from youbencha.text import iso_time
 
     return EvaluationResult(
@@ -268,7 +268,7 @@ def artifacts_root(context: EvaluationContext) -> Path:
 
 def artifact(context: EvaluationContext, kind: str, path: Path, description: str) -> Artifact:
     """An artifact for a result, with its path relative to the trial's artifacts directory."""
-    from youbencha.log.results import Artifact
+    from youbencha.store.bundle import Artifact
 
     relative = os.path.relpath(path, artifacts_root(context))
     return Artifact(type=kind, path=Path(relative).as_posix(), description=description)
@@ -281,7 +281,7 @@ def printable(path: str) -> str:
 
 def limit_results(limits: Mapping[str, float], metrics: Mapping[str, Any]) -> Iterator[AssertionResult]:
     """Check metrics against `min_NAME` and `max_NAME`. An unknown metric fails both."""
-    from youbencha.log.results import AssertionResult
+    from youbencha.store.bundle import AssertionResult
 
     for name, limit in limits.items():
         bound, _, metric = name.partition("_")

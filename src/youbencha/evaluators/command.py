@@ -39,10 +39,10 @@ from youbencha.evaluators.environment import (
 )
 from youbencha.evaluators.junit import junit_metrics, reports
 from youbencha.log.masking import without_secrets
-from youbencha.log.results import AssertionResult, EvaluationResult
 from youbencha.process import Command, Limits, ProcessResult, ProcessStartError, Redactor, find_executable
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import HOST
+from youbencha.store.bundle import AssertionResult, EvaluationResult
 from youbencha.text import plural
 from youbencha.workspace.trees import copy_tree, remove_tree
 

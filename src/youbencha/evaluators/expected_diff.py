@@ -27,8 +27,8 @@ from youbencha.evaluators.base import (
 )
 from youbencha.evaluators.globs import GlobList, PathFilter
 from youbencha.evaluators.similarity import Method, Similarity, text_similarity
-from youbencha.log.results import AssertionResult, EvaluationResult
 from youbencha.spec import StrictModel
+from youbencha.store.bundle import AssertionResult, EvaluationResult
 from youbencha.text import plural
 from youbencha.workspace.trees import TreeFile, files_below
 from youbencha.workspace.walk import in_tool_cache

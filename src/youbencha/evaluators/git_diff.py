@@ -19,8 +19,8 @@ from youbencha.evaluators.base import (
     read_config,
 )
 from youbencha.evaluators.globs import Glob, GlobList, PathFilter
-from youbencha.log.results import AssertionResult, EvaluationResult
 from youbencha.spec import StrictModel
+from youbencha.store.bundle import AssertionResult, EvaluationResult
 from youbencha.text import first_few, plural
 from youbencha.workspace import Changes, FileChange
 

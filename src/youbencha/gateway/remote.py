@@ -19,7 +19,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.gateway.api import GatewayAccess
 from youbencha.gateway.control import CONTROL_PREFIX
 from youbencha.gateway.trial_keys import EndedKey, Finding, KeyRole
-from youbencha.log.results import GatewayReport
+from youbencha.store.bundle import GatewayReport
 
 if TYPE_CHECKING:
     from youbencha.gateway.cassette.placeholders import Places

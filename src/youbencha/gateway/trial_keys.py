@@ -15,7 +15,7 @@ from youbencha.gateway.api import GatewayAccess
 if TYPE_CHECKING:
     from youbencha.gateway.cassette.matching import Mismatch
     from youbencha.gateway.cassette.placeholders import Places
-    from youbencha.log.results import GatewayReport
+    from youbencha.store.bundle import GatewayReport
 
 KeyRole = Literal["agent", "evaluator"]
 """Decides the caps and the scope of a key, and which account pays for it."""

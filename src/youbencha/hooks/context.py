@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from youbencha.errors import YouBenchaError
-from youbencha.log.results import EvaluationError, HookResult, ResultsBundle, TestCaseInfo
 from youbencha.process import Redactor
 from youbencha.spec.variables import REFERENCE
+from youbencha.store.bundle import EvaluationError, HookResult, ResultsBundle, TestCaseInfo
 from youbencha.text import iso_time
 
 

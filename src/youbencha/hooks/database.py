@@ -16,8 +16,8 @@ from youbencha.errors import YouBenchaError
 from youbencha.files import replace_file, try_lock
 from youbencha.hooks.context import HookContext, HookOutcome
 from youbencha.log.model import Usage
-from youbencha.log.results import ResultsBundle
 from youbencha.spec.testcase import DatabaseConfig
+from youbencha.store.bundle import ResultsBundle
 from youbencha.text import iso_time
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from youbencha.errors import Problem
 from youbencha.hooks.context import HookContext, HookOutcome, result_of
 from youbencha.hooks.script import NO_PROGRAM_HINT, is_file, is_path, is_shell_line, run_script
 from youbencha.hooks.webhook import RetryPolicy
-from youbencha.log.results import HookResult, ResultsBundle
 from youbencha.spec.testcase import DatabaseHook, PostHook, ScriptHook
+from youbencha.store.bundle import HookResult, ResultsBundle
 
 
 async def run_pre_execution(hooks: Sequence[ScriptHook], context: HookContext) -> tuple[HookResult, ...]:

@@ -22,9 +22,9 @@ from youbencha.errors import YouBenchaError
 from youbencha.files import open_untrusted
 from youbencha.hooks.context import HookContext, HookFailed, HookOutcome
 from youbencha.hooks.database import as_json_bytes
-from youbencha.log.results import ArtifactManifest, ResultsBundle
 from youbencha.process import Redactor
 from youbencha.spec.testcase import WebhookConfig
+from youbencha.store.bundle import ArtifactManifest, ResultsBundle
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession

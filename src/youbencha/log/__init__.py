@@ -1,1 +1,1 @@
-"""Models of a run's files: the normalised log, which is the same for every agent, and the results."""
+"""The normalised log of a run, which is the same for every agent."""

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.errors import Problem
 from youbencha.events import EvaluatorFinished, EventSink
-from youbencha.files import DIFF_FILE
 from youbencha.loop.model import GateRecord
 from youbencha.loop.shell import shell_environment
 from youbencha.loop.topics import RALPH_DIRECTORY
 from youbencha.spec.loader import LocatedEvaluator
 from youbencha.spec.loop import GateSpec
 from youbencha.spec.loop_loader import LoopFile
+from youbencha.store.layout import DIFF_FILE
 from youbencha.trial.checks import evaluator_problems
 
 if TYPE_CHECKING:
-    from youbencha.log.results import EvaluationResult
     from youbencha.loop.plan import LoopPlan
     from youbencha.sandbox.base import Sandbox
+    from youbencha.store.bundle import EvaluationResult
     from youbencha.trial.context import Host
     from youbencha.trial.gateway_session import TrialGateway
     from youbencha.workspace import Changes, RunDirectory

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from youbencha import __version__
-from youbencha.log.arena import META_FILE, PATCH_FILE
 from youbencha.report.arena_loading import ArenaTrial
 from youbencha.report.arena_tables import (
     FLAG_SECTIONS,
@@ -32,6 +31,7 @@ from youbencha.report.comparison_model import ComparisonReport
 from youbencha.report.comparison_tables import OVERVIEW, overview_cells, overview_legend, unchanged_lines
 from youbencha.report.html import Tile, render_page
 from youbencha.report.leaderboard import SOLVED, Leaderboard, Row
+from youbencha.store.layout import META_FILE, PATCH_FILE
 from youbencha.text import count, one_line, plural, usd
 
 MOST_TRIALS = 1000

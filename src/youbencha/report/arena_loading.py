@@ -15,20 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from youbencha.errors import YouBenchaError
 from youbencha.files import read_regular, read_untrusted
 from youbencha.json_lines import loads, mapping
-from youbencha.log.arena import (
-    CALIBRATION_FILE,
-    LATEST,
-    META_FILE,
-    RUN_FILE,
-    RUNS_DIR,
-    TRIALS_DIR,
-    RunInfo,
-    TrialMeta,
-    read_meta,
-    read_run_info,
-)
 from youbencha.report.sharing import prefix_replacer
 from youbencha.spec.arena import key_of_repo
+from youbencha.store.arena import RunInfo, TrialMeta, read_meta, read_run_info
+from youbencha.store.layout import CALIBRATION_FILE, LATEST, META_FILE, RUN_FILE, RUNS_DIR, TRIALS_DIR
 from youbencha.text import one_line, shown
 
 if TYPE_CHECKING:

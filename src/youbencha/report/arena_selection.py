@@ -9,8 +9,8 @@ from fnmatch import fnmatchcase
 from typing import get_args
 
 from youbencha.errors import YouBenchaError
-from youbencha.log.results import OutcomeName
 from youbencha.report.arena_loading import ArenaResults, ArenaTrial, UnfinishedTrial, is_original
+from youbencha.store.bundle import OutcomeName
 from youbencha.text import did_you_mean, first_few
 
 Listed = ArenaTrial | UnfinishedTrial

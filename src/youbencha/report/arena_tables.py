@@ -13,13 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-from youbencha.log.arena import FlagSeverity
-from youbencha.log.results import OutcomeName
 from youbencha.report import markdown
 from youbencha.report.arena_loading import ArenaTrial
 from youbencha.report.arena_selection import Exclusion
 from youbencha.report.leaderboard import Leaderboard, Row, ScoreBounds, Total, TrialCoverage
 from youbencha.stats.intervals import CONFIDENCE, Interval
+from youbencha.store.arena import FlagSeverity
+from youbencha.store.bundle import OutcomeName
 from youbencha.text import count, duration, first_few, one_line, percent, plural, table, usd, visible
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from youbencha.log.arena import TrialIdentity
 from youbencha.report.arena_loading import ArenaTrial
 from youbencha.report.leaderboard import listed
+from youbencha.store.arena import TrialIdentity
 from youbencha.text import one_line, plural
 
 _MUST_AGREE = {

@@ -10,8 +10,6 @@ from statistics import fmean
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import LOG_FILE
-from youbencha.log.arena import ATTEMPTS_DIR, PATCH_FILE
 from youbencha.report.arena_loading import ArenaResults, ArenaTrial
 from youbencha.report.arena_selection import Exclusion
 from youbencha.report.comparability import comparability_warnings, unchanged_requests
@@ -42,6 +40,7 @@ from youbencha.stats.missing import compare_with_missing
 from youbencha.stats.passing import is_flaky, passes_of_k
 from youbencha.stats.rounds import confidence_of_each
 from youbencha.stats.significance import holm
+from youbencha.store.layout import ATTEMPTS_DIR, LOG_FILE, PATCH_FILE
 from youbencha.workspace.run_dir import ARTIFACTS
 
 _MOST_K = 10

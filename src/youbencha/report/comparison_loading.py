@@ -17,8 +17,9 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from youbencha.errors import YouBenchaError
-from youbencha.log.arena import LATEST, TRIALS_DIR, RunInfo, read_run_info
 from youbencha.report.arena_loading import ArenaResults, all_runs, find_arena_runs, is_run, load_runs, locate_run
+from youbencha.store.arena import RunInfo, read_run_info
+from youbencha.store.layout import LATEST, TRIALS_DIR
 from youbencha.text import did_you_mean, first_few, one_line, plural
 
 _MAX_NAMES = 10

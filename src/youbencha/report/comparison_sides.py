@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.log.arena import TrialMeta
 from youbencha.report.arena_loading import ArenaResults, ArenaTrial
 from youbencha.report.arena_selection import Exclusion, exclude, newest_only
 from youbencha.report.comparison_loading import Contestant, Pair
 from youbencha.report.leaderboard import SOLVED, Row, TrialCoverage, coverage_of, listed, make_row, score_of
 from youbencha.stats.missing import AgentTrials, TaskTrials
+from youbencha.store.arena import TrialMeta
 from youbencha.text import one_line, plural
 
 Figure = Callable[[TrialMeta], float | None]

@@ -10,7 +10,7 @@ from youbencha.text import UNKNOWN, count, duration, plural, usd
 
 if TYPE_CHECKING:
     from youbencha.log.model import Usage
-    from youbencha.log.results import (
+    from youbencha.store.bundle import (
         AgentRun,
         BudgetReport,
         CassetteReport,

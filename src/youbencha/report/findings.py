@@ -12,7 +12,7 @@ from youbencha.report.figures import Figure, cost, tokens
 from youbencha.text import count, duration, label, percent, short_value, visible
 
 if TYPE_CHECKING:
-    from youbencha.log.results import AssertionResult, EvaluationResult
+    from youbencha.store.bundle import AssertionResult, EvaluationResult
 
 MOST_CHANGED_FILES = 50
 LEAST_SIMILAR_FILES = 20

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import REPORT_FILE, replace_file
+from youbencha.files import replace_file
+from youbencha.store.layout import REPORT_FILE
 from youbencha.workspace.run_dir import ARTIFACTS
 
 if TYPE_CHECKING:
-    from youbencha.log.results import ResultsBundle
+    from youbencha.store.bundle import ResultsBundle
 
 
 class ReportFormat(StrEnum):

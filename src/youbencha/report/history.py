@@ -16,7 +16,7 @@ from youbencha.workspace.run_dir import LOCK
 
 if TYPE_CHECKING:
     from youbencha.log.model import Usage
-    from youbencha.log.results import ResultsBundle
+    from youbencha.store.bundle import ResultsBundle
 
 
 _N = TypeVar("_N", int, float)

@@ -16,19 +16,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar
 from urllib.parse import quote
 
-from youbencha.files import DIFF_FILE, LOG_FILE, open_untrusted
+from youbencha.files import open_untrusted
 from youbencha.progress import main_argument
 from youbencha.report import figures
 from youbencha.report.findings import findings
 from youbencha.report.patch import FilePatch, read_patch
 from youbencha.report.sharing import path_shortener, replace_texts
+from youbencha.store.layout import DIFF_FILE, LOG_FILE
 from youbencha.text import UNKNOWN, count, duration, first_line, one_line, percent, plural, size, usd, visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
     from youbencha.log.model import Message, ToolCall, YouBenchaLog
-    from youbencha.log.results import AgentRun, ResultsBundle, Summary
+    from youbencha.store.bundle import AgentRun, ResultsBundle, Summary
 
 
 _HERE = Path(__file__).parent / "templates"

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from youbencha.log.arena import arena_run_started_at
 from youbencha.report.findings import explanation
+from youbencha.store.arena import arena_run_started_at
 from youbencha.text import one_line, visible
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-    from youbencha.log.results import AgentRun, EvaluationResult, ResultsBundle
+    from youbencha.store.bundle import AgentRun, EvaluationResult, ResultsBundle
 
 Result = Literal["passed", "failure", "error", "skipped"]
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -13,13 +13,13 @@ from itertools import groupby
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
-from youbencha.log.arena import TrialMeta
 from youbencha.report.arena_loading import ArenaResults, ArenaTrial, Range, UnfinishedTrial, Unreadable
 from youbencha.report.arena_selection import Exclusion, exclude, in_category, newest_only
 from youbencha.report.commit_files import CommitFiles, commit_notes
 from youbencha.scoring.composite import between
 from youbencha.stats.intervals import Interval, mean_interval, pass_rate_interval
 from youbencha.stats.missing import FAILED_SCORE, SOLVED_SCORE
+from youbencha.store.arena import TrialMeta
 from youbencha.text import first_few, one_line, plural
 
 if TYPE_CHECKING:

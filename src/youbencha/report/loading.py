@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import RESULTS_FILE, read_regular, read_untrusted
+from youbencha.files import read_regular, read_untrusted
 from youbencha.json_lines import amount, count, loads_lossy, mapping
-from youbencha.log.arena import ATTEMPTS_DIR, RUN_FILE, RUNS_DIR, TRIALS_DIR, arena_run_started_at
+from youbencha.store.arena import arena_run_started_at
+from youbencha.store.layout import ATTEMPTS_DIR, BENCH_DIR, RESULTS_FILE, RUN_FILE, RUNS_DIR, TRIALS_DIR, WORKSPACES
 from youbencha.text import UNKNOWN
 from youbencha.usage import Tokens, add_all
 from youbencha.workspace.run_dir import ARTIFACTS, run_started_at
@@ -25,13 +26,10 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
     from youbencha.log.model import Usage
-    from youbencha.log.results import ResultsBundle
+    from youbencha.store.bundle import ResultsBundle
 
 
 LARGEST_RESULTS = 64 * 1024 * 1024
-_WORKSPACES = (".youbencha-workspace", ".youbencha-eval")
-BENCH_DIR = "bench"
-"""In a workspace: the results of matrices of trials."""
 _MOST_PROBLEMS = 5
 _HALF_A_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 _EPOCH = "1970-01-01T00:00:00.000Z"
@@ -117,7 +115,7 @@ def find_matrix(path: Path | None, workspaces: Sequence[Path]) -> Path | None:
 
     Without a path, or for a workspace, it is None if a single run began later.
     """
-    places = workspaces if path is None else [path, *(path / name for name in _WORKSPACES)]
+    places = workspaces if path is None else [path, *(path / name for name in WORKSPACES)]
     if path is not None and (path / RUN_FILE).is_file() and (path / TRIALS_DIR).is_dir():
         return path
     matrices = [run for place in places for below in (place, place / BENCH_DIR) for run in _matrices_in(below)]
@@ -160,7 +158,7 @@ class RunLocation(NamedTuple):
 
 def runs_below(directory: Path) -> Iterator[RunLocation]:
     """Yield the runs in a directory, and in the workspaces in it."""
-    for root in (directory, *(directory / name for name in _WORKSPACES)):
+    for root in (directory, *(directory / name for name in WORKSPACES)):
         if root.is_dir():
             yield from (run for each in root.iterdir() if (run := _run(each)))
 
@@ -218,7 +216,7 @@ def _without_surrogates(value: Any) -> Any:
 def _bundle(document: dict[str, Any], file: Path) -> ResultsBundle:
     from pydantic import ValidationError
 
-    from youbencha.log.results import ResultsBundle
+    from youbencha.store.bundle import ResultsBundle
 
     try:
         return ResultsBundle.model_validate(document, extra="ignore")  # keys of a newer version could not be shown

@@ -13,7 +13,7 @@ from youbencha.text import count, duration, one_line, shortened, visible
 
 if TYPE_CHECKING:
     from youbencha.log.model import ErrorRecord
-    from youbencha.log.results import AgentRun, EvaluationError, EvaluationResult, HookResult, ResultsBundle
+    from youbencha.store.bundle import AgentRun, EvaluationError, EvaluationResult, HookResult, ResultsBundle
 
 
 _AGENT_IN_SHORT = frozenset({"Agent", "Agent status", "Model", "Tokens", "Cost"})

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
-from youbencha.log.arena import RUNS_DIR, RunInfo
 from youbencha.report.comparison_loading import Pair, Source
 from youbencha.report.comparison_model import PairComparison
+from youbencha.store.arena import RunInfo
+from youbencha.store.layout import RUNS_DIR
 from youbencha.text import one_line
 
 _SELECTION_OPTIONS = {"tasks": "--task", "categories": "--category"}

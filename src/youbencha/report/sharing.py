@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from youbencha.log.arena import ATTEMPTS_DIR, TRIALS_DIR
 from youbencha.log.masking import masked
+from youbencha.store.layout import ATTEMPTS_DIR, TRIALS_DIR
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from youbencha.log.results import ResultsBundle
+    from youbencha.store.bundle import ResultsBundle
 
     Model = TypeVar("Model", bound=BaseModel)
 

@@ -12,7 +12,7 @@ from youbencha.report.findings import explanation, last_lines
 from youbencha.text import UNKNOWN, count, duration, one_line, shortened, visible
 
 if TYPE_CHECKING:
-    from youbencha.log.results import AgentRun, EvaluationResult, HookResult, Outcome, ResultsBundle
+    from youbencha.store.bundle import AgentRun, EvaluationResult, HookResult, Outcome, ResultsBundle
 
 
 _LONGEST = 200

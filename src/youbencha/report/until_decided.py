@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from youbencha.log.arena import RunInfo, TrialMeta
 from youbencha.report.comparison_model import DecidedEarly
 from youbencha.report.comparison_sides import Figure, Side, is_solved, trials_of_both
 from youbencha.report.leaderboard import listed, score_of
@@ -14,6 +13,7 @@ from youbencha.stats.comparison import Bound, Difference, DifferenceInterval, Mi
 from youbencha.stats.missing import FAILED_SCORE, SOLVED_SCORE, Agent, bound_by, missing_bounds, with_bounds
 from youbencha.stats.rounds import FindPair, FinishedPair, SequenceBounds, confidence_of_each, replay_rounds
 from youbencha.stats.sequence import PairedSequence
+from youbencha.store.arena import RunInfo, TrialMeta
 
 
 class RecordedRun(NamedTuple):

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Unpack
 
 if TYPE_CHECKING:
-    from youbencha.log.results import SandboxReport
     from youbencha.process import Command, ProcessResult, RunOptions
+    from youbencha.store.bundle import SandboxReport
 
 
 GATEWAY_PORT = 4000

@@ -22,7 +22,7 @@ from youbencha.sandbox.base import ForwardedPort
 from youbencha.text import iso_time
 
 if TYPE_CHECKING:
-    from youbencha.log.results import DeniedHost
+    from youbencha.store.bundle import DeniedHost
 
 _DEFAULT_PORTS = (80, 443)
 _MAX_HEAD_BYTES = 64 * 1024
@@ -168,7 +168,7 @@ class ForwardProxy:
         return {**variables, **{name.lower(): value for name, value in variables.items()}}
 
     def denied(self) -> tuple[DeniedHost, ...]:
-        from youbencha.log.results import DeniedHost
+        from youbencha.store.bundle import DeniedHost
 
         return tuple(
             DeniedHost(host=host, attempts=attempts, first_at=iso_time(first))

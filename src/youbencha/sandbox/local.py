@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack
 from youbencha.user_dirs import TOOLBOX_VARIABLE, default_root
 
 if TYPE_CHECKING:
-    from youbencha.log.results import SandboxReport
     from youbencha.process import Command, ProcessResult, RunOptions
     from youbencha.sandbox.base import ForwardedPort
+    from youbencha.store.bundle import SandboxReport
 
 _GITCONFIG = """\
 [user]
@@ -107,7 +107,7 @@ class HostSandbox:
     variables: Mapping[str, str] = MappingProxyType({})
 
     def report(self) -> SandboxReport:
-        from youbencha.log.results import SandboxReport
+        from youbencha.store.bundle import SandboxReport
 
         return SandboxReport(type=self.kind, fresh_home=self.has_fresh_home)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from youbencha.log.arena import Scores
 from youbencha.spec.arena import GreenWeights, Weights
+from youbencha.store.arena import Scores
 
 
 class Part(NamedTuple):

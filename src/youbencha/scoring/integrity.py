@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
-from youbencha.log.arena import FlagKind, FlagSeverity, IntegrityFlag
 from youbencha.log.model import ToolCall, YouBenchaLog
 from youbencha.scoring.code_metrics import is_report_file, is_test_configuration, is_test_file
 from youbencha.scoring.shell import SimpleCommand, simple_commands
+from youbencha.store.arena import FlagKind, FlagSeverity, IntegrityFlag
 from youbencha.text import one_line
 from youbencha.workspace import FileChange
 

@@ -9,8 +9,8 @@ import re
 import sys
 from collections.abc import Iterator
 
-from youbencha.log.arena import IntegrityFlag
 from youbencha.scoring.code_metrics import is_source_file, is_test_file
+from youbencha.store.arena import IntegrityFlag
 from youbencha.text import one_line
 
 _MOST = 10

@@ -17,8 +17,8 @@ from youbencha.errors import YouBenchaError
 from youbencha.events import Event, ProcessStarted
 from youbencha.files import open_regular, replace_file
 from youbencha.log.model import YouBenchaLog
-from youbencha.log.results import GatewayReport
 from youbencha.sandbox.base import Sandbox
+from youbencha.store.bundle import GatewayReport
 from youbencha.text import plural
 from youbencha.trial.agent_files import give_files
 from youbencha.trial.context import TrialContext

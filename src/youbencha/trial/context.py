@@ -139,7 +139,7 @@ class Host:
 
     async def remove_orphaned_directories(self, directory: RunDirectory) -> None:
         """Remove what dead runs left next to this run's directories, once for each parent directory."""
-        from youbencha.workspace.prune import remove_all_orphaned
+        from youbencha.store.prune import remove_all_orphaned
 
         parents = (directory.path.parent, directory.private.parent)
         if self._cleanup and parents not in self._cleaned:

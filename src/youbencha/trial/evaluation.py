@@ -18,12 +18,12 @@ from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators import EvaluationContext, Evaluator, get_evaluator, is_built_in
 from youbencha.evaluators.base import ChecksTask
 from youbencha.events import EvaluatorFinished, EventSink, PhaseStarted
-from youbencha.files import DIFF_FILE
 from youbencha.log.model import as_json
-from youbencha.log.results import EvaluationError, EvaluationResult, Outcome, TestCaseInfo
 from youbencha.process import Redactor
 from youbencha.spec.loader import Loaded, NamedEvaluator, load_eval_config
 from youbencha.spec.testcase import EvalConfig
+from youbencha.store.bundle import EvaluationError, EvaluationResult, Outcome, TestCaseInfo
+from youbencha.store.layout import DIFF_FILE
 from youbencha.text import iso_time
 from youbencha.trial.checks import check_parts
 from youbencha.trial.context import Host

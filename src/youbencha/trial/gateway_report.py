@@ -5,7 +5,7 @@ from __future__ import annotations
 from youbencha.gateway.budget import Account
 from youbencha.gateway.keys import ModelTotals, VirtualKey
 from youbencha.log.model import Usage, YouBenchaLog, usage_of
-from youbencha.log.results import BudgetReport, CassetteReport, GatewayReport, ModelUse, UsageDifference
+from youbencha.store.bundle import BudgetReport, CassetteReport, GatewayReport, ModelUse, UsageDifference
 from youbencha.trial.gateway_plan import GatewayPlan
 from youbencha.usage import Tokens
 

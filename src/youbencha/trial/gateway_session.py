@@ -15,10 +15,10 @@ from youbencha.gateway.api import GatewayAccess
 from youbencha.gateway.cassette.placeholders import Places
 from youbencha.gateway.trial_keys import EndedKey, Finding, TrialKeys
 from youbencha.log.model import Usage
-from youbencha.log.results import GatewayReport
 from youbencha.process import Redactor
 from youbencha.sandbox.base import GATEWAY_PORT, Sandbox
 from youbencha.sandbox.local import HOST
+from youbencha.store.bundle import GatewayReport
 from youbencha.trial.budgets import RUN_ACCOUNT
 from youbencha.trial.context import Host
 from youbencha.trial.gateway_keys import open_keys

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from youbencha.log.model import ErrorRecord, FailureCause, Status
-from youbencha.log.results import EvaluationResult, GatewayReport, Outcome, OutcomeName, OverallStatus, Summary
+from youbencha.store.bundle import EvaluationResult, GatewayReport, Outcome, OutcomeName, OverallStatus, Summary
 from youbencha.text import first_few, one_line
 
 

@@ -16,12 +16,12 @@ from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import VALIDATION, AgentSandbox, EvaluatorSandbox, SandboxFactory, SandboxOptions
 from youbencha.events import EventSink, PhaseStarted, ProgressNote, WorkspaceReady
 from youbencha.gateway.api import GatewayAccess
-from youbencha.log.results import TestCaseInfo
 from youbencha.process import Redactor
 from youbencha.progress import notes_to
 from youbencha.sandbox.base import FORWARD_PROXY_PORT, Sandbox
 from youbencha.sandbox.local import HOST
 from youbencha.spec.sandbox import Network, SandboxSpec
+from youbencha.store.bundle import TestCaseInfo
 from youbencha.trial.agent_files import commit_files
 from youbencha.trial.context import Host, TrialContext
 from youbencha.trial.gateway_plan import check_models

@@ -8,10 +8,10 @@ from pathlib import Path
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import VALIDATION, AgentSandbox, EvaluationContext
 from youbencha.events import EventSink
-from youbencha.log.results import EvaluationResult
 from youbencha.process import Redactor
 from youbencha.progress import notes_to
 from youbencha.spec.loader import NamedEvaluator
+from youbencha.store.bundle import EvaluationResult
 from youbencha.trial.context import Host
 from youbencha.trial.evaluation import evaluate_all
 from youbencha.trial.plan import Plan

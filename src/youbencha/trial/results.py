@@ -16,10 +16,12 @@ from typing import NamedTuple
 from youbencha import __version__
 from youbencha.errors import YouBenchaError
 from youbencha.events import EventSink, PhaseStarted, ProgressNote
-from youbencha.files import AGENT_FILES, DIFF_FILE, LOG_FILE, REPORT_FILE, RESULTS_FILE, write_atomically
+from youbencha.files import write_atomically
 from youbencha.log.masking import without_secrets
 from youbencha.log.model import ErrorRecord, Usage, YouBenchaLog, as_json
-from youbencha.log.results import (
+from youbencha.process import Redactor
+from youbencha.spec.testcase import PostHook
+from youbencha.store.bundle import (
     AgentRun,
     ArtifactManifest,
     Environment,
@@ -34,8 +36,7 @@ from youbencha.log.results import (
     SandboxReport,
     TestCaseInfo,
 )
-from youbencha.process import Redactor
-from youbencha.spec.testcase import PostHook
+from youbencha.store.layout import AGENT_FILES, DIFF_FILE, LOG_FILE, REPORT_FILE, RESULTS_FILE
 from youbencha.text import iso_time
 from youbencha.trial.outcome import outcome_of, summary_of
 from youbencha.usage import SIDECAR

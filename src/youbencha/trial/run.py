@@ -13,8 +13,8 @@ from pathlib import Path
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators import EvaluationContext
 from youbencha.events import EvaluatorFinished, EventSink
-from youbencha.files import AGENT_FILES, DIFF_FILE
-from youbencha.log.results import MODELS_OF_A_RUN, EvaluationResult
+from youbencha.store.bundle import MODELS_OF_A_RUN, EvaluationResult
+from youbencha.store.layout import AGENT_FILES, DIFF_FILE
 from youbencha.trial.agent import end_agent, reclaim, run_agent
 from youbencha.trial.agent_files import take_files_away
 from youbencha.trial.context import Host, TrialContext

@@ -103,8 +103,8 @@ def _suites(arena: Arena) -> list[Row]:
 def _runs(results: Path, last: int) -> Iterator[Row]:
     """The newest runs. A run of the original Thunderdome does not say how many trials were planned."""
     from youbencha.engine.results import ArenaRun
-    from youbencha.log.arena import META_FILE, TRIALS_DIR
     from youbencha.report.arena_loading import all_runs
+    from youbencha.store.layout import META_FILE, TRIALS_DIR
 
     for path in all_runs(results)[::-1][:last]:
         row: Row = {"run": path.name, "path": str(path), "began": None, "trials_finished": None, "trials_planned": None}

@@ -68,10 +68,10 @@ def report(
 
     Example: `thunderdome report --format html --output report.html`
     """
-    from youbencha.log.arena import LATEST
     from youbencha.report.arena_loading import locate_run
     from youbencha.report.comparison import with_baselines
     from youbencha.report.leaderboard import make_leaderboard
+    from youbencha.store.layout import LATEST
 
     directory = results_dir(results, config)
     runs = [locate_run(directory, each) for each in run or (LATEST,)]

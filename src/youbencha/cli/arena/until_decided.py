@@ -11,7 +11,7 @@ from youbencha.errors import YouBenchaError
 if TYPE_CHECKING:
     from youbencha.engine.matrix import Matrix
     from youbencha.engine.results import ArenaRun
-    from youbencha.log.arena import UntilDecided
+    from youbencha.store.arena import UntilDecided
 
 _DECIDED = "Until it is known which is better"
 

@@ -42,11 +42,11 @@ from youbencha.evaluators.judge.agent import (
 from youbencha.evaluators.judge.answer import JudgeAnswer, find_answer
 from youbencha.evaluators.judge.config import Assertion
 from youbencha.evaluators.judge.materials import Brief, Materials, judge_prompt, prepare_materials, task_of
-from youbencha.files import LOG_FILE
 from youbencha.log.masking import masked
 from youbencha.log.model import YouBenchaLog
-from youbencha.log.results import Artifact, EvaluationResult
 from youbencha.sandbox.local import HOST, open_local_sandbox
+from youbencha.store.bundle import Artifact, EvaluationResult
+from youbencha.store.layout import LOG_FILE
 from youbencha.text import plural
 from youbencha.workspace.trees import remove_tree
 

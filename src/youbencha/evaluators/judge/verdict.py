@@ -9,7 +9,7 @@ from typing import Any
 from youbencha.evaluators.judge.answer import JudgeAnswer
 from youbencha.evaluators.judge.config import Assertion
 from youbencha.log.model import Usage
-from youbencha.log.results import AssertionResult
+from youbencha.store.bundle import AssertionResult
 
 _COUNTS = ("input_tokens", "output_tokens", "total_tokens", "cache_read_tokens", "cache_creation_tokens", "cost_usd")
 

@@ -29,14 +29,14 @@ from youbencha.evaluators.validation.measure import Baseline, Measurement, measu
 from youbencha.evaluators.validation.scores import deciding_score, describe, flags_of_tests, scores_of
 from youbencha.evaluators.validation.task import ValidationTask
 from youbencha.files import open_untrusted
-from youbencha.log.arena import IntegrityFlag
 from youbencha.log.masking import without_secrets
-from youbencha.log.results import AssertionResult, EvaluationResult
 from youbencha.process import OUTPUT_LIMIT_BYTES, Redactor
 from youbencha.scoring.composite import composite
 from youbencha.scoring.integrity import IntegrityContext, flags_of
 from youbencha.scoring.tampering import tampering
 from youbencha.scoring.test_output import TestResult
+from youbencha.store.arena import IntegrityFlag
+from youbencha.store.bundle import AssertionResult, EvaluationResult
 
 _LARGEST_PATCH = 8 * 1024 * 1024
 """In bytes. What comes after them is not searched for signs of cheating."""

@@ -9,11 +9,11 @@ from youbencha.evaluators.base import printable
 from youbencha.evaluators.validation.config import ValidationConfig
 from youbencha.evaluators.validation.counting import NOBODY, ExpectedTests, tally
 from youbencha.evaluators.validation.measure import Baseline, Measurement
-from youbencha.log.arena import IntegrityFlag, Scores
 from youbencha.scoring.code_metrics import code_metrics_score
 from youbencha.scoring.composite import composite
 from youbencha.scoring.lint import lint_score
 from youbencha.spec.arena import GreenWeights, Weights
+from youbencha.store.arena import IntegrityFlag, Scores
 from youbencha.text import plural
 
 _MAX_NAMED = 5

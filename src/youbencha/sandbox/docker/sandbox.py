@@ -35,9 +35,9 @@ from youbencha.spec.sandbox import DEFAULT_IMAGE
 from youbencha.user_dirs import Cache, default_cache_dir
 
 if TYPE_CHECKING:
-    from youbencha.log.results import SandboxReport
     from youbencha.process import Command, ProcessResult, RunOptions
     from youbencha.spec.sandbox import SandboxSpec
+    from youbencha.store.bundle import SandboxReport
 
 
 @asynccontextmanager
@@ -161,7 +161,7 @@ class DockerSandbox:
                 container.files_image = None
 
     def report(self) -> SandboxReport:
-        from youbencha.log.results import SandboxReport
+        from youbencha.store.bundle import SandboxReport
 
         spec, info = self.context.spec, self.context.engine.info
         return SandboxReport(

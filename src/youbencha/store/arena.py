@@ -1,4 +1,4 @@
-"""The results directory of the arena: the names in it, `meta.json` (one trial) and `run.json` (one run).
+"""Models of the arena's results: `meta.json` (one trial) and `run.json` (one run).
 
 Unknown is null; a score of 0 was measured. `meta.json` has the original Thunderdome's keys and more; the files of the
 original have only those up to `budget_exceeded`.
@@ -12,13 +12,9 @@ from pydantic import Field
 
 from youbencha.files import read_untrusted
 from youbencha.log.model import Count, Record, Timestamp, Usage
-from youbencha.log.results import OutcomeName
+from youbencha.store.bundle import OutcomeName
+from youbencha.store.layout import META_FILE, RUN_FILE
 
-RUNS_DIR, TRIALS_DIR, ATTEMPTS_DIR, LATEST = "runs", "trials", "attempts", "latest"
-RUN_FILE, META_FILE, PATCH_FILE, TASK_FILE = "run.json", "meta.json", "diff.patch", "task.md"
-CALIBRATION_FILE = "calibration.json"
-AGENTS_DIR = "agents"
-"""Directory of a run with a copy of each orchestrator's configuration and files."""
 RUN_FORMAT = 1
 _LARGEST_RUN_FILE, _LARGEST_META = 64 * 1024 * 1024, 4 * 1024 * 1024
 Score = Annotated[float, Field(ge=0, le=1)]

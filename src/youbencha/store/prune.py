@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import RESULTS_FILE, read_untrusted
+from youbencha.files import read_untrusted
+from youbencha.store.layout import RESULTS_FILE
 from youbencha.workspace.lock import is_locked, lock_file
 from youbencha.workspace.reclaim import make_accessible
 from youbencha.workspace.run_dir import ARTIFACTS, LOCK, PRIVATE_PARENT, private_in, remove_sources, run_started_at

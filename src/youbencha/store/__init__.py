@@ -1,0 +1,1 @@
+"""Results on disk: their names and models, finding, reading and writing them."""

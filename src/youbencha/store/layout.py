@@ -1,0 +1,37 @@
+"""The names of everything that runs leave on the disk.
+
+A single run (`yb run`, `yb eval`) is a directory with `artifacts/`, in which `results.json` is the truth. A run of many
+trials is a directory in `runs/` of a results directory: `run.json` says what was planned, and each finished trial has
+`trials/<orchestrator>/<task>/trial-<number>/meta.json`, with the run directories of its attempts next to it.
+"""
+
+from youbencha.workspace.run_dir import ARTIFACTS, LOCK
+
+__all__ = ["ARTIFACTS", "LOCK"]
+
+# The artifacts directory of a run.
+RESULTS_FILE = "results.json"
+LOG_FILE = "youbencha-log.json"
+DIFF_FILE = "git-diff.patch"
+AGENT_FILES = "agent-files"
+REPORT_FILE = "report.md"
+
+# The results directory of runs of many trials.
+RUNS_DIR, LATEST = "runs", "latest"
+CALIBRATION_FILE = "calibration.json"
+
+# The directory of one of these runs.
+RUN_FILE = "run.json"
+JOURNAL_FILE = "journal.jsonl"
+TRIALS_DIR = "trials"
+AGENTS_DIR = "agents"
+"""A copy of each orchestrator's configuration and files."""
+
+# The directory of a trial.
+META_FILE, PATCH_FILE, TASK_FILE = "meta.json", "diff.patch", "task.md"
+ATTEMPTS_DIR = "attempts"
+
+BENCH_DIR = "bench"
+"""The results directory in a workspace, with runs of several trials."""
+WORKSPACES = (".youbencha-workspace", ".youbencha-eval")
+"""The default workspaces of `yb run` and `yb eval`."""
