@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ import toolbox_tools
 from agent_clis import NEWEST, OLDEST, SPREAD
 from claude_bench import ClaudeBench, version_params
 from clean_environment import clean_environment
-from youbencha.gateway import price_list
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 from youbencha.sandbox.toolbox.toolbox import Toolbox
 
@@ -44,15 +42,6 @@ def pytest_configure(config: pytest.Config) -> None:
     toolbox_tools.fetched = config.getoption("--all")
     if not hasattr(config, "workerinput"):  # workers inherit it
         config.add_cleanup(clean_environment())
-
-
-@pytest.fixture(autouse=True, scope="session")
-def prices_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keeps the table of prices in a directory of the tests, so that they read one made by the code under test."""
-    directory = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(price_list, "default_cache_dir", lambda: directory)
-        yield
 
 
 def installed_claude(version: str) -> InstalledAgent:

@@ -12,9 +12,7 @@ from gateway_bench import ANTHROPIC, HELLO, PATIENCE_S, scripted_gateway, soon
 
 from youbencha.gateway.budget import Caps
 from youbencha.gateway.call import Labels
-from youbencha.gateway.price_list import PriceList
-from youbencha.gateway.prices import Prices
-from youbencha.user_dirs import Cache
+from youbencha.gateway.prices import PriceList, Prices
 
 
 class SlowList(PriceList):
@@ -31,7 +29,7 @@ class SlowList(PriceList):
 
 
 async def test_free_requests_need_no_prices(tmp_path: Path) -> None:
-    prices = PriceList(Cache(tmp_path))
+    prices = PriceList()
     async with scripted_gateway(HELLO, tmp_path, prices=Prices(price_list=prices)) as (bench, _):
         await bench.send("GET", "/v1/models", headers=ANTHROPIC.key(bench.access.key))
         await bench.send(

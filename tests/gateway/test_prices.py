@@ -18,7 +18,7 @@ SOME = Tokens(input=1000, output=100)
 
 
 def cost(provider: Provider, model: str | None, tokens: Tokens = SOME, *, hour: int = 0) -> Decimal | None:
-    return PRICES.cost_of(provider, model, tokens, cache_creation_1h=hour)
+    return PRICES.cost(provider, model, tokens, cache_creation_1h=hour)
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from youbencha.gateway.api import Provider
 from youbencha.gateway.bounds import RequestSize
-from youbencha.gateway.price_list import EXTRAS, PriceList
-from youbencha.gateway.prices import Prices
+from youbencha.gateway.prices import PriceList, Prices
 from youbencha.usage import Tokens
 
 if TYPE_CHECKING:  # it takes a while to import, and only one of the processes that collect tests needs it
@@ -87,21 +86,12 @@ def test_every_name_selects_the_listed_model(listed: str, step: int) -> None:
     for number, written in enumerate(names(listed, "equals", "starts_with", "contains", "ends_with")):
         for name in {written, *[*variations(written)][number % step :: step]}:
             model = expected_model(listed, name)
-            ours = PRICE_LIST.prices(LISTS[listed], name, TODAY)
-            assert (ours is None) == (model is None), name
-            if model and ours:
-                standard = model.get_prices(datetime.now(UTC))
-                *tokens, extras = ours
-                assert base_prices(standard) == [tiers[0].usd if tiers else None for tiers in tokens], name
-                assert extras == {name: usd for name in EXTRAS if (usd := extra_price(standard, name)) is not None}
+            assert PRICE_LIST.find(LISTS[listed], name) is model, name
             known, unknown = known + (model is not None), unknown + (model is None)
     assert min(known, unknown) > 50
 
 
-def base_prices(prices: ModelPrice) -> list[Decimal | None]:
-    kinds = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
-    found = [getattr(prices, f"{kind}_mtok") for kind in kinds]
-    return [getattr(price, "base", price) for price in found]
+EXTRAS = (*(f"{way}_{kind}" for way in ("input", "output") for kind in ("audio", "image", "video")), "web_searches")
 
 
 def extra_price(prices: ModelPrice, name: str) -> Decimal | None:
@@ -113,8 +103,8 @@ def extra_price(prices: ModelPrice, name: str) -> Decimal | None:
 @pytest.mark.parametrize("listed", LISTS)
 def test_a_name_with_an_added_prefix_or_suffix_is_unknown(listed: str) -> None:
     for name in names(listed):
-        assert PRICES.cost_of(LISTS[listed], f"{name}-ours", Tokens(10, 10)) is None, name
-        assert PRICES.cost_of(LISTS[listed], f"our-{name}", Tokens(10, 10)) is None, name
+        assert PRICES.cost(LISTS[listed], f"{name}-ours", Tokens(10, 10)) is None, name
+        assert PRICES.cost(LISTS[listed], f"our-{name}", Tokens(10, 10)) is None, name
 
 
 # -- what it costs ---------------------------------------------------------------------------------------------
@@ -177,10 +167,10 @@ offsets = st.integers(0, 4)
 
 @given(tokens=usages, an_hour=st.one_of(st.just(0), counts), day=days, first=offsets)
 def test_the_cost_matches_genai_prices(tokens: Tokens, an_hour: int, day: date, first: int) -> None:
-    prices = Prices(price_list=PRICE_LIST, today=lambda: day)
+    prices = Prices(price_list=PRICE_LIST, now=lambda: datetime(day.year, day.month, day.day, 12, tzinfo=UTC))
     compared = 0
     for listed, name, model in models()[first::5]:
-        ours = prices.cost_of(LISTS[listed], name, tokens, cache_creation_1h=an_hour)
+        ours = prices.cost(LISTS[listed], name, tokens, cache_creation_1h=an_hour)
         listed_prices = model.get_prices(datetime(day.year, day.month, day.day, 12, tzinfo=UTC))
         if ours is None:
             assert None in (listed_prices.input_mtok, listed_prices.output_mtok), name
@@ -215,7 +205,7 @@ def test_searches_sound_and_images_cost_what_genai_prices_says(name: str) -> Non
         prices = model.get_prices(datetime.now(UTC))
         if None in (prices.input_mtok, prices.output_mtok):
             continue
-        ours = PRICES.cost_of(LISTS[listed], model_name, Tokens(900, 90), extras={name: 7})
+        ours = PRICES.cost(LISTS[listed], model_name, Tokens(900, 90), extras={name: 7})
         if extra_price(prices, name) is None and name.endswith("searches"):
             assert ours is None, "a fee that is not listed is not 0"
         else:
@@ -227,12 +217,12 @@ def test_searches_sound_and_images_cost_what_genai_prices_says(name: str) -> Non
 
 @given(tokens=usages, an_hour=counts, day=days, first=offsets)
 def test_no_call_costs_more_than_its_worst_case(tokens: Tokens, an_hour: int, day: date, first: int) -> None:
-    prices = Prices(price_list=PRICE_LIST, today=lambda: day)
+    prices = Prices(price_list=PRICE_LIST, now=lambda: datetime(day.year, day.month, day.day, 12, tzinfo=UTC))
     fresh, output, read, written = (count or 0 for count in tokens)
     asked = RequestSize(None, False, output, fresh + read + written)
     priced = 0
     for listed, name, _ in models()[first::5]:
-        cost = prices.cost_of(LISTS[listed], name, tokens, cache_creation_1h=an_hour)
+        cost = prices.cost(LISTS[listed], name, tokens, cache_creation_1h=an_hour)
         worst = prices.worst_case(LISTS[listed], name, asked)
         if worst is not None:
             assert cost is not None, name
@@ -245,6 +235,22 @@ def test_prices_change_on_their_dates() -> None:
     changed = 0
     for listed, name, model in models():
         for start in starts_of(model):
-            before, after = (PRICE_LIST.prices(LISTS[listed], name, start + timedelta(day)) for day in (-1, 0))
+            noon = [datetime(day.year, day.month, day.day, 12, tzinfo=UTC) for day in (start - timedelta(1), start)]
+            before, after = (
+                Prices(price_list=PRICE_LIST, now=lambda when=when: when).cost(  # type: ignore[misc]
+                    LISTS[listed], name, Tokens(10**6, 10**6)
+                )
+                for when in noon
+            )
             changed += before != after
     assert changed > 3
+
+
+def test_counts_that_contradict_each_other_have_no_cost() -> None:
+    listed_now = [(named, named.model.get_prices(datetime.now(UTC))) for named in models()]
+    with_sound = [named for named, prices in listed_now if prices.input_mtok and prices.input_audio_mtok]
+    for listed, name, _ in with_sound:
+        for audio, is_known in ((10, True), (11, False)):
+            cost = PRICES.cost(LISTS[listed], name, Tokens(10, 0), extras={"input_audio": audio})
+            assert (cost is not None) == is_known
+    assert with_sound

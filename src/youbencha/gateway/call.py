@@ -166,7 +166,7 @@ class PendingCall:
         provider = self.route.provider
         tokens, hour, extras = metered.tokens, metered.cache_creation_1h, metered.extras
         names = self._names(model)
-        costs = (prices.cost_of(provider, name, tokens, cache_creation_1h=hour, extras=extras) for name in names)
+        costs = (prices.cost(provider, name, tokens, cache_creation_1h=hour, extras=extras) for name in names)
         return next((cost for cost in costs if cost is not None), None)
 
     def _unseen(self, prices: Prices, metered: Metered, model: str | None) -> Spend:

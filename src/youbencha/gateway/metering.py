@@ -43,7 +43,7 @@ class Metered(NamedTuple):
     error: str | None = None
     """The type of an error in the middle of the answer."""
     extras: Mapping[str, int] = MappingProxyType({})
-    """Tokens that are not text, and the provider's searches, by the names in `price_list.EXTRAS`."""
+    """As in `prices.Extras`. The tokens are in `tokens` too."""
     calls_tool: bool = False
     """The answer asks the agent to run a tool, so the agent has not finished."""
 

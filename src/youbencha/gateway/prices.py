@@ -1,29 +1,35 @@
-"""Compute what a call costs, and its maximum, from the configuration's prices or the public list."""
+"""Compute what a call costs, and its maximum, from the configuration's prices or the public list (genai-prices)."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from decimal import Decimal
+from functools import lru_cache
+from importlib.metadata import version
+from threading import Lock
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from youbencha.gateway.api import PROVIDER_OF_PREFIX, Provider
 from youbencha.gateway.bounds import RequestSize, worst_output
-from youbencha.gateway.price_list import ListedPrices, PriceList, Tier, installed_version
+from youbencha.spec.gateway import ModelPrice
 from youbencha.usage import Tokens
 
-if TYPE_CHECKING:
-    from youbencha.spec.gateway import ModelPrice
+if TYPE_CHECKING:  # heavy, see `PriceList.load`
+    from genai_prices import types as genai
 
 _MILLION = 1_000_000
-_MOST_PER_SEARCH = Decimal("0.035")
-"""The highest fee of a listed model."""
-_WAYS = ("input_", "output_")
+_MAX_SEARCH_FEE = Decimal("0.035")
+"""The highest fee of a listed model for one search."""
+
 Extras = Mapping[str, int]
-NONE: Extras = MappingProxyType({})
+"""Tokens that are not text (`input_audio`, `output_image` …), and the provider's searches (`web_searches`,
+`storage_searches`)."""
+NO_EXTRAS: Extras = MappingProxyType({})
+
 _PREFIXES: Mapping[str, Provider] = {**PROVIDER_OF_PREFIX, "models": "gemini"}
 """Prefixes of model names in LiteLLM and at Google. Other hosts (`bedrock/…`) have different prices."""
 
@@ -36,12 +42,12 @@ class Prices:
         overrides: Mapping[str, ModelPrice] = MappingProxyType({}),
         *,
         price_list: PriceList | None = None,
-        today: Callable[[], date] = lambda: datetime.now(UTC).date(),
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`overrides` are the configuration's prices by model. Listed prices are those of `today` (UTC)."""
+        """`overrides` are the configuration's prices by model. Listed prices are those of `now`."""
         self._own = _OwnPrices(overrides)
         self._list = price_list or PriceList()
-        self._today = today
+        self._now = now
 
     async def load(self) -> None:
         """Load the price list in a thread, if necessary. Otherwise, the first price blocks the event loop."""
@@ -52,43 +58,46 @@ class Prices:
     def source(self) -> str:
         """The source of the prices, for a report."""
         own = f", {len(self._own)} of the configuration" if len(self._own) else ""
-        return f"genai-prices {installed_version()}{own}"
+        return f"genai-prices {version('genai-prices')}{own}"
 
-    def cost_of(
+    def cost(
         self,
         provider: Provider,
         model: str | None,
         tokens: Tokens,
         *,
         cache_creation_1h: int = 0,
-        extras: Extras = NONE,
+        extras: Extras = NO_EXTRAS,
     ) -> Decimal | None:
         """Return the cost in dollars of what is known. None if no token or no price is known.
 
-        `cache_creation_1h` is the number of `tokens.cache_creation` that are kept for an hour. `extras` are as in
-        `Metered`; the tokens among them are also in `tokens`.
+        `cache_creation_1h` is the number of `tokens.cache_creation` that are kept for an hour. The tokens among
+        `extras` are also in `tokens`.
         """
-        counts = _counts(tokens, cache_creation_1h)
-        rate = self._rate(provider, model) if counts else None
-        return rate.cost(counts, extras) if rate and counts else None
+        known = [count for count in tokens if count is not None]
+        if not known or min(known) < 0:
+            return None
+        rate = self._rate(provider, model)
+        return rate.cost(tokens, cache_creation_1h, extras) if rate else None
 
-    def window_of(self, provider: Provider, model: str) -> int | None:
-        """Return the size of the model's context window, in tokens. None if it is unknown."""
-        return self._list.window(*_without_prefix(provider, model))
-
-    def worst_case(self, provider: Provider, model: str | None, asked: RequestSize) -> Decimal | None:
+    def worst_case(self, provider: Provider, model: str | None, size: RequestSize) -> Decimal | None:
         """Return the maximum cost: all tokens of the most expensive kind, the longest answer, and every search."""
         rate = self._rate(provider, model)
-        return rate.worst(asked) if rate else None
+        return rate.worst_case(size) if rate else None
 
-    def _rate(self, provider: Provider, model: str | None) -> _Rate | None:
+    def context_window(self, provider: Provider, model: str) -> int | None:
+        """Return the size of the model's context window, in tokens. None if it is unknown."""
+        listed = self._list.find(*_without_prefix(provider, model))
+        return listed.context_window if listed else None
+
+    def _rate(self, provider: Provider, model: str | None) -> _OwnRate | _ListedRate | None:
         if not model:
             return None
         owner, name = _without_prefix(provider, model)
         if own := self._own.rate((model, name)):
             return own
-        listed = self._list.prices(owner, name, self._today())
-        return _ListedRate(listed) if listed else None
+        listed = self._list.find(owner, name)
+        return _ListedRate(listed.get_prices(self._now())) if listed else None
 
 
 def _without_prefix(provider: Provider, model: str) -> tuple[Provider, str]:
@@ -97,87 +106,122 @@ def _without_prefix(provider: Provider, model: str) -> tuple[Provider, str]:
     return (owner, name) if owner else (provider, model)
 
 
-class _Counts(NamedTuple):
-    """Tokens by what they cost, each counted once. Unknown counts are 0."""
+_LIST_IDS: Mapping[Provider, str] = {"anthropic": "anthropic", "openai": "openai", "gemini": "google"}
+_VERSION = re.compile(
+    r"""(?: [-@]\d{8}           # claude-opus-4-5-20251101
+      | -\d{4}-\d{2}-\d{2}      # gpt-5-2025-08-07
+      | -\d{2}-(?:\d{2}|\d{4})  # gemini-2.5-pro-preview-05-06
+      | -\d{3}                  # gemini-2.0-flash-001
+      | -latest | -preview | -exp | -customtools
+    )$""",
+    re.VERBOSE,
+)
+"""Suffixes of a model's name that mean the same model."""
 
-    input: int
-    output: int
-    cache_read: int
-    cache_write: int
-    """Kept for a few minutes, the default."""
-    cache_write_1h: int
+
+class PriceList:
+    """The models and prices of genai-prices. Nothing is downloaded.
+
+    Loading it takes a third of a second, so code in an event loop first calls `load` in a thread.
+    """
+
+    def __init__(self) -> None:
+        self._providers: Mapping[str, genai.Provider] | None = None
+        self._loading = Lock()
+        self._find = lru_cache(maxsize=1024)(self._search)
 
     @property
-    def all_input(self) -> int:
-        return self.input + self.cache_read + self.cache_write + self.cache_write_1h
+    def is_loaded(self) -> bool:
+        return self._providers is not None
 
+    def load(self) -> Mapping[str, genai.Provider]:
+        from genai_prices.data_snapshot import get_snapshot  # heavy: it brings an HTTP client and 30,000 lines of data
 
-def _counts(tokens: Tokens, cache_creation_1h: int) -> _Counts | None:
-    """Convert counts; None if none is known, or one is negative."""
-    known = [count for count in tokens if count is not None]
-    if not known or min(known) < 0:
+        with self._loading:
+            if self._providers is None:
+                self._providers = {provider.id: provider for provider in get_snapshot().providers}
+            return self._providers
+
+    def find(self, provider: Provider, name: str) -> genai.ModelInfo | None:
+        """Return the model with exactly this name, except for a version. None if it is not in the list."""
+        return self._find(provider, name.lower())
+
+    def _search(self, provider: Provider, name: str) -> genai.ModelInfo | None:
+        """Search the provider's list, then the others: with LiteLLM, one API serves the models of all."""
+        providers = self._providers or self.load()
+        for owner in (provider, *(other for other in _LIST_IDS if other != provider)):
+            model = providers[_LIST_IDS[owner]].find_model(name)
+            if model and _is_named(model, name):
+                return model
         return None
-    created = tokens.cache_creation or 0
-    for_an_hour = min(max(cache_creation_1h, 0), created)
-    return _Counts(tokens.input or 0, tokens.output or 0, tokens.cache_read or 0, created - for_an_hour, for_an_hour)
 
 
-class _Rate(Protocol):
-    """The prices of one model."""
+def _is_named(model: genai.ModelInfo, name: str) -> bool:
+    """Whether this is exactly the model's name, except for a version.
 
-    def cost(self, counts: _Counts, extras: Extras) -> Decimal | None:
-        """Return the cost; None if something that was used has no price."""
-        ...
+    The list's rules match prefixes, so `claude-opus-4-50` and `claude-3-haiku-ours` would fit; their price is unknown.
+    """
+    while not _is_full_name(model, name):
+        shorter = _VERSION.sub("", name)
+        if shorter == name:
+            return False
+        name = shorter
+    return True
 
-    def worst(self, asked: RequestSize) -> Decimal | None: ...
+
+def _is_full_name(model: genai.ModelInfo, name: str) -> bool:
+    """Whether a rule matches the whole name: then it does not match without the first or last letter."""
+    return model.is_match(name) and not any(model.is_match(part) for part in (name[:-1], name[1:]))
 
 
 class _ListedRate(NamedTuple):
-    """Calculates as genai-prices does, without its checks, which take a quarter of a millisecond per call."""
+    """The listed prices of one model."""
 
-    prices: ListedPrices
+    prices: genai.ModelPrice
 
-    def cost(self, counts: _Counts, extras: Extras) -> Decimal | None:
-        """A kind of token without a separate price costs the same as plain input or output, as in genai-prices."""
-        size, prices = counts.all_input, self.prices
-        for_input = _price_at(prices.input, size)
-        for_output = _price_at(prices.output, size)
-        if (size and for_input is None) or (counts.output and for_output is None):
+    def cost(self, tokens: Tokens, cache_creation_1h: int, extras: Extras) -> Decimal | None:
+        """Return the cost; None if something that was used has no price, or if the counts contradict each other."""
+        from genai_prices import Usage  # loaded by now, see `PriceList.load`
+
+        fresh, output, read, written = (count or 0 for count in tokens)
+        whole, prices = fresh + read + written, self.prices
+        needed = [getattr(prices, f"{name}_kcount") for name in extras if name.endswith("_searches")]
+        needed += [prices.input_mtok] if whole else []
+        needed += [prices.output_mtok] if output else []
+        if None in needed:
             return None
-        for_read = _price_at(prices.cache_read, size, for_input)
-        for_write = _price_at(prices.cache_write, size, for_input)
-        for_hour = _price_at(prices.cache_write_1h, size, for_write)
-        each = zip(counts, (for_input, for_output, for_read, for_write, for_hour), strict=True)
-        cost = sum((count * price for count, price in each if price is not None), Decimal(0)) / _MILLION
-        for name, count in extras.items():
-            price = prices.extras.get(name)
-            if name.endswith("_searches"):
-                if price is None:
-                    return None
-                cost += count * price / 1000
-            elif price is not None:  # the tokens are in the sum already, as plain ones
-                cost += count * (price - ((for_input if name.startswith("input") else for_output) or 0)) / _MILLION
+        usage = Usage(
+            input_tokens=whole,
+            output_tokens=output,
+            cache_read_tokens=read,
+            cache_write_tokens=written,
+            cache_write_1h_tokens=min(max(cache_creation_1h, 0), written),
+            **{name if name.endswith("_searches") else f"{name}_tokens": count for name, count in extras.items()},
+        )
+        try:
+            cost: Decimal = prices.calc_price(usage)["total_price"]
+        except ValueError:
+            return None
         return cost
 
-    def worst(self, asked: RequestSize) -> Decimal | None:
-        prices, size = self.prices, asked.size
-        if not prices.input or not prices.output:
+    def worst_case(self, size: RequestSize) -> Decimal | None:
+        if self.prices.input_mtok is None or self.prices.output_mtok is None:
             return None
-        others = prices.extras.items()
-        read, written = ([Tier(-1, usd) for name, usd in others if name.startswith(way)] for way in _WAYS)
-        for_input = size * _most((*prices.input, *prices.cache_write, *prices.cache_write_1h, *read), size)
-        for_output = worst_output(asked) * _most((*prices.output, *written), size)
-        return (for_input + for_output) / _MILLION + asked.rounds * _MOST_PER_SEARCH
+        for_input = size.size * self._highest(size.size, output=False)
+        for_output = worst_output(size) * self._highest(size.size, output=True)
+        return (for_input + for_output) / _MILLION + size.rounds * _MAX_SEARCH_FEE
 
-
-def _price_at(tiers: tuple[Tier, ...], size: int, otherwise: Decimal | None = None) -> Decimal | None:
-    """The price in a request of `size` tokens of input: above a threshold, all of them cost more."""
-    return next((tier.usd for tier in reversed(tiers) if size > tier.above), otherwise)
-
-
-def _most(tiers: Iterable[Tier], size: int) -> Decimal:
-    """The highest price of all tiers for a request of at most this many tokens."""
-    return max(tier.usd for tier in tiers if tier.above < size)
+    def _highest(self, size: int, *, output: bool) -> Decimal:
+        """The highest price of all kinds of tokens, and of all tiers for a request of at most this many tokens."""
+        listed = [
+            price
+            for kind, price in vars(self.prices).items()
+            if price is not None and kind.endswith("_mtok") and kind.startswith("output_") == output
+        ]
+        tiers = [tier for price in listed for tier in getattr(price, "tiers", ())]
+        amounts: list[Decimal] = [getattr(price, "base", price) for price in listed]
+        amounts += [tier.price for tier in tiers if tier.start < size]
+        return max(amounts)
 
 
 class _OwnRate(NamedTuple):
@@ -188,19 +232,19 @@ class _OwnRate(NamedTuple):
     cache_read: Decimal | None
     cache_write: Decimal | None
 
-    def cost(self, counts: _Counts, extras: Extras) -> Decimal | None:
-        written = counts.cache_write + counts.cache_write_1h
+    def cost(self, tokens: Tokens, cache_creation_1h: int, extras: Extras) -> Decimal | None:
+        fresh, output, read, written = (count or 0 for count in tokens)
         searched = any(name.endswith("_searches") for name in extras)
-        if searched or (counts.cache_read and self.cache_read is None) or (written and self.cache_write is None):
+        if searched or (read and self.cache_read is None) or (written and self.cache_write is None):
             return None
-        uncached = counts.input * self.input + counts.output * self.output
-        cached = counts.cache_read * (self.cache_read or 0) + written * (self.cache_write or 0)
+        uncached = fresh * self.input + output * self.output
+        cached = read * (self.cache_read or 0) + written * (self.cache_write or 0)
         return (uncached + cached) / _MILLION
 
-    def worst(self, asked: RequestSize) -> Decimal:
-        most = max(price for price in (self.input, self.cache_read, self.cache_write) if price is not None)
-        tokens = (asked.size * most + worst_output(asked) * self.output) / _MILLION
-        return tokens + asked.rounds * _MOST_PER_SEARCH
+    def worst_case(self, size: RequestSize) -> Decimal:
+        highest = max(price for price in (self.input, self.cache_read, self.cache_write) if price is not None)
+        tokens = (size.size * highest + worst_output(size) * self.output) / _MILLION
+        return tokens + size.rounds * _MAX_SEARCH_FEE
 
 
 class _OwnPrices:
@@ -224,7 +268,7 @@ class _OwnPrices:
 
 
 def _own_rate(price: ModelPrice) -> _OwnRate:
-    cached = (None if each is None else _dollars(each) for each in (price.cache_read, price.cache_write))
+    cached = (None if usd is None else _dollars(usd) for usd in (price.cache_read, price.cache_write))
     return _OwnRate(_dollars(price.input), _dollars(price.output), *cached)
 
 

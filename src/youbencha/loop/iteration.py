@@ -144,7 +144,7 @@ class IterationRunner:
         try:
             if self._gateway is not None:
                 await self._gateway.issue_key(key_name(number), self._sandbox)
-            self._watch = watch = IterationWatch(self._limits(usd_left, hat), ending, cost=self._cost())
+            self._watch = watch = IterationWatch(self._limits(usd_left, hat), ending, cost=await self._cost())
             context = self._context(number, prompt, directory, ending, watch, seconds_left)
             with watch.running(), _passing_on(ending, stop, self._gateway.stop if self._gateway else None):
                 result = await self._adapter.execute(context)
@@ -221,16 +221,16 @@ class IterationRunner:
             quota_percent=spec.stop_at_quota_percent,
         )
 
-    def _cost(self) -> SessionCost:
+    async def _cost(self) -> SessionCost:
         """Count what an iteration costs; without a gateway, it is estimated."""
         if not isinstance(self._adapter, UsesGateway):
             return SessionCost()
         if self._prices is None:
-            from youbencha.gateway.price_list import PriceList
             from youbencha.gateway.prices import Prices
 
             spec = self._plan.spec.gateway
-            self._prices = Prices(spec.prices if spec else {}, price_list=PriceList(self._host.cache))
+            self._prices = Prices(spec.prices if spec else {})
+            await self._prices.load()
         model = self.backend.model
         return SessionCost(self._prices, self._adapter.gateway_provider(model, self._env), model)
 

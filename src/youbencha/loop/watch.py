@@ -100,7 +100,7 @@ class SessionCost:
             return _LONG_WINDOW
         if self._prices is None or self._provider is None or self._model is None:
             return None
-        return self._prices.window_of(self._provider, self._model)
+        return self._prices.context_window(self._provider, self._model)
 
     def on_model(self, event: SessionStarted | CallMetered) -> None:
         """Note the model of the tokens that are reported next."""
@@ -121,7 +121,7 @@ class SessionCost:
         self._counted = now
         if self._prices is None or self._provider is None:
             return
-        cost = self._prices.cost_of(self._provider, self._model, new)
+        cost = self._prices.cost(self._provider, self._model, new)
         if cost is not None:
             self._estimated = (self._estimated or 0.0) + float(cost)
 

@@ -13,7 +13,6 @@ from youbencha.events import EventSink, ProgressNote
 from youbencha.gateway.api import Provider
 from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.ledger import Ledger
-from youbencha.gateway.price_list import PriceList
 from youbencha.gateway.prices import Prices
 from youbencha.gateway.upstreams import Upstream, same_for_all
 from youbencha.process import Redactor
@@ -93,7 +92,7 @@ async def open_gateway(
             upstreams = same_for_all(litellm.url, key, is_litellm=True, secrets=secrets)
         gateway = Gateway(
             upstreams=upstreams,
-            prices=Prices(plan.spec.prices, price_list=PriceList(host.cache)),
+            prices=Prices(plan.spec.prices),
             ledger=ledger,
             cassette=_cassette(plan, host.env),
             host=listen,
