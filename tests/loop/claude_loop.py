@@ -14,11 +14,11 @@ from youbencha.events import Event, IterationEnded
 from youbencha.gateway.script import RecordedRequest, Script, ScriptedModel
 from youbencha.loop.control import LoopControl
 from youbencha.loop.directory import LoopDirectory, new_loop_id
-from youbencha.loop.model import IterationRecord, LoopState
 from youbencha.loop.plan import LoopOverrides, find_loop_file, plan_loop
 from youbencha.loop.run import run_loop
 from youbencha.loop.start import new_history
 from youbencha.spec.settings import load_settings
+from youbencha.store.loops import IterationRecord, LoopState
 from youbencha.trial.context import Host
 
 DONE = "LOOP_COMPLETE"

@@ -16,12 +16,12 @@ import yaml
 from yb import PATIENCE_S, Done, run_here
 from youbencha.events import Event
 from youbencha.loop.control import LoopControl
-from youbencha.loop.directory import LoopDirectory, LoopHistory, new_loop_id
-from youbencha.loop.model import LoopState
+from youbencha.loop.directory import LoopDirectory, new_loop_id
 from youbencha.loop.plan import LoopPlan, find_loop_file, plan_loop
 from youbencha.loop.run import run_loop
 from youbencha.loop.start import go_on, load_history, new_history
 from youbencha.spec.settings import load_settings
+from youbencha.store.loops import LoopHistory, LoopState
 from youbencha.trial.context import Host
 
 RALPH = Path(sysconfig.get_path("scripts")) / "ralph"

@@ -14,9 +14,9 @@ import pytest
 from systems import posix_only
 from yb import Done, yb
 from youbencha.errors import YouBenchaError
-from youbencha.loop.directory import LoopDirectory, loop_ids, new_loop_id
+from youbencha.loop.directory import LoopDirectory, new_loop_id
 from youbencha.loop.lock import loop_lock, running_loop
-from youbencha.loop.model import LoopState
+from youbencha.store.loops import LoopState, loop_ids
 from youbencha.workspace.checkpoints import Checkpoints
 from youbencha.workspace.worktrees import add_worktree
 

@@ -19,8 +19,8 @@ from youbencha.loop.decisions import (
     count_iteration,
     decide,
 )
-from youbencha.loop.model import EXIT_CODES, IterationOutcome, IterationRecord, LoopOutcome, LoopState
 from youbencha.spec.loop import EscalationStep, EventLoopSpec, LoopRetrySpec
+from youbencha.store.loops import EXIT_CODES, IterationOutcome, IterationRecord, LoopOutcome, LoopState
 
 NOW = 1_800_000_000.0
 AT = "2026-01-01T00:00:00Z"

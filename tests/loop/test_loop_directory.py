@@ -11,8 +11,9 @@ import pytest
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
-from youbencha.loop.directory import JOURNAL_FILE, STATE_FILE, LoopDirectory, new_loop_id
-from youbencha.loop.model import IterationRecord, LoopState
+from youbencha.loop.directory import LoopDirectory, new_loop_id
+from youbencha.store.layout import ITERATIONS_FILE, STATE_FILE
+from youbencha.store.loops import IterationRecord, LoopState
 
 AT = "2026-01-01T00:00:00Z"
 
@@ -60,6 +61,10 @@ def test_the_newest_loop(directory: LoopDirectory) -> None:
     assert LoopDirectory.newest(directory.tree).loop_id == directory.loop_id, "it has no state yet"
     later.save(state_of(later))
     assert LoopDirectory.newest(directory.tree).loop_id == later.loop_id
+    newer = LoopDirectory(directory.tree, "20250101-000000-000000")
+    newer.create()
+    newer.save(state_of(newer).model_copy(update={"started_at": "2026-01-01T02:00:00+01:00"}))
+    assert LoopDirectory.newest(directory.tree).loop_id == newer.loop_id, "the time in a name may be a local one"
 
 
 def test_no_loop(tmp_path: Path) -> None:
@@ -114,13 +119,13 @@ def test_a_state_that_is_a_link(directory: LoopDirectory, tmp_path: Path) -> Non
 
 
 def test_a_journal_with_a_damaged_line(directory: LoopDirectory) -> None:
-    file = directory.path / JOURNAL_FILE
+    file = directory.path / ITERATIONS_FILE
     file.write_bytes(b"{}\n" + file.read_bytes())
     assert "line 1 is not a record" in refusal(directory).message
 
 
 def test_a_last_line_that_was_cut_off_is_dropped_when_the_loop_goes_on(directory: LoopDirectory) -> None:
-    file = directory.path / JOURNAL_FILE
+    file = directory.path / ITERATIONS_FILE
     with file.open("ab") as journal:
         journal.write(b'{"iteration": 3, "out')
     again = LoopDirectory(directory.tree, directory.loop_id)
@@ -132,7 +137,7 @@ def test_a_last_line_that_was_cut_off_is_dropped_when_the_loop_goes_on(directory
 
 @pytest.mark.parametrize("damage", ["removed", "emptied", "grown", "a directory"])
 def test_what_an_agent_does_to_the_journal_is_undone(directory: LoopDirectory, damage: str) -> None:
-    file = directory.path / JOURNAL_FILE
+    file = directory.path / ITERATIONS_FILE
     if damage == "grown":
         with file.open("ab") as journal:
             journal.write(record(9).model_dump_json().encode() + b"\n")

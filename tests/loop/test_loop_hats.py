@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from youbencha.loop.hats import after_iteration, first_events, matches, next_turn, receivers
-from youbencha.loop.model import PendingEvent
 from youbencha.loop.topics import TopicEvent
 from youbencha.spec.loop import LoopSpec
+from youbencha.store.loops import PendingEvent
 
 PLANNER = {"triggers": ["task.start", "task.resume", "build.done", "build.blocked"], "publishes": ["build.task"]}
 BUILDER = {"triggers": ["build.task"], "publishes": ["build.done", "build.blocked"]}

@@ -9,11 +9,11 @@ import pytest
 
 from youbencha.cli.loop.dry_run import describe
 from youbencha.errors import ConfigError, YouBenchaError
-from youbencha.loop.model import LoopOptions
 from youbencha.loop.plan import LoopOverrides, LoopPlan, check_loop, find_loop_file, plan_loop
 from youbencha.scaffold import begin_loop
 from youbencha.spec.sandbox import SandboxSpec
 from youbencha.spec.settings import load_settings
+from youbencha.store.loops import LoopOptions
 from youbencha.trial.context import Host
 from youbencha.trial.gateway_plan import GatewayOptions
 

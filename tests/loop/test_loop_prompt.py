@@ -10,10 +10,10 @@ import pytest
 
 from youbencha.loop.completion import claim_of
 from youbencha.loop.memories import Memories
-from youbencha.loop.model import PendingEvent
 from youbencha.loop.notes import read_notes
 from youbencha.loop.prompt import PromptParts, build_prompt, scratchpad_of
 from youbencha.spec.loop import LoopSpec
+from youbencha.store.loops import PendingEvent
 
 HATS = {
     "builder": {

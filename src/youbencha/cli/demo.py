@@ -53,7 +53,7 @@ def _demo_loop() -> int:
     from youbencha.cli.loop.display import choose_loop_display
     from youbencha.demo import LOOP, prepare_demo, run_loop_demo
     from youbencha.events import ProgressNote
-    from youbencha.loop.model import EXIT_CODES
+    from youbencha.store.loops import EXIT_CODES
     from youbencha.workspace.checkpoints import Checkpoints
 
     with TemporaryDirectory(prefix="youbencha-demo-", ignore_cleanup_errors=True) as temporary:

@@ -25,7 +25,7 @@ from youbencha.trial.run import run_trial
 from youbencha.workspace.git import git
 
 if TYPE_CHECKING:
-    from youbencha.loop.model import LoopState
+    from youbencha.store.loops import LoopState
 
 __all__ = ["LOOP", "TEST_CASE", "Demo", "prepare_demo", "run_demo", "run_loop_demo"]
 _HERE = Path(__file__).parent

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.loop.directory import LOOPS, LoopDirectory, loop_ids
+from youbencha.loop.directory import LoopDirectory
 from youbencha.loop.lock import running_loop
-from youbencha.loop.topics import RALPH_DIRECTORY
+from youbencha.store.layout import LOOPS_DIR, RALPH_DIR
+from youbencha.store.loops import loop_ids
 from youbencha.user_dirs import default_cache_dir
 from youbencha.workspace.checkpoints import Checkpoints, loops_with_checkpoints
 from youbencha.workspace.run_dir import remove_private
@@ -55,10 +56,10 @@ class Cleaning(NamedTuple):
                 f"A loop is running in {self.tree}: {running}. Its scratchpad, tasks and memories are in use.",
                 hint="Wait for it or stop it; or do without --all.",
             )
-        ralph = self.tree / RALPH_DIRECTORY
-        names = sorted(set(os.listdir(ralph)) - {LOOPS}) if ralph.is_dir() else []  # noqa: PTH208
+        ralph = self.tree / RALPH_DIR
+        names = sorted(set(os.listdir(ralph)) - {LOOPS_DIR}) if ralph.is_dir() else []  # noqa: PTH208
         return [
-            Leftover(f"{RALPH_DIRECTORY}/{name}", size_on_disk(ralph / name), partial(_remove, ralph / name))
+            Leftover(f"{RALPH_DIR}/{name}", size_on_disk(ralph / name), partial(_remove, ralph / name))
             for name in names
         ]
 
@@ -114,7 +115,7 @@ async def _remove(path: Path) -> None:
 
 def _refuse_links(tree: Path) -> None:
     """Raise if an agent has replaced a directory by a link: what it leads to must not be removed."""
-    for path in (tree / RALPH_DIRECTORY, tree / RALPH_DIRECTORY / LOOPS):
+    for path in (tree / RALPH_DIR, tree / RALPH_DIR / LOOPS_DIR):
         if path.is_symlink():
             raise YouBenchaError(
                 "WORKSPACE_NOT_REMOVABLE", f"{path} is a link, which is not followed.", hint="Remove it by hand."

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from youbencha.text import duration, plural, usd
 
 if TYPE_CHECKING:
-    from youbencha.loop.model import IterationOutcome, LoopOutcome, LoopState
     from youbencha.spec.loop import EventLoopSpec, LoopRetrySpec
+    from youbencha.store.loops import IterationOutcome, LoopOutcome, LoopState
 
 WaitKind = Literal["cooldown", "backoff", "usage_limit"]
 Request = Literal["stop", "restart"]

@@ -6,40 +6,35 @@ written again.
 
 from __future__ import annotations
 
-import json
 import os
 import time
-from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple, Self
-
-from pydantic import ValidationError
+from typing import Self
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import NO_FOLLOW, read_untrusted, replace_file
-from youbencha.loop.model import STATE_VERSION, IterationRecord, LoopState
-from youbencha.loop.topics import CURRENT_EVENTS, RALPH_DIRECTORY, TopicLog
+from youbencha.files import NO_FOLLOW, replace_file
+from youbencha.loop.topics import CURRENT_EVENTS, TopicLog
+from youbencha.store.layout import ITERATIONS_FILE, LOOPS_DIR, RALPH_DIR, STATE_FILE
+from youbencha.store.loops import (
+    IterationRecord,
+    LoopHistory,
+    LoopState,
+    newest_loop,
+    parse_iterations,
+    read_iterations,
+    read_state,
+)
 from youbencha.workspace.reclaim import make_accessible
 from youbencha.workspace.trees import remove_tree
 
-STATE_FILE, JOURNAL_FILE, RECORDING_FILE = "loop.json", "iterations.jsonl", "recording.jsonl"
+RECORDING_FILE = "recording.jsonl"
 GUIDANCE_FILE = "guidance.jsonl"
 """The file to which `ralph guide` writes."""
-LOOPS = "loops"
-"""The directory in `.ralph` with the files of all loops."""
 _IGNORE_ALL = b"# Created by youBencha: git ignores everything in this directory.\n*\n"
-_LARGEST_STATE, _LARGEST_JOURNAL = 16 << 20, 1 << 30
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | NO_FOLLOW | getattr(os, "O_BINARY", 0)
 STOP_REQUEST, RESTART_REQUEST = "stop-requested", "restart-requested"
 """Files in `.ralph` by which other programs ask a loop to end."""
-
-
-class LoopHistory(NamedTuple):
-    """What the files say about a loop."""
-
-    state: LoopState
-    records: tuple[IterationRecord, ...]
 
 
 class LoopDirectory:
@@ -48,8 +43,8 @@ class LoopDirectory:
     def __init__(self, tree: Path, loop_id: str) -> None:
         self.tree = tree
         self.loop_id = loop_id
-        self.ralph = tree / RALPH_DIRECTORY
-        self.path = self.ralph / LOOPS / loop_id
+        self.ralph = tree / RALPH_DIR
+        self.path = self.ralph / LOOPS_DIR / loop_id
         self.recording_file = self.path / RECORDING_FILE
         self.events_file = self.ralph / f"events-{loop_id}.jsonl"
         self.guidance = TopicLog(self.path / GUIDANCE_FILE, tree)
@@ -73,22 +68,21 @@ class LoopDirectory:
             self.restore()
             if not os.path.lexists(self.events_file):
                 self.events_file.touch(mode=0o644)
-            events = f"{RALPH_DIRECTORY}/{self.events_file.name}\n".encode()
+            events = f"{RALPH_DIR}/{self.events_file.name}\n".encode()
             replace_file(self.tree / CURRENT_EVENTS, events)
 
     @classmethod
     def newest(cls, tree: Path) -> Self:
         """The newest loop in a directory. Raises YouBenchaError if there is none."""
-        names = sorted(loop_ids(tree))
-        if not names:
+        if (loop_id := newest_loop(tree)) is None:
             raise YouBenchaError(
                 "NO_LOOP", f"There is no loop in {tree}.", hint="Start one: `ralph run` without --continue."
             )
-        return cls(tree, names[-1])
+        return cls(tree, loop_id)
 
     def restore(self) -> None:
         """Make sure that the directories are directories, and no links: an agent may have removed or replaced them."""
-        for directory in (self.ralph, self.ralph / LOOPS, self.path):
+        for directory in (self.ralph, self.ralph / LOOPS_DIR, self.path):
             make_directory(directory)
         if not os.path.lexists(self.ralph / ".gitignore"):
             replace_file(self.ralph / ".gitignore", _IGNORE_ALL)
@@ -109,7 +103,7 @@ class LoopDirectory:
     def append(self, record: IterationRecord) -> None:
         """Append a record to the journal, and write what was removed from it again."""
         line = record.model_dump_json().encode() + b"\n"
-        with writing(self.path / JOURNAL_FILE):
+        with writing(self.path / ITERATIONS_FILE):
             self.flush()
             descriptor = self._open_journal()
             try:
@@ -127,7 +121,7 @@ class LoopDirectory:
             self._flushing.result()
 
     def _open_journal(self) -> int:
-        path = self.path / JOURNAL_FILE
+        path = self.path / ITERATIONS_FILE
         try:
             if not self._journal or path.lstat().st_size == len(self._journal):
                 return os.open(path, _APPEND, 0o644)
@@ -158,30 +152,9 @@ class LoopDirectory:
 
         Raises YouBenchaError if a file is damaged, or of another version.
         """
-        state = parse_state(self._read(STATE_FILE, _LARGEST_STATE), self.path / STATE_FILE, self.loop_id)
-        return LoopHistory(state, self._read_journal())
-
-    def _read(self, name: str, limit: int) -> bytes:
-        try:
-            return read_untrusted(self.ralph, f"{LOOPS}/{self.loop_id}/{name}", limit)
-        except OSError as error:
-            raise _unusable(self.path / name, f"it {error.strerror}") from error
-
-    def _read_journal(self) -> tuple[IterationRecord, ...]:
-        path = self.path / JOURNAL_FILE
-        if not os.path.lexists(path):
-            return ()
-        data = self._read(JOURNAL_FILE, _LARGEST_JOURNAL)
-        whole = data[: data.rfind(b"\n") + 1]  # what follows was cut off when the harness was killed
-        records: dict[int, IterationRecord] = {}
-        for number, line in enumerate(whole.split(b"\n")[:-1], start=1):
-            try:
-                record = IterationRecord.model_validate_json(line)
-            except ValidationError:
-                raise _unusable(path, f"line {number} is not a record of an iteration") from None
-            records[record.iteration] = record
-        self._journal = whole
-        return tuple(records.values())
+        state = read_state(self.tree, self.loop_id)
+        self._journal = read_iterations(self.tree, self.loop_id)
+        return LoopHistory(state, parse_iterations(self._journal, self.path / ITERATIONS_FILE))
 
     def take_request(self) -> str | None:
         """The file by which another program asked the loop to end, if there is one; it is removed."""
@@ -211,45 +184,6 @@ def _flush(descriptor: int) -> None:
 def new_loop_id() -> str:
     """Return a new name that sorts by time, which is in UTC because time zones change."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.urandom(3).hex()}"
-
-
-def loop_ids(tree: Path) -> Sequence[str]:
-    """The names of all loops in a directory."""
-    try:
-        names = os.listdir(tree / RALPH_DIRECTORY / LOOPS)  # noqa: PTH208 - only the names are wanted
-    except OSError:
-        return ()
-    return [name for name in names if (tree / RALPH_DIRECTORY / LOOPS / name / STATE_FILE).is_file()]
-
-
-def parse_state(data: bytes, path: Path, loop_id: str) -> LoopState:
-    """Read a state. Raises YouBenchaError with what to do."""
-    try:
-        found = json.loads(data)
-    except (ValueError, RecursionError):
-        raise _unusable(path, "it was cut off, or edited: it is not valid JSON") from None
-    version = found.get("version") if isinstance(found, dict) else None
-    if version != STATE_VERSION:
-        what = f"its version is {version}, and this youBencha reads version {STATE_VERSION}"
-        raise _unusable(path, what if version is not None else "it is not the state of a loop")
-    try:
-        state = LoopState.model_validate_json(data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise _unusable(path, f"{where}: {first['msg']}") from None
-    if state.loop_id != loop_id:
-        raise _unusable(path, f"it belongs to the loop {state.loop_id}")
-    return state
-
-
-def _unusable(path: Path, why: str) -> YouBenchaError:
-    return YouBenchaError(
-        "LOOP_STATE_UNUSABLE",
-        f"The loop cannot be continued from {path}: {why}.",
-        hint="The file was left as it is. Restore it, continue with the youBencha that wrote it, or start a new loop"
-        " with `ralph run`: the work in the directory and all checkpoints stay.",
-    )
 
 
 class writing:  # noqa: N801 - a context manager, quicker than a generator

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.errors import Problem
 from youbencha.events import EvaluatorFinished, EventSink
-from youbencha.loop.model import GateRecord
 from youbencha.loop.shell import shell_environment
-from youbencha.loop.topics import RALPH_DIRECTORY
 from youbencha.spec.loader import LocatedEvaluator
 from youbencha.spec.loop import GateSpec
 from youbencha.spec.loop_loader import LoopFile
-from youbencha.store.layout import DIFF_FILE
+from youbencha.store.layout import DIFF_FILE, RALPH_DIR
+from youbencha.store.loops import GateRecord
 from youbencha.trial.checks import evaluator_problems
 
 if TYPE_CHECKING:
@@ -104,7 +103,7 @@ async def run_gates(
         artifacts_dir=artifacts_dir,
         config_dir=plan.config_dir,
         changes=await _changes(plan, directory, artifacts_dir, since),
-        left_out=(plan.directory / RALPH_DIRECTORY,),
+        left_out=(plan.directory / RALPH_DIR,),
         agent=AgentSpec(type=backend.agent_type, model=backend.model),
         env=dict(backend.env),
         harness_env=host.env,
@@ -134,7 +133,7 @@ async def _changes(plan: LoopPlan, directory: RunDirectory, artifacts_dir: Path,
     from youbencha.workspace.working_tree import changes_in_repository
 
     artifacts_dir.mkdir(parents=True, exist_ok=True)
-    git_dir, own = directory.private / "gates.git", [plan.directory / RALPH_DIRECTORY]
+    git_dir, own = directory.private / "gates.git", [plan.directory / RALPH_DIR]
     try:
         return await changes_in_repository(
             plan.directory, git_dir, artifacts_dir / DIFF_FILE, since=since, left_out=own

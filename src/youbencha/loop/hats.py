@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from youbencha.loop.model import PendingEvent
 from youbencha.loop.topics import TopicEvent
 from youbencha.spec.loop import HatSpec, LoopSpec
+from youbencha.store.loops import PendingEvent
 
 TASK_START = "task.start"
 TASK_RESUME = "task.resume"

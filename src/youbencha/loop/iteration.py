@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from youbencha.gateway.prices import Prices
     from youbencha.loop.backends import Backend
     from youbencha.loop.directory import LoopDirectory
-    from youbencha.loop.model import IterationOutcome, LoopOutcome
     from youbencha.loop.plan import LoopPlan
+    from youbencha.store.loops import IterationOutcome, LoopOutcome
     from youbencha.trial.context import Host
     from youbencha.trial.gateway_session import TrialGateway
 

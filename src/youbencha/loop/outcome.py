@@ -6,7 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.loop.decisions import Ended, Request, count_iteration
-from youbencha.loop.model import IterationRecord, LoopState, PendingEvent
+from youbencha.store.loops import IterationRecord, LoopState, PendingEvent
 from youbencha.text import iso_time
 
 if TYPE_CHECKING:

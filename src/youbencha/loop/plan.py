@@ -24,12 +24,12 @@ from youbencha.loop.backends import (
     is_program,
 )
 from youbencha.loop.gates import gate_problems, locate_gates
-from youbencha.loop.model import LoopOptions
 from youbencha.loop.presets import read_hats
 from youbencha.spec.loader import NamedEvaluator
 from youbencha.spec.loop import EscalationStep, HatSpec, LoopSpec
 from youbencha.spec.loop_loader import CODE, LoopFile, load_loop_file
 from youbencha.spec.sandbox import SandboxSpec
+from youbencha.store.loops import LoopOptions
 from youbencha.trial.context import Host
 from youbencha.trial.gateway_plan import GatewayOptions, plan_gateway
 from youbencha.trial.plan import merged_sandbox, refuse_without_model, resolved_environment

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import accumulate, islice
 
 from youbencha.loop.hats import may_finish, receivers
-from youbencha.loop.model import PendingEvent
 from youbencha.spec.loop import HatSpec, LoopSpec, ScratchpadSpec
+from youbencha.store.loops import PendingEvent
 from youbencha.text import plural, shortened
 
 MOST_SCRATCHPAD = 16_000

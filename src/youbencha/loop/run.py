@@ -25,11 +25,10 @@ from youbencha.events import (
 )
 from youbencha.loop.completion import Claim, claim_of
 from youbencha.loop.decisions import Decision, End, GoOn, decide, limit_reached
-from youbencha.loop.directory import RESTART_REQUEST, STOP_REQUEST, LoopDirectory, LoopHistory
+from youbencha.loop.directory import RESTART_REQUEST, STOP_REQUEST, LoopDirectory
 from youbencha.loop.gates import GateReport
 from youbencha.loop.hats import NextTurn, Published, after_iteration, first_events, next_turn
 from youbencha.loop.iteration import IterationReport, IterationRunner, open_runner
-from youbencha.loop.model import EXIT_CODES, IterationRecord, LoopState
 from youbencha.loop.notes import Notes, read_notes
 from youbencha.loop.outcome import IterationResult, ended_of, interrupted, record_of, state_after, state_after_crash
 from youbencha.loop.prompt import PromptParts, build_prompt
@@ -38,6 +37,7 @@ from youbencha.loop.summary import total_usage, write_summary
 from youbencha.loop.topics import MOST_LINE, TopicLog
 from youbencha.loop.waiting import STOPPED, LoopClock, wait
 from youbencha.process import Redactor
+from youbencha.store.loops import EXIT_CODES, IterationRecord, LoopHistory, LoopState
 from youbencha.text import iso_time, plural
 from youbencha.trial.budgets import Budgets
 from youbencha.trial.gateway_plan import check_models

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.ledger import LEDGER_FILE, read_ledger
-from youbencha.loop.directory import LoopDirectory, LoopHistory
-from youbencha.loop.model import LoopState
+from youbencha.loop.directory import LoopDirectory
 from youbencha.loop.outcome import interrupted, state_after_crash
+from youbencha.store.loops import LoopHistory, LoopState
 from youbencha.text import iso_time
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from youbencha.text import count, duration, one_line, plural, usd
 
 if TYPE_CHECKING:
     from youbencha.loop.directory import LoopDirectory
-    from youbencha.loop.model import IterationRecord, LoopState
+    from youbencha.store.loops import IterationRecord, LoopState
 
 
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens", "cost_usd")

@@ -12,14 +12,14 @@ from typing import NamedTuple
 from youbencha import json_lines
 from youbencha.errors import YouBenchaError
 from youbencha.files import open_untrusted, read_untrusted, untrusted_directory
+from youbencha.store.layout import RALPH_DIR
 
-RALPH_DIRECTORY = ".ralph"
 EVENTS_VARIABLE = "RALPH_EVENTS_FILE"
 LOOP_VARIABLE = "RALPH_LOOP_ID"
 ROOT_VARIABLE = "RALPH_WORKSPACE_ROOT"
-CURRENT_EVENTS = f"{RALPH_DIRECTORY}/current-events"
+CURRENT_EVENTS = f"{RALPH_DIR}/current-events"
 """Names the events file of the running loop, relative to the project."""
-DEFAULT_EVENTS = f"{RALPH_DIRECTORY}/events.jsonl"
+DEFAULT_EVENTS = f"{RALPH_DIR}/events.jsonl"
 
 MAX_PAYLOAD = 20_000
 MOST_LINE = 256 * 1024
@@ -169,10 +169,10 @@ def find_project(env: Mapping[str, str], directory: Path) -> Path:
     """Return the directory that holds `.ralph`: of the running loop, or the nearest above `directory`."""
     if root := env.get(ROOT_VARIABLE, "").strip():
         return Path(root)
-    if (file := Path(env.get(EVENTS_VARIABLE) or "")).is_absolute() and file.parent.name == RALPH_DIRECTORY:
+    if (file := Path(env.get(EVENTS_VARIABLE) or "")).is_absolute() and file.parent.name == RALPH_DIR:
         return file.parent.parent
     above = (directory, *directory.parents)
-    for mark in (RALPH_DIRECTORY, ".git"):
+    for mark in (RALPH_DIR, ".git"):
         if found := next((each for each in above if (each / mark).exists()), None):
             return found
     return directory
@@ -188,10 +188,10 @@ def events_of_project(env: Mapping[str, str], project: Path) -> TopicLog:
     except OSError:
         named = DEFAULT_EVENTS
     file = Path(os.path.normpath(project / named))
-    if not file.is_relative_to(project / RALPH_DIRECTORY):  # an agent may have written that
+    if not file.is_relative_to(project / RALPH_DIR):  # an agent may have written that
         raise YouBenchaError(
             "EVENTS_FILE_OUTSIDE",
-            f"{CURRENT_EVENTS} names {json_lines.quoted(named)!r}, which is not in {RALPH_DIRECTORY}.",
+            f"{CURRENT_EVENTS} names {json_lines.quoted(named)!r}, which is not in {RALPH_DIR}.",
             hint=f"Remove {CURRENT_EVENTS}, or name the file with --file.",
         )
     return TopicLog(file, project)

@@ -5,10 +5,6 @@ trials is a directory in `runs/` of a results directory: `run.json` says what wa
 `trials/<orchestrator>/<task>/trial-<number>/meta.json`, with the run directories of its attempts next to it.
 """
 
-from youbencha.workspace.run_dir import ARTIFACTS, LOCK
-
-__all__ = ["ARTIFACTS", "LOCK"]
-
 # The artifacts directory of a run.
 RESULTS_FILE = "results.json"
 LOG_FILE = "youbencha-log.json"
@@ -30,6 +26,10 @@ AGENTS_DIR = "agents"
 # The directory of a trial.
 META_FILE, PATCH_FILE, TASK_FILE = "meta.json", "diff.patch", "task.md"
 ATTEMPTS_DIR = "attempts"
+
+# A loop, in the directory in which it works.
+RALPH_DIR, LOOPS_DIR = ".ralph", "loops"
+STATE_FILE, ITERATIONS_FILE = "loop.json", "iterations.jsonl"
 
 BENCH_DIR = "bench"
 """The results directory in a workspace, with runs of several trials."""

@@ -111,7 +111,7 @@ def _list(loop: str, cache_dir: Path | None) -> int:
 
 def _chosen(loop: str | None) -> str:
     """The loop that was named, or the latest in this directory."""
-    from youbencha.loop.directory import loop_ids
+    from youbencha.store.loops import loop_ids
     from youbencha.workspace.checkpoints import loops_with_checkpoints
 
     known = loops_with_checkpoints(Path.cwd())

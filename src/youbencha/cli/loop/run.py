@@ -16,8 +16,9 @@ from youbencha.errors import YouBenchaError
 
 if TYPE_CHECKING:
     from youbencha.events import Event, EventSink
-    from youbencha.loop.directory import LoopDirectory, LoopHistory
+    from youbencha.loop.directory import LoopDirectory
     from youbencha.loop.plan import LoopOverrides, LoopPlan
+    from youbencha.store.loops import LoopHistory
     from youbencha.trial.context import Host
 
 _PROMPT, _AGENT, _LIMITS, _OUTPUT = "What to do", "The agent", "Limits", "Output"
@@ -249,11 +250,11 @@ def _run(plan: LoopPlan, host: Host, directory: LoopDirectory, history: LoopHist
     from youbencha.cli.loop.display import choose_loop_display, use_screen
     from youbencha.events import LoopEnded
     from youbencha.loop.control import LoopControl
-    from youbencha.loop.model import EXIT_CODES
     from youbencha.loop.recording import Recorder
     from youbencha.loop.run import run_loop
     from youbencha.process import Redactor
     from youbencha.progress import loop_totals
+    from youbencha.store.loops import EXIT_CODES
     from youbencha.text import visible
 
     redactor = Redactor.for_env(host.env, *(backend.secrets for backend in plan.backends))

@@ -1,13 +1,20 @@
 """What a loop remembers: its state (`loop.json`), and one record for each iteration (`iterations.jsonl`)."""
 
+import json
+import os
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
+from youbencha.errors import YouBenchaError
+from youbencha.files import read_untrusted
 from youbencha.log.model import CostSource, Count, Record, Timestamp
 from youbencha.spec.sandbox import SandboxType
+from youbencha.store.layout import ITERATIONS_FILE, LOOPS_DIR, RALPH_DIR, STATE_FILE
 
+_MAX_STATE_BYTES, _MAX_ITERATIONS_BYTES = 16 << 20, 1 << 30
 STATE_VERSION: Literal[1] = 1
 
 IterationOutcome = Literal["completed", "failed", "usage_limit", "limit", "stopped", "interrupted"]
@@ -149,3 +156,104 @@ class LoopState(Record):
     outcome: LoopOutcome | None = None
     """None while it runs, and after a crash."""
     reason: str | None = None
+
+
+class LoopHistory(NamedTuple):
+    """The state of a loop and the records of its iterations."""
+
+    state: LoopState
+    records: tuple[IterationRecord, ...]
+
+
+def loop_ids(tree: Path) -> list[str]:
+    """Return the names of all loops in a directory."""
+    loops = tree / RALPH_DIR / LOOPS_DIR
+    try:
+        names = os.listdir(loops)  # noqa: PTH208 - only the names are wanted
+    except OSError:
+        return []
+    return [name for name in names if (loops / name / STATE_FILE).is_file()]
+
+
+def newest_loop(tree: Path) -> str | None:
+    """Return the name of the loop that began last. One whose state cannot be read counts by its name."""
+    return max(loop_ids(tree), key=lambda loop_id: (_began(tree, loop_id), loop_id), default=None)
+
+
+def read_state(tree: Path, loop_id: str) -> LoopState:
+    """Read the state of a loop. Raises YouBenchaError if the file is damaged, or of another version."""
+    return parse_state(_read(tree, loop_id, STATE_FILE, _MAX_STATE_BYTES), _path(tree, loop_id, STATE_FILE), loop_id)
+
+
+def read_iterations(tree: Path, loop_id: str) -> bytes:
+    """Read the whole lines of a loop's records; what follows was cut off when the harness was killed."""
+    if not os.path.lexists(_path(tree, loop_id, ITERATIONS_FILE)):
+        return b""
+    data = _read(tree, loop_id, ITERATIONS_FILE, _MAX_ITERATIONS_BYTES)
+    return data[: data.rfind(b"\n") + 1]
+
+
+def read_loop(tree: Path, loop_id: str) -> LoopHistory:
+    """Read the state and the records of a loop. Raises YouBenchaError if a file is damaged, or of another version."""
+    lines = read_iterations(tree, loop_id)
+    return LoopHistory(read_state(tree, loop_id), parse_iterations(lines, _path(tree, loop_id, ITERATIONS_FILE)))
+
+
+def parse_iterations(data: bytes, path: Path) -> tuple[IterationRecord, ...]:
+    """Parse the records; of several about one iteration, the last counts."""
+    records: dict[int, IterationRecord] = {}
+    for number, line in enumerate(data.split(b"\n")[:-1], start=1):
+        try:
+            record = IterationRecord.model_validate_json(line)
+        except ValidationError:
+            raise _unusable(path, f"line {number} is not a record of an iteration") from None
+        records[record.iteration] = record
+    return tuple(records.values())
+
+
+def parse_state(data: bytes, path: Path, loop_id: str) -> LoopState:
+    """Parse a state. Raises YouBenchaError with a hint."""
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError):
+        raise _unusable(path, "it was cut off, or edited: it is not valid JSON") from None
+    version = document.get("version") if isinstance(document, dict) else None
+    if version != STATE_VERSION:
+        reason = f"its version is {version}, and this youBencha reads version {STATE_VERSION}"
+        raise _unusable(path, reason if version is not None else "it is not the state of a loop")
+    try:
+        state = LoopState.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise _unusable(path, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    if state.loop_id != loop_id:
+        raise _unusable(path, f"it belongs to the loop {state.loop_id}")
+    return state
+
+
+def _began(tree: Path, loop_id: str) -> float:
+    """Return when a loop began. Ids are no help: earlier versions wrote local times into them."""
+    try:
+        return datetime.fromisoformat(read_state(tree, loop_id).started_at).timestamp()
+    except (YouBenchaError, ValueError):
+        return 0.0
+
+
+def _path(tree: Path, loop_id: str, name: str) -> Path:
+    return tree / RALPH_DIR / LOOPS_DIR / loop_id / name
+
+
+def _read(tree: Path, loop_id: str, name: str, limit: int) -> bytes:
+    try:
+        return read_untrusted(tree / RALPH_DIR, f"{LOOPS_DIR}/{loop_id}/{name}", limit)
+    except OSError as error:
+        raise _unusable(_path(tree, loop_id, name), f"it {error.strerror}") from error
+
+
+def _unusable(path: Path, reason: str) -> YouBenchaError:
+    return YouBenchaError(
+        "LOOP_STATE_UNUSABLE",
+        f"The loop cannot be continued from {path}: {reason}.",
+        hint="The file was left as it is. Restore it, continue with the youBencha that wrote it, or start a new loop"
+        " with `ralph run`: the work in the directory and all checkpoints stay.",
+    )
