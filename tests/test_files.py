@@ -12,12 +12,12 @@ from systems import posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.files import (
     PathNotAllowed,
-    open_untrusted,
-    read_confined,
-    read_untrusted,
-    replace_file,
+    nofollow_directory,
+    open_nofollow,
+    read_nofollow,
+    read_within,
+    replace_atomically,
     replacing,
-    untrusted_directory,
     write_atomically,
 )
 
@@ -25,7 +25,7 @@ from youbencha.files import (
 def test_a_file_is_replaced_with_its_permissions_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
     path = tmp_path / ("long-name-" * 20)
     path.write_text("old")
-    replace_file(path, b"new", mode=0o600)
+    replace_atomically(path, b"new", mode=0o600)
     assert path.read_bytes() == b"new"
     assert os.name == "nt" or path.stat().st_mode & 0o777 == 0o600
     assert list(tmp_path.iterdir()) == [path]
@@ -47,7 +47,7 @@ def test_an_error_half_way_leaves_the_old_content(tmp_path: Path) -> None:
 
 
 def test_files_in_a_directory_of_an_agent_are_written_whole_or_line_by_line(tmp_path: Path) -> None:
-    with untrusted_directory(tmp_path, "new/deep") as directory:
+    with nofollow_directory(tmp_path, "new/deep") as directory:
         directory.append("lines", b"one")
         directory.append("lines", b"two\n")
         directory.append("lines", b"three\n")
@@ -63,7 +63,7 @@ def test_files_in_a_directory_of_an_agent_are_written_whole_or_line_by_line(tmp_
 
 @pytest.mark.parametrize("name", ["..", "a/../..", "/etc"])
 def test_a_directory_that_leads_out_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(OSError, match="outside"), untrusted_directory(tmp_path, name):
+    with pytest.raises(OSError, match="outside"), nofollow_directory(tmp_path, name):
         pass
 
 
@@ -77,9 +77,9 @@ def test_nothing_is_written_through_what_an_agent_put_there(tmp_path: Path) -> N
     (tree / "linked").symlink_to(outside)
     open_before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").is_dir() else 0
     for name in ("linked", "linked/deep"):
-        with pytest.raises(OSError, match="link"), untrusted_directory(tree, name):
+        with pytest.raises(OSError, match="link"), nofollow_directory(tree, name):
             pass
-    with untrusted_directory(tree, ".") as directory:
+    with nofollow_directory(tree, ".") as directory:
         (tree / "link").symlink_to(outside / "file")
         os.mkfifo(tree / "pipe")
         (tree / "directory").mkdir()
@@ -98,7 +98,7 @@ def test_nothing_is_written_through_what_an_agent_put_there(tmp_path: Path) -> N
 def test_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("precious")
     (tmp_path / "file").symlink_to("precious")
-    replace_file(tmp_path / "file", b"new")
+    replace_atomically(tmp_path / "file", b"new")
     assert (tmp_path / "precious").read_text() == "precious"
     assert not (tmp_path / "file").is_symlink()
 
@@ -112,9 +112,9 @@ def test_an_artifact_that_cannot_be_written_is_an_error_with_a_code(tmp_path: Pa
 def test_a_file_below_is_read_up_to_the_limit(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "b" / "file").write_bytes(b"12345")
-    assert read_untrusted(tmp_path, "a/b/file", 5) == b"12345"
+    assert read_nofollow(tmp_path, "a/b/file", 5) == b"12345"
     with pytest.raises(OSError, match="larger than 4 bytes") as raised:
-        read_untrusted(tmp_path, "a/b/file", 4)
+        read_nofollow(tmp_path, "a/b/file", 4)
     assert raised.value.errno == errno.EFBIG
 
 
@@ -124,7 +124,7 @@ def test_a_name_that_leads_out_is_refused(tmp_path: Path, name: str) -> None:
     root.mkdir()
     (tmp_path / "secret").write_text("secret")
     with pytest.raises(OSError, match="outside"):
-        open_untrusted(root, name)
+        open_nofollow(root, name)
 
 
 @posix_only("links and pipes")
@@ -137,12 +137,12 @@ def test_no_link_is_followed_and_no_pipe_is_waited_for(tmp_path: Path) -> None:
     os.mkfifo(root / "pipe")
     for name in ("link", "directory/file", "directory"):
         with pytest.raises(OSError, match="is a link"):
-            open_untrusted(root, name)
+            open_nofollow(root, name)
     for name in ("pipe", "real"):
         with pytest.raises(OSError, match="not a regular file"):
-            open_untrusted(root, name)
+            open_nofollow(root, name)
     with pytest.raises(FileNotFoundError):
-        open_untrusted(root, "missing")
+        open_nofollow(root, "missing")
 
 
 @posix_only("descriptors are counted in /proc")
@@ -152,14 +152,14 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     for name in ("a", "a/missing", "link/x", "missing/x"):
         with pytest.raises(OSError):
-            open_untrusted(tmp_path, name)
+            open_nofollow(tmp_path, name)
     assert len(os.listdir("/proc/self/fd")) == before
 
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "C:\\x", "\\x", "../x", "a\\..\\x", "nul\0"])
 def test_a_path_in_a_configuration_stays_below_its_base(tmp_path: Path, name: str) -> None:
     with pytest.raises(PathNotAllowed):
-        read_confined(tmp_path, name, 9)
+        read_within(tmp_path, name, 9)
 
 
 @posix_only("links")
@@ -170,8 +170,8 @@ def test_a_link_may_lead_to_a_file_inside_only(tmp_path: Path) -> None:
     (base / "inside").symlink_to("file")
     (base / "outside").symlink_to(tmp_path / "secret")
     (base / "circle").symlink_to("circle")
-    assert read_confined(base, "inside", 9) == b"text"
+    assert read_within(base, "inside", 9) == b"text"
     with pytest.raises(PathNotAllowed):
-        read_confined(base, "outside", 9)
+        read_within(base, "outside", 9)
     with pytest.raises(OSError, match="is a link"):
-        read_confined(base, "circle", 9)
+        read_within(base, "circle", 9)

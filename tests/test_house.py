@@ -25,6 +25,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"youbencha"}),  # the version, nothing else
     frozenset({"errors", "events", "text"}),
     frozenset({"files", "json_lines", "plugins", "progress", "usage", "user_dirs"}),
+    frozenset({"locks"}),
     frozenset({"spec", "log"}),
     frozenset({"process"}),
     frozenset({"workspace"}),

@@ -37,7 +37,7 @@ def replacing(path: Path) -> Iterator[Path]:
         raise
 
 
-def replace_file(path: Path, data: bytes, *, mode: int | None = None) -> None:
+def replace_atomically(path: Path, data: bytes, *, mode: int | None = None) -> None:
     """Write the whole file or nothing.
 
     `mode` is the new file's permissions; by default, those of any new file. Raises `OSError`.
@@ -50,9 +50,9 @@ def replace_file(path: Path, data: bytes, *, mode: int | None = None) -> None:
 
 
 def write_atomically(path: Path, data: bytes, *, mode: int | None = None) -> None:
-    """Write an artifact as `replace_file` does. Raises `ARTIFACTS_NOT_WRITABLE`."""
+    """Write an artifact as `replace_atomically` does. Raises `ARTIFACTS_NOT_WRITABLE`."""
     try:
-        replace_file(path, data, mode=mode)
+        replace_atomically(path, data, mode=mode)
     except OSError as error:
         raise YouBenchaError(
             "ARTIFACTS_NOT_WRITABLE",
@@ -61,12 +61,12 @@ def write_atomically(path: Path, data: bytes, *, mode: int | None = None) -> Non
         ) from error
 
 
-def read_untrusted(root: Path, name: str, limit: int) -> bytes:
-    """Read a file below `root` that an agent could have written: see `open_untrusted`.
+def read_nofollow(root: Path, name: str, limit: int) -> bytes:
+    """Read a file below `root` that an agent could have written: see `open_nofollow`.
 
     Raises `OSError`, with `EFBIG` if it is larger than `limit`.
     """
-    with open_untrusted(root, name) as file:
+    with open_nofollow(root, name) as file:
         size = min(limit, os.fstat(file.fileno()).st_size)
         data = file.read(size + 1) or b""  # None: nothing is there yet, as in a log of the kernel
         if (
@@ -78,31 +78,31 @@ def read_untrusted(root: Path, name: str, limit: int) -> bytes:
     return data
 
 
-def read_confined(base: Path, name: str, limit: int) -> bytes:
+def read_within(base: Path, name: str, limit: int) -> bytes:
     """Read a file of a user or a repository, in which links may lead from one file to another.
 
-    Raises `PathNotAllowed` if it is outside `base`, by its name or through links; else as `read_untrusted`.
+    Raises `PathNotAllowed` if it is outside `base`, by its name or through links; else as `read_nofollow`.
     """
     check_relative(name)
     root, target = Path(os.path.realpath(base)), Path(os.path.realpath(base / name))  # no error for a loop of links
     if not target.is_relative_to(root):
         raise PathNotAllowed(f"{name} is a link that leads out of {base}", "use a file, or a link inside")
-    return read_untrusted(root, str(target.relative_to(root)), limit)
+    return read_nofollow(root, str(target.relative_to(root)), limit)
 
 
-def read_regular(path: Path, limit: int) -> bytes:
-    """Read a file that only the user names, wherever its links lead; otherwise as `read_untrusted`."""
+def read_file(path: Path, limit: int) -> bytes:
+    """Read a file that only the user names, wherever its links lead; otherwise as `read_nofollow`."""
     real = Path(os.path.realpath(path))
-    return read_untrusted(real.parent, real.name, limit)
+    return read_nofollow(real.parent, real.name, limit)
 
 
-def open_regular(path: Path) -> BufferedReader:
-    """Open a file that only the user names, wherever its links lead; otherwise as `open_untrusted`."""
+def open_file(path: Path) -> BufferedReader:
+    """Open a file that only the user names, wherever its links lead; otherwise as `open_nofollow`."""
     real = Path(os.path.realpath(path))
-    return open_untrusted(real.parent, real.name)
+    return open_nofollow(real.parent, real.name)
 
 
-def open_untrusted(root: Path, name: str) -> BufferedReader:
+def open_nofollow(root: Path, name: str) -> BufferedReader:
     """Open a regular file below `root` for reading. No link is followed below `root`, and no pipe is waited for.
 
     Raises `OSError`, with a `strerror` that can be appended to the file's name in a message.
@@ -162,7 +162,7 @@ def _open_checked(root: Path, parts: tuple[str, ...]) -> int:
 
 
 @contextmanager
-def untrusted_directory(root: Path, name: str) -> Iterator[UntrustedDirectory]:
+def nofollow_directory(root: Path, name: str) -> Iterator[UntrustedDirectory]:
     """Open a directory below `root` to write into it, where an agent could have put links. Makes missing ones.
 
     Raises `OSError`, with a `strerror` that can be appended to the directory's name in a message.
@@ -246,41 +246,6 @@ class UntrustedDirectory:
             with suppress(OSError):
                 os.unlink(self._path / partial, dir_fd=self._fd)
             raise
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    # On Windows, other processes cannot read a locked range: lock one byte far after the text.
-    _FAR = 1 << 30
-
-    def try_lock(fd: int) -> bool:
-        os.lseek(fd, _FAR, os.SEEK_SET)
-        try:
-            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-
-    could_lock = try_lock
-
-else:
-    import fcntl
-
-    def try_lock(fd: int) -> bool:
-        """Try to lock an open file for this process; never waits. The lock ends when the file is closed."""
-        return _flock(fd, fcntl.LOCK_EX)
-
-    def could_lock(fd: int) -> bool:
-        """Return whether no other process has locked the file, which may be open for reading only."""
-        return _flock(fd, fcntl.LOCK_SH)
-
-    def _flock(fd: int, kind: int) -> bool:
-        try:
-            fcntl.flock(fd, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
 
 
 class PathNotAllowed(Exception):

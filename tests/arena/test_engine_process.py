@@ -93,7 +93,7 @@ def test_two_cannot_resume_the_same_run(tmp_path: Path) -> None:
     wait_for(tmp_path / "begun", process)
     other = project.run_here("--resume")
     assert other.returncode == 2
-    assert f"(process {process.pid})" in other.stderr
+    assert f"(process {process.pid}, since " in other.stderr
     (tmp_path / "go").touch()
     process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0

@@ -162,7 +162,7 @@ def test_a_writer_that_waited_for_a_replaced_file_uses_the_new_one(tmp_path: Pat
             [
                 sys.executable,
                 "-c",
-                "import pathlib, sys; import youbencha.hooks.database as locking\n"
+                "import pathlib, sys; import youbencha.locks as locking\n"
                 "from youbencha.hooks.database import append_line\n"
                 "was = locking.try_lock\n"
                 "def asked(fd):\n"

@@ -136,7 +136,7 @@ def test_restore_refuses_while_a_loop_runs(tree: Path) -> None:
     with loop_lock(tree, "the-other"):
         refused = ralph("restore", "0", "--yes", cwd=tree)
     assert refused.returncode == 2
-    assert f"the-other (process {os.getpid()})" in refused.stderr
+    assert f"the-other (process {os.getpid()}, since " in refused.stderr
     assert "ralph run --worktree" in refused.stderr
     assert (tree / "code.py").read_text() == "two\n"
 
@@ -158,7 +158,7 @@ def test_one_loop_in_a_directory(tree: Path, tmp_path: Path) -> None:
         with pytest.raises(YouBenchaError, match="A loop is running") as caught, loop_lock(tmp_path / "link", "second"):
             pass
         assert caught.value.code == "LOOP_RUNNING"
-        assert str(running_loop(tree)) == f"first (process {os.getpid()})"
+        assert str(running_loop(tree)).startswith(f"first (process {os.getpid()}, since ")
         with loop_lock(tmp_path, "elsewhere"):
             pass
         git(tree, "clean", "-qfdx")
@@ -177,7 +177,7 @@ def test_the_lock_ends_with_its_process(tree: Path) -> None:
         assert process.stdout.readline() == b"locked\n"
         found = running_loop(tree)
         assert found is not None
-        assert found.pid == process.pid
+        assert f"(process {process.pid}, " in str(found)
         process.kill()
     assert running_loop(tree) is None
 

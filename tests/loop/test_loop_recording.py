@@ -27,7 +27,7 @@ from youbencha.events import (
     TopicPublished,
     WarningRaised,
 )
-from youbencha.files import open_regular
+from youbencha.files import open_file
 from youbencha.json_lines import decode_event
 from youbencha.log.session import TurnTaken
 from youbencha.loop.recording import TYPE_NAMES, Recorder, RecordingReader, event_from_json, event_to_json
@@ -72,7 +72,7 @@ def parsed(line: bytes) -> Event | None:
 
 
 def read(file: Path) -> list[Event]:
-    with open_regular(file) as opened:
+    with open_file(file) as opened:
         return list(RecordingReader(opened))
 
 
@@ -228,7 +228,7 @@ def test_a_recording_goes_on_after_a_kill(tmp_path: Path) -> None:
     with file.open("ab") as opened:
         opened.write(b'{"type":"assistant_te')
     assert recorded(file, ended(2), most_bytes=file.stat().st_size + 1000)[1:] == [ended_at(file, 2)]
-    with open_regular(file) as opened_again:
+    with open_file(file) as opened_again:
         reader = RecordingReader(opened_again)
         assert len(list(reader)) == 2
         assert reader.skipped == 1
@@ -252,7 +252,7 @@ def test_events_of_other_versions_are_skipped_and_counted(tmp_path: Path) -> Non
         b'{"type":"guidance_given","text":"' + b"x" * (5 << 20) + b'"}',
     ]
     file.write_bytes(b"\n".join(lines))
-    with open_regular(file) as opened:
+    with open_file(file) as opened:
         reader = RecordingReader(opened)
         assert list(reader) == [events.GuidanceGiven(at=1.0, text="go on")]
         assert reader.skipped == 7

@@ -27,7 +27,7 @@ from youbencha.evaluators.expected_diff import file_similarity
 from youbencha.evaluators.judge.config import read_guidance
 from youbencha.evaluators.judge.materials import copy_for_judge
 from youbencha.evaluators.junit import Unusable, count_tests
-from youbencha.files import PathNotAllowed, read_confined, read_regular, read_untrusted
+from youbencha.files import PathNotAllowed, read_file, read_nofollow, read_within
 from youbencha.gateway.ledger import read_ledger
 from youbencha.hooks.webhook import read_artifacts
 from youbencha.log.session import SessionFacts, SessionRecord
@@ -92,12 +92,12 @@ def guidance(top: Path) -> str | None:
 
 def judged(top: Path) -> bool:
     copy_for_judge(top / "tree", top / "copy")
-    return bool(read_untrusted(top / "copy", "a/file", 9))
+    return bool(read_nofollow(top / "copy", "a/file", 9))
 
 
 def copied(top: Path) -> bool:
     copy_tree(top / "tree", top / "copy")
-    return bool(read_untrusted(top / "copy", "a/file", 9))
+    return bool(read_nofollow(top / "copy", "a/file", 9))
 
 
 def compared(top: Path) -> bool:
@@ -128,8 +128,8 @@ def results(top: Path) -> bool:
 
 
 READERS = {
-    "below a directory": Reader("a/file", "text", lambda top: read_untrusted(top, "a/file", 9)),
-    "confined": Reader("a/file", "text", lambda top: read_confined(top, "a/file", 9)),
+    "below a directory": Reader("a/file", "text", lambda top: read_nofollow(top, "a/file", 9)),
+    "confined": Reader("a/file", "text", lambda top: read_within(top, "a/file", 9)),
     "debug log": Reader(f".claude/debug/{SESSION}.txt", REJECTED, debug_log),
     "session file of Claude Code": Reader(
         f".claude/projects/p/{SESSION}.jsonl",
@@ -169,7 +169,7 @@ READERS = {
     "a pointer to a git directory": Reader(
         "tree/.git", "gitdir: ../real\n", lambda top: git_dir_of_tree(top / "tree") == top / "tree/../real", users=True
     ),
-    "a user's file": Reader("a/file", "text", lambda top: read_regular(top / "a/file", 9), users=True),
+    "a user's file": Reader("a/file", "text", lambda top: read_file(top / "a/file", 9), users=True),
 }
 
 

@@ -320,7 +320,7 @@ async def test_remove_does_not_wait_for_an_installation(toolbox: Toolbox, wheels
 
     def remove(step: str, _detail: str = "", /) -> None:
         if step.startswith("downloading"):
-            with pytest.raises(YouBenchaError, match=rf"in progress \(process {os.getpid()}\)") as caught:
+            with pytest.raises(YouBenchaError, match=rf"in progress \(process {os.getpid()}, since ") as caught:
                 toolbox.remove("claude-code", "2.0.53")
             refused.append(caught.value.code)
 

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from youbencha.locks import is_locked
 from youbencha.spec.settings import load_settings
 from youbencha.spec.testcase import TestCase
 from youbencha.store.bundle import ResultsBundle
 from youbencha.trial.context import Host
 from youbencha.trial.plan import Plan, PlanOptions, plan_trial
-from youbencha.workspace.lock import is_locked
 
 PATIENCE_S = 120
 GIT = ("git", "-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false")

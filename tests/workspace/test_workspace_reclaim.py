@@ -17,7 +17,7 @@ from git_repositories import Opener, files
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
-from youbencha.files import try_lock
+from youbencha.locks import try_lock
 from youbencha.store.prune import old_runs, orphaned_directories, remove_all_orphaned, remove_orphaned, remove_run
 from youbencha.workspace import RunDirectory, Snapshot
 from youbencha.workspace.reclaim import strip_set_uid

@@ -24,7 +24,7 @@ from youbencha.control.stream_json import ClaudeStreamReader
 from youbencha.control.websocket import ControlServer
 from youbencha.errors import YouBenchaError
 from youbencha.events import Event, ToolDecided, WarningRaised
-from youbencha.files import replace_file
+from youbencha.files import replace_atomically
 from youbencha.json_lines import Record, encode, text
 from youbencha.log.session import SessionRecorder
 from youbencha.process import Command, Redactor, find_executable, run
@@ -287,4 +287,4 @@ def write_sidecar(path: Path, metrics: Mapping[str, Any]) -> None:
     """Write the sidecar atomically, and replace a link instead of following it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(metrics, indent=2) + "\n"
-    replace_file(path, text.encode(), mode=0o644)  # another user may have to read it
+    replace_atomically(path, text.encode(), mode=0o644)  # another user may have to read it

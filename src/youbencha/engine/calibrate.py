@@ -16,14 +16,14 @@ from youbencha import __version__
 from youbencha.engine.cheats import CHEATS, CheatName, cheat
 from youbencha.engine.matrix import Cell
 from youbencha.errors import YouBenchaError
-from youbencha.files import read_untrusted, write_atomically
+from youbencha.files import read_nofollow, write_atomically
+from youbencha.locks import lock_file
 from youbencha.store.bundle import EvaluationResult
 from youbencha.store.layout import CALIBRATION_FILE
 from youbencha.trial.context import Host
 from youbencha.trial.plan import Plan
 from youbencha.trial.rescore import validate_patch, validation_of
 from youbencha.workspace import Repository
-from youbencha.workspace.lock import lock_file
 from youbencha.workspace.run_dir import remove_private
 from youbencha.workspace.trees import remove_tree
 
@@ -89,7 +89,7 @@ class TaskCalibration:
 def save_calibration(results: Path, tasks: Sequence[TaskCalibration], threshold: float = THRESHOLD) -> dict[str, Any]:
     """Write `calibration.json`, and return its content. Tasks that were not calibrated now stay as they are in it."""
     try:
-        known = json.loads(read_untrusted(results, CALIBRATION_FILE, _LARGEST))["tasks"]
+        known = json.loads(read_nofollow(results, CALIBRATION_FILE, _LARGEST))["tasks"]
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         known = {}
     new = {task.task: task.as_data(threshold) for task in tasks}

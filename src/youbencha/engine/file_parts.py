@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import PathNotAllowed, check_relative, open_regular, open_untrusted, untrusted_directory
+from youbencha.files import PathNotAllowed, check_relative, nofollow_directory, open_file, open_nofollow
 from youbencha.store.layout import RESULTS_FILE
 from youbencha.workspace.run_dir import ARTIFACTS
 
@@ -38,13 +38,13 @@ def parts_of_user(base: Path, names: Iterable[str]) -> Iterator[FilePart]:
     """Yield files of a user, and all files in directories. Names are relative to `base`; links are followed."""
     for name in names:
         if (base / name).is_file():
-            yield from _parts(open_regular(base / name), name)
+            yield from _parts(open_file(base / name), name)
         for directory, directories, files in os.walk(base / name, followlinks=True):
             directories[:] = sorted(each for each in directories if not _leads_back(directory, each))
             for file in sorted(files):
                 path = Path(directory, file)
                 if path.is_file():
-                    yield from _parts(open_regular(path), path.relative_to(base).as_posix())
+                    yield from _parts(open_file(path), path.relative_to(base).as_posix())
 
 
 def _leads_back(directory: str, name: str) -> bool:
@@ -63,13 +63,13 @@ def parts_of_agent(root: Path) -> Iterator[FilePart]:
         if size <= room:
             room -= size
             with suppress(PermissionError):  # the agent took it away
-                yield from _parts(open_untrusted(root, name), name)
+                yield from _parts(open_nofollow(root, name), name)
 
 
 def parts_of_results(root: Path) -> Iterator[FilePart]:
     """Yield only the parts of the results file; nothing if there is none yet."""
     if (root / _RESULTS).is_file():
-        yield from _parts(open_untrusted(root, _RESULTS), _RESULTS)
+        yield from _parts(open_nofollow(root, _RESULTS), _RESULTS)
 
 
 def _files_in(root: Path) -> Iterator[tuple[str, int]]:
@@ -146,7 +146,7 @@ class PartsWriter:
         path = PurePosixPath(part.name)
         flags = os.O_WRONLY | (os.O_TRUNC if part.first else os.O_APPEND)
         with (
-            untrusted_directory(self._root, str(path.parent)) as directory,
+            nofollow_directory(self._root, str(path.parent)) as directory,
             os.fdopen(directory.open(path.name, flags), "wb") as file,
         ):
             file.write(part.data)

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import NO_FOLLOW, read_untrusted
+from youbencha.files import NO_FOLLOW, read_nofollow
 from youbencha.store.layout import JOURNAL_FILE
 from youbencha.text import iso_time
 
@@ -38,7 +38,7 @@ class JournalContents(NamedTuple):
 def read_journal(directory: Path) -> JournalContents:
     """Read the journal of a run; it is empty if there is none."""
     try:
-        return parse_journal(read_untrusted(directory, JOURNAL_FILE, _LARGEST))
+        return parse_journal(read_nofollow(directory, JOURNAL_FILE, _LARGEST))
     except FileNotFoundError:
         return JournalContents()
 

@@ -20,12 +20,12 @@ from youbencha.engine.shipping import PortablePlan, unpack_plan
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import SharedResults
 from youbencha.events import Event
+from youbencha.locks import lock_file
 from youbencha.spec.settings import load_settings
 from youbencha.store.layout import RESULTS_FILE
 from youbencha.trial.context import Host
 from youbencha.trial.remote_gateways import RemoteGateways, Ticket
 from youbencha.trial.run import run_trial
-from youbencha.workspace.lock import lock_file
 from youbencha.workspace.run_dir import ARTIFACTS, LOCK, remove_private
 from youbencha.workspace.trees import remove_tree
 
@@ -211,7 +211,7 @@ def _directory(cache_dir: Path, run_id: str) -> Iterator[Path]:
 
 def _remove_orphaned(directory: Path, cache_dir: Path) -> None:
     with lock_file(_lock_of(directory)) as lock:
-        if lock.try_take():
+        if lock.take_without_note():
             with suppress(YouBenchaError):  # what cannot be removed does not affect this attempt
                 remove_tree(directory)
                 remove_private(directory.name, cache_dir)

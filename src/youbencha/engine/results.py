@@ -14,7 +14,8 @@ from pydantic import ValidationError
 from youbencha.engine.journal import not_writable
 from youbencha.engine.matrix import TrialKey
 from youbencha.errors import YouBenchaError
-from youbencha.files import read_untrusted, replacing
+from youbencha.files import read_nofollow, replacing
+from youbencha.locks import lock_file
 from youbencha.log.model import as_json
 from youbencha.report.arena_loading import is_run, locate_run, trial_directories
 from youbencha.store.arena import RUN_FORMAT, RunInfo, TrialMeta, read_meta, read_run_info
@@ -29,7 +30,6 @@ from youbencha.store.layout import (
     TASK_FILE,
     TRIALS_DIR,
 )
-from youbencha.workspace.lock import lock_file
 from youbencha.workspace.run_dir import ARTIFACTS
 
 _LOCK = ".lock"
@@ -221,7 +221,7 @@ def _link(source: Path, target: Path) -> None:
         try:
             os.link(source, partial, follow_symlinks=False)
         except (OSError, NotImplementedError):
-            partial.write_bytes(read_untrusted(source.parent, source.name, 1 << 32))
+            partial.write_bytes(read_nofollow(source.parent, source.name, 1 << 32))
 
 
 def _digest(path: Path) -> str:

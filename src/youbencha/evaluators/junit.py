@@ -12,7 +12,7 @@ from typing import Any
 
 from youbencha.evaluators.base import printable
 from youbencha.evaluators.globs import Glob
-from youbencha.files import read_untrusted
+from youbencha.files import read_nofollow
 from youbencha.scoring.test_output import TestCounts, TestId, TestResult
 from youbencha.workspace.trees import TreeFile, files_below
 
@@ -64,7 +64,7 @@ def _name(file: TreeFile) -> str:
 
 def _read(file: TreeFile) -> bytes:
     try:
-        return read_untrusted(file.tree, file.path, MAX_REPORT_BYTES)
+        return read_nofollow(file.tree, file.path, MAX_REPORT_BYTES)
     except OSError as error:
         raise Unusable(f"the JUnit report {_name(file)} {error.strerror}") from None
 

@@ -17,8 +17,9 @@ from typing import Any, Self
 import orjson
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import open_regular, read_untrusted, try_lock, write_atomically
+from youbencha.files import open_file, read_nofollow, write_atomically
 from youbencha.gateway.call import Call
+from youbencha.locks import try_lock
 from youbencha.text import iso_time
 from youbencha.workspace.trees import remove_tree
 
@@ -132,7 +133,7 @@ class Ledger:
         assert self._copy is not None
         whole = b"".join(self._copy)
         with contextlib.suppress(OSError):
-            if read_untrusted(self.path.parent, self.path.name, len(whole)) == whole:
+            if read_nofollow(self.path.parent, self.path.name, len(whole)) == whole:
                 return False
         remove_tree(self.path)
         write_atomically(self.path, whole)
@@ -175,7 +176,7 @@ class Ledger:
 
 def read_ledger(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the entry of every complete line; lines that are not a JSON object are skipped."""
-    with open_regular(path) as file:
+    with open_file(path) as file:
         for line in file:
             try:
                 entry = orjson.loads(line)

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import replace_file, try_lock
+from youbencha.files import replace_atomically
 from youbencha.hooks.context import HookContext, HookOutcome
+from youbencha.locks import wait_for_lock
 from youbencha.log.model import Usage
 from youbencha.spec.testcase import DatabaseConfig
 from youbencha.store.bundle import ResultsBundle
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 30.0
 _BRIEF = ("evaluator", "status", "metrics", "message", "duration_ms", "timestamp")
-_PAUSE_S = 0.005
 
 COLUMNS: Mapping[str, str] = {
     "run_id": "TEXT PRIMARY KEY",
@@ -132,7 +132,7 @@ def append_line(path: Path, line: bytes) -> None:
 
 def replace_with_line(path: Path, line: bytes) -> None:
     """Replace the content of the file atomically; a link is followed."""
-    replace_file(path.resolve(), line + b"\n")
+    replace_atomically(path.resolve(), line + b"\n")
 
 
 def _last_byte(fd: int, size: int) -> bytes:
@@ -156,24 +156,17 @@ def opened_and_locked(path: Path, *, patience_s: float = PATIENCE_S) -> Iterator
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o666)
         try:
-            _wait_for_lock(fd, path, deadline)
+            if not wait_for_lock(fd, deadline - time.monotonic()):
+                raise YouBenchaError(
+                    "HOOK_DATABASE_FAILED",
+                    f"another program keeps {path} locked",
+                    hint="See which one has it open (`lsof`), and end it or wait for it.",
+                )
             if _still_there(fd, path):
                 yield fd
                 return
         finally:
             os.close(fd)
-
-
-def _wait_for_lock(fd: int, path: Path, deadline: float) -> None:
-    """Try in small steps until the deadline: a thread that waits in the kernel could not be cancelled."""
-    while not try_lock(fd):
-        if time.monotonic() > deadline:
-            raise YouBenchaError(
-                "HOOK_DATABASE_FAILED",
-                f"another program keeps {path} locked",
-                hint="See which one has it open (`lsof`), and end it or wait for it.",
-            )
-        time.sleep(_PAUSE_S)
 
 
 def _still_there(fd: int, path: Path) -> bool:

@@ -19,7 +19,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from youbencha import __version__
 from youbencha.errors import YouBenchaError
-from youbencha.files import open_untrusted
+from youbencha.files import open_nofollow
 from youbencha.hooks.context import HookContext, HookFailed, HookOutcome
 from youbencha.hooks.database import as_json_bytes
 from youbencha.process import Redactor
@@ -279,7 +279,7 @@ def read_artifacts(manifest: ArtifactManifest, artifacts_dir: Path) -> ArtifactT
 
 def _read(path: str, artifacts_dir: Path, remaining: int) -> bytes:
     """Read an artifact without following links, which could lead to files that must not leave the machine."""
-    with open_untrusted(artifacts_dir, path) as file:
+    with open_nofollow(artifacts_dir, path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > LARGEST:
             raise OSError(errno.EFBIG, "is larger than 1 MiB")

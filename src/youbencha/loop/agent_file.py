@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import read_untrusted, try_lock, untrusted_directory
+from youbencha.files import nofollow_directory, read_nofollow
+from youbencha.locks import wait_for_lock
 
 AGENT_DIRECTORY = ".ralph/agent"
 _LOCK = ".lock"
 _MOST_BYTES = 4 * 1024 * 1024
 _WAIT_S = 10.0
-_PAUSE_S = 0.002
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 def read_agent_file(project: Path, name: str) -> str:
     """Return the text of a file in `.ralph/agent`; empty if there is none."""
     try:
-        return read_untrusted(project, f"{AGENT_DIRECTORY}/{name}", _MOST_BYTES).decode("utf-8", "replace")
+        return read_nofollow(project, f"{AGENT_DIRECTORY}/{name}", _MOST_BYTES).decode("utf-8", "replace")
     except FileNotFoundError:
         return ""
     except OSError as error:
@@ -33,10 +33,12 @@ def read_agent_file(project: Path, name: str) -> str:
 def change_agent_file(project: Path, name: str, change: Callable[[str], tuple[str, T]]) -> T:
     """Replace a file's text by what `change` makes of it, while no other process changes any of these files."""
     try:
-        with untrusted_directory(project, AGENT_DIRECTORY) as directory:
+        with nofollow_directory(project, AGENT_DIRECTORY) as directory:
             lock = directory.open(_LOCK, os.O_RDWR)
             try:
-                _wait_for(lock)
+                if not wait_for_lock(lock, _WAIT_S):
+                    message = f"Another process has been changing {AGENT_DIRECTORY} for {_WAIT_S:.0f} s."
+                    raise YouBenchaError("AGENT_FILE_BUSY", message, hint="Try again.")
                 text, result = change(read_agent_file(project, name))
                 data = text.encode("utf-8", "replace")
                 if len(data) > _MOST_BYTES:
@@ -55,15 +57,6 @@ def new_id(prefix: str, taken: Container[str]) -> str:
     while (made := f"{prefix}-{int(time.time())}-{os.urandom(2).hex()}") in taken:
         pass
     return made
-
-
-def _wait_for(lock: int) -> None:
-    end = time.monotonic() + _WAIT_S
-    while not try_lock(lock):
-        if time.monotonic() > end:
-            message = f"Another process has been changing {AGENT_DIRECTORY} for {_WAIT_S:.0f} s."
-            raise YouBenchaError("AGENT_FILE_BUSY", message, hint="Try again.")
-        time.sleep(_PAUSE_S)
 
 
 def _unusable(name: str, error: OSError) -> YouBenchaError:

@@ -15,7 +15,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
-from youbencha.files import UntrustedDirectory, untrusted_directory
+from youbencha.files import UntrustedDirectory, nofollow_directory
 from youbencha.loop.agent_commands import Answer, Place, answer
 from youbencha.loop.directory import make_directory, writing
 from youbencha.sandbox.base import Sandbox
@@ -100,7 +100,7 @@ class ContainerTools:
             await asyncio.sleep(_POLL_S)
 
     def _answer_waiting(self) -> None:
-        with untrusted_directory(self._place.project, _REQUESTS) as directory:
+        with nofollow_directory(self._place.project, _REQUESTS) as directory:
             for name in directory.names(_MAX_NAMES):
                 if found := _REQUEST.fullmatch(name):
                     with contextlib.suppress(OSError):

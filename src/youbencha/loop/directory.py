@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import NO_FOLLOW, replace_file
+from youbencha.files import NO_FOLLOW, replace_atomically
 from youbencha.loop.topics import CURRENT_EVENTS, TopicLog
 from youbencha.store.layout import ITERATIONS_FILE, LOOPS_DIR, RALPH_DIR, STATE_FILE
 from youbencha.store.loops import (
@@ -69,7 +69,7 @@ class LoopDirectory:
             if not os.path.lexists(self.events_file):
                 self.events_file.touch(mode=0o644)
             events = f"{RALPH_DIR}/{self.events_file.name}\n".encode()
-            replace_file(self.tree / CURRENT_EVENTS, events)
+            replace_atomically(self.tree / CURRENT_EVENTS, events)
 
     @classmethod
     def newest(cls, tree: Path) -> Self:
@@ -85,7 +85,7 @@ class LoopDirectory:
         for directory in (self.ralph, self.ralph / LOOPS_DIR, self.path):
             make_directory(directory)
         if not os.path.lexists(self.ralph / ".gitignore"):
-            replace_file(self.ralph / ".gitignore", _IGNORE_ALL)
+            replace_atomically(self.ralph / ".gitignore", _IGNORE_ALL)
 
     def iteration_dir(self, number: int) -> Path:
         """For the raw output of an iteration, made new."""
@@ -128,7 +128,7 @@ class LoopDirectory:
         except OSError:  # it was removed, or replaced
             self.restore()
         remove_tree(path)
-        replace_file(path, self._journal)
+        replace_atomically(path, self._journal)
         return os.open(path, _APPEND, 0o644)
 
     def write(self, name: str, data: str) -> None:
@@ -142,10 +142,10 @@ class LoopDirectory:
         with writing(self.path):
             self.restore()
             try:
-                replace_file(path, data)
+                replace_atomically(path, data)
             except IsADirectoryError:
                 remove_tree(path)
-                replace_file(path, data)
+                replace_atomically(path, data)
 
     def load(self) -> LoopHistory:
         """Read the state and the journal. Nothing is changed.

@@ -7,31 +7,31 @@ released when the process ends, however it ends.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import read_untrusted
+from youbencha.json_lines import text
+from youbencha.locks import describe_holder, is_locked, lock_file, read_note
 from youbencha.user_dirs import cache_not_writable, default_cache_dir
-from youbencha.workspace.lock import is_locked, lock_file
 
 _LOCKS = "loop-locks"
-_LONGEST_NOTE = 65536
 
 
 class RunningLoop(NamedTuple):
-    """Who holds the lock; unknown values are None."""
+    """The loop that holds the lock."""
 
     loop_id: str | None
-    pid: int | None
+    """None if it is unknown."""
+    holder: str
+    """Its process: ` (process 7, since 2026-01-31 12:00)`; may be empty."""
 
     def __str__(self) -> str:
-        return f"{self.loop_id or 'another loop'}{f' (process {self.pid})' if self.pid else ''}"
+        return f"{self.loop_id or 'another loop'}{self.holder}"
 
 
 @contextmanager
@@ -42,29 +42,27 @@ def loop_lock(tree: Path, loop_id: str, cache_dir: Path | None = None) -> Iterat
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = opened.enter_context(lock_file(path))
-            taken = lock.take(json.dumps({"loop": loop_id, "pid": os.getpid(), "directory": str(tree)}))
+            taken = lock.take(loop=loop_id, directory=str(tree))
         except OSError as error:
             raise cache_not_writable("the lock of a loop", path.parent, error.strerror or str(error)) from error
         if not taken:
             raise YouBenchaError(
                 "LOOP_RUNNING",
-                f"A loop is running in {tree}: {_holder(path)}.",
+                f"A loop is running in {tree}: {_read_holder(path)}.",
                 hint="Wait for it or stop it; or give this one a working tree of its own: `ralph run --worktree`.",
             )
         yield
 
 
 def running_loop(tree: Path, cache_dir: Path | None = None) -> RunningLoop | None:
-    """The loop that is running in a directory."""
+    """Return the loop that is running in a directory."""
     path = _lock_path(tree, cache_dir)
-    return _holder(path) if is_locked(path) else None
+    return _read_holder(path) if is_locked(path) else None
 
 
-def _holder(path: Path) -> RunningLoop:
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        note = json.loads(read_untrusted(path.parent, path.name, _LONGEST_NOTE))
-        return RunningLoop(str(note["loop"]), int(note["pid"]))
-    return RunningLoop(None, None)
+def _read_holder(path: Path) -> RunningLoop:
+    note = read_note(path)
+    return RunningLoop(text(note.get("loop")), describe_holder(note))
 
 
 def _lock_path(tree: Path, cache_dir: Path | None) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import open_untrusted
+from youbencha.files import open_nofollow
 from youbencha.loop.memories import Memories, matching, within_budget
 from youbencha.loop.prompt import MOST_SCRATCHPAD, scratchpad_of
 from youbencha.loop.tasks import TaskList, by_importance, task_lines
@@ -61,7 +61,7 @@ def _scratchpad(spec: LoopSpec, project: Path, hat: str | None, problems: list[s
     if not config.enabled:
         return ""
     try:
-        with open_untrusted(project, config.path) as file:
+        with open_nofollow(project, config.path) as file:
             end = file.seek(0, 2)
             file.seek(max(0, end - MOST_SCRATCHPAD * _BYTES_PER_CHARACTER))
             return file.read(MOST_SCRATCHPAD * _BYTES_PER_CHARACTER).decode("utf-8", "replace")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from youbencha.adapters import ChecksConfig, get_adapter
 from youbencha.errors import ConfigError, KeyPath, Problem, YouBenchaError
-from youbencha.files import PathNotAllowed, read_confined, read_regular
+from youbencha.files import PathNotAllowed, read_file, read_within
 from youbencha.loop.backends import (
     AUTO,
     BACKEND_NOT_INSTALLED,
@@ -242,7 +242,7 @@ def _read_prompt(file: Path, directory: Path) -> str:
     try:
         inside = file.is_relative_to(directory) and ".." not in file.parts
         name = str(file.relative_to(directory)) if inside else ""
-        data = read_confined(directory, name, MAX_PROMPT_BYTES) if inside else read_regular(file, MAX_PROMPT_BYTES)
+        data = read_within(directory, name, MAX_PROMPT_BYTES) if inside else read_file(file, MAX_PROMPT_BYTES)
         text = data.decode("utf-8-sig")
     except FileNotFoundError:
         raise YouBenchaError("PROMPT_MISSING", f"There is no prompt: {file} does not exist.", hint=hint) from None

@@ -12,7 +12,7 @@ from pathlib import Path
 from youbencha.control.stream_json import ClaudeStreamReader
 from youbencha.errors import YouBenchaError
 from youbencha.events import Event, EventSink, IterationStarted
-from youbencha.files import open_regular, open_untrusted
+from youbencha.files import open_file, open_nofollow
 from youbencha.json_lines import Record
 from youbencha.loop.directory import RECORDING_FILE, LoopDirectory
 from youbencha.loop.recording import TYPE_NAMES, RecordingReader
@@ -31,9 +31,9 @@ def open_recording(which: str | None, directory: Path) -> BufferedReader:
     """Open a file, the recording of a loop by its id, or the newest in `directory`. Raises YouBenchaError."""
     try:
         if which is not None and ((path := directory / which).exists() or path.parent != directory):
-            return open_regular(path / RECORDING_FILE if path.is_dir() else path)
+            return open_file(path / RECORDING_FILE if path.is_dir() else path)
         loop = LoopDirectory.newest(directory) if which is None else LoopDirectory(directory, which)
-        return open_untrusted(directory, str(loop.recording_file.relative_to(directory)))
+        return open_nofollow(directory, str(loop.recording_file.relative_to(directory)))
     except OSError as error:
         message = f"{error.filename or which} {error.strerror}"
         hint = "Name a recording, an agent's output in stream-json, or a loop in this directory."

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from youbencha import json_lines
 from youbencha.errors import YouBenchaError
-from youbencha.files import open_untrusted, read_untrusted, untrusted_directory
+from youbencha.files import nofollow_directory, open_nofollow, read_nofollow
 from youbencha.store.layout import RALPH_DIR
 
 EVENTS_VARIABLE = "RALPH_EVENTS_FILE"
@@ -73,7 +73,7 @@ class TopicLog:
         """
         payload = json_lines.loads(event.payload) if as_json else event.payload or None
         line = json_lines.dumps({"topic": event.topic, "payload": payload, "ts": event.at}).encode("utf-8", "replace")
-        with untrusted_directory(self._root, str(Path(self._name).parent)) as directory:
+        with nofollow_directory(self._root, str(Path(self._name).parent)) as directory:
             directory.append(self.file.name, line + b"\n")
 
     def read_new(self, offset: int = 0) -> NewEvents:
@@ -82,7 +82,7 @@ class TopicLog:
         Raises `OSError`, but not for a missing file.
         """
         try:
-            with open_untrusted(self._root, self._name) as file:
+            with open_nofollow(self._root, self._name) as file:
                 cut = os.fstat(file.fileno()).st_size < offset
                 start = 0 if cut else offset
                 file.seek(start)
@@ -109,7 +109,7 @@ class TopicLog:
     def size(self) -> int:
         """Return the offset of its end; 0 if there is no such file."""
         try:
-            with open_untrusted(self._root, self._name) as file:
+            with open_nofollow(self._root, self._name) as file:
                 return os.fstat(file.fileno()).st_size
         except FileNotFoundError:
             return 0
@@ -184,7 +184,7 @@ def events_of_project(env: Mapping[str, str], project: Path) -> TopicLog:
         file = project / chosen
         return TopicLog(file, project if file.is_relative_to(project) else None)
     try:
-        named = read_untrusted(project, CURRENT_EVENTS, 4096).decode("utf-8", "replace").strip()
+        named = read_nofollow(project, CURRENT_EVENTS, 4096).decode("utf-8", "replace").strip()
     except OSError:
         named = DEFAULT_EVENTS
     file = Path(os.path.normpath(project / named))

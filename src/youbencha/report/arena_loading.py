@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import read_regular, read_untrusted
+from youbencha.files import read_file, read_nofollow
 from youbencha.json_lines import loads, mapping
 from youbencha.report.sharing import prefix_replacer
 from youbencha.spec.arena import key_of_repo
@@ -133,7 +133,7 @@ def locate_run(results: Path, which: str = LATEST) -> Path:
 def _latest(results: Path) -> Path:
     latest = results / LATEST
     if latest.is_file():  # with the path, where links are not possible
-        latest = results / read_regular(latest, _LARGEST_LINK).decode("utf-8", "replace").strip()
+        latest = results / read_file(latest, _LARGEST_LINK).decode("utf-8", "replace").strip()
     if is_run(latest):
         return Path(os.path.realpath(latest))
     if runs := all_runs(results):
@@ -308,7 +308,7 @@ def _share(value: object) -> float | None:
 def _optional(directory: Path, name: str) -> tuple[Mapping[str, object], list[Unreadable]]:
     """Read a file of JSON that need not exist."""
     try:
-        return mapping(loads(read_untrusted(directory, name, _LARGEST_CALIBRATION))), []
+        return mapping(loads(read_nofollow(directory, name, _LARGEST_CALIBRATION))), []
     except FileNotFoundError:
         return {}, []
     except OSError as error:

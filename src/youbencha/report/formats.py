@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import replace_file
+from youbencha.files import replace_atomically
 from youbencha.store.layout import REPORT_FILE
 from youbencha.workspace.run_dir import ARTIFACTS
 
@@ -93,7 +93,7 @@ def write_next_to_results(target: Path, text: str) -> None:
     with _report_write_errors(target):
         if target.parent.name == ARTIFACTS and target.parent.is_symlink():
             raise OSError(errno.ELOOP, "its directory is a link")
-        replace_file(target, text.encode("utf-8", "replace"))
+        replace_atomically(target, text.encode("utf-8", "replace"))
 
 
 def write_text(target: Path, text: str) -> None:
@@ -103,7 +103,7 @@ def write_text(target: Path, text: str) -> None:
         if target.exists() and not target.is_file():
             target.write_bytes(content)  # a pipe, a device: it must not be replaced by a file
         else:
-            replace_file(target.resolve(), content)
+            replace_atomically(target.resolve(), content)
 
 
 @contextmanager

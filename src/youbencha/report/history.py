@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from youbencha.errors import YouBenchaError
+from youbencha.locks import is_locked
 from youbencha.report.loading import RunLocation, load_results, runs_below
 from youbencha.text import UNKNOWN, count, duration, one_line, table, usd
-from youbencha.workspace.lock import is_locked
 from youbencha.workspace.run_dir import LOCK
 
 if TYPE_CHECKING:

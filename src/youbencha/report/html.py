@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar
 from urllib.parse import quote
 
-from youbencha.files import open_untrusted
+from youbencha.files import open_nofollow
 from youbencha.progress import main_argument
 from youbencha.report import figures
 from youbencha.report.findings import findings
@@ -320,7 +320,7 @@ def _open_first(directory: Path, *names: str | None) -> Iterator[tuple[str, Bina
     for name in filter(None, names):
         relative = os.path.relpath(directory / name, directory)  # the original youBencha wrote absolute paths
         try:
-            file = open_untrusted(directory, relative)
+            file = open_nofollow(directory, relative)
         except OSError:
             continue
         with file:

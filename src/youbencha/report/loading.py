@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import read_regular, read_untrusted
+from youbencha.files import read_file, read_nofollow
 from youbencha.json_lines import amount, count, loads_lossy, mapping
 from youbencha.store.arena import arena_run_started_at
 from youbencha.store.layout import ATTEMPTS_DIR, BENCH_DIR, RESULTS_FILE, RUN_FILE, RUNS_DIR, TRIALS_DIR, WORKSPACES
@@ -99,7 +99,7 @@ def ledger_usage(artifacts: Path, user: str | None = None) -> Usage | None:
     from youbencha.log.model import usage_of
 
     try:
-        lines = read_untrusted(artifacts, LEDGER_FILE, LARGEST_RESULTS).splitlines()
+        lines = read_nofollow(artifacts, LEDGER_FILE, LARGEST_RESULTS).splitlines()
     except OSError:
         return None
     calls = [call for call in map(mapping, map(loads_lossy, lines)) if user is None or call.get("key") == user]
@@ -182,7 +182,7 @@ def _run(path: Path) -> RunLocation | None:
 
 def _document(file: Path) -> dict[str, Any]:
     try:
-        text = read_regular(file, LARGEST_RESULTS).decode("utf-8-sig")
+        text = read_file(file, LARGEST_RESULTS).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise _invalid(file, f"it is not UTF-8 text (byte {error.start})") from error
     except OSError as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import replace_file
+from youbencha.files import replace_atomically
 from youbencha.loop.presets import preset_text
 from youbencha.process import find_executable
 from youbencha.workspace.git import ReadOnlyGit
@@ -47,7 +47,7 @@ def write_file(root: Path, path: Path, text: str, *, force: bool) -> FileResult:
         return FileResult(path, "skipped", "already exists; use --force to overwrite")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(target, text.encode())
+        replace_atomically(target, text.encode())
     except OSError as error:
         return FileResult(path, "error", error.strerror or str(error))
     return FileResult(path, "overwritten" if exists else "created")

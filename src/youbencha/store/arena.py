@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from youbencha.files import read_untrusted
+from youbencha.files import read_nofollow
 from youbencha.log.model import Count, Record, Timestamp, Usage
 from youbencha.store.bundle import OutcomeName
 from youbencha.store.layout import META_FILE, RUN_FILE
@@ -213,9 +213,9 @@ class RunInfo(Record):
 
 def read_meta(directory: Path, name: str = META_FILE) -> TrialMeta:
     """Read the result of a trial. Raises OSError or ValidationError."""
-    return TrialMeta.model_validate_json(read_untrusted(directory, name, _LARGEST_META), extra="ignore")
+    return TrialMeta.model_validate_json(read_nofollow(directory, name, _LARGEST_META), extra="ignore")
 
 
 def read_run_info(run: Path) -> RunInfo:
     """Read `run.json`. Raises OSError or ValidationError."""
-    return RunInfo.model_validate_json(read_untrusted(run, RUN_FILE, _LARGEST_RUN_FILE), extra="ignore")
+    return RunInfo.model_validate_json(read_nofollow(run, RUN_FILE, _LARGEST_RUN_FILE), extra="ignore")

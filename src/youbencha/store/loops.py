@@ -9,7 +9,7 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import Field, ValidationError
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import read_untrusted
+from youbencha.files import read_nofollow
 from youbencha.log.model import CostSource, Count, Record, Timestamp
 from youbencha.spec.sandbox import SandboxType
 from youbencha.store.layout import ITERATIONS_FILE, LOOPS_DIR, RALPH_DIR, STATE_FILE
@@ -245,7 +245,7 @@ def _path(tree: Path, loop_id: str, name: str) -> Path:
 
 def _read(tree: Path, loop_id: str, name: str, limit: int) -> bytes:
     try:
-        return read_untrusted(tree / RALPH_DIR, f"{LOOPS_DIR}/{loop_id}/{name}", limit)
+        return read_nofollow(tree / RALPH_DIR, f"{LOOPS_DIR}/{loop_id}/{name}", limit)
     except OSError as error:
         raise _unusable(_path(tree, loop_id, name), f"it {error.strerror}") from error
 

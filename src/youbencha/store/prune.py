@@ -6,7 +6,6 @@ other directories.
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from collections.abc import Iterable
@@ -16,15 +15,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import read_untrusted
+from youbencha.locks import is_locked, lock_file, read_note
 from youbencha.store.layout import RESULTS_FILE
-from youbencha.workspace.lock import is_locked, lock_file
 from youbencha.workspace.reclaim import make_accessible
 from youbencha.workspace.run_dir import ARTIFACTS, LOCK, PRIVATE_PARENT, private_in, remove_sources, run_started_at
 from youbencha.workspace.trees import not_removable, remove_tree
 from youbencha.workspace.walk import size_on_disk
-
-_LONGEST_NOTE = 65536
 
 
 class StoredRun(NamedTuple):
@@ -61,7 +57,7 @@ def remove_run(run: StoredRun, *, sources_only: bool = False) -> None:
         if not _is_file(lock_path):
             remove_tree(lock_path)  # the agent's
         with lock_file(lock_path) as lock:
-            if not lock.try_take():
+            if not lock.take_without_note():
                 raise YouBenchaError(
                     "RUN_IN_USE", f"{run.path} is in use.", hint="Wait for that run to end, or end it, then try again."
                 )
@@ -93,7 +89,7 @@ def remove_orphaned(run: Path, directories: Iterable[Path]) -> bool:
     """Remove the private directories of a dead run. Return False if another process is removing them."""
     try:
         with lock_file(run / LOCK) as lock:
-            if not lock.try_take():
+            if not lock.take_without_note():
                 return False
             for directory in directories:
                 remove_tree(directory)
@@ -135,10 +131,8 @@ def _private_of(path: Path) -> list[Path]:
 
 
 def _private_parent(path: Path) -> str | None:
-    try:
-        parent = json.loads(read_untrusted(path, LOCK, _LONGEST_NOTE))[PRIVATE_PARENT]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    """Return the directory that a run's lock names, which an agent could have written."""
+    parent = read_note(path / LOCK).get(PRIVATE_PARENT)
     return parent if isinstance(parent, str) else None
 
 

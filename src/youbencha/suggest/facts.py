@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import PathNotAllowed, read_confined, read_untrusted
+from youbencha.files import PathNotAllowed, read_nofollow, read_within
 from youbencha.workspace import FileChange
 from youbencha.workspace.diff import ChangeKind
 from youbencha.workspace.git import ReadOnlyGit
@@ -134,7 +134,7 @@ def _number(text: str) -> int | None:
 def _lines(top: Path, path: str) -> int | None:
     """Count the lines; None for a file that is binary, a link or too large."""
     try:
-        content = read_untrusted(top, path, _LARGEST)
+        content = read_nofollow(top, path, _LARGEST)
     except OSError:
         return None
     return None if b"\0" in content else len(content.splitlines())
@@ -147,7 +147,7 @@ def find_tests(directory: Path) -> str | None:
 
 def _text(directory: Path, name: str) -> str:
     try:
-        return read_confined(directory, name, _LARGEST).decode("utf-8", "replace")
+        return read_within(directory, name, _LARGEST).decode("utf-8", "replace")
     except (OSError, PathNotAllowed):
         return ""
 

@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from youbencha.adapters import AgentExecutionContext
 from youbencha.errors import YouBenchaError
 from youbencha.events import Event, ProcessStarted
-from youbencha.files import open_regular, replace_file
+from youbencha.files import open_file, replace_atomically
 from youbencha.log.model import YouBenchaLog
 from youbencha.sandbox.base import Sandbox
 from youbencha.store.bundle import GatewayReport
@@ -160,7 +160,7 @@ def sha256_of(path: Path, cache: Cache) -> str | None:
     at the same time wait for the first of them.
     """
     try:
-        with open_regular(path) as file:
+        with open_file(path) as file:
             state = os.fstat(file.fileno())
             if state.st_size < _SMALL_BYTES:
                 return hashlib.sha256(file.read(_SMALL_BYTES) or b"").hexdigest()
@@ -177,7 +177,7 @@ def sha256_of(path: Path, cache: Cache) -> str | None:
         return None
     with cache.writing():
         cached.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(cached, f"{version}\n{digest}\n".encode())
+        replace_atomically(cached, f"{version}\n{digest}\n".encode())
     return digest
 
 

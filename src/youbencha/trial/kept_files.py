@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import open_regular, write_atomically
+from youbencha.files import open_file, write_atomically
 from youbencha.log.model import Count, Record, as_json
 from youbencha.process import Redactor
 from youbencha.spec.testcase import AgentSpec
@@ -78,7 +78,7 @@ def _keep_files(agent: AgentSpec, config_dir: Path, target: Path, redactor: Reda
     room = _MAX_BYTES
     kept: list[KeptFile] = []
     for place, file in _given(agent, config_dir):
-        with open_regular(file.source) as source:
+        with open_file(file.source) as source:
             content = source.read(_MAX_FILE_BYTES) if file.size <= min(room, _MAX_FILE_BYTES) else None
             source.seek(0)
             digest = hashlib.file_digest(source, "sha256").hexdigest()

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import open_regular, read_untrusted
+from youbencha.files import open_file, read_nofollow
 from youbencha.text import shown
 from youbencha.workspace.checkpoint_message import (
     describe_left_out,
@@ -146,7 +146,7 @@ class Checkpoints:
         answer = self._repository.git_dir / f"answer-{os.urandom(4).hex()}"  # not in memory: it may be large
         try:
             await self._repository.git(*_DIFF, *_STYLES[style], f"--output={answer}", before, after)
-            with open_regular(answer) as file:
+            with open_file(answer) as file:
                 return file.read(most_bytes)
         finally:
             answer.unlink(missing_ok=True)
@@ -322,7 +322,7 @@ class Checkpoints:
     def _refs_are_right(self) -> bool:
         """Whether nothing was renamed to or removed from their directory, and the last one is as it was written."""
         try:
-            found = read_untrusted(self._repository.common, f"{REFS}/{self.loop_id}/{self._last}", _SMALL)
+            found = read_nofollow(self._repository.common, f"{REFS}/{self.loop_id}/{self._last}", _SMALL)
             return found.decode("ascii", "replace").strip() == self._commits[str(self._last)] and (
                 self._refs_changed_at() == self._refs_written_at
             )
@@ -391,7 +391,7 @@ def loops_with_checkpoints(tree: Path) -> list[str]:
     with suppress(OSError):
         names.update(os.listdir(common / REFS))  # noqa: PTH208 - only the names are wanted
     with suppress(OSError):
-        packed = read_untrusted(common, "packed-refs", _PACKED_REFS).decode("utf-8", "replace")
+        packed = read_nofollow(common, "packed-refs", _PACKED_REFS).decode("utf-8", "replace")
         names.update(re.findall(rf"^[0-9a-f]+ {REFS}/([^/\n]+)/", packed, re.MULTILINE))
     return sorted(name for name in names if is_ref_name(name))
 

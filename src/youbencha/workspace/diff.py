@@ -18,7 +18,7 @@ from threading import Event
 from typing import BinaryIO, Literal, NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import open_untrusted, replacing
+from youbencha.files import open_nofollow, replacing
 from youbencha.workspace.trees import is_sparse
 from youbencha.workspace.walk import open_up_to, unreadable
 
@@ -260,7 +260,7 @@ class _Reader:
     def _id_of_file(self, name: bytes, about: os.stat_result) -> str:
         if self._is_workspace and not about.st_mode & stat.S_IRUSR:
             os.chmod(self._top + b"/" + name, stat.S_IMODE(about.st_mode) | stat.S_IRUSR)  # noqa: PTH101
-        with open_untrusted(Path(os.fsdecode(self._top)), os.fsdecode(name)) as file:
+        with open_nofollow(Path(os.fsdecode(self._top)), os.fsdecode(name)) as file:
             return self._blob(iter(lambda: b"" if self._stop.is_set() else file.read(_CHUNK), b""), about.st_size)
 
     def _blob(self, parts: Iterable[bytes], size: int) -> str:

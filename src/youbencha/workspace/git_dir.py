@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from youbencha.files import read_untrusted, replace_file
+from youbencha.files import read_nofollow, replace_atomically
 
 RAW = "* -text !eol -ident !filter !working-tree-encoding !diff\n"
 """Overrides `.gitattributes`: bytes are written and recorded unchanged, and no program is run on them."""
@@ -76,7 +76,7 @@ def reset_config(git_dir: Path, *, bare: bool = False) -> None:
     is_sha256 = re.search(r"^\s*objectformat\s*=\s*sha256\s*$", _read(git_dir, "config", _PACKED) or "", re.I | re.M)
     core = {"bare": str(bare).lower(), "filemode": "true", "logallrefupdates": "true"}
     text = _config("0" * _SHA256_LENGTH if is_sha256 else None, **core)
-    replace_file(git_dir / "config", text.encode())
+    replace_atomically(git_dir / "config", text.encode())
 
 
 @contextmanager
@@ -167,6 +167,6 @@ def _as_id(text: str | None) -> str | None:
 
 def _read(git_dir: Path, name: str, limit: int) -> str | None:
     try:
-        return read_untrusted(git_dir, name, limit).decode("utf-8", "replace")
+        return read_nofollow(git_dir, name, limit).decode("utf-8", "replace")
     except OSError:
         return None

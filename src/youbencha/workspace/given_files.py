@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import open_regular, replacing
+from youbencha.files import open_file, replacing
 from youbencha.text import shown
 
 MOST_FILES = 10_000
@@ -39,7 +39,7 @@ class GivenFile(NamedTuple):
 
     def write(self, target: Path) -> None:
         """Copy it in place of whatever file or link is there. The directory must exist. Raises `OSError`."""
-        with open_regular(self.source) as source, replacing(target) as partial:
+        with open_file(self.source) as source, replacing(target) as partial:
             with partial.open("xb") as copy:
                 shutil.copyfileobj(source, copy)
             partial.chmod(self.mode)
@@ -119,7 +119,7 @@ def digest_of(files: Iterable[GivenFile]) -> str:
     """Hash paths, contents and whether they are programs: the same on every machine, unlike times and modes."""
     digest = hashlib.sha256()
     for file in files:
-        with open_regular(file.source) as source:
+        with open_file(file.source) as source:
             content = hashlib.file_digest(source, "sha256").hexdigest()
         line = f"{file.path}\0{int(file.is_program)}\0{content}\n"
         digest.update(line.encode("utf-8", "surrogateescape"))

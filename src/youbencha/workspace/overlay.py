@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import untrusted_directory
+from youbencha.files import nofollow_directory
 from youbencha.text import shown
 from youbencha.workspace.git import GitFailed, git
 from youbencha.workspace.git_dir import scratch_git_dir
@@ -217,5 +217,5 @@ def _as_pattern(path: str) -> bytes:
 
 def _exclude(git_dir: Path, lines: bytes) -> None:
     if lines:
-        with untrusted_directory(git_dir, "info") as info:
+        with nofollow_directory(git_dir, "info") as info:
             info.append("exclude", lines)

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import open_untrusted, replacing
+from youbencha.files import open_nofollow, replacing
 from youbencha.text import listed, shown
 from youbencha.workspace.git_dir import reset_config
 from youbencha.workspace.trees import FileCopies, remove_tree
@@ -184,7 +184,7 @@ def _entries_below(tree: Path) -> Iterator[tuple[Path, os.stat_result]]:
 def _strip(path: Path, about: os.stat_result) -> None:
     try:
         if about.st_nlink > 1:  # another name of it may be a program of the host: only a copy is changed
-            with open_untrusted(path.parent, path.name) as source, replacing(path) as copy:
+            with open_nofollow(path.parent, path.name) as source, replacing(path) as copy:
                 FileCopies(path.parent, lambda: None).copy(source, os.fspath(copy))
         path.chmod(stat.S_IMODE(about.st_mode) & ~_SET_ID)
     except OSError:  # it is another user's, or the disk is full

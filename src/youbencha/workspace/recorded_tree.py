@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from youbencha.files import open_untrusted
+from youbencha.files import open_nofollow
 from youbencha.text import listed
 from youbencha.workspace.checkpoint_message import PERMISSIONS
 from youbencha.workspace.diff import FILE, LARGE, LINK, PROGRAM, Entry
@@ -115,7 +115,7 @@ class RecordedTree:
             return os.readlink(os.fsencode(self._tree) + b"/" + path)  # noqa: PTH115 - bytes
         if stamp.size > LARGE:
             return None
-        with open_untrusted(self._tree, os.fsdecode(path)) as file:
+        with open_nofollow(self._tree, os.fsdecode(path)) as file:
             content = file.read(LARGE + 1)
         return content if len(content) <= LARGE else None
 

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import open_untrusted
+from youbencha.files import open_nofollow
 from youbencha.progress import StepProgress
 from youbencha.text import did_you_mean, first_few
 from youbencha.user_dirs import default_cache_dir
@@ -322,7 +322,7 @@ async def submodules_in(directory: Path) -> list[str]:
 def uses_large_files(directory: Path) -> bool:
     """Whether the repository uses Git LFS."""
     try:
-        with open_untrusted(directory, ".gitattributes") as file:
+        with open_nofollow(directory, ".gitattributes") as file:
             return b"filter=lfs" in file.read(_ENOUGH)
     except OSError:
         return False

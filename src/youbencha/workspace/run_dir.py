@@ -10,7 +10,6 @@ instructions in all directories above the one in which they work, and the run di
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 import stat
@@ -25,9 +24,9 @@ from types import TracebackType
 from typing import Self
 
 from youbencha.errors import YouBenchaError
+from youbencha.locks import lock_file
 from youbencha.text import shown
 from youbencha.user_dirs import default_cache_dir
-from youbencha.workspace.lock import lock_file
 from youbencha.workspace.reclaim import (
     Identity,
     clean_artifacts,
@@ -267,8 +266,7 @@ class RunDirectory:
         """Take the lock. Return False if another process holds it."""
         lock = self._held.enter_context(lock_file(self.path / LOCK))
         # Without the name of the private directory, because an agent can read this. It begins with the run's name.
-        note = {"pid": os.getpid(), "started_at": time.time(), PRIVATE_PARENT: str(self.private.parent)}
-        return lock.take(json.dumps(note))
+        return lock.take(**{PRIVATE_PARENT: str(self.private.parent)})
 
     def _remember(self) -> None:
         self._watch()

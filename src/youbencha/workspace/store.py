@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import read_regular, read_untrusted
+from youbencha.files import read_file, read_nofollow
+from youbencha.locks import lock_file
 from youbencha.progress import StepProgress
 from youbencha.user_dirs import cache_not_writable
 from youbencha.workspace.git import FETCH_S, GitFailed, ask_remote, git
 from youbencha.workspace.git_dir import bare_config, make_git_dir
-from youbencha.workspace.lock import lock_file
 from youbencha.workspace.source import LOCAL_FORMAT, LOCAL_PREFIXES, Refs, RemoteUrl, from_listing, from_local
 from youbencha.workspace.trees import remove_tree
 
@@ -105,7 +105,7 @@ def common_dir(git_dir: Path) -> Path:
 def _pointer(file: Path) -> str:
     """The content of a small file; empty if there is none."""
     try:
-        return read_regular(file, _LONGEST_POINTER).decode("utf-8", "surrogateescape")
+        return read_file(file, _LONGEST_POINTER).decode("utf-8", "surrogateescape")
     except OSError:
         return ""
 
@@ -212,7 +212,7 @@ class Mirror:
         With another configuration, fetching could run programs that it names.
         """
         try:
-            config = read_untrusted(self.git_dir, "config", _LONGEST_POINTER).decode("utf-8", "replace")
+            config = read_nofollow(self.git_dir, "config", _LONGEST_POINTER).decode("utf-8", "replace")
         except OSError:
             return False
         return config == bare_config("0" * self._object_id_length())

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import open_untrusted
+from youbencha.files import open_nofollow
 from youbencha.text import shown
 from youbencha.workspace.walk import is_directory
 
@@ -146,7 +146,7 @@ class _Copy:
         return False
 
     def _file(self, root: str, path: str, copied: str) -> None:
-        with open_untrusted(Path(root), path[len(root) + 1 :]) as file:
+        with open_nofollow(Path(root), path[len(root) + 1 :]) as file:
             state = os.fstat(file.fileno())
             if state.st_nlink > 1 and self._link(state, copied):
                 return
@@ -246,7 +246,7 @@ def is_sparse(tree: Path, name: str, state: os.stat_result) -> bool:
     if not stat.S_ISREG(state.st_mode) or not _has_holes(state):
         return False
     try:
-        with open_untrusted(tree, name) as file:  # on a compressing file system, other files need fewer blocks, too
+        with open_nofollow(tree, name) as file:  # on a compressing file system, other files need fewer blocks, too
             return sum(end - start for start, end in _data_in(file.fileno(), state.st_size)) < state.st_size // 2
     except OSError:
         return False
@@ -305,7 +305,7 @@ class TreeFile(NamedTuple):
 
     def open(self) -> BinaryIO:
         """Open it for reading, if it still is a regular file. Raises `OSError`."""
-        return open_untrusted(self.tree, self.path)
+        return open_nofollow(self.tree, self.path)
 
 
 def files_below(tree: Path, skip: Iterable[Path] = ()) -> Iterator[TreeFile]:

@@ -14,7 +14,7 @@ from typing import Self
 from weakref import finalize
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import read_regular, read_untrusted
+from youbencha.files import read_file, read_nofollow
 from youbencha.workspace.diff import Entry
 from youbencha.workspace.git import GitFailed, git, users_settings
 from youbencha.workspace.git_dir import is_ref_name, make_git_dir
@@ -82,7 +82,7 @@ class UsersRepository:
         for name in ("refs", "packed-refs"):
             (self.git_dir / name).symlink_to(self.common / name)
         with suppress(OSError):
-            rules = read_regular(self.common / "info" / "exclude", _LARGEST_CONFIG)
+            rules = read_file(self.common / "info" / "exclude", _LARGEST_CONFIG)
             (self.git_dir / "info" / "exclude").write_bytes(rules)
 
     async def git(self, *arguments: str, stdin: bytes | None = None, index: Path | None = None) -> bytes:
@@ -91,7 +91,7 @@ class UsersRepository:
     async def head(self) -> str | None:
         """The commit of HEAD, which may be that of a linked working tree; None if there is no commit yet."""
         try:
-            name = read_untrusted(self._git_dir_of_tree, "HEAD", _SMALL).decode().strip().removeprefix("ref: ")
+            name = read_nofollow(self._git_dir_of_tree, "HEAD", _SMALL).decode().strip().removeprefix("ref: ")
             if name.startswith("-") or not is_ref_name(name):
                 return None
             return (await self.git("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")).decode().strip()
@@ -132,7 +132,7 @@ class UsersRepository:
 
 def _hash_name(common: Path) -> str:
     try:
-        config = read_untrusted(common, "config", _LARGEST_CONFIG).decode("utf-8", "replace")
+        config = read_nofollow(common, "config", _LARGEST_CONFIG).decode("utf-8", "replace")
     except OSError:
         return "sha1"
     return "sha256" if re.search(r"^\s*objectformat\s*=\s*sha256\b", config, re.IGNORECASE | re.MULTILINE) else "sha1"

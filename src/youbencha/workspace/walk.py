@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import read_untrusted
+from youbencha.files import read_nofollow
 from youbencha.text import shown
 from youbencha.workspace.git import ONLY_RECORDED, GitFailed, git
 
@@ -167,7 +167,7 @@ def keep_rules(tree: Path, paths: Iterable[bytes], git_dir: Path) -> None:
         if path == NAME or path.endswith(b"/" + NAME):
             name = os.fsdecode(path)
             with suppress(OSError):  # it is a link, or too large
-                text = read_untrusted(tree, name, _LARGEST)
+                text = read_nofollow(tree, name, _LARGEST)
                 (rules / name).parent.mkdir(parents=True, exist_ok=True)
                 (rules / name).write_bytes(text)
 

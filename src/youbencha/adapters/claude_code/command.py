@@ -20,7 +20,7 @@ from youbencha.adapters.cli_agent.invocation import in_terminal
 from youbencha.adapters.cli_agent.locate import unknown_version
 from youbencha.adapters.cli_agent.versions import CliVersion
 from youbencha.errors import Problem
-from youbencha.files import PathNotAllowed, read_confined, read_regular
+from youbencha.files import PathNotAllowed, read_file, read_within
 from youbencha.gateway.api import GatewayAccess
 from youbencha.process import Command, Input
 from youbencha.process.environment import PROXY
@@ -371,5 +371,5 @@ def given_settings(extra_args: Sequence[str], workspace: Path) -> dict[str, Any]
 def _settings_file(workspace: Path, name: str) -> bytes:
     """The user's file, or one of the repository, which must not be a link to a file of the user."""
     if Path(name).is_absolute():
-        return read_regular(Path(name), _LARGEST_SETTINGS)
-    return read_confined(workspace, name, _LARGEST_SETTINGS)
+        return read_file(Path(name), _LARGEST_SETTINGS)
+    return read_within(workspace, name, _LARGEST_SETTINGS)

@@ -25,7 +25,7 @@ from youbencha.adapters.cli_agent.stream import OutputReader
 from youbencha.adapters.cli_agent.versions import CliVersion
 from youbencha.control.stream_json import ClaudeStreamReader
 from youbencha.events import Event, EventSink, RequestRetried
-from youbencha.files import open_untrusted
+from youbencha.files import open_nofollow
 from youbencha.json_lines import Record
 from youbencha.log.session import CallMetered
 from youbencha.process import Command, Redactor
@@ -236,13 +236,13 @@ class _Tail:
         self._offset = 0
         self._unfinished = b""
         if from_end:
-            with contextlib.suppress(OSError), open_untrusted(root, name) as file:
+            with contextlib.suppress(OSError), open_nofollow(root, name) as file:
                 self._offset = file.seek(0, os.SEEK_END)
 
     def calls(self) -> list[re.Match[bytes]]:
         """The calls to the model that were logged since the last time."""
         try:
-            with open_untrusted(self._root, self._name) as file:
+            with open_nofollow(self._root, self._name) as file:
                 if file.seek(0, os.SEEK_END) < self._offset:
                     self._offset = 0  # the file was truncated
                 file.seek(self._offset)

@@ -17,7 +17,7 @@ from youbencha.adapters.cli_agent.transcript import Transcript
 from youbencha.control.stream_json import ClaudeStreamReader
 from youbencha.errors import Problem
 from youbencha.events import ToolCalled, ToolReturned
-from youbencha.files import read_regular
+from youbencha.files import read_file
 from youbencha.log.session import SessionRecord, SessionRecorder
 from youbencha.sandbox.base import Sandbox
 from youbencha.usage import SessionUsage, larger
@@ -157,7 +157,7 @@ def mcp_problems(given: object, directory: Path | None) -> Iterator[Problem]:
         return
     name = "" if path is None else f"{given} "
     try:
-        data = json.loads(given if path is None else read_regular(path, _LARGEST_MCP_CONFIG))
+        data = json.loads(given if path is None else read_file(path, _LARGEST_MCP_CONFIG))
     except OSError as error:
         yield Problem("mcp_config", f"{name}{error.strerror}")
     except (ValueError, RecursionError) as error:

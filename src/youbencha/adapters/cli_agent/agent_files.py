@@ -7,7 +7,7 @@ from pathlib import Path
 
 import orjson
 
-from youbencha.files import PathNotAllowed, open_untrusted, read_confined, read_regular, replace_file
+from youbencha.files import PathNotAllowed, open_nofollow, read_file, read_within, replace_atomically
 from youbencha.json_lines import Record, mapping
 from youbencha.process import OUTPUT_LIMIT_BYTES, Redactor
 
@@ -30,7 +30,7 @@ def matching_records(path: Path, top: Path, wanted: Sequence[bytes]) -> Iterator
 def read_lines(root: Path, name: str) -> Iterator[bytes]:
     """The lines of a file below `root`, up to 256 MiB; none if it is not a regular file, or behind a link."""
     try:
-        with open_untrusted(root, name) as file:
+        with open_nofollow(root, name) as file:
             while (line := file.readline(_LONGEST_LINE)) and file.tell() <= _MOST_BYTES:
                 yield line
     except OSError:
@@ -48,7 +48,7 @@ def parsed_record(line: bytes | str) -> Iterator[Record]:
 def read_beginning(root: Path, name: str) -> bytes:
     """The first 10 MiB of a file below `root`; empty if it is not a regular file, or behind a link."""
     try:
-        with open_untrusted(root, name) as file:
+        with open_nofollow(root, name) as file:
             return file.read(OUTPUT_LIMIT_BYTES) or b""
     except OSError:
         return b""
@@ -61,8 +61,8 @@ def read_definition(path: Path, *, below: Path | None = None) -> bytes | None:
     """
     try:
         if below is None:
-            return read_regular(path, _LARGEST_DEFINITION)
-        return read_confined(below, str(path.relative_to(below)), _LARGEST_DEFINITION)
+            return read_file(path, _LARGEST_DEFINITION)
+        return read_within(below, str(path.relative_to(below)), _LARGEST_DEFINITION)
     except (OSError, PathNotAllowed):
         return None
 
@@ -75,6 +75,6 @@ def keep_logs(root: Path, paths: Iterable[Path], kept: Path, redactor: Redactor)
         if masked:
             try:
                 kept.mkdir(parents=True, exist_ok=True)
-                replace_file(kept / path.name, masked)
+                replace_atomically(kept / path.name, masked)
             except OSError:
                 return

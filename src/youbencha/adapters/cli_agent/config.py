@@ -23,7 +23,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from youbencha.adapters.cli_agent.kind import AgentKind
 from youbencha.errors import Problem
-from youbencha.files import PathNotAllowed, check_relative, read_confined
+from youbencha.files import PathNotAllowed, check_relative, read_within
 from youbencha.spec.base import StrictModel
 from youbencha.text import nearest
 
@@ -220,7 +220,7 @@ class _PromptFile:
 
     def _text(self, base: Path, config_dir: Path | None) -> str:
         try:
-            return read_confined(base, self._name, _MOST_BYTES).decode()
+            return read_within(base, self._name, _MOST_BYTES).decode()
         except PathNotAllowed as error:
             raise self._wrong(error.message, error.hint) from None
         except FileNotFoundError:

@@ -18,7 +18,7 @@ import orjson
 
 from youbencha import json_lines
 from youbencha.adapters.cli_agent import Invocation, SessionRecord
-from youbencha.files import read_untrusted
+from youbencha.files import read_nofollow
 from youbencha.json_lines import Record
 from youbencha.log.model import ToolCall
 from youbencha.process import Redactor
@@ -71,7 +71,7 @@ class _MetricsFile(NamedTuple):
 def _read_object(path: Path, name: str) -> _MetricsFile:
     """Read the file, which may not exist. `name` is its name in messages."""
     try:
-        found = orjson.loads(read_untrusted(path.parent, path.name, _LARGEST_FILE))
+        found = orjson.loads(read_nofollow(path.parent, path.name, _LARGEST_FILE))
     except FileNotFoundError:
         return _MetricsFile({})
     except OSError as error:

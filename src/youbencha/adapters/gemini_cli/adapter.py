@@ -21,7 +21,7 @@ from youbencha.adapters.cli_agent import (
 )
 from youbencha.adapters.cli_agent.versions import CliVersion, SupportedVersions
 from youbencha.adapters.gemini_cli.events import GeminiCliReader
-from youbencha.files import read_untrusted
+from youbencha.files import read_nofollow
 from youbencha.gateway.api import GatewayAccess
 from youbencha.process import Command
 
@@ -178,7 +178,7 @@ def private_home(invocation: Invocation[Any]) -> dict[str, str]:
 
 def _user_settings(home: Path) -> Any:
     try:
-        return json.loads(read_untrusted(home, ".gemini/settings.json", _LARGEST_SETTINGS))
+        return json.loads(read_nofollow(home, ".gemini/settings.json", _LARGEST_SETTINGS))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:

@@ -12,7 +12,7 @@ from pydantic import AliasChoices, BeforeValidator, Field, ValidationError, fiel
 
 from youbencha.errors import Problem
 from youbencha.evaluators.judge.answer import normalized_name
-from youbencha.files import PathNotAllowed, read_confined
+from youbencha.files import PathNotAllowed, read_within
 from youbencha.spec import StrictModel, problems_of
 from youbencha.spec.base import Line, Milliseconds
 
@@ -212,7 +212,7 @@ def read_guidance(raw: Mapping[str, Any], config_dir: Path) -> str | Problem:
 
 def _read(key: str, name: str, base: Path) -> str | Problem:
     try:
-        text = read_confined(base, name, 4 * _MAX_GUIDANCE_CHARS).decode("utf-8-sig").strip()
+        text = read_within(base, name, 4 * _MAX_GUIDANCE_CHARS).decode("utf-8-sig").strip()
     except PathNotAllowed as error:
         return Problem(key, error.message, error.hint)
     except FileNotFoundError:

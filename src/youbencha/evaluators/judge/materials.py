@@ -18,7 +18,7 @@ from pathlib import Path
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import CheckCancelled, EvaluationContext, printable
 from youbencha.evaluators.judge.config import Assertion
-from youbencha.files import open_untrusted
+from youbencha.files import open_nofollow
 from youbencha.workspace.trees import CANNOT_BE_HERE, FileCopies, copy_tree
 
 SUFFIX = ".judged"
@@ -109,7 +109,7 @@ def _patch(context: EvaluationContext, path: Path) -> Path | None:
     if context.changes is None:
         return None
     patch = context.changes.patch_file
-    with open_untrusted(patch.parent, patch.name) as source, path.open("xb") as copy:
+    with open_nofollow(patch.parent, patch.name) as source, path.open("xb") as copy:
         shutil.copyfileobj(source, copy)
     return path
 
@@ -162,7 +162,7 @@ def _copy_history(git: Path, copy: Path, files: FileCopies) -> None:
         target = copy / file.relative_to(git)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            with open_untrusted(git, str(file.relative_to(git))) as source:
+            with open_nofollow(git, str(file.relative_to(git))) as source:
                 files.copy(source, os.fspath(target))
         except OSError as error:
             if error.errno not in CANNOT_BE_HERE:

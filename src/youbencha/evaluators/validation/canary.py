@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from youbencha.evaluators.validation.reports import RunReports
-from youbencha.files import read_untrusted
+from youbencha.files import read_nofollow
 from youbencha.scoring.test_output import TestResult
 from youbencha.spec.arena import CanarySpec
 from youbencha.workspace.trees import remove_tree
@@ -164,7 +164,7 @@ class CanaryFile:
     def written(self, tree: Path, name: str) -> Iterator[None]:
         """Add the canary to a tree, while its tests run."""
         target = tree / self.path
-        original = b"" if self.is_new else read_untrusted(tree, self.path, _MAX_TEST_FILE)
+        original = b"" if self.is_new else read_nofollow(tree, self.path, _MAX_TEST_FILE)
         mode = 0o644 if self.is_new else stat.S_IMODE(target.stat().st_mode)
         remove_tree(target)  # neither a link nor a hard link gets what is written
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -237,7 +237,7 @@ def candidates(
 
 def _text(tree: Path, path: str) -> str | None:
     try:
-        return read_untrusted(tree, path, _MAX_TEST_FILE).decode()
+        return read_nofollow(tree, path, _MAX_TEST_FILE).decode()
     except (OSError, ValueError):
         return None
 

@@ -28,7 +28,7 @@ from youbencha.evaluators.validation.counting import TestTally
 from youbencha.evaluators.validation.measure import Baseline, Measurement, measure_work, unvalidated_files
 from youbencha.evaluators.validation.scores import deciding_score, describe, flags_of_tests, scores_of
 from youbencha.evaluators.validation.task import ValidationTask
-from youbencha.files import open_untrusted
+from youbencha.files import open_nofollow
 from youbencha.log.masking import without_secrets
 from youbencha.process import OUTPUT_LIMIT_BYTES, Redactor
 from youbencha.scoring.composite import composite
@@ -176,12 +176,12 @@ def _flags(
 
 def _read_logs(directory: Path) -> Iterator[tuple[str, bytes]]:
     for path in directory.glob("*.log"):
-        with open_untrusted(directory, path.name) as file:
+        with open_nofollow(directory, path.name) as file:
             yield path.name, file.read(OUTPUT_LIMIT_BYTES)
 
 
 def _beginning(patch: Path) -> str:
-    with open_untrusted(patch.parent, patch.name) as file:
+    with open_nofollow(patch.parent, patch.name) as file:
         return file.read(_LARGEST_PATCH).decode(errors="replace")
 
 

@@ -18,7 +18,7 @@ from youbencha.evaluators.validation.reports import RunReports
 from youbencha.evaluators.validation.runners import TestSelection
 from youbencha.evaluators.validation.steps import StepResult, StepRunner
 from youbencha.evaluators.validation.task import PreparedTree, ValidationTask
-from youbencha.files import open_untrusted, read_untrusted
+from youbencha.files import open_nofollow, read_nofollow
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import HOST, LocalSandbox, open_local_sandbox
 from youbencha.scoring.code_metrics import SourceFile, is_source_file, is_test_file
@@ -249,7 +249,7 @@ def _add_files(workspace: Path, tree: Path, paths: Iterable[str], check_cancelle
     copies = FileCopies(tree, check_cancelled)
     for path in paths:
         try:
-            file = open_untrusted(workspace, path)
+            file = open_nofollow(workspace, path)
         except OSError:
             continue
         target = tree / path
@@ -265,5 +265,5 @@ def _sources(tree: OpenTree) -> Iterator[SourceFile]:
     for change in tree.changes:
         if change.kind != "deleted" and (is_source_file(change.path) or is_test_file(change.path)):
             with suppress(OSError):  # a link, or too large to be source code
-                text = read_untrusted(tree.path, change.path, _MAX_SOURCE_BYTES)
+                text = read_nofollow(tree.path, change.path, _MAX_SOURCE_BYTES)
                 yield SourceFile(change.path, len(text.splitlines()))

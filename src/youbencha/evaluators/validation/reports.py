@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from youbencha.evaluators.junit import MAX_REPORT_BYTES, MAX_REPORTS, Stamp, Unusable, read_cases, reports
-from youbencha.files import read_untrusted
+from youbencha.files import read_nofollow
 from youbencha.scoring.reward import Reward
 from youbencha.scoring.test_output import (
     TestCounts,
@@ -178,7 +178,7 @@ def _with_file(test: TestId, tree: Path, inside: str) -> TestId:
 
 def _read(directory: Path, name: str) -> bytes:
     try:
-        return read_untrusted(directory, name, MAX_REPORT_BYTES)
+        return read_nofollow(directory, name, MAX_REPORT_BYTES)
     except OSError:
         return b""
 

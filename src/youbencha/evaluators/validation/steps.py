@@ -16,7 +16,7 @@ from youbencha.evaluators.validation.config import ValidationConfig
 from youbencha.evaluators.validation.reports import XML_FILES, RunReports, read_reports
 from youbencha.evaluators.validation.runners import RunnerHooks, TestSelection
 from youbencha.evaluators.validation.task import remove_below
-from youbencha.files import read_untrusted
+from youbencha.files import read_nofollow
 from youbencha.process import Command, Limits, Redactor
 from youbencha.sandbox.base import Sandbox
 from youbencha.scoring.coverage import coverage_score, parse_coverage
@@ -124,7 +124,7 @@ class StepRunner:
 
     def _read_reward(self, path: str) -> Reward | None:
         try:
-            return parse_reward(read_untrusted(self._tree, path, _MAX_REWARD))
+            return parse_reward(read_nofollow(self._tree, path, _MAX_REWARD))
         except OSError:
             return None
 
@@ -139,7 +139,7 @@ class StepRunner:
             if before.get(file) == stamp:
                 continue
             try:
-                score = coverage_score(parse_coverage(read_untrusted(file.tree, file.path, _LARGEST_COVERAGE)))
+                score = coverage_score(parse_coverage(read_nofollow(file.tree, file.path, _LARGEST_COVERAGE)))
             except OSError:
                 continue
             if score is not None:

@@ -21,7 +21,7 @@ from youbencha.evaluators.base import EvaluationContext, in_thread
 from youbencha.evaluators.globs import Glob
 from youbencha.evaluators.validation.config import ValidationConfig
 from youbencha.evaluators.validation.counting import Authorship
-from youbencha.files import read_untrusted
+from youbencha.files import read_nofollow
 from youbencha.scoring.code_metrics import is_runner_configuration, is_test_configuration, is_test_file
 from youbencha.workspace import FileChange, Repository
 from youbencha.workspace.diff import Entry
@@ -265,7 +265,7 @@ _SECTIONS: Mapping[str, Callable[[str], object]] = {
 
 def _sections(tree: Path, path: str) -> object:
     try:
-        text = read_untrusted(tree, path, _LARGEST_CONFIGURATION).decode()
+        text = read_nofollow(tree, path, _LARGEST_CONFIGURATION).decode()
         return _SECTIONS[Path(path).name](text)
     except FileNotFoundError:
         return {}
@@ -283,7 +283,7 @@ def _restore(tree: Path, original: Path, path: str) -> bool:
     text = (original / path).read_text(encoding="utf-8")
     if Path(path).name == "package.json":
         with suppress(OSError, ValueError, AttributeError, TypeError, RecursionError):
-            text = _with_test_sections(json.loads(read_untrusted(tree, path, _LARGEST_CONFIGURATION)), json.loads(text))
+            text = _with_test_sections(json.loads(read_nofollow(tree, path, _LARGEST_CONFIGURATION)), json.loads(text))
     remove_below(tree, path)
     if not os.path.lexists(tree / path):
         (tree / path).parent.mkdir(parents=True, exist_ok=True)
@@ -319,7 +319,7 @@ def _texts(tree: Path, paths: Iterable[str]) -> str:
     texts, left = [], _MAX_AUTHORED_TEXT
     for path in paths:
         with suppress(OSError):
-            text = read_untrusted(tree, path, min(left, _LARGEST_CONFIGURATION)).decode(errors="replace")
+            text = read_nofollow(tree, path, min(left, _LARGEST_CONFIGURATION)).decode(errors="replace")
             texts.append(text)
             left -= len(text)
     return "\n".join(texts)

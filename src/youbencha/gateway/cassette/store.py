@@ -19,7 +19,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import BaseModel, Field, ValidationError
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import read_untrusted, replace_file
+from youbencha.files import read_nofollow, replace_atomically
 from youbencha.gateway.api import WireName
 from youbencha.gateway.cassette.matching import MESSAGES, CanonicalRequest, ModelRequest
 from youbencha.gateway.cassette.recording import AnswerFormat, RecordedAnswer
@@ -171,7 +171,7 @@ class CassetteStore:
 
         Also returns its size.
         """
-        data = read_untrusted(self.directory, f"{directory}/{name}", min(limit, MAX_FILE_BYTES))
+        data = read_nofollow(self.directory, f"{directory}/{name}", min(limit, MAX_FILE_BYTES))
         value = loads(data)
         level = [value]
         for _ in range(_MAX_DEPTH):
@@ -201,7 +201,7 @@ class CassetteStore:
             data = _indented(value).encode("utf-8", "surrogatepass")
             if len(data) > MAX_FILE_BYTES:
                 raise OSError(errno.EFBIG, f"it would have more than {MAX_FILE_BYTES:,} bytes")
-            replace_file(file, data)
+            replace_atomically(file, data)
         except OSError as error:
             raise _not_writable(file, error) from error
 

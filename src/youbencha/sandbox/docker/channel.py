@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import replace_file
+from youbencha.files import replace_atomically
 from youbencha.sandbox.base import ForwardedPort
 from youbencha.sandbox.docker.mounts import PORTS
 from youbencha.sandbox.docker.ownership import (
@@ -60,7 +60,7 @@ def init_program(architecture: str, *, cache_dir: Path) -> Path:
     copy = directory / f"init-{name}-{hashlib.sha256(program).hexdigest()[:16]}"
     if not _is_executable_copy(copy, program):
         directory.mkdir(parents=True, exist_ok=True)
-        replace_file(copy, program, mode=_EXECUTABLE)  # other runs may be writing or executing it
+        replace_atomically(copy, program, mode=_EXECUTABLE)  # other runs may be writing or executing it
     return copy
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import read_untrusted
+from youbencha.files import read_nofollow
 from youbencha.sandbox.docker.engine import CONNECTION_CAUSES, Engine, EngineError, connect
 
 OURS = "youbencha"
@@ -224,7 +224,7 @@ def _owner_of(socket_dir: Path) -> Owner | None:
         about = socket_dir.lstat()
         if about.st_uid != os.getuid() or not stat.S_ISDIR(about.st_mode):
             return None
-        return Owner.parse(read_untrusted(socket_dir, SOCKET_DIR_OWNER, _LONGEST_OWNER).decode("ascii"))
+        return Owner.parse(read_nofollow(socket_dir, SOCKET_DIR_OWNER, _LONGEST_OWNER).decode("ascii"))
     except (OSError, UnicodeDecodeError):  # not readable, or not written yet
         return None
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from youbencha.errors import YouBenchaError
+from youbencha.locks import LockFile, lock_file
 from youbencha.process import find_executable
 from youbencha.progress import StepProgress
 from youbencha.sandbox.toolbox.catalogue import AGENTS, AgentRequest, CatalogueEntry, Recipe, lookup, recipes_for
@@ -44,7 +45,6 @@ from youbencha.sandbox.toolbox.sources import Release, fetcher_for
 from youbencha.sandbox.toolbox.versions import version_of, wanted_version
 from youbencha.text import iso_time
 from youbencha.user_dirs import default_root
-from youbencha.workspace.lock import LockFile, lock_file
 
 # A virus scanner keeps a program open for a moment after its first start, and Windows then refuses to rename it.
 _RENAME_AGAIN_AFTER_S = (0.1, 0.2, 0.4, 0.8)
