@@ -25,7 +25,7 @@ MEASURED = {
     Feature.EFFORT: "2.1.38",
     Feature.AUTH_STATUS: "2.1.40",
     Feature.RETRY_EVENTS: "2.1.77",
-    Feature.ASKS_ABOUT_TOOLS: "1.0.86",
+    Feature.CONTROL_PROTOCOL: "1.0.86",
     Feature.SDK_URL: "1.0.124",
     Feature.LEAVES_WEBSOCKET: "2.1.50",
     Feature.END_SESSION: "2.1.72",

@@ -28,7 +28,6 @@ from control_talk import (
 )
 
 from youbencha.control.machine import Action, Decided, Machine, Send, SessionEnded, State, Timeouts, Warn
-from youbencha.control.policy import ToolPolicy
 
 KEEP_ALIVE: Message = {"type": "keep_alive"}
 HOOK: Message = {"type": "system", "subtype": "hook_started", "hook_name": "SessionStart"}
@@ -182,12 +181,28 @@ def test_a_late_result_still_counts() -> None:
 
 
 def test_a_denied_tool() -> None:
-    machine = running(policy=ToolPolicy(deny=("Bash",)))
+    asked = hear(running(approves=False), may_i("r1"))
 
-    asked = hear(machine, may_i("r1"))
+    decided = asked[1]
+    assert isinstance(decided, Decided)
+    assert (decided.call_id, decided.tool, decided.allowed) == ("r1", "Bash", False)
+    assert sent(asked)[0]["response"]["response"] == {"behavior": "deny", "message": decided.reason}
 
-    assert sent(asked)[0]["response"]["response"] == {"behavior": "deny", "message": "Bash is denied by the rule Bash"}
-    assert asked[1] == Decided("r1", "Bash", False, "Bash is denied by the rule Bash")
+
+def test_masked_input_is_not_sent_back() -> None:
+    """Output is read with secrets masked. What an answer holds is executed: better nothing than the mask."""
+    [answer] = sent(hear(running(), may_i("r1", given={"command": "curl -H [REDACTED]"})))
+
+    assert answer["response"]["response"] == {"behavior": "allow"}
+
+
+def test_an_agent_that_refuses_to_initialize_gets_its_task() -> None:
+    machine = Machine(PROMPT, now=0.0, timeouts=PATIENCE)
+    machine.connected(0.0)
+    identity = INITIALIZED["response"]["request_id"]
+    refused = {"type": "control_response", "response": {"subtype": "error", "request_id": identity, "error": "no"}}
+
+    assert [message["type"] for message in sent(machine.received(refused, 1.0))] == ["user"]
 
 
 @pytest.mark.parametrize(
@@ -251,16 +266,35 @@ def test_a_running_tool_is_not_silence() -> None:
         ([may_i("r1"), tool_result("somewhere")], False),
         ([may_i("r1", tool_use_id="t1")], True),
         ([may_i("r1", tool_use_id="t1"), tool_result("t1")], False),
-        ([tool_use("t1", "Write"), may_i("r1", "Write", tool_use_id="t1")], False),
         ([{"type": "user", "message": {"content": "a text"}}], False),
     ],
 )
 def test_when_a_tool_counts_as_running(heard: list[Message], at_work: bool) -> None:
-    machine = running(policy=ToolPolicy(deny=("Write",)))
+    machine = running()
 
     hear(machine, *heard, now=7)
 
     assert machine.deadline == (None if at_work else 307)
+
+
+def test_a_denied_tool_is_not_running() -> None:
+    machine = running(approves=False)
+
+    hear(machine, tool_use("t1", "Write"), may_i("r1", "Write", tool_use_id="t1"), now=7)
+
+    assert machine.deadline == 307
+
+
+def test_a_slow_model_is_not_silence() -> None:
+    asked = True
+    machine = Machine(PROMPT, now=0.0, timeouts=PATIENCE, awaits_model=lambda: asked)
+    machine.connected(0.0)
+    machine.received(INITIALIZED, 0.0)
+    for now in (300.0, 600.0, 900.0):
+        assert machine.deadline == now
+        assert machine.tick(now) == []
+    asked = False
+    assert over(machine.tick(1200.0)) == [(False, "the agent sent no message for 300 s")]
 
 
 def test_the_last_result_counts() -> None:

@@ -84,12 +84,12 @@ async def begin(connection: ClientWebSocketResponse) -> None:
 
 @pytest.mark.parametrize(("subtype", "code"), [("success", 0), ("error_max_turns", 1)])
 async def test_a_session(task: Path, subtype: str, code: int) -> None:
-    async with server(task, "--deny", "Bash") as running, ClientSession() as client:
+    async with server(task) as running, ClientSession() as client:
         async with client.ws_connect(running.address) as connection:
             await begin(connection)
             request = {"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": "ls"}}
             await connection.send_json({"type": "control_request", "request_id": "1", "request": request})
-            assert (await heard(connection))["response"]["response"]["behavior"] == "deny"
+            assert (await heard(connection))["response"]["response"]["behavior"] == "allow"
             await connection.send_json({**RESULT, "subtype": subtype})
             assert (await heard(connection))["request"]["subtype"] == "end_session"
         assert await running.ended() == code
@@ -199,7 +199,7 @@ def test_a_missing_cli(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["--task-file", "missing.md"], "cannot read the task file"),
         (["--task-file", "{task}", "--port", "70000"], "invalid port 70000"),
         (["--task-file", "{task}", "--idle-timeout", "0"], "more than 0"),
-        (["--task-file", "{task}", "--deny", "Bash(rm"], "Tool(argument)"),
+        (["--task-file", "{task}", "--deny", "Bash(rm *)"], "--disallowedTools"),
         (["--task-file", "{task}", "--stdio"], "after `--`"),
         (["--task-file", "{task}", "--", "claude"], "needs --stdio"),
         (["--task-file", "{task}", "--no-such-flag"], "--no-such-flag"),

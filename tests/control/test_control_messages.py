@@ -7,7 +7,6 @@ from control_talk import INITIALIZED, PATIENCE, PROMPT, Message, Recorded, hear,
 
 from youbencha.control.machine import Machine, State
 from youbencha.control.messages import answers_initialize, request_in
-from youbencha.control.policy import ToolPolicy
 
 FLAT_INITIALIZE: Message = {"type": "control_request", "subtype": "initialize", "supportedApiVersions": ["1"]}
 FLAT_QUESTION: Message = {
@@ -19,8 +18,8 @@ FLAT_QUESTION: Message = {
 FLAT_RESULT: Message = {"type": "result", "result": "Done.", "usage": {"input_tokens": 12, "output_tokens": 4}}
 
 
-def machine(policy: ToolPolicy | None = None) -> Machine:
-    made = Machine(PROMPT, now=0, timeouts=PATIENCE, policy=policy or ToolPolicy())
+def machine(*, approves: bool = True) -> Machine:
+    made = Machine(PROMPT, now=0, timeouts=PATIENCE, approves=approves)
     made.connected(0)
     return made
 
@@ -48,7 +47,7 @@ def test_a_flat_session() -> None:
 
 
 def test_a_flat_question_gets_a_flat_denial() -> None:
-    flat = machine(ToolPolicy(allow=("Read",)))
+    flat = machine(approves=False)
 
     [answer] = sent(hear(flat, {**FLAT_QUESTION, "request_id": "q7"}))
 
@@ -57,7 +56,7 @@ def test_a_flat_question_gets_a_flat_denial() -> None:
         "subtype": "can_use_tool",
         "request_id": "q7",
         "allowed": False,
-        "reason": "no rule allows Bash",
+        "reason": "Bash needs approval, and there is nobody to ask",
     }
 
 

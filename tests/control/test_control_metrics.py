@@ -8,7 +8,6 @@ from typing import Any
 from control_talk import INIT, RESULT, Message, Recorded, hear, may_i, running, says, tool_use
 
 from youbencha.control.machine import Machine
-from youbencha.control.policy import ToolPolicy
 
 USAGE = {
     "input_tokens": 1000,
@@ -25,8 +24,8 @@ def answered(
     return {"type": "assistant", "message": message, "parent_tool_use_id": parent}
 
 
-def of(*heard: Message, policy: ToolPolicy | None = None) -> dict[str, Any]:
-    session = Recorded(running(now=10, policy=policy or ToolPolicy()))
+def of(*heard: Message, approves: bool = True) -> dict[str, Any]:
+    session = Recorded(running(now=10, approves=approves))
     hear(session, *heard, now=12.5)
     session.machine.disconnected(13)
     return session.sidecar
@@ -139,9 +138,9 @@ def test_a_tool_that_was_denied_was_not_used() -> None:
         tool_use("t1", "Bash"),
         may_i("r1", "Bash", tool_use_id="t1"),
         tool_use("t2", "Write"),
-        may_i("r2", "Read", tool_use_id="t3"),
+        tool_use("t3", "Read"),
         denied,
-        policy=ToolPolicy(deny=("Bash",)),
+        approves=False,
     )
 
     assert found["tools_used"] == ["Read"]

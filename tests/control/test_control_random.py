@@ -24,7 +24,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from youbencha.control.machine import Action, Machine, Send, SessionEnded, State
-from youbencha.control.policy import ToolPolicy
 
 ORDER = [State.WAITING, State.INITIALIZING, State.RUNNING, State.DONE, State.FAILED]
 NAMES = st.sampled_from(["t1", "t2", "b1", "r1", "r2", "youbencha-initialize"])
@@ -97,9 +96,9 @@ def asked_id(message: Message) -> object:
     return identity if message.get("type") == "control_request" and usable else None
 
 
-@given(st.lists(st.tuples(STEPS, st.sampled_from([0.0, 1.0, 20.0, 400.0])), max_size=25))
-def test_any_messages_in_any_order(steps: list[tuple[tuple[str, Any], float]]) -> None:
-    machine = Machine("go", now=0.0, policy=ToolPolicy(deny=("Write",)))
+@given(st.lists(st.tuples(STEPS, st.sampled_from([0.0, 1.0, 20.0, 400.0])), max_size=25), st.booleans())
+def test_any_messages_in_any_order(steps: list[tuple[tuple[str, Any], float]], approves: bool) -> None:
+    machine = Machine("go", now=0.0, approves=approves)
     session = Recorded(machine)
     now, seen, actions, asked = 0.0, [machine.state], [], []  # type: ignore[var-annotated]
 

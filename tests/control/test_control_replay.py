@@ -11,7 +11,6 @@ import pytest
 from control_talk import PATIENCE, Message, Recorded, over, sent
 
 from youbencha.control.machine import Action, Decided, Machine, SessionEnded, State
-from youbencha.control.policy import ToolPolicy
 
 TRANSCRIPTS = Path(__file__).parent.parent / "data" / "transcripts"
 VERSIONS = ("1.0.128", "2.1.30", "2.1.197", "2.1.325")
@@ -46,8 +45,8 @@ def renamed(message: Message) -> Message:
     return found
 
 
-def replay(name: str, *, policy: ToolPolicy | None = None, prompt: str = "write hello") -> Replay:
-    machine = Machine(prompt, now=0.0, policy=policy or ToolPolicy())
+def replay(name: str, *, approves: bool = True, prompt: str = "write hello") -> Replay:
+    machine = Machine(prompt, now=0.0, approves=approves)
     session = Recorded(machine)
     actions, recorded = machine.connected(0.0), []
     for line in conversation(name):
@@ -93,7 +92,7 @@ def test_the_answer_is_to_the_question(version: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_denied(version: str) -> None:
-    played = replay(f"control_deny-{version}", policy=ToolPolicy(deny=("Bash(echo *)",)))
+    played = replay(f"control_deny-{version}", approves=False)
 
     assert [shape(message) for message in sent(played.actions)] == [shape(message) for message in played.recorded]
     assert played.session.sidecar["tools_used"] == []

@@ -13,9 +13,7 @@ import pytest
 from youbencha.control.cli import SessionMetrics
 from youbencha.control.driver import Driver, StdioTransport
 from youbencha.control.machine import Machine, Timeouts
-from youbencha.control.messages import CALLBACK, ToolHooks
-from youbencha.control.policy import ALLOW_ALL, ToolPolicy
-from youbencha.events import Event, ToolDecided, WarningRaised
+from youbencha.events import Event, ToolDecided
 from youbencha.process import Command, ProcessResult, run
 
 PATIENT = Timeouts(handshake_s=60)
@@ -31,11 +29,6 @@ def begin():
     asked = hear()
     say(type="control_response", response=dict(subtype="success", request_id=asked["request_id"], response={}))
     return asked["request"], hear()["message"]["content"][0]["text"]
-def hook(id, tool, input, callback="youbencha-tools"):
-    asked = dict(hook_event_name="PreToolUse", tool_name=tool, tool_input=input)
-    request = dict(subtype="hook_callback", callback_id=callback, input=asked, tool_use_id="call-" + id)
-    say(type="control_request", request_id=id, request=request)
-    return hear()["response"]
 def result(): say(type="result", subtype="success", is_error=False, num_turns=1)
 """
 
@@ -54,16 +47,13 @@ class Talk:
         self,
         script: str,
         *,
-        policy: ToolPolicy = ALLOW_ALL,
         timeouts: Timeouts = PATIENT,
-        hooks: ToolHooks | None = None,
         at: Callable[[Driver, bytes], None] | None = None,
         **line_options: Any,
     ) -> None:
         now = asyncio.get_running_loop().time()
         driver = Driver(
-            Machine("Do it.", policy=policy, timeouts=timeouts, now=now),
-            hooks=hooks,
+            Machine("Do it.", timeouts=timeouts, now=now),
             on_event=self.events.append,
             on_record=self.metrics.on_record,
         )
@@ -98,48 +88,18 @@ def talk(tmp_path: Path) -> Talk:
     return Talk(tmp_path)
 
 
-async def test_the_hook_is_called_for_every_tool(talk: Talk) -> None:
-    script = """
-request, prompt = begin()
-print(prompt, request["hooks"]["PreToolUse"][0]["hookCallbackIds"])
-print(hook("1", "Read", dict(file_path="a"))["response"]["hookSpecificOutput"]["permissionDecision"])
-print(hook("2", "Bash", dict(command="rm a"))["response"]["hookSpecificOutput"]["permissionDecisionReason"])
-result()
-"""
-    await talk.with_agent(script, policy=ToolPolicy(deny=("Bash",)))
-    assert talk.said == f"Do it. ['{CALLBACK}']\nallow\nBash is denied by the rule Bash"
-    assert talk.decisions() == [("call-1", "Read", True), ("call-2", "Bash", False)]
-    assert talk.over == (True, "completed")
-
-
-async def test_a_policy_that_only_forbids(talk: Talk) -> None:
-    """In a mode of the CLI's own, what the policy allows is for that mode to decide; it may ask once more."""
+async def test_a_question_about_a_tool(talk: Talk) -> None:
     script = """
 begin()
-print("hook", hook("1", "Read", dict(file_path="a"))["response"])
-say(type="control_request", request_id="2", request=dict(subtype="can_use_tool", tool_name="Read", tool_use_id="call-1",
-    input=dict(file_path="a")))
-print("mode", hear()["response"]["response"])
-print("hook", hook("3", "Bash", {})["response"]["hookSpecificOutput"]["permissionDecision"])
+asked = dict(subtype="can_use_tool", tool_name="Read", tool_use_id="call-1", input=dict(file_path="a"))
+say(type="control_request", request_id="2", request=asked)
+print("answer", hear()["response"]["response"])
 result()
 """
-    await talk.with_agent(script, policy=ToolPolicy(deny=("Bash",)), hooks=ToolHooks(decide=False))
-    assert talk.said == "hook {}\nmode {'behavior': 'allow', 'updatedInput': {'file_path': 'a'}}\nhook deny"
-    assert talk.decisions() == [("call-1", "Read", True), ("call-3", "Bash", False)]
-
-
-async def test_an_unknown_hook_is_refused(talk: Talk) -> None:
-    await talk.with_agent("begin(); print(hook('1', 'Read', {}, 'another')['subtype']); result()")
-    assert talk.said == "error"
-    assert [event.code for event in talk.events if isinstance(event, WarningRaised)] == ["CONTROL_UNKNOWN_REQUEST"]
-
-
-async def test_masked_input_is_not_sent_back() -> None:
-    """We see the output with secrets masked. What an answer holds is executed: better nothing than the mask."""
-    answer = {"behavior": "allow", "updatedInput": {"command": "curl -H [REDACTED]"}}
-    message = {"type": "control_response", "response": {"subtype": "success", "request_id": "7", "response": answer}}
-    sent = ToolHooks().outgoing(message)
-    assert sent["response"]["response"] == {"behavior": "allow"}
+    await talk.with_agent(script)
+    assert talk.said == "answer {'behavior': 'allow', 'updatedInput': {'file_path': 'a'}}"
+    assert talk.decisions() == [("call-1", "Read", True)]
+    assert talk.over == (True, "completed")
 
 
 async def test_an_interrupted_agent_reports_its_usage(talk: Talk) -> None:

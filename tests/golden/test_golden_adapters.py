@@ -42,7 +42,6 @@ CLAUDE: Mapping[str, Case] = {
     "through the gateway": GATEWAY,
     "text": {"config": {"output_format": "text"}},
     "stdio": {"config": {"transport": "stdio"}, **GATEWAY},
-    "stdio with a policy": {"config": {"tool_policy": {"allow": ["Read", "Bash(git *)"], "deny": ["WebFetch"]}}},
     "prompt file": {"config": {"prompt": None, "prompt_file": "task.md"}},
     "prompt by a file": {"config": {"prompt_delivery": "file"}},
     "long prompt": {"config": {"prompt": LONG}},

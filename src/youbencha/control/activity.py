@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from youbencha.control.messages import blocks
-from youbencha.control.policy import ToolPolicy
 from youbencha.json_lines import Record, mapping, records, text
 
 COMMAND = "local_bash"
@@ -145,47 +144,3 @@ class Activity:
 def _task_in(message: Record) -> tuple[str, _Task]:
     kind = text(message.get("task_type")) or COMMAND
     return text(message.get("task_id")) or "", _Task(kind, text(message.get("tool_use_id")))
-
-
-class UnapprovedCalls:
-    """Finds calls that were made without asking, and that the policy would have denied.
-
-    The hook that makes a CLI ask can be disabled: 1.0.128 and 2.0.62 do so if the repository's settings have
-    `disableAllHooks` (measured; 2.1.325 still asks). The call cannot be undone, but without an enforced policy the run
-    must not continue.
-    """
-
-    def __init__(self, policy: ToolPolicy) -> None:
-        self._policy = policy
-        self._enabled = not policy.allows_all
-        self._asked: set[str] = set()
-        self._denied: dict[str, str] = {}
-
-    def asked(self, call: str | None) -> None:
-        """Note a question. 1.0.128 may ask without the call's id: then no call can be checked."""
-        if call is None:
-            self._enabled = False
-        else:
-            self._asked.add(call)
-
-    def found(self, message: Record) -> str | None:
-        """Why the policy would have denied the call, if this message reports such a call."""
-        kind = message.get("type") if self._enabled else None
-        for block in blocks(message):
-            if kind == "assistant" and block.get("type") == "tool_use":
-                self._announced(block)
-            elif kind == "user" and block.get("type") == "tool_result" and (reason := self._returned(block)):
-                return reason
-        return None
-
-    def _announced(self, use: Record) -> None:
-        call, tool = text(use.get("id")), text(use.get("name"))
-        allowed, reason = self._policy.decide_request(tool, use.get("input"))
-        if call and not allowed:
-            self._denied[call] = reason
-
-    def _returned(self, result: Record) -> str | None:
-        """Check a result. A failed call may have been refused before the question, by the CLI itself."""
-        call = text(result.get("tool_use_id")) or ""
-        reason = self._denied.pop(call, None)
-        return None if call in self._asked or result.get("is_error") else reason

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 from youbencha.control.driver import Driver, StdioTransport
 from youbencha.control.machine import Machine, Timeouts
 from youbencha.control.messages import END_SESSION
-from youbencha.control.policy import ToolPolicy, rule_error
 from youbencha.control.stream_json import ClaudeStreamReader
 from youbencha.control.websocket import ControlServer
 from youbencha.errors import YouBenchaError
@@ -44,7 +43,6 @@ class Options(NamedTuple):
     task: str
     metrics_file: Path | None
     port: int
-    policy: ToolPolicy
     timeouts: Timeouts
     debug: bool
     command: tuple[str, ...]
@@ -96,8 +94,8 @@ def _parser() -> argparse.ArgumentParser:
         help="of silence, while no tool runs (%(default)g)",
     )
     add("--connect-timeout", type=float, default=60.0, metavar="SECONDS", help="until an agent connects (%(default)g)")
-    add("--allow", action="append", metavar="RULE", help="allow only these tools: Read, 'Bash(git *)'; repeatable")
-    add("--deny", action="append", metavar="RULE", default=[], help="deny these tools; repeatable")
+    for removed in ("--allow", "--deny"):
+        add(removed, action="append", help=argparse.SUPPRESS)
     add("--debug", action="store_true", help="print every message to standard error")
     return parser
 
@@ -109,14 +107,12 @@ def _options(parser: argparse.ArgumentParser, given: argparse.Namespace, command
         parser.error(f"invalid port {given.port}")
     if given.idle_timeout <= 0 or given.connect_timeout <= 0:
         parser.error("a timeout must be more than 0")
-    for rule in [*(given.allow or []), *given.deny]:
-        if problem := rule_error(rule):
-            parser.error(problem)
+    if given.allow or given.deny:
+        parser.error("--allow and --deny were removed: pass --allowedTools and --disallowedTools to the CLI itself")
     return Options(
         task=_task(parser, given.task_file),
         metrics_file=given.metrics_file,
         port=given.port,
-        policy=ToolPolicy(tuple(given.allow) if given.allow else None, tuple(given.deny), root=str(Path.cwd())),
         timeouts=Timeouts(connect_s=given.connect_timeout, silence_s=given.idle_timeout * 60),
         debug=given.debug,
         command=command,
@@ -199,7 +195,7 @@ def _resolved(command: tuple[str, ...]) -> tuple[str, ...]:
 def _session(options: Options) -> Iterator[Driver]:
     """Open a driver that a signal interrupts, and write its metrics however it ends."""
     loop = asyncio.get_running_loop()
-    machine = Machine(options.task, policy=options.policy, timeouts=options.timeouts, now=loop.time())
+    machine = Machine(options.task, timeouts=options.timeouts, now=loop.time())
     metrics = SessionMetrics()
     show = _printer(options.debug)
 

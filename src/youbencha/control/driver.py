@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from youbencha.control.machine import Action, Decided, Machine, Send, SessionEnded, State, Warn
-from youbencha.control.messages import END_SESSION, EXIT_TIMEOUT_S, ToolHooks
+from youbencha.control.messages import END_SESSION, EXIT_TIMEOUT_S
 from youbencha.events import Event, EventSink, ToolDecided, WarningRaised
 from youbencha.json_lines import Record, decode, encode
 from youbencha.process import Input, OutputSource
@@ -19,7 +19,6 @@ class Driver:
         self,
         machine: Machine,
         *,
-        hooks: ToolHooks | None = None,
         on_event: EventSink | None = None,
         on_record: Callable[[Record], None] | None = None,
     ) -> None:
@@ -32,11 +31,9 @@ class Driver:
         """Once set, a result is the answer to our interrupt."""
         self.on_over: Callable[[SessionEnded], None] | None = None
         """Called at the end of the session, to close the transport."""
-        self._hooks = hooks or ToolHooks()
         self._on_event = on_event
         self._on_record = on_record
         self._send: Callable[[str], None] | None = None
-        self._reported: set[tuple[str | None, bool]] = set()
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._set_timer()
@@ -56,7 +53,7 @@ class Driver:
             return
         if self._on_record:
             self._on_record(message)
-        self._perform(self.machine.received(self._hooks.incoming(message), self._loop.time()))
+        self._perform(self.machine.received(message, self._loop.time()))
 
     def interrupt(self, reason: str) -> None:
         """Ask the agent to stop and to report its usage. The session ends soon after in any case."""
@@ -82,21 +79,14 @@ class Driver:
         for action in actions:
             match action:
                 case Send(message) if self._send:
-                    self._send(encode(self._hooks.outgoing(message)))
+                    self._send(encode(message))
                 case Decided(call_id, tool, allowed, reason):
-                    self._decided(ToolDecided(call_id=call_id, name=tool, allowed=allowed, reason=reason))
+                    self._emit(ToolDecided(call_id=call_id, name=tool, allowed=allowed, reason=reason))
                 case Warn(code, words):
                     self._emit(WarningRaised(code=code, message=words))
                 case SessionEnded():
                     self._end(action)
         self._set_timer()
-
-    def _decided(self, event: ToolDecided) -> None:
-        """Emit a decision once: if the hook can only deny, the CLI asks again about the same call."""
-        if (event.call_id, event.allowed) not in self._reported:
-            self._emit(event)
-        if event.call_id is not None:
-            self._reported.add((event.call_id, event.allowed))
 
     def _emit(self, event: Event) -> None:
         if self._on_event:

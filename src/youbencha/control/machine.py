@@ -14,9 +14,8 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from youbencha.control import messages
-from youbencha.control.activity import Activity, UnapprovedCalls
+from youbencha.control.activity import Activity
 from youbencha.control.messages import ControlRequest, result_verdict
-from youbencha.control.policy import ALLOW_ALL, PolicyDecision, ToolPolicy
 from youbencha.json_lines import Record, mapping, text
 
 MALFORMED = "CONTROL_MALFORMED_MESSAGE"
@@ -99,17 +98,20 @@ class Machine:
         self,
         prompt: str,
         *,
-        policy: ToolPolicy = ALLOW_ALL,
+        approves: bool = True,
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
         now: float,
         awaits_model: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`awaits_model`: whether the agent is known to have a request to its model in progress."""
+        """Start a session that waits for its agent.
+
+        `approves`: the answer to an agent that asks whether it may use a tool. `awaits_model`: whether the agent is
+        known to have a request to its model in progress.
+        """
         self._prompt = prompt
-        self._policy = policy
+        self._approves = approves
         self._timeouts = timeouts
         self._awaits_model = awaits_model
-        self._unapproved = UnapprovedCalls(policy)
         self._state = State.WAITING
         self._since = self._message_at = self._result_at = now
         self._activity = Activity()
@@ -168,8 +170,6 @@ class Machine:
         self._message_at = now
         self._activity.note(message, now)
         actions += self._react(message, now)
-        if not self._is_over and (denied := self._unapproved.found(message)):
-            return [*actions, self._end(False, f"the agent used a tool without asking, though {denied}", now)]
         if self._result is not None and not self._is_over:
             actions += self._after_result(message, now)
         return actions
@@ -232,9 +232,7 @@ class Machine:
         if kind == "control_request":
             return self._asked(messages.request_in(message))
         if kind == "control_response" and messages.answers_initialize(message):
-            if messages.is_refusal(message) and not self._policy.allows_all:
-                return self._cannot_enforce("initialize was refused", now)
-            return self._begin(flat="response" not in message)
+            return self._begin(flat="response" not in message)  # a refusal is an answer too
         if kind is None:
             keys = ", ".join(sorted(str(key) for key in message))[:_QUOTED] or "(none)"
             return self._warn(MALFORMED, f"skipped a message without a type, with the keys {keys}")
@@ -269,28 +267,28 @@ class Machine:
         tool = text(request.body.get("tool_name", request.body.get("toolName")))
         call = text(request.body.get("tool_use_id"))  # missing in 1.0.128
         given = request.body.get("input")
-        if self._interrupted:
-            decision = PolicyDecision(False, "the session is being stopped")
-        else:
-            decision = self._policy.decide_request(tool, given)
-        allowed, reason = decision
-        self._activity.decided(call, allowed=allowed)
-        self._unapproved.asked(call)
-        answer = messages.allow(request, mapping(given)) if allowed else messages.deny(request, reason)
+        denied = self._reason_to_deny(tool, given)
+        self._activity.decided(call, allowed=denied is None)
+        answer = messages.allow(request, mapping(given)) if denied is None else messages.deny(request, denied)
         call_id = call if call is not None or request.id is None else str(request.id)
-        return [Send(answer), Decided(call_id, tool or "(unnamed)", allowed, reason)]
+        return [Send(answer), Decided(call_id, tool or "(unnamed)", denied is None, denied or "every tool is allowed")]
+
+    def _reason_to_deny(self, tool: str | None, given: object) -> str | None:
+        """Return None if a call is allowed."""
+        if self._interrupted:
+            return "the session is being stopped"
+        if not tool:
+            return "the request names no tool"
+        if not isinstance(given, Mapping):
+            return "the tool's input is not an object"
+        return None if self._approves else f"{tool} needs approval, and there is nobody to ask"
 
     def _connect_timed_out(self, now: float) -> list[Action]:
         return [self._end(False, f"no agent connected within {self._timeouts.connect_s:g} s", now)]
 
     def _handshake_timed_out(self, now: float) -> list[Action]:
         problem = f"initialize was not answered within {self._timeouts.handshake_s:g} s"
-        if not self._policy.allows_all:
-            return self._cannot_enforce(problem, now)
         return [*self._warn(NO_HANDSHAKE, f"{problem}; the prompt was sent without it"), *self._begin()]
-
-    def _cannot_enforce(self, problem: str, now: float) -> list[Action]:
-        return [self._end(False, f"{problem}: the tool policy cannot be enforced", now)]
 
     def _silence_timed_out(self, now: float) -> list[Action]:
         if self._awaits_model():  # the model may take any time

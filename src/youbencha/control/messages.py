@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from youbencha.json_lines import Record, mapping, records, text, texts
+from youbencha.process.redact import MASK
 
 INITIALIZE_ID = "youbencha-initialize"
 INTERRUPT_ID = "youbencha-interrupt"
@@ -37,10 +38,6 @@ def answers_initialize(message: Record) -> bool:
     if "response" not in message:
         return message.get("subtype") == "initialize"
     return mapping(message.get("response")).get("request_id") == INITIALIZE_ID
-
-
-def is_refusal(message: Record) -> bool:
-    return mapping(message.get("response")).get("subtype") == "error"
 
 
 def blocks(message: Record) -> list[Record]:
@@ -78,10 +75,14 @@ def welcome(request: ControlRequest) -> Outgoing:
 
 
 def allow(request: ControlRequest, given: Mapping[str, Any]) -> Outgoing:
-    """Allow a call. The CLI executes `updatedInput`, so it is the unchanged input of the request."""
+    """Allow a call. The CLI executes `updatedInput`, so it is the unchanged input of the request.
+
+    An input that was masked on its way here is left out: 2.1.325 then uses its own, 1.0.128 and 2.0.62 refuse the call.
+    """
     if request.flat:
         return _answer(request, {"allowed": True})
-    return _answer(request, {"behavior": "allow", "updatedInput": dict(given)})
+    unchanged = {} if MASK.decode() in repr(given) else {"updatedInput": dict(given)}
+    return _answer(request, {"behavior": "allow", **unchanged})
 
 
 def deny(request: ControlRequest, reason: str) -> Outgoing:
@@ -155,73 +156,3 @@ def _in_words(what: str, result: Record) -> str:
     listed = texts(result.get("errors")) or (text(result.get("result")) or "",)
     details = " ".join(" ".join(listed).split())
     return f"{what}: {details[:_QUOTED_RESULT]}" if details else what
-
-
-# A hook makes Claude Code ask about every tool.
-#
-# Without it, the CLI runs what it considers harmless without a question (Read, Glob, `ls`; 2.0.62 even `echo > file`),
-# and everything if permissions are bypassed. A hook before each tool is called in any mode: 1.0.86 and later send
-# `hook_callback`. It is also the only method that does not change the agent: with `--permission-prompt-tool`, 2.1.325
-# offers its model three more tools, and without the bypass it tells the model to avoid the shell (measured: requests
-# are otherwise the same, byte for byte).
-
-CALLBACK = "youbencha-tools"
-_EVENT = "PreToolUse"
-
-_HOOK_TIMEOUT_S = 600
-"""How long the CLI waits for an answer before it continues without one; its default is a minute."""
-
-_MASKED = "[REDACTED]"
-
-
-class ToolHooks:
-    """Translates between the hook's question and `can_use_tool`, which the state machine answers."""
-
-    def __init__(self, *, decide: bool = True) -> None:
-        """`decide`: the policy's decision is final. Otherwise it only denies, and the CLI's mode decides the rest."""
-        self._decide = decide
-        self._open: set[object] = set()
-
-    def incoming(self, message: Record) -> Record:
-        request = mapping(message.get("request"))
-        if request.get("subtype") != "hook_callback" or request.get("callback_id") != CALLBACK:
-            return message
-        asked = mapping(request.get("input"))
-        self._open.add(message.get("request_id"))
-        question = {
-            "subtype": "can_use_tool",
-            "tool_name": asked.get("tool_name"),
-            "input": asked.get("tool_input"),
-            "tool_use_id": text(request.get("tool_use_id")) or text(asked.get("tool_use_id")),
-        }
-        return {**message, "request": question}
-
-    def outgoing(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
-        if mapping(message.get("request")).get("subtype") == "initialize":
-            hooks = {_EVENT: [{"matcher": None, "hookCallbackIds": [CALLBACK], "timeout": _HOOK_TIMEOUT_S}]}
-            return {**message, "request": {**message["request"], "hooks": hooks}}
-        response = mapping(message.get("response"))
-        answer = mapping(response.get("response"))
-        if "behavior" not in answer:
-            return message
-        if response.get("request_id") in self._open:
-            self._open.discard(response.get("request_id"))
-            return {**message, "response": {**response, "response": self._of_hook(answer)}}
-        return {**message, "response": {**response, "response": _unmasked(answer)}}
-
-    def _of_hook(self, answer: Record) -> dict[str, Any]:
-        if answer["behavior"] == "allow" and not self._decide:
-            return {}
-        decision = {"hookEventName": _EVENT, "permissionDecision": answer["behavior"]}
-        if reason := answer.get("message"):
-            decision["permissionDecisionReason"] = reason
-        return {"hookSpecificOutput": decision}
-
-
-def _unmasked(answer: Record) -> dict[str, Any]:
-    """Remove a masked input: standard output is masked, and the CLI would execute the input of the answer.
-
-    2.1.325 accepts an answer without it; 1.0.128 and 2.0.62 then refuse the call (measured), which is still better.
-    """
-    masked = _MASKED in repr(answer.get("updatedInput", ""))
-    return {key: value for key, value in answer.items() if key != "updatedInput" or not masked}

@@ -133,8 +133,6 @@ class SessionFacts(NamedTuple):
     switches: tuple[ModelSwitched, ...] = ()
     denied_tools: Mapping[str, int] = _EMPTY
     """How often each was denied."""
-    denied_by_policy: Mapping[str, int] = _EMPTY
-    """How often `tool_policy` denied each. Some versions count these in `denied_tools`, too."""
     tools: tuple[str, ...] | None = None
     """The tools that were available to the agent at its start. None if it does not report them."""
     tools_used: Mapping[str, int] = _EMPTY
@@ -217,9 +215,7 @@ class SessionRecorder:
         self._tools: dict[str, str] = {}
         self._tools_without_id: Counter[str] = Counter()
         self._denied: Counter[str] = Counter()
-        self._denied_by_policy: Counter[str] = Counter()
         self._denied_calls: set[str] = set()
-        self._denied_by_policy_calls: set[str] = set()
         self._failed_mcp: dict[str, None] = {}
         self._notices: dict[str, None] = {}
         self._readers: dict[type[Event], Callable[[Any], None]] = {
@@ -268,8 +264,7 @@ class SessionRecorder:
         )
 
     def facts(self) -> SessionFacts:
-        denied = self._denied_calls | self._denied_by_policy_calls
-        used = Counter(name for call_id, name in self._tools.items() if call_id not in denied)
+        used = Counter(name for call_id, name in self._tools.items() if call_id not in self._denied_calls)
         return SessionFacts(
             session_id=self.session_id,
             model=self._answer_model or self._init_model,
@@ -287,7 +282,6 @@ class SessionRecorder:
             rate_limit=self._rate_limit,
             switches=tuple(self._switches.values()),
             denied_tools=dict(self._denied),
-            denied_by_policy=dict(self._denied_by_policy),
             tools=self._initial_tools,
             tools_used=dict(used + self._tools_without_id),
             failed_mcp_servers=tuple(self._failed_mcp),
@@ -357,8 +351,7 @@ class SessionRecorder:
     def _on_decision(self, event: ToolDecided) -> None:
         """Count the call here, because not every client prints the calls that it asks about."""
         if not event.allowed:
-            self._denied_by_policy[event.name] += 1
-            self._denied_by_policy_calls |= {event.call_id} if event.call_id else set()
+            self._on_denied(ToolDenied(call_id=event.call_id, name=event.name))
         else:
             self._tools.setdefault(event.call_id or f"(a call to {event.name})", event.name)
 

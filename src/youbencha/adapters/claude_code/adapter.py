@@ -218,7 +218,7 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
         return config.output_format == "stream-json"
 
     def allowed_tools(self, config: ClaudeCodeConfig) -> Sequence[str]:
-        return config.allowed_tools or (config.tool_policy.allow if config.tool_policy else None) or ()
+        return config.allowed_tools or ()
 
     def complete(self, invocation: ClaudeInvocation, session: SessionRecord, done: ProcessResult) -> SessionRecord:
         """Add what only the CLI's own session file has."""

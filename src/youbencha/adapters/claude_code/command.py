@@ -146,9 +146,6 @@ def _prompt_arguments(invocation: ClaudeInvocation) -> list[str]:
 
 Transport = Literal["websocket", "stdio", "print"]
 
-_ASKS_BEFORE = frozenset({"default", "manual"})
-"""Modes in which the CLI would ask the user: with a tool policy, the policy answers."""
-
 
 def transport_of(invocation: ClaudeInvocation) -> Transport:
     return choose_transport(
@@ -160,28 +157,19 @@ def choose_transport(config: ClaudeCodeConfig, version: CliVersion, *, is_bounda
     """Choose the transport. Raises if this version does not support what is configured."""
     if config.transport == "print":
         return "print"
-    if config.transport == "auto" and config.tool_policy is None:
-        usable = supports(version, Feature.ASKS_ABOUT_TOOLS) and not config.print_only
-        return _by_version(version) if is_boundary and usable else "print"
-    key = "tool_policy" if config.transport == "auto" else "transport"
-    if not supports(version, Feature.ASKS_ABOUT_TOOLS):
-        first = first_version(Feature.ASKS_ABOUT_TOOLS)
-        message = f"Claude Code {version} has no {Feature.ASKS_ABOUT_TOOLS.value}"
-        raise CLAUDE.one_problem(key, message, f"use {first} or later")
-    if config.transport == "websocket" and not supports(version, Feature.SDK_URL):
+    has_protocol, has_websocket = supports(version, Feature.CONTROL_PROTOCOL), supports(version, Feature.SDK_URL)
+    if config.transport == "auto":
+        if not is_boundary or not has_protocol or config.print_only:
+            return "print"
+        return "websocket" if has_websocket else "stdio"
+    if not has_protocol:
+        message = f"Claude Code {version} has no {Feature.CONTROL_PROTOCOL.value}"
+        raise CLAUDE.one_problem("transport", message, f"use {first_version(Feature.CONTROL_PROTOCOL)} or later")
+    if config.transport == "websocket" and not has_websocket:
         window = f"{first_version(Feature.SDK_URL)} to {last_version(Feature.SDK_URL)}"
-        raise CLAUDE.one_problem(key, f"Claude Code {version} cannot use this WebSocket", f"use {window}, or stdio")
-    return _by_version(version) if config.transport == "auto" else config.transport
-
-
-def policy_decides(config: ClaudeCodeConfig) -> bool:
-    """Whether a tool that the policy allows is allowed; otherwise the CLI's own mode decides."""
-    mode = config.mode
-    return mode in (None, "bypassPermissions") or (config.tool_policy is not None and mode in _ASKS_BEFORE)
-
-
-def _by_version(version: CliVersion) -> Transport:
-    return "websocket" if supports(version, Feature.SDK_URL) else "stdio"
+        message = f"Claude Code {version} cannot use this WebSocket"
+        raise CLAUDE.one_problem("transport", message, f"use {window}, or stdio")
+    return config.transport
 
 
 def _output_flags(config: ClaudeCodeConfig, version: CliVersion) -> list[str]:
@@ -210,7 +198,7 @@ def prints_debug_log(command: Command, version: CliVersion) -> bool:
 def _permission_flags(invocation: ClaudeInvocation, *, is_root: bool) -> list[str]:
     mode = invocation.config.mode
     # The CLI accepts no other value.
-    if is_root and _bypasses(invocation.config) and invocation.env.get("IS_SANDBOX") != "1":
+    if is_root and bypasses_permissions(invocation.config) and invocation.env.get("IS_SANDBOX") != "1":
         raise CLAUDE.error(
             codes.ROOT_REFUSED,
             "Claude Code does not run with all tools allowed as root.",
@@ -222,7 +210,8 @@ def _permission_flags(invocation: ClaudeInvocation, *, is_root: bool) -> list[st
     return ["--permission-mode", mode]
 
 
-def _bypasses(config: ClaudeCodeConfig) -> bool:
+def bypasses_permissions(config: ClaudeCodeConfig) -> bool:
+    """Whether every tool is allowed without a question."""
     return config.mode in (None, "bypassPermissions")
 
 
@@ -282,7 +271,7 @@ def _check_version(invocation: ClaudeInvocation, version: CliVersion, *, is_root
         ("permission_mode", config.permission_mode is not None, Feature.PERMISSION_MODE),
         ("skills", bool(files.skills), Feature.SKILLS),
         ("plugins", bool(files.plugins), Feature.PLUGIN_DIR),
-        ("permission_mode", is_root and _bypasses(config), Feature.BYPASS_AS_ROOT),
+        ("permission_mode", is_root and bypasses_permissions(config), Feature.BYPASS_AS_ROOT),
     )
     problems = [
         Problem(
@@ -323,16 +312,11 @@ def settings_directory(scratch: Path) -> Path:
 
 def _settings(invocation: ClaudeInvocation, version: CliVersion) -> dict[str, Any] | None:
     """The settings that must override every settings file, if the CLI supports `--settings`."""
-    config, access = invocation.config, invocation.context.gateway
-    has_policy = config.tool_policy is not None
-    if not (access or has_policy) or not supports(version, Feature.SETTINGS_FLAG):
+    access = invocation.context.gateway
+    if access is None or not supports(version, Feature.SETTINGS_FLAG):
         return None
-    settings = given_settings(config.extra_args, invocation.workspace)
-    if access is not None:
-        settings = gateway_settings(access, invocation.env, settings)
-    if has_policy:  # in 1.0.128 and 2.0.62, the repository's settings could otherwise switch all hooks off
-        settings |= {"disableAllHooks": False}
-    return settings
+    given = given_settings(invocation.config.extra_args, invocation.workspace)
+    return gateway_settings(access, invocation.env, given)
 
 
 def gateway_variables(access: GatewayAccess) -> dict[str, str]:

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
+from pydantic_core import PydanticCustomError
 
 from youbencha.adapters.base import FilePlaces
 from youbencha.adapters.claude_code.versions import SUPPORTED
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.config import FITS, AgentConfig, Argument, Matches
 from youbencha.adapters.cli_agent.kind import AgentKind
-from youbencha.control.policy import rule_error
-from youbencha.spec.base import StrictModel
 
 CLAUDE = AgentKind(
     name="claude-code",
@@ -94,22 +94,11 @@ _OWN_FLAGS = frozenset({
 _PRINT_ONLY = {"output_format": "text", "pty": "always", "prompt_delivery": "argument"}
 
 
-def _is_rule(rule: str) -> str:
-    if problem := rule_error(rule):
-        raise ValueError(problem)
-    return rule
-
-
-PolicyRule = Annotated[str, Field(max_length=1000), AfterValidator(_is_rule)]
-
-
-class ToolPolicyConfig(StrictModel):
-    """Which tools the agent may use, decided by youBencha at each call. A denied call does not end the run."""
-
-    allow: tuple[PolicyRule, ...] | None = Field(default=None, strict=False)
-    """Only these: `Read`, `Bash(git *)`. Unset: all."""
-    deny: tuple[PolicyRule, ...] = Field(default=(), strict=False)
-    """Not these, whatever `allow` says."""
+def _tool_policy_is_gone(value: object) -> object:
+    message = (
+        "was removed: the CLI applies its own rules. Move `allow` to `allowed_tools`, and `deny` to `disallowed_tools`"
+    )
+    raise PydanticCustomError("removed", message)
 
 
 class ClaudeCodeConfig(AgentConfig):
@@ -149,10 +138,10 @@ class ClaudeCodeConfig(AgentConfig):
     """How the prompt reaches the CLI. `auto`: as an argument up to 7,000 characters, else by standard input; with a
     terminal (`pty: always`), by a file."""
     transport: Literal["auto", "websocket", "stdio", "print"] = "auto"
-    """How the CLI is driven. `auto`: in print mode; with a tool policy or in a container by its control protocol, over
-    a WebSocket with the versions that support it (1.0.124 to 2.1.120), else over standard input and output."""
-    tool_policy: ToolPolicyConfig | None = None
-    """Needs the control protocol. Not a security boundary: an allowed program can start any other."""
+    """How the CLI is driven. `auto`: in print mode; in a container by its control protocol, over a WebSocket with the
+    versions that support it (1.0.124 to 2.1.120), else over standard input and output."""
+    tool_policy: SkipJsonSchema[Annotated[object, AfterValidator(_tool_policy_is_gone)]] = None
+    """Accepted by earlier versions; now an error that names its replacement."""
     silence_timeout_s: Annotated[float, Field(gt=0, le=86_400)] = 300.0
     """With the control protocol: fail if the CLI sends nothing for this long while no tool runs."""
     exit_grace_s: Annotated[float, Field(gt=0, le=86_400)] = 30.0
@@ -179,14 +168,8 @@ class ClaudeCodeConfig(AgentConfig):
     def _fits_transport(self) -> Self:
         from youbencha.spec.problems import ProblemAt
 
-        if self.tool_policy is not None and self.transport == "print":
-            raise ProblemAt("transport", "print cannot enforce a tool_policy", hint="leave out one of the two")
-        if self.tool_policy is not None and self.permission_mode is None and self.allowed_tools is not None:
-            hint = "write them into tool_policy.allow"
-            raise ProblemAt("allowed_tools", "cannot be combined with a tool_policy, which decides", hint=hint)
-        reason = "tool_policy" if self.tool_policy is not None else "transport"
-        if self.print_only and (self.tool_policy is not None or self.transport in ("stdio", "websocket")):
+        if self.print_only and self.transport in ("stdio", "websocket"):
             value = _PRINT_ONLY[self.print_only]
-            hint = f"leave it out, or leave out {reason}"
+            hint = "leave it out, or leave out transport"
             raise ProblemAt(self.print_only, f"{value} is possible in print mode only", hint=hint)
         return self

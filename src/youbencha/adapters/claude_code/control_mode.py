@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,17 +11,15 @@ from typing import TYPE_CHECKING
 
 from youbencha.adapters.claude_code.command import (
     ClaudeInvocation,
+    bypasses_permissions,
     cli_version,
     first_message,
-    policy_decides,
     transport_of,
 )
 from youbencha.adapters.claude_code.failed_calls import call_when_set, debug_log_watched, watch_of
 from youbencha.adapters.claude_code.versions import Feature, supports
 from youbencha.control.driver import Driver, StdioTransport
 from youbencha.control.machine import Machine, Timeouts
-from youbencha.control.messages import ToolHooks
-from youbencha.control.policy import ToolPolicy
 from youbencha.control.websocket import WebSocketTransport
 from youbencha.events import Event, ToolDecided, WarningRaised
 from youbencha.process import Limits, ProcessResult, Redactor
@@ -79,7 +76,7 @@ async def drive(adapter: ClaudeCodeAdapter, invocation: ClaudeInvocation, log_fi
     return adapter.ending(
         invocation,
         process,
-        watch.session().with_facts(denied_by_policy=dict(control.denied)),
+        watch.session(),
         key_rejected=process.stopped and watch.key_rejected,
         finished_before_stop=watch.finished_before_stop,
         interrupted=control.interrupting.is_set() and not watch.finished_before_stop,
@@ -95,14 +92,9 @@ class ControlSession:
         self._limit_s = invocation.time_left_s
         self._redactor = redactor
         config = invocation.config
-        rules = config.tool_policy
         machine = Machine(
             first_message(invocation),
-            policy=ToolPolicy(
-                rules.allow if rules else None,
-                rules.deny if rules else (),
-                root=invocation.inside(invocation.workspace),
-            ),
+            approves=bypasses_permissions(config),
             timeouts=Timeouts(
                 connect_s=_STARTS_WITHIN_S,
                 handshake_s=_STARTS_WITHIN_S,
@@ -113,9 +105,8 @@ class ControlSession:
             now=asyncio.get_running_loop().time(),
             awaits_model=context.gateway.is_busy if context.gateway else lambda: False,
         )
-        self._driver = Driver(machine, hooks=ToolHooks(decide=policy_decides(config)), on_event=self._note)
+        self._driver = Driver(machine, on_event=self._note)
         self.transport = self._transport(invocation)
-        self.denied: Counter[str] = Counter()
         self._deadline_passed = False
 
     @property
@@ -177,8 +168,6 @@ class ControlSession:
         return WebSocketTransport(self._driver, forwarded=forwarded, leaves_by_itself=leaves)
 
     def _note(self, event: Event) -> None:
-        if isinstance(event, ToolDecided) and not event.allowed:
-            self.denied[event.name] += 1
         if self._context.on_event is None:
             return
         if isinstance(event, WarningRaised):  # it may quote a message

@@ -29,7 +29,7 @@ class Feature(StrEnum):
     AUTH_STATUS = "claude auth status"
     RETRY_EVENTS = "events for failed requests"
     EFFORT = "--effort"
-    ASKS_ABOUT_TOOLS = "requests for approval of every tool"
+    CONTROL_PROTOCOL = "control protocol"
     SDK_URL = "--sdk-url"
     END_SESSION = "end_session"
     LEAVES_WEBSOCKET = "an exit when its WebSocket is closed"
@@ -56,7 +56,7 @@ _FIRST_VERSION: dict[Feature, CliVersion] = {
     Feature.EFFORT: CliVersion(2, 1, 38),
     Feature.AUTH_STATUS: CliVersion(2, 1, 40),
     Feature.RETRY_EVENTS: CliVersion(2, 1, 77),
-    Feature.ASKS_ABOUT_TOOLS: CliVersion(1, 0, 86),  # hooks that the host answers: see `control/messages.py`
+    Feature.CONTROL_PROTOCOL: CliVersion(1, 0, 86),  # the oldest with which every session was driven to its end
     Feature.SDK_URL: CliVersion(1, 0, 124),
     Feature.LEAVES_WEBSOCKET: CliVersion(2, 1, 50),
     Feature.END_SESSION: CliVersion(2, 1, 72),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from youbencha.adapters.cli_agent import codes
@@ -127,25 +127,16 @@ def _no_tools(kind: AgentKind, facts: SessionFacts, at: str, allowed: Sequence[s
 
 
 def _denied_tools(kind: AgentKind, facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
-    by_policy = dict(facts.denied_by_policy)
-    others = {name: times - by_policy.get(name, 0) for name, times in facts.denied_tools.items()}
-    others = {name: times for name, times in others.items() if times > 0}
-    if by_policy:
-        message = f"The tool policy denied: {_counted(by_policy)}. The run continued without them."
-        hint = "See `tool_policy` in agent.config. Denied tools limit what the agent can do."
-        yield error_record(kind.code(codes.TOOL_DENIED), message, at, hint, tools=by_policy, by="tool_policy")
-    if others:
-        yield error_record(
-            kind.code(codes.TOOL_DENIED),
-            f"{kind.title} was not allowed to use its tools: {_counted(others)}. The run continued without them.",
-            at,
-            kind.hint(codes.TOOL_DENIED, "Allow them; there is no user to ask."),
-            tools=others,
-        )
-
-
-def _counted(tools: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} ({times}x)" for name, times in tools.items())
+    if not facts.denied_tools:
+        return
+    counted = ", ".join(f"{name} ({times}x)" for name, times in facts.denied_tools.items())
+    yield error_record(
+        kind.code(codes.TOOL_DENIED),
+        f"{kind.title} was not allowed to use its tools: {counted}. The run continued without them.",
+        at,
+        kind.hint(codes.TOOL_DENIED, "Allow them; there is no user to ask."),
+        tools=dict(facts.denied_tools),
+    )
 
 
 def _failed_mcp_servers(kind: AgentKind, facts: SessionFacts, at: str) -> Iterator[ErrorRecord]:
