@@ -118,7 +118,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "script and agent": (changed("orchestrators", 0, "adapter", "x.sh"), "cannot be combined with `adapter`"),
     "prompt in config": (changed("orchestrators", 0, "config", {"prompt": "x"}), "the task has the prompt"),
     "total for one": (changed("orchestrators", 0, "budget", {"total_usd": 3}), "cannot limit the whole run"),
-    "negative budget": (changed("orchestrators", 0, "budget", -1), "budget.per_trial_usd: must be at least 0"),
+    "negative budget": (changed("orchestrators", 0, "budget", -1), "budget: must be at least 0"),
     "budget as text": (changed("orchestrators", 0, "budget", "5"), "budget: must be a"),
     "model for null": (changed("orchestrators", [{"name": "null", "model": "x"}]), "model: has no effect on `null`"),
     "same repository": (

@@ -18,7 +18,7 @@ from youbencha.errors import ConfigError, Problem
 from youbencha.gateway.api import GatewayAccess, Provider
 from youbencha.process import Redactor
 from youbencha.sandbox.base import Sandbox
-from youbencha.spec import problems_of
+from youbencha.spec import list_problems
 from youbencha.spec.testcase import AgentSpec
 from youbencha.workspace import Changes, Repository
 
@@ -219,7 +219,7 @@ def config_problems(
     try:
         valid = model.model_validate(dict(config))
     except ValidationError as error:
-        return problems_of(error, model)
+        return list_problems(error, model, config)
     return list(contradictions(valid)) if contradictions else []
 
 

@@ -5,6 +5,6 @@ These are for packages that have models of their own.
 
 from youbencha.spec.base import StrictModel
 from youbencha.spec.document import load_yaml_model, parse_yaml_model
-from youbencha.spec.problems import ProblemAt, problems_of
+from youbencha.spec.problems import ProblemAt, list_problems
 
-__all__ = ["ProblemAt", "StrictModel", "load_yaml_model", "parse_yaml_model", "problems_of"]
+__all__ = ["ProblemAt", "StrictModel", "list_problems", "load_yaml_model", "parse_yaml_model"]

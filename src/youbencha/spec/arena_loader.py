@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,7 +73,7 @@ def load_arena_file(path: Path | str) -> Arena:
     if thunderdome.is_original(document.data):
         translated = thunderdome.translate(document.data)
         notices = tuple(document.problem(*notice, at_key=True) for notice in translated.notices)
-        document = document._replace(data=translated.data)
+        document = replace(document, data=translated.data)
     spec = document.validate(ArenaSpec)
     if isinstance(spec, list):
         raise document.error([*spec, *_problems_of_names(document)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -141,7 +142,7 @@ def _load(
 ) -> Loaded[Case]:
     document, problems, literal = _substituted(document, variables)
     if agent is not None:
-        document = document._replace(data=agent.merged_over(document.data))
+        document = replace(document, data=agent.merged_over(document.data))
     case = document.validate(model)
     loaded = _checked(case, document, Path(path).absolute().parent, variables, check, problems)
     return loaded._replace(unknown_variables=tuple(literal))
@@ -189,7 +190,7 @@ def _substituted(document: Document, variables: Mapping[str, Any]) -> tuple[Docu
         problem = document.problem(path, message, did_you_mean(name, variables) or hint)
         (literal if in_free_text else undefined).append(problem)
 
-    return document._replace(data=substitute_tree(document.data, variables, on_undefined)), undefined, literal
+    return replace(document, data=substitute_tree(document.data, variables, on_undefined)), undefined, literal
 
 
 def _unchecked_parts(

@@ -62,9 +62,9 @@ def load_loop_file(
     """
     document = read_document(path, code=CODE, what=WHAT) if path is not None else Document({}, None, CODE, WHAT)
     if document.data is None:  # all defaults
-        document = document._replace(data={})
+        document = replace(document, data={})
     moving = _Moving(document)
-    document = document._replace(data=moving.data())
+    document = replace(document, data=moving.data())
     if isinstance(document.data, Mapping):
         document = _with_hats(document, hats) if hats else document
         document = _with_settings(document, settings)
@@ -97,7 +97,7 @@ def _with_hats(document: Document, hats: Document) -> Document:
         if taken:
             new["event_loop"] = {**loop, **taken}
         paths += (("event_loop", key) for key in taken)
-    return document._replace(data={**document.data, **new}, parts=dict.fromkeys(paths, hats))
+    return replace(document, data={**document.data, **new}, parts=dict.fromkeys(paths, hats))
 
 
 def _with_settings(document: Document, settings: Sequence[str]) -> Document:
@@ -107,8 +107,8 @@ def _with_settings(document: Document, settings: Sequence[str]) -> Document:
         path = tuple(key.split("."))
         path = MOVED_KEYS.get(path, path)
         parsed = parse_document(value, code=CODE, what=f"The value of {key}").data
-        source = Document(None, None, CODE, WHAT)
-        document = document._replace(data=_with(document.data, path, parsed), parts={**document.parts, path: source})
+        source = Document({}, None, CODE, WHAT)
+        document = replace(document, data=_with(document.data, path, parsed), parts={**document.parts, path: source})
     return document
 
 

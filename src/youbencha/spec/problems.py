@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
 
-from pydantic import AliasChoices, BaseModel, RootModel, Tag, ValidationError
-from pydantic.fields import FieldInfo
+from pydantic import BaseModel, PydanticUserError, ValidationError
 
 from youbencha.errors import KeyPath, Problem, ProblemKind, Step
 from youbencha.text import did_you_mean
@@ -30,27 +30,35 @@ class Position(NamedTuple):
     column: int
 
 
-Locate = Callable[[KeyPath, bool], Position]
-"""Finds the position of a key (True) or of its value (False)."""
+@dataclass(frozen=True)
+class UnlocatedProblem:
+    """A problem that is not located yet."""
+
+    path: KeyPath
+    message: str
+    hint: str | None = None
+    kind: ProblemKind = "invalid"
+    at_key: bool = False
+    """Whether the key is wrong, not its value."""
 
 
-class _LocatedError(NamedTuple):
-    order: int
-    error: Mapping[str, Any]
-    location: ErrorLocation
-    wanted: tuple[str, ...] = ()
-    """The kinds of value that the members of a union accept, if none accepts this kind."""
+def list_problems(error: ValidationError, model: type[BaseModel], data: Any) -> list[Problem]:
+    """All problems of data that are in no file. `data` are those that the model refused."""
+    found = list_unlocated(error, model, data)
+    return [Problem(problem.path, problem.message, problem.hint, kind=problem.kind) for problem in found]
 
 
-def problems_of(exc: ValidationError, model: type[BaseModel], *, locate: Locate | None = None) -> list[Problem]:
-    """All problems, in the order of the document with `locate`, else in pydantic's order."""
-    errors: list[Mapping[str, Any]] = [dict(error) for error in exc.errors(include_url=False)]
-    found = [_LocatedError(order, error, _error_location(error["loc"], model)) for order, error in enumerate(errors)]
-    chosen = sorted(_choose_union_members(found), key=lambda item: item.order)
-    chosen = [item for item in chosen if not _counts_only_valid_items(item.error)]
-    problems = [_problem(item, locate) for item in chosen]
-    far = float("inf")
-    return sorted(problems, key=lambda p: (p.line or far, p.column or far))
+def list_unlocated(error: ValidationError, model: type[BaseModel], data: Any) -> list[UnlocatedProblem]:
+    """All problems of the data that the model refused, in pydantic's order."""
+    errors: list[Mapping[str, Any]] = [dict(item) for item in error.errors(include_url=False)]
+    located = [_locate(order, item, data) for order, item in enumerate(errors)]
+    chosen = sorted(_choose_union_members(located), key=lambda item: item.order)
+    return [_describe(item, model) for item in chosen if not _counts_only_valid_items(item.error)]
+
+
+def unknown_key(key: str, valid: Sequence[str]) -> Problem:
+    """The problem of an unknown key that no model has found."""
+    return Problem((key,), "unknown key", _hint_for_key(key, valid), kind="unknown_key")
 
 
 def _counts_only_valid_items(error: Mapping[str, Any]) -> bool:
@@ -58,60 +66,96 @@ def _counts_only_valid_items(error: Mapping[str, Any]) -> bool:
     return error["type"] == "too_short" and bool(len(error["input"]) >= error["ctx"]["min_length"])
 
 
-def unknown_key(key: str, valid: list[str]) -> Problem:
-    """The problem of an unknown key that no model has found."""
-    return Problem(key, "unknown key", _hint_for_key(key, valid), kind="unknown_key")
-
-
-def _problem(found: _LocatedError, locate: Locate | None) -> Problem:
-    error, where = found.error, found.location
-    path, at_key = where.path, where.at_key
-    kind: ProblemKind = "invalid"
+def _describe(located: _LocatedError, model: type[BaseModel]) -> UnlocatedProblem:
+    error, path = located.error, located.path
+    message = _wrong_kind(located.wanted, error["input"]) if located.wanted else _message(error)
     raised = error.get("ctx", {}).get("error")
     match error["type"]:
         case "extra_forbidden":
-            kind, at_key, hint = "unknown_key", True, _hint_for_key(str(path[-1]), _valid_keys(where.parent))
+            hint = _hint_for_key(str(path[-1]), _known_keys(model, error["loc"][:-1]))
+            return UnlocatedProblem(path, message, hint, "unknown_key", at_key=True)
         case "union_tag_not_found" | "union_tag_invalid":
             path = (*path, error["ctx"]["discriminator"].strip("'"))
-            hint = _hint_for_value(error)
         case "invalid_key":
-            at_key, hint = True, None
+            return UnlocatedProblem(path, message, at_key=True)
         case _ if isinstance(raised, ProblemAt):
-            path, at_key, hint = (*path, raised.key), True, raised.hint
-        case _:
-            hint = _hint_for_value(error)
-    message = _wrong_kind(found.wanted, error["input"]) if found.wanted else _message_of(error)
-    at = locate(path, at_key) if locate else None
-    line, column = (at.line, at.column) if at else (None, None)
-    return Problem(path, message, hint, line, column, kind=kind)
+            return UnlocatedProblem((*path, raised.key), message, raised.hint, at_key=True)
+    return UnlocatedProblem(path, message, _hint_for_value(error), at_key=located.at_key)
 
 
-def _choose_union_members(found: Sequence[_LocatedError], depth: int = 0) -> list[_LocatedError]:
+class _UnionBranch(NamedTuple):
+    """A member of a union that pydantic tried, and where in its location the union is."""
+
+    at: KeyPath
+    member: Step
+
+
+class _LocatedError(NamedTuple):
+    """An error of pydantic, and where it is in the data."""
+
+    order: int
+    error: Mapping[str, Any]
+    path: KeyPath
+    branches: tuple[_UnionBranch, ...]
+    at_key: bool
+    wanted: tuple[str, ...] = ()
+    """The kinds of value that the members of a union accept, if none accepts this kind."""
+
+
+_KEY_MARK = "[key]"
+"""What pydantic appends to a location when a mapping's key is invalid, not its value."""
+
+
+def _locate(order: int, error: Mapping[str, Any], data: Any) -> _LocatedError:
+    """Follow an error's location through the data.
+
+    Pydantic puts the name of the union member that it tried between the keys (`turns.0.text.list[str]`). The data have
+    no such key, which tells the two apart.
+    """
+    path: list[Step] = []
+    branches: list[_UnionBranch] = []
+    here, location = data, error["loc"]
+    at_key = location[-1:] == (_KEY_MARK,)
+    if at_key:
+        location = location[:-1]
+    for index, step in enumerate(location):
+        is_last = index == len(location) - 1
+        is_index = isinstance(here, list | tuple) and isinstance(step, int) and step < len(here)
+        if is_index or (isinstance(here, Mapping) and step in here):
+            here = here[step]
+        elif not (is_last and (at_key or error["type"] == "missing")):
+            branches.append(_UnionBranch(location[:index], step))
+            continue
+        path.append(step)
+    return _LocatedError(order, error, tuple(path), tuple(branches), at_key)
+
+
+def _choose_union_members(located: Sequence[_LocatedError], depth: int = 0) -> list[_LocatedError]:
     """Pydantic reports errors for every member of a union; keep those of the one that was most likely meant."""
     kept: list[_LocatedError] = []
     unions: dict[KeyPath, list[_LocatedError]] = {}
-    for item in found:
-        if len(item.location.branches) <= depth:
+    for item in located:
+        if len(item.branches) <= depth:
             kept.append(item)
         else:
-            unions.setdefault(item.location.branches[depth].at, []).append(item)
+            unions.setdefault(item.branches[depth].at, []).append(item)
     for at, group in unions.items():
         kept += _choose_union_members(_likely_member(group, at, depth), depth + 1)
     return kept
 
 
 def _likely_member(group: Sequence[_LocatedError], at: KeyPath, depth: int) -> list[_LocatedError]:
-    branches: dict[Any, list[_LocatedError]] = {}
+    branches: dict[Step, list[_LocatedError]] = {}
     for item in group:
-        branches.setdefault(item.location.branches[depth].member, []).append(item)
-    kinds = {name: wanted for name, branch in branches.items() if (wanted := _kind_of_member(branch, at))}
+        branches.setdefault(item.branches[depth].member, []).append(item)
+    kinds = {name: wanted for name, branch in branches.items() if (wanted := _member_kind(branch, at))}
     possible = [branch for name, branch in branches.items() if name not in kinds]
     if possible:
         return min(possible, key=_unlikelihood)
     return [group[0]._replace(wanted=tuple(kinds.values()))]
 
 
-def _kind_of_member(branch: Sequence[_LocatedError], at: KeyPath) -> str | None:
+def _member_kind(branch: Sequence[_LocatedError], at: KeyPath) -> str | None:
     """The kind of value that this member accepts, if the only error is that the value is of another kind."""
     first = branch[0].error
     at_union_itself = len(branch) == 1 and len(first["loc"]) == len(at) + 1
@@ -119,150 +163,63 @@ def _kind_of_member(branch: Sequence[_LocatedError], at: KeyPath) -> str | None:
 
 
 def _unlikelihood(branch: Sequence[_LocatedError]) -> tuple[bool, int]:
-    """A member whose constant (`type: a`) differs was not meant; else the fewer errors, the likelier."""
+    """Order members: one whose constant (`type: a`) differs was not meant; otherwise fewer errors are likelier."""
     return any(item.error["type"] == "literal_error" for item in branch), len(branch)
 
 
-_KEY_MARK = "[key]"
-"""What pydantic appends to a location when a mapping's key is invalid, not its value."""
+@cache
+def _schema(model: type[BaseModel]) -> Mapping[str, Any]:
+    try:
+        return model.model_json_schema()
+    except PydanticUserError:  # another package's model, whose types have no JSON Schema
+        return {}
 
 
-class UnionBranch(NamedTuple):
-    """A member of a union that pydantic tried, and where in its location the union is."""
-
-    at: KeyPath
-    member: Step
-
-
-class ErrorLocation(NamedTuple):
-    """Where an error is in the document, read off the model's types.
-
-    Pydantic puts the name of the union member that it tried between the keys of an error's location
-    (`turns.0.text.list[str]`). The document has no such key, so the location is followed together with the types, and
-    the names of union members are kept apart.
-    """
-
-    path: KeyPath
-    branches: tuple[UnionBranch, ...]
-    parent: Any
-    """The type that has the last key, or None if it is unknown."""
-    at_key: bool
+def _known_keys(model: type[BaseModel], location: KeyPath) -> list[str]:
+    """The keys that a mapping takes at a location, read off the model's JSON Schema."""
+    root = _schema(model)
+    here = list(_alternatives(root, root))
+    for step in location:
+        inside = [found for schema in here for inner in _inside(schema, step) for found in _alternatives(inner, root)]
+        here = inside or [schema for schema in here if _is_called(schema, step)] or here
+    return list(dict.fromkeys(key for schema in here for key in schema.get("properties", {})))
 
 
-def _error_location(location: KeyPath, model: Any) -> ErrorLocation:
-    path: list[Step] = []
-    branches: list[UnionBranch] = []
-    here: Any = model
-    parent: Any = None
-    for index, step in enumerate(location):
-        here = _plain_type(here)
-        if step == _KEY_MARK:
-            return ErrorLocation(tuple(path), tuple(branches), parent, at_key=True)
-        members = _union_members(here)
-        if len(members) > 1:
-            branches.append(UnionBranch(location[:index], step))
-            here = _member_labelled(members, str(step))
-            continue
-        parent, here = here, _type_inside(here, step)
-        path.append(step)
-    return ErrorLocation(tuple(path), tuple(branches), parent, at_key=False)
+def _alternatives(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield what a schema stands for: itself, what it refers to, or each member of a union."""
+    if "$ref" in schema:
+        yield from _alternatives(root["$defs"][schema["$ref"].rpartition("/")[2]], root)
+    for member in [*schema.get("anyOf", ()), *schema.get("oneOf", ())]:
+        yield from _alternatives(member, root)
+    if not schema.keys() & {"$ref", "anyOf", "oneOf"}:
+        yield schema
 
 
-def _plain_type(annotation: Any) -> Any:
-    """The type behind Annotated, a type alias, a root model and `| None`, none of which leave a label."""
-    while True:
-        if get_origin(annotation) is Annotated:
-            annotation = get_args(annotation)[0]
-        elif hasattr(annotation, "__value__"):
-            annotation = annotation.__value__
-        elif isinstance(annotation, type) and issubclass(annotation, RootModel):
-            annotation = annotation.model_fields["root"].annotation
-        elif len(members := _union_members(annotation)) == 1:
-            annotation = members[0]
-        else:
-            return annotation
+def _inside(schema: Mapping[str, Any], step: Step) -> Iterator[Mapping[str, Any]]:
+    """Yield the schema of what a key or an index leads to."""
+    if isinstance(step, int):
+        places = schema.get("prefixItems", ())
+        found = places[step] if step < len(places) else schema.get("items")
+    else:
+        found = schema.get("properties", {}).get(step, schema.get("additionalProperties"))
+    if isinstance(found, Mapping):
+        yield found
 
 
-def _union_members(annotation: Any) -> tuple[Any, ...]:
-    if get_origin(annotation) not in (Union, types.UnionType):
-        return ()
-    return tuple(member for member in get_args(annotation) if member is not types.NoneType)
-
-
-def _member_labelled(members: tuple[Any, ...], label: str) -> Any:
-    """The member that pydantic calls `label`: by its tag, its class, its discriminator's value or its kind."""
-    for member in members:
-        if label in _labels_of(member):
-            return member
-    kind = label.partition("[")[0]
-    return next((m for m in members if getattr(get_origin(_plain_type(m)), "__name__", None) == kind), None)
-
-
-def _labels_of(member: Any) -> set[str]:
-    tags = {meta.tag for meta in get_args(member)[1:] if isinstance(meta, Tag)}
-    bare = _plain_type(member)
-    if not isinstance(bare, type):
-        return tags
-    if not issubclass(bare, BaseModel):
-        return tags | {bare.__name__}
-    literals = (get_args(f.annotation) for f in bare.model_fields.values() if get_origin(f.annotation) is Literal)
-    return tags | {bare.__name__} | {str(value) for values in literals for value in values}
-
-
-def _type_inside(annotation: Any, step: Step) -> Any:
-    """The type of what a key or an index leads to."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        for name, info in annotation.model_fields.items():
-            if step == name or step in _keys_of(name, info):
-                return info.annotation
-        return None
-    arguments = get_args(annotation)
-    if not arguments:
-        return None
-    origin = get_origin(annotation)
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        return arguments[-1]
-    if origin is tuple and isinstance(step, int) and arguments[-1] is not ...:
-        return arguments[step] if step < len(arguments) else None
-    return arguments[0]
-
-
-def _valid_keys(annotation: Any) -> list[str]:
-    """The keys that a model takes; none for anything that is not a model."""
-    bare = _plain_type(annotation)
-    if not (isinstance(bare, type) and issubclass(bare, BaseModel)):
-        return []
-    by_name = bool(bare.model_config.get("populate_by_name") or bare.model_config.get("validate_by_name"))
-    keys: list[str] = []
-    for name, info in bare.model_fields.items():
-        keys += [key for key in _keys_of(name, info) if key not in keys]
-        if by_name and name not in keys:
-            keys.append(name)
-    return keys
-
-
-def _keys_of(name: str, info: FieldInfo) -> list[str]:
-    alias = info.validation_alias or info.alias
-    if isinstance(alias, AliasChoices):
-        return [choice for choice in alias.choices if isinstance(choice, str)]
-    return [alias] if isinstance(alias, str) else [name]
+def _is_called(schema: Mapping[str, Any], label: Step) -> bool:
+    """Whether this is the union member that pydantic calls so: by its class, or by the value of its discriminator."""
+    return schema.get("title") == label or any(p.get("const") == label for p in schema.get("properties", {}).values())
 
 
 _EXPECTED_KINDS: Mapping[str, tuple[str, ...]] = {
     "text": ("string_type", "string_sub_type", "bytes_type"),
     "a whole number": ("int_type", "int_parsing", "int_from_float"),
-    "a number": ("float_type", "float_parsing", "decimal_type", "decimal_parsing"),
+    "a number": ("float_type", "float_parsing"),
     "a finite number": ("finite_number",),
     "true or false": ("bool_type", "bool_parsing"),
     "a list": ("list_type", "tuple_type", "set_type", "frozen_set_type", "iterable_type"),
     "a mapping": ("dict_type", "mapping_type", "model_type", "model_attributes_type", "dataclass_type"),
     "empty": ("none_required",),
-    "a path": ("path_type",),
-    "a URL": ("url_type", "url_parsing"),
-    "a URL of another kind": ("url_scheme",),
-    "a date": ("date_type", "date_parsing", "date_from_datetime_parsing"),
-    "a date and time": ("datetime_type", "datetime_parsing", "datetime_from_date_parsing"),
-    "a duration": ("time_delta_type", "time_delta_parsing"),
     "{expected}": ("literal_error", "enum"),
 }
 """What a value must be, and pydantic's errors if it is not."""
@@ -275,7 +232,6 @@ _SENTENCES: Mapping[str, str] = {
     "greater_than_equal": "must be at least {ge:,}",
     "less_than": "must be less than {lt:,}",
     "less_than_equal": "must be at most {le:,}",
-    "multiple_of": "must be a multiple of {multiple_of}",
     "string_unicode": "is not valid Unicode: it contains a lone surrogate",
     "string_too_short": "must have at least {min_length:,} characters",
     "string_too_long": "must have at most {max_length:,} characters",
@@ -285,9 +241,6 @@ _SENTENCES: Mapping[str, str] = {
     "too_long": "must have at most {max_length} items, has {actual_length}",
     "union_tag_not_found": "is required",
     "union_tag_invalid": "must be {expected}",
-    "frozen_field": "cannot be changed",
-    "path_not_file": "there is no such file",
-    "path_not_directory": "there is no such directory",
 }
 """The messages of all other errors."""
 
@@ -318,20 +271,20 @@ _MANY_KEYS = 10
 def _expected_kind(error: Mapping[str, Any]) -> str | None:
     """What the value must be, if it is of the wrong kind."""
     wanted = next((kind for kind, errors in _EXPECTED_KINDS.items() if error["type"] in errors), None)
-    return wanted.format_map(_context_of(error)) if wanted else None
+    return wanted.format_map(_context(error)) if wanted else None
 
 
 def _wrong_kind(wanted: Iterable[str], given: Any) -> str:
     choices = list(dict.fromkeys(wanted))
-    found = _kind_of_value(given)
-    contrast = f", not {found}" if found and found not in choices and not any("'" in c for c in choices) else ""
+    actual = _input_kind(given)
+    contrast = f", not {actual}" if actual and actual not in choices and not any("'" in c for c in choices) else ""
     return f"must be {' or '.join(choices)}{contrast}"
 
 
-def _message_of(error: Mapping[str, Any]) -> str:
+def _message(error: Mapping[str, Any]) -> str:
     if wanted := _expected_kind(error):
         return _wrong_kind([wanted], error["input"])
-    context = _context_of(error)
+    context = _context(error)
     if words := _PATTERNS.get(context.get("pattern", "")):
         return words
     is_empty = error["type"] == "string_too_short" and context["min_length"] == 1
@@ -344,7 +297,7 @@ def _message_of(error: Mapping[str, Any]) -> str:
     return message[:1].lower() + message[1:]
 
 
-def _context_of(error: Mapping[str, Any]) -> dict[str, Any]:
+def _context(error: Mapping[str, Any]) -> dict[str, Any]:
     context = dict(error.get("ctx", {}))
     if "expected_tags" in context:
         context["expected"] = context["expected_tags"]
@@ -353,7 +306,7 @@ def _context_of(error: Mapping[str, Any]) -> dict[str, Any]:
     return context
 
 
-def _kind_of_value(value: Any) -> str | None:
+def _input_kind(value: Any) -> str | None:
     return next((name for kind, name in _INPUT_KINDS if isinstance(value, kind)), None)
 
 
@@ -361,14 +314,14 @@ def _hint_for_value(error: Mapping[str, Any]) -> str | None:
     given = error["input"]
     if error["type"] == "string_type" and isinstance(given, int | float):
         return "put it in quotes"
-    context = _context_of(error)
+    context = _context(error)
     written = context.get("tag", given)
     if "expected" in context and isinstance(written, str):
         return did_you_mean(written, re.findall(r"'([^']*)'", str(context["expected"])))
     return None
 
 
-def _hint_for_key(key: str, valid: list[str]) -> str | None:
+def _hint_for_key(key: str, valid: Sequence[str]) -> str | None:
     if near := did_you_mean(key, valid):
         return near
     if not valid or len(valid) > _MANY_KEYS:

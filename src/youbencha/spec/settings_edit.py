@@ -22,7 +22,7 @@ from ruamel.yaml.tokens import CommentToken
 
 from youbencha.errors import ConfigError, Problem
 from youbencha.spec.document import Document, parse_document, read_document
-from youbencha.spec.problems import problems_of
+from youbencha.spec.problems import list_problems
 from youbencha.spec.settings import CODE, WHAT, Settings, project_refusals, write_settings
 from youbencha.text import did_you_mean
 
@@ -108,7 +108,7 @@ def _value_problems(key: str, value: Scalar) -> list[Problem]:
     try:
         Settings.model_validate(_nested(key, value))
     except ValidationError as error:
-        return problems_of(error, Settings)
+        return list_problems(error, Settings, _nested(key, value))
     return []
 
 

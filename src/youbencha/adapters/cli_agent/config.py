@@ -145,9 +145,9 @@ def parse_config(kind: AgentKind, model: type[C], raw: Mapping[str, Any]) -> C:
     try:
         return model.model_validate(dict(raw))
     except ValidationError as error:
-        from youbencha.spec.problems import problems_of
+        from youbencha.spec.problems import list_problems
 
-        problems = problems_of(error, model)
+        problems = list_problems(error, model, raw)
         wrong = _prompt_choice(raw, needed=model.prompt_needed)
         # Pydantic does not check the whole if a part is invalid.
         if wrong and wrong not in problems and not _is_misspelt(wrong.path, problems, model):

@@ -13,7 +13,7 @@ from pydantic import AliasChoices, BeforeValidator, Field, ValidationError, fiel
 from youbencha.errors import Problem
 from youbencha.evaluators.judge.answer import normalized_name
 from youbencha.files import PathNotAllowed, read_within
-from youbencha.spec import StrictModel, problems_of
+from youbencha.spec import StrictModel, list_problems
 from youbencha.spec.base import Line, Milliseconds
 
 RESERVED = frozenset(
@@ -185,7 +185,7 @@ def read_config(raw: Mapping[str, Any]) -> tuple[JudgeConfig | None, list[Proble
     try:
         judge = JudgeConfig.model_validate({key: value for key, value in raw.items() if key in OWN_KEYS})
     except ValidationError as error:
-        return None, [*problems_of(error, JudgeConfig), *problems]
+        return None, [*list_problems(error, JudgeConfig, raw), *problems]
     return judge, problems
 
 
