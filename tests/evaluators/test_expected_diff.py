@@ -16,7 +16,7 @@ from systems import posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators import expected_diff as comparing
 from youbencha.evaluators.base import in_thread
-from youbencha.evaluators.expected_diff import MOST_LISTED
+from youbencha.evaluators.expected_diff import MAX_LISTED
 
 
 def write(tree: Path, **files: str | bytes) -> None:
@@ -170,8 +170,8 @@ async def test_links_are_not_followed_and_special_files_not_opened(over: OverRun
 
 
 async def test_huge_files_are_identical_or_not(over: OverRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comparing, "LARGEST_MEASURED", 10)
-    monkeypatch.setattr(comparing, "_CHUNK", 4)
+    monkeypatch.setattr(comparing, "MAX_MEASURED_BYTES", 10)
+    monkeypatch.setattr(comparing, "_CHUNK_BYTES", 4)
     write(over.tree, same="x" * 11, other="x" * 11, longer="x" * 12)
     write(over.expected, same="x" * 11, other="x" * 10 + "y", longer="x" * 11)
     metrics = (await over.evaluate("expected-diff")).metrics
@@ -180,16 +180,16 @@ async def test_huge_files_are_identical_or_not(over: OverRun, monkeypatch: pytes
 
 
 async def test_the_report_has_every_file_and_the_result_the_least_similar(over: OverRun) -> None:
-    for number in range(MOST_LISTED + 50):
+    for number in range(MAX_LISTED + 50):
         (over.tree / f"f{number:03}").write_text("x" * 100)
         (over.expected / f"f{number:03}").write_text("x" * 100 if number % 2 else "y" * 10 + "x" * 90)
     result = await over.evaluate("expected-diff")
-    assert len(result.metrics["file_similarities"]) == MOST_LISTED
+    assert len(result.metrics["file_similarities"]) == MAX_LISTED
     assert result.metrics["file_similarities_omitted"] == 50
     assert [file["similarity"] for file in result.metrics["file_similarities"][:125]] == [0.9] * 125
     assert [artifact.path for artifact in result.artifacts] == ["expected-diff-report.json"]
     report = json.loads((over.artifacts / "expected-diff-report.json").read_text("utf-8"))
-    assert len(report["file_similarities"]) == MOST_LISTED + 50
+    assert len(report["file_similarities"]) == MAX_LISTED + 50
     assert report["aggregate_similarity"] == result.metrics["aggregate_similarity"]
 
 

@@ -1,16 +1,15 @@
-"""The similarity of two texts, and the alignment of their lines."""
+"""The similarity of two texts."""
 
 from __future__ import annotations
 
 import random
-from itertools import pairwise
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from youbencha.evaluators import similarity
-from youbencha.evaluators.similarity import hunks, text_similarity
+from youbencha.evaluators import expected_diff
+from youbencha.evaluators.expected_diff import text_similarity
 
 TEXTS = st.text("ab \n", max_size=40) | st.text(max_size=40)
 
@@ -45,11 +44,9 @@ def test_similarity_is_one_only_for_identical_texts(one: str, other: str) -> Non
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that is for long texts, on texts that are short enough to know the truth."""
-    monkeypatch.setattr(similarity, "SMALL_CELLS", 0)
-    monkeypatch.setattr(similarity, "HUNK_CELLS", 9)
-    monkeypatch.setattr(similarity, "NEAR", 2)
-    monkeypatch.setattr(similarity, "_STRIPE", 3)
+    """Treat texts as long that are short enough to know the truth."""
+    monkeypatch.setattr(expected_diff, "MAX_CELLS", 9)
+    monkeypatch.setattr(expected_diff, "MAX_NEAR_DISTANCE", 2)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -125,24 +122,3 @@ def test_hostile_texts_are_compared_in_bounded_time(what: str) -> None:
     """By the full distance, the slowest of these take half a minute, and alignments by difflib hours."""
     one, other = HOSTILE[what]
     assert 0.0 <= text_similarity(one, other).similarity < 1.0
-
-
-PIECES = st.lists(st.sampled_from("abcdefgh"), max_size=30)
-
-
-@given(PIECES, PIECES)
-def test_everything_outside_the_hunks_is_equal(left: list[str], right: list[str]) -> None:
-    found = sorted(hunks(left, right), key=lambda hunk: (hunk.left.start, hunk.right.start))
-    assert all(hunk.left or hunk.right for hunk in found)
-    assert all(a.left.stop <= b.left.start and a.right.stop <= b.right.start for a, b in pairwise(found))
-    in_left = {place for hunk in found for place in hunk.left}
-    in_right = {place for hunk in found for place in hunk.right}
-    kept = [piece for place, piece in enumerate(left) if place not in in_left]
-    assert kept == [piece for place, piece in enumerate(right) if place not in in_right]
-
-
-def test_unique_lines_are_anchors() -> None:
-    left = ["{", "}", "one", "{", "}", "{", "}", "two", "{", "x", "}", "three", "{", "}"]
-    right = ["{", "}", "{", "}", "one", "{", "}", "two", "}", "three", "x", "{", "}"]
-    differing = {left[place] for hunk in hunks(left, right) for place in hunk.left}
-    assert not {"one", "two", "three"} & differing

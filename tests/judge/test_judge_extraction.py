@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youbencha.evaluators.judge.answer import SEARCHED, objects_in
+from youbencha.evaluators.judge.answer import SEARCHED_CHARS, objects_in
 
 VERDICT = {"assertions": {"a": {"score": 1, "reason": 'it says }{ "here" and \\'}}}
 
@@ -72,18 +72,13 @@ def test_a_large_hostile_text_is_searched_in_bounded_time(piece: str) -> None:
     """With anything that grows faster than the text, these would take minutes."""
     text = piece * (300_000 // len(piece))
     started = time.process_time()
-    assert sum(1 for _ in objects_in(text, KEYS)) < SEARCHED
+    assert sum(1 for _ in objects_in(text, KEYS)) < SEARCHED_CHARS
     assert first('{"n": 1}\n' + text + '\n{"n": 2}') == {"n": 2}
     assert time.process_time() - started < 5
 
 
 def test_deep_lists_do_not_crash() -> None:
     assert first('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}") is None
-
-
-def test_too_deeply_nested_objects_are_skipped() -> None:
-    text = '{"a":' * 50 + "1" + "}" * 50
-    assert len(list(objects_in(text, KEYS))) == 16
 
 
 @given(

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,20 +20,19 @@ from youbencha.log.model import YouBenchaLog
 _SHAPES = ("assertions", "metrics", "criteria")
 _REASONS = ("reason", "reasoning", "explanation", "message", "evidence")
 
-_LONGEST_TEXT = 4_000
+_MAX_TEXT_CHARS = 4_000
 """Characters of a reason or message."""
 
-SEARCHED = 300_000
+SEARCHED_CHARS = 300_000
 """Characters from the end: a verdict comes last."""
-
-MAX_DEPTH = 16
-"""Objects inside objects. A verdict has three levels."""
 
 _STRING = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"?'
 """A JSON string contains no newline, so a stray quotation mark affects only its own line."""
 
-_INSIDE = re.compile(rf"{_STRING}|[{{}}]")
 _TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])")
+_START = re.compile(r'\{\s*"')
+_DECODER = json.JSONDecoder()
+_MAX_ATTEMPTS = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,58 +128,29 @@ def _text(value: Any) -> str | None:
     if not isinstance(value, str) or not value.strip():
         return None
     text = value.strip().encode("utf-8", "replace").decode()  # a lone surrogate cannot be written to a file
-    return text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "…"
+    return text if len(text) <= _MAX_TEXT_CHARS else text[:_MAX_TEXT_CHARS] + "…"
 
 
 def objects_in(text: str, keys: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Every JSON object in a text that has one of the keys, the last one first and outer ones before inner ones.
+    """Yield the JSON objects in a text that have one of the keys, the last one first and outer ones before inner ones.
 
-    A hostile text takes linear time: braces are paired in one pass, and deeply nested ones are ignored.
+    Trailing commas are forgiven. A failure to decode takes time in proportion to the text, so only the last braces
+    that may begin an object are tried.
     """
-    text = text[-SEARCHED:]
-    quoted = [f'"{key}"' for key in keys]
-    shortest = min(map(len, quoted)) + len("{:0}")
-    for start, end in reversed(list(_groups(text))):
-        if end - start < shortest or not any(text.find(key, start, end) >= 0 for key in quoted):
-            continue  # nearly all code and hostile text ends here
-        found = _parsed(text[start:end])
-        if found is not None and any(key in found for key in keys):
-            yield found
-
-
-def _groups(text: str) -> Iterator[tuple[int, int]]:
-    """The starts and ends of matching braces, in the order of their ends."""
-    starts: list[int] = []
-    heights: list[int] = []
-    position = text.find("{")
-    while position >= 0:
-        starts.append(position)
-        heights.append(0)
-        position += 1
-        # Quotation marks matter only inside braces: the text around them may contain any number.
-        while starts and (token := _INSIDE.search(text, position)) is not None:
-            position = token.end()
-            if token[0] == "{":
-                starts.append(token.start())
-                heights.append(0)
-            elif token[0] == "}":
-                start, height = starts.pop(), heights.pop()
-                if heights:
-                    heights[-1] = max(heights[-1], height + 1)
-                if height < MAX_DEPTH:
-                    yield start, position
-        if starts:
-            return
-        position = text.find("{", position)
-
-
-def _parsed(text: str) -> dict[str, Any] | None:
-    return _loaded(text) or _loaded(_TRAILING_COMMA.sub(r"\1", text))
-
-
-def _loaded(text: str) -> dict[str, Any] | None:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):  # the latter for nested lists
-        return None
-    return found if isinstance(found, dict) else None
+    text = _TRAILING_COMMA.sub(r"\1", text[-SEARCHED_CHARS:])
+    last_key = max(text.rfind(f'"{key}"') for key in keys)
+    starts = deque((match.start() for match in _START.finditer(text, 0, last_key + 1)), maxlen=_MAX_ATTEMPTS)
+    values, end = [], 0
+    for start in starts:
+        if start >= end:
+            with suppress(ValueError, RecursionError):
+                value, end = _DECODER.raw_decode(text, start)
+                values.append(value)
+    while values:
+        value = values.pop()
+        if isinstance(value, dict):
+            if not value.keys().isdisjoint(keys):
+                yield value
+            values += value.values()
+        elif isinstance(value, list):
+            values += value

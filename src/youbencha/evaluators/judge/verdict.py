@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from youbencha.evaluators.judge.answer import JudgeAnswer
@@ -40,11 +41,6 @@ def _scored(assertion: Assertion, answers: Sequence[JudgeAnswer]) -> Scored:
     middle = median(scores)
     nearest = min(answers, key=lambda answer: abs(answer.scores[assertion.name] - middle))
     return Scored(assertion, scores, nearest.reasons.get(assertion.name, ""))
-
-
-def median(numbers: Sequence[float]) -> float:
-    ordered, half = sorted(numbers), len(numbers) // 2
-    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
 def overall_score(results: Sequence[Scored]) -> float:
