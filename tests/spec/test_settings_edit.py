@@ -42,7 +42,7 @@ def settings(file: Path) -> Settings:
 def test_a_value_is_replaced_in_its_place(file: Path) -> None:
     file.write_text(COMMENTED)
     set_value(file, "agent.model", "haiku")
-    changed = COMMENTED.replace("opus  #", "haiku #")
+    changed = COMMENTED.replace("opus", "haiku")
     assert file.read_text() == changed
     set_value(file, "timeout_ms", "12")
     assert file.read_text() == changed.replace("5000", "12")
@@ -302,10 +302,10 @@ def test_an_invalid_value_is_never_written(key: str, value: str, words: str, fil
 def test_mistakes_can_be_fixed_one_at_a_time(file: Path) -> None:
     file.write_text("timeout_ms: soon # 1\nlog_level: loud # 2\nagnet: {model: x}\n")
     set_value(file, "timeout_ms", "6")
-    assert file.read_text() == "timeout_ms: 6    # 1\nlog_level: loud # 2\nagnet: {model: x}\n"
+    assert file.read_text() == "timeout_ms: 6 # 1\nlog_level: loud # 2\nagnet: {model: x}\n"
     assert unset_value(file, "agnet")
     set_value(file, "log_level", "warn")
-    assert file.read_text() == "timeout_ms: 6    # 1\nlog_level: warn # 2\n"
+    assert file.read_text() == "timeout_ms: 6 # 1\nlog_level: warn # 2\n"
     assert settings(file).timeout_ms == 6
 
 
@@ -335,7 +335,7 @@ def test_a_change_that_would_break_another_key_is_refused(file: Path) -> None:
     """Two keys that share one mapping: a key that is valid in the one is unknown in the other."""
     shared = "agent: &a {}\nevaluators: *a\n"
     file.write_text(shared)
-    with pytest.raises(ConfigError, match=r"evaluators\.timeout_ms: unknown key"):
+    with pytest.raises(ConfigError, match=r"agent\.timeout_ms: cannot be changed"):
         set_value(file, "agent.timeout_ms", "5")
     assert file.read_text() == shared
 

@@ -1,24 +1,21 @@
-"""Change one setting in its file; comments, order and everything else in the file stay.
+"""Change one setting in its file. Every other line stays as it is, and nothing invalid is written.
 
-Nothing is written that could not be read again.
+The place of a setting in a YAML file is read off ruamel's nodes, and only the text there is replaced: ruamel's own
+round trip would drop the comments after a removed entry, which belong to the next one.
 """
 
 from __future__ import annotations
 
-import copy
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.error import CommentMark
-from ruamel.yaml.scalarstring import FoldedScalarString, LiteralScalarString, PlainScalarString
-from ruamel.yaml.tokens import CommentToken
+from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
 from youbencha.errors import ConfigError, Problem
 from youbencha.spec.document import Document, parse_document, read_document
@@ -27,10 +24,11 @@ from youbencha.spec.settings import CODE, WHAT, Settings, project_refusals, writ
 from youbencha.text import did_you_mean
 
 Scalar = str | int | float | bool
-Data = MutableMapping[str, Any]
-
-_LONGEST_NUMBER = 18
+MAX_NUMBER_CHARS = 18
 """A longer float would lose digits."""
+DEFAULT_INDENT = 2
+MAX_WIDTH = 1_000_000
+"""Long lines are never folded."""
 
 
 def set_value(
@@ -44,11 +42,11 @@ def set_value(
     value = parse_setting(key, text, as_text=as_text)
     new_values = Settings.model_validate(_nested(key, value)).model_dump(exclude_unset=True)
     if user_values is not None and (refusals := project_refusals(new_values, user_values)):
-        problems = [Problem(name, reason) for name, reason in refusals.items()]
+        problems = [Problem(tuple(name.split(".")), reason) for name, reason in refusals.items()]
         hint = f"Set it in your own settings with `yb config set --global {key} …`."
         raise ConfigError(CODE, "The setting", problems, hint=hint)
-    before = read_document(file, code=CODE, what=WHAT) if file.exists() else _parsed("", file)
-    if not isinstance(before.data or {}, MutableMapping):
+    before = read_document(file, code=CODE, what=WHAT) if file.exists() else _parse("", file)
+    if not isinstance(before.data or {}, dict):
         raise ConfigError(CODE, WHAT, _problems(before))
     _edit(before, file, key.split("."), value)
     return value
@@ -65,12 +63,12 @@ def unset_value(file: Path, key: str) -> bool:
     return True
 
 
-def known_keys(model: type[BaseModel] = Settings, before: str = "") -> Iterator[str]:
-    """Every key in dots, groups too: `agent`, `agent.model`."""
+def known_keys(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[str]:
+    """Every key in dots, including groups: `agent`, `agent.model`."""
     for name, info in model.model_fields.items():
-        yield f"{before}{name}"
+        yield f"{prefix}{name}"
         if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
-            yield from known_keys(info.annotation, f"{before}{name}.")
+            yield from known_keys(info.annotation, f"{prefix}{name}.")
 
 
 def check_key(key: str) -> None:
@@ -78,7 +76,9 @@ def check_key(key: str) -> None:
     known = list(known_keys())
     if key in known or re.fullmatch(r"variables\.[^.]+", key):
         return
-    problem = Problem(key, "unknown key", did_you_mean(key, [*known, "variables.NAME"]), kind="unknown_key")
+    problem = Problem(
+        tuple(key.split(".")), "unknown key", did_you_mean(key, [*known, "variables.NAME"]), kind="unknown_key"
+    )
     raise ConfigError(CODE, "The setting", [problem], hint="`yb config list` shows all of them.")
 
 
@@ -99,7 +99,7 @@ def _scalar(text: str) -> Scalar:
     if text in ("true", "false"):
         return text == "true"
     for kind, pattern in ((int, r"-?\d+"), (float, r"-?\d+\.\d+")):
-        if re.fullmatch(pattern, text, re.ASCII) and len(text) <= _LONGEST_NUMBER and str(kind(text)) == text:
+        if re.fullmatch(pattern, text, re.ASCII) and len(text) <= MAX_NUMBER_CHARS and str(kind(text)) == text:
             return kind(text)
     return text
 
@@ -120,17 +120,17 @@ def _nested(key: str, value: Any) -> Any:
 
 
 def _problems(document: Document) -> list[Problem]:
-    found = [] if document.data is None else document.validate(Settings)
-    return found if isinstance(found, list) else []
+    result = [] if document.data is None else document.validate(Settings)
+    return result if isinstance(result, list) else []
 
 
-def _parsed(text: str, file: Path) -> Document:
+def _parse(text: str, file: Path) -> Document:
     return parse_document(text, code=CODE, what=WHAT, file=file)
 
 
 def _holds(data: Any, path: Sequence[str]) -> bool:
     for step in path:
-        if not isinstance(data, MutableMapping) or step not in data:
+        if not isinstance(data, dict) or step not in data:
             return False
         data = data[step]
     return True
@@ -139,140 +139,129 @@ def _holds(data: Any, path: Sequence[str]) -> bool:
 def _edit(before: Document, file: Path, path: Sequence[str], value: Scalar | None) -> None:
     """Write the file with the value set, or removed if it is None; unless anything else in it would change."""
     text = file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n") if file.exists() else ""
+    wanted = _changed(before.data, path, value)
     is_json = file.suffix.lower() == ".json" or text.lstrip().startswith("{")
-    edited = _edited_json(file, text, path, value) if is_json else _edited_yaml(text, path, value)
-    after = _parsed(edited, file)
+    edited = _edit_json(file, text, path, value) if is_json else _edit_yaml(text, path, value)
+    try:
+        after = _parse(edited, file)
+    except ConfigError:  # an anchor or a tag was lost
+        raise _refusal(before, path) from None
     known = {problem.keys for problem in _problems(before)}
     if value is not None and (added := [problem for problem in _problems(after) if problem.keys not in known]):
         raise ConfigError(CODE, WHAT, added)
-    wanted = copy.deepcopy(before.data or {})
-    _change(wanted, path, value)
     if (after.data or {}) != wanted:
-        problem = before.problem(path, "cannot be changed without changing other settings")
-        raise ConfigError(CODE, WHAT, [problem], hint="Edit the file by hand.")
+        raise _refusal(before, path)
     write_settings(file, edited)
 
 
-def _edited_json(file: Path, text: str, path: Sequence[str], value: Scalar | None) -> str:
+def _refusal(before: Document, path: Sequence[str]) -> ConfigError:
+    problem = before.problem(path, "cannot be changed without changing other settings")
+    return ConfigError(CODE, WHAT, [problem], hint="Edit the file by hand.")
+
+
+def _changed(data: Any, path: Sequence[str], value: Scalar | None) -> dict[str, Any]:
+    """Return the data with a value set, or removed with every group that is empty without it."""
+    result = dict(data) if isinstance(data, dict) else {}
+    first, *rest = path
+    inside = _changed(result.get(first), rest, value) if rest else value
+    if inside is None or inside == {}:
+        result.pop(first, None)
+    else:
+        result[first] = inside
+    return result
+
+
+def _edit_json(file: Path, text: str, path: Sequence[str], value: Scalar | None) -> str:
     try:
         root = json.loads(text or "{}")
     except json.JSONDecodeError as error:
-        problem = Problem("", f"is not valid JSON: {error.msg}", None, error.lineno, error.colno, file)
+        problem = Problem((), f"is not valid JSON: {error.msg}", None, error.lineno, error.colno, file)
         raise ConfigError(CODE, WHAT, [problem], hint="Fix this by hand, then try again.") from None
-    _change(root, path, value)
     indent = re.search(r"^[ \t]+(?=\S)", text, re.MULTILINE)
-    return json.dumps(root, indent=indent.group() if indent else 2, ensure_ascii=False) + "\n"
+    data = _changed(root, path, value)
+    return json.dumps(data, indent=indent.group() if indent else DEFAULT_INDENT, ensure_ascii=False) + "\n"
 
 
-def _edited_yaml(text: str, path: Sequence[str], value: Scalar | None) -> str:
-    """Through ruamel's round trip, except for what comes before the document's start (`---`): it would be lost."""
-    start = re.match(r"(?:[#%].*\n|\n)*---[ \t]*\n", text)
-    head, text = (start.group(), text[start.end() :]) if start else ("", text)
-    yaml = YAML()
-    yaml.preserve_quotes = True
-    yaml.width = 1_000_000  # never fold a line that was not folded
-    root = yaml.load(text)
-    if root is None:  # nothing but comments
-        root = CommentedMap()
-        head += text.rstrip("\n") + "\n\n" if text.strip() else ""
-    yaml.indent(mapping=next((group.lc.col for group in root.values() if _is_block(group) and group.lc.col), 2))
-    tail = _change(root, path, value)
-    out = io.StringIO()
-    yaml.dump(root, out)
-    return head + (out.getvalue() if root else out.getvalue().removesuffix("{}\n")) + tail
+def _edit_yaml(text: str, path: Sequence[str], value: Scalar | None) -> str:
+    root = YAML(typ="safe", pure=True).compose(text)
+    if not isinstance(root, MappingNode):  # nothing but comments
+        return (text.rstrip("\n") + "\n\n" if text.strip() else "") + _dump(_changed({}, path, value))
+    group, path = _place(root, path, value)
+    if group.flow_style or not group.value:
+        return _edit_flow(text, group, path, value)
+    entry = _entry(group, path[0])
+    if entry and value is not None and len(path) == 1 and _is_in_line(old := entry[1]):
+        new = _dump({"": value}).partition(": ")[2].rstrip("\n")
+        return text[: old.start_mark.index] + new + text[old.end_mark.index :]
+    lines = text.splitlines(keepends=True)
+    lines[-1] = lines[-1].rstrip("\n") + "\n"
+    end = _last_line(*(entry or group.value[-1])) + 1
+    start = entry[0].start_mark.line if entry else end
+    added = [] if value is None else _dump(_changed({}, path, value), _indent(root)).splitlines(keepends=True)
+    margin = " " * group.value[0][0].start_mark.column
+    return "".join([*lines[:start], *(margin + line for line in added), *lines[end:]])
 
 
-def _change(root: Data, path: Sequence[str], value: Scalar | None) -> str:
-    """Set an entry, or remove it if the value is None; return comments that have no entry left to be attached to."""
-    if value is None:
-        return _remove(root, path)
-    _set(root, path, PlainScalarString(value) if isinstance(value, str) else value)
-    return ""
+def _place(root: MappingNode, path: Sequence[str], value: Scalar | None) -> tuple[MappingNode, Sequence[str]]:
+    """Return the group to edit and the rest of the path: the innermost group that exists.
 
-
-def _set(root: Data, path: Sequence[str], value: Any) -> None:
-    """Set a value, in new groups if needed. A new entry comes directly below the last one of its group."""
-    group, (key, *rest) = root, path
-    while rest and isinstance(group.get(key), MutableMapping):
-        group, (key, *rest) = group[key], rest
-    for step in reversed(rest):
-        value = CommentedMap({step: value})
-    last = key if key in group else next(reversed(list(group)), None)
-    lines = _take_lines_below(group, last) if last is not None else ""
-    group[key] = value
-    _add_lines_below(group, key, lines)
-
-
-def _remove(root: Data, path: Sequence[str]) -> str:
-    """Remove an entry, and the groups that are empty without it."""
-    here, step = group, key = root, path[0]
-    for next_step in path[1:]:
-        here, step = here[step], next_step
-        if len(here) > 1:
-            group, key = here, step
-    keys = list(group)
-    index = keys.index(key)
-    below = _take_lines_below(group, key)
-    lines = _take_lines_above(group, key) + below
-    del group[key]
-    if index + 1 < len(keys):
-        _add_lines_above(group, keys[index + 1], lines)
-    elif index:
-        _add_lines_below(group, keys[index - 1], lines)
-    if not group and isinstance(group, CommentedMap):
-        return lines + "".join(token.value for token in group.ca.end)
-    return ""
-
-
-# Ruamel attaches the blank lines and comments below an entry to that entry. They belong to what follows, so they must
-# neither be removed with the entry nor separate it from a new one below it.
-
-_ABOVE = 1
-"""Index of the comments above a key in ruamel's list of its comments."""
-
-
-def _take_lines_above(group: Data, key: str) -> str:
-    comments = group.ca.items.pop(key, None) if isinstance(group, CommentedMap) else None
-    return "".join(token.value for token in (comments and comments[_ABOVE]) or ())
-
-
-def _add_lines_above(group: Data, key: str, lines: str) -> None:
-    if lines and isinstance(group, CommentedMap):
-        comments = group.ca.items.setdefault(key, [None, None, None, None])
-        comments[_ABOVE] = [CommentToken(lines, CommentMark(0)), *(comments[_ABOVE] or ())]
-
-
-def _take_lines_below(group: Data, key: str) -> str:
-    if not isinstance(group, CommentedMap):
-        return ""
-    comments, index, end_of_line = _end_comment(group, key)
-    token = comments[index]
-    if token is None:
-        return ""
-    comment, _, lines = token.value.partition("\n") if end_of_line else ("", "", token.value)
-    comments[index] = CommentToken(f"{comment}\n", token.start_mark) if comment else None
-    return str(lines)
-
-
-def _add_lines_below(group: Data, key: str, lines: str) -> None:
-    if lines and isinstance(group, CommentedMap):
-        comments, index, end_of_line = _end_comment(group, key)
-        token = comments[index] or CommentToken(end_of_line, CommentMark(0))
-        comments[index] = CommentToken(token.value + lines, token.start_mark)
-
-
-def _end_comment(group: CommentedMap | CommentedSeq, key: str | int) -> tuple[list[Any], int, str]:
-    """The comments of the last scalar in an entry, the index of the one at its end, and what ends the scalar's line.
-
-    A block scalar (`|`) has ended its line itself.
+    To remove a value, it is the innermost that has other entries: the groups inside go with it.
     """
-    value = group[key]
-    if _is_block(value):
-        return _end_comment(value, list(value)[-1] if isinstance(value, CommentedMap) else len(value) - 1)
-    comments = group.ca.items.setdefault(key, [None, None, None, None])
-    end_of_line = "" if isinstance(value, LiteralScalarString | FoldedScalarString) else "\n"
-    return comments, 2 if isinstance(group, CommentedMap) else 0, end_of_line
+    group, place = root, (root, path)
+    for index, step in enumerate(path[:-1], start=1):
+        entry = _entry(group, step)
+        if entry is None or not isinstance(entry[1], MappingNode):
+            break
+        group = entry[1]
+        if value is not None or len(group.value) > 1:
+            place = group, path[index:]
+    return place
 
 
-def _is_block(value: Any) -> bool:
-    return isinstance(value, CommentedMap | CommentedSeq) and bool(value) and not value.fa.flow_style()
+def _edit_flow(text: str, group: MappingNode, path: Sequence[str], value: Scalar | None) -> str:
+    """Write a group in braces anew."""
+    written = text[group.start_mark.index : group.end_mark.index]
+    data = _changed(parse_document(written, code=CODE, what=WHAT).data, path, value)
+    out = io.StringIO()
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style, yaml.width = True, MAX_WIDTH
+    yaml.dump(data, out)
+    return text[: group.start_mark.index] + out.getvalue().rstrip("\n") + text[group.end_mark.index :]
+
+
+def _dump(data: Any, indent: int = DEFAULT_INDENT) -> str:
+    out = io.StringIO()
+    yaml = YAML()
+    yaml.width = MAX_WIDTH
+    yaml.indent(mapping=indent)
+    yaml.dump(data, out)
+    return out.getvalue()
+
+
+def _entry(group: MappingNode, name: str) -> tuple[Node, Node] | None:
+    return next(((key, value) for key, value in group.value if key.value == name), None)
+
+
+def _is_block(node: Node) -> bool:
+    return isinstance(node, MappingNode | SequenceNode) and not node.flow_style
+
+
+def _is_in_line(node: Node) -> bool:
+    return bool(node.start_mark.line == node.end_mark.line and node.start_mark.index < node.end_mark.index)
+
+
+def _last_line(key: Node, value: Node) -> int:
+    """Return the line in which an entry ends, without the blank lines and comments below it."""
+    while _is_block(value) and value.value:
+        last = value.value[-1]
+        key, value = last if isinstance(last, tuple) else (last, last)
+    start, end = value.start_mark, value.end_mark
+    if start.index == end.index:  # `key:` with nothing behind it
+        return int(key.start_mark.line)
+    return int(end.line - (end.column == 0 and end.line > start.line))
+
+
+def _indent(root: MappingNode) -> int:
+    """Return by how much the file indents its groups."""
+    columns = (value.start_mark.column for _, value in root.value if _is_block(value))
+    return next((column for column in columns if column), DEFAULT_INDENT)
