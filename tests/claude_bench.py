@@ -20,7 +20,7 @@ from youbencha.events import Event
 from youbencha.gateway.script import RecordedRequest, Script, ScriptedModel
 from youbencha.log.model import YouBenchaLog
 from youbencha.sandbox.toolbox.installed import InstalledAgent
-from youbencha.user_dirs import default_root
+from youbencha.user_dirs import toolbox_dir
 
 API_KEY = "sk-ant-dummy-0123456789abcdef"
 GIT_BASH = "CLAUDE_CODE_GIT_BASH_PATH"
@@ -142,7 +142,7 @@ class ClaudeBench:
     def chosen(self) -> dict[str, str]:
         """The configuration that asks for the CLI under test."""
         if ON_WINDOWS and self.cli.needs_node:  # no program there, but the toolbox knows how to start it
-            self.harness_env["YOUBENCHA_TOOLBOX"] = str(default_root())
+            self.harness_env["YOUBENCHA_TOOLBOX"] = str(toolbox_dir())
             return {"version": self.cli.version}
         return {"executable": str(self.cli.executable)}
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from claude_bench import GIT_BASH
-from youbencha.user_dirs import TOOLBOX_VARIABLE, default_root
+from youbencha.user_dirs import TOOLBOX_VARIABLE, toolbox_dir
 
 if sys.platform != "win32":
     import resource
@@ -49,7 +49,7 @@ def clean_environment() -> Callable[[], None]:
 
     Return a function that removes its home.
     """
-    toolbox = str(default_root())  # of the user: agent CLIs are large, and downloaded once
+    toolbox = str(toolbox_dir())  # of the user: agent CLIs are large, and downloaded once
     temporary = _temporary_directory()
     home = tempfile.mkdtemp(prefix="home ", dir=temporary)
     kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith(_KEPT_PREFIXES)}

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from youbencha.user_dirs import default_root
+from youbencha.user_dirs import toolbox_dir
 
 FROM_NPM = {"vitest": "3.2.4", "jest": "30.2.0", "mocha": "11.7.5", "bats": "1.13.0"}
 REQUIRED = "YOUBENCHA_REQUIRE_STACKS"
@@ -28,7 +28,7 @@ PATIENCE_S = 300
 def runners_directory() -> Path:
     """Return the directory with the `node_modules` of these versions. Its name is not one of an agent."""
     versions = "_".join(f"{name}-{version}" for name, version in FROM_NPM.items())
-    return default_root() / ".test-runners" / versions
+    return toolbox_dir() / ".test-runners" / versions
 
 
 def program_directory(name: str) -> Path | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
-import re
 import shutil
 import sys
 import tempfile
@@ -19,6 +18,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
+from packaging.version import Version
+
 from youbencha.adapters import adapter_names, get_adapter
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.gateway.upstreams import find_upstreams, read_secrets
@@ -28,13 +29,13 @@ from youbencha.process import ProcessStartError, find_executable
 from youbencha.process.environment import HOME, PROGRAM, select
 from youbencha.sandbox.toolbox.catalogue import parse_request
 from youbencha.sandbox.toolbox.toolbox import Toolbox
-from youbencha.sandbox.toolbox.versions import ask_version
+from youbencha.sandbox.toolbox.versions import ask_version, sort_key
 from youbencha.spec.loop import LoopSpec
 from youbencha.spec.loop_loader import LoopFile
 from youbencha.spec.settings import LoadedSettings, Settings, load_settings
 from youbencha.text import plural
 from youbencha.trial.context import Host
-from youbencha.user_dirs import default_cache_dir, default_root
+from youbencha.user_dirs import default_cache_dir, toolbox_dir
 from youbencha.workspace.git import ReadOnlyGit
 from youbencha.workspace.users_repository import located
 
@@ -57,10 +58,10 @@ _LITTLE = 2 * _GB
 
 _TOO_LITTLE = _GB // 5
 
-_OLDEST_GIT = (2, 25)
+_OLDEST_GIT = Version("2.25")
 """The first version in which `git clone --filter` and partial checkouts work as needed."""
 
-_OLDEST_NODE = (20, 0)
+_OLDEST_NODE = Version("20.0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +252,7 @@ async def _locations(name: str, env: Mapping[str, str]) -> str:
         with suppress(ProcessStartError):
             version = await _version(program, env)
         found.append(f"{version or 'unknown version'} on PATH ({program})")
-    versions = [agent.version for agent in Toolbox(default_root(env)).installed(name)]
+    versions = [agent.version for agent in Toolbox(toolbox_dir(env)).installed(name)]
     if versions:
         found.append(f"{', '.join(versions)} in the toolbox")
     return "; ".join(found)
@@ -304,8 +305,8 @@ def check_settings(directory: Path, home: Path) -> tuple[Finding, LoadedSettings
 
 def check_storage(settings: LoadedSettings, env: Mapping[str, str]) -> list[Finding]:
     """Check that the workspace can be written, and the free space of each disk."""
-    cache = settings.cache_dir or default_cache_dir(env)
-    directories = {"workspace": settings.workspace_dir, "cache": cache, "toolbox": default_root(env)}
+    cache = settings.cache_dir or default_cache_dir()
+    directories = {"workspace": settings.workspace_dir, "cache": cache, "toolbox": toolbox_dir(env)}
     return [_check_writable(settings.workspace_dir), *_check_free_space(directories)]
 
 
@@ -375,15 +376,13 @@ async def check_docker(env: Mapping[str, str]) -> Finding:
     return Finding("system", "docker", "ok", detail)
 
 
-async def _check_program(
-    name: str, env: Mapping[str, str], oldest: tuple[int, int], *, without: State, fix: str
-) -> Finding:
+async def _check_program(name: str, env: Mapping[str, str], oldest: Version, *, without: State, fix: str) -> Finding:
     path = find_executable(name, env)
     if path is None:
         return Finding("system", name, without, "not on PATH", fix)
     version = await _version(path, env)
     if version is None:
         return Finding("system", name, without, f"{path} does not report its version", fix)
-    if tuple(map(int, re.findall(r"\d+", version)[:2])) < oldest:
+    if sort_key(version)[0] < oldest:
         return Finding("system", name, without, f"{version} is too old  {path}", fix)
     return Finding("system", name, "ok", f"{version}  {path}")

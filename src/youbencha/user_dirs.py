@@ -1,23 +1,25 @@
-"""Locate the directories of a user and of a project; do without a cache that cannot be written."""
+"""Locate the directories of a user and of a project, and tolerate a cache that cannot be written."""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import platformdirs
+
 from youbencha.errors import YouBenchaError
 
 TOOLBOX_VARIABLE = "YOUBENCHA_TOOLBOX"
+_NAME = "youbencha"
 
 CACHE_NOT_WRITABLE = "CACHE_NOT_WRITABLE"
 _CACHE_HINT = "Free some space there, or set another `cache_dir` in the settings."
 
 
 class Cache:
-    """Files that only save time. If they cannot be written, runs go on without them, and warn once."""
+    """Files that only save time. If they cannot be written, runs continue without them, and warn once."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory.absolute()
@@ -26,7 +28,7 @@ class Cache:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Do without what the block writes here if that fails."""
+        """Ignore, but remember, that the block could not write here."""
         try:
             yield
         except OSError as error:
@@ -38,7 +40,7 @@ class Cache:
             return None
         self._warned = True
         reason = self._error.strerror or self._error
-        message = f"the cache cannot be written ({reason}): runs are slower. It is {self.directory}. {_CACHE_HINT}"
+        message = f"The cache cannot be written ({reason}), so runs are slower: {self.directory}. {_CACHE_HINT}"
         return CACHE_NOT_WRITABLE, message
 
 
@@ -47,38 +49,21 @@ def cache_not_writable(what: str, directory: Path, reason: str) -> YouBenchaErro
     return YouBenchaError(CACHE_NOT_WRITABLE, f"Cannot keep {what} in {directory}: {reason}", hint=_CACHE_HINT)
 
 
-def default_cache_dir(env: Mapping[str, str] = os.environ, platform: str = sys.platform) -> Path:
-    """Return youBencha's directory in the cache directory of this system."""
-    home = env.get("USERPROFILE" if platform == "win32" else "HOME")
-    base = Path(home) if home else Path.home()
-    return _user_dir(env, platform, base, mac="Caches", xdg=("XDG_CACHE_HOME", ".cache")) / "youbencha"
+def default_cache_dir() -> Path:
+    """Return youBencha's directory in the user's cache directory."""
+    return platformdirs.user_cache_path(_NAME, appauthor=False, opinion=False)
+
+
+def toolbox_dir(env: Mapping[str, str] = os.environ) -> Path:
+    """Return the directory of the toolbox: `$YOUBENCHA_TOOLBOX` of `env`, otherwise in the user's data directory."""
+    if given := env.get(TOOLBOX_VARIABLE):
+        return Path(given).expanduser().absolute()
+    return platformdirs.user_data_path(_NAME, appauthor=False) / "toolbox"
 
 
 def project_directories(directory: Path) -> list[Path]:
-    """Return a directory and those above it up to the top of its repository; without one, that directory alone."""
+    """Return a directory and its parents up to the top of its repository; without one, that directory alone."""
     directory = directory.absolute()
     upwards = [directory, *directory.parents]
-    top = next((number for number, each in enumerate(upwards) if (each / ".git").exists()), 0)
+    top = next((number for number, path in enumerate(upwards) if (path / ".git").exists()), 0)
     return upwards[: top + 1]
-
-
-def default_root(env: Mapping[str, str] = os.environ, platform: str = sys.platform, home: Path | None = None) -> Path:
-    """Return the directory of the toolbox: `$YOUBENCHA_TOOLBOX`, else in this system's directory for user data."""
-    if given := env.get(TOOLBOX_VARIABLE):
-        return Path(given).expanduser().absolute()
-    # Not the HOME of `env`, which may be an agent's.
-    data = _user_dir(
-        env, platform, home or Path.home(), mac="Application Support", xdg=("XDG_DATA_HOME", ".local/share")
-    )
-    return data / "youbencha" / "toolbox"
-
-
-def _user_dir(env: Mapping[str, str], platform: str, home: Path, *, mac: str, xdg: tuple[str, str]) -> Path:
-    """Return a directory for all programs: `mac` is its name below Library, `xdg` the variable and the default."""
-    if platform == "win32":
-        return Path(env.get("LOCALAPPDATA") or home / "AppData" / "Local")
-    if platform == "darwin":
-        return home / "Library" / mac
-    variable, default = xdg
-    given = Path(env.get(variable) or "")
-    return given if given.is_absolute() else home / default  # the XDG specification says to ignore a relative path

@@ -21,7 +21,7 @@ from claude_bench import API_KEY, says, script, versions
 from youbencha.gateway.script import ScriptedModel
 from youbencha.report.commit_files import CommitFiles, commit_notes, describe_files
 from youbencha.sandbox.toolbox.installed import InstalledAgent
-from youbencha.user_dirs import TOOLBOX_VARIABLE, default_root
+from youbencha.user_dirs import TOOLBOX_VARIABLE, toolbox_dir
 
 COMMIT = {
     "CLAUDE.md": "The commit says ZYMURGY.\n",
@@ -76,7 +76,7 @@ def claude(cli: InstalledAgent | None = None) -> dict[str, Any]:
 async def test_each_arm_gets_what_it_declares(claude_cli: InstalledAgent, tmp_path: Path) -> None:
     project = project_in(tmp_path, claude(claude_cli))
     async with ScriptedModel(script(says("Done."), after="repeat-last")) as model:
-        toolbox = {TOOLBOX_VARIABLE: str(default_root())}
+        toolbox = {TOOLBOX_VARIABLE: str(toolbox_dir())}
         project.more_env = {"ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY, **toolbox}
         done = await asyncio.to_thread(project.run_here)
     assert done.returncode == 0, done.stderr

@@ -14,7 +14,7 @@ from claude_bench import full, says, script, uses, versions
 from yb import run_here
 from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
-from youbencha.user_dirs import TOOLBOX_VARIABLE, default_root
+from youbencha.user_dirs import TOOLBOX_VARIABLE, toolbox_dir
 
 GOOD, GOOD_TOO, BAD = "Always answer with 42.\n", "You always answer with 42.\n", "Be brief.\n"
 MODEL = script(
@@ -65,14 +65,14 @@ def check_pull_requests(github: Github, arena: str) -> None:
 
 @versions(OLD)
 def test_a_pull_request_is_compared_with_main(claude_cli: InstalledAgent, tmp_path: Path) -> None:
-    github = Github(tmp_path, {TOOLBOX_VARIABLE: str(default_root())})
+    github = Github(tmp_path, {TOOLBOX_VARIABLE: str(toolbox_dir())})
     check_pull_requests(github, with_program(printed("orchestrators")))
 
 
 @versions(full(OLD))
 async def test_a_pull_request_is_compared_with_main_by_the_real_cli(claude_cli: InstalledAgent, tmp_path: Path) -> None:
     async with ScriptedModel(MODEL) as model:
-        github = Github(tmp_path, {"ANTHROPIC_BASE_URL": model.url, TOOLBOX_VARIABLE: str(default_root())})
+        github = Github(tmp_path, {"ANTHROPIC_BASE_URL": model.url, TOOLBOX_VARIABLE: str(toolbox_dir())})
         await asyncio.to_thread(check_pull_requests, github, with_real_cli(printed("orchestrators")))
 
 

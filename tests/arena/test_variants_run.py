@@ -16,7 +16,7 @@ from claude_bench import API_KEY, MCP_SERVER, says, script, versions
 from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 from youbencha.sandbox.toolbox.toolbox import Toolbox
-from youbencha.user_dirs import TOOLBOX_VARIABLE, default_root
+from youbencha.user_dirs import TOOLBOX_VARIABLE, toolbox_dir
 
 AGENT: dict[str, Any] = {
     "name": "worker",
@@ -142,7 +142,7 @@ async def test_one_agent_with_two_versions_and_with_a_skill_in_one_run(
         project.more_env = {
             "ANTHROPIC_BASE_URL": model.url,
             "ANTHROPIC_API_KEY": API_KEY,
-            TOOLBOX_VARIABLE: str(default_root()),
+            TOOLBOX_VARIABLE: str(toolbox_dir()),
         }
         done = await asyncio.to_thread(project.run_here)
     assert done.returncode == 0, done.stderr

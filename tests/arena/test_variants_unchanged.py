@@ -13,7 +13,7 @@ from agent_clis import NEWEST, OLD
 from claude_bench import API_KEY, bash, full, says, script, versions
 from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
-from youbencha.user_dirs import TOOLBOX_VARIABLE, default_root
+from youbencha.user_dirs import TOOLBOX_VARIABLE, toolbox_dir
 
 SKILL = "---\nname: measure-twice\ndescription: Measure twice, cut once.\n---\nMeasure.\n"
 VARIANTS = {
@@ -45,7 +45,7 @@ async def test_variants_that_change_no_request_are_named(claude_cli: InstalledAg
         project.more_env = {
             "ANTHROPIC_BASE_URL": model.url,
             "ANTHROPIC_API_KEY": API_KEY,
-            TOOLBOX_VARIABLE: str(default_root()),
+            TOOLBOX_VARIABLE: str(toolbox_dir()),
         }
         done = await asyncio.to_thread(project.run_here)
     assert done.returncode == 0, done.stderr

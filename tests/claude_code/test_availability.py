@@ -7,21 +7,21 @@ import sys
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 from small_clis import asked, in_toolbox, small_cli
 
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
 from youbencha.adapters.cli_agent import AgentCli
-from youbencha.adapters.cli_agent.versions import CliVersion
 from youbencha.errors import YouBenchaError
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the small programs are shell scripts")
 
-OLD, NEW = CliVersion(2, 1, 39), CliVersion(2, 1, 40)
+OLD, NEW = Version("2.1.39"), Version("2.1.40")
 LOGGED_IN, LOGGED_OUT = "exit 0", "exit 1"
 
 
 async def authenticated(
-    directory: Path, version: CliVersion, env: dict[str, str], status: str = LOGGED_OUT
+    directory: Path, version: Version, env: dict[str, str], status: str = LOGGED_OUT
 ) -> tuple[bool, list[str]]:
     """Whether it may go on, and what the CLI was asked."""
     path = small_cli(directory / "claude", str(version), rest=status)
@@ -46,7 +46,7 @@ async def authenticated(
         "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY",
     ],
 )  # fmt: skip
-async def test_a_credential_in_the_environment_is_enough(name: str, version: CliVersion, tmp_path: Path) -> None:
+async def test_a_credential_in_the_environment_is_enough(name: str, version: Version, tmp_path: Path) -> None:
     assert await authenticated(tmp_path, version, {name: "x"}) == (True, [])
 
 

@@ -8,12 +8,12 @@ import pytest
 from claude_config import parse_config
 
 from youbencha.adapters.claude_code.command import choose_transport
-from youbencha.adapters.cli_agent.versions import CliVersion
+from youbencha.adapters.cli_agent.versions import parse_version
 from youbencha.errors import ConfigError
 
 
 def chosen(version: str, *, is_boundary: bool = False, **config: Any) -> str:
-    parsed = CliVersion.parse(version)
+    parsed = parse_version(version)
     assert parsed is not None
     return choose_transport(parse_config({"prompt": "x", **config}), parsed, is_boundary=is_boundary)
 

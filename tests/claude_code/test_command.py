@@ -10,15 +10,16 @@ from typing import Any
 
 import pytest
 from claude_config import parse_config
+from packaging.version import Version
 
 from invocations import invocation
 from youbencha.adapters.claude_code.command import build_command
 from youbencha.adapters.cli_agent import AgentCli
-from youbencha.adapters.cli_agent.versions import CliVersion
+from youbencha.adapters.cli_agent.versions import parse_version
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.process import Command
 
-NEW, OLD, OLDEST = CliVersion(2, 1, 325), CliVersion(2, 0, 62), CliVersion(1, 0, 128)
+NEW, OLD, OLDEST = Version("2.1.325"), Version("2.0.62"), Version("1.0.128")
 CLAUDE = Path("/opt/claude")
 WORKSPACE, SCRATCH = Path("/work space"), Path("/scratch")
 ALWAYS = ("--output-format", "stream-json", "--verbose", "--dangerously-skip-permissions")
@@ -55,7 +56,7 @@ WITHOUT_VALUE = {
 
 
 def build(
-    version: CliVersion = NEW,
+    version: Version = NEW,
     /,
     *,
     env: dict[str, str] | None = None,
@@ -222,10 +223,10 @@ OPTIONS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize(
-    "version", [*map(CliVersion.parse, ("1.0.0", "1.0.24", "1.0.60", "2.1.30", "2.1.197")), OLDEST, OLD, NEW], ids=str
+    "version", [*map(parse_version, ("1.0.0", "1.0.24", "1.0.60", "2.1.30", "2.1.197")), OLDEST, OLD, NEW], ids=str
 )
 @pytest.mark.parametrize("delivery", ["argument", "stdin", "file"])
-def test_no_version_gets_an_unknown_flag(version: CliVersion, delivery: Any, tmp_path: Path) -> None:
+def test_no_version_gets_an_unknown_flag(version: Version, delivery: Any, tmp_path: Path) -> None:
     for first, second in itertools.combinations(OPTIONS, 2):
         options = {**first, **second}
         definition = '{"a": {}}' if "agent_name" in options else None
@@ -237,7 +238,7 @@ def test_no_version_gets_an_unknown_flag(version: CliVersion, delivery: Any, tmp
         check_line(command.argv[1:], version)
 
 
-def check_line(argv: tuple[str, ...], version: CliVersion) -> None:
+def check_line(argv: tuple[str, ...], version: Version) -> None:
     """Read the line as the CLI would: known flags, each with its value, and the prompt last."""
     rest = list(argv)
     before = ""
@@ -248,7 +249,7 @@ def check_line(argv: tuple[str, ...], version: CliVersion) -> None:
             assert len(rest) == 1
             return
         assert flag in FLAGS_SINCE, f"{flag} is unknown"
-        since = CliVersion(*FLAGS_SINCE[flag])
+        since = Version(".".join(map(str, FLAGS_SINCE[flag])))
         assert version >= since, f"{flag} came with {since}"
         if flag not in WITHOUT_VALUE:
             rest.pop(0)
@@ -259,7 +260,7 @@ def check_line(argv: tuple[str, ...], version: CliVersion) -> None:
 
 
 @pytest.mark.parametrize("version", [OLDEST, OLD, NEW], ids=str)
-def test_stream_json_always_comes_with_verbose(version: CliVersion) -> None:
+def test_stream_json_always_comes_with_verbose(version: Version) -> None:
     for options in OPTIONS:
         try:
             argv = build(version, agent_definition="{}", **options).argv
@@ -270,12 +271,12 @@ def test_stream_json_always_comes_with_verbose(version: CliVersion) -> None:
 
 @pytest.mark.parametrize(("patch", "wanted"), [(76, True), (77, False)])
 def test_debug_is_enabled_for_versions_that_do_not_report_retries(patch: int, wanted: bool) -> None:
-    assert ("--debug" in build(CliVersion(2, 1, patch)).argv) is wanted
+    assert ("--debug" in build(Version(f"2.1.{patch}")).argv) is wanted
 
 
 @pytest.mark.parametrize(("patch", "wanted"), [(121, False), (122, True)])
 def test_in_text_mode_the_debug_log_is_never_in_the_answer(patch: int, wanted: bool) -> None:
-    assert ("--debug" in build(CliVersion(1, 0, patch), output_format="text").argv) is wanted
+    assert ("--debug" in build(Version(f"1.0.{patch}"), output_format="text").argv) is wanted
 
 
 @pytest.mark.parametrize(
@@ -296,7 +297,7 @@ def test_in_text_mode_the_debug_log_is_never_in_the_answer(patch: int, wanted: b
 def test_unsupported_options_are_refused(
     version: str, options: dict[str, Any], path: str, words: str, tmp_path: Path
 ) -> None:
-    parsed = CliVersion.parse(version)
+    parsed = parse_version(version)
     assert parsed
     with pytest.raises(ConfigError) as caught:
         build(parsed, agent_definition="{}", **options)
@@ -305,14 +306,14 @@ def test_unsupported_options_are_refused(
     assert only.path == path
     assert f"Claude Code {version} has no" in only.message
     assert words in str(only)
-    later = CliVersion(parsed.major, parsed.minor, parsed.patch + 1)
+    later = Version(f"{parsed.major}.{parsed.minor}.{parsed.micro + 1}")
     if "or later" in words:
         build(later, agent_definition="{}", scratch=tmp_path, **options)
 
 
 def test_all_unsupported_options_are_reported_together() -> None:
     with pytest.raises(ConfigError) as caught:
-        build(CliVersion(1, 0, 0), agent_name="a", effort="low", include_partial_messages=True, permission_mode="auto")
+        build(Version("1.0.0"), agent_name="a", effort="low", include_partial_messages=True, permission_mode="auto")
     paths = {problem.path for problem in caught.value.problems}
     assert paths == {"agent_name", "effort", "include_partial_messages", "permission_mode"}
 
@@ -347,6 +348,6 @@ def test_root_may_use_modes_that_ask(mode: str) -> None:
 
 def test_versions_that_cannot_bypass_permissions_as_root() -> None:
     with pytest.raises(ConfigError, match="has no bypassing permissions as root"):
-        build(CliVersion(1, 0, 43), is_root=True, env={"IS_SANDBOX": "1"})
-    build(CliVersion(1, 0, 44), is_root=True, env={"IS_SANDBOX": "1"})
-    build(CliVersion(1, 0, 43), is_root=False)
+        build(Version("1.0.43"), is_root=True, env={"IS_SANDBOX": "1"})
+    build(Version("1.0.44"), is_root=True, env={"IS_SANDBOX": "1"})
+    build(Version("1.0.43"), is_root=False)

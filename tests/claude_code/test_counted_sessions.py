@@ -9,7 +9,7 @@ import pytest
 from agent_clis import COUNTED, NEWEST, OLD, OLDEST
 from claude_bench import ClaudeBench, Session, bash, says, script, uses, versions
 from youbencha.adapters.claude_code.versions import Feature, supports
-from youbencha.adapters.cli_agent.versions import CliVersion
+from youbencha.adapters.cli_agent.versions import parse_version
 from youbencha.gateway.script import RecordedRequest
 from youbencha.usage import Tokens, add_all
 
@@ -93,7 +93,7 @@ def counted(session: Session) -> Tokens | None:
 
 def options(version: str) -> dict[str, Any]:
     """Many flags, each of which this version must know."""
-    parsed = CliVersion.parse(version)
+    parsed = parse_version(version)
     assert parsed is not None
     chosen = {
         "allowed_tools": ["Bash"],

@@ -19,7 +19,7 @@ from youbencha.events import (
     WarningRaised,
 )
 from youbencha.sandbox.toolbox.installed import InstalledAgent
-from youbencha.user_dirs import default_root
+from youbencha.user_dirs import toolbox_dir
 
 
 def said(session: Session) -> list[str]:
@@ -49,7 +49,7 @@ ORDINARY = script(
 
 async def without_options(claude: ClaudeBench) -> Session:
     claude.artifacts = claude.artifacts / "not" / "yet"
-    claude.harness_env["YOUBENCHA_TOOLBOX"] = str(default_root())
+    claude.harness_env["YOUBENCHA_TOOLBOX"] = str(toolbox_dir())
     return await claude.run(ORDINARY, config={"executable": None, "version": claude.cli.version})
 
 

@@ -11,7 +11,7 @@ import pytest
 from echo_cli import EchoCli, needs_shell
 from youbencha.errors import YouBenchaError
 from youbencha.sandbox.toolbox.toolbox import Toolbox
-from youbencha.user_dirs import default_root
+from youbencha.user_dirs import toolbox_dir
 
 pytestmark = needs_shell
 
@@ -56,7 +56,7 @@ async def test_a_missing_executable_is_an_error(cli: EchoCli) -> None:
 
 async def test_a_claude_on_path_wins_over_the_toolbox(cli: EchoCli) -> None:
     assert Toolbox().find("claude-code") is not None
-    cli.harness_env["YOUBENCHA_TOOLBOX"] = str(default_root())
+    cli.harness_env["YOUBENCHA_TOOLBOX"] = str(toolbox_dir())
     cli.harness_env["PATH"] = os.pathsep.join([str(cli.path.parent), cli.harness_env["PATH"]])
     received = await cli.run(config={"executable": None})
     assert received.result.agent_version == "2.0.62"

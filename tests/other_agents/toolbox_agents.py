@@ -15,10 +15,10 @@ from youbencha.events import Event
 from youbencha.gateway.script import RecordedRequest, Script, ScriptedModel
 from youbencha.log.model import YouBenchaLog
 from youbencha.testing import Agent, Prepared, Situation
-from youbencha.user_dirs import default_root
+from youbencha.user_dirs import toolbox_dir
 
 API_KEY = "sk-dummy-0123456789abcdef"
-TOOLBOX = str(default_root())
+TOOLBOX = str(toolbox_dir())
 """As it is before any test looks elsewhere."""
 
 

@@ -20,7 +20,7 @@ from toolbox_tools import installed
 from youbencha.adapters import get_adapter
 from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
-from youbencha.user_dirs import default_root
+from youbencha.user_dirs import toolbox_dir
 
 pytestmark = pytest.mark.real_cli
 
@@ -73,7 +73,7 @@ def agent(runs: RunBench, cli: InstalledAgent) -> dict[str, Any]:
 
 def environment(model: ScriptedModel) -> dict[str, str]:
     engine = {"DOCKER_HOST": os.environ["DOCKER_HOST"]} if "DOCKER_HOST" in os.environ else {}
-    toolbox = {"YOUBENCHA_TOOLBOX": str(default_root(os.environ))}
+    toolbox = {"YOUBENCHA_TOOLBOX": str(toolbox_dir(os.environ))}
     return {**engine, **toolbox, "ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY}
 
 
@@ -163,7 +163,7 @@ async def test_other_agents(runs: RunBench, name: str) -> None:
     async with ScriptedModel(script(says("Done."))) as model:
         env = {key: value.format(url=model.url) for key, value in variables.items()}
         about = {"type": name, "model": model_name, "config": {"prompt": "Fix the tax."}, "env": env, **given}
-        toolbox = {"YOUBENCHA_TOOLBOX": str(default_root(os.environ))}
+        toolbox = {"YOUBENCHA_TOOLBOX": str(toolbox_dir(os.environ))}
         done = await runs.run(about, env=toolbox, gateway="none", evaluators=["git-diff", SEES_NONE])
     assert done.done.code == 0, done.done.err
     sent = json.dumps([request.body for request in model.requests])

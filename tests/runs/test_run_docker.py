@@ -16,12 +16,12 @@ from toolbox_tools import installed
 from youbencha.gateway.ledger import read_ledger
 from youbencha.gateway.script import Script, ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
-from youbencha.user_dirs import default_root
+from youbencha.user_dirs import toolbox_dir
 
 TOKENS = {"input_tokens": 1000, "output_tokens": 25, "cache_read_input_tokens": 700, "cache_creation_input_tokens": 50}
 MODEL = "claude-opus-4-5"
 PLACES = {
-    "YOUBENCHA_TOOLBOX": str(default_root(os.environ)),
+    "YOUBENCHA_TOOLBOX": str(toolbox_dir(os.environ)),
     **{name: os.environ[name] for name in ("DOCKER_HOST",) if name in os.environ},
 }
 SIDECAR = ".thunderdome-metrics.json"

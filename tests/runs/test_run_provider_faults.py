@@ -10,11 +10,11 @@ from run_bench import RunBench
 from claude_bench import API_KEY, script
 from toolbox_tools import installed
 from youbencha.gateway.script import ScriptedModel
-from youbencha.user_dirs import default_root
+from youbencha.user_dirs import toolbox_dir
 
 pytestmark = pytest.mark.full
 
-TOOLBOX = str(default_root())
+TOOLBOX = str(toolbox_dir())
 MODELS = {
     "gemini-cli": "gemini-2.5-pro",
     "opencode": "anthropic/claude-sonnet-4-5",

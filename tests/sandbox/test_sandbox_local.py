@@ -12,7 +12,7 @@ import pytest
 from youbencha.process import Command
 from youbencha.sandbox.local import HOST, TOOL_VARIABLES, LocalSandbox, open_local_sandbox, tool_homes
 from youbencha.store.bundle import SandboxReport
-from youbencha.user_dirs import default_root
+from youbencha.user_dirs import toolbox_dir
 
 on_posix = pytest.mark.skipif(sys.platform == "win32", reason="homes are elsewhere there")
 
@@ -60,7 +60,7 @@ def test_variables_that_lead_to_the_users_settings_are_removed(
 def test_the_toolbox_directory_is_unchanged(sandbox: LocalSandbox, person: dict[str, str], tmp_path: Path) -> None:
     for given in ({}, {"XDG_DATA_HOME": str(tmp_path / "data")}, {"YOUBENCHA_TOOLBOX": str(tmp_path / "box")}):
         env = {**person, **given}
-        assert default_root(sandbox.environment(env)) == default_root(env)
+        assert toolbox_dir(sandbox.environment(env)) == toolbox_dir(env)
 
 
 def test_report_of_the_sandbox(sandbox: LocalSandbox) -> None:

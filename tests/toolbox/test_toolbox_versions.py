@@ -1,20 +1,19 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import pytest
 
-from systems import posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.sandbox.toolbox.versions import is_version, newest_first, printed_version, wanted_version
-from youbencha.user_dirs import default_root
 
 ORDERED = [
     "2.1.0",
     "2.0.10",
     "2.0.10-beta.10",
     "2.0.10-beta.2",
+    "2.0.10-nightly.20260102.a1b2",
+    "2.0.10-nightly.20260101.c3d4",
     "2.0.9",
     "1.0.128",
     "1.0.0-rc",
@@ -64,24 +63,3 @@ def test_latest_is_not_a_specific_version() -> None:
 )
 def test_the_version_is_found_in_what_the_real_clis_print(output: str, version: str | None) -> None:
     assert printed_version(output) == version
-
-
-HOME = Path("/home/me")
-NEEDS_A_DRIVE = posix_only("a path without a drive is not absolute")
-
-
-@pytest.mark.parametrize(
-    ("env", "platform", "expected"),
-    [
-        pytest.param(
-            {"YOUBENCHA_TOOLBOX": "/tools", "XDG_DATA_HOME": "/data"}, "linux", Path("/tools"), marks=NEEDS_A_DRIVE
-        ),
-        pytest.param({"XDG_DATA_HOME": "/data"}, "linux", Path("/data/youbencha/toolbox"), marks=NEEDS_A_DRIVE),
-        ({"XDG_DATA_HOME": "relative"}, "linux", HOME / ".local/share/youbencha/toolbox"),
-        ({}, "linux", HOME / ".local/share/youbencha/toolbox"),
-        ({"XDG_DATA_HOME": "/data"}, "darwin", HOME / "Library/Application Support/youbencha/toolbox"),
-        ({"LOCALAPPDATA": "/local"}, "win32", Path("/local/youbencha/toolbox")),
-    ],
-)
-def test_default_directory_of_each_system(env: dict[str, str], platform: str, expected: Path) -> None:
-    assert default_root(env, platform, HOME) == expected

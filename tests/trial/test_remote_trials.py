@@ -42,7 +42,7 @@ from youbencha.trial.context import Host
 from youbencha.trial.plan import Plan
 from youbencha.trial.remote_gateways import RemoteGateways, Ticket, lend, portable
 from youbencha.trial.run import run_trial
-from youbencha.user_dirs import default_root
+from youbencha.user_dirs import toolbox_dir
 from youbencha.workspace.run_dir import ARTIFACTS
 
 pytestmark = posix_only("a node is a Unix machine")
@@ -78,7 +78,7 @@ class Driver:
             assert ticket is not None
             job = (portable(plan), ticket, self.trials.runs / name)
             env = {name: os.environ[name] for name in ("DOCKER_HOST",) if name in os.environ}
-            env |= {**self.trials.env, "YOUBENCHA_TOOLBOX": str(default_root())}
+            env |= {**self.trials.env, "YOUBENCHA_TOOLBOX": str(toolbox_dir())}
             process = await start_node(job, root=self.trials.root, env=env)
             try:
                 yield process
@@ -275,7 +275,7 @@ async def test_what_a_lost_node_spent_is_known(trials: TrialBench) -> None:
 @pytest.mark.full
 async def test_litellm_runs_beside_the_driver(trials: TrialBench) -> None:
     async with ScriptedModel(SCRIPT) as model:
-        host = trials.host({**keys(model), "YOUBENCHA_TOOLBOX": str(default_root())})
+        host = trials.host({**keys(model), "YOUBENCHA_TOOLBOX": str(toolbox_dir())})
         gateway = {"type": "litellm", "litellm": {"startup_timeout_s": 180}}
         plan = trials.plan(host, trials.case(ASK_AND_WAIT, gateway=gateway))
         async with driving(trials, host, plan) as driver:

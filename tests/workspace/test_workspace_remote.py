@@ -19,7 +19,6 @@ from git_repositories import HttpBackend, Opener, PlainFiles, commit, files, git
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
-from youbencha.user_dirs import default_cache_dir
 from youbencha.workspace.source import RemoteUrl, read_source
 from youbencha.workspace.store import Mirror
 
@@ -432,16 +431,3 @@ async def test_a_cache_that_cannot_be_written(opener: Opener, tmp_path: Path) ->
     with pytest.raises(YouBenchaError) as caught:
         await opener("https://127.0.0.1:1/x")
     assert caught.value.code == "CACHE_NOT_WRITABLE"
-
-
-@pytest.mark.parametrize(
-    ("env", "platform", "expected"),
-    [
-        ({"XDG_CACHE_HOME": "/x/cache"}, "linux", "/x/cache/youbencha"),
-        ({"XDG_CACHE_HOME": "relative"}, "linux", "/home/me/.cache/youbencha"),
-        ({}, "darwin", "/home/me/Library/Caches/youbencha"),
-        ({"LOCALAPPDATA": "/local"}, "win32", "/local/youbencha"),
-    ],
-)
-def test_cache_directory_of_mirrors(env: dict[str, str], platform: str, expected: str) -> None:
-    assert default_cache_dir({**env, "HOME": "/home/me"}, platform).as_posix() == expected

@@ -276,9 +276,9 @@ def _in_toolbox(kind: BackendKind, env: Mapping[str, str]) -> bool:
     if kind.agent_type == _COMMAND:
         return False
     from youbencha.sandbox.toolbox.toolbox import Toolbox  # takes 30 ms to import
-    from youbencha.user_dirs import default_root
+    from youbencha.user_dirs import toolbox_dir
 
-    return Toolbox(default_root(env)).find(kind.agent_type) is not None
+    return Toolbox(toolbox_dir(env)).find(kind.agent_type) is not None
 
 
 def how_to_install(kind: BackendKind) -> str:

@@ -77,14 +77,14 @@ def interactive_command(
 
 def _program(name: str, command: str | None, env: Mapping[str, str]) -> list[str]:
     from youbencha.sandbox.toolbox.toolbox import Toolbox  # takes 30 ms to import
-    from youbencha.user_dirs import default_root
+    from youbencha.user_dirs import toolbox_dir
 
     kind = BACKENDS[name]
     if command is not None and Path(command).name != command:
         return [str(Path(command).expanduser().absolute())]
     if found := find_executable(command or kind.program, env):
         return [str(found)]
-    if installed := Toolbox(default_root(env)).find(kind.agent_type):
+    if installed := Toolbox(toolbox_dir(env)).find(kind.agent_type):
         return [*(installed.command or (str(installed.executable),))]
     message = f"The backend {name!r} is not installed: there is no {kind.program} on PATH or in the toolbox."
     raise YouBenchaError(BACKEND_NOT_INSTALLED, message, hint="`ralph doctor` shows what is installed.")

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack
 
-from youbencha.user_dirs import TOOLBOX_VARIABLE, default_root
+from youbencha.user_dirs import TOOLBOX_VARIABLE, toolbox_dir
 
 if TYPE_CHECKING:
     from youbencha.process import Command, ProcessResult, RunOptions
@@ -185,7 +185,7 @@ def _tools(harness: Mapping[str, str]) -> dict[str, str]:
     home = harness.get("HOME") or harness.get("USERPROFILE")
     tools = tool_homes(harness, Path(home)) if home else {}
     # Otherwise the toolbox would be searched in the fresh home.
-    return {**tools, TOOLBOX_VARIABLE: str(default_root(harness))}
+    return {**tools, TOOLBOX_VARIABLE: str(toolbox_dir(harness))}
 
 
 def tool_homes(env: Mapping[str, str], home: Path, platform: str = sys.platform) -> dict[str, str]:

@@ -101,7 +101,7 @@ class Host:
 
     @property
     def cache_dir(self) -> Path:
-        return self.settings.cache_dir or default_cache_dir(self.env)
+        return self.settings.cache_dir or default_cache_dir()
 
     @cached_property
     def cache(self) -> Cache:

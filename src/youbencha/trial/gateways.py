@@ -145,7 +145,7 @@ def _make_litellm(plan: GatewayPlan, log_file: Path, on_event: EventSink, env: M
 def _litellm_program(configured: str | None, env: Mapping[str, str]) -> Path:
     from youbencha.gateway.litellm.process import find_litellm
     from youbencha.sandbox.toolbox.toolbox import Toolbox
-    from youbencha.user_dirs import default_root
+    from youbencha.user_dirs import toolbox_dir
 
-    installed = Toolbox(default_root(env)).find("litellm", None)
+    installed = Toolbox(toolbox_dir(env)).find("litellm", None)
     return find_litellm(configured, env, installed.executable if installed else None)

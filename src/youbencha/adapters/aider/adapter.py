@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
+from packaging.version import Version
+
 from youbencha.adapters.aider.command import AiderConfig, Files, aider_command
 from youbencha.adapters.base import FilePlaces
 from youbencha.adapters.cli_agent import (
@@ -18,7 +20,7 @@ from youbencha.adapters.cli_agent import (
     codes,
 )
 from youbencha.adapters.cli_agent.environment import provider_of
-from youbencha.adapters.cli_agent.versions import CliVersion, SupportedVersions
+from youbencha.adapters.cli_agent.versions import SupportedVersions
 from youbencha.gateway.api import GatewayAccess
 from youbencha.process import Command, ProcessResult
 
@@ -31,7 +33,7 @@ AIDER = AgentKind(
     prefix="AIDER",
     command="aider",
     logs="aider-logs",
-    versions=SupportedVersions(oldest=CliVersion(0, 83, 0)),  # 0.82.3 lacks --disable-playwright
+    versions=SupportedVersions(oldest=Version("0.83.0")),  # 0.82.3 lacks --disable-playwright
     places=FilePlaces(instructions="CONVENTIONS.md"),  # named on the command line
     how_to_authenticate="Set the key of the model's provider (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, …) in "
     "agent.env or your environment.",

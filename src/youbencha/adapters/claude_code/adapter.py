@@ -39,7 +39,7 @@ from youbencha.adapters.claude_code.versions import Feature, result_totals, supp
 from youbencha.adapters.cli_agent import AgentCli, CliAdapter
 from youbencha.adapters.cli_agent.invocation import removed_afterwards, scratch_directory
 from youbencha.adapters.cli_agent.verdict import RunEnding, VerdictRules
-from youbencha.adapters.cli_agent.versions import CliVersion
+from youbencha.adapters.cli_agent.versions import parse_version
 from youbencha.control.stream_json import ClaudeStreamReader
 from youbencha.errors import ConfigError, Problem
 from youbencha.gateway.api import GatewayAccess
@@ -209,7 +209,7 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
         return ClaudeStreamReader()
 
     def finished_output_reader(self, result: AgentExecutionResult) -> ClaudeStreamReader:
-        return ClaudeStreamReader(result_totals(CliVersion.parse(result.agent_version or "")))
+        return ClaudeStreamReader(result_totals(parse_version(result.agent_version or "")))
 
     def read_claims(self, text: str) -> SessionRecord:
         return read_claims(text)

@@ -12,13 +12,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from packaging.version import Version
+
 from youbencha.adapters.base import InstalledFiles
 from youbencha.adapters.claude_code.config import CLAUDE, ClaudeCodeConfig
 from youbencha.adapters.claude_code.versions import Feature, first_version, last_version, permission_modes, supports
 from youbencha.adapters.cli_agent import AgentCli, Invocation, codes, fits_argument
 from youbencha.adapters.cli_agent.invocation import in_terminal
 from youbencha.adapters.cli_agent.locate import unknown_version
-from youbencha.adapters.cli_agent.versions import CliVersion
+from youbencha.adapters.cli_agent.versions import parse_version
 from youbencha.errors import Problem
 from youbencha.files import PathNotAllowed, read_file, read_within
 from youbencha.gateway.api import GatewayAccess
@@ -73,9 +75,9 @@ def build_command(
     return in_terminal(config, command)
 
 
-def cli_version(cli: AgentCli) -> CliVersion:
+def cli_version(cli: AgentCli) -> Version:
     """Parse the CLI's version, so that it can be compared."""
-    version = CliVersion.parse(cli.version)
+    version = parse_version(cli.version)
     if version is None:
         raise unknown_version(CLAUDE, cli.path, repr(cli.version))
     return version
@@ -153,7 +155,7 @@ def transport_of(invocation: ClaudeInvocation) -> Transport:
     )
 
 
-def choose_transport(config: ClaudeCodeConfig, version: CliVersion, *, is_boundary: bool) -> Transport:
+def choose_transport(config: ClaudeCodeConfig, version: Version, *, is_boundary: bool) -> Transport:
     """Choose the transport. Raises if this version does not support what is configured."""
     if config.transport == "print":
         return "print"
@@ -172,7 +174,7 @@ def choose_transport(config: ClaudeCodeConfig, version: CliVersion, *, is_bounda
     return config.transport
 
 
-def _output_flags(config: ClaudeCodeConfig, version: CliVersion) -> list[str]:
+def _output_flags(config: ClaudeCodeConfig, version: Version) -> list[str]:
     if config.output_format == "text":
         return ["--output-format", "text"]
     flags = ["--output-format", "stream-json", "--verbose"]  # without --verbose every version refuses stream-json
@@ -182,7 +184,7 @@ def _output_flags(config: ClaudeCodeConfig, version: CliVersion) -> list[str]:
     return [*flags, "--include-partial-messages"] if partial else flags
 
 
-def _debug_flags(invocation: ClaudeInvocation, version: CliVersion) -> list[str]:
+def _debug_flags(invocation: ClaudeInvocation, version: Version) -> list[str]:
     """Turn on the debug log if the output does not show failed requests (see `failed_calls.py`)."""
     is_text = invocation.config.output_format == "text"
     is_needed = supports(version, Feature.DEBUG_FILE) if is_text else not supports(version, Feature.RETRY_EVENTS)
@@ -190,7 +192,7 @@ def _debug_flags(invocation: ClaudeInvocation, version: CliVersion) -> list[str]
     return [*(["--debug"] if is_needed else []), *(["--session-id", session_id] if session_id else [])]
 
 
-def prints_debug_log(command: Command, version: CliVersion) -> bool:
+def prints_debug_log(command: Command, version: Version) -> bool:
     """Whether the debug log is between the lines of the output."""
     return "--debug" in command.argv and not supports(version, Feature.DEBUG_FILE)
 
@@ -238,7 +240,7 @@ def _joined(rules: tuple[str, ...] | None) -> str | None:
     return ",".join(rules) if rules else None
 
 
-def _reaching_gateway(invocation: ClaudeInvocation, version: CliVersion) -> Mapping[str, str]:
+def _reaching_gateway(invocation: ClaudeInvocation, version: Version) -> Mapping[str, str]:
     """The environment without proxies, if this version would send the gateway's requests through one."""
     if invocation.context.gateway is None or supports(version, Feature.NO_PROXY):
         return invocation.env
@@ -257,7 +259,7 @@ def _environment(config: ClaudeCodeConfig, env: Mapping[str, str]) -> dict[str, 
     return {**settings, **env}
 
 
-def _check_version(invocation: ClaudeInvocation, version: CliVersion, *, is_root: bool) -> None:
+def _check_version(invocation: ClaudeInvocation, version: Version, *, is_root: bool) -> None:
     """Reject options that this CLI version does not support: it would fail, or ignore them."""
     config, files = invocation.config, invocation.context.files or InstalledFiles()
     used = (
@@ -310,7 +312,7 @@ def settings_directory(scratch: Path) -> Path:
     return scratch.with_name(f"{scratch.name}-settings")
 
 
-def _settings(invocation: ClaudeInvocation, version: CliVersion) -> dict[str, Any] | None:
+def _settings(invocation: ClaudeInvocation, version: Version) -> dict[str, Any] | None:
     """The settings that must override every settings file, if the CLI supports `--settings`."""
     access = invocation.context.gateway
     if access is None or not supports(version, Feature.SETTINGS_FLAG):

@@ -16,13 +16,14 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
+from packaging.version import Version
+
 from youbencha.adapters.claude_code.background import SessionEnd
 from youbencha.adapters.claude_code.command import ClaudeInvocation, cli_version, prints_debug_log, session_id_of
 from youbencha.adapters.claude_code.config import CLAUDE, credentials_given
 from youbencha.adapters.claude_code.own_files import config_dir, host_environment
 from youbencha.adapters.claude_code.versions import result_totals
 from youbencha.adapters.cli_agent.stream import OutputReader
-from youbencha.adapters.cli_agent.versions import CliVersion
 from youbencha.control.stream_json import ClaudeStreamReader
 from youbencha.events import Event, EventSink, RequestRetried
 from youbencha.files import open_nofollow
@@ -44,7 +45,7 @@ class KeyWatch(OutputReader):
         key_may_recover: bool = False,
         debug_log_printed: bool = False,
         stopping: asyncio.Event | None = None,
-        version: CliVersion | None = None,
+        version: Version | None = None,
     ) -> None:
         """`key_may_recover`: the CLI can renew its login, so one rejection is not final.
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from youbencha.adapters.cli_agent.versions import CliVersion, SupportedVersions
+from packaging.version import Version
+
+from youbencha.adapters.cli_agent.versions import SupportedVersions
 from youbencha.control.stream_json import ResultTotals
 
-SUPPORTED = SupportedVersions(oldest=CliVersion(1, 0, 8))  # 1.0.5 asks a user before it skips permissions
+SUPPORTED = SupportedVersions(oldest=Version("1.0.8"))  # 1.0.5 asks a user before it skips permissions
 
 
 class Feature(StrEnum):
@@ -39,63 +41,63 @@ class Feature(StrEnum):
     LACKS_SIDE_CALLS = "totals without a call on the side"
 
 
-_FIRST_VERSION: dict[Feature, CliVersion] = {
-    Feature.PERMISSION_MODE: CliVersion(1, 0, 15),
-    Feature.ADD_DIR: CliVersion(1, 0, 21),
-    Feature.BYPASS_AS_ROOT: CliVersion(1, 0, 44),
-    Feature.STRICT_MCP_CONFIG: CliVersion(1, 0, 44),
-    Feature.SESSION_ID: CliVersion(1, 0, 53),
-    Feature.SETTINGS_FLAG: CliVersion(1, 0, 61),
-    Feature.NO_PROXY: CliVersion(1, 0, 93),
-    Feature.PARTIAL_MESSAGES: CliVersion(1, 0, 108),
-    Feature.SETTING_SOURCES: CliVersion(1, 0, 122),
-    Feature.DEBUG_FILE: CliVersion(1, 0, 122),  # before, `--debug` prints it between the lines of the output
-    Feature.SKILLS: CliVersion(2, 0, 20),  # 2.0.12 had them, 2.0.19 does not
-    Feature.PLUGIN_DIR: CliVersion(2, 0, 25),
-    Feature.AGENT_FLAG: CliVersion(2, 1, 9),  # the flag exists from 2.0.59, but before 2.1.9 it sets only the model
-    Feature.EFFORT: CliVersion(2, 1, 38),
-    Feature.AUTH_STATUS: CliVersion(2, 1, 40),
-    Feature.RETRY_EVENTS: CliVersion(2, 1, 77),
-    Feature.CONTROL_PROTOCOL: CliVersion(1, 0, 86),  # the oldest with which every session was driven to its end
-    Feature.SDK_URL: CliVersion(1, 0, 124),
-    Feature.LEAVES_WEBSOCKET: CliVersion(2, 1, 50),
-    Feature.END_SESSION: CliVersion(2, 1, 72),
-    Feature.EXACT_COST: CliVersion(1, 0, 88),  # before, `usage` and cost have each call twice
-    Feature.COUNTS_REPEATED_CALLS: CliVersion(2, 1, 77),
-    Feature.LACKS_SIDE_CALLS: CliVersion(2, 0, 22),
-    Feature.EXACT_TOTAL: CliVersion(1, 0, 113),  # in 1.0.88 to 1.0.112, `usage` is that of the last call
+_FIRST_VERSION: dict[Feature, Version] = {
+    Feature.PERMISSION_MODE: Version("1.0.15"),
+    Feature.ADD_DIR: Version("1.0.21"),
+    Feature.BYPASS_AS_ROOT: Version("1.0.44"),
+    Feature.STRICT_MCP_CONFIG: Version("1.0.44"),
+    Feature.SESSION_ID: Version("1.0.53"),
+    Feature.SETTINGS_FLAG: Version("1.0.61"),
+    Feature.NO_PROXY: Version("1.0.93"),
+    Feature.PARTIAL_MESSAGES: Version("1.0.108"),
+    Feature.SETTING_SOURCES: Version("1.0.122"),
+    Feature.DEBUG_FILE: Version("1.0.122"),  # before, `--debug` prints it between the lines of the output
+    Feature.SKILLS: Version("2.0.20"),  # 2.0.12 had them, 2.0.19 does not
+    Feature.PLUGIN_DIR: Version("2.0.25"),
+    Feature.AGENT_FLAG: Version("2.1.9"),  # the flag exists from 2.0.59, but before 2.1.9 it sets only the model
+    Feature.EFFORT: Version("2.1.38"),
+    Feature.AUTH_STATUS: Version("2.1.40"),
+    Feature.RETRY_EVENTS: Version("2.1.77"),
+    Feature.CONTROL_PROTOCOL: Version("1.0.86"),  # the oldest with which every session was driven to its end
+    Feature.SDK_URL: Version("1.0.124"),
+    Feature.LEAVES_WEBSOCKET: Version("2.1.50"),
+    Feature.END_SESSION: Version("2.1.72"),
+    Feature.EXACT_COST: Version("1.0.88"),  # before, `usage` and cost have each call twice
+    Feature.COUNTS_REPEATED_CALLS: Version("2.1.77"),
+    Feature.LACKS_SIDE_CALLS: Version("2.0.22"),
+    Feature.EXACT_TOTAL: Version("1.0.113"),  # in 1.0.88 to 1.0.112, `usage` is that of the last call
 }
 
-_LAST_VERSION: dict[Feature, CliVersion] = {
-    Feature.SDK_URL: CliVersion(2, 1, 120),  # later ones accept only Anthropic's own host
-    Feature.LACKS_SIDE_CALLS: CliVersion(2, 0, 34),
+_LAST_VERSION: dict[Feature, Version] = {
+    Feature.SDK_URL: Version("2.1.120"),  # later ones accept only Anthropic's own host
+    Feature.LACKS_SIDE_CALLS: Version("2.0.34"),
 }
 
-_FIRST_WITH_MODE: dict[str, CliVersion] = {
-    "acceptEdits": CliVersion(1, 0, 0),
-    "bypassPermissions": CliVersion(1, 0, 0),
-    "default": CliVersion(1, 0, 0),
-    "plan": CliVersion(1, 0, 0),
-    "dontAsk": CliVersion(2, 0, 44),
-    "auto": CliVersion(2, 1, 71),
-    "manual": CliVersion(2, 1, 200),
+_FIRST_WITH_MODE: dict[str, Version] = {
+    "acceptEdits": Version("1.0.0"),
+    "bypassPermissions": Version("1.0.0"),
+    "default": Version("1.0.0"),
+    "plan": Version("1.0.0"),
+    "dontAsk": Version("2.0.44"),
+    "auto": Version("2.1.71"),
+    "manual": Version("2.1.200"),
 }
 
 
-def supports(version: CliVersion, feature: Feature) -> bool:
+def supports(version: Version, feature: Feature) -> bool:
     return _FIRST_VERSION[feature] <= version <= _LAST_VERSION.get(feature, version)
 
 
-def first_version(feature: Feature) -> CliVersion:
+def first_version(feature: Feature) -> Version:
     return _FIRST_VERSION[feature]
 
 
-def last_version(feature: Feature) -> CliVersion | None:
+def last_version(feature: Feature) -> Version | None:
     """None if the newest version has it."""
     return _LAST_VERSION.get(feature)
 
 
-def result_totals(version: CliVersion | None) -> ResultTotals:
+def result_totals(version: Version | None) -> ResultTotals:
     """Which totals of a result are right; an unknown version is believed."""
     if version is None:
         return ResultTotals()
@@ -107,6 +109,6 @@ def result_totals(version: CliVersion | None) -> ResultTotals:
     )
 
 
-def permission_modes(version: CliVersion) -> list[str]:
+def permission_modes(version: Version) -> list[str]:
     """The values that `--permission-mode` takes in this version."""
     return sorted(mode for mode, first in _FIRST_WITH_MODE.items() if version >= first)

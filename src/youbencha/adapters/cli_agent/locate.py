@@ -73,12 +73,12 @@ class CliFinder:
         """Search PATH, then the toolbox; with a version, for that version. Raise an error if it is too old."""
         # Slow to import, and not needed by the command agent.
         from youbencha.sandbox.toolbox.toolbox import Toolbox
-        from youbencha.user_dirs import default_root
+        from youbencha.user_dirs import toolbox_dir
 
         found = await self.on_path(env, version)
         # One that is too old does not prevent the use of another.
         if found is None or self._kind.is_too_old(found.version):
-            installed = Toolbox(default_root(env)).find(self._kind.name, version)
+            installed = Toolbox(toolbox_dir(env)).find(self._kind.name, version)
             found = of_toolbox(installed) if installed else found
         return None if found is None else self._supported(found)
 
@@ -207,31 +207,31 @@ class ContainerFinder:
 
     async def _explicit(self, path: Path, version: str | None, env: Mapping[str, str]) -> AgentCli:
         from youbencha.sandbox.toolbox.portable import PortableCli, portable_file
-        from youbencha.user_dirs import default_root
+        from youbencha.user_dirs import toolbox_dir
 
         cli = await self._finder.explicit(path, version, env)
         # What an unknown kind of file needs is not known: only the file itself is shared.
-        portable = await portable_file(cli.path, default_root(env), env) or PortableCli((cli.path,), (cli.path,))
+        portable = await portable_file(cli.path, toolbox_dir(env), env) or PortableCli((cli.path,), (cli.path,))
         return self._shared(cli, portable)
 
     async def _of_the_toolbox(self, env: Mapping[str, str], version: str | None) -> AgentCli | None:
         from youbencha.sandbox.toolbox.portable import portable_cli
         from youbencha.sandbox.toolbox.toolbox import Toolbox
-        from youbencha.user_dirs import default_root
+        from youbencha.user_dirs import toolbox_dir
 
-        installed = Toolbox(default_root(env)).find(self._kind.name, version)
+        installed = Toolbox(toolbox_dir(env)).find(self._kind.name, version)
         if installed is None:
             return None
         return self._shared(of_toolbox(installed), await portable_cli(installed, env))
 
     async def _on_path(self, env: Mapping[str, str], version: str | None) -> AgentCli | None:
         from youbencha.sandbox.toolbox.portable import portable_file
-        from youbencha.user_dirs import default_root
+        from youbencha.user_dirs import toolbox_dir
 
         cli = await self._finder.on_path(env, version)
         if cli is None:
             return None
-        portable = await portable_file(cli.path, default_root(env), env)
+        portable = await portable_file(cli.path, toolbox_dir(env), env)
         if portable is None:
             raise self._finder.not_found(
                 f"{self._kind.title} is on PATH ({cli.path}), but its dependencies in a container are unknown.",

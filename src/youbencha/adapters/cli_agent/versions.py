@@ -4,42 +4,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
-_VERSION = re.compile(r"^(\d+)\.(\d+)\.(\d+)")
+from packaging.version import Version
 
-
-@dataclass(frozen=True, order=True)
-class CliVersion:
-    major: int
-    minor: int
-    patch: int
-
-    @classmethod
-    def parse(cls, text: str) -> CliVersion | None:
-        """From what `--version` prints: `2.1.325 (Claude Code)`."""
-        match = _VERSION.match(text.strip())
-        return cls(*map(int, match.groups())) if match else None
-
-    def __str__(self) -> str:
-        return f"{self.major}.{self.minor}.{self.patch}"
+_VERSION = re.compile(r"\d+\.\d+\.\d+")
 
 
-class SupportedVersions(NamedTuple):
+def parse_version(text: str) -> Version | None:
+    """Parse what `--version` prints: `2.1.325 (Claude Code)`. A pre-release counts as its release."""
+    match = _VERSION.match(text.strip())
+    return Version(match[0]) if match else None
+
+
+@dataclass(frozen=True)
+class SupportedVersions:
     """The versions of a CLI that its adapter works with."""
 
-    oldest: CliVersion
-    """The oldest that completed a task with a scripted model. Those before it failed, or could not be tried."""
-    flags: Mapping[str, CliVersion] = MappingProxyType({})
-    """Flags that are newer than that, by the first version that has them. Before, the adapter does without."""
+    oldest: Version
+    """The oldest that completed a task with a scripted model. Earlier ones failed, or could not be tried."""
+    flags: Mapping[str, Version] = field(default_factory=dict)
+    """The first version with each flag that is newer than `oldest`. Without it, the adapter omits the flag."""
 
     def has(self, flag: str, version: str) -> bool:
-        """Whether this version has the flag. A version that cannot be compared is taken for a new one."""
-        known = CliVersion.parse(version)
+        """Return whether this version has the flag. A version that cannot be compared counts as new."""
+        known = parse_version(version)
         return known is None or known >= self.flags[flag]
 
     def is_too_old(self, version: str) -> bool:
-        known = CliVersion.parse(version)
+        known = parse_version(version)
         return known is not None and known < self.oldest

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from packaging.version import Version
+
 from youbencha.adapters.base import FilePlaces
 from youbencha.adapters.cli_agent import (
     AgentCli,
@@ -19,7 +21,7 @@ from youbencha.adapters.cli_agent import (
     StreamReader,
 )
 from youbencha.adapters.cli_agent.config import Matches
-from youbencha.adapters.cli_agent.versions import CliVersion, SupportedVersions
+from youbencha.adapters.cli_agent.versions import SupportedVersions
 from youbencha.adapters.codex.events import CodexReader, with_session_file
 from youbencha.gateway.api import GatewayAccess
 from youbencha.process import Command, ProcessResult
@@ -60,7 +62,7 @@ KIND = AgentKind(
         in_repository=("/AGENTS.md", "/AGENTS.override.md", ".agents/skills/", ".codex/"),
     ),
     # 0.42.0 and earlier print other events; 0.43 was not available.
-    versions=SupportedVersions(oldest=CliVersion(0, 44, 0)),
+    versions=SupportedVersions(oldest=Version("0.44.0")),
     provider="openai",
     how_to_authenticate="Set OPENAI_API_KEY or CODEX_API_KEY (in agent.env or your environment), or run `codex login`.",
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
+from packaging.version import Version
 from pydantic import Field
 
 from youbencha.adapters.base import FilePlaces
@@ -24,7 +25,7 @@ from youbencha.adapters.cli_agent import (
 from youbencha.adapters.cli_agent.agent_files import keep_logs, read_definition
 from youbencha.adapters.cli_agent.config import AgentConfig
 from youbencha.adapters.cli_agent.environment import provider_of
-from youbencha.adapters.cli_agent.versions import CliVersion, SupportedVersions
+from youbencha.adapters.cli_agent.versions import SupportedVersions
 from youbencha.adapters.copilot_cli.events import CopilotReader, usage_in
 from youbencha.gateway.api import GatewayAccess
 from youbencha.process import Command, ProcessResult
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from youbencha.gateway.api import Provider
 
 # 1.0.24 fails without streaming, 1.0.30 was not available.
-VERSIONS = SupportedVersions(oldest=CliVersion(1, 0, 32), flags={"--session-id": CliVersion(1, 0, 55)})
+VERSIONS = SupportedVersions(oldest=Version("1.0.32"), flags={"--session-id": Version("1.0.55")})
 
 COPILOT = AgentKind(
     name="copilot-cli",

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from packaging.version import Version
+
 from youbencha.adapters.base import FilePlaces
 from youbencha.adapters.cli_agent import (
     AgentCli,
@@ -19,7 +21,7 @@ from youbencha.adapters.cli_agent import (
     VerdictRules,
     codes,
 )
-from youbencha.adapters.cli_agent.versions import CliVersion, SupportedVersions
+from youbencha.adapters.cli_agent.versions import SupportedVersions
 from youbencha.adapters.gemini_cli.events import GeminiCliReader
 from youbencha.files import read_nofollow
 from youbencha.gateway.api import GatewayAccess
@@ -42,7 +44,7 @@ KIND = AgentKind(
         moved_by=frozenset({"GEMINI_CLI_HOME"}),
         in_repository=("GEMINI.md", ".gemini/", ".agents/skills/"),
     ),
-    versions=SupportedVersions(oldest=CliVersion(0, 24, 0)),  # 0.22.4 rejects every command
+    versions=SupportedVersions(oldest=Version("0.24.0")),  # 0.22.4 rejects every command
     provider="google",
     how_to_authenticate="Set GEMINI_API_KEY (in agent.env or your environment), or run `gemini` once and log in.",
 )

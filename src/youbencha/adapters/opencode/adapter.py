@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from packaging.version import Version
 from pydantic import Field
 
 from youbencha.adapters.base import FilePlaces
@@ -22,7 +23,7 @@ from youbencha.adapters.cli_agent import (
 )
 from youbencha.adapters.cli_agent.config import AgentConfig, Matches, NonEmptyArgument
 from youbencha.adapters.cli_agent.environment import provider_of
-from youbencha.adapters.cli_agent.versions import CliVersion, SupportedVersions
+from youbencha.adapters.cli_agent.versions import SupportedVersions
 from youbencha.adapters.opencode.events import AGENT_NOT_FOUND, OpenCodeReader, with_model, with_stderr
 from youbencha.gateway.api import PROVIDER_OF_PREFIX, GatewayAccess
 from youbencha.process import Command, ProcessResult
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from youbencha.gateway.api import Provider
 
 # 1.15.0 and 1.15.13 may end without their last events; none between them and 1.17.0 was available.
-VERSIONS = SupportedVersions(oldest=CliVersion(1, 17, 0), flags={"--auto": CliVersion(1, 17, 18)})
+VERSIONS = SupportedVersions(oldest=Version("1.17.0"), flags={"--auto": Version("1.17.18")})
 
 OPENCODE = AgentKind(
     name="opencode",

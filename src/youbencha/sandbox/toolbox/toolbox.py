@@ -44,7 +44,7 @@ from youbencha.sandbox.toolbox.installed import (
 from youbencha.sandbox.toolbox.sources import Release, fetcher_for
 from youbencha.sandbox.toolbox.versions import version_of, wanted_version
 from youbencha.text import iso_time
-from youbencha.user_dirs import default_root
+from youbencha.user_dirs import toolbox_dir
 
 # A virus scanner keeps a program open for a moment after its first start, and Windows then refuses to rename it.
 _RENAME_AGAIN_AFTER_S = (0.1, 0.2, 0.4, 0.8)
@@ -65,7 +65,7 @@ class Toolbox:
     """The directories `<root>/<agent>/<version>/`. Each is complete, even if an installer was killed."""
 
     def __init__(self, root: Path | None = None) -> None:
-        self.root = (root or default_root()).absolute()
+        self.root = (root or toolbox_dir()).absolute()
 
     def installed(self, agent: str | None = None) -> list[InstalledAgent]:
         """All usable installations, by agent, newest first."""

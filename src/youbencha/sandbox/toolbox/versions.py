@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from packaging.version import InvalidVersion, Version
+
 from youbencha.errors import YouBenchaError
 from youbencha.process import Command, Limits, ProcessResult, ProcessStartError
 from youbencha.process.environment import PROGRAM, select
@@ -23,8 +25,6 @@ _PRINTED_ALONE = re.compile(rf"^v?({_PRINTED.pattern})(?: \([^()]*\))?\s*$", re.
 """On a line with nothing but the program's name."""
 _NUMBERS = re.compile(r"\d+(\.\d+)*", re.ASCII)
 _LONGEST_VERSION = 64
-_Part = tuple[int, int, str]
-SortKey = tuple[tuple[int, ...], bool, tuple[_Part, ...]]
 _TIMEOUT_S = 120.0  # the first start of a 350 MB binary from a cold disk was seen to take 15 s
 _LONGEST_ANSWER = 300
 # Nothing should be downloaded for this: no newer version of the CLI, and no price list (LiteLLM).
@@ -48,20 +48,13 @@ def wanted_version(text: str | None) -> str | None:
     return text
 
 
-def sort_key(version: str) -> SortKey:
-    """Return a key for sorting: 2.0.9 < 2.0.10-beta.2 < 2.0.10-beta.10 < 2.0.10."""
-    head = _NUMBERS.match(version)
-    numbers = head.group() if head else ""
-    rest = version[len(numbers) :]
-    return (
-        tuple(int(part) for part in numbers.split(".") if part),
-        not rest or rest.startswith("+"),
-        tuple(_part(part) for part in re.split(r"[-.+]", rest) if part),
-    )
-
-
-def _part(text: str) -> _Part:
-    return (0, int(text), "") if text.isdecimal() else (1, 0, text)
+def sort_key(version: str) -> tuple[Version, str]:
+    """Return a key for sorting: 2.0.9 < 2.0.10-nightly.x < 2.0.10-beta.2 < 2.0.10-beta.10 < 2.0.10."""
+    try:
+        return Version(version), ""
+    except InvalidVersion:  # npm allows any words in a pre-release
+        numbers = _NUMBERS.match(version)
+        return Version(f"{numbers[0] if numbers else 0}.dev0"), version
 
 
 def newest_first(versions: Iterable[str]) -> list[str]:
