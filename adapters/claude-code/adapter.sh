@@ -23,8 +23,7 @@ control=(python3 -P -m youbencha.control)
 [[ -z "${YB_CONTROL:-}" ]] || control=("$YB_CONTROL")
 cd -- "$TASK_DIR" || exit 2
 
-# The control server is asked before every tool, in any mode. Root may skip the CLI's own permission prompts only with
-# IS_SANDBOX=1; otherwise the server answers those too.
+# Root may skip the CLI's permission prompts only with IS_SANDBOX=1; otherwise the control server answers them.
 flags=(-p --input-format stream-json --output-format stream-json --verbose)
 if [[ $(id -u) -ne 0 || "${IS_SANDBOX:-}" = 1 ]]; then
   flags+=(--dangerously-skip-permissions)

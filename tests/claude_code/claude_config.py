@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from youbencha.adapters.claude_code import ClaudeCodeConfig
-from youbencha.adapters.claude_code.config import CLAUDE
+from youbencha.adapters.claude_code.options import CLAUDE
 from youbencha.adapters.cli_agent import config
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
-from youbencha.adapters.claude_code.config import CLAUDE
+from youbencha.adapters.claude_code.options import CLAUDE
+from youbencha.adapters.claude_code.stream import ClaudeStreamReader
 from youbencha.adapters.cli_agent.stream import OutputReader
-from youbencha.control.stream_json import ClaudeStreamReader
 from youbencha.events import Event, WarningRaised
 from youbencha.log.model import YouBenchaLog
 from youbencha.log.session import SessionFacts, SessionRecord

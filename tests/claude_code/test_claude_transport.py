@@ -11,7 +11,7 @@ import pytest
 from agent_clis import NEWEST, OLD, OLDEST
 from claude_bench import API_KEY, ClaudeBench, Session, bash, says, script, uses
 from systems import posix_only
-from youbencha.adapters.claude_code import control_mode
+from youbencha.adapters.claude_code import agent
 from youbencha.events import Event, SessionResult, ToolDecided, WarningRaised
 from youbencha.gateway.call import Labels
 from youbencha.gateway.gateway import Gateway
@@ -117,7 +117,7 @@ async def test_a_slow_model_is_not_a_silence_timeout(claude: ClaudeBench, transp
 async def test_a_stopped_session_reports_usage_and_leaves_no_process(
     claude: ClaudeBench, transport: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(control_mode, "INTERRUPT_S", 60.0)  # a busy machine may need more than the usual second
+    monkeypatch.setattr(agent, "INTERRUPT_S", 60.0)  # a busy machine may need more than the usual second
     stop = asyncio.Event()
     (claude.workspace / "busy").symlink_to("/bin/sleep")
     busy = script(bash(f"'{claude.workspace}/busy' 1000"))

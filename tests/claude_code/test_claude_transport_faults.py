@@ -55,7 +55,7 @@ def usage(result: AgentExecutionResult) -> SessionUsage:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the five seconds in which a program may exit."""
-    monkeypatch.setattr("youbencha.control.driver.EXIT_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("youbencha.adapters.claude_code.transports.EXIT_TIMEOUT_S", 0.2)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from youbencha.adapters.claude_code.config import CLAUDE
+from youbencha.adapters.claude_code.options import CLAUDE
 from youbencha.adapters.cli_agent import codes
 
 OF_OTHERS = {"AGENT_IGNORED", "GAVE_UP", "METRICS_UNREADABLE", "NO_GATEWAY", "NOTICE"}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from youbencha.adapters import AgentExecutionContext
-from youbencha.adapters.claude_code.config import CLAUDE
+from youbencha.adapters.claude_code.options import CLAUDE
 from youbencha.adapters.cli_agent.invocation import check_context
 from youbencha.errors import ConfigError
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from youbencha.adapters.claude_code import failed_calls
-from youbencha.adapters.claude_code.failed_calls import debug_log_read
+from youbencha.adapters.claude_code import output
+from youbencha.adapters.claude_code.output import debug_log_read
 
 BODY = '{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}'
 STAMP = "2026-11-15T20:36:57.645Z "
@@ -45,8 +45,8 @@ SOON_S, LONG_S = 0.01, 10.0
 
 @pytest.fixture(autouse=True)
 def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failed_calls, "_LOOK_EVERY_S", SOON_S)
-    monkeypatch.setattr(failed_calls, "_ANSWER_WITHIN_S", SOON_S * 4)
+    monkeypatch.setattr(output, "_POLL_S", SOON_S)
+    monkeypatch.setattr(output, "_ANSWER_TIMEOUT_S", SOON_S * 4)
 
 
 class Bench:

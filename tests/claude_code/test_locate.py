@@ -12,7 +12,7 @@ from claude_config import parse_config
 from small_clis import asked, in_toolbox, small_cli
 
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
-from youbencha.adapters.claude_code.config import CLAUDE
+from youbencha.adapters.claude_code.options import CLAUDE
 from youbencha.adapters.cli_agent import AgentCli
 from youbencha.adapters.cli_agent.locate import CliFinder
 from youbencha.errors import YouBenchaError

@@ -23,8 +23,8 @@ from stream_samples import (
     user,
 )
 
-from youbencha.control.cli import SessionMetrics
-from youbencha.control.machine import Machine
+from youbencha.adapters.claude_code.control import ControlProtocol
+from youbencha.control import SessionMetrics
 from youbencha.json_lines import decode
 from youbencha.log.model import ErrorRecord, Usage, YouBenchaLog
 
@@ -282,7 +282,7 @@ def test_the_metrics_sidecar_agrees_with_the_log(name):
     for one in transcript(name).split(b"\n"):
         if (record := decode(one)) is not None:
             metrics.on_record(record)
-    sidecar = metrics.sidecar(Machine("go", now=0.0))
+    sidecar = metrics.sidecar(ControlProtocol("go", now=0.0))
     log = log_of(transcript(name))
     usage = log.usage or Usage(partial=True)
     kinds = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens", "partial")

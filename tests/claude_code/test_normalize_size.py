@@ -7,9 +7,9 @@ import tracemalloc
 
 from stream_samples import INIT, RESULT, log_of
 
-from youbencha.adapters.claude_code.config import CLAUDE
+from youbencha.adapters.claude_code.options import CLAUDE
+from youbencha.adapters.claude_code.stream import ClaudeStreamReader
 from youbencha.adapters.cli_agent.stream import OutputReader
-from youbencha.control.stream_json import ClaudeStreamReader
 
 USAGE = {"input_tokens": 1000, "cache_creation_input_tokens": 50, "cache_read_input_tokens": 700, "output_tokens": 1}
 WORDS = 'def run(self):\n    return "value"  # path/to/file.py\n'

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from youbencha.adapters.claude_code import ClaudeCodeConfig
 from youbencha.adapters.claude_code.command import Delivery, check_prompt, print_delivery
-from youbencha.adapters.claude_code.config import CLAUDE
+from youbencha.adapters.claude_code.options import CLAUDE
 from youbencha.adapters.cli_agent import config as common
 from youbencha.errors import ConfigError
 

@@ -23,7 +23,7 @@ from stream_samples import (
 
 from endings import run_ending
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
-from youbencha.adapters.claude_code.config import CLAUDE
+from youbencha.adapters.claude_code.options import CLAUDE
 from youbencha.adapters.cli_agent.stream import MALFORMED_WARNINGS
 from youbencha.adapters.cli_agent.verdict import judge
 from youbencha.events import AssistantText, AssistantTextDelta, Event, ToolReturned, WarningRaised

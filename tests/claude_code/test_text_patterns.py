@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youbencha.adapters.claude_code.texts import read_claims
+from youbencha.adapters.claude_code.stream import read_claims
 from youbencha.json_lines import clean_text, strip_ansi
 
 

@@ -10,7 +10,7 @@ from stream_samples import AT, INIT, RESULT, VERSIONS, assistant, facts_of, line
 
 from endings import run_ending
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
-from youbencha.adapters.claude_code.config import CLAUDE
+from youbencha.adapters.claude_code.options import CLAUDE
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.causes import COMMON_CAUSES
 from youbencha.adapters.cli_agent.verdict import Verdict

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from youbencha.adapters.claude_code.failed_calls import KeyWatch
+from youbencha.adapters.claude_code.output import ClaudeOutputReader
 from youbencha.events import AssistantText, AssistantTextDelta, Event, RequestRetried, SessionStarted
 from youbencha.process import Redactor
 
@@ -24,7 +24,7 @@ def line(value: object) -> bytes:
 
 def test_events_are_emitted_line_by_line() -> None:
     seen: list[Event] = []
-    watch = KeyWatch(seen.append)
+    watch = ClaudeOutputReader(seen.append)
     watch.line(line(INIT))
     assert [type(event) for event in seen] == [SessionStarted]
     watch.line(line(TEXT))
@@ -34,7 +34,7 @@ def test_events_are_emitted_line_by_line() -> None:
 
 
 def test_the_event_callback_is_optional() -> None:
-    watch = KeyWatch(None)
+    watch = ClaudeOutputReader(None)
     for value in (INIT, TEXT, retry(401)):
         watch.line(line(value))
     assert watch.recorder.session_id == "s-1"
@@ -42,7 +42,7 @@ def test_the_event_callback_is_optional() -> None:
 
 def test_a_rejected_key_ends_the_run() -> None:
     seen: list[Event] = []
-    watch = KeyWatch(seen.append)
+    watch = ClaudeOutputReader(seen.append)
     watch.line(line(retry(401)))
     assert watch.stop.is_set()
     assert [event.status for event in seen if isinstance(event, RequestRetried)] == [401]  # and it is reported
@@ -50,20 +50,20 @@ def test_a_rejected_key_ends_the_run() -> None:
 
 @pytest.mark.parametrize("status", [None, 400, 403, 429, 500, 529])
 def test_other_statuses_do_not_end_the_run(status: int | None) -> None:
-    watch = KeyWatch(None)
+    watch = ClaudeOutputReader(None)
     watch.line(line(retry(status)))
     assert not watch.stop.is_set()
 
 
 @pytest.mark.parametrize("raw", [b"", b"\n", b"no json\n", b'{"type":', b"[1]\n", b"null\n", b"\xff\xfe\n"])
 def test_invalid_lines_do_not_end_the_run(raw: bytes) -> None:
-    watch = KeyWatch(None)
+    watch = ClaudeOutputReader(None)
     watch.line(raw)
     assert not watch.stop.is_set()
 
 
 def test_watches_are_independent() -> None:
-    one, other = KeyWatch(None), KeyWatch(None)
+    one, other = ClaudeOutputReader(None), ClaudeOutputReader(None)
     one.line(line(INIT))
     one.on_rejected_key()
     assert other.recorder.session_id is None
@@ -71,7 +71,7 @@ def test_watches_are_independent() -> None:
 
 
 def test_a_renewable_login_gets_one_more_attempt() -> None:
-    watch = KeyWatch(None, key_may_recover=True)
+    watch = ClaudeOutputReader(None, key_may_recover=True)
     watch.on_rejected_key()
     assert not watch.stop.is_set()
     watch.on_rejected_key()
@@ -81,7 +81,7 @@ def test_a_renewable_login_gets_one_more_attempt() -> None:
 def test_a_secret_across_two_pieces_of_a_text_is_masked() -> None:
     secret = "hunter2-distinct-aaaa"
     events: list[Event] = []
-    watch = KeyWatch(events.append, redactor=Redactor([secret]))
+    watch = ClaudeOutputReader(events.append, redactor=Redactor([secret]))
     for piece in ("It is hunter2-d", "istinct-aaaa, 漢", " and hun"):
         delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": piece}}
         watch.line(line({"type": "stream_event", "event": delta, "parent_tool_use_id": None}))

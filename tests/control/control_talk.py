@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from youbencha.control.cli import SessionMetrics
-from youbencha.control.machine import Action, Decided, Machine, Send, SessionEnded, Timeouts
+from youbencha.adapters.claude_code.control import Action, ControlProtocol, Decided, Send, SessionEnded, Timeouts
+from youbencha.control import SessionMetrics
 from youbencha.events import ToolDecided
 
 Message = dict[str, Any]
@@ -71,22 +71,22 @@ def updated(task: str, status: object) -> Message:
     return {"type": "system", "subtype": "task_updated", "task_id": task, "patch": {"status": status}}
 
 
-def running(now: float = 0.0, **options: Any) -> Machine:
+def running(now: float = 0.0, **options: Any) -> ControlProtocol:
     """A machine whose agent has its prompt."""
-    machine = Machine(PROMPT, now=now, timeouts=PATIENCE, **options)
+    machine = ControlProtocol(PROMPT, now=now, timeouts=PATIENCE, **options)
     machine.connected(now)
     machine.received(INITIALIZED, now)
     return machine
 
 
-def hear(machine: Machine | Recorded, *heard: Message, now: float = 0.0) -> list[Action]:
+def hear(machine: ControlProtocol | Recorded, *heard: Message, now: float = 0.0) -> list[Action]:
     return [action for message in heard for action in machine.received(message, now)]
 
 
 class Recorded:
     """A machine and what is counted beside it, as `python -m youbencha.control` has them."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: ControlProtocol) -> None:
         self.machine = machine
         self._metrics = SessionMetrics()
 

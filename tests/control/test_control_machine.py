@@ -27,55 +27,64 @@ from control_talk import (
     updated,
 )
 
-from youbencha.control.machine import Action, Decided, Machine, Send, SessionEnded, State, Timeouts, Warn
+from youbencha.adapters.claude_code.control import (
+    Action,
+    ControlProtocol,
+    Decided,
+    Send,
+    SessionEnded,
+    State,
+    Timeouts,
+    Warn,
+)
 
 KEEP_ALIVE: Message = {"type": "keep_alive"}
 HOOK: Message = {"type": "system", "subtype": "hook_started", "hook_name": "SessionStart"}
 FLAT_INITIALIZE: Message = {"type": "control_request", "subtype": "initialize", "supportedApiVersions": ["1"]}
 
 
-def waiting(now: float = 0.0) -> Machine:
-    return Machine(PROMPT, now=now, timeouts=PATIENCE)
+def waiting(now: float = 0.0) -> ControlProtocol:
+    return ControlProtocol(PROMPT, now=now, timeouts=PATIENCE)
 
 
-def initializing(now: float = 0.0) -> Machine:
+def initializing(now: float = 0.0) -> ControlProtocol:
     machine = waiting(now)
     machine.connected(now)
     return machine
 
 
-def interrupted(now: float = 0.0) -> Machine:
+def interrupted(now: float = 0.0) -> ControlProtocol:
     machine = running(now)
     machine.interrupt("the budget is spent", now)
     return machine
 
 
-def left_with_a_command(now: float = 0.0) -> Machine:
+def left_with_a_command(now: float = 0.0) -> ControlProtocol:
     machine = running(now)
     hear(machine, INIT, tool_use("t1"), started("b1"), tool_result("t1"), RESULT, now=now)
     return machine
 
 
-def left_with_an_agent(now: float = 0.0) -> Machine:
+def left_with_an_agent(now: float = 0.0) -> ControlProtocol:
     machine = running(now)
     hear(machine, INIT, tool_use("t1", "Agent"), started("a1", "local_agent"), tool_result("t1"), RESULT, now=now)
     return machine
 
 
-def expecting_a_turn(now: float = 0.0) -> Machine:
+def expecting_a_turn(now: float = 0.0) -> ControlProtocol:
     machine = left_with_a_command(now)
     machine.received(ended("b1"), now)
     return machine
 
 
-Step = Callable[[Machine], list[Action]]
+Step = Callable[[ControlProtocol], list[Action]]
 
 
 def hears(message: Message, now: float = 1.0) -> Step:
     return lambda machine: machine.received(message, now)
 
 
-TRANSITIONS: list[tuple[str, Callable[[], Machine], Step, State, list[str]]] = [
+TRANSITIONS: list[tuple[str, Callable[[], ControlProtocol], Step, State, list[str]]] = [
     ("an agent connects", waiting, lambda m: m.connected(1), State.INITIALIZING, ["send control_request"]),
     ("no agent connects", waiting, lambda m: m.tick(60), State.FAILED, ["sessionended"]),
     ("not yet", waiting, lambda m: m.tick(59.9), State.WAITING, []),
@@ -136,7 +145,7 @@ def named(action: Action) -> str:
 @pytest.mark.parametrize(
     ("make", "step", "state", "actions"), [row[1:] for row in TRANSITIONS], ids=[row[0] for row in TRANSITIONS]
 )
-def test_transition(make: Callable[[], Machine], step: Step, state: State, actions: list[str]) -> None:
+def test_transition(make: Callable[[], ControlProtocol], step: Step, state: State, actions: list[str]) -> None:
     machine = make()
 
     found = step(machine)
@@ -197,7 +206,7 @@ def test_masked_input_is_not_sent_back() -> None:
 
 
 def test_an_agent_that_refuses_to_initialize_gets_its_task() -> None:
-    machine = Machine(PROMPT, now=0.0, timeouts=PATIENCE)
+    machine = ControlProtocol(PROMPT, now=0.0, timeouts=PATIENCE)
     machine.connected(0.0)
     identity = INITIALIZED["response"]["request_id"]
     refused = {"type": "control_response", "response": {"subtype": "error", "request_id": identity, "error": "no"}}
@@ -287,7 +296,7 @@ def test_a_denied_tool_is_not_running() -> None:
 
 def test_a_slow_model_is_not_silence() -> None:
     asked = True
-    machine = Machine(PROMPT, now=0.0, timeouts=PATIENCE, awaits_model=lambda: asked)
+    machine = ControlProtocol(PROMPT, now=0.0, timeouts=PATIENCE, awaits_model=lambda: asked)
     machine.connected(0.0)
     machine.received(INITIALIZED, 0.0)
     for now in (300.0, 600.0, 900.0):
@@ -437,5 +446,5 @@ def test_warnings_about_malformed_messages_are_bounded() -> None:
 
 
 def test_the_defaults() -> None:
-    assert Machine("x", now=5).deadline == 65
+    assert ControlProtocol("x", now=5).deadline == 65
     assert Timeouts().silence_s == 300

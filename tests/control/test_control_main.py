@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +18,8 @@ import pytest
 from aiohttp import ClientSession, ClientWebSocketResponse
 
 from systems import posix_only
-from youbencha.control.cli import main
+from youbencha.control import main
+from youbencha.sandbox.images.context import IMAGE_PACKAGES, closure
 
 PATIENCE_S = 60.0
 USAGE = {"input_tokens": 12, "output_tokens": 3}
@@ -215,9 +217,13 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--metrics-file" in capsys.readouterr().out
 
 
-def test_no_unneeded_imports() -> None:
-    script = "import sys, youbencha.control.cli; print(*(name.partition('.')[0] for name in sys.modules))"
+def test_it_needs_no_more_packages_than_an_image_has() -> None:
+    script = "import sys, youbencha.control; print(*(name.partition('.')[0] for name in sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=PATIENCE_S
     )
-    assert {"typer", "rich", "aiohttp", "ruamel"}.isdisjoint(done.stdout.split())
+    in_images = {each.name for each in closure(IMAGE_PACKAGES)}
+    owners = packages_distributions()
+    loaded = {name for module in done.stdout.split() for name in owners.get(module, ())} - {"youbencha", "setuptools"}
+    assert loaded <= in_images
+    assert "aiohttp" not in done.stdout.split()  # needed for one of the transports only

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from control_talk import INITIALIZED, PATIENCE, PROMPT, Message, Recorded, hear, may_i, sent
 
-from youbencha.control.machine import Machine, State
-from youbencha.control.messages import answers_initialize, request_in
+from youbencha.adapters.claude_code.control import ControlProtocol, State, answers_initialize, read_request
 
 FLAT_INITIALIZE: Message = {"type": "control_request", "subtype": "initialize", "supportedApiVersions": ["1"]}
 FLAT_QUESTION: Message = {
@@ -18,8 +17,8 @@ FLAT_QUESTION: Message = {
 FLAT_RESULT: Message = {"type": "result", "result": "Done.", "usage": {"input_tokens": 12, "output_tokens": 4}}
 
 
-def machine(*, approves: bool = True) -> Machine:
-    made = Machine(PROMPT, now=0, timeouts=PATIENCE, approves=approves)
+def machine(*, approves: bool = True) -> ControlProtocol:
+    made = ControlProtocol(PROMPT, now=0, timeouts=PATIENCE, approves=approves)
     made.connected(0)
     return made
 
@@ -108,9 +107,9 @@ def test_a_request_without_a_usable_id_is_not_answered(identity: object) -> None
 def test_requests_are_recognised() -> None:
     real, flat, broken = may_i("r1"), FLAT_QUESTION, {"type": "control_request", "request_id": "r2", "request": 7}
 
-    assert [request_in(message)[:2] for message in (real, flat, broken)] == [
+    assert [read_request(message)[:2] for message in (real, flat, broken)] == [
         ("r1", "can_use_tool"),
         (None, "can_use_tool"),
         ("r2", ""),
     ]
-    assert [request_in(message).flat for message in (real, flat, broken)] == [False, True, False]
+    assert [read_request(message).flat for message in (real, flat, broken)] == [False, True, False]

@@ -7,7 +7,7 @@ from typing import Any
 
 from control_talk import INIT, RESULT, Message, Recorded, hear, may_i, running, says, tool_use
 
-from youbencha.control.machine import Machine
+from youbencha.adapters.claude_code.control import ControlProtocol
 
 USAGE = {
     "input_tokens": 1000,
@@ -107,7 +107,7 @@ def test_no_messages_means_unknown() -> None:
 
 
 def test_no_agent_connected() -> None:
-    machine = Machine("x", now=0)
+    machine = ControlProtocol("x", now=0)
     machine.tick(60)
 
     found = Recorded(machine).sidecar

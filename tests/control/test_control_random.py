@@ -23,7 +23,7 @@ from control_talk import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youbencha.control.machine import Action, Machine, Send, SessionEnded, State
+from youbencha.adapters.claude_code.control import Action, ControlProtocol, Send, SessionEnded, State
 
 ORDER = [State.WAITING, State.INITIALIZING, State.RUNNING, State.DONE, State.FAILED]
 NAMES = st.sampled_from(["t1", "t2", "b1", "r1", "r2", "youbencha-initialize"])
@@ -77,7 +77,7 @@ STEPS = st.one_of(
 )
 
 
-def step(machine: Machine | Recorded, what: str, given: Any, now: float) -> list[Action]:
+def step(machine: ControlProtocol | Recorded, what: str, given: Any, now: float) -> list[Action]:
     method = getattr(machine, what)
     found: list[Action] = method(now) if given is None else method(given, now)
     return found
@@ -98,7 +98,7 @@ def asked_id(message: Message) -> object:
 
 @given(st.lists(st.tuples(STEPS, st.sampled_from([0.0, 1.0, 20.0, 400.0])), max_size=25), st.booleans())
 def test_any_messages_in_any_order(steps: list[tuple[tuple[str, Any], float]], approves: bool) -> None:
-    machine = Machine("go", now=0.0, approves=approves)
+    machine = ControlProtocol("go", now=0.0, approves=approves)
     session = Recorded(machine)
     now, seen, actions, asked = 0.0, [machine.state], [], []  # type: ignore[var-annotated]
 
@@ -125,7 +125,7 @@ def test_any_messages_in_any_order(steps: list[tuple[tuple[str, Any], float]], a
 
 @given(st.lists(MESSAGES, max_size=20))
 def test_every_session_times_out_unless_a_tool_is_running(messages: list[Message]) -> None:
-    machine = Machine("go", now=0.0)
+    machine = ControlProtocol("go", now=0.0)
     for message in messages:
         machine.received(message, 1.0)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from control_talk import PATIENCE, Message, Recorded, over, sent
 
-from youbencha.control.machine import Action, Decided, Machine, SessionEnded, State
+from youbencha.adapters.claude_code.control import Action, ControlProtocol, Decided, SessionEnded, State
 
 TRANSCRIPTS = Path(__file__).parent.parent / "data" / "transcripts"
 VERSIONS = ("1.0.128", "2.1.30", "2.1.197", "2.1.325")
@@ -46,7 +46,7 @@ def renamed(message: Message) -> Message:
 
 
 def replay(name: str, *, approves: bool = True, prompt: str = "write hello") -> Replay:
-    machine = Machine(prompt, now=0.0, approves=approves)
+    machine = ControlProtocol(prompt, now=0.0, approves=approves)
     session = Recorded(machine)
     actions, recorded = machine.connected(0.0), []
     for line in conversation(name):
@@ -102,7 +102,7 @@ def test_denied(version: str) -> None:
 def test_interrupted(version: str) -> None:
     """That host sent no `initialize`: ours is not answered, and the prompt is sent after the timeout."""
     name = f"control_interrupt-{version}"
-    machine = Machine("go", now=-10.0, timeouts=PATIENCE)
+    machine = ControlProtocol("go", now=-10.0, timeouts=PATIENCE)
     session = Recorded(machine)
     actions = [*machine.connected(-10.0), *machine.tick(-5.0)]
     for line in conversation(name):
@@ -138,7 +138,7 @@ WITH_RESULT = [name for name in PRINTED if any(map(is_result, printed(name)))]
 
 
 def fed(name: str) -> tuple[Recorded, list[Action]]:
-    session = Recorded(Machine("go", now=0.0))
+    session = Recorded(ControlProtocol("go", now=0.0))
     actions = session.machine.connected(0.0)
     for message in printed(name):
         actions += session.received(message, 1.0)
@@ -189,7 +189,7 @@ def test_a_session_without_a_result_has_failed(name: str) -> None:
 @pytest.mark.parametrize("name", ["bg20-2.1.325", "subagent-2.1.325"])
 def test_the_session_is_over_with_its_second_result(name: str) -> None:
     """Without a message that the agent has exited."""
-    machine = Machine("go", now=0.0)
+    machine = ControlProtocol("go", now=0.0)
     ends = []
     for message in printed(name):
         ends += over(machine.received(message, 1.0))

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from youbencha.control.cli import SessionMetrics
-from youbencha.control.driver import Driver, StdioTransport
-from youbencha.control.machine import Machine, Timeouts
+from youbencha.adapters.claude_code.control import ControlProtocol, Timeouts
+from youbencha.adapters.claude_code.transports import Driver, StdioTransport
+from youbencha.control import SessionMetrics
 from youbencha.events import Event, ToolDecided
 from youbencha.process import Command, ProcessResult, run
 
@@ -53,7 +53,7 @@ class Talk:
     ) -> None:
         now = asyncio.get_running_loop().time()
         driver = Driver(
-            Machine("Do it.", timeouts=timeouts, now=now),
+            ControlProtocol("Do it.", timeouts=timeouts, now=now),
             on_event=self.events.append,
             on_record=self.metrics.on_record,
         )
@@ -71,8 +71,8 @@ class Talk:
     @property
     def over(self) -> tuple[bool, str]:
         assert self.driver is not None
-        assert self.driver.over is not None
-        return tuple(self.driver.over)  # type: ignore[return-value]
+        assert self.driver.ended is not None
+        return tuple(self.driver.ended)  # type: ignore[return-value]
 
     @property
     def said(self) -> str:
@@ -118,7 +118,7 @@ time.sleep(600)
     await talk.with_agent(script, at=at_the_call)
     assert talk.over == (False, "enough")
     assert talk.driver is not None
-    assert talk.metrics.sidecar(talk.driver.machine)["input_tokens"] == 7
+    assert talk.metrics.sidecar(talk.driver.protocol)["input_tokens"] == 7
     assert talk.done is not None
     assert talk.done.stopped
 
@@ -153,7 +153,7 @@ async def test_end_session_comes_before_the_end_of_file(talk: Talk) -> None:
 
 
 async def test_an_agent_that_stays_after_its_result_is_ended(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("youbencha.control.driver.EXIT_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("youbencha.adapters.claude_code.transports.EXIT_TIMEOUT_S", 0.1)
     await talk.with_agent("begin(); result(); time.sleep(600)")
     assert talk.over == (True, "completed")
     assert talk.done is not None

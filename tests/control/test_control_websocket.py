@@ -13,9 +13,8 @@ import pytest
 from aiohttp import ClientSession, ClientWebSocketResponse, WSServerHandshakeError
 
 from systems import posix_only
-from youbencha.control.driver import Driver
-from youbencha.control.machine import Machine, Timeouts
-from youbencha.control.websocket import ControlServer, Frames, WebSocketTransport
+from youbencha.adapters.claude_code.control import ControlProtocol, Timeouts
+from youbencha.adapters.claude_code.transports import ControlServer, Driver, Frames, WebSocketTransport
 from youbencha.sandbox.base import ForwardedPort
 
 PATIENCE_S = 30.0
@@ -144,7 +143,7 @@ async def test_a_broken_connection_may_reconnect(client: ClientSession, server: 
 async def test_a_client_that_does_not_reconnect_is_gone(
     client: ClientSession, server: ControlServer, ears: Ears, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("youbencha.control.websocket._RECONNECT_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("youbencha.adapters.claude_code.transports._RECONNECT_TIMEOUT_S", 0.05)
     url = f"http://127.0.0.1:{await server.listen_on_port()}/the-token"
     async with client.ws_connect(url):
         pass
@@ -170,7 +169,7 @@ async def test_a_session_over_a_unix_socket(tmp_path: Path) -> None:
     """As in a sandbox, whose door leads to it. What was said is there as output, too."""
     forwarded = ForwardedPort(tmp_path / "control.sock", "127.0.0.1:9876")
     loop = asyncio.get_running_loop()
-    driver = Driver(Machine("Do it.", timeouts=Timeouts(), now=loop.time()))
+    driver = Driver(ControlProtocol("Do it.", timeouts=Timeouts(), now=loop.time()))
     async with WebSocketTransport(driver, forwarded=forwarded) as line:
         assert line.flags[0] == "--sdk-url"
         assert line.flags[1].startswith("ws://127.0.0.1:9876/")
@@ -187,8 +186,8 @@ async def test_a_session_over_a_unix_socket(tmp_path: Path) -> None:
                 await line.stop.wait()
         output = b"".join(source.read() for source in line.sources)
     assert [json.loads(each) for each in output.splitlines()] == [WELCOME, RESULT]
-    assert driver.over is not None
-    assert driver.over.ok
+    assert driver.ended is not None
+    assert driver.ended.ok
 
 
 def test_frames_of_any_cut() -> None:

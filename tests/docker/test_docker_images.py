@@ -22,11 +22,7 @@ from youbencha.sandbox.images.build import RECIPES, build_image
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 from youbencha.sandbox.toolbox.toolbox import Toolbox
 
-ALL_OF_CONTROL = (
-    "import importlib, pkgutil, youbencha.control as c, aiohttp\n"
-    "for module in pkgutil.iter_modules(c.__path__, 'youbencha.control.'):\n"
-    "    if not module.name.endswith('__main__'): importlib.import_module(module.name)\n"
-)
+ALL_OF_CONTROL = "import youbencha.control, aiohttp"
 OTHER_USER = "4321:4321"
 """The harness runs agents with the user's own uid, which no image knows."""
 

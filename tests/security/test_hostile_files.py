@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pytest
 
 from systems import posix_only
-from youbencha.adapters.claude_code import failed_calls, own_files
+from youbencha.adapters.claude_code import output, own_files
 from youbencha.adapters.claude_code.command import given_settings
 from youbencha.adapters.cli_agent import agent_files
 from youbencha.adapters.cli_agent.agent_files import keep_logs, read_definition
@@ -78,7 +78,7 @@ def debug_log(home: Path) -> bool:
             return SESSION
 
         env = {"HOME": str(home)}
-        async with failed_calls.debug_log_read(session, lambda: None, seen.append, env=env, cwd=home):
+        async with output.debug_log_read(session, lambda: None, seen.append, env=env, cwd=home):
             await looked_twice.wait()
 
     asyncio.run(watch())
@@ -228,7 +228,7 @@ FOLLOWED = (link_to_the_kernel_log, link_to_a_secret, directory_behind_a_link)
 
 @pytest.fixture(autouse=True)
 def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failed_calls, "_LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(output, "_POLL_S", 0.01)
 
 
 def new_top(directory: Path) -> Path:

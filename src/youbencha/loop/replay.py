@@ -9,7 +9,7 @@ from dataclasses import replace
 from io import BufferedReader
 from pathlib import Path
 
-from youbencha.control.stream_json import ClaudeStreamReader
+from youbencha.adapters.claude_code.stream import ClaudeStreamReader
 from youbencha.errors import YouBenchaError
 from youbencha.events import Event, EventSink, IterationStarted
 from youbencha.files import open_file, open_nofollow

@@ -39,7 +39,7 @@ from youbencha.store.bundle import (
 from youbencha.store.layout import AGENT_FILES, DIFF_FILE, LOG_FILE, REPORT_FILE, RESULTS_FILE
 from youbencha.text import iso_time
 from youbencha.trial.outcome import outcome_of, summary_of
-from youbencha.usage import SIDECAR
+from youbencha.usage import SIDECAR, SessionUsage, sidecar_record
 from youbencha.workspace import RunDirectory
 
 LITELLM_LOG = "litellm.log"
@@ -327,19 +327,16 @@ def sidecar_of(record: RunRecord) -> str:
     """
     log = record.log
     usage = log.usage if log else record.gateway.usage if record.gateway else None
-    known = usage or Usage()
     status = log.execution.status if log else "interrupted"
-    metrics: dict[str, object] = {
-        **_token_counts(known),
-        "turns": log.turns if log else None,
-        "tools_used": _tools_used(log) if log else None,
-        "duration_ms": log.execution.duration_ms if log else None,
-        "total_cost_usd": known.cost_usd,
-        "session_id": log.session_id if log else None,
-        "model": log.model_info.name if log else record.agent_model,
-        "ended": "completed" if status == "success" else status,
-        "partial": usage is None or bool(usage.partial),
-    }
+    metrics = sidecar_record(
+        SessionUsage(usage.tokens, usage.cost_usd, bool(usage.partial)) if usage else None,
+        turns=log.turns if log else None,
+        tools_used=_tools_used(log) if log else None,
+        duration_ms=log.execution.duration_ms if log else None,
+        session_id=log.session_id if log else None,
+        model=log.model_info.name if log else record.agent_model,
+        ended="completed" if status == "success" else status,
+    )
     if record.gateway is not None:
         reported = record.gateway.reported
         metrics["reported"] = reported and {**_token_counts(reported), "total_cost_usd": reported.cost_usd}

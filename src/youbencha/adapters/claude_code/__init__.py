@@ -1,6 +1,6 @@
 """The adapter for Claude Code, and its configuration."""
 
-from youbencha.adapters.claude_code.adapter import ClaudeCodeAdapter
-from youbencha.adapters.claude_code.config import ClaudeCodeConfig
+from youbencha.adapters.claude_code.agent import ClaudeCodeAdapter
+from youbencha.adapters.claude_code.options import ClaudeCodeConfig
 
 __all__ = ["ClaudeCodeAdapter", "ClaudeCodeConfig"]

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from packaging.version import Version
 
 from youbencha.adapters.base import InstalledFiles
-from youbencha.adapters.claude_code.config import CLAUDE, ClaudeCodeConfig
+from youbencha.adapters.claude_code.options import CLAUDE, ClaudeCodeConfig
 from youbencha.adapters.claude_code.versions import Feature, first_version, last_version, permission_modes, supports
 from youbencha.adapters.cli_agent import AgentCli, Invocation, codes, fits_argument
 from youbencha.adapters.cli_agent.invocation import in_terminal
@@ -185,7 +185,7 @@ def _output_flags(config: ClaudeCodeConfig, version: Version) -> list[str]:
 
 
 def _debug_flags(invocation: ClaudeInvocation, version: Version) -> list[str]:
-    """Turn on the debug log if the output does not show failed requests (see `failed_calls.py`)."""
+    """Turn on the debug log if the output does not show failed requests (see `output.py`)."""
     is_text = invocation.config.output_format == "text"
     is_needed = supports(version, Feature.DEBUG_FILE) if is_text else not supports(version, Feature.RETRY_EVENTS)
     session_id = session_id_of(invocation)

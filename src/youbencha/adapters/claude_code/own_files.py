@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from youbencha.adapters.base import AgentExecutionContext
-from youbencha.adapters.claude_code.config import CLAUDE, ClaudeCodeConfig
+from youbencha.adapters.claude_code.options import CLAUDE, ClaudeCodeConfig
+from youbencha.adapters.claude_code.stream import ClaudeStreamReader
 from youbencha.adapters.cli_agent.agent_files import matching_records, read_definition
 from youbencha.adapters.cli_agent.config import fits_argument
 from youbencha.adapters.cli_agent.transcript import Transcript
-from youbencha.control.stream_json import ClaudeStreamReader
 from youbencha.errors import Problem
 from youbencha.events import ToolCalled, ToolReturned
 from youbencha.files import read_file

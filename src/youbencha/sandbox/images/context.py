@@ -18,7 +18,7 @@ from youbencha.progress import StepProgress
 from youbencha.sandbox.toolbox.portable import PortableCli
 
 _EXECUTABLE = 0o111
-_ROOTS = ("aiohttp", "orjson", "psutil", "pydantic")
+IMAGE_PACKAGES = ("aiohttp", "filelock", "orjson", "packaging", "platformdirs", "psutil", "pydantic", "ruamel.yaml")
 """What `python3 -m youbencha.control` needs in the image."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _OLDEST_GLIBC = 17
@@ -129,7 +129,7 @@ class ImagePython(NamedTuple):
 
 async def packages_for(python: ImagePython, scratch: Path, progress: StepProgress) -> dict[PurePosixPath, Path]:
     """The packages that youBencha needs, in the versions installed here, by their names below `site-packages`."""
-    needed = closure(_ROOTS)
+    needed = closure(IMAGE_PACKAGES)
     if python.is_like_ours:
         return {name: path for each in needed for name, path in _files_of(each).items()}
     return await _download(needed, python, scratch, progress)

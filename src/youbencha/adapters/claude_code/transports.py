@@ -1,4 +1,4 @@
-"""The protocol over a WebSocket: Claude Code 1.0.124 to 2.1.120, which connect to the URL in `--sdk-url`."""
+"""Run the control protocol in an event loop: its clock, its messages, and the two transports."""
 
 from __future__ import annotations
 
@@ -11,18 +11,168 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from youbencha.control.driver import Driver
-from youbencha.control.machine import SessionEnded
-from youbencha.control.messages import END_SESSION, EXIT_TIMEOUT_S, PROTOCOL_ERROR
+from youbencha.adapters.claude_code.control import (
+    END_SESSION,
+    EXIT_TIMEOUT_S,
+    PROTOCOL_ERROR,
+    Action,
+    ControlProtocol,
+    Decided,
+    Send,
+    SessionEnded,
+    State,
+    Warn,
+)
 from youbencha.errors import YouBenchaError
-from youbencha.json_lines import decode, encode
+from youbencha.events import Event, EventSink, ToolDecided, WarningRaised
+from youbencha.json_lines import Record, decode, encode
 from youbencha.process import Input, OutputSource, Stream
 from youbencha.sandbox.base import ForwardedPort
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-LARGEST_MESSAGE = 64 * 1024 * 1024
+
+class Driver:
+    """One session in a running event loop, whose clock the protocol uses."""
+
+    def __init__(
+        self,
+        protocol: ControlProtocol,
+        *,
+        on_event: EventSink | None = None,
+        on_record: Callable[[Record], None] | None = None,
+    ) -> None:
+        """`on_event` gets decisions and warnings, `on_record` every message of the agent."""
+        self.protocol = protocol
+        self.ended: SessionEnded | None = None
+        self.finished = asyncio.Event()
+        """Set together with `ended`."""
+        self.interrupting = asyncio.Event()
+        """Once set, a result is the answer to our interrupt."""
+        self.on_end: Callable[[SessionEnded], None] | None = None
+        """Called at the end of the session, to close the transport."""
+        self._on_event = on_event
+        self._on_record = on_record
+        self._send: Callable[[str], None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._set_timer()
+
+    def connected(self, send: Callable[[str], None]) -> None:
+        """The agent has connected. `send` takes a line and never blocks."""
+        self._send = send
+        self._perform(self.protocol.connected(self._loop.time()))
+
+    def received(self, line: bytes | str) -> None:
+        if not line.strip():
+            return
+        message = decode(line)
+        if message is None:
+            text = line if isinstance(line, str) else line.decode("utf-8", "replace")
+            self._perform(self.protocol.malformed(text, self._loop.time()))
+            return
+        if self._on_record:
+            self._on_record(message)
+        self._perform(self.protocol.received(message, self._loop.time()))
+
+    def interrupt(self, reason: str) -> None:
+        """Ask the agent to stop and to report its usage. The session ends soon after in any case."""
+        if self.ended is None:
+            actions = self.protocol.interrupt(reason, self._loop.time())
+            if self.protocol.state is not State.DONE:
+                self.interrupting.set()
+            self._perform(actions)
+
+    def disconnected(self) -> None:
+        """The agent has disconnected."""
+        self._perform(self.protocol.disconnected(self._loop.time()))
+        self.close()
+
+    def close(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+
+    def _tick(self) -> None:
+        self._perform(self.protocol.tick(self._loop.time()))
+
+    def _perform(self, actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case Send(message) if self._send:
+                    self._send(encode(message))
+                case Decided(call_id, tool, allowed, reason):
+                    self._emit(ToolDecided(call_id=call_id, name=tool, allowed=allowed, reason=reason))
+                case Warn(code, message):
+                    self._emit(WarningRaised(code=code, message=message))
+                case SessionEnded():
+                    self._end(action)
+        self._set_timer()
+
+    def _emit(self, event: Event) -> None:
+        if self._on_event:
+            self._on_event(event)
+
+    def _end(self, ended: SessionEnded) -> None:
+        self.ended = ended
+        self.finished.set()
+        if self.on_end:
+            self.on_end(ended)
+
+    def _set_timer(self) -> None:
+        self.close()
+        if (deadline := self.protocol.deadline) is not None:
+            self._timer = self._loop.call_at(deadline, self._tick)
+
+
+class StdioTransport:
+    """The protocol over standard input and output, which every version with the protocol supports.
+
+    `line` gets the program's output, and `stdin` is its input. When `stop` is set, the program has to be ended.
+    """
+
+    flags: tuple[str, ...] = ()
+    """Flags for the CLI, in addition to those for stream-json in both directions."""
+    sources: Sequence[OutputSource] = ()
+
+    def __init__(self, driver: Driver, *, knows_end_session: bool = False) -> None:
+        """`knows_end_session`: true for 2.1.72 and later. Closing its input does not end 2.1.325 while commands run
+        in the background."""
+        self.stdin: Input | None = Input()
+        self.stop = asyncio.Event()
+        self._driver = driver
+        self._knows_end_session = knows_end_session
+        self._leaving: asyncio.TimerHandle | None = None
+        driver.on_end = self._leave
+
+    async def __aenter__(self) -> StdioTransport:
+        assert self.stdin is not None
+        stdin = self.stdin
+        self._driver.connected(lambda line: stdin.write(line.encode()))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._driver.disconnected()
+        if self._leaving:
+            self._leaving.cancel()
+        if self.stdin:
+            self.stdin.close()
+
+    def line(self, line: bytes) -> None:
+        self._driver.received(line)
+
+    def _leave(self, ended: SessionEnded) -> None:
+        assert self.stdin is not None
+        if self._driver.interrupting.is_set() or self._driver.protocol.result is None:
+            self.stop.set()  # there is nothing to wait for
+            return
+        if self._knows_end_session:
+            self.stdin.write(encode(END_SESSION).encode())
+        self.stdin.close()
+        self._leaving = asyncio.get_running_loop().call_later(EXIT_TIMEOUT_S, self.stop.set)
+
+
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 """Lines of 15 MB were seen from Claude Code; aiohttp's default is 4 MB."""
 
 _RECONNECT_TIMEOUT_S = 10.0
@@ -74,7 +224,7 @@ class WebSocketTransport:
         self._leaves_by_itself = leaves_by_itself
         self._server = ControlServer(self, token=secrets.token_urlsafe(24))
         self._leaving: asyncio.Task[None] | None = None
-        driver.on_over = self._on_over
+        driver.on_end = self._on_end
 
     async def __aenter__(self) -> WebSocketTransport:
         if self._forwarded is not None:
@@ -105,11 +255,11 @@ class WebSocketTransport:
     def disconnected(self) -> None:
         self._driver.disconnected()
 
-    def _on_over(self, over: SessionEnded) -> None:
+    def _on_end(self, ended: SessionEnded) -> None:
         self._leaving = asyncio.get_running_loop().create_task(self._leave())
 
     async def _leave(self) -> None:
-        waits = self._leaves_by_itself and self._driver.machine.result is not None
+        waits = self._leaves_by_itself and self._driver.protocol.result is not None
         if waits and not self._driver.interrupting.is_set():
             await self._server.hang_up(encode(END_SESSION))
             await asyncio.sleep(EXIT_TIMEOUT_S)
@@ -216,7 +366,7 @@ class ControlServer:
             raise web.HTTPGone(text="the session is over")
         if self._connection is not None:
             raise web.HTTPConflict(text="an agent is connected already")
-        connection = web.WebSocketResponse(max_msg_size=LARGEST_MESSAGE, compress=False)
+        connection = web.WebSocketResponse(max_msg_size=MAX_MESSAGE_BYTES, compress=False)
         self._connection = connection  # before the first await, so that only one of two concurrent clients is accepted
         try:
             await connection.prepare(request)
@@ -279,10 +429,8 @@ class Frames:
 
     def feed(self, frame: str) -> list[str]:
         *lines, rest = frame.split("\n")
-        found = []
-        for line in lines:
-            found += self._complete(line)
-        return [*found, *self._last_line(rest)]
+        complete = [part for line in lines for part in self._complete(line)]
+        return [*complete, *self._last_line(rest)]
 
     def finish(self) -> list[str]:
         """Return what is left at the end of the connection."""
@@ -298,7 +446,7 @@ class Frames:
 
     def _last_line(self, rest: str) -> list[str]:
         whole = self._partial + rest
-        if decode(whole) is not None or _is_message(rest) or len(whole) > LARGEST_MESSAGE:
+        if decode(whole) is not None or _is_message(rest) or len(whole) > MAX_MESSAGE_BYTES:
             return self._complete(rest)
         self._partial = whole if whole.strip() else ""
         return []

@@ -18,23 +18,74 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from youbencha.adapters.claude_code.background import SessionEnd
 from youbencha.adapters.claude_code.command import ClaudeInvocation, cli_version, prints_debug_log, session_id_of
-from youbencha.adapters.claude_code.config import CLAUDE, credentials_given
+from youbencha.adapters.claude_code.control import Activity
+from youbencha.adapters.claude_code.options import CLAUDE, credentials_given
 from youbencha.adapters.claude_code.own_files import config_dir, host_environment
+from youbencha.adapters.claude_code.stream import ClaudeStreamReader
 from youbencha.adapters.claude_code.versions import result_totals
 from youbencha.adapters.cli_agent.stream import OutputReader
-from youbencha.control.stream_json import ClaudeStreamReader
 from youbencha.events import Event, EventSink, RequestRetried
 from youbencha.files import open_nofollow
 from youbencha.json_lines import Record
 from youbencha.log.session import CallMetered
-from youbencha.process import Command, Redactor
+from youbencha.process import Command, ProcessResult, Redactor
+
+
+class SessionEnd:
+    """Calls `end` if the CLI stays after the last result. Create it inside a running event loop."""
+
+    def __init__(self, end: Callable[[], object], timeout_s: float | None, grace_s: float) -> None:
+        """`timeout_s`: of the whole session. `grace_s`: how long the CLI may stay after the result."""
+        self._end = end
+        self._grace_s = grace_s
+        self._activity = Activity()
+        self._loop = asyncio.get_running_loop()
+        self._deadline = None if timeout_s is None else self._loop.time() + timeout_s
+        self._ended_at: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._ended = False
+        self.stayed = False
+        """The CLI did not end by itself after the session."""
+
+    def note(self, message: Record) -> None:
+        now = self._loop.time()
+        self._activity.note(message, now)
+        if self._activity.is_idle and self._timer is None:
+            self._ended_at, self._timer = now, self._loop.call_later(self._grace_s, self._on_timer)
+        elif not self._activity.is_idle:
+            self.close()
+
+    def answered(self) -> None:
+        """Note a line of the answer in text mode. More may follow: there, subagents in the background are not seen."""
+        self._ended_at = self._loop.time()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._ended_at = self._timer = None
+
+    def as_clean_exit(self, done: ProcessResult) -> ProcessResult:
+        """The process result as if the CLI had ended by itself, if only background commands kept it alive.
+
+        When it is ended at its deadline, it reports that its tasks have ended: that is after the deadline.
+        """
+        in_time = self._ended_at is not None and (self._deadline is None or self._ended_at < self._deadline)
+        if not (self._ended and done.stopped) and not (done.timed_out and in_time):
+            return done
+        self.stayed = True
+        end = done.exit._replace(code=0, signal=None, signal_number=None)
+        return done._replace(stopped=False, timed_out=False, exit=end)
+
+    def _on_timer(self) -> None:
+        self._ended = True
+        self._end()
+
 
 _ANSWERED, _UNAUTHORIZED = 200, 401
 
 
-class KeyWatch(OutputReader):
+class ClaudeOutputReader(OutputReader):
     """Reads the output of a session, and sets `stop` when the key was rejected for good."""
 
     def __init__(
@@ -99,12 +150,12 @@ class KeyWatch(OutputReader):
         self.stop.set()
 
 
-def watch_of(
+def make_reader(
     invocation: ClaudeInvocation, command: Command, redactor: Redactor, stopping: asyncio.Event | None
-) -> KeyWatch:
+) -> ClaudeOutputReader:
     may_recover = not credentials_given(command.env)
     version = cli_version(invocation.cli)
-    return KeyWatch(
+    return ClaudeOutputReader(
         invocation.context.on_event,
         redactor=redactor,
         key_may_recover=may_recover,
@@ -115,8 +166,8 @@ def watch_of(
 
 
 @contextlib.asynccontextmanager
-async def debug_log_watched(
-    watch: KeyWatch, invocation: ClaudeInvocation, command: Command, log_file: Path
+async def watch_debug_log(
+    reader: ClaudeOutputReader, invocation: ClaudeInvocation, command: Command, log_file: Path
 ) -> AsyncIterator[None]:
     """Watch the debug log, if it is on. `log_file` gets the output, and thus the debug log of old versions."""
     if "--debug" not in command.argv:
@@ -125,9 +176,9 @@ async def debug_log_watched(
     sandbox, given_id = invocation.context.sandbox, session_id_of(invocation)
     env, cwd = host_environment(sandbox, command.env), Path(sandbox.inside(command.cwd))
     async with debug_log_read(
-        lambda: given_id or watch.recorder.session_id,
-        watch.on_rejected_key,
-        watch.on_logged_call,
+        lambda: given_id or reader.recorder.session_id,
+        reader.on_rejected_key,
+        reader.on_logged_call,
         env=env,
         cwd=cwd,
         printed=log_file if prints_debug_log(command, cli_version(invocation.cli)) else None,
@@ -153,12 +204,12 @@ async def _wait_and_call(event: asyncio.Event, act: Callable[[], object]) -> Non
     act()
 
 
-_LOOK_EVERY_S = 0.25
-_ANSWER_WITHIN_S = 5.0
+_POLL_S = 0.25
+_ANSWER_TIMEOUT_S = 5.0
 """2.0.62 calls a small model before the main one: its rejection is not final."""
-_LONGEST_READ = 1024 * 1024
+_MAX_READ_BYTES = 1024 * 1024
 
-_LONGEST_START = 256
+_MAX_LINE_START = 256
 """How much of the start of a line is needed to recognise it."""
 
 _CALL = re.compile(
@@ -208,7 +259,7 @@ async def _read_logs(
     own: _Tail | None = None
     answered, rejections, waited_s = False, 0, 0.0
     while True:
-        await asyncio.sleep(_LOOK_EVERY_S)
+        await asyncio.sleep(_POLL_S)
         session = session_id()
         if own is None and session and base:
             own = _Tail(base, f"debug/{session}.txt")
@@ -222,8 +273,8 @@ async def _read_logs(
         kinds = Counter(call["kind"] for call in calls if call["status"] == b"401")
         # One attempt may be logged twice, once as a failed stream and once with its number.
         rejections = 0 if answered else rejections + max(kinds.values(), default=0)
-        waited_s += _LOOK_EVERY_S if rejections else 0.0
-        if waited_s >= _ANSWER_WITHIN_S:
+        waited_s += _POLL_S if rejections else 0.0
+        if waited_s >= _ANSWER_TIMEOUT_S:
             for _ in range(rejections):
                 on_rejected()
             rejections = 0
@@ -247,14 +298,14 @@ class _Tail:
                 if file.seek(0, os.SEEK_END) < self._offset:
                     self._offset = 0  # the file was truncated
                 file.seek(self._offset)
-                new = file.read(_LONGEST_READ) or b""
+                new = file.read(_MAX_READ_BYTES) or b""
         except OSError:  # does not exist yet, or is not a regular file
             return []
         self._offset += len(new)
         text = self._unfinished + new
         whole = text.rfind(b"\n") + 1
         # An unfinished line is kept until the rest arrives; the start of a long one is enough.
-        self._unfinished = text[whole:][:_LONGEST_START]
+        self._unfinished = text[whole:][:_MAX_LINE_START]
         return list(_CALL.finditer(text[:whole]))
 
 

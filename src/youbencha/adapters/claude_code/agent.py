@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
-from youbencha.adapters.claude_code.background import SessionEnd
 from youbencha.adapters.claude_code.command import (
     CREDENTIALS,
     ClaudeInvocation,
     build_command,
+    bypasses_permissions,
     check_prompt,
     cli_version,
+    first_message,
     gateway_variables,
     session_id_of,
     settings_directory,
     transport_of,
 )
-from youbencha.adapters.claude_code.config import CLAUDE, ClaudeCodeConfig, credentials_given
-from youbencha.adapters.claude_code.failed_calls import call_when_set, debug_log_watched, watch_of
+from youbencha.adapters.claude_code.control import ControlProtocol, Timeouts
+from youbencha.adapters.claude_code.options import CLAUDE, ClaudeCodeConfig, credentials_given
+from youbencha.adapters.claude_code.output import SessionEnd, call_when_set, make_reader, watch_debug_log
 from youbencha.adapters.claude_code.own_files import (
     AGENTS,
     agent_definition,
@@ -34,18 +38,20 @@ from youbencha.adapters.claude_code.own_files import (
     with_session_file,
     with_shared_files,
 )
-from youbencha.adapters.claude_code.texts import OWN_CAUSES, read_claims
+from youbencha.adapters.claude_code.stream import ClaudeStreamReader, read_claims
+from youbencha.adapters.claude_code.transports import Driver, StdioTransport, WebSocketTransport
 from youbencha.adapters.claude_code.versions import Feature, result_totals, supports
-from youbencha.adapters.cli_agent import AgentCli, CliAdapter
+from youbencha.adapters.cli_agent import AgentCli, Cause, CliAdapter, codes
+from youbencha.adapters.cli_agent.causes import INVALID_OPTION
 from youbencha.adapters.cli_agent.invocation import removed_afterwards, scratch_directory
 from youbencha.adapters.cli_agent.verdict import RunEnding, VerdictRules
 from youbencha.adapters.cli_agent.versions import parse_version
-from youbencha.control.stream_json import ClaudeStreamReader
 from youbencha.errors import ConfigError, Problem
+from youbencha.events import Event, ToolDecided, WarningRaised
 from youbencha.gateway.api import GatewayAccess
 from youbencha.json_lines import Record, loads, mapping
 from youbencha.log.session import SessionRecord
-from youbencha.process import Command, Input, Limits, ProcessResult, run
+from youbencha.process import Command, Input, Limits, ProcessResult, Redactor, run
 
 if TYPE_CHECKING:
     from youbencha.gateway.api import Provider
@@ -61,6 +67,16 @@ _INHERITED = frozenset({
 })  # fmt: skip
 
 _STATUS_TIMEOUT_S = 30.0
+
+INTERRUPT_S = 1.0
+"""How long to wait for a result after `interrupt`; it usually comes within 0.1 s."""
+
+_BACKSTOP_S = 0.5
+
+_STARTS_WITHIN_S = 60.0
+"""A CLI of 350 MB took 15 s to start from a cold disk."""
+
+_CONTROL_PORT = 9876
 
 
 class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
@@ -89,7 +105,23 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
         "default": (),
     }
     rules = VerdictRules(
-        causes=OWN_CAUSES,
+        causes=(
+            Cause(
+                code=codes.API_ERROR,
+                kind="max_output_tokens",
+                kinds=frozenset({"max_output_tokens"}),
+                pattern=r"exceeded the \d+ output token maximum",
+                message="The model's answer did not fit into its limit of output tokens",
+                hint="Raise `max_tokens` (CLAUDE_CODE_MAX_OUTPUT_TOKENS).",
+            ),
+            Cause(
+                code=codes.EXIT_CODE,
+                kind=INVALID_OPTION,
+                pattern=r"^error: (?:unknown option|option '[^']*' argument)",
+                message="{agent} does not accept its options",
+                hint="This version of the CLI does not know an option: correct it, or use another version.",
+            ),
+        ),
         success_subtypes=frozenset({"success"}),
         plain_errors="after_failed_exit",
         compares_models=True,
@@ -175,34 +207,76 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
     async def drive(self, invocation: ClaudeInvocation, log_file: Path) -> RunEnding:
         """Run the CLI to its end, its deadline, or the first sign that it cannot succeed."""
         if transport_of(invocation) != "print":
-            from youbencha.adapters.claude_code.control_mode import drive
-
-            return await drive(self, invocation, log_file)
+            return await self._drive_by_protocol(invocation, log_file)
         context, redactor, command = invocation.context, self.redactor(invocation), self.command(invocation)
-        watch = watch_of(invocation, command, redactor, context.stop)
+        output = make_reader(invocation, command, redactor, context.stop)
         timeout_s = invocation.time_left_s
-        over = watch.session_end = SessionEnd(watch.stop.set, timeout_s, invocation.config.exit_grace_s)
-        async with debug_log_watched(watch, invocation, command, log_file), call_when_set(context.stop, watch.stop.set):
+        session_end = output.session_end = SessionEnd(output.stop.set, timeout_s, invocation.config.exit_grace_s)
+        async with watch_debug_log(output, invocation, command, log_file), call_when_set(context.stop, output.stop.set):
             process = await context.sandbox.run(
                 command,
                 limits=Limits(timeout_s=timeout_s),
                 redactor=redactor,
                 log_file=log_file,
-                on_line=watch.line if self.stream_expected(invocation.config) else watch.answer_line,
-                on_start=watch.started,
+                on_line=output.line if self.stream_expected(invocation.config) else output.answer_line,
+                on_start=output.started,
                 on_output=context.on_output,
-                stop=watch.stop,
+                stop=output.stop,
             )
-        watch.finish()
-        process = over.settled(process)
-        watch.ended(process)
+        output.finish()
+        process = session_end.as_clean_exit(process)
+        output.ended(process)
         return self.ending(
             invocation,
             process,
-            watch.session(),
-            key_rejected=process.stopped and watch.key_rejected,
-            finished_before_stop=watch.finished_before_stop,
-            stayed=over.stayed,
+            output.session(),
+            key_rejected=process.stopped and output.key_rejected,
+            finished_before_stop=output.finished_before_stop,
+            stayed=session_end.stayed,
+        )
+
+    async def _drive_by_protocol(self, invocation: ClaudeInvocation, log_file: Path) -> RunEnding:
+        """Run the session until its result, its deadline or a stop."""
+        context, redactor = invocation.context, self.redactor(invocation)
+        control = ControlSession(invocation, redactor)
+        async with control.transport as transport:
+            command = self.command(invocation, transport.flags, transport.stdin)
+            output = make_reader(invocation, command, redactor, control.interrupting)
+
+            def on_line(line: bytes) -> None:
+                output.line(line)
+                if line.startswith(b"{") or not output.debug_log_printed:
+                    transport.line(line)
+
+            with control.deadline():
+                async with (
+                    watch_debug_log(output, invocation, command, log_file),
+                    control.stopping(),
+                    call_when_set(output.stop, transport.stop.set),
+                ):
+                    process = await context.sandbox.run(
+                        command,
+                        limits=Limits(timeout_s=control.timeout_s),
+                        redactor=redactor,
+                        log_file=log_file,
+                        on_line=on_line,
+                        on_start=output.started,
+                        on_output=context.on_output,
+                        stop=transport.stop,
+                        also=transport.sources,
+                    )
+        given_up = control.unresponsive(process)
+        process = control.as_clean_exit(process)
+        output.finish()
+        output.ended(process)
+        return self.ending(
+            invocation,
+            process,
+            output.session(),
+            key_rejected=process.stopped and output.key_rejected,
+            finished_before_stop=output.finished_before_stop,
+            interrupted=control.interrupting.is_set() and not output.finished_before_stop,
+            unresponsive=None if output.key_rejected else given_up,
         )
 
     def reader(self) -> ClaudeStreamReader:
@@ -249,3 +323,96 @@ def _read(path: Path) -> Record:
         return mapping(loads(path.read_bytes()))
     except (OSError, ValueError):
         return {}
+
+
+class ControlSession:
+    """One session by the protocol. Create it inside a running event loop."""
+
+    def __init__(self, invocation: ClaudeInvocation, redactor: Redactor) -> None:
+        context = self._context = invocation.context
+        self._limit_s = invocation.time_left_s
+        self._redactor = redactor
+        config = invocation.config
+        protocol = ControlProtocol(
+            first_message(invocation),
+            approves=bypasses_permissions(config),
+            timeouts=Timeouts(
+                connect_s=_STARTS_WITHIN_S,
+                handshake_s=_STARTS_WITHIN_S,
+                silence_s=config.silence_timeout_s,
+                background_s=config.exit_grace_s,
+                interrupt_s=INTERRUPT_S,
+            ),
+            now=asyncio.get_running_loop().time(),
+            awaits_model=context.gateway.is_busy if context.gateway else lambda: False,
+        )
+        self._driver = Driver(protocol, on_event=self._note)
+        self.transport = self._transport(invocation)
+        self._deadline_passed = False
+
+    @property
+    def interrupting(self) -> asyncio.Event:
+        return self._driver.interrupting
+
+    def unresponsive(self, done: ProcessResult) -> str | None:
+        """Why the session was abandoned; None if it was stopped on request, or had its result."""
+        ended = self._driver.ended
+        given_up = done.stopped and ended is not None and self._driver.protocol.result is None
+        return ended.reason if ended and given_up and not self.interrupting.is_set() else None
+
+    def as_clean_exit(self, done: ProcessResult) -> ProcessResult:
+        """The process result as print mode would have it: some versions have to be ended after their result."""
+        if self.interrupting.is_set():
+            return done._replace(timed_out=self._deadline_passed, stopped=not self._deadline_passed)
+        ended = self._driver.ended
+        if not (done.stopped or done.timed_out) or ended is None or self._driver.protocol.result is None:
+            return done
+        left = done.exit._replace(code=0 if ended.ok else 1, signal=None, signal_number=None)
+        return done._replace(stopped=False, timed_out=False, exit=left)
+
+    @property
+    def timeout_s(self) -> float | None:
+        """The deadline of the process, if the interrupt does not end it."""
+        limit = self._limit_s
+        return None if limit is None else limit + INTERRUPT_S + _BACKSTOP_S
+
+    @contextlib.contextmanager
+    def deadline(self) -> Iterator[None]:
+        """Interrupt the agent at its deadline."""
+        limit = self._limit_s
+        if limit is None:
+            yield
+            return
+        timer = asyncio.get_running_loop().call_later(limit, self._on_deadline)
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    @contextlib.asynccontextmanager
+    async def stopping(self) -> AsyncIterator[None]:
+        """Interrupt the agent when `context.stop` is set."""
+        async with call_when_set(self._context.stop, lambda: self._driver.interrupt("the run was stopped")):
+            yield
+
+    def _on_deadline(self) -> None:
+        is_running = self._driver.ended is None
+        self._driver.interrupt("the deadline has passed")
+        self._deadline_passed = is_running and self.interrupting.is_set()
+
+    def _transport(self, invocation: ClaudeInvocation) -> StdioTransport | WebSocketTransport:
+        version = cli_version(invocation.cli)
+        if transport_of(invocation) == "stdio":
+            return StdioTransport(self._driver, knows_end_session=supports(version, Feature.END_SESSION))
+        forwarded = self._context.sandbox.forward_port(_CONTROL_PORT)
+        leaves = supports(version, Feature.LEAVES_WEBSOCKET)
+        return WebSocketTransport(self._driver, forwarded=forwarded, leaves_by_itself=leaves)
+
+    def _note(self, event: Event) -> None:
+        if self._context.on_event is None:
+            return
+        if isinstance(event, WarningRaised):  # it may quote a message
+            event = replace(event, message=self._redactor.text(event.message))
+        if isinstance(event, ToolDecided):
+            event = replace(event, reason=self._redactor.text(event.reason))
+        self._context.on_event(event)

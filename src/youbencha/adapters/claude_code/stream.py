@@ -7,8 +7,10 @@ Observed: the order of keys is not fixed (2.1.325 writes a result's "type" near 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
+
+from pydantic import ConfigDict, TypeAdapter
 
 from youbencha import json_lines
 from youbencha.events import (
@@ -29,6 +31,7 @@ from youbencha.events import (
     UserText,
 )
 from youbencha.json_lines import Record
+from youbencha.log.model import ToolCall
 from youbencha.log.session import (
     CallFailed,
     CallMetered,
@@ -36,11 +39,13 @@ from youbencha.log.session import (
     McpServerFailed,
     ModelRefused,
     ModelSwitched,
+    SessionFacts,
+    SessionRecord,
     StreamReader,
     TotalsByModel,
     TurnTaken,
 )
-from youbencha.usage import Tokens, add_all, is_less, larger
+from youbencha.usage import SessionUsage, Tokens, add_all, is_less, larger
 
 SYNTHETIC = "<synthetic>"
 """The "model" of messages that the CLI writes itself, such as an API error."""
@@ -423,3 +428,59 @@ _SYSTEM_READERS: dict[str, Callable[[Record], list[Event]]] = {
     "model_refusal_no_fallback": _model_refusal,
     "permission_denied": _denied,
 }
+
+
+# No version of the CLI was seen to print these strings in `-p` mode (it prints the answer and nothing else): wrappers
+# and logs do, and an answer may. They count at the beginning of a line, outside of code blocks, and never if there is
+# a measurement.
+
+_MODEL = re.compile(r"model:[ \t]+(claude[\w.\-]*|[\w.\-]+(?=[ \t]*(?:$|[(,;|])))", re.IGNORECASE)
+_VERSION = re.compile(r"claude code (?:cli )?v?(\d+(?:\.\d+)*)|(\d+\.\d+\.\d+) \(claude code\)", re.IGNORECASE)
+_TOKENS = re.compile(r"\b(input|output) tokens:[ \t]*(\d[\d,]*)", re.IGNORECASE)
+_TOOL_CALL = re.compile(r"\[tool:[ \t]+([\w.\-]+)\][ \t]*(.*)", re.IGNORECASE)
+_CLAIM_OR_FENCE = re.compile(
+    r"^ {0,3}(?:(`{3,}|~{3,})|((?:model:|(?:input|output) tokens:|\[tool:|claude code|\d+\.\d+\.\d+ \(claude).*))",
+    re.IGNORECASE | re.MULTILINE,
+)
+_CLAIMED_CALLS = TypeAdapter(tuple[ToolCall, ...], config=ConfigDict(defer_build=True))
+
+
+def read_claims(text: str) -> SessionRecord:
+    """What a text says of its session: the version, the model, the tokens and the tool calls."""
+    model = version = None
+    tokens: dict[str, int | None] = {}
+    calls: list[dict[str, str]] = []
+    for line in _claims_in(text):
+        if found := _TOOL_CALL.match(line):
+            calls.append({"name": found[1], "arguments": found[2].rstrip()})
+        elif found := _MODEL.match(line):
+            model = model or found[1]
+        elif found := _VERSION.match(line):
+            version = version or found[1] or found[2]
+        else:
+            for kind, digits in _TOKENS.findall(line):
+                tokens.setdefault(kind.lower(), _number(digits))
+    counted = Tokens(tokens.get("input"), tokens.get("output"))
+    return SessionRecord(
+        facts=SessionFacts(
+            model=model, agent_version=version, usage=None if counted == Tokens() else SessionUsage(counted)
+        ),
+        tool_calls=_CLAIMED_CALLS.validate_python(calls),
+    )
+
+
+def _claims_in(text: str) -> Iterator[str]:
+    """The lines that begin like a claim, outside of code blocks; without the spaces before them."""
+    fence = ""
+    for mark, claim in _CLAIM_OR_FENCE.findall(text):
+        if claim and not fence:
+            yield claim
+        elif mark and not fence:
+            fence = mark
+        elif mark and mark.startswith(fence):
+            fence = ""
+
+
+def _number(digits: str) -> int | None:
+    # A longer number is not a token count (and int() refuses very long ones).
+    return int(digits.replace(",", "")) if len(digits) <= 24 else None

@@ -1,6 +1,6 @@
-"""The program `python -m youbencha.control`: drive one agent, and write its usage.
+"""`python -m youbencha.control`: serve the control protocol to a CLI, or start a CLI with `--stdio` and drive it.
 
-It uses argparse, because it is started with every agent and must be fast.
+It uses argparse, because it is started with every agent of an arena.
 """
 
 from __future__ import annotations
@@ -16,23 +16,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from youbencha.control.driver import Driver, StdioTransport
-from youbencha.control.machine import Machine, Timeouts
-from youbencha.control.messages import END_SESSION
-from youbencha.control.stream_json import ClaudeStreamReader
-from youbencha.control.websocket import ControlServer
+from youbencha.adapters.claude_code.control import END_SESSION, ControlProtocol, Timeouts
+from youbencha.adapters.claude_code.stream import ClaudeStreamReader
+from youbencha.adapters.claude_code.transports import ControlServer, Driver, StdioTransport
 from youbencha.errors import YouBenchaError
 from youbencha.events import Event, ToolDecided, WarningRaised
 from youbencha.files import replace_atomically
 from youbencha.json_lines import Record, encode, text
 from youbencha.log.session import SessionRecorder
 from youbencha.process import Command, Redactor, find_executable, run
-from youbencha.usage import SessionUsage
+from youbencha.usage import sidecar_record
 
 DONE, FAILED, BAD_USAGE = 0, 1, 2
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _PORT = 9876
-_HIGHEST_PORT = 65_535
+_MAX_PORT = 65_535
 
 _DESCRIPTION = """\
 Gives an agent CLI its task, answers its questions about tools, and writes its usage. The exit code is 0 if the agent
@@ -103,7 +101,7 @@ def _parser() -> argparse.ArgumentParser:
 def _options(parser: argparse.ArgumentParser, given: argparse.Namespace, command: tuple[str, ...]) -> Options:
     if given.stdio != bool(command):
         parser.error("--stdio needs the CLI to drive after `--`" if given.stdio else "a CLI after `--` needs --stdio")
-    if not 0 <= given.port <= _HIGHEST_PORT:
+    if not 0 <= given.port <= _MAX_PORT:
         parser.error(f"invalid port {given.port}")
     if given.idle_timeout <= 0 or given.connect_timeout <= 0:
         parser.error("a timeout must be more than 0")
@@ -155,7 +153,7 @@ async def serve(options: Options) -> int:
         try:
             port = await server.listen_on_port(options.port)
             print(f"listening on ws://127.0.0.1:{port}", flush=True)
-            await driver.ended.wait()
+            await driver.finished.wait()
             await server.hang_up(encode(END_SESSION))
         finally:
             await server.close()
@@ -195,7 +193,7 @@ def _resolved(command: tuple[str, ...]) -> tuple[str, ...]:
 def _session(options: Options) -> Iterator[Driver]:
     """Open a driver that a signal interrupts, and write its metrics however it ends."""
     loop = asyncio.get_running_loop()
-    machine = Machine(options.task, timeouts=options.timeouts, now=loop.time())
+    protocol = ControlProtocol(options.task, timeouts=options.timeouts, now=loop.time())
     metrics = SessionMetrics()
     show = _printer(options.debug)
 
@@ -203,7 +201,7 @@ def _session(options: Options) -> Iterator[Driver]:
         metrics.on_event(event)
         show(event)
 
-    driver = Driver(machine, on_event=on_event, on_record=metrics.on_record)
+    driver = Driver(protocol, on_event=on_event, on_record=metrics.on_record)
     with contextlib.suppress(NotImplementedError):  # Windows
         for number in _SIGNALS:
             loop.add_signal_handler(number, driver.interrupt, f"ended by {number.name}")
@@ -212,7 +210,7 @@ def _session(options: Options) -> Iterator[Driver]:
     finally:
         driver.disconnected()
         if options.metrics_file:
-            _write(options.metrics_file, metrics.sidecar(machine))
+            _write(options.metrics_file, metrics.sidecar(protocol))
 
 
 def _write(path: Path, metrics: Mapping[str, Any]) -> None:
@@ -223,9 +221,9 @@ def _write(path: Path, metrics: Mapping[str, Any]) -> None:
 
 
 def _verdict(driver: Driver) -> int:
-    over = driver.over
-    if over is None or not over.ok:
-        _print(over.reason if over else "the session ended without a result")
+    ended = driver.ended
+    if ended is None or not ended.ok:
+        _print(ended.reason if ended else "the session ended without a result")
         return FAILED
     return DONE
 
@@ -259,24 +257,18 @@ class SessionMetrics:
     def on_event(self, event: Event) -> None:
         self._recorder.record(event)
 
-    def sidecar(self, machine: Machine) -> dict[str, Any]:
+    def sidecar(self, protocol: ControlProtocol) -> dict[str, Any]:
         """The content of the sidecar. Unknown is None, never 0; `partial` if more was used than could be counted."""
         facts = self._recorder.facts()
-        usage = facts.usage or SessionUsage(partial=True)
-        return {
-            "input_tokens": usage.tokens.input,
-            "output_tokens": usage.tokens.output,
-            "cache_read_tokens": usage.tokens.cache_read,
-            "cache_creation_tokens": usage.tokens.cache_creation,
-            "turns": facts.turns,
-            "tools_used": sorted(facts.tools_used),
-            "duration_ms": machine.duration_ms,
-            "total_cost_usd": usage.cost_usd,
-            "session_id": facts.session_id,
-            "model": facts.model,
-            "ended": machine.ended,
-            "partial": usage.partial,
-        }
+        return sidecar_record(
+            facts.usage,
+            turns=facts.turns,
+            tools_used=sorted(facts.tools_used),
+            duration_ms=protocol.duration_ms,
+            session_id=facts.session_id,
+            model=facts.model,
+            ended=protocol.ended,
+        )
 
 
 def write_sidecar(path: Path, metrics: Mapping[str, Any]) -> None:
@@ -284,3 +276,7 @@ def write_sidecar(path: Path, metrics: Mapping[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(metrics, indent=2) + "\n"
     replace_atomically(path, text.encode(), mode=0o644)  # another user may have to read it
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,1 +1,0 @@
-"""Drive an agent with its control protocol, and decide which tools it may use."""
