@@ -34,7 +34,7 @@ def test_the_verdict_comes_first(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert lines[0].startswith("good is better than bad by 0.75 (on these tasks ")
     assert ". On tasks like these: better (" in lines[0]
-    assert lines[2].split() == ["good", "bad", "DIFFERENCE", "[95", "%]"]
+    assert lines[2].split() == ["good", "bad", "DIFFERENCE", "[95%]"]
     assert any(line.startswith("Trials ") and line.split()[1:] == ["32/32/32", "32/32/32"] for line in lines)
     path = "results/runs/2026-01-02T03-00-00Z-0000aaaa/trials/good/task-0/trial-1/diff.patch"
     assert f"  {path}" in lines

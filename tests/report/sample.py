@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from youbencha.log.model import YouBenchaLog
+from youbencha.report.markdown import render_markdown
+from youbencha.report.run_document import run_document
 from youbencha.store.bundle import ResultsBundle
+
+
+def markdown(bundle: ResultsBundle) -> str:
+    return render_markdown(run_document(bundle))
+
 
 WHEN = "2026-03-01T09:30:00.000Z"
 LATER = "2026-03-01T09:33:07.412Z"

@@ -12,9 +12,10 @@ import pytest
 from arena_trees import HASH, meta, original, write_run
 from youbencha.errors import YouBenchaError
 from youbencha.report.comparison import make_comparison
+from youbencha.report.comparison_document import comparison_document, shown_name, verdict_sentence
 from youbencha.report.comparison_loading import find_pairs
 from youbencha.report.comparison_model import ComparisonReport, PairComparison
-from youbencha.report.comparison_tables import render_comparison_table, shown_name, verdict_sentence
+from youbencha.report.document import render_terminal
 from youbencha.report.gate import Gate, Measure, apply_gate
 
 TASKS = ("cache", "clock", "ledger", "parser", "router", "shop", "stack", "words")
@@ -93,7 +94,7 @@ def test_what_trials_cost_and_how_long_they_took(tmp_path: Path) -> None:
 )
 def test_short_and_long_times(tmp_path: Path, first: float, second: float, row: list[str]) -> None:
     records = [*trials("a", 1, 1, duration_s=first), *trials("b", 1, 1, duration_s=second)]
-    text = render_comparison_table(compare_written(tmp_path, *records), width=120, base=tmp_path)
+    text = render_terminal(comparison_document(compare_written(tmp_path, *records), tmp_path, details=False), 120)
     (line,) = [line for line in text.splitlines() if line.startswith("Time per trial")]
     assert line.split()[3:9] == row
 
@@ -345,7 +346,9 @@ def test_a_run_until_decided_is_judged_by_the_sequence_that_ended_it(tmp_path: P
     assert pair.difference.on_these_tasks is not None
     assert pair.difference.on_tasks_like_these is not None
     assert pair.difference.on_tasks_like_these.low <= pair.difference.on_these_tasks.low
-    assert "after 2 rounds: 32 trials of at most 400, 368 saved." in render_comparison_table(report, 1000, tmp_path)
+    assert "after 2 rounds: 32 trials of at most 400, 368 saved." in render_terminal(
+        comparison_document(report, tmp_path, details=False), 1000
+    )
     turned = only(compare(tmp_path, "cc", "cc+tdd"))
     assert turned.verdict == "worse"
     assert turned.decided_early is not None

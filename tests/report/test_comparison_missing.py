@@ -11,8 +11,7 @@ from test_comparison import LATER, RUN, TASKS, compare, identity, only, sentence
 
 from arena_trees import meta, original
 from yb import yb
-from youbencha.report.comparison_formats import render_comparison_json
-from youbencha.report.comparison_tables import render_comparison_table
+from youbencha.report.comparison_formats import ComparisonFormat, render_comparison, render_comparison_json
 from youbencha.report.gate import Gate, apply_gate
 
 
@@ -79,7 +78,7 @@ def test_trials_that_were_retried_until_they_were_solved_do_not_win(tmp_path: Pa
     write(tmp_path, *trials("sly", 2, 2), *retried("sly", range(3, 5)), *trials("plain", 2, 4))
     report = compare(tmp_path, "sly", "plain")
     assert only(report).verdict == only(report).pass_rate.verdict == "undecided"
-    text = render_comparison_table(report, 120, tmp_path)
+    text = render_comparison(report, ComparisonFormat.TABLE, width=120, base=tmp_path)
     assert text.startswith("Undecided: 16 of 32 trials of sly were retried. In the valid trials, sly and plain differ")
     assert "If the retried trials had all failed, the difference would be +0.00 (" in text
     assert "retried after an attempt that was not valid: 16 trials of sly" in text
@@ -186,14 +185,14 @@ def test_several_comparisons_are_one_table(tmp_path: Path) -> None:
     names = [f"cc+{number}" for number in range(10)]
     records = [record for name in names for record in trials(name, 4, 4)]
     write(tmp_path, *records, *trials("cc", 1, 4), baselines=dict.fromkeys(names, "cc"))
-    lines = render_comparison_table(compare(tmp_path), 200, tmp_path).splitlines()
+    lines = render_comparison(compare(tmp_path), ComparisonFormat.TABLE, width=200, base=tmp_path).splitlines()
     assert lines[0].startswith("FIRST ")
     assert [line.split()[:3] for line in lines[1:11]] == [[name, "cc", "better"] for name in names]
     assert not [line for line in lines if "is better than" in line]
     write(tmp_path, *invalid("cc+0", range(1, 5)), *trials("cc+0", 1, 1), planned=None)
     (row,) = [
         line
-        for line in render_comparison_table(compare(tmp_path), 200, tmp_path).splitlines()
+        for line in render_comparison(compare(tmp_path), ComparisonFormat.TABLE, width=200, base=tmp_path).splitlines()
         if line.startswith("cc+0  ")
     ]
     assert row.split()[2:5] == ["undecided:", "24", "missing"]

@@ -10,7 +10,8 @@ import sample
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from youbencha.report.markdown import block, code, escaped, paragraph, render_markdown, table
+from youbencha.report.document import Code, Column, Notes, Paragraph, Preformatted, Span, Table
+from youbencha.report.markdown import render_markdown
 from youbencha.text import one_line
 
 READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -44,18 +45,18 @@ def rows(text: str, heading: str) -> list[list[str]]:
 
 
 def test_sections_of_the_report() -> None:
-    assert sections(render_markdown(sample.bundle())) == SECTIONS
+    assert sections(sample.markdown(sample.bundle())) == SECTIONS
 
 
 def test_a_bundle_of_eval_has_no_agent_and_no_outcome() -> None:
-    text = render_markdown(sample.bundle(agent=None, outcome=None, hooks={}))
+    text = sample.markdown(sample.bundle(agent=None, outcome=None, hooks={}))
     assert sections(text) == [name for name in SECTIONS if name not in ("Outcome", "Hooks")]
     assert "No agent ran" in text
 
 
 def test_an_empty_bundle() -> None:
     nothing = {"total_evaluators": 0, "passed": 0, "failed": 0, "skipped": 0, "overall_status": "failed"}
-    text = render_markdown(sample.bundle(evaluators=[], summary=nothing, artifacts={}))
+    text = sample.markdown(sample.bundle(evaluators=[], summary=nothing, artifacts={}))
     assert "None ran." in text
 
 
@@ -79,11 +80,11 @@ def test_an_empty_bundle() -> None:
     ],
 )
 def test_contents(fact: str) -> None:
-    assert fact in render_markdown(sample.bundle())
+    assert fact in sample.markdown(sample.bundle())
 
 
 def test_unknown_is_never_zero() -> None:
-    text = render_markdown(sample.bundle(agent={"type": "command"}))
+    text = sample.markdown(sample.bundle(agent={"type": "command"}))
     for name in ("Model", "Tokens", "Cost", "Turns", "Tools", "Agent time"):
         assert re.search(rf"\| \*\*{name}\*\* \| `?unknown`? \|", text), name
     assert "not completed" in text
@@ -91,7 +92,7 @@ def test_unknown_is_never_zero() -> None:
 
 def test_a_part_of_the_usage_is_unknown() -> None:
     agent = sample.document()["agent"] | {"usage": {"output_tokens": 0, "cost_usd": 0.0, "partial": True}}
-    text = render_markdown(sample.bundle(agent=agent))
+    text = sample.markdown(sample.bundle(agent=agent))
     assert "at least unknown in · 0 out" in text
     assert "at least $0.00 (source unknown)" in text
 
@@ -99,21 +100,21 @@ def test_a_part_of_the_usage_is_unknown() -> None:
 def test_limitations_are_shown_beside_the_verdict() -> None:
     execution = sample.document()["execution"] | {"interrupted": True, "complete": False}
     outcome = {"name": "provider_error", "valid": False, "reason": "529", "retry": True}
-    text = render_markdown(sample.bundle(execution=execution, outcome=outcome))
+    text = sample.markdown(sample.bundle(execution=execution, outcome=outcome))
     assert "❌ failed, interrupted, not complete, not valid |" in text
     assert "no: exclude it from scores" in text
     assert "may end differently" in text
 
 
 def test_the_twenty_least_similar_files() -> None:
-    listed = rows(render_markdown(sample.bundle()), "**Least similar files**")
+    listed = rows(sample.markdown(sample.bundle()), "**Least similar files**")
     assert [row[0] for row in listed] == [f"`src/file_{at:02d}.py`" for at in range(29, 9, -1)]
     assert listed[0][1] == "71%"
-    assert "… and 9 more" in render_markdown(sample.bundle())
+    assert "… and 9 more" in sample.markdown(sample.bundle())
 
 
 def with_metrics(**metrics: Any) -> str:
-    return render_markdown(sample.bundle(evaluators=[sample.git_diff() | {"metrics": metrics}]))
+    return sample.markdown(sample.bundle(evaluators=[sample.git_diff() | {"metrics": metrics}]))
 
 
 def test_fifty_changed_files() -> None:
@@ -139,14 +140,14 @@ def test_scores_and_reasons_are_shown_once() -> None:
     judged = sample.judge()
     judged["metrics"] = {each["name"]: each["actual"] for each in judged["assertions"]} | {"overall_score": 0.7}
     judged["metrics"]["reasons"] = {each["name"]: each["message"] for each in judged["assertions"]}
-    text = render_markdown(sample.bundle(evaluators=[judged]))
+    text = sample.markdown(sample.bundle(evaluators=[judged]))
     assert text.count("A new test file covers") == 1
     assert "| Overall score | 0.7 |" in text
     assert "| Tests added |" not in text
 
 
 def test_rendering_is_deterministic() -> None:
-    assert render_markdown(sample.hostile_bundle()) == render_markdown(sample.hostile_bundle())
+    assert sample.markdown(sample.hostile_bundle()) == sample.markdown(sample.hostile_bundle())
 
 
 # Text that means harm.
@@ -154,7 +155,7 @@ def test_rendering_is_deterministic() -> None:
 
 @pytest.fixture(scope="module")
 def hostile() -> str:
-    return render_markdown(sample.hostile_bundle())
+    return sample.markdown(sample.hostile_bundle())
 
 
 def test_hostile_text_adds_no_section_no_markup_and_no_link(hostile: str) -> None:
@@ -167,7 +168,7 @@ def test_hostile_text_adds_no_section_no_markup_and_no_link(hostile: str) -> Non
 
 
 def test_hostile_text_does_not_change_tables(hostile: str) -> None:
-    harmless = render_markdown(sample.bundle(execution=sample.hostile_bundle().execution))
+    harmless = sample.markdown(sample.bundle(execution=sample.hostile_bundle().execution))
     count = [token.type for token in READER.parse(hostile)].count
     assert count("table_open") == [token.type for token in READER.parse(harmless)].count("table_open")
     for line in hostile.splitlines():  # the reader drops cells that are too many, so they are counted here
@@ -186,37 +187,42 @@ def test_hostile_text_can_be_encoded(hostile: str) -> None:
     hostile.encode("utf-8")
 
 
+def table(cell: Span) -> Table:
+    return Table((Column("a"), Column("b")), [(cell, "x")])
+
+
 @pytest.mark.parametrize("text", sample.HOSTILE)
 def test_escaped_text_renders_as_the_text_itself(text: str) -> None:
-    for written in (escaped(text), paragraph(text), code(text)):
-        assert shown(written) == one_line(text)
-        in_a_cell = table(("a", "b"), [(written, "x")])
-        cells = [token.content for token in READER.parse(in_a_cell) if token.type == "inline"]
+    for block in (Paragraph(text), Notes([text]), Paragraph(Code(text))):
+        assert shown(render_markdown([block])) == one_line(text)
+    for cell in (text, Code(text)):
+        written = render_markdown([table(cell)])
+        cells = [token.content for token in READER.parse(written) if token.type == "inline"]
         assert len(cells) == 4
-        assert shown(in_a_cell) == "ab" + one_line(text) + "x"
+        assert shown(written) == "ab" + one_line(text) + "x"
 
 
 @pytest.mark.parametrize(
     "start", ["# a", "- a", "+ a", "1. a", "1) a", "> a", "=== a", "::: a", "    a", "```", "| a |"]
 )
 def test_a_paragraph_is_only_a_paragraph(start: str) -> None:
-    parsed = READER.parse(f"before\n\n{paragraph(start)}\n")
-    assert [token.type for token in parsed if token.type.endswith("_open")] == ["paragraph_open"] * 2
-    assert shown(paragraph(start)) == start.strip()
+    written = render_markdown([Paragraph("before"), Paragraph(start)])
+    assert [token.type for token in READER.parse(written) if token.type.endswith("_open")] == ["paragraph_open"] * 2
+    assert shown(written) == "before" + start.strip()
 
 
 @pytest.mark.parametrize("text", ["```", "a\n```\nb", "`````x", "~~~", ""])
 def test_a_code_block_contains_exactly_its_text(text: str) -> None:
-    parsed = READER.parse(f"{block(text)}\n\nafter\n")
+    parsed = READER.parse(render_markdown([Preformatted(text), Paragraph("after")]))
     assert [token.type for token in parsed][:2] == ["fence", "paragraph_open"]
     assert parsed[0].content.rstrip("\n") == text
 
 
 def test_dollar_signs_are_not_a_formula() -> None:
-    assert escaped("$1") == "$1"
-    assert "$" not in escaped("$x$")
+    assert render_markdown([Paragraph("$1")]) == "$1\n"
+    assert "$" not in render_markdown([Paragraph(("$x", " and ", "y$"))])
 
 
 def test_an_unknown_model_is_not_shown_as_code() -> None:
-    text = render_markdown(sample.bundle(agent={"type": "command"}))
+    text = sample.markdown(sample.bundle(agent={"type": "command"}))
     assert "| **Model** | unknown |" in text

@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import sample
+
 from youbencha.report.html import read_attachments, render_html
 from youbencha.report.junit import render_junit
 from youbencha.report.loading import load_results
-from youbencha.report.markdown import render_markdown
 
 
 def original(**changes: Any) -> dict[str, Any]:
@@ -79,7 +80,7 @@ def test_existing_values_are_kept(tmp_path: Path) -> None:
 def test_missing_values_are_unknown(tmp_path: Path) -> None:
     bundle = loaded(tmp_path, original())
     assert (bundle.outcome, bundle.agent.usage, bundle.agent.model, bundle.agent.turns) == (None,) * 4
-    assert "$" not in render_markdown(bundle)
+    assert "$" not in sample.markdown(bundle)
 
 
 def test_configured_assertions_are_not_results(tmp_path: Path) -> None:
@@ -107,12 +108,12 @@ def test_the_oldest_format_has_a_suite(tmp_path: Path) -> None:
     bundle = loaded(tmp_path, old)
     assert bundle.test_case.name == "run-2025-11-20-1"
     assert bundle.agent.status is None
-    assert "Python" not in render_markdown(bundle)
+    assert "Python" not in sample.markdown(bundle)
 
 
 def test_every_report_format_can_be_rendered(tmp_path: Path) -> None:
     bundle = loaded(tmp_path, original())
-    for render in (render_markdown, render_html, render_junit):
+    for render in (sample.markdown, render_html, render_junit):
         assert "Add a README" in render(bundle)
 
 

@@ -13,7 +13,6 @@ import sample
 
 from youbencha.report.html import render_html
 from youbencha.report.junit import render_junit
-from youbencha.report.markdown import render_markdown
 from youbencha.report.summary import (
     github_annotations,
     render_step_summary,
@@ -177,7 +176,7 @@ PLACES: dict[str, Callable[[ResultsBundle], str]] = {
     "junit": render_junit,
     "summary": render_step_summary,
     "annotations": lambda bundle: unquote("\n".join(github_annotations(bundle, ON_GITHUB))),
-    "markdown": render_markdown,
+    "markdown": sample.markdown,
     "html": lambda bundle: html.unescape(render_html(bundle)),
 }
 

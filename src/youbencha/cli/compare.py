@@ -93,7 +93,8 @@ def _show(report: ComparisonReport, form: ComparisonFormat, output: Path | None)
 
 def _show_on_github(report: ComparisonReport) -> None:
     if "GITHUB_STEP_SUMMARY" in os.environ:
-        from youbencha.report.comparison_tables import render_comparison_markdown
+        from youbencha.report.comparison_document import comparison_document
+        from youbencha.report.markdown import render_markdown
         from youbencha.report.summary import write_step_summary
 
-        write_step_summary(render_comparison_markdown(report, None))
+        write_step_summary(render_markdown(comparison_document(report, None, details=True)))

@@ -188,6 +188,7 @@ def _lost(kinds: Any, error: Exception, name: str | None) -> YouBenchaError:
 def _load_sent_results(directory: Path, repo: str) -> ResultsBundle:
     """Load results that a node sent, with the paths that they have here."""
     from youbencha.report.markdown import render_markdown
+    from youbencha.report.run_document import run_document
 
     artifacts = directory / ARTIFACTS
     bundle = load_results(artifacts)
@@ -200,5 +201,5 @@ def _load_sent_results(directory: Path, repo: str) -> ResultsBundle:
         }
     )
     write_atomically(artifacts / RESULTS_FILE, as_json(bundle).encode("utf-8", "replace"))
-    write_atomically(artifacts / REPORT_FILE, render_markdown(bundle).encode("utf-8", "replace"))
+    write_atomically(artifacts / REPORT_FILE, render_markdown(run_document(bundle)).encode("utf-8", "replace"))
     return bundle

@@ -1,27 +1,42 @@
-"""Render a leaderboard in one of its formats. Only that format's code is loaded."""
+"""Render a leaderboard in one of its formats."""
 
 from __future__ import annotations
 
+import csv
+import io
+import os
+from collections import defaultdict
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from youbencha.report.arena_tables import (
+import orjson
+
+from youbencha.report.arena_html import render_leaderboard_html
+from youbencha.report.arena_loading import ArenaTrial
+from youbencha.report.comparison_model import PairComparison
+from youbencha.report.document import render_terminal
+from youbencha.report.formatting import describe_exclusion
+from youbencha.report.junit import JunitCase, JunitSuite, Result, junit_xml, suite_start_time
+from youbencha.report.leaderboard import Leaderboard, Row
+from youbencha.report.leaderboard_document import (
     FLAG_SECTIONS,
+    MAX_EVIDENCE,
     Grouping,
-    dropped_trials,
-    render_csv,
-    render_json,
-    render_markdown,
-    render_table,
+    format_outcomes,
+    leaderboard_document,
+    select_rows,
+    trial_name,
 )
-from youbencha.text import one_line
+from youbencha.report.markdown import render_markdown
+from youbencha.stats.intervals import CONFIDENCE
+from youbencha.store.arena import FlagSeverity
+from youbencha.text import one_line, visible
 
-if TYPE_CHECKING:
-    from youbencha.report.arena_loading import ArenaTrial
-    from youbencha.report.junit import JunitCase, Result
-    from youbencha.report.leaderboard import Leaderboard, Row
+JSON_VERSION = "1.0.0"
+_MAX_CELL = 32_000
+"""The length of a cell that a spreadsheet can load."""
 
 
 class ArenaFormat(StrEnum):
@@ -39,29 +54,178 @@ def render_leaderboard(
     """`width` is the terminal's; links in HTML and paths in JSON are relative to `base`."""
     match form:
         case ArenaFormat.TABLE:
-            return render_table(board, by, width) + _baselines(board, width)
+            return render_terminal(leaderboard_document(board, by), width)
         case ArenaFormat.MARKDOWN:
-            return render_markdown(board, by) + _baselines(board)
+            return render_markdown(leaderboard_document(board, by))
         case ArenaFormat.JSON:
             return render_json(board, base)
         case ArenaFormat.CSV:
             return render_csv(board, by)
         case ArenaFormat.HTML:
-            from youbencha.report.arena_html import render_leaderboard_html
-
             return render_leaderboard_html(board, base)
         case ArenaFormat.JUNIT:
             return render_leaderboard_junit(board)
 
 
-def _baselines(board: Leaderboard, width: int | None = None) -> str:
-    """Render how agents compare with their baselines, for a terminal of this width or as Markdown."""
-    if board.compared is None:
-        return ""
-    from youbencha.report.comparison_tables import render_baselines_markdown, render_baselines_table
+def render_csv(board: Leaderboard, by: Grouping) -> str:
+    """One row for each agent, cell or suite, with unformatted numbers. Unknown is empty.
 
-    compared = board.compared
-    return render_baselines_markdown(compared) if width is None else render_baselines_table(compared, width)
+    What is about all of them is repeated in each row: rules that exclude trials, and notes.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    about_all = {
+        "exclusions": "; ".join(f"{each.rule}: {describe_exclusion(each)}" for each in board.exclusions),
+        "notes": " ".join(board.notes),
+    }
+    evidence, notes = (_flags_by_row(board, by, severity) for severity in FLAG_SECTIONS)
+    rows = [
+        _flat(row)
+        | {"flag_evidence": "; ".join(evidence[row.agent, row.task, row.suite])}
+        | {"flag_note_texts": "; ".join(notes[row.agent, row.task, row.suite])}
+        | about_all
+        for row in select_rows(board, by)
+    ]
+    writer.writerow(CSV_COLUMNS)
+    writer.writerows([_cell(row[name]) for name in CSV_COLUMNS] for row in rows)
+    return out.getvalue()
+
+
+def _flags_by_row(
+    board: Leaderboard, by: Grouping, severity: FlagSeverity
+) -> dict[tuple[str, str | None, str | None], list[str]]:
+    found: dict[tuple[str, str | None, str | None], list[str]] = defaultdict(list)
+    for trial in board.trials:
+        meta = trial.meta
+        task = meta.task if by is Grouping.TASK else None
+        suite = None if by is Grouping.AGENT else board.suite_of_task[meta.task]
+        found[meta.orchestrator, task, suite] += [
+            f"{trial_name(trial)}: {flag.kind}: {one_line(flag.evidence, MAX_EVIDENCE)}"
+            for flag in meta.flags
+            if flag.severity == severity
+        ]
+    return found
+
+
+CSV_COLUMNS = (
+    *("agent", "task", "suite", "planned", "finished", "valid", "validity_unknown", "scored", "outcomes"),
+    *("score", "score_low", "score_high", "score_unit", "score_n", "score_if_failed", "score_if_solved"),
+    *("best_rank", "worst_rank", "calibrated", "calibrated_low", "calibrated_high", "retried"),
+    *("pass_rate", "pass_rate_low", "pass_rate_high", "pass_rate_unit", "tokens", "tokens_partial", "cost_usd"),
+    *("cost_partial", "cost_unknown_trials", "cost_per_trial_usd", "cost_per_solved_usd", "uncounted_cost_usd"),
+    *("uncounted_cost_partial", "median_duration_s", "on_frontier", "flags", "flag_evidence", "flag_notes"),
+    *("flag_note_texts", "exclusions", "notes"),
+)
+
+
+def _flat(row: Row) -> dict[str, Any]:
+    calibrated, bounds = row.calibrated, row.bounds
+    return {
+        "agent": row.agent,
+        "task": row.task,
+        "suite": row.suite,
+        "planned": row.trials.planned,
+        "finished": row.trials.finished,
+        "valid": row.trials.valid,
+        "validity_unknown": row.trials.validity_unknown,
+        "scored": row.trials.scored,
+        "outcomes": format_outcomes(row.outcomes),
+        "score": row.score.mean,
+        "score_low": row.score.low,
+        "score_high": row.score.high,
+        "score_unit": row.score.unit,
+        "score_n": row.score.n,
+        "score_if_failed": bounds and bounds.if_failed.mean,
+        "score_if_solved": bounds and bounds.if_solved.mean,
+        "best_rank": bounds and bounds.best_rank,
+        "worst_rank": bounds and bounds.worst_rank,
+        "retried": row.trials.retried,
+        "calibrated": calibrated and calibrated.mean,
+        "calibrated_low": calibrated and calibrated.low,
+        "calibrated_high": calibrated and calibrated.high,
+        "pass_rate": row.pass_rate.mean,
+        "pass_rate_low": row.pass_rate.low,
+        "pass_rate_high": row.pass_rate.high,
+        "pass_rate_unit": row.pass_rate.unit,
+        "tokens": row.tokens.value,
+        "tokens_partial": row.tokens.partial,
+        "cost_usd": row.cost_usd.value,
+        "cost_partial": row.cost_usd.partial,
+        "cost_unknown_trials": row.cost_usd.unknown,
+        "cost_per_trial_usd": row.cost_per_trial_usd,
+        "cost_per_solved_usd": row.cost_per_solved_usd,
+        "uncounted_cost_usd": row.uncounted_cost_usd.value,
+        "uncounted_cost_partial": row.uncounted_cost_usd.partial,
+        "median_duration_s": row.median_duration_s,
+        "flags": row.flags,
+        "flag_notes": row.flag_notes,
+        "on_frontier": row.on_frontier,
+    }
+
+
+def _cell(value: Any) -> str:
+    """A text that a spreadsheet would run as a formula begins with an apostrophe."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return str(value).lower()
+        case str():
+            text = one_line(value, _MAX_CELL)
+            return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+    return repr(value)
+
+
+def render_json(board: Leaderboard, base: Path) -> str:
+    """Render everything, by agent, task, suite and trial. Paths are relative to `base`."""
+    document = {
+        "version": JSON_VERSION,
+        "interval": {"confidence": CONFIDENCE, "unit": "task"},
+        "runs": [visible(each) for each in board.runs],
+        "coverage": board.coverage,
+        "agents": board.agents,
+        "tasks": board.tasks,
+        "suites": board.suites,
+        "frontier": [row.agent for row in board.agents if row.on_frontier],
+        "trials": [_trial(each, base) for each in board.trials],
+        "unfinished": [each._asdict() | {"run": visible(each.run)} for each in board.unfinished],
+        "exclusions": board.exclusions,
+        "superseded": board.superseded,
+        "unreadable": [{"path": one_line(str(path), 4096), "reason": reason} for path, reason in board.unreadable],
+        "notes": board.notes,
+    }
+    if board.compared is not None:
+        document["comparisons"] = [_comparison(each) for each in board.compared.comparisons]
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
+
+
+def _comparison(pair: PairComparison) -> dict[str, Any]:
+    """One with a baseline. `yb compare --format json` has more."""
+    found = pair.difference
+    return {
+        "first": visible(pair.first.name),
+        "second": visible(pair.second.name),
+        "verdict": pair.verdict,
+        "verdict_on_tasks_like_these": found.verdict_on_tasks_like_these,
+        "difference": found.estimate,
+        "interval_on_these_tasks": found.on_these_tasks and list(found.on_these_tasks),
+        "interval_on_tasks_like_these": found.on_tasks_like_these and list(found.on_tasks_like_these),
+        "tasks": found.tasks,
+        "more_trials_needed": found.more_trials,
+        "reason": found.reason,
+    }
+
+
+_OF_A_TRIAL = {
+    *("orchestrator", "task", "trial", "category", "outcome", "valid", "exit_reason", "reason", "composite_score"),
+    *("scores", "duration_s", "total_tokens", "total_cost_usd", "usage_partial", "flags"),
+    *("all_attempts_cost_usd", "attempts"),
+}
+
+
+def _trial(trial: ArenaTrial, base: Path) -> dict[str, Any]:
+    where = {"run": visible(trial.run), "directory": visible(os.path.relpath(trial.directory, base))}
+    return where | trial.meta.model_dump(include=_OF_A_TRIAL)
 
 
 _JUNIT: dict[str, Result] = {
@@ -76,8 +240,6 @@ _JUNIT: dict[str, Result] = {
 
 def render_leaderboard_junit(board: Leaderboard) -> str:
     """Render JUnit XML for CI systems: a suite for each agent, a test case for each trial."""
-    from youbencha.report.junit import JunitCase, JunitSuite, junit_xml, suite_start_time
-
     suites = []
     for row in sorted(board.agents, key=lambda each: each.agent):
         trials = [each for each in board.trials if each.meta.orchestrator == row.agent]
@@ -100,8 +262,6 @@ def render_leaderboard_junit(board: Leaderboard) -> str:
 
 
 def _junit_case(trial: ArenaTrial) -> JunitCase:
-    from youbencha.report.junit import JunitCase
-
     meta = trial.meta
     name, spent = f"{meta.task} trial {meta.trial}", round((meta.duration_s or 0) * 1000)
     if meta.outcome is None:
@@ -127,7 +287,7 @@ def _junit_properties(board: Leaderboard, row: Row) -> Iterator[tuple[str, str]]
         "total_tokens": row.tokens.value,
     }
     yield from ((name, str(value)) for name, value in values.items() if value is not None)
-    yield from (("excluded", f"{each.rule}: {dropped_trials(each)}") for each in board.exclusions)
+    yield from (("excluded", f"{each.rule}: {describe_exclusion(each)}") for each in board.exclusions)
     for trial in board.trials:
         if trial.meta.orchestrator == row.agent:
             name = f"{trial.meta.task} trial {trial.meta.trial}"

@@ -11,26 +11,23 @@ from typing import NamedTuple
 
 from youbencha import __version__
 from youbencha.report.arena_loading import ArenaTrial
-from youbencha.report.arena_tables import (
-    FLAG_SECTIONS,
-    NOT_KNOWN,
-    Column,
-    Grouping,
-    columns_of,
-    coverage,
-    flag_lines,
-    leaderboard_remarks,
-    legend,
-    rows_of,
-    spent,
-)
 from youbencha.report.axis import Tick, round_step
+from youbencha.report.comparison_document import overview_table, unchanged_lines
 from youbencha.report.comparison_figures import IntervalsPicture
 from youbencha.report.comparison_html import overview_picture
 from youbencha.report.comparison_model import ComparisonReport
-from youbencha.report.comparison_tables import OVERVIEW, overview_cells, overview_legend, unchanged_lines
+from youbencha.report.document import Table
+from youbencha.report.formatting import UNKNOWN_CELL, format_coverage, format_seconds
 from youbencha.report.html import Tile, render_page
 from youbencha.report.leaderboard import SOLVED, Leaderboard, Row
+from youbencha.report.leaderboard_document import (
+    FLAG_SECTIONS,
+    Grouping,
+    leaderboard_remarks,
+    leaderboard_table,
+    list_flags,
+    select_rows,
+)
 from youbencha.store.layout import META_FILE, PATCH_FILE
 from youbencha.text import count, one_line, plural, usd
 
@@ -44,9 +41,9 @@ _MEASURED = frozenset({"unsolved", "limit", "refused", "agent_error"})
 class _Section(NamedTuple):
     name: str
     title: str
-    columns: Sequence[Column]
+    table: Table
     rows: Sequence[Row]
-    notes: Sequence[str]
+    """The figures behind the table's rows."""
     opened: bool
 
 
@@ -54,9 +51,8 @@ class _Baselines(NamedTuple):
     """How agents compare with their baselines."""
 
     picture: IntervalsPicture
-    titles: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    notes: Sequence[str]
+    table: Table
+    warnings: Sequence[str]
 
 
 class _TrialRow(NamedTuple):
@@ -86,27 +82,23 @@ def render_leaderboard_html(board: Leaderboard, base: Path) -> str:
         sections=[_section(board, by) for by in Grouping],
         compared=board.compared and _baselines(board.compared),
         chart=frontier_chart(board.agents),
-        flags=[(heading, list(flag_lines(board, severity))) for severity, (_, heading) in FLAG_SECTIONS.items()],
+        flags=[(heading, list(list_flags(board, severity))) for severity, (_, heading) in FLAG_SECTIONS.items()],
         trials=[_trial(each, base) for each in board.trials[:MOST_TRIALS]],
         more_trials=max(0, len(board.trials) - MOST_TRIALS),
-        remarks=list(leaderboard_remarks(board, most_listed=None)),
+        remarks=list(leaderboard_remarks(board, max_listed=None)),
         notes=board.notes,
         version=__version__,
     )
 
 
 def _baselines(report: ComparisonReport) -> _Baselines:
-    rows = [overview_cells(each) for each in report.comparisons]
-    titles = [each.capitalize() for each in OVERVIEW]
-    notes = [*overview_legend(report, str.capitalize), *unchanged_lines(report)]
-    return _Baselines(overview_picture(report), titles, rows, notes)
+    return _Baselines(overview_picture(report), overview_table(report), unchanged_lines(report))
 
 
 def _section(board: Leaderboard, by: Grouping) -> _Section:
-    rows = rows_of(board, by)
+    rows = select_rows(board, by)
     titles = {Grouping.AGENT: "Agents", Grouping.TASK: "Tasks", Grouping.SUITE: "Suites"}
-    notes = list(legend(board, by, str.capitalize))
-    return _Section(by.value, titles[by], columns_of(rows, by), rows, notes, len(rows) <= _OPEN_ROWS)
+    return _Section(by.value, titles[by], leaderboard_table(board, by), rows, len(rows) <= _OPEN_ROWS)
 
 
 def _tiles(board: Leaderboard) -> Iterator[Tile]:
@@ -114,10 +106,10 @@ def _tiles(board: Leaderboard) -> Iterator[Tile]:
     if best is not None and best.score.mean is not None:
         yield Tile("Best mean score", f"{best.score.mean:.3f}", one_line(best.agent, 60))
     yield Tile("Agents and tasks", f"{len(board.agents)} × {len(board.suite_of_task)}")
-    yield Tile("Trials", coverage(board.coverage), "valid / finished / planned")
+    yield Tile("Trials", format_coverage(board.coverage), "valid / finished / planned")
     known = [row.cost_usd for row in board.agents if row.cost_usd.value is not None]
     lower_bound = any(row.cost_usd.partial or row.cost_usd.unknown for row in board.agents)
-    total = usd(sum(each.value or 0 for each in known)) if known else NOT_KNOWN
+    total = usd(sum(each.value or 0 for each in known)) if known else UNKNOWN_CELL
     yield Tile("Cost", f"{'≥ ' if known and lower_bound else ''}{total}", "of attempts that count")
     flagged = sum(bool(trial.meta.evidence) for trial in board.trials)
     yield Tile("Integrity flags", count(sum(row.flags for row in board.agents)), f"in {plural(flagged, 'trial')}")
@@ -137,10 +129,10 @@ def _trial(trial: ArenaTrial, base: Path) -> _TrialRow:
         run=one_line(trial.run, 60),
         outcome=one_line(outcome.replace("_", " "), 30),
         look="" if meta.outcome is None else look,
-        score=NOT_KNOWN if meta.composite_score is None else f"{meta.composite_score:.3f}",
-        cost=NOT_KNOWN if meta.total_cost_usd is None else partial + usd(meta.total_cost_usd),
-        tokens=NOT_KNOWN if meta.total_tokens is None else partial + count(meta.total_tokens),
-        time=spent(meta.duration_s),
+        score=UNKNOWN_CELL if meta.composite_score is None else f"{meta.composite_score:.3f}",
+        cost=UNKNOWN_CELL if meta.total_cost_usd is None else partial + usd(meta.total_cost_usd),
+        tokens=UNKNOWN_CELL if meta.total_tokens is None else partial + count(meta.total_tokens),
+        time=format_seconds(meta.duration_s),
         reason=one_line(meta.reason or "", 200),
         flags=len(meta.evidence),
         links=tuple((name, f"{where}/{name}") for name in names),

@@ -1,4 +1,4 @@
-"""Render a comparison in one of its formats. Only that format's code is loaded."""
+"""Render a comparison in one of its formats."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ import os
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import orjson
+
+from youbencha.report.comparison_document import comparison_document, verdict_sentence
+from youbencha.report.comparison_html import render_comparison_html
 from youbencha.report.comparison_model import (
     ComparedAgent,
     ComparedTrial,
@@ -16,23 +20,12 @@ from youbencha.report.comparison_model import (
     PairComparison,
     TaskResult,
 )
-from youbencha.report.comparison_tables import (
-    render_comparison_markdown,
-    render_comparison_table,
-    verdict_sentence,
-)
+from youbencha.report.document import render_terminal
 from youbencha.report.gate import GateResult, Measure, judge
+from youbencha.report.junit import JunitCase, JunitSuite, junit_xml, suite_start_time
+from youbencha.report.markdown import render_markdown
+from youbencha.stats.comparison import Bound, Difference, DifferenceInterval, MissingBounds, ValueDifference
 from youbencha.text import one_line, visible
-
-if TYPE_CHECKING:
-    from youbencha.report.junit import JunitCase
-    from youbencha.stats.comparison import (
-        Bound,
-        Difference,
-        DifferenceInterval,
-        MissingBounds,
-        ValueDifference,
-    )
 
 JSON_VERSION = "1.0.0"
 
@@ -48,14 +41,12 @@ def render_comparison(report: ComparisonReport, form: ComparisonFormat, *, width
     """`width` is the terminal's; links and paths are relative to `base`."""
     match form:
         case ComparisonFormat.TABLE:
-            return render_comparison_table(report, width, base)
+            return render_terminal(comparison_document(report, base, details=False), width)
         case ComparisonFormat.MARKDOWN:
-            return render_comparison_markdown(report, base)
+            return render_markdown(comparison_document(report, base, details=True))
         case ComparisonFormat.JSON:
             return render_comparison_json(report, base)
         case ComparisonFormat.HTML:
-            from youbencha.report.comparison_html import render_comparison_html
-
             return render_comparison_html(report, base)
 
 
@@ -64,8 +55,6 @@ def render_comparison_json(report: ComparisonReport, base: Path) -> str:
 
     A single pair is the document itself; several pairs of a run are a list in it.
     """
-    import orjson
-
     pairs = [_pair(each, report.margin, base) for each in report.comparisons]
     document = {
         "version": JSON_VERSION,
@@ -235,8 +224,6 @@ def _relative(path: str, base: Path) -> str:
 
 def render_comparison_junit(report: ComparisonReport, gate: GateResult | None) -> str:
     """Render JUnit XML for CI systems: a test case for each comparison, which fails if the gate does."""
-    from youbencha.report.junit import JunitSuite, junit_xml, suite_start_time
-
     return junit_xml(
         [
             JunitSuite(
@@ -257,8 +244,6 @@ def _trials_of(pair: PairComparison) -> Iterator[ComparedTrial]:
 
 
 def _junit_case(pair: PairComparison, margin: float, gate: GateResult | None) -> JunitCase:
-    from youbencha.report.junit import JunitCase
-
     name, sentence = f"{pair.first.name} against {pair.second.name}", verdict_sentence(pair, margin)
     gated = None if gate is None else gate.find(pair)
     lines = [sentence, *([str(gated)] if gated else []), *(f"warning: {each}" for each in pair.warnings)]

@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from youbencha import __version__
-from youbencha.report.arena_tables import remarks
+from youbencha.report.comparison_document import (
+    FigureRow,
+    certainty_lines,
+    figure_rows,
+    pair_remarks,
+    shown_name,
+    signed,
+    verdict_sentence,
+)
 from youbencha.report.comparison_figures import (
     SCORES,
     IntervalsPicture,
@@ -21,16 +29,7 @@ from youbencha.report.comparison_figures import (
     task_picture,
 )
 from youbencha.report.comparison_model import ComparedTrial, ComparisonReport, PairComparison, TaskComparison
-from youbencha.report.comparison_tables import (
-    FigureRow,
-    certainty_lines,
-    figure_rows,
-    more_trials_lines,
-    pair_remarks,
-    shown_name,
-    signed,
-    verdict_sentence,
-)
+from youbencha.report.formatting import remarks
 from youbencha.report.html import Tile, render_page
 from youbencha.report.leaderboard import SOLVED
 from youbencha.stats.comparison import Verdict
@@ -106,9 +105,13 @@ def render_comparison_html(report: ComparisonReport, base: Path) -> str:
         comparisons=shown,
         overview=overview_picture(report),
         score_ticks=SCORES.ticks(),
-        remarks=[*remarks(report, most_listed=None), *more_trials_lines(report)],
+        remarks=[*remarks(report, max_listed=None), *_more_trials(report)],
         version=__version__,
     )
+
+
+def _more_trials(report: ComparisonReport) -> list[str]:
+    return [f"More trials: {report.more_trials_command}"] if report.more_trials_command else []
 
 
 def _comparison(pair: PairComparison, report: ComparisonReport, base: Path) -> _Comparison:

@@ -8,15 +8,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import replace_atomically
+from youbencha.log.model import as_json
+from youbencha.report.html import read_attachments, render_html
+from youbencha.report.junit import render_junit
+from youbencha.report.markdown import render_markdown
+from youbencha.report.run_document import run_document
+from youbencha.report.sharing import make_shareable
+from youbencha.store.bundle import ResultsBundle
 from youbencha.store.layout import REPORT_FILE
 from youbencha.workspace.run_dir import ARTIFACTS
-
-if TYPE_CHECKING:
-    from youbencha.store.bundle import ResultsBundle
 
 
 class ReportFormat(StrEnum):
@@ -42,32 +45,21 @@ _FILE_NAMES = {
 
 
 def render_report(bundle: ResultsBundle, form: ReportFormat, results_file: Path, directory: Path | None = None) -> str:
-    """Render a run's results in one format; only that format's code is loaded.
-
-    Links in it are relative to `directory`, by default that of the results.
-    """
+    """Render a run's results. Links are relative to `directory`, by default that of the results."""
     if form is ReportFormat.JSON:
         return render_json(bundle)
-    from youbencha.report.sharing import make_shareable
-
     shown = make_shareable(bundle, results_file.parent)
     match form:
         case ReportFormat.HTML:
-            from youbencha.report.html import read_attachments, render_html
-
             artifacts = results_file.parent
             artifacts_dir = (
                 os.curdir if directory is None else os.path.relpath(artifacts.resolve(), directory.resolve())
             )
             return render_html(shown, read_attachments(artifacts, bundle), artifacts_dir=artifacts_dir)
         case ReportFormat.JUNIT:
-            from youbencha.report.junit import render_junit
-
             return render_junit(shown)
         case _:
-            from youbencha.report.markdown import render_markdown
-
-            return render_markdown(shown)
+            return render_markdown(run_document(shown))
 
 
 def write_report(bundle: ResultsBundle, form: ReportFormat, results_file: Path, output: Path | None = None) -> Path:
@@ -120,6 +112,4 @@ def _report_write_errors(target: Path) -> Iterator[None]:
 
 
 def render_json(bundle: ResultsBundle) -> str:
-    from youbencha.log.model import as_json
-
     return as_json(bundle) + "\n"

@@ -7,8 +7,8 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
+from youbencha.report.comparison_document import are_missing, digits, shown_name, signed
 from youbencha.report.comparison_model import ComparisonReport, PairComparison
-from youbencha.report.comparison_tables import are_missing, digits, shown_name, signed
 from youbencha.stats.comparison import Difference, DifferenceInterval, ValueDifference, Verdict, verdict_of
 from youbencha.text import duration, join_words, plural, usd
 

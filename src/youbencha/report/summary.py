@@ -5,25 +5,25 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from youbencha.report import figures
+from youbencha.report.document import Block, Heading, Paragraph, Preformatted, Strong
 from youbencha.report.findings import explanation, last_lines
+from youbencha.report.markdown import render_markdown
+from youbencha.report.run_document import run_title, summary_blocks
+from youbencha.store.bundle import AgentRun, EvaluationResult, HookResult, Outcome, ResultsBundle
 from youbencha.text import UNKNOWN, count, duration, one_line, shortened, visible
 
-if TYPE_CHECKING:
-    from youbencha.store.bundle import AgentRun, EvaluationResult, HookResult, Outcome, ResultsBundle
+_MAX_LINE = 200
+_MAX_REASON = 500
+_MAX_WARNINGS = 5
+_MAX_EXPLAINED = 20
 
-
-_LONGEST = 200
-_LONGEST_REASON = 500
-_MOST_WARNINGS = 5
-_MOST_EXPLAINED = 20
-
-_MOST_ANNOTATIONS = 10
+_MAX_ANNOTATIONS = 10
 """GitHub shows no more of one step."""
 
-_LONGEST_SUMMARY = 900_000
+_MAX_SUMMARY_BYTES = 900_000
 """GitHub accepts 1 MiB from a step, and drops all of it if it is more."""
 
 _IN_DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
@@ -84,7 +84,7 @@ def _what_to_do(agent: AgentRun, outcome: Outcome | None) -> list[tuple[str, str
 
 def _warnings(agent: AgentRun) -> list[tuple[str, str]]:
     """Return the warnings: an agent that was denied its tools can still pass."""
-    lines = [("Warning", warning.message) for warning in agent.warnings[:_MOST_WARNINGS]]
+    lines = [("Warning", warning.message) for warning in agent.warnings[:_MAX_WARNINGS]]
     more = len(agent.warnings) - len(lines)
     return [*lines, ("Warning", f"and {count(more)} more: see the report")] if more else lines
 
@@ -95,7 +95,7 @@ def _evaluator(result: EvaluationResult) -> list[tuple[str, str]]:
     error = result.error.message if result.error and result.error.message not in result.message else ""
     hint = [("", f"→ {result.error.hint}")] if result.error and result.error.hint else []
     text = ": ".join(part for part in (result.status, result.message, error) if part)
-    reasons = _plain((("", f"✗ {reason}") for reason in why.reasons), _LONGEST_REASON)
+    reasons = _plain((("", f"✗ {reason}") for reason in why.reasons), _MAX_REASON)
     return [*_plain([(result.evaluator, text)]), *reasons, *_output(why.output), *_plain(hint)]
 
 
@@ -105,17 +105,17 @@ def _hook(hook: HookResult) -> list[tuple[str, str]]:
 
 def _output(lines: Iterable[str]) -> list[tuple[str, str]]:
     """Return lines of a program's output as labels without a value; marked, so that CI takes none for a command."""
-    return [(f"  │ {shortened(line, _LONGEST)}", "") for line in lines]
+    return [(f"  │ {shortened(line, _MAX_LINE)}", "") for line in lines]
 
 
-def _plain(lines: Iterable[tuple[str, str]], limit: int = _LONGEST) -> list[tuple[str, str]]:
+def _plain(lines: Iterable[tuple[str, str]], limit: int = _MAX_LINE) -> list[tuple[str, str]]:
     return [(one_line(label, 40), one_line(value, limit)) for label, value in lines]
 
 
 def write_step_summary(text: str, env: Mapping[str, str] | None = None) -> bool:
     """Append to the summary on the workflow's page. Return False, and do not fail, if that cannot be done."""
     target = (os.environ if env is None else env).get("GITHUB_STEP_SUMMARY")
-    if not target or len(text.encode(errors="replace")) > _LONGEST_SUMMARY:
+    if not target or len(text.encode(errors="replace")) > _MAX_SUMMARY_BYTES:
         return False
     try:
         with Path(target).open("a", encoding="utf-8", errors="replace") as file:
@@ -126,15 +126,11 @@ def write_step_summary(text: str, env: Mapping[str, str] | None = None) -> bool:
 
 
 def render_step_summary(bundle: ResultsBundle) -> str:
-    from youbencha.report.markdown import block, escaped, summary_table, title, verdict_table
-
-    parts = [f"### {title(bundle)}", summary_table(bundle)]
-    if bundle.evaluators:
-        parts.append(verdict_table(bundle))
-    explained = [(each.evaluator, why) for each in bundle.evaluators if (why := _why(each))]
-    for name, why in explained[:_MOST_EXPLAINED]:
-        parts += [f"**{escaped(name)}**", block(why)]
-    return "\n\n".join(parts) + "\n"
+    blocks: list[Block] = [Heading(run_title(bundle), 3), *summary_blocks(bundle)]
+    explained = [(result.evaluator, why) for result in bundle.evaluators if (why := _why(result))]
+    for name, why in explained[:_MAX_EXPLAINED]:
+        blocks += [Paragraph(Strong(name)), Preformatted(why)]
+    return render_markdown(blocks)
 
 
 def _why(result: EvaluationResult) -> str:
@@ -144,7 +140,7 @@ def _why(result: EvaluationResult) -> str:
 
 def github_annotations(bundle: ResultsBundle, env: Mapping[str, str] | None = None) -> list[str]:
     """Return lines for stdout or stderr that GitHub Actions shows as annotations; none elsewhere."""
-    return list(_annotations(bundle))[:_MOST_ANNOTATIONS] if in_github_actions(env) else []
+    return list(_annotations(bundle))[:_MAX_ANNOTATIONS] if in_github_actions(env) else []
 
 
 def in_github_actions(env: Mapping[str, str] | None = None) -> bool:

@@ -158,9 +158,10 @@ class ResultFiles:
 
     def _save_report(self, bundle: ResultsBundle) -> None:
         from youbencha.report.markdown import render_markdown
+        from youbencha.report.run_document import run_document
         from youbencha.report.sharing import make_shareable
 
-        self._save(REPORT_FILE, render_markdown(make_shareable(bundle, self._artifacts)))
+        self._save(REPORT_FILE, render_markdown(run_document(make_shareable(bundle, self._artifacts))))
 
     def _save(self, name: str, text: str) -> None:
         write_atomically(self._artifacts / name, text.encode("utf-8", "replace"))

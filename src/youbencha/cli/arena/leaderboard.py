@@ -20,7 +20,7 @@ from youbencha.cli.arena.report import (
     show,
 )
 from youbencha.report.arena_formats import ArenaFormat
-from youbencha.report.arena_tables import Grouping
+from youbencha.report.leaderboard_document import Grouping
 
 
 def leaderboard(

@@ -13,7 +13,7 @@ from youbencha.cli import options
 from youbencha.cli.screen import width_of
 from youbencha.errors import YouBenchaError
 from youbencha.report.arena_formats import ArenaFormat
-from youbencha.report.arena_tables import Grouping
+from youbencha.report.leaderboard_document import Grouping
 
 if TYPE_CHECKING:
     from youbencha.report.arena_loading import ArenaResults

@@ -1,16 +1,12 @@
-"""Render a comparison as text: for the terminal, and in Markdown. The verdict comes first, in a sentence."""
+"""Describe a comparison as a document. The verdict comes first, in a sentence."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from textwrap import fill
 from typing import NamedTuple
-from urllib.parse import quote
 
-from youbencha.report import markdown
-from youbencha.report.arena_tables import NOT_KNOWN, coverage, per, rate, remarks
 from youbencha.report.comparison_model import (
     ComparedTrial,
     ComparisonReport,
@@ -18,15 +14,25 @@ from youbencha.report.comparison_model import (
     TaskComparison,
     TaskResult,
 )
+from youbencha.report.document import Block, Code, Column, Files, Heading, Notes, Paragraph, Strong, Table
+from youbencha.report.formatting import (
+    MAX_NAME,
+    UNKNOWN_CELL,
+    format_coverage,
+    format_mean,
+    format_rate,
+    format_share,
+    remarks,
+)
 from youbencha.report.leaderboard import listed
 from youbencha.stats.comparison import DifferenceInterval, MissingBounds, ValueDifference, Verdict
-from youbencha.text import count, join_words, one_line, percent, plural, table, usd
+from youbencha.text import count, join_words, one_line, percent, plural, usd
 
-_LONGEST_NAME = 60
-_MOST_TASKS = 10
 BASELINES = "Compared with the baseline"
 """The heading of that part of a leaderboard."""
-_MOST_WITH_FILES = 3
+_MAX_TASKS = 10
+_MAX_TASKS_WITH_FILES = 3
+_MAX_TITLE = 30
 _RELATION: dict[Verdict, str] = {"better": "is better than", "worse": "is worse than"}
 
 
@@ -39,11 +45,135 @@ class FigureRow(NamedTuple):
     difference: str = ""
 
 
+def comparison_document(report: ComparisonReport, base: Path | None, *, details: bool) -> list[Block]:
+    """Paths are relative to `base`; without it, no files are named. `details` describes each of several pairs."""
+    blocks: list[Block] = [Heading("Comparison", 1)]
+    if not report.one_pair:
+        blocks += [*([] if details else _undecidable(report)), overview_table(report)]
+    if report.one_pair or details:
+        for pair in report.comparisons:
+            blocks += _pair_blocks(report, pair, base)
+    else:
+        blocks += _short_notes(report)
+    return [*blocks, Notes(list(remarks(report))), *more_trials_blocks(report)]
+
+
+def baseline_blocks(report: ComparisonReport) -> list[Block]:
+    """Describe how agents compare with their baselines, as a part of a leaderboard."""
+    unchanged = unchanged_lines(report)
+    notes = [Notes(unchanged)] if unchanged else []
+    return [
+        Heading(BASELINES),
+        *_undecidable(report),
+        overview_table(report),
+        *notes,
+        *more_trials_blocks(report),
+    ]
+
+
+def more_trials_blocks(report: ComparisonReport) -> list[Block]:
+    """Name the command that runs enough further trials to decide, if it is known."""
+    command = report.more_trials_command
+    return [Paragraph(("More trials: ", Code(command)))] if command else []
+
+
+def unchanged_lines(report: ComparisonReport) -> list[str]:
+    """Warn about variants that changed nothing."""
+    return [f"warning: {pair.unchanged}" for pair in report.comparisons if pair.unchanged]
+
+
+def _undecidable(report: ComparisonReport) -> list[Block]:
+    """Yield what does not fit into the table of several comparisons; for a single one, its verdict."""
+    alone = len(report.comparisons) == 1
+    pairs = [pair for pair in report.comparisons if alone or pair.difference.estimate is None]
+    return [Paragraph(verdict_sentence(pair, report.margin)) for pair in pairs]
+
+
+def _short_notes(report: ComparisonReport) -> list[Block]:
+    """Describe what the overview of several pairs does not show."""
+    lines: list[str] = []
+    for pair in report.comparisons:
+        names = " and ".join(shown_name(agent.name) for agent in (pair.first, pair.second))
+        in_the_sentence = len(report.comparisons) == 1
+        bounds = [] if in_the_sentence else [*_with_the_missing(pair)]
+        lines += [f"{names}: {line}" for line in (*early_lines(pair), *bounds)]
+        lines += [f"warning: {names}: {warning}" for warning in pair.warnings]
+    lines += dict.fromkeys(line for pair in report.comparisons for line in coverage_lines(pair))
+    return [Notes(lines)] if lines else []
+
+
+def _pair_blocks(report: ComparisonReport, pair: PairComparison, base: Path | None) -> Iterator[Block]:
+    names = [shown_name(agent.name) for agent in (pair.first, pair.second)]
+    if not report.one_pair:
+        yield Heading(f"{names[0]} and {names[1]}")
+    yield Paragraph(Strong(verdict_sentence(pair, report.margin)))
+    titles = names
+    if len(set(names)) < 2 or max(map(len, names)) > _MAX_TITLE:  # too long for the titles of columns
+        yield Notes([f"First: {names[0]}", f"Second: {names[1]}"])
+        titles = ["First", "Second"]
+    agents = [Column(title, number=True, is_name=True) for title in titles]
+    yield Table((Column(""), *agents, Column(f"Difference [{percent(report.confidence)}]")), list(figure_rows(pair)))
+    yield Notes([*certainty_lines(pair, report), FIGURES_LEGEND])
+    if differing := [task for task in pair.tasks if task.difference]:
+        yield Heading(f"Tasks where they differ most ({len(differing)} of {plural(len(pair.tasks), 'task')})", 3)
+        yield _differing_table(differing[:_MAX_TASKS], agents)
+        if base is not None:
+            yield Files(
+                [row for task in differing[:_MAX_TASKS_WITH_FILES] for row in _telling_files(task, titles, base)]
+            )
+    if lines := [*flaky_lines(pair), *pair_remarks(pair)]:
+        yield Notes(lines)
+
+
+def _differing_table(tasks: Sequence[TaskComparison], agents: Sequence[Column]) -> Table:
+    solved = (Column("Solved by 1st", number=True, drop=2), Column("By 2nd", number=True, drop=1))
+    columns = (Column("Task"), *agents, Column("Difference", number=True, drop=3), *solved)
+    return Table(columns, [task_cells(task) for task in tasks])
+
+
+def _telling_files(
+    task: TaskComparison, titles: Sequence[str], base: Path
+) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Name the files of one trial of each agent that shows the difference."""
+    for title, trial in zip(titles, contrasting_trials(task), strict=True):
+        files = [(name, path) for name, path in (("diff", trial.diff), ("transcript", trial.transcript)) if path]
+        paths = [(name, os.path.relpath(path, base)) for name, path in files or [("files", trial.directory)]]
+        yield (
+            f"{shown_name(task.task)}, {title}, trial {trial.trial}",
+            [(name, Path(path).as_posix()) for name, path in paths],
+        )
+
+
+FIGURES_LEGEND = (
+    "Trials: valid/finished/planned. Means over tasks; each task counts the same. Intervals of cost, time and tokens"
+    " are on tasks like these."
+)
+
+
+def overview_table(report: ComparisonReport) -> Table:
+    """Return a row for each of several comparisons."""
+    interval = f"of the mean scores on these tasks, with an interval of {percent(report.confidence)} for each."
+    columns = (
+        Column("First"),
+        Column("Second"),
+        Column("Verdict"),
+        Column("Difference", note=interval),
+        Column("On tasks like these", drop=5),
+        Column(
+            "P", number=True, note=f"of the sign-flip test over tasks, adjusted by Holm's method. {_P_NOTE}", drop=3
+        ),
+        Column("Tasks", number=True, drop=2),
+        Column("Valid", number=True, note="valid/finished trials of both.", drop=4),
+        Column("More trials", number=True, drop=1),
+    )
+    return Table(columns, [_overview_cells(pair) for pair in report.comparisons])
+
+
 def shown_name(name: str) -> str:
     """On one line, shortened in the middle: paths of runs differ at their ends."""
     line = one_line(name, 4096)
-    half = _LONGEST_NAME // 2
-    return line if len(line) <= _LONGEST_NAME else f"{line[:half]}…{line[1 - half :]}"
+    half = MAX_NAME // 2
+    return line if len(line) <= MAX_NAME else f"{line[:half]}…{line[1 - half :]}"
 
 
 def verdict_sentence(pair: PairComparison, margin: float) -> str:
@@ -68,7 +198,7 @@ def _verdict(pair: PairComparison, margin: float, first: str, second: str) -> st
     if found.bounds is not None and found.overturned:
         missing = are_missing(pair, found.bounds)
         return f"Undecided: {missing}. In the valid trials, {first} and {second} differ by {by} {certainty}."
-    return f"Undecided: {first} and {second} differ by {by} {certainty}{_what_would_tell(pair)}."
+    return f"Undecided: {first} and {second} differ by {by} {certainty}{_trials_needed(pair)}."
 
 
 def are_missing(pair: PairComparison, bounds: MissingBounds) -> str:
@@ -106,7 +236,7 @@ def _on_others(pair: PairComparison) -> Iterator[str]:
         yield f"On tasks like these: {found.verdict_on_tasks_like_these} ({_range(found.on_tasks_like_these)})."
 
 
-def _what_would_tell(pair: PairComparison) -> str:
+def _trials_needed(pair: PairComparison) -> str:
     if pair.difference.more_trials is None:
         return ""
     cost = "" if pair.more_trials_cost_usd is None else f" (≈ {usd(pair.more_trials_cost_usd)})"
@@ -136,8 +266,8 @@ def figure_rows(pair: PairComparison) -> Iterator[FigureRow]:
     first, second, found = pair.first.figures, pair.second.figures, pair.difference
     yield FigureRow(
         "Score on these tasks",
-        _score(first.score.mean),
-        _score(second.score.mean),
+        format_mean(first.score.mean),
+        format_mean(second.score.mean),
         _with_interval(found.estimate, found.on_these_tasks, signed),
     )
     yield FigureRow(
@@ -146,8 +276,8 @@ def figure_rows(pair: PairComparison) -> Iterator[FigureRow]:
     passed = pair.pass_rate
     yield FigureRow(
         "Solved",
-        rate(first.pass_rate),
-        rate(second.pass_rate),
+        format_rate(first.pass_rate),
+        format_rate(second.pass_rate),
         _with_interval(passed.estimate, passed.on_these_tasks, _points),
     )
     if len(pair.first.passes) > 1:
@@ -163,22 +293,18 @@ def figure_rows(pair: PairComparison) -> Iterator[FigureRow]:
     costs = first.cost_per_solved_usd, second.cost_per_solved_usd
     yield FigureRow(
         "Cost per solved",
-        per(costs[0], first.cost_usd),
-        per(costs[1], second.cost_usd),
-        NOT_KNOWN if costs[0] is None or costs[1] is None else _sign(costs[0] - costs[1], usd),
+        format_share(costs[0], first.cost_usd),
+        format_share(costs[1], second.cost_usd),
+        UNKNOWN_CELL if costs[0] is None or costs[1] is None else _sign(costs[0] - costs[1], usd),
     )
     times = pair.duration_s
     yield _value_row("Time per trial", times, _milliseconds if max(times.first or 0, times.second or 0) < 1 else _span)
     yield _value_row("Tokens per trial", pair.tokens, lambda tokens: count(round(tokens)))
-    yield FigureRow("Trials", coverage(pair.first.coverage), coverage(pair.second.coverage))
-
-
-def _score(mean: float | None) -> str:
-    return NOT_KNOWN if mean is None else f"{mean:.3f}"
+    yield FigureRow("Trials", format_coverage(pair.first.coverage), format_coverage(pair.second.coverage))
 
 
 def _with_interval(estimate: float | None, interval: DifferenceInterval | None, form: Callable[[float], str]) -> str:
-    return NOT_KNOWN if estimate is None else form(estimate) + bracketed(interval, form)
+    return UNKNOWN_CELL if estimate is None else form(estimate) + bracketed(interval, form)
 
 
 def _points(share: float) -> str:
@@ -203,7 +329,7 @@ def _milliseconds(seconds: float) -> str:
 
 
 def _value_row(label: str, found: ValueDifference, form: Callable[[float], str]) -> FigureRow:
-    first, second = (NOT_KNOWN if each is None else form(each) for each in (found.first, found.second))
+    first, second = (UNKNOWN_CELL if each is None else form(each) for each in (found.first, found.second))
     return FigureRow(
         label, first, second, _with_interval(found.difference, found.interval, lambda each: _sign(each, form))
     )
@@ -242,7 +368,7 @@ def early_lines(pair: PairComparison) -> Iterator[str]:
 
 def _p(value: float | None) -> str:
     if value is None:
-        return NOT_KNOWN
+        return UNKNOWN_CELL
     return f"{value:.3f}" if value >= 0.001 else "< 0.001"
 
 
@@ -270,7 +396,7 @@ def flaky_lines(pair: PairComparison) -> Iterator[str]:
             yield f"flaky with {shown_name(side.name)}, sometimes solved and sometimes not: {listed(flaky)}"
 
 
-def telling_trials(task: TaskComparison) -> tuple[ComparedTrial, ComparedTrial]:
+def contrasting_trials(task: TaskComparison) -> tuple[ComparedTrial, ComparedTrial]:
     """One trial of each that shows the difference: the best of the better, the worst of the other."""
     return _extreme(task.first, best=task.difference >= 0), _extreme(task.second, best=task.difference < 0)
 
@@ -285,126 +411,10 @@ def task_cells(task: TaskComparison) -> tuple[str, ...]:
     results = task.first, task.second
     return (
         shown_name(task.task),
-        *(_score(each.score) for each in results),
+        *(format_mean(each.score) for each in results),
         signed(task.difference),
-        *(f"{each.solved}/{each.judged}" if each.judged else NOT_KNOWN for each in results),
+        *(f"{each.solved}/{each.judged}" if each.judged else UNKNOWN_CELL for each in results),
     )
-
-
-def render_comparison_table(report: ComparisonReport, width: int, base: Path) -> str:
-    """For a terminal. Paths are relative to `base`."""
-    lines = _one_pair(report, width, base) if report.one_pair else _several(report, width)
-    more = more_trials_lines(report)  # not wrapped: the command is copied
-    return "\n".join([*lines, *(_wrapped(each, width) for each in remarks(report)), *more]) + "\n"
-
-
-def more_trials_lines(report: ComparisonReport) -> list[str]:
-    """Name the command that runs enough further trials to decide, if it is known."""
-    return [f"More trials: {report.more_trials_command}"] if report.more_trials_command else []
-
-
-def _sentences(report: ComparisonReport, width: int) -> Iterator[str]:
-    """Yield what does not fit into the table of several comparisons; for a single one, its verdict."""
-    alone = len(report.comparisons) == 1
-    for pair in report.comparisons:
-        if alone or pair.difference.estimate is None:
-            yield _wrapped(verdict_sentence(pair, report.margin), width)
-
-
-def _wrapped(line: str, width: int) -> str:
-    """Wrap prose between words. There is no width in a pipe or a file."""
-    return fill(line, width, break_long_words=False, break_on_hyphens=False, subsequent_indent="  ")
-
-
-def _several(report: ComparisonReport, width: int) -> Iterator[str]:
-    if sentences := list(_sentences(report, width)):
-        yield from (*sentences, "")
-    yield from _overview(report, width)
-    for pair in report.comparisons:
-        names = " and ".join(shown_name(each.name) for each in (pair.first, pair.second))
-        in_the_sentence = len(report.comparisons) == 1
-        lines = [*early_lines(pair), *([] if in_the_sentence else _with_the_missing(pair))]
-        yield from (_wrapped(f"{names}: {each}", width) for each in lines)
-        yield from (_wrapped(f"warning: {names}: {each}", width) for each in pair.warnings)
-    covered = dict.fromkeys(line for pair in report.comparisons for line in coverage_lines(pair))
-    yield from (_wrapped(each, width) for each in covered)
-
-
-def _overview(report: ComparisonReport, width: int) -> Iterator[str]:
-    rows = map(overview_cells, report.comparisons)
-    shown = table(OVERVIEW, rows, width=width, right=_OVERVIEW_RIGHT, drop=_OVERVIEW_DROP)
-    kept = shown.partition("\n")[0].split()
-    yield shown
-    yield ""
-    yield from (_wrapped(each, width) for each in overview_legend(report) if each.partition(":")[0] in kept)
-
-
-def render_baselines_table(report: ComparisonReport, width: int) -> str:
-    """As a part of a leaderboard."""
-    sentences = list(_sentences(report, width))
-    unchanged = (_wrapped(line, width) for line in unchanged_lines(report))
-    overview = [*_overview(report, width), *unchanged, *more_trials_lines(report)]
-    return "\n".join(["", f"{BASELINES}:", "", *sentences, *([""] if sentences else []), *overview]) + "\n"
-
-
-def unchanged_lines(report: ComparisonReport) -> list[str]:
-    """Warn about variants that changed nothing."""
-    return [f"warning: {pair.unchanged}" for pair in report.comparisons if pair.unchanged]
-
-
-def _one_pair(report: ComparisonReport, width: int, base: Path) -> Iterator[str]:
-    pair = report.comparisons[0]
-    yield _wrapped(verdict_sentence(pair, report.margin), width)
-    rows = list(figure_rows(pair))
-    names = [shown_name(pair.first.name), shown_name(pair.second.name)]
-    figures = table(_header(names), rows, width=width, right=names)
-    # Names that are too long, or like another title, are above the table.
-    short = max(map(len, figures.splitlines())) > width or len({*_header(names), "TASK", "DIFFERENCE"}) < 6
-    yield ""
-    yield from [f"FIRST   {names[0]}", f"SECOND  {names[1]}", ""] if short else []
-    names = ["FIRST", "SECOND"] if short else names
-    yield table(_header(names), rows, width=width, right=names)
-    yield ""
-    yield from (_wrapped(each, width) for each in certainty_lines(pair, report))
-    yield _wrapped(FIGURES_LEGEND, width)
-    yield from _differing(pair, names, width, base)
-    yield ""
-    yield from (_wrapped(each, width) for each in (*flaky_lines(pair), *pair_remarks(pair)))
-
-
-FIGURES_LEGEND = (
-    "Trials: valid/finished/planned. Means over tasks; each task counts the same. Intervals of cost, time and tokens"
-    " are on tasks like these."
-)
-
-
-def _header(names: Sequence[str]) -> tuple[str, ...]:
-    return ("", *names, "DIFFERENCE [95 %]")
-
-
-def differing(pair: PairComparison) -> tuple[TaskComparison, ...]:
-    """The tasks with a difference, the largest first."""
-    return tuple(each for each in pair.tasks if each.difference)
-
-
-def _differing(pair: PairComparison, names: Sequence[str], width: int, base: Path) -> Iterator[str]:
-    found = differing(pair)
-    if not found:
-        return
-    header = ("TASK", *names, "DIFFERENCE", "SOLVED BY 1ST", "BY 2ND")
-    yield f"\nTasks where they differ most ({len(found)} of {plural(len(pair.tasks), 'task')})"
-    yield table(header, map(task_cells, found[:_MOST_TASKS]), width=width, right=header[1:], drop=header[:3:-1])
-    yield ""
-    for task in found[:_MOST_WITH_FILES]:
-        for name, trial in zip(names, telling_trials(task), strict=True):
-            yield f"{shown_name(task.task)}, {name}, trial {trial.trial}:"
-            files = [path for path in (trial.diff, trial.transcript) if path] or [trial.directory]
-            yield from (f"  {one_line(os.path.relpath(path, base), 4096)}" for path in files)
-
-
-OVERVIEW = ("FIRST", "SECOND", "VERDICT", "DIFFERENCE", "ON TASKS LIKE THESE", "P", "TASKS", "VALID", "MORE TRIALS")
-_OVERVIEW_RIGHT = ("P", "TASKS", "VALID", "MORE TRIALS")
-_OVERVIEW_DROP = ("MORE TRIALS", "TASKS", "P", "VALID", "ON TASKS LIKE THESE")
 
 
 def _short_verdict(pair: PairComparison) -> str:
@@ -414,8 +424,7 @@ def _short_verdict(pair: PairComparison) -> str:
     return f"{pair.verdict}: {join_words([f'{number} {kind}' for kind, number in _uncertain(bounds)])}"
 
 
-def overview_cells(pair: PairComparison) -> tuple[str, ...]:
-    """One row for each of several comparisons."""
+def _overview_cells(pair: PairComparison) -> tuple[str, ...]:
     found = pair.difference
     more = "" if found.more_trials is None else f"≈ {count(found.more_trials)}"
     cost = "" if pair.more_trials_cost_usd is None else f" (≈ {usd(pair.more_trials_cost_usd)})"
@@ -430,69 +439,3 @@ def overview_cells(pair: PairComparison) -> tuple[str, ...]:
         " : ".join(f"{each.coverage.valid}/{each.coverage.finished}" for each in (pair.first, pair.second)),
         more + cost,
     )
-
-
-def overview_legend(report: ComparisonReport, title: Callable[[str], str] = str) -> Iterator[str]:
-    """Explain the columns. `title` formats their titles."""
-    interval = f"an interval of {percent(report.confidence)} for each"
-    yield f"{title('DIFFERENCE')}: of the mean scores on these tasks, with {interval}."
-    yield f"P: of the sign-flip test over tasks, adjusted by Holm's method. {_P_NOTE}"
-    yield f"{title('VALID')}: valid/finished trials of both."
-
-
-def render_comparison_markdown(report: ComparisonReport, base: Path | None) -> str:
-    """In GitHub's Markdown. Links are relative to `base`; without it, there are none."""
-    sections = ["# Comparison"]
-    if not report.one_pair:
-        sections += _markdown_overview(report)
-    for pair in report.comparisons:
-        sections += _markdown_pair(report, pair, base)
-    return "\n\n".join([*sections, _bullets([*remarks(report), *more_trials_lines(report)])]) + "\n"
-
-
-def _markdown_overview(report: ComparisonReport) -> Iterator[str]:
-    cells = [[markdown.escaped(cell) for cell in overview_cells(pair)] for pair in report.comparisons]
-    yield markdown.table([each.capitalize() for each in OVERVIEW], cells)
-    yield _bullets(overview_legend(report, str.capitalize))
-
-
-def render_baselines_markdown(report: ComparisonReport) -> str:
-    """As a part of a leaderboard."""
-    unchanged = unchanged_lines(report)
-    parts = [*_markdown_overview(report), *([_bullets(unchanged)] if unchanged else [])]
-    return "\n\n".join(["", f"## {BASELINES}", *parts]) + "\n"
-
-
-def _markdown_pair(report: ComparisonReport, pair: PairComparison, base: Path | None) -> Iterator[str]:
-    names = [markdown.escaped(shown_name(each.name)) for each in (pair.first, pair.second)]
-    if not report.one_pair:
-        yield f"## {names[0]} and {names[1]}"
-    yield f"**{markdown.escaped(verdict_sentence(pair, report.margin), 2000)}**"
-    interval = f"Difference [{percent(report.confidence)}]"
-    yield markdown.table(
-        ("", *names, interval), ([markdown.escaped(cell) for cell in row] for row in figure_rows(pair)), (1, 2)
-    )
-    yield _bullets([*certainty_lines(pair, report), FIGURES_LEGEND])
-    if found := differing(pair):
-        yield "### Tasks where they differ most"
-        header = ("Task", *names, "Difference", "Solved", "Solved", *(("First", "Second") if base else ()))
-        rows = [[*map(markdown.escaped, task_cells(each)), *_links(each, base)] for each in found[:_MOST_TASKS]]
-        yield markdown.table(header, rows, (1, 2, 3, 4, 5))
-    if lines := [*flaky_lines(pair), *pair_remarks(pair)]:
-        yield _bullets(lines)
-
-
-def _links(task: TaskComparison, base: Path | None) -> Iterator[str]:
-    if base is None:
-        return
-    for trial in telling_trials(task):
-        files = {"diff": trial.diff, "transcript": trial.transcript}
-        yield " · ".join(f"[{name}]({_url(path, base)})" for name, path in files.items() if path)
-
-
-def _url(path: str, base: Path) -> str:
-    return quote(Path(os.path.relpath(path, base)).as_posix())
-
-
-def _bullets(lines: Iterable[str]) -> str:
-    return "\n".join(f"- {markdown.escaped(each, 2000)}" for each in lines)
