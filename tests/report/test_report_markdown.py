@@ -10,7 +10,7 @@ import sample
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from youbencha.report.document import Code, Column, Notes, Paragraph, Preformatted, Span, Table
+from youbencha.report.document import Code, Column, NoteList, Paragraph, Preformatted, Span, Table
 from youbencha.report.markdown import render_markdown
 from youbencha.text import one_line
 
@@ -193,7 +193,7 @@ def table(cell: Span) -> Table:
 
 @pytest.mark.parametrize("text", sample.HOSTILE)
 def test_escaped_text_renders_as_the_text_itself(text: str) -> None:
-    for block in (Paragraph(text), Notes([text]), Paragraph(Code(text))):
+    for block in (Paragraph(text), NoteList([text]), Paragraph(Code(text))):
         assert shown(render_markdown([block])) == one_line(text)
     for cell in (text, Code(text)):
         written = render_markdown([table(cell)])

@@ -14,7 +14,7 @@ from youbencha.report.comparison_model import (
     TaskComparison,
     TaskResult,
 )
-from youbencha.report.document import Block, Code, Column, Files, Heading, Notes, Paragraph, Strong, Table
+from youbencha.report.document import Block, Code, Column, FileList, Heading, NoteList, Paragraph, Strong, Table
 from youbencha.report.formatting import (
     MAX_NAME,
     UNKNOWN_CELL,
@@ -55,13 +55,13 @@ def comparison_document(report: ComparisonReport, base: Path | None, *, details:
             blocks += _pair_blocks(report, pair, base)
     else:
         blocks += _short_notes(report)
-    return [*blocks, Notes(list(remarks(report))), *more_trials_blocks(report)]
+    return [*blocks, NoteList(list(remarks(report))), *more_trials_blocks(report)]
 
 
 def baseline_blocks(report: ComparisonReport) -> list[Block]:
     """Describe how agents compare with their baselines, as a part of a leaderboard."""
     unchanged = unchanged_lines(report)
-    notes = [Notes(unchanged)] if unchanged else []
+    notes = [NoteList(unchanged)] if unchanged else []
     return [
         Heading(BASELINES),
         *_undecidable(report),
@@ -99,7 +99,7 @@ def _short_notes(report: ComparisonReport) -> list[Block]:
         lines += [f"{names}: {line}" for line in (*early_lines(pair), *bounds)]
         lines += [f"warning: {names}: {warning}" for warning in pair.warnings]
     lines += dict.fromkeys(line for pair in report.comparisons for line in coverage_lines(pair))
-    return [Notes(lines)] if lines else []
+    return [NoteList(lines)] if lines else []
 
 
 def _pair_blocks(report: ComparisonReport, pair: PairComparison, base: Path | None) -> Iterator[Block]:
@@ -109,20 +109,20 @@ def _pair_blocks(report: ComparisonReport, pair: PairComparison, base: Path | No
     yield Paragraph(Strong(verdict_sentence(pair, report.margin)))
     titles = names
     if len(set(names)) < 2 or max(map(len, names)) > _MAX_TITLE:  # too long for the titles of columns
-        yield Notes([f"First: {names[0]}", f"Second: {names[1]}"])
+        yield NoteList([f"First: {names[0]}", f"Second: {names[1]}"])
         titles = ["First", "Second"]
     agents = [Column(title, number=True, is_name=True) for title in titles]
     yield Table((Column(""), *agents, Column(f"Difference [{percent(report.confidence)}]")), list(figure_rows(pair)))
-    yield Notes([*certainty_lines(pair, report), FIGURES_LEGEND])
+    yield NoteList([*certainty_lines(pair, report), FIGURES_LEGEND])
     if differing := [task for task in pair.tasks if task.difference]:
         yield Heading(f"Tasks where they differ most ({len(differing)} of {plural(len(pair.tasks), 'task')})", 3)
         yield _differing_table(differing[:_MAX_TASKS], agents)
         if base is not None:
-            yield Files(
+            yield FileList(
                 [row for task in differing[:_MAX_TASKS_WITH_FILES] for row in _telling_files(task, titles, base)]
             )
     if lines := [*flaky_lines(pair), *pair_remarks(pair)]:
-        yield Notes(lines)
+        yield NoteList(lines)
 
 
 def _differing_table(tasks: Sequence[TaskComparison], agents: Sequence[Column]) -> Table:

@@ -48,14 +48,14 @@ class Paragraph:
 
 
 @dataclass(frozen=True)
-class Notes:
+class NoteList:
     """Sentences, each on a line of its own."""
 
     lines: Sequence[Line]
 
 
 @dataclass(frozen=True)
-class Facts:
+class FactList:
     """Labels with their values."""
 
     rows: Sequence[tuple[str, Span]]
@@ -91,8 +91,8 @@ class Preformatted:
 
 
 @dataclass(frozen=True)
-class Files:
-    """Files to look at, as label and (name, path) pairs. Paths are relative to the report."""
+class FileList:
+    """FileList to look at, as label and (name, path) pairs. Paths are relative to the report."""
 
     rows: Sequence[tuple[str, Sequence[tuple[str, str]]]]
 
@@ -105,7 +105,7 @@ class Folded:
     blocks: Sequence[Block] = field(default=())
 
 
-Block = Heading | Paragraph | Notes | Facts | Table | Preformatted | Files | Folded
+Block = Heading | Paragraph | NoteList | FactList | Table | Preformatted | FileList | Folded
 
 
 def limit_rows(rows: Sequence[Sequence[Span]], noun: str) -> tuple[Sequence[Sequence[Span]], tuple[str, ...]]:
@@ -131,16 +131,16 @@ def _lines(block: Block, width: int) -> Iterator[str]:
     match block:
         case Heading(text) | Paragraph(text):
             yield _prose(text, width)
-        case Notes(lines):
+        case NoteList(lines):
             yield from (_prose(line, width) for line in lines)
-        case Facts(rows):
+        case FactList(rows):
             label_width = max((len(label) for label, _ in rows), default=0)
             yield from (f"{label:<{label_width}}  {_plain(value)}".rstrip() for label, value in rows)
         case Table():
             yield from _table_lines(block, width)
         case Preformatted(text):
             yield visible(text)
-        case Files(rows):
+        case FileList(rows):
             for label, files in rows:
                 yield f"{one_line(label)}:"
                 yield from (f"  {one_line(path, MAX_LINE)}" for _, path in files)

@@ -9,7 +9,7 @@ from typing import NamedTuple, get_args
 
 from youbencha.report.arena_loading import ArenaTrial
 from youbencha.report.comparison_document import baseline_blocks
-from youbencha.report.document import MAX_LISTED, Block, Column, Heading, Notes, Paragraph, Table, limit_rows
+from youbencha.report.document import MAX_LISTED, Block, Column, Heading, NoteList, Paragraph, Table, limit_rows
 from youbencha.report.formatting import (
     MAX_NAME,
     UNKNOWN_CELL,
@@ -57,7 +57,7 @@ def leaderboard_document(board: Leaderboard, by: Grouping) -> list[Block]:
     blocks: list[Block] = [
         Heading("Leaderboard" if by is Grouping.AGENT else f"Leaderboard by {by.value}", 1),
         leaderboard_table(board, by) if select_rows(board, by) else Paragraph("No trials."),
-        Notes(list(leaderboard_remarks(board))),
+        NoteList(list(leaderboard_remarks(board))),
     ]
     for severity, (noun, heading) in FLAG_SECTIONS.items():
         if flags := list(list_flags(board, severity)):

@@ -10,12 +10,12 @@ from youbencha.report.document import (
     MAX_CELL,
     Block,
     Code,
-    Facts,
-    Files,
+    FactList,
+    FileList,
     Folded,
     Heading,
     Line,
-    Notes,
+    NoteList,
     Paragraph,
     Preformatted,
     Span,
@@ -52,15 +52,15 @@ def _render(block: Block) -> str:
             return f"{'#' * level} {_inline(text)}"
         case Paragraph(text):
             return _start(_inline(text))
-        case Notes(lines):
+        case NoteList(lines):
             return "\n".join(f"- {_inline(line)}" for line in lines)
-        case Facts(rows):
+        case FactList(rows):
             return _table(("", ""), [(f"**{label}**", _inline(value, MAX_CELL)) for label, value in rows])
         case Table():
             return _table_with_notes(block)
         case Preformatted(text):
             return fence(text)
-        case Files(rows):
+        case FileList(rows):
             return "\n".join(f"- {escape(label)}: {_links(files)}" for label, files in rows)
         case Folded(title, blocks):
             return f"<details>\n<summary>{title}</summary>\n\n{render_markdown(blocks)}\n</details>"

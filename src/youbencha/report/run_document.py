@@ -10,11 +10,11 @@ from youbencha.report.document import (
     Block,
     Code,
     Column,
-    Facts,
+    FactList,
     Folded,
     Heading,
     Line,
-    Notes,
+    NoteList,
     Paragraph,
     Preformatted,
     Span,
@@ -75,8 +75,8 @@ def summary_blocks(bundle: ResultsBundle) -> list[Block]:
     return [_facts(rows), Table(columns, verdicts)]
 
 
-def _facts(rows: list[Figure]) -> Facts:
-    return Facts([(figure.label, Code(figure.value) if figure.is_code else figure.value) for figure in rows])
+def _facts(rows: list[Figure]) -> FactList:
+    return FactList([(figure.label, Code(figure.value) if figure.is_code else figure.value) for figure in rows])
 
 
 def _execution(bundle: ResultsBundle) -> Iterator[Block]:
@@ -100,7 +100,7 @@ def _agent(agent: AgentRun | None) -> Iterator[Block]:
     for heading, records in (("Errors", agent.errors), ("Warnings", agent.warnings)):
         if records:
             yield Heading(heading, 3)
-            yield Notes([_record(record) for record in records])
+            yield NoteList([_record(record) for record in records])
 
 
 def _record(record: ErrorRecord) -> Line:
@@ -140,7 +140,7 @@ def evaluator_blocks(result: EvaluationResult) -> Iterator[Block]:
         yield from [Paragraph(error.hint)] if error.hint else []
         yield from [Folded("Stack trace", [Preformatted(error.stack_trace)])] if error.stack_trace else []
     if result.artifacts:
-        yield Notes([(Code(item.path), f" {item.description or item.type}") for item in result.artifacts])
+        yield NoteList([(Code(item.path), f" {item.description or item.type}") for item in result.artifacts])
 
 
 def _assertions(assertions: tuple[AssertionRow, ...]) -> Table:
