@@ -28,7 +28,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"locks"}),
     frozenset({"spec", "log"}),
     frozenset({"process"}),
-    frozenset({"workspace"}),
+    frozenset({"workspace", "transcript"}),
     frozenset({"store"}),
     frozenset({"sandbox", "gateway"}),
     frozenset({"adapters", "scoring", "stats"}),

@@ -28,6 +28,8 @@ class Event:
     """Something that happened, and when (seconds since the epoch, by the harness's clock)."""
 
     at: float = field(default_factory=time.time)
+    cut: int = 0
+    """Characters that were left out of its texts when it was recorded."""
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and vars(other) == vars(self)

@@ -57,7 +57,7 @@ async def test_the_judge_reads_its_copy_and_gives_a_verdict(bench: JudgeBench, c
     assert result.usage is not None
     assert result.usage.input_tokens
     assert result.metrics["judge"]["version"] == claude.cli.version
-    assert [each.type for each in result.artifacts] == ["verdict", "prompt", "log", "terminal"]
+    assert [each.type for each in result.artifacts] == ["verdict", "prompt", "log", "transcript", "terminal"]
     assert all((bench.artifacts_root / each.path).is_file() for each in result.artifacts)
 
 

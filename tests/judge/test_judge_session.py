@@ -44,7 +44,8 @@ async def test_a_complete_verdict(bench: JudgeBench) -> None:
     assert result.usage == Usage(input_tokens=10, output_tokens=2, total_tokens=12, cost_usd=0.01)
     paths = [each.path for each in result.artifacts]
     place = "evaluators/agentic-judge-docs/"
-    assert paths == [place + name for name in ("verdict.json", "vote-1/prompt.md", "vote-1/youbencha-log.json")]
+    files = ("verdict.json", "vote-1/prompt.md", "vote-1/youbencha-log.json", "vote-1/transcript.jsonl")
+    assert paths == [place + name for name in files]
     assert all((bench.artifacts_root / path).is_file() for path in paths)
     verdict = json.loads((bench.artifacts_root / paths[0]).read_text(encoding="utf-8"))
     assert verdict["passed"] is True
@@ -150,7 +151,7 @@ async def test_the_judge_is_not_asked_a_third_time(bench: JudgeBench) -> None:
     assert "no_errors: it is missing" in raised.value.message
     assert len(judge.seen) == 2
     assert raised.value.context["usage"]["input_tokens"] == 20, "what it cost is not lost"
-    assert len(raised.value.context["artifacts"]) == 4
+    assert len(raised.value.context["artifacts"]) == 6
 
 
 async def test_an_agent_that_repeats_its_prompt_has_given_no_verdict(bench: JudgeBench) -> None:

@@ -33,8 +33,9 @@ from youbencha.events import (
     TopicPublished,
 )
 from youbencha.log.session import TurnTaken
-from youbencha.loop.recording import TYPE_NAMES
 from youbencha.progress import line_of
+from youbencha.transcript.recording import TYPE_NAMES
+from youbencha.usage import Tokens
 
 LOOP = (
     LoopStarted(
@@ -256,7 +257,7 @@ def test_no_text_of_an_event_controls_the_terminal(kind: type[Event]) -> None:
         "Mapping[str, Any]": {"command": hostile},
         "bool": False,
     }
-    values |= {"int": 1, "float": 1.0, "tuple[str, ...]": (hostile,)}
+    values |= {"int": 1, "float": 1.0, "tuple[str, ...]": (hostile,), "Tokens": Tokens()}
     types = {field.name: str(field.type).removesuffix(" | None") for field in fields(kind)}
     line = line_of(kind(**{name: values[type_name] for name, type_name in types.items()}))
     assert line is None or line.plain().isprintable()

@@ -11,9 +11,9 @@ import pytest
 
 from yb import yb
 from youbencha.events import AssistantText, Event, GuidanceGiven, IterationStarted
-from youbencha.loop.recording import Recorder
 from youbencha.loop.replay import Player
 from youbencha.process import Redactor
+from youbencha.transcript.recording import Recorder
 
 TRANSCRIPTS = Path(__file__).parent.parent / "data" / "transcripts"
 

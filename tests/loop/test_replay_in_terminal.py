@@ -16,8 +16,8 @@ from youbencha.events import (
     ToolCalled,
     ToolReturned,
 )
-from youbencha.loop.recording import Recorder
 from youbencha.process import Redactor
+from youbencha.transcript.recording import Recorder
 
 RALPH = Path(sysconfig.get_path("scripts")) / "ralph"
 

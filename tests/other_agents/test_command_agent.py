@@ -13,7 +13,7 @@ from command_bench import CommandBench
 from systems import PLAIN_PYTHON
 from youbencha.adapters.command import CommandAdapter
 from youbencha.errors import ConfigError, YouBenchaError
-from youbencha.events import AssistantTextDelta, Event, ProcessEnded, ProcessStarted
+from youbencha.events import AssistantTextDelta, Event, ProcessEnded, ProcessStarted, UserText
 
 SHOW = "import sys, json, os; print(json.dumps({'args': sys.argv[1:], 'in': sys.stdin.read()}))"
 PROMPT = 'Say "it": `id` $(id) {prompt} {model}\n--not an option é 漢'
@@ -134,7 +134,7 @@ async def test_variables_of_the_program(bench: CommandBench) -> None:
 async def test_events(bench: CommandBench) -> None:
     events: list[Event] = []
     await bench.python("pass", context={"on_event": events.append})
-    assert [type(event) for event in events] == [ProcessStarted, ProcessEnded]
+    assert [type(event) for event in events] == [UserText, ProcessStarted, ProcessEnded]
 
 
 # -- its end --------------------------------------------------------------------------------------------------------

@@ -10,11 +10,12 @@ from trial_bench import PATIENCE_S, TrialBench
 
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators import EvaluationContext
-from youbencha.events import Event, PhaseStarted
+from youbencha.events import AssistantText, EvaluatorFinished, Event, PhaseStarted
 from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.keys import VirtualKey
 from youbencha.spec.loader import NamedEvaluator
 from youbencha.store.bundle import EvaluationResult
+from youbencha.transcript.recording import RecordingReader
 from youbencha.trial.agent import end_agent, run_agent
 from youbencha.trial.evaluation import evaluate_all
 from youbencha.trial.prepare import open_trial
@@ -37,6 +38,28 @@ async def test_run_agent_alone(trials: TrialBench) -> None:
         assert (context.directory.artifacts / SIDECAR).is_file()
     phases = [event.phase for event in events if isinstance(event, PhaseStarted)]
     assert phases == ["checkout", "agent"]
+    trials.assert_nothing_is_left()
+
+
+async def test_the_events_of_a_run_are_recorded_while_it_runs(trials: TrialBench) -> None:
+    recorded = trials.runs / "one/artifacts/transcript.jsonl"
+    answer = f"""
+import time
+print("sk-ant-api03-abcdefghijklmnop is my key")
+deadline = time.monotonic() + {PATIENCE_S}
+while "agent" not in open({str(recorded)!r}).read():  # a live viewer reads the file at the same time
+    assert time.monotonic() < deadline
+    time.sleep(0.05)
+"""
+    host = trials.host()
+    await run_trial(trials.plan(host, trials.case(answer)), host, directory=trials.runs / "one")
+    with recorded.open("rb") as file:
+        events = list(RecordingReader(file))
+    assert sorted(events, key=lambda event: event.at) == events
+    phases = [event.phase for event in events if isinstance(event, PhaseStarted)]
+    assert phases == ["checkout", "agent", "freeze", "evaluation"]
+    assert [event.text for event in events if isinstance(event, AssistantText)] == ["[REDACTED] is my key"]
+    assert [event.status for event in events if isinstance(event, EvaluatorFinished)] == ["passed"]
     trials.assert_nothing_is_left()
 
 

@@ -35,6 +35,7 @@ from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.events import AssistantText, ContextUsed, Event, EventSink
 from youbencha.json_lines import clean_text
 from youbencha.log.model import CostSource, ErrorRecord, Usage, usage_of
+from youbencha.log.session import CallMetered
 from youbencha.loop.agent_commands import Place
 from youbencha.loop.container_tools import ContainerTools
 from youbencha.loop.gates import GateReport, run_gates
@@ -181,7 +182,8 @@ class IterationRunner:
             own = self._plan.spec.event_loop.context_window_tokens
             known = self._watch.cost.context_window if self._watch else None
             event = replace(event, window=own or event.window or known)
-        self._on_event(event)
+        if not (isinstance(event, CallMetered) and self._gateway):  # the gateway reports each call
+            self._on_event(event)
 
     def _context(
         self,

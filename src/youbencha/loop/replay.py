@@ -15,7 +15,7 @@ from youbencha.events import Event, EventSink, IterationStarted
 from youbencha.files import open_file, open_nofollow
 from youbencha.json_lines import Record
 from youbencha.loop.directory import RECORDING_FILE, LoopDirectory
-from youbencha.loop.recording import TYPE_NAMES, RecordingReader
+from youbencha.transcript.recording import TYPE_NAMES, RecordingReader
 
 LONGEST_PAUSE_S = 5.0
 """Of the recording: a loop may wait for hours."""

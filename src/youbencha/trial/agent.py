@@ -17,6 +17,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.events import Event, ProcessStarted
 from youbencha.files import open_file, replace_atomically
 from youbencha.log.model import YouBenchaLog
+from youbencha.log.session import CallMetered
 from youbencha.sandbox.base import Sandbox
 from youbencha.store.bundle import GatewayReport
 from youbencha.text import plural
@@ -48,6 +49,7 @@ async def run_agent(context: TrialContext) -> YouBenchaLog:
         if result.status != "success" and context.record.gateway is not None:
             _check_model(context, context.record.gateway)
         log = context.adapter.normalize_log(result, execution)
+        context.on_event.complete(log)
         if context.record.gateway is not None:
             log = _reconcile(context, log, context.record.gateway)
         try:
@@ -145,7 +147,8 @@ def _on_agent_event(context: TrialContext, event: Event) -> None:
         context.record.executable = event.executable
         if (program := _host_path(event.executable, context.sandbox)) is not None:
             context.digest = asyncio.create_task(asyncio.to_thread(sha256_of, program, context.host.cache))
-    context.on_event(event)
+    if not (isinstance(event, CallMetered) and context.gateway):  # the gateway reports each call
+        context.on_event(event)
 
 
 def _host_path(program: str, sandbox: Sandbox) -> Path | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from youbencha.evaluators.base import SharedResults
-from youbencha.events import EventSink, PhaseStarted, ProgressNote, WarningRaised
+from youbencha.events import PhaseStarted, ProgressNote, WarningRaised
 from youbencha.progress import StepProgress
 from youbencha.user_dirs import Cache, default_cache_dir
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from youbencha.sandbox.base import Sandbox
     from youbencha.sandbox.forward_proxy import ForwardProxy
     from youbencha.spec.settings import LoadedSettings
+    from youbencha.transcript.recording import RecordedEvents
     from youbencha.trial.budgets import Budgets
     from youbencha.trial.gateway_session import TrialGateway
     from youbencha.trial.gateways import SharedGateways
@@ -184,7 +185,7 @@ class TrialContext:
     """Knows every secret of the trial."""
     record: RunRecord
     files: ResultFiles
-    on_event: EventSink
+    on_event: RecordedEvents
     start: Snapshot | None = None
     """The tree when the agent begins. None before that, and after the comparison."""
     installed: InstalledFiles | None = None

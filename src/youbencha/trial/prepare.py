@@ -22,6 +22,7 @@ from youbencha.sandbox.base import FORWARD_PROXY_PORT, Sandbox
 from youbencha.sandbox.local import HOST
 from youbencha.spec.sandbox import Network, SandboxSpec
 from youbencha.store.bundle import TestCaseInfo
+from youbencha.transcript.recording import TRANSCRIPT_FILE, RecordedEvents
 from youbencha.trial.agent_files import commit_files
 from youbencha.trial.context import Host, TrialContext
 from youbencha.trial.gateway_plan import check_models
@@ -55,10 +56,12 @@ async def open_trial(
     default its type.
     """
     async with AsyncExitStack() as opened:
+        events = RecordedEvents(on_event)
+        opened.callback(events.close)
         adapter = get_adapter(plan.case.agent.type, host.env)
         ready = asyncio.create_task(_check_ready(plan, host, adapter))
         try:
-            context = await _prepare(plan, host, adapter, ready, (directory, run_id), agent, on_event, opened)
+            context = await _prepare(plan, host, adapter, ready, (directory, run_id), agent, events, opened)
         finally:
             ready.cancel()
             await asyncio.gather(ready, return_exceptions=True)  # an error of the preparation comes first
@@ -73,7 +76,7 @@ async def _prepare(
     ready: asyncio.Task[None],
     place: tuple[Path | str | None, str | None],
     agent: str | None,
-    on_event: EventSink,
+    on_event: RecordedEvents,
     opened: AsyncExitStack,
 ) -> TrialContext:
     started_at = time.time()
@@ -112,6 +115,7 @@ async def _prepare(
     record.commit_files = files_read
     record.phases_ms["checkout"] = round((time.time() - started_at) * 1000)
     redactor = Redactor.for_env(host.env, plan.env, gateway.secrets if gateway else {})
+    on_event.record(directory.artifacts / TRANSCRIPT_FILE, redactor)
     return TrialContext(
         plan=plan,
         host=host,

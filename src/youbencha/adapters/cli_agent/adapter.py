@@ -33,6 +33,7 @@ from youbencha.adapters.cli_agent.stream import OutputReader
 from youbencha.adapters.cli_agent.verdict import RunEnding, VerdictRules, judge
 from youbencha.adapters.cli_agent.warnings import process_warnings, session_warnings
 from youbencha.errors import ConfigError, Problem, YouBenchaError
+from youbencha.events import UserText
 from youbencha.gateway.api import GatewayAccess
 from youbencha.json_lines import BYTE_ORDER_MARK
 from youbencha.log.masking import without_secrets
@@ -226,6 +227,8 @@ class CliAdapter(ABC, Generic[C]):
                 raise self.kind.error(codes.VERSION_UNKNOWN, message, reinstall_hint(self.kind)) from None
             invocation = Invocation(context, config, cli, prompt, scratch, env, ends_at)
             log_file = new_log_file(context.artifacts_dir, self.kind.logs)
+            if context.on_event is not None:
+                context.on_event(UserText(text=self.redactor(invocation).text(prompt)))
             ending = await self.drive(invocation, log_file)
             session = await asyncio.to_thread(self.complete, invocation, ending.session, ending.process)
             ending = ending._replace(session=session)

@@ -21,12 +21,12 @@ from youbencha.events import (
     LoopEnded,
     LoopWaiting,
 )
-from youbencha.loop.line_writer import LineWriter
-from youbencha.loop.recording import TYPE_NAMES, dropped_line, event_to_json
 from youbencha.progress import Line, Progress, whole_lines
 from youbencha.text import duration, plural
+from youbencha.transcript.line_writer import LineWriter
+from youbencha.transcript.recording import TYPE_NAMES, dropped_line, event_to_json
 
-_MOST_WAITING = 8 << 20
+_MAX_WAITING = 8 << 20
 _COUNTDOWN_EVERY_S = 60.0
 _LONGEST_UNFINISHED = 20_000
 """Of a line. What is dropped is printed with the finished text."""
@@ -98,7 +98,7 @@ class JsonDisplay(LoopDisplay):
 
     def __init__(self, stream: TextIO) -> None:
         stream.flush()
-        self._writer = LineWriter(stream.fileno(), most_waiting=_MOST_WAITING, dropped_line=dropped_line)
+        self._writer = LineWriter(stream.fileno(), max_waiting=_MAX_WAITING, dropped_line=dropped_line)
 
     def __call__(self, event: Event) -> None:
         if type(event) in TYPE_NAMES and not (isinstance(event, AssistantTextDelta) and self._writer.is_behind):
@@ -125,7 +125,7 @@ class LinesDisplay(LoopDisplay):
         self._countdown_every_s = countdown_every_s
         self._writer = LineWriter(
             stream.fileno(),
-            most_waiting=_MOST_WAITING,
+            max_waiting=_MAX_WAITING,
             dropped_line=lambda number: f"… {plural(number, 'line')} left out\n".encode(),
             idle_line=self._countdown,
         )

@@ -15,8 +15,8 @@ from youbencha.text import plural
 
 if TYPE_CHECKING:
     from youbencha.events import Event
-    from youbencha.loop.recording import RecordingReader
     from youbencha.loop.replay import Player
+    from youbencha.transcript.recording import RecordingReader
 
 _WITHOUT_PAUSES = "max"
 

@@ -250,12 +250,12 @@ def _run(plan: LoopPlan, host: Host, directory: LoopDirectory, history: LoopHist
     from youbencha.cli.loop.display import choose_loop_display, use_screen
     from youbencha.events import LoopEnded
     from youbencha.loop.control import LoopControl
-    from youbencha.loop.recording import Recorder
     from youbencha.loop.run import run_loop
     from youbencha.process import Redactor
     from youbencha.progress import loop_totals
     from youbencha.store.loops import EXIT_CODES
     from youbencha.text import visible
+    from youbencha.transcript.recording import Recorder
 
     redactor = Redactor.for_env(host.env, *(backend.secrets for backend in plan.backends))
     control = LoopControl()

@@ -48,6 +48,7 @@ from youbencha.sandbox.local import HOST, open_local_sandbox
 from youbencha.store.bundle import Artifact, EvaluationResult
 from youbencha.store.layout import LOG_FILE
 from youbencha.text import plural
+from youbencha.transcript.recording import TRANSCRIPT_FILE, RecordedEvents
 from youbencha.workspace.trees import remove_tree
 
 if TYPE_CHECKING:
@@ -201,6 +202,8 @@ def _artifacts(context: EvaluationContext, done: Sequence[Attempt]) -> Iterator[
     for attempt in sorted(done, key=lambda attempt: attempt.name):
         yield artifact(context, "prompt", attempt.artifacts / PROMPT, f"the judge's prompt ({attempt.name})")
         yield artifact(context, "log", attempt.artifacts / LOG_FILE, f"the judge's log ({attempt.name})")
+        transcript = attempt.artifacts / TRANSCRIPT_FILE
+        yield artifact(context, "transcript", transcript, f"the judge's transcript ({attempt.name})")
         if attempt.log_file is not None:
             yield artifact(context, "terminal", attempt.log_file, f"the judge's output ({attempt.name})")
 
@@ -289,6 +292,8 @@ async def _attempt(context: EvaluationContext, task: JudgeTask, name: str, unusa
             prompt = judge_prompt(brief, unusable)
             # The task in the prompt may contain a key.
             (artifacts / PROMPT).write_text(context.redactor.with_env(task.env).text(prompt), encoding="utf-8")
+            events = RecordedEvents()
+            events.record(artifacts / TRANSCRIPT_FILE, context.redactor.with_env(task.env))
             judging = AgentExecutionContext(
                 workspace_dir=materials.tree,
                 repo_dir=materials.tree,
@@ -299,12 +304,17 @@ async def _attempt(context: EvaluationContext, task: JudgeTask, name: str, unusa
                 env={"GIT_CEILING_DIRECTORIES": str(directory.resolve()), **task.env},
                 model=judge_agent.model,
                 config_dir=context.config_dir,
+                on_event=events,
                 gateway=opened.gateway,
                 sandbox=opened.sandbox,
                 scratch_dir=context.agent_scratch_dir,
             )
-            result = await _execute(judge_agent, judging)
-        log = judge_agent.adapter.normalize_log(result, judging)
+            try:
+                result = await _execute(judge_agent, judging)
+                log = judge_agent.adapter.normalize_log(result, judging)
+                events.complete(log)
+            finally:
+                events.close()
         (artifacts / LOG_FILE).write_text(log.model_dump_json(indent=2), encoding="utf-8")
         log = log.without_claims()
         if result.session and result.session.messages:  # its answer is read from what it said, with its secrets

@@ -29,10 +29,11 @@ from youbencha.events import (
 )
 from youbencha.files import open_file
 from youbencha.json_lines import decode_event
-from youbencha.log.session import TurnTaken
-from youbencha.loop.recording import TYPE_NAMES, Recorder, RecordingReader, event_from_json, event_to_json
+from youbencha.log.session import CallMetered, TurnTaken
 from youbencha.process import Redactor
 from youbencha.progress import Progress
+from youbencha.transcript.recording import TYPE_NAMES, Recorder, RecordingReader, event_from_json, event_to_json
+from youbencha.usage import Tokens
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 WHOLE = st.integers(-(2**63) + 1, 2**63 - 1)
@@ -49,6 +50,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "bool": st.booleans(),
     "tuple[str, ...]": st.lists(TEXT, max_size=3).map(tuple),
     "Mapping[str, Any]": st.dictionaries(TEXT, JSON, max_size=3),
+    "Tokens": st.builds(Tokens, *[st.none() | st.integers(0, 10**9)] * 4),
 }
 
 
@@ -78,7 +80,7 @@ def read(file: Path) -> list[Event]:
 
 def test_every_event_is_recorded() -> None:
     defined = {each for each in vars(events).values() if isinstance(each, type) and issubclass(each, Event)}
-    assert set(TYPE_NAMES) == defined - {Event}
+    assert set(TYPE_NAMES) == (defined - {Event}) | {CallMetered}
     assert TYPE_NAMES[AssistantTextDelta] == "assistant_text_delta"
     assert not any(field.name == "type" for each in TYPE_NAMES for field in fields(each))
 
@@ -135,9 +137,9 @@ def ended(number: int) -> IterationEnded:
     )
 
 
-def recorded(file: Path, *happened: Event, most_bytes: int = 1 << 20, secrets: tuple[str, ...] = ()) -> list[Event]:
+def recorded(file: Path, *happened: Event, max_bytes: int = 1 << 20, secrets: tuple[str, ...] = ()) -> list[Event]:
     problems: list[Event] = []
-    recorder = Recorder(file, Redactor(secrets), most_bytes=most_bytes, on_problem=problems.append)
+    recorder = Recorder(file, Redactor(secrets), max_bytes=max_bytes, on_problem=problems.append)
     for event in happened:
         recorder(event)
     recorder.close()
@@ -166,7 +168,8 @@ def test_a_long_result_is_cut_with_a_mark(tmp_path: Path) -> None:
         ToolCalled(call_id="3", name="Edit", arguments=nested),
     )
     assert isinstance(returned, ToolReturned)
-    assert returned.content == "x" * 65_536 + "\n[934,464 characters cut]"
+    assert returned.content == "x" * 49_152 + "\n[934,464 characters cut]\n" + "x" * 16_384
+    assert returned.cut == 934_464
     assert isinstance(written, ToolCalled)
     assert written.arguments["file_path"] == "a.py"
     assert isinstance(edited, ToolCalled)
@@ -178,18 +181,33 @@ def test_the_file_stays_within_its_limit(tmp_path: Path) -> None:
     pieces = [AssistantTextDelta(text="word " * 100, at=float(number)) for number in range(100)]
     results = [ToolReturned(call_id=str(number), content="y" * 500, is_error=False) for number in range(200)]
     topics = [TopicPublished(topic="build.done", payload=str(number), source="agent") for number in range(3)]
-    read_again = recorded(tmp_path / "r", *pieces, *results, *topics, ended(1), most_bytes=64 << 10)
+    answers = [AssistantText(text=f"{number}") for number in range(3)]
+    read_again = recorded(tmp_path / "r", *pieces, *results, *answers, *topics, ended(1), max_bytes=64 << 10)
     assert (tmp_path / "r").stat().st_size <= 64 << 10
     kinds = [type(event) for event in read_again]
     assert 0 < kinds.count(AssistantTextDelta) < 40  # a quarter of the room
     assert 0 < kinds.count(ToolReturned) < 200
-    assert kinds.count(WarningRaised) == 1
-    assert kinds[-5:] == [WarningRaised, *[TopicPublished] * 3, IterationEnded]
+    *_, full, first, second, third, answer, left_out, end = read_again
+    assert isinstance(full, WarningRaised)
+    assert full.code == "RECORDING_FULL"
+    assert [first, second, third] == topics
+    assert answer == answers[-1]
+    assert isinstance(left_out, WarningRaised)
+    assert left_out.message == f"{202 - kinds.count(ToolReturned)} events left out, because the recording is full."
+    assert isinstance(end, IterationEnded)
+
+
+def test_each_iteration_has_its_own_room(tmp_path: Path) -> None:
+    results = [ToolReturned(call_id=str(number), content="y" * 500, is_error=False) for number in range(200)]
+    events = recorded(
+        tmp_path / "r", start(1), *results, ended(1), start(2), *results[:9], ended(2), max_bytes=64 << 10
+    )
+    assert events[-10:-1] == results[:9]
 
 
 def test_an_agent_that_publishes_without_end_does_not_exceed_the_limit(tmp_path: Path) -> None:
     topics = [TopicPublished(topic="t", payload="z" * 900, source="agent") for _ in range(200)]
-    recorded(tmp_path / "r", *topics, most_bytes=64 << 10)
+    recorded(tmp_path / "r", *topics, max_bytes=64 << 10)
     assert (tmp_path / "r").stat().st_size <= (64 << 10) + 300  # and the line that says so
 
 
@@ -227,7 +245,7 @@ def test_a_recording_goes_on_after_a_kill(tmp_path: Path) -> None:
     recorded(file, ended(1))
     with file.open("ab") as opened:
         opened.write(b'{"type":"assistant_te')
-    assert recorded(file, ended(2), most_bytes=file.stat().st_size + 1000)[1:] == [ended_at(file, 2)]
+    assert recorded(file, ended(2), max_bytes=file.stat().st_size + 1000)[1:] == [ended_at(file, 2)]
     with open_file(file) as opened_again:
         reader = RecordingReader(opened_again)
         assert len(list(reader)) == 2
@@ -244,7 +262,7 @@ def test_events_of_other_versions_are_skipped_and_counted(tmp_path: Path) -> Non
         b'{"type":"from_the_future","at":1.0}',
         b'{"type":"guidance_given","at":1.0,"text":"go on","and":"a new field"}',
         b'{"type":"guidance_given","at":1.0}',
-        b'{"type":"guidance_given","at":true,"text":"x"}',
+        b'{"type":"guidance_given","at":"now","text":"x"}',
         b'{"type":"guidance_given","at":1e300,"text":"x"}',
         b'["a"]',
         b"\xff\xfe",

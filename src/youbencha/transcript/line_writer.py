@@ -10,9 +10,8 @@ from collections.abc import Callable
 _SLICE = 16_384
 """Small, so that a slow reader is seen to make progress."""
 
-
-_SOON = 1 << 18
-"""If more waits, it is written at once."""
+_LARGE_BATCH = 1 << 18
+"""Written at once, without waiting for more."""
 
 
 class LineWriter:
@@ -22,24 +21,24 @@ class LineWriter:
         self,
         descriptor: int,
         *,
-        most_waiting: int,
+        max_waiting: int,
         dropped_line: Callable[[int], bytes],
-        idle_line: Callable[[], bytes] = lambda: b"",
-        joined: Callable[[list[bytes]], bytes] = b"".join,
-        every_s: float = 1.0,
+        idle_line: Callable[[], bytes] | None = None,
+        join: Callable[[list[bytes]], bytes] = b"".join,
+        delay_s: float = 0.2,
     ) -> None:
-        """`dropped_line` says how many lines did not fit; `idle_line` is asked every `every_s` for a line.
+        """`dropped_line` reports how many lines did not fit; `idle_line` is asked for a line each second.
 
-        `joined` makes what is written of the lines that wait. All three are called in the thread.
+        `join` makes what is written of the lines in the queue. All three are called in the thread.
         """
         self.error: OSError | None = None
         """Why nothing is written any more."""
         self._descriptor = descriptor
-        self._most_waiting = most_waiting
+        self._max_waiting = max_waiting
         self._dropped_line = dropped_line
         self._idle_line = idle_line
-        self._joined = joined
-        self._every_s = every_s
+        self._join = join
+        self._delay_s = delay_s
         self._lines: list[bytes] = []
         self._waiting = 0
         self._dropped = 0
@@ -47,29 +46,32 @@ class LineWriter:
         self._closing = False
         self._lock = threading.Lock()
         self._wake = threading.Event()
+        self._hurry = threading.Event()
         self._thread = threading.Thread(target=self._run, name="line-writer", daemon=True)
         self._thread.start()
 
     def put(self, line: bytes, *, now: bool = True) -> None:
-        """Take a line, which ends with a line feed. If not `now`, it may wait for `every_s`."""
+        """Take a line, which ends with a line feed. Unless `now`, it may wait `delay_s` for others."""
         with self._lock:
-            if self._waiting + len(line) > self._most_waiting:
+            if self._waiting + len(line) > self._max_waiting:
                 self._dropped += 1
                 return
             self._lines.append(line)
             self._waiting += len(line)
-            now = now or self._waiting > _SOON
+            now = now or self._waiting > _LARGE_BATCH
         if now:
-            self._wake.set()
+            self._hurry.set()
+        self._wake.set()
 
     @property
     def is_behind(self) -> bool:
         """Whether so much waits that what can be left out should be."""
-        return self._waiting * 2 > self._most_waiting
+        return self._waiting * 2 > self._max_waiting
 
     def close(self, patience_s: float = 10.0) -> None:
         """Write what waits. Gives up if nothing could be written for `patience_s`."""
         self._closing = True
+        self._hurry.set()
         self._wake.set()
         before = -1
         while self._thread.is_alive() and self._written != before:
@@ -82,8 +84,10 @@ class LineWriter:
             self._write(self._take())
             if closing:
                 return
-            self._wake.wait(self._every_s)
+            if self._wake.wait(1.0 if self._idle_line else None):
+                self._hurry.wait(self._delay_s)
             self._wake.clear()
+            self._hurry.clear()
 
     def _take(self) -> bytes:
         with self._lock:
@@ -91,9 +95,9 @@ class LineWriter:
             dropped, self._dropped = self._dropped, 0
         if dropped:
             lines.append(self._dropped_line(dropped))
-        if idle := self._idle_line():
+        if self._idle_line and (idle := self._idle_line()):
             lines.append(idle)
-        return self._joined(lines)
+        return self._join(lines)
 
     def _write(self, data: bytes) -> None:
         view = memoryview(data)
