@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from youbencha.loop.directory import LoopDirectory
 from youbencha.progress import OWN_FIGURES
-from youbencha.text import count, duration, one_line, plural, usd
-
-if TYPE_CHECKING:
-    from youbencha.loop.directory import LoopDirectory
-    from youbencha.store.loops import IterationRecord, LoopState
-
+from youbencha.report.document import Block, Column, Heading, NoteList, Paragraph, Table
+from youbencha.report.markdown import render_markdown
+from youbencha.store.loops import IterationRecord, LoopState
+from youbencha.text import count, duration, plural, usd
 
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens", "cost_usd")
 
@@ -41,12 +40,12 @@ def total_usage(records: Sequence[IterationRecord]) -> TotalUsage:
 
 
 def write_summary(directory: LoopDirectory, state: LoopState, records: Sequence[IterationRecord]) -> None:
-    directory.write("summary.json", json.dumps(summary_of(state, records), indent=2) + "\n")
+    directory.write("summary.json", json.dumps(summary_data(state, records), indent=2) + "\n")
     directory.write("summary.md", render_summary(state, records))
 
 
-def summary_of(state: LoopState, records: Sequence[IterationRecord]) -> dict[str, Any]:
-    """The totals and the records. A total is null if no iteration reported it."""
+def summary_data(state: LoopState, records: Sequence[IterationRecord]) -> dict[str, Any]:
+    """Return the totals and the records. A total is null if no iteration reported it."""
     totals = total_usage(records)
     return {
         "loop_id": state.loop_id,
@@ -67,38 +66,43 @@ def summary_of(state: LoopState, records: Sequence[IterationRecord]) -> dict[str
 
 def render_summary(state: LoopState, records: Sequence[IterationRecord]) -> str:
     totals = total_usage(records)
-    lines = [
-        f"# Loop {state.loop_id}: {(state.outcome or 'running').replace('_', ' ')}",
-        "",
-        f"{_escaped(state.reason or '')}",
-        "",
-        f"- {plural(len(records), 'iteration')} in {duration(state.elapsed_ms)}",
-        f"- tokens: {_tokens(totals)}",
-        f"- cost: {_cost(totals)}",
+    figures = [
+        f"{plural(len(records), 'iteration')} in {duration(state.elapsed_ms)}",
+        f"tokens: {_tokens(totals)}",
+        f"cost: {_cost(totals)}",
         *_agents(records),
-        "",
-        "| # | outcome | agent | time | tokens in | tokens out | cost | files changed | gates |",
-        "|--:|---|---|--:|--:|--:|--:|--:|---|",
-        *(_row(record) for record in records),
     ]
-    return "\n".join([*lines, *_reasons(records)]) + "\n"
+    blocks: list[Block] = [Heading(f"Loop {state.loop_id}: {(state.outcome or 'running').replace('_', ' ')}", 1)]
+    blocks += [Paragraph(state.reason)] if state.reason else []
+    blocks += [NoteList(figures), Table(_COLUMNS, [_row(record) for record in records])]
+    reasons = [(record.iteration, text) for record in records if (text := record.reason or record.refusal)]
+    blocks += [NoteList([f"iteration {iteration}: {text}" for iteration, text in reasons])] if reasons else []
+    if totals.own_figures:
+        blocks.append(Paragraph("(own): the agent's own figures, which the gateway has not counted."))
+    return render_markdown(blocks)
 
 
-def _row(record: IterationRecord) -> str:
-    agent = " · ".join(filter(None, (record.hat, record.backend, record.model)))
-    gates = ", ".join(f"{gate.name} {gate.status}" for gate in record.gates)
-    cells = (
+_COLUMNS = (
+    Column("#", number=True),
+    Column("Outcome"),
+    Column("Agent"),
+    *(Column(title, number=True) for title in ("Time", "Tokens in", "Tokens out", "Cost", "Files changed")),
+    Column("Gates"),
+)
+
+
+def _row(record: IterationRecord) -> tuple[str, ...]:
+    return (
         str(record.iteration),
         f"{record.outcome}{_verdict(record)}",
-        agent,
+        " · ".join(filter(None, (record.hat, record.backend, record.model))),
         duration(record.duration_ms),
         count(record.input_tokens),
         count(record.output_tokens),
         f"{usd(record.cost_usd)}{' (own)' if record.usage_source in OWN_FIGURES else ''}",
         "?" if record.files_changed is None else str(record.files_changed),
-        gates,
+        ", ".join(f"{gate.name} {gate.status}" for gate in record.gates),
     )
-    return f"| {' | '.join(map(_escaped, cells))} |"
 
 
 def _verdict(record: IterationRecord) -> str:
@@ -114,14 +118,14 @@ def _agents(records: Sequence[IterationRecord]) -> Iterator[str]:
         for agent, own in by_agent.items():
             used = total_usage(own)
             figures = f"{plural(len(own), 'iteration')}, {_tokens(used)}, {_cost(used)}"
-            yield f"- {_escaped(agent)}: {figures}"
+            yield f"{agent}: {figures}"
 
 
 def _by_agent(records: Sequence[IterationRecord]) -> dict[str, list[IterationRecord]]:
-    found: dict[str, list[IterationRecord]] = {}
+    by_agent: dict[str, list[IterationRecord]] = {}
     for record in records:
-        found.setdefault(" ".join(filter(None, (record.backend, record.model))), []).append(record)
-    return found
+        by_agent.setdefault(" ".join(filter(None, (record.backend, record.model))), []).append(record)
+    return by_agent
 
 
 def _tokens(totals: TotalUsage) -> str:
@@ -133,22 +137,6 @@ def _cost(totals: TotalUsage) -> str:
     return f"{usd(totals.cost_usd)}{' (own)' if totals.own_figures else ''}{partial}"
 
 
-def _reasons(records: Sequence[IterationRecord]) -> Iterator[str]:
-    explained = [(record.iteration, text) for record in records if (text := record.reason or record.refusal)]
-    if explained:
-        yield ""
-    for iteration, text in explained:
-        yield f"- iteration {iteration}: {_escaped(text)}"
-    if total_usage(records).own_figures:
-        yield ""
-        yield "(own): the agent's own figures, which the gateway has not counted."
-
-
 def _total(records: Sequence[IterationRecord], name: str) -> Any:
     known = [value for record in records if (value := getattr(record, name)) is not None]
     return sum(known) if known else None
-
-
-def _escaped(text: str) -> str:
-    """Text of an agent must not end a cell, or be markup."""
-    return one_line(text, 500).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("`", "'")

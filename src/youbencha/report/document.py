@@ -92,7 +92,7 @@ class Preformatted:
 
 @dataclass(frozen=True)
 class FileList:
-    """FileList to look at, as label and (name, path) pairs. Paths are relative to the report."""
+    """Files to look at, as label and (name, path) pairs. Paths are relative to the report."""
 
     rows: Sequence[tuple[str, Sequence[tuple[str, str]]]]
 
