@@ -13,9 +13,9 @@ import aiohttp
 from aiohttp import web
 
 from youbencha.gateway.api import WireName, route_of
+from youbencha.gateway.cassette.answers import ReplayedAnswer
 from youbencha.gateway.cassette.cassette import Cassette, CassetteSession
-from youbencha.gateway.cassette.matching import ModelRequest, ReplayedAnswer
-from youbencha.gateway.cassette.placeholders import Places
+from youbencha.gateway.cassette.matching import ModelRequest, Places
 
 HERE = Path("/rec/work space/run-2026-11-16-023149-0ad713/src-modified")
 THERE = Path("/srv/elsewhere/src")

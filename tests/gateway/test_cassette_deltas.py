@@ -12,8 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from talking import parse_events
 
-from youbencha.gateway.cassette.placeholders import PlaceholderWriter, Span, fill, forms_of, texts_of
-from youbencha.gateway.cassette.recording import DeltaField, delta_fields, record_answer, replay_answer, rewrite
+from youbencha.gateway.cassette.answers import (
+    DeltaField,
+    PlaceholderWriter,
+    Span,
+    delta_fields,
+    fill,
+    record_answer,
+    replay_answer,
+    rewrite,
+)
+from youbencha.gateway.cassette.matching import path_forms, placeholder_texts
 from youbencha.process import Redactor
 
 SECRET = "correct-horse-battery-staple"
@@ -45,12 +54,12 @@ def pieces(text: str, cuts: list[int]) -> list[str]:
 
 def replayed(events: list[dict[str, Any]], *, secrets: tuple[str, ...] = ()) -> list[dict[str, Any]]:
     raw = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events).encode()
-    writer = PlaceholderWriter(forms_of(places()), {})
+    writer = PlaceholderWriter(path_forms(places()), {})
     kept = record_answer(200, SSE, [(1.0, raw)], writer, Redactor(secrets))
     assert kept is not None
     for secret in secrets:
         assert secret not in json.dumps(kept)
-    return parse_events(whole(replay_answer(kept, fill(texts_of(places(THERE))), "instant")))
+    return parse_events(whole(replay_answer(kept, fill(placeholder_texts(places(THERE))), "instant")))
 
 
 def moved(text: str) -> str:

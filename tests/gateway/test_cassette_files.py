@@ -33,7 +33,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.gateway.cassette import store
 from youbencha.gateway.cassette.cassette import Cassette
 from youbencha.gateway.cassette.matching import ModelRequest
-from youbencha.gateway.cassette.store import MAX_FILE_BYTES, join_body, split_body
+from youbencha.gateway.cassette.store import MAX_FILE_BYTES
 from youbencha.process import Redactor
 
 SECRET = "correct-horse-battery-staple"
@@ -64,7 +64,7 @@ def test_contents_of_a_recording(tmp_path: Path) -> None:
     assert name == f"claude-test-001-{written.pop('fingerprint')[:12]}.json"
     body = {"max_tokens": 1000, "messages": [{"content": "in {{workspace}}", "role": "user"}], "model": "claude-test"}
     assert written == {
-        "version": 3,
+        "version": 4,
         "day": "2026-11-16",
         "request": {
             "method": "POST",
@@ -82,10 +82,10 @@ def test_recordings_are_readable_line_by_line(tmp_path: Path) -> None:
     events = [{"type": "message_start"}, {"type": "ping", "number": 7}, {"type": "message_stop"}]
     asked = asking(messages("\n".join(f"line {number} of the instructions" for number in range(100))))
     Cassette(tmp_path, "record").session(places()).keep(asked, 200, SSE, [(1.0, sse(events))])
-    (exchange,), (part,) = (list((tmp_path / name).iterdir()) for name in ("exchanges", "parts"))
+    (exchange,) = (tmp_path / "exchanges").iterdir()
     lines = exchange.read_text().splitlines()
     assert any(line.strip() == '{"ms":1,"data":{"type":"ping","number":7}},' for line in lines)
-    assert '    "line 99 of the instructions"' in part.read_text().splitlines()
+    assert '"line 99 of the instructions"' in map(str.strip, lines)
 
 
 def test_no_secret_is_written(tmp_path: Path) -> None:
@@ -143,18 +143,6 @@ def test_a_conversation_grows_linearly(tmp_path: Path) -> None:
     assert few < 2.5 * sent  # sent were 20 times the system and the tools, and half a megabyte of talk
     growth, first = many - few, few - size_after(1)
     assert growth < 2 * first * 40 / 19
-
-
-def test_parts_are_joined() -> None:
-    body = {
-        "system": [{"type": "text", "text": "long\n" * 500}],
-        "$part": "a key of the body's own",
-        "tools": [{"$lines": 1, "$$part": 2, "name": "x" * 2000}, {"$part": "y"}],
-        "messages": [{"role": "user", "content": "m" * (number % 3 * 700), "n": [[number]]} for number in range(25)],
-    }
-    small, parts = split_body(body)
-    assert len(json.dumps(small)) < 2500
-    assert join_body(json.loads(json.dumps(small)), lambda name: json.loads(json.dumps(parts[name]))) == body
 
 
 def test_file_names_do_not_matter(tmp_path: Path) -> None:
@@ -233,8 +221,8 @@ def test_temporary_files_are_ignored(tmp_path: Path) -> None:
         ("{", "is not JSON"),
         ("", "is not JSON"),
         ("[]", "is not a recording"),
-        ('{"version": 3}', "fingerprint: Field required"),
-        ('{"version": 4}', "newer youBencha"),
+        ('{"version": 4}', "fingerprint: Field required"),
+        ('{"version": 5}', "newer youBencha"),
     ],
 )
 @pytest.mark.parametrize("mode", ["replay", "auto"])
@@ -365,81 +353,14 @@ def test_a_hostile_cassette_is_refused(
 
 
 @pytest.mark.skipif(ON_WINDOWS, reason="needs a right of its own there")
-@pytest.mark.parametrize("name", ["exchanges", "parts"])
 @pytest.mark.parametrize("mode", ["record", "auto"])
-def test_nothing_is_written_through_a_link(tmp_path: Path, name: str, mode: Any) -> None:
+def test_nothing_is_written_through_a_link(tmp_path: Path, mode: Any) -> None:
     for directory in ("cassette", "outside"):
         (tmp_path / directory).mkdir()
-    (tmp_path / "cassette" / name).symlink_to(tmp_path / "outside")
-    with pytest.raises(YouBenchaError, match=f"{name} is a link"):
+    (tmp_path / "cassette" / "exchanges").symlink_to(tmp_path / "outside")
+    with pytest.raises(YouBenchaError, match="exchanges is a link"):
         record(tmp_path / "cassette", "long " * 400, mode=mode)
     assert not list((tmp_path / "outside").iterdir())
-
-
-def _part(name: object) -> Callable[[Path], object]:
-    return lambda parts: {"messages": [{"$part": name}]}
-
-
-def _loop(parts: Path) -> object:
-    (parts / f"{'a' * 12}.json").write_text(json.dumps([{"$part": "a" * 12}]))
-    return {"messages": [{"$part": "a" * 12}]}
-
-
-def _laughs(parts: Path) -> object:
-    """Ten references to ten references, and so on: 10^20 of them."""
-    for level in range(20):
-        (parts / f"{level:012x}.json").write_text(json.dumps([{"$part": f"{level + 1:012x}"}] * 10))
-    return {"messages": [{"$part": "0" * 12}]}
-
-
-HOSTILE_PARTS: dict[str, tuple[Callable[[Path], object], str]] = {
-    "parent": (_part("../../secret"), "not the name of a part"),
-    "absolute": (_part("/etc/passwd"), "not the name of a part"),
-    "list": (_part(["a"]), "not the name of a part"),
-    "missing": (_part("b" * 12), "is missing, broken or too large"),
-    "link": (lambda parts: (parts / f"{'c' * 12}.json").symlink_to(parts.parent.parent / "secret.json"), "is missing"),
-    "pipe": (lambda parts: os.mkfifo(parts / f"{'c' * 12}.json"), "is missing, broken"),
-    "loop": (_loop, "nested too deeply"),
-    "ten times ten times": (_laughs, "too many parts"),
-    "lines": (lambda parts: {"messages": [{"$lines": {"a": 1}}]}, "$lines"),
-}
-
-
-@pytest.mark.skipif(ON_WINDOWS, reason="pipes and links are POSIX here")
-@pytest.mark.parametrize(("body", "shown"), HOSTILE_PARTS.values(), ids=HOSTILE_PARTS)
-def test_parts_stay_inside(
-    tmp_path: Path, body: Callable[[Path], Any], shown: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They are only used to show how a request differs."""
-    monkeypatch.setattr("youbencha.gateway.cassette.store._COMPARED_BYTES", 2_000_000)
-    (tmp_path / "secret.json").write_text('"TOP SECRET"')
-    directory = tmp_path / "cassette"
-    record(directory, "one")
-    (file,) = (directory / "exchanges").iterdir()
-    value = json.loads(file.read_text())
-    value["request"]["body"] = body(directory / "parts") or {"messages": [{"$part": "c" * 12}]}
-    file.write_text(json.dumps(value))
-    session = Cassette(directory, "replay").session(places())
-    store = session._cassette.store
-    ((_, body),) = store.whole_bodies(map(store.read, store.files()))
-    whole_body = json.dumps(body)
-    assert shown in whole_body or shown == "$lines"
-    assert "TOP SECRET" not in whole_body
-    assert "TOP SECRET" not in session.mismatch(asking(messages("two"))).text
-
-
-def test_the_parts_of_all_compared_requests_are_bounded_together(tmp_path: Path) -> None:
-    for number in range(3):
-        record(tmp_path, f"number {number}")
-    (tmp_path / "parts").mkdir(exist_ok=True)
-    (tmp_path / "parts" / f"{'c' * 12}.json").write_text("[]")
-    for file in (tmp_path / "exchanges").iterdir():
-        value = json.loads(file.read_text())
-        value["request"]["body"]["messages"] = [{"$part": "c" * 12}] * 25_000
-        file.write_text(json.dumps(value))
-    store = Cassette(tmp_path, "replay").session(places())._cassette.store
-    ((_, body),) = store.whole_bodies(map(store.read, store.files()))
-    assert body["messages"].count("(too many parts)") > 20_000
 
 
 def test_what_is_too_large_to_be_read_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -463,14 +384,6 @@ def test_recording_over_a_broken_file(tmp_path: Path) -> None:
     (tmp_path / "exchanges" / files(tmp_path)[0]).write_text("{")
     record(tmp_path, "one")
     assert answer(tmp_path, "one") == "to one"
-
-
-def test_a_missing_part_does_not_prevent_a_replay(tmp_path: Path) -> None:
-    record(tmp_path, "long " * 400)
-    shutil.rmtree(tmp_path / "parts")
-    assert answer(tmp_path, "long " * 400).startswith("to long")
-    session = Cassette(tmp_path, "replay").session(places())
-    assert "is missing, broken or too large" in session.mismatch(asking(messages("other"))).text
 
 
 @pytest.mark.parametrize("make", [False, True], ids=["missing", "empty"])

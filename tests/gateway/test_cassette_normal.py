@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from cassette_helpers import HERE, HOME, THERE, asking, messages, places
 
-from youbencha.gateway.cassette.matching import CanonicalRequest, RequestMatcher
-from youbencha.gateway.cassette.placeholders import Places, forms_of
+from youbencha.gateway.cassette.matching import CanonicalRequest, Places, RequestMatcher, path_forms
 from youbencha.gateway.cassette.volatile import around
 from youbencha.process import Redactor
 
@@ -23,7 +22,7 @@ def normal(
     body: object, where: Places | None = None, path: str = "/v1/messages", today: date = DAY, **more: Any
 ) -> CanonicalRequest:
     asked = asking(body, path)._replace(**more)
-    return RequestMatcher(forms_of(where or places()), Redactor()).canonical(asked, around(today))
+    return RequestMatcher(path_forms(where or places()), Redactor()).canonical(asked, around(today))
 
 
 def text_of(body: object, where: Places | None = None) -> str:

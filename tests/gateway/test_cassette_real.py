@@ -10,7 +10,7 @@ from cassette_helpers import Proxy, everything_in, proxied
 from agent_clis import NEWEST, OLD
 from claude_bench import API_KEY, ClaudeBench, Session, bash, full, says, script, versions
 from youbencha.gateway.cassette.cassette import Cassette
-from youbencha.gateway.cassette.placeholders import Places
+from youbencha.gateway.cassette.matching import Places
 from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 

@@ -13,9 +13,9 @@ from other_wires import CLIENTS, Client
 from talking import ask, parse_events, scripted, together
 
 from youbencha.gateway.api import route_of
-from youbencha.gateway.cassette.cassette import Cassette, contents_of
+from youbencha.gateway.cassette.answers import CUT
+from youbencha.gateway.cassette.cassette import Cassette, read_contents
 from youbencha.gateway.cassette.matching import ModelRequest
-from youbencha.gateway.cassette.recording import CUT
 
 SCRIPT = """
 turns:
@@ -266,7 +266,7 @@ def test_what_cannot_be_replayed_is_said_when_it_is_recorded(tmp_path: Path) -> 
     session.keep(asking(messages("three")), 200, {**JSON, "content-encoding": "br"}, [(1.0, b"?")])
     names = {file.name: file.read_text() for file in (tmp_path / "exchanges").iterdir()}
     (two,) = [name for name, text in names.items() if '"two"' in text]
-    for doubts in (session.doubts(), contents_of(tmp_path).doubts):
+    for doubts in (session.doubts(), read_contents(tmp_path).doubts):
         assert doubts is not None
         assert f"the agent has gone ({two})" in doubts
         assert "in an unknown encoding" in doubts
@@ -335,7 +335,7 @@ def test_a_compressed_answer_is_recorded_if_complete(tmp_path: Path, packed: byt
 
 
 def test_an_event_that_is_too_large_is_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("youbencha.gateway.cassette.recording.MAX_DECODED_BYTES", 100)
+    monkeypatch.setattr("youbencha.gateway.cassette.answers.MAX_DECODED_BYTES", 100)
     session = Cassette(tmp_path, "record").session(places())
     large = {"type": "content_block_delta", "index": 0, "delta": {"text": "x" * 100}}
     session.keep(asking(messages("go")), 200, SSE, [(1.0, sse([large, {"type": "message_stop"}]))])

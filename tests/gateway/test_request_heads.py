@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from youbencha.gateway.api import WireName
-from youbencha.gateway.cassette.placeholders import Places
+from youbencha.gateway.cassette.matching import Places
 from youbencha.gateway.heads import RequestHeads
 
 HERE, THERE = Places((("workspace", Path("/runs/a/tree")),)), Places((("workspace", Path("/runs/b/tree")),))

@@ -10,8 +10,7 @@ import pytest
 from run_bench import RunBench
 
 from youbencha.gateway.cassette.cassette import Cassette
-from youbencha.gateway.cassette.matching import ModelRequest
-from youbencha.gateway.cassette.placeholders import NO_PLACES
+from youbencha.gateway.cassette.matching import NO_PLACES, ModelRequest
 
 AGENT = {"type": "claude-code", "model": "sonnet", "config": {"prompt": "Do it."}}
 JUDGE = {"assertions": {"good": "It is good."}}

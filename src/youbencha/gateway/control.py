@@ -16,7 +16,7 @@ import orjson
 from aiohttp import web
 
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.cassette.placeholders import Places
+from youbencha.gateway.cassette.matching import Places
 from youbencha.gateway.request import peer_of
 from youbencha.json_lines import mapping
 

@@ -34,7 +34,7 @@ from youbencha.gateway.witness import Witness
 
 if TYPE_CHECKING:
     from youbencha.gateway.cassette.cassette import Cassette
-    from youbencha.gateway.cassette.placeholders import Places
+    from youbencha.gateway.cassette.matching import Places
     from youbencha.gateway.heads import RequestHeads
     from youbencha.gateway.server import GatewayServer
     from youbencha.gateway.upstreams import Upstream

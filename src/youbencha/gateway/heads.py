@@ -14,8 +14,7 @@ from itertools import takewhile
 from typing import Any
 
 from youbencha.gateway.api import WireName
-from youbencha.gateway.cassette.matching import MESSAGES, ModelRequest, RequestMatcher
-from youbencha.gateway.cassette.placeholders import Places, forms_of
+from youbencha.gateway.cassette.matching import MESSAGES, ModelRequest, Places, RequestMatcher, path_forms
 from youbencha.gateway.cassette.volatile import around
 from youbencha.json_lines import canonical, loads, mapping
 from youbencha.process import Redactor
@@ -71,7 +70,7 @@ class RequestHeads:
             return None
 
     def _canonical(self) -> Iterator[str]:
-        matcher, days = RequestMatcher(forms_of(self._places), Redactor()), around(date.today())
+        matcher, days = RequestMatcher(path_forms(self._places), Redactor()), around(date.today())
         heads = [loads(head) for head in self._heads.values()]
         main = max(heads, key=lambda head: len(_tools(head[2])))  # the first of those: subagents have fewer tools
         for head in heads:

@@ -20,7 +20,7 @@ from youbencha.usage import Tokens, add_all
 
 if TYPE_CHECKING:
     from youbencha.gateway.cassette.cassette import CassetteSession
-    from youbencha.gateway.cassette.matching import Mismatch
+    from youbencha.gateway.cassette.mismatch import Mismatch
     from youbencha.gateway.heads import RequestHeads
 
 
@@ -188,7 +188,7 @@ class VirtualKey:
     heads: RequestHeads | None = None
     """What its requests ask for. None: nobody wants to know."""
     mismatches: list[Mismatch] = field(default_factory=list)
-    """For each request that a replay had no answer to: how it differs from the nearest recorded one."""
+    """For each request that a replay had no answer to: how it differs from what was recorded at that point."""
     busy: set[asyncio.Task[object]] = field(default_factory=set)
     """Handlers of requests in progress, which end with the key."""
 

@@ -31,8 +31,9 @@ from youbencha.json_lines import mapping
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from youbencha.gateway.cassette.answers import ReplayedAnswer
     from youbencha.gateway.cassette.cassette import CassetteSession
-    from youbencha.gateway.cassette.matching import ModelRequest, ReplayedAnswer
+    from youbencha.gateway.cassette.matching import ModelRequest
 
 _MAX_REFUSED_KEYS = 1000
 """The most of these that are written to the ledger; more are only counted, so that guessing keys cannot fill a disk."""

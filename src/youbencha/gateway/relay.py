@@ -21,7 +21,7 @@ from youbencha.gateway.usage_chunk import UsageChunkFilter
 from youbencha.json_lines import loads_lossy, mapping
 
 if TYPE_CHECKING:
-    from youbencha.gateway.cassette.matching import ReplayedAnswer
+    from youbencha.gateway.cassette.answers import ReplayedAnswer
 
 Chunks = list[tuple[float, bytes]]
 """Pieces of an answer, each with its milliseconds since the request."""

@@ -22,7 +22,7 @@ from youbencha.gateway.trial_keys import EndedKey, Finding, KeyRole
 from youbencha.store.bundle import GatewayReport
 
 if TYPE_CHECKING:
-    from youbencha.gateway.cassette.placeholders import Places
+    from youbencha.gateway.cassette.matching import Places
 
 _GONE_AFTER_S = 60.0
 """Without a sign of the driver. A trial is worth more than a minute of a network that fails."""

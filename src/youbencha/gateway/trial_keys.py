@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 from youbencha.gateway.api import GatewayAccess
 
 if TYPE_CHECKING:
-    from youbencha.gateway.cassette.matching import Mismatch
-    from youbencha.gateway.cassette.placeholders import Places
+    from youbencha.gateway.cassette.matching import Places
+    from youbencha.gateway.cassette.mismatch import Mismatch
     from youbencha.store.bundle import GatewayReport
 
 KeyRole = Literal["agent", "evaluator"]
@@ -31,7 +31,7 @@ class EndedKey(NamedTuple):
     total_exceeded: bool
     """Whether its requests and the run's total budget are beyond a cap."""
     mismatches: tuple[Mismatch, ...] = ()
-    """For each request that a replay had no answer to: how it differs from the nearest recorded one."""
+    """For each request that a replay had no answer to: how it differs from what was recorded at that point."""
     cassette_doubts: str | None = None
     """Why a replay of what was recorded may fail."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from youbencha.events import EventSink
 from youbencha.files import write_atomically
 from youbencha.gateway.api import GatewayAccess
-from youbencha.gateway.cassette.placeholders import Places
+from youbencha.gateway.cassette.matching import Places
 from youbencha.gateway.trial_keys import EndedKey, Finding, TrialKeys
 from youbencha.log.model import Usage
 from youbencha.process import Redactor
@@ -27,7 +27,7 @@ from youbencha.trial.remote_gateways import RemoteGateways
 from youbencha.workspace import RunDirectory
 
 if TYPE_CHECKING:
-    from youbencha.gateway.cassette.matching import Mismatch
+    from youbencha.gateway.cassette.mismatch import Mismatch
 
 _MAX_MISMATCH_FILES = 10
 """The first shows the cause; the others are usually consequences."""
@@ -199,7 +199,7 @@ class TrialGateway:
         return warnings
 
     def _write_mismatches(self, mismatches: Sequence[Mismatch], directory: Path) -> tuple[str, ...]:
-        """Write how each unmatched request differs from the nearest recorded one; return the files' names."""
+        """Write how each unmatched request differs from what was recorded; return the files' names."""
         names = []
         for number, mismatch in enumerate(mismatches[:_MAX_MISMATCH_FILES], start=1):
             names.append(f"cassette-mismatch-{number}.diff")

@@ -287,9 +287,9 @@ def preview_recording(plan: Plan) -> RecordingContents | None:
         return None
     if mode == "auto" and not gateway.cassette_dir.is_dir():
         return RecordingContents("nothing yet")
-    from youbencha.gateway.cassette.cassette import contents_of  # takes 30 ms to load, and few runs need it
+    from youbencha.gateway.cassette.cassette import read_contents  # takes 30 ms to load, and few runs need it
 
-    contents = contents_of(gateway.cassette_dir)
+    contents = read_contents(gateway.cassette_dir)
     return RecordingContents(_summary(contents), tuple(_missing(contents, plan)))
 
 

@@ -3,33 +3,44 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.bounds import measure_request
-from youbencha.gateway.cassette.matching import (
-    CanonicalRequest,
-    Mismatch,
-    ModelRequest,
+from youbencha.gateway.cassette.answers import (
+    PlaceholderWriter,
+    RecordedAnswer,
     ReplayedAnswer,
-    RequestMatcher,
-    numbered,
+    fill,
+    is_failure,
+    record_answer,
+    replay_answer,
+    successes,
 )
-from youbencha.gateway.cassette.placeholders import NO_PLACES, PlaceholderWriter, Places, fill, forms_of, texts_of
-from youbencha.gateway.cassette.recording import RecordedAnswer, is_failure, record_answer, replay_answer, successes
-from youbencha.gateway.cassette.store import AnswersByTrial, CassetteStore, Recording
-from youbencha.gateway.cassette.volatile import Clock, around
-from youbencha.json_lines import dumps
+from youbencha.gateway.cassette.matching import (
+    NO_PLACES,
+    CanonicalRequest,
+    ModelRequest,
+    Places,
+    RequestMatcher,
+    number_volatile,
+    path_forms,
+    placeholder_texts,
+)
+from youbencha.gateway.cassette.mismatch import Mismatch, Outline, Position, compare, find_position, outline
+from youbencha.gateway.cassette.store import VERSION, AnswersByTrial, CassetteStore, Entry, Recording
+from youbencha.gateway.cassette.volatile import around
+from youbencha.json_lines import dumps, mapping
 from youbencha.process import Redactor
 from youbencha.spec.gateway import CassetteMode, CassetteTiming
 from youbencha.text import one_line
 
+_OLDER = "The cassette was recorded by an older youBencha: record it again to see the difference."
 _ENDED_TASK = re.compile(r"<task-notification>\\n<task-id>([^<]+)<")
-_MAX_DAYS_TRIED = 5
-"""The latest days on which a cassette was recorded."""
 
 
 class Cassette:
@@ -47,7 +58,7 @@ class Cassette:
         *,
         redactor: Redactor | None = None,
         timing: CassetteTiming = "instant",
-        today: Clock = date.today,
+        today: Callable[[], date] = date.today,
     ) -> None:
         self.directory, self.mode, self.timing = directory.absolute(), mode, timing
         self.redactor = redactor or Redactor()
@@ -55,13 +66,12 @@ class Cassette:
         self.store = CassetteStore(self.directory)
         if mode != "replay":
             self.store.create()
-        found = {} if mode == "record" else self.store.check()
-        self.files = {fingerprint: file for fingerprint, (file, _) in found.items()}
+        self.entries: dict[str, Entry] = {} if mode == "record" else self.store.check()
         self._today = today
-        self._recorded_on = sorted({day for _, day in found.values() if day is not None}, reverse=True)
-        if mode == "replay" and not self.files:
+        self._recorded_on = max((entry.day for entry in self.entries.values() if entry.day is not None), default=None)
+        if mode == "replay" and not self.entries:
             raise _nothing_recorded(directory)
-        self._sessions_at: dict[str, int] = {}
+        self._sessions_at: Counter[str] = Counter()
         self._recorded_here: dict[str, AnswersByTrial] = {}
 
     def session(self, places: Places | None = None) -> CassetteSession:
@@ -72,33 +82,49 @@ class Cassette:
         """The dates that may be today's in a text."""
         return around(self._today())
 
-    def possible_days(self) -> Iterator[frozenset[date]]:
-        """Yield today, then today with each day of recording: a task may name the day of its recording by chance."""
+    def possible_days(self) -> list[frozenset[date]]:
+        """Today, then today with the last day of recording, which a task may name by chance."""
         today = self.today()
-        yield today
-        for day in self._recorded_on[:_MAX_DAYS_TRIED]:
-            if not around(day) <= today:
-                yield today | around(day)
+        recorded_on = frozenset() if self._recorded_on is None else around(self._recorded_on)
+        return [today] if recorded_on <= today else [today, today | recorded_on]
 
     def answers(self, fingerprint: str) -> AnswersByTrial:
-        file = self.files.get(fingerprint)
-        return self.store.read(file).trials if file else []
+        entry = self.entries.get(fingerprint)
+        return self.store.read(entry.file).trials if entry else []
+
+    def recorded_after(self, fingerprint: str | None, request: ModelRequest) -> list[Recording]:
+        """Return what was recorded for the same path after this request; None: at the start of a conversation."""
+        here = (request.method, request.path, fingerprint)
+        entries = [entry for entry in self.entries.values() if entry.version == VERSION]
+        return [self.store.read(entry.file) for entry in entries if (entry.method, entry.path, entry.after) == here]
+
+    def what_is_recorded(self, title: str, after: str | None) -> str:
+        """Say why there is nothing to compare a request with."""
+        if any(entry.version < VERSION for entry in self.entries.values()):
+            return f"this {title} is not recorded. {_OLDER}"
+        if after is not None and after in self.entries:
+            return f"nothing is recorded for {title} after {self.entries[after].file.name}, where the recording ends"
+        counts = Counter(f"{entry.method} {entry.path}" for entry in self.entries.values())
+        listed = ", ".join(f"{count} of {path}" for path, count in counts.most_common(5))
+        return f"nothing is recorded for {title}; recorded: {listed}"
 
     def next_trial(self, fingerprint: str) -> int:
         """Return the trial whose answers a session gets: the first session those of the first trial, and so on."""
-        number = self._sessions_at.get(fingerprint, 0)
-        self._sessions_at[fingerprint] = number + 1
-        return number
+        self._sessions_at[fingerprint] += 1
+        return self._sessions_at[fingerprint] - 1
 
-    def keep(self, request: ModelRequest, canonical: CanonicalRequest, answers: list[RecordedAnswer]) -> None:
+    def keep(
+        self, request: ModelRequest, canonical: CanonicalRequest, position: Position, answers: list[RecordedAnswer]
+    ) -> None:
         """Write the answers that a session has received to a request so far. `answers` may grow."""
-        fingerprint = canonical.fingerprint
+        fingerprint, today = canonical.fingerprint, self._today()
         if fingerprint not in self._recorded_here:  # empty in mode `record`
             self._recorded_here[fingerprint] = list(filter(None, map(successes, self.answers(fingerprint))))
         trials = self._recorded_here[fingerprint]
-        if not any(each is answers for each in trials):
+        if not any(trial is answers for trial in trials):
             trials.append(answers)
-        self.files[fingerprint] = self.store.write(request, canonical, _distinct(trials, self.today()), self._today())
+        file = self.store.write(request, canonical, position, _distinct(trials, self.today()), today)
+        self.entries[fingerprint] = Entry(file, request.method, request.path, position.after, today, VERSION)
         self.recorded += not is_failure(answers[-1])
 
 
@@ -110,10 +136,13 @@ class CassetteSession:
         self.write_error: str | None = None
         """Why the cassette could not be written, if so."""
         self._cassette = cassette
-        self._forms, self._texts = forms_of(places), texts_of(places)
+        self._forms, self._texts = path_forms(places), placeholder_texts(places)
         self._matcher = RequestMatcher(self._forms, cassette.redactor)
-        self._asked: dict[str, int] = {}
-        self._trial: dict[str, int] = {}
+        self._outlines: dict[str, Outline] = {}
+        """The requests so far, by fingerprint."""
+        self._positions: dict[str, Position] = {}
+        self._replayed: Counter[str] = Counter()
+        self._trials: dict[str, int] = {}
         self._recorded: dict[str, list[RecordedAnswer]] = {}
 
     @property
@@ -133,6 +162,7 @@ class CassetteSession:
             if canonical.fingerprint in self._recorded:  # sent a second time, and answered by the model the first time
                 return None
             if trials := self._cassette.answers(canonical.fingerprint):
+                self._locate(request, canonical)
                 return self._replay(canonical, trials)
         return None
 
@@ -164,30 +194,59 @@ class CassetteSession:
             answer["doubt"] = "background tasks have ended, and may do so in another order"
         answers = self._recorded.setdefault(canonical.fingerprint, [])
         if not is_failure(answer):
-            answers[:] = [each for each in answers if not (is_failure(each) and each["status"] >= 400)]
+            answers[:] = [known for known in answers if not (is_failure(known) and known["status"] >= 400)]
         answers.append(answer)
-        self._cassette.keep(request, canonical, answers)
+        self._cassette.keep(request, canonical, self._locate(request, canonical), answers)
         self.recorded += not is_failure(answer)
 
     def doubts(self) -> str | None:
-        """Say why a replay of this session may fail; None if it should not."""
-        found = ((file, self._recorded[key]) for key, file in self._cassette.files.items() if key in self._recorded)
-        return self.write_error or _doubts(found)
+        """Return why a replay of this session may fail; None if it should not."""
+        entries = self._cassette.entries
+        recorded = ((entries[key].file, answers) for key, answers in self._recorded.items() if key in entries)
+        return self.write_error or _doubts(recorded)
 
     def mismatch(self, request: ModelRequest) -> Mismatch:
-        """Return what differs from the nearest request that was recorded."""
-        from youbencha.gateway.cassette.mismatch import mismatch  # difflib is only needed here
+        """Compare a request without a recording with the one that was recorded at the same point of the session."""
+        matched = self._matcher.canonical(request, self._cassette.possible_days()[-1])
+        title = f"{request.method} {request.path}"
+        position = find_position(outline(request, matched), self._outlines.values())
+        without_answer = self._cassette.entries.get(matched.fingerprint)
+        if without_answer is not None:
+            recorded = [self._cassette.store.read(without_answer.file)]
+        else:
+            recorded = self._cassette.recorded_after(position.after, request)
+        if not recorded:
+            summary = self._cassette.what_is_recorded(title, position.after)
+            return Mismatch(summary, summary)
+        bodies = [self._cassette.store.whole_body(recording, self._cassette.entries) for recording in recorded]
 
-        *_, days = self._cassette.possible_days()
-        return mismatch(request, self._matcher.canonical(request, days).body, self._cassette.store)
+        def priority(number: int) -> tuple[bool, ...]:
+            """Of several, such as the first requests of all conversations, take one that has not been answered yet."""
+            differs = [_field(bodies[number], key) != _field(matched.body, key) for key in ("model", "tools")]
+            return differs[0], recorded[number].fingerprint in self._outlines, differs[1]
+
+        best = min(range(len(recorded)), key=priority)
+        lost = recorded[best].trials[0][-1].get("lost")
+        return compare(title, matched.body, bodies[best], recorded[best].file.name, lost)
+
+    def _locate(self, request: ModelRequest, matched: CanonicalRequest) -> Position:
+        """Remember a request, and return its position, which stays the same when it is sent again."""
+        fingerprint = matched.fingerprint
+        if fingerprint not in self._outlines:
+            here = outline(request, matched)
+            self._positions[fingerprint] = find_position(here, self._outlines.values())
+            self._outlines[fingerprint] = here
+        return self._positions[fingerprint]
 
     def _replay(self, canonical: CanonicalRequest, trials: AnswersByTrial) -> ReplayedAnswer | None:
         fingerprint = canonical.fingerprint
-        answers = trials[self._trial_of(fingerprint) % len(trials)]
+        if fingerprint not in self._trials:
+            self._trials[fingerprint] = self._cassette.next_trial(fingerprint)
+        answers = trials[self._trials[fingerprint] % len(trials)]
         if self.mode == "auto":
             answers = successes(answers)
-        number = self._asked.get(fingerprint, 0)
-        self._asked[fingerprint] = number + 1
+        number = self._replayed[fingerprint]
+        self._replayed[fingerprint] += 1
         answer = answers[min(number, len(answers) - 1)] if answers else None
         if answer is None or "lost" in answer:
             return None
@@ -197,30 +256,29 @@ class CassetteSession:
             where = f"exchange {fingerprint[:12]} of {self._cassette.directory}"
             raise YouBenchaError("CASSETTE_BROKEN", f"An answer in {where} is broken: {error}") from error
 
-    def _trial_of(self, fingerprint: str) -> int:
-        if fingerprint not in self._trial:
-            self._trial[fingerprint] = self._cassette.next_trial(fingerprint)
-        return self._trial[fingerprint]
+
+def _field(body: Any, key: str) -> Any:
+    return mapping(body).get(key)
 
 
 def _nothing_recorded(directory: Path) -> YouBenchaError:
-    what = "contains no recording" if directory.is_dir() else "does not exist"
+    problem = "contains no recording" if directory.is_dir() else "does not exist"
     return YouBenchaError(
         "CASSETTE_NOT_FOUND",
-        f"There is nothing to replay: {directory} {what}",
+        f"There is nothing to replay: {directory} {problem}",
         hint="Record it first with `--record DIR`, or check the name of the directory.",
     )
 
 
-def _doubts(found: Iterable[tuple[Path, list[RecordedAnswer]]]) -> str | None:
+def _doubts(recorded: Iterable[tuple[Path, list[RecordedAnswer]]]) -> str | None:
     """Return the reasons, each with the file of a request that it is true of."""
-    reasons = {str(answers[-1].get("lost") or answers[-1].get("doubt") or ""): file.name for file, answers in found}
+    reasons = {str(answers[-1].get("lost") or answers[-1].get("doubt") or ""): file.name for file, answers in recorded}
     return one_line("; ".join(f"{reason} ({name})" for reason, name in reasons.items() if reason)) or None
 
 
 def _distinct(trials: AnswersByTrial, days: frozenset[date]) -> AnswersByTrial:
     """Remove trials whose answers are the start of another's, ignoring ids, dates of these days and durations."""
-    texts = [[numbered(dumps(_without_times(answer)), days) for answer in answers] for answers in trials]
+    texts = [[number_volatile(dumps(_without_times(answer)), days) for answer in answers] for answers in trials]
     distinct: list[int] = []
     for number, one in enumerate(texts):
         if not any(one == texts[other][: len(one)] for other in distinct):
@@ -230,8 +288,8 @@ def _distinct(trials: AnswersByTrial, days: frozenset[date]) -> AnswersByTrial:
 
 def _without_times(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_times(each) for key, each in value.items() if key != "ms"}
-    return [_without_times(each) for each in value] if isinstance(value, list) else value
+        return {key: _without_times(item) for key, item in value.items() if key != "ms"}
+    return [_without_times(item) for item in value] if isinstance(value, list) else value
 
 
 class Contents(NamedTuple):
@@ -247,16 +305,16 @@ class Contents(NamedTuple):
     """Why a replay may fail."""
 
 
-def contents_of(directory: Path) -> Contents:
+def read_contents(directory: Path) -> Contents:
     """Read a whole cassette. Raises YouBenchaError if it cannot be replayed: it is empty, or a file is invalid."""
     store = Cassette(directory, "replay").store
     recordings = [store.read(file) for file in store.files()]
     return Contents(
         exchanges=len(recordings),
-        models=tuple(sorted({model for each in recordings if (model := _model(each))})),
-        apis=tuple(sorted({each.wire for each in recordings if each.wire})),
-        outdated=sum(each.outdated for each in recordings),
-        doubts=_doubts((each.file, trial) for each in recordings for trial in each.trials),
+        models=tuple(sorted({model for recording in recordings if (model := _model(recording))})),
+        apis=tuple(sorted({recording.wire for recording in recordings if recording.wire})),
+        outdated=sum(recording.outdated for recording in recordings),
+        doubts=_doubts((recording.file, trial) for recording in recordings for trial in recording.trials),
     )
 
 

@@ -1,20 +1,22 @@
 """Turn a request into its canonical form, the same in every run, and into a fingerprint. No I/O.
 
-Volatile text becomes a placeholder, and what does not matter is removed. Any change here changes fingerprints, so that
-recorded cassettes no longer match.
+Paths and volatile text become placeholders, secrets are masked, and what does not matter is removed. Any change here
+changes fingerprints, so that recorded cassettes no longer match.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import date
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from youbencha.gateway.api import WireName
-from youbencha.gateway.cassette.placeholders import Forms, masked, pattern_of
 from youbencha.gateway.cassette.volatile import (
     TOOL_PATTERNS,
     Name,
@@ -43,24 +45,84 @@ class ModelRequest(NamedTuple):
     """Only used if the body is not JSON."""
 
 
-class ReplayedAnswer(NamedTuple):
-    """A recorded answer, filled in for the current run."""
+class Places(NamedTuple):
+    """Directories whose names differ from run to run: a cassette has a placeholder for each."""
 
-    status: int
-    headers: Mapping[str, str]
-    chunks: Sequence[tuple[float, bytes]]
-    """Milliseconds to wait after the previous chunk, and what to send then."""
-    failed: str | None = None
-    """How the provider failed, if it did."""
+    named: tuple[tuple[str, Path], ...] = ()
+    """For example ("workspace", …/src-modified), ("home", …). The longest path is replaced first."""
 
 
-class Mismatch(NamedTuple):
-    """Why no recording matches a request."""
+NO_PLACES = Places()
 
-    summary: str
-    """In one line."""
-    text: str
-    """The summary, and a diff to the nearest request that was recorded."""
+
+Forms = Mapping[str, str]
+"""A placeholder's name, and the text that it replaces: `workspace`, `workspace:dashes` …"""
+
+_PATH_STARTS = r"(?:(?<![\w.~/\\}-])|(?<=\\[nrt])|(?<=://)|(?<=:///)|(?<=[\s\"']-[A-Za-z]))"
+"""Not after a character of a path; at the start of a line in JSON; in a URL; after an option: `-I/usr/include`."""
+
+_WHOLE_PATH = re.compile(r"[/\\]|[A-Za-z]:")
+_MIN_CHARS = 2
+
+_MIN_DASHED_CHARS = 12
+"""`-tmp` would be found in many words."""
+
+
+def path_forms(places: Places) -> Forms:
+    """The texts of all directories, the longest first, each text once."""
+    names: dict[str, str] = {}
+    for name, path in places.named:
+        for suffix, text in _spellings(path).items():
+            names.setdefault(text, f"{name}:{suffix}" if suffix else name)
+    return {name: text for text, name in sorted(names.items(), key=lambda item: (-len(item[0]), item[1]))}
+
+
+def placeholder_texts(places: Places) -> Forms:
+    """The text for every placeholder, even if two of them have the same text in this run."""
+    return {
+        f"{name}:{suffix}" if suffix else name: text
+        for name, path in reversed(places.named)
+        for suffix, text in _spellings(path).items()
+    }
+
+
+def path_pattern(text: str) -> str:
+    """Return a pattern that does not match inside a longer name: not in `/home/me/tmp` or `/tmpfs` for `/tmp`."""
+    before = _PATH_STARTS if _WHOLE_PATH.match(text) else r"(?<![A-Za-z0-9])"
+    return f"{before}{re.escape(text)}(?![A-Za-z0-9_])"
+
+
+def in_json(text: str) -> str:
+    """Escape a text as in JSON, without the quotes."""
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def _spellings(path: Path) -> dict[str, str]:
+    """Return the forms of a path: unchanged; with links resolved; with slashes, as many tools write it on Windows; in
+    JSON; and with a dash for all but letters and digits, as in Claude Code's project directories."""
+    plain = str(path)
+    if len(plain) < _MIN_CHARS:
+        return {}
+    real = os.path.realpath(plain)
+    dashed = [re.sub(r"[^A-Za-z0-9]", "-", text) for text in (plain, real)]
+    texts = {"": plain, "real": real, "slashes": plain.replace("\\", "/")}
+    texts |= {"json": in_json(plain), "ascii": json.dumps(plain)[1:-1], "json-json": in_json(in_json(plain))}
+    if len(plain) >= _MIN_DASHED_CHARS:
+        texts |= {"dashes": dashed[0], "real-dashes": dashed[1]}
+    return texts
+
+
+SURROGATES = "surrogatepass"
+"""JSON may contain a lone surrogate, which UTF-8 cannot."""
+
+
+def masked(text: str, redactor: Redactor) -> str:
+    return masked_bytes(text.encode("utf-8", SURROGATES), redactor).decode("utf-8", SURROGATES)
+
+
+def masked_bytes(data: bytes, redactor: Redactor) -> bytes:
+    stream = redactor.stream()
+    return stream.feed(data) + stream.finish()
 
 
 _DROPPED = frozenset({"metadata", "user", "prompt_cache_key", "safety_identifier", "client_metadata"})
@@ -79,9 +141,9 @@ _TEMPORARY = frozenset({"{{tmp}}", "{{temp}}"})
 """Directories in which names are mostly random."""
 
 _NO_DAYS: frozenset[date] = frozenset()
-_CACHED_CHARACTERS = 8_000_000
+_MAX_CACHED_CHARS = 8_000_000
 
-_UNBROKEN = 4096
+_UNBROKEN_CHARS = 4096
 """A text that begins with this many characters without a space is an image or the like, without volatile text."""
 
 
@@ -98,7 +160,7 @@ class RequestMatcher:
     def __init__(self, forms: Forms, redactor: Redactor) -> None:
         self._redactor = redactor
         self._paths = {text: "{{" + name.partition(":")[0] + "}}" for name, text in forms.items()}
-        self._path_pattern = re.compile("|".join(map(pattern_of, self._paths))) if self._paths else None
+        self._path_pattern = re.compile("|".join(map(path_pattern, self._paths))) if self._paths else None
         self._known: OrderedDict[tuple[str, Origin, frozenset[date]], tuple[Piece, ...]] = OrderedDict()
         self._size = 0
 
@@ -108,19 +170,17 @@ class RequestMatcher:
 
     def pieces(self, text: str, origin: Origin, days: frozenset[date]) -> tuple[Piece, ...]:
         known = text, origin, days
-        found = self._known.get(known)
-        if found is not None:
-            return found
-        pieces = tuple(self._split(text, origin, days))
-        self._known[known] = pieces
+        if (cached := self._known.get(known)) is not None:
+            return cached
+        pieces = self._known[known] = tuple(self._split(text, origin, days))
         self._size += len(text)
-        while self._size > _CACHED_CHARACTERS:
+        while self._size > _MAX_CACHED_CHARS:
             self._size -= len(self._known.popitem(last=False)[0][0])
         return pieces
 
     def _split(self, text: str, origin: Origin, days: frozenset[date]) -> Iterator[Piece]:
         text = masked(text, self._redactor)
-        if len(text) > _UNBROKEN and not any(space in text[:_UNBROKEN] for space in " \n"):
+        if len(text) > _UNBROKEN_CHARS and not any(space in text[:_UNBROKEN_CHARS] for space in " \n"):
             yield text
             return
         patterns: Mapping[Origin, Patterns] = {
@@ -160,13 +220,13 @@ class _Canonicalisation:
         if isinstance(value, str):
             return numbering.text(self._pieces(value, origin))
         if isinstance(value, list):
-            return [self._value(each, numbering, origin) for each in value]
+            return [self._value(item, numbering, origin) for item in value]
         if isinstance(value, dict):
-            origin = origin_of(value, origin)
+            origin = message_origin(value, origin)
             return {
-                numbering.text(self._pieces(key, origin)): _sealed(key, each)
-                or self._value(_plain(key, each), numbering, origin_at(key, origin))
-                for key, each in sorted(value.items(), key=_messages_last)
+                numbering.text(self._pieces(key, origin)): _sealed(key, item)
+                or self._value(_plain(key, item), numbering, field_origin(key, origin))
+                for key, item in sorted(value.items(), key=messages_last)
                 if key not in _NEVER
             }
         return value
@@ -175,12 +235,12 @@ class _Canonicalisation:
         if isinstance(value, str):
             yield from (piece for piece in self._pieces(value, origin) if isinstance(piece, Name) and piece.loose)
         elif isinstance(value, list):
-            for each in value:
-                yield from self._loose(each, origin)
+            for item in value:
+                yield from self._loose(item, origin)
         elif isinstance(value, dict):
-            origin = origin_of(value, origin)
-            for key, each in value.items():
-                yield from self._loose(each, origin_at(key, origin))
+            origin = message_origin(value, origin)
+            for key, item in value.items():
+                yield from self._loose(item, field_origin(key, origin))
 
     def _pieces(self, text: str, origin: Origin) -> tuple[Piece, ...]:
         return self._matcher.pieces(text, origin, self._days)
@@ -219,7 +279,7 @@ def _without_sender(body: object) -> object:
     return {key: value for key, value in body.items() if key not in _DROPPED} if isinstance(body, dict) else body
 
 
-def _messages_last(item: tuple[str, object]) -> tuple[bool, str]:
+def messages_last(item: tuple[str, object]) -> tuple[bool, str]:
     return item[0] in MESSAGES, item[0]
 
 
@@ -232,12 +292,12 @@ def _plain(key: str, value: Any) -> object:
     """Treat a list of one text as the text itself, because agents switch between the two."""
     if key != "content" or not isinstance(value, list) or len(value) != 1 or not isinstance(value[0], dict):
         return value
-    block = {name: each for name, each in value[0].items() if name not in _NEVER}
+    block = {name: item for name, item in value[0].items() if name not in _NEVER}
     alone = block.get("type") == "text" and set(block) == {"type", "text"} and isinstance(block["text"], str)
     return block["text"] if alone else value
 
 
-def numbered(text: str, days: frozenset[date]) -> str:
+def number_volatile(text: str, days: frozenset[date]) -> str:
     """Return a text with placeholders for its volatile parts."""
     return _Numbering(set()).text(tuple(pieces_of(text, 0, len(text), prompt_patterns(days))))
 
@@ -268,7 +328,7 @@ _MARK = re.compile(
 )
 
 
-def origin_of(value: Mapping[str, Any], around: Origin) -> Origin:
+def message_origin(value: Mapping[str, Any], around: Origin) -> Origin:
     """Return the origin of the text in an object of a request: a message, a content block, an item."""
     if around == "tool":
         return around
@@ -278,7 +338,7 @@ def origin_of(value: Mapping[str, Any], around: Origin) -> Origin:
     return "model" if role in _MODEL_ROLES or kind.endswith("_call") or kind == "reasoning" else around
 
 
-def origin_at(key: str, around: Origin) -> Origin:
+def field_origin(key: str, around: Origin) -> Origin:
     return "tool" if key in _OUTPUT_KEYS or key in _ID_KEYS else around
 
 

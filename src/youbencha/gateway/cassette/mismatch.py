@@ -1,120 +1,105 @@
-"""Find the recorded request that is most similar to one without a match, and show the difference."""
+"""Find the place of a request in its session, and show how it differs from what was recorded there. No I/O."""
 
 from __future__ import annotations
 
 import difflib
-import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from youbencha.gateway.cassette.matching import MESSAGES, Mismatch, ModelRequest
-from youbencha.gateway.cassette.store import CassetteStore, Recording, messages_of
-from youbencha.json_lines import dumps, records
-
-_COMPARED_CHARACTERS = 4000
-_MOST_COMPARED = 50
-_NUMBER_OF_MESSAGES = re.compile(r"-(\d{3,})-[0-9a-f]{12}\.json\Z")
-_OUTDATED = "It was recorded by an older youBencha, which compared requests differently: record it again."
+from youbencha.gateway.cassette.matching import MESSAGES, CanonicalRequest, ModelRequest
+from youbencha.json_lines import canonical, dumps, mapping, records
 
 
-class _Likeness(NamedTuple):
-    """How similar two requests are; the most important criterion comes first."""
+class Mismatch(NamedTuple):
+    """Why no recording matches a request."""
 
-    model: bool
-    leading: int
+    summary: str
+    """In one line."""
+    text: str
+    """The summary, and a diff to the request that was recorded instead."""
+
+
+class Outline(NamedTuple):
+    """What a session remembers of a request, to find the one that a later request continues."""
+
+    fingerprint: str
+    path: str
+    model: object
+    large: Mapping[str, bytes]
+    """The digests of large fields, such as the system prompt and the tools."""
+    messages: tuple[bytes, ...]
+
+
+class Position(NamedTuple):
+    """The place of a request in its session: which earlier one it continues, and what both have in common."""
+
+    after: str | None = None
+    """The fingerprint of the earlier request; None for one that begins a conversation."""
+    same: tuple[str, ...] = ()
+    """The names of equal large fields."""
+    same_messages: int = 0
     """The number of equal messages at the start."""
-    instructions: bool
-    tools: bool
-    same_length: float
 
 
-def mismatch(request: ModelRequest, body: Any, store: CassetteStore) -> Mismatch:
-    """Explain why no recording matches a request; `body` is its canonical form."""
-    recorded = [store.read(file) for file in store.files()]
-    here = [each for each in recorded if (each.method, each.path) == (request.method, request.path)]
-    if not here:
-        summary = f"nothing is recorded for {request.method} {request.path}; {_what_is_recorded(recorded)}"
-        return Mismatch(summary, summary)
-    near, other = _nearest(body, _likely(body, here), store)
-    same = f"it was recorded without an answer: {near.trials[0][-1].get('lost', 'unknown')}"
-    summary = "; ".join(_differences(body, other)) or same
-    head = [f"{request.method} {request.path}: {summary}", f"The nearest recorded request is {near.file.name}."]
-    head += [_OUTDATED] if near.outdated else []
-    return Mismatch(summary, "\n".join([*head, "", *diff(lines_of(other), lines_of(body))]))
+_MIN_LARGE_BYTES = 1000
 
 
-def _what_is_recorded(recorded: list[Recording]) -> str:
-    counts = Counter(f"{each.method} {each.path}" for each in recorded)
-    return "recorded: " + ", ".join(f"{count} of {what}" for what, count in counts.most_common(5))
-
-
-def _likely(body: Any, recorded: list[Recording]) -> list[Recording]:
-    """Return those to compare in full: of the same model, and about as long."""
-    model, length = _at(body, "model"), len(messages_of(body))
-
-    def distance(recording: Recording) -> tuple[bool, int]:
-        return _at(recording.body, "model") != model, abs(_messages_in(recording) - length)
-
-    return sorted(recorded, key=distance)[:_MOST_COMPARED]
-
-
-def _messages_in(recording: Recording) -> int:
-    """Return the number in the file name, because one part may contain many messages; else an estimate."""
-    named = _NUMBER_OF_MESSAGES.search(recording.file.name)
-    return int(named[1]) if named else len(messages_of(recording.body))
-
-
-def _nearest(body: Any, recorded: list[Recording], store: CassetteStore) -> tuple[Recording, Any]:
-    rated = [(_likeness(body, other), each, other) for each, other in store.whole_bodies(recorded)]
-    best = max(likeness for likeness, _, _ in rated)
-    _, recording, other = max(
-        ((_wording(body, other), each, other) for likeness, each, other in rated if likeness == best),
-        key=lambda found: found[0],
-    )
-    return recording, other
-
-
-def _likeness(body: Any, other: Any) -> _Likeness:
-    messages, recorded = messages_of(body), messages_of(other)
-    leading = 0
-    while leading < min(len(messages), len(recorded)) and messages[leading] == recorded[leading]:
-        leading += 1
-    return _Likeness(
-        model=_at(body, "model") == _at(other, "model"),
-        leading=leading,
-        instructions=_instructions(body) == _instructions(other),
-        tools=_at(body, "tools") == _at(other, "tools"),
-        same_length=-abs(len(messages) - len(recorded)),
+def outline(request: ModelRequest, matched: CanonicalRequest) -> Outline:
+    body = mapping(matched.body)
+    talk = messages_in(body)
+    fields = {key: canonical(value) for key, value in body.items() if value is not talk}
+    return Outline(
+        matched.fingerprint,
+        request.path,
+        body.get("model"),
+        {key: sha256(data).digest() for key, data in fields.items() if len(data) >= _MIN_LARGE_BYTES},
+        tuple(sha256(canonical(message)).digest() for message in talk),
     )
 
 
-def _wording(body: Any, other: Any) -> float:
-    from rapidfuzz import fuzz
+def find_position(request: Outline, earlier: Iterable[Outline]) -> Position:
+    """Return the position of a request: after the earlier one with the longest equal start, the last of several."""
+    best, most = None, 0
+    for other in earlier:
+        if (other.path, other.model) == (request.path, request.model) and other.fingerprint != request.fingerprint:
+            same = _equal(request.messages, other.messages)
+            if same >= max(most, 1):
+                best, most = other, same
+    if best is None:
+        return Position()
+    unchanged = tuple(key for key, digest in best.large.items() if digest == request.large.get(key))
+    return Position(best.fingerprint, unchanged, most)
 
-    first, second = (dumps(messages_of(each))[-_COMPARED_CHARACTERS:] for each in (body, other))
-    return fuzz.ratio(first, second)
+
+def messages_in(body: Any) -> list[Any]:
+    """Return the conversation of a request in any API."""
+    return next((talk for key in MESSAGES if isinstance(talk := mapping(body).get(key), list)), [])
 
 
-def _differences(body: Any, other: Any) -> Iterator[str]:
-    if not isinstance(body, dict) or not isinstance(other, dict):
-        yield from () if body == other else ("the body differs",)
+def compare(title: str, body: Any, recorded: Any, file_name: str, lost: str | None) -> Mismatch:
+    """Compare a request with the recorded one, both in canonical form. `lost`: why the latter has no answer."""
+    summary = "; ".join(_differences(body, recorded)) or f"it was recorded without an answer: {lost or 'unknown'}"
+    head = [f"{title}: {summary}", f"At this point of the session, {file_name} was recorded."]
+    return Mismatch(summary, "\n".join([*head, "", *_diff(_text_lines(recorded), _text_lines(body))]))
+
+
+def _differences(body: Any, recorded: Any) -> Iterator[str]:
+    if not isinstance(body, dict) or not isinstance(recorded, dict):
+        yield from () if body == recorded else ("the body differs",)
         return
-    for key in sorted((body.keys() | other.keys()) - set(MESSAGES)):
-        if body.get(key) != other.get(key):
-            yield _of_tools(body, other) if key == "tools" else _of_key(key, body, other)
-    yield from _of_messages(messages_of(body), messages_of(other))
+    for key in sorted((body.keys() | recorded.keys()) - set(MESSAGES)):
+        if key not in recorded or key not in body:
+            yield f"`{key}` is {'new' if key in body else 'missing'}"
+        elif body[key] != recorded[key]:
+            difference = f"`{key}` differs: {_first_difference(body[key], recorded[key])}"
+            yield _tool_differences(body[key], recorded[key]) if key == "tools" else difference
+    yield from _message_differences(messages_in(body), messages_in(recorded))
 
 
-def _of_key(key: str, body: dict[str, Any], other: dict[str, Any]) -> str:
-    if key not in other or key not in body:
-        return f"`{key}` is {'new' if key in body else 'missing'}"
-    return f"`{key}` differs: {_first_difference(body[key], other[key])}"
-
-
-def _of_tools(body: dict[str, Any], other: dict[str, Any]) -> str:
-    now, then = _tool_names(body.get("tools")), _tool_names(other.get("tools"))
+def _tool_differences(tools: Any, recorded: Any) -> str:
+    now, then = _tool_names(tools), _tool_names(recorded)
     new, missing = sorted(now - then), sorted(then - now)
     changes = [f"new: {', '.join(new)}"] if new else []
     changes += [f"missing: {', '.join(missing)}"] if missing else []
@@ -122,12 +107,12 @@ def _of_tools(body: dict[str, Any], other: dict[str, Any]) -> str:
 
 
 def _tool_names(tools: Any) -> set[str]:
-    named = records(tools)
-    inner = [each.get("function") for each in named]
-    return {str(each["name"]) for each in [*named, *inner] if isinstance(each, dict) and "name" in each}
+    tools = records(tools)
+    functions = [tool.get("function") for tool in tools]
+    return {str(holder["name"]) for holder in [*tools, *functions] if isinstance(holder, dict) and "name" in holder}
 
 
-def _of_messages(messages: list[Any], recorded: list[Any]) -> Iterator[str]:
+def _message_differences(messages: list[Any], recorded: list[Any]) -> Iterator[str]:
     for number, (now, then) in enumerate(zip(messages, recorded, strict=False), 1):
         if now != then:
             role = f" ({now['role']})" if isinstance(now, dict) and "role" in now else ""
@@ -138,55 +123,40 @@ def _of_messages(messages: list[Any], recorded: list[Any]) -> Iterator[str]:
 
 
 def _first_difference(now: Any, then: Any) -> str:
-    ours, theirs = lines_of(now), lines_of(then)
-    start, end = equal_ends(ours, theirs)
-    mine, recorded = (lines[start : len(lines) - end] for lines in (ours, theirs))
-    if mine and recorded:
-        one, other = from_difference(mine[0].strip(), recorded[0].strip())
-        return f"{_shown(one)}, recorded: {_shown(other)}"
-    return f"added: {_shown(mine[0])}" if mine else f"missing: {_shown(recorded[0])}"
+    ours, theirs = _text_lines(now), _text_lines(then)
+    start, end = _equal_ends(ours, theirs)
+    new, old = (lines[start : len(lines) - end] for lines in (ours, theirs))
+    if new and old:
+        one, other = _from_difference(new[0].strip(), old[0].strip())
+        return f"{_quote(one)}, recorded: {_quote(other)}"
+    return f"added: {_quote(new[0])}" if new else f"missing: {_quote(old[0])}"
 
 
-def _shown(line: str) -> str:
-    return repr(clipped(line.strip()))
-
-
-def _instructions(body: Any) -> list[Any]:
-    return [_at(body, key) for key in ("system", "instructions", "systemInstruction")]
-
-
-def _at(body: Any, key: str) -> Any:
-    return body.get(key) if isinstance(body, dict) else None
-
-
-_WIDEST = 200
-_MOST_LINES = 120
-_COMPARED = 2000  # lines; the time that difflib takes may grow with their square
-_CONTEXT = 3
+_MAX_WIDTH = 200
+_MAX_LINES = 120
+_MAX_COMPARED_LINES = 2000
+"""The time that difflib takes may grow with their square."""
+_CONTEXT_LINES = 3
 _SHORT = 80
 _LEAD = 30
 
 
-def lines_of(value: Any) -> list[str]:
-    return list(_lines(value, ""))
-
-
-def diff(recorded: list[str], now: list[str]) -> list[str]:
+def _diff(recorded: list[str], now: list[str]) -> list[str]:
     """Return a unified diff. Equal lines at the start and the end are not compared."""
-    start, end = equal_ends(recorded, now)
-    skipped = max(0, start - _CONTEXT)
-    before, after = (lines[skipped : len(lines) - max(0, end - _CONTEXT)][:_COMPARED] for lines in (recorded, now))
-    found = list(difflib.unified_diff(before, after, "recorded", "now", lineterm="", n=_CONTEXT))
-    shown = found[:_MOST_LINES]
+    start, end = _equal_ends(recorded, now)
+    skipped, left_out = max(0, start - _CONTEXT_LINES), max(0, end - _CONTEXT_LINES)
+    before, after = (lines[skipped : len(lines) - left_out][:_MAX_COMPARED_LINES] for lines in (recorded, now))
+    whole = list(difflib.unified_diff(before, after, "recorded", "now", lineterm="", n=_CONTEXT_LINES))
+    shown = whole[:_MAX_LINES]
     for at, (one, other) in enumerate(pairwise(shown)):
         if one.startswith("-") and other.startswith("+"):
-            cut, same = from_difference(one[1:], other[1:])
-            shown[at : at + 2] = [f"-{cut}", f"+{same}"]
-    shown = [clipped(line, _WIDEST) for line in shown]
-    return [*shown, f"… and {len(found) - _MOST_LINES} more lines"] if len(found) > _MOST_LINES else shown
+            old, new = _from_difference(one[1:], other[1:])
+            shown[at : at + 2] = [f"-{old}", f"+{new}"]
+    shown = [_clip(line, _MAX_WIDTH) for line in shown]
+    return [*shown, f"… and {len(whole) - _MAX_LINES} more lines"] if len(whole) > _MAX_LINES else shown
 
 
-def from_difference(one: str, other: str) -> tuple[str, str]:
+def _from_difference(one: str, other: str) -> tuple[str, str]:
     """Shorten the common start of two long lines."""
     same = _equal(one, other)
     if same < _SHORT - _LEAD:
@@ -194,30 +164,38 @@ def from_difference(one: str, other: str) -> tuple[str, str]:
     return f"…{one[same - _LEAD :]}", f"…{other[same - _LEAD :]}"
 
 
-def clipped(text: str, width: int = _SHORT) -> str:
+def _quote(line: str) -> str:
+    return repr(_clip(line.strip(), _SHORT))
+
+
+def _clip(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
-def equal_ends(first: list[str], second: list[str]) -> tuple[int, int]:
+def _equal_ends(first: list[str], second: list[str]) -> tuple[int, int]:
     """Return how many lines are equal at the start, and how many of the rest at the end."""
     start = _equal(first, second)
     return start, _equal(first[start:][::-1], second[start:][::-1])
 
 
-def _equal(first: Sequence[str], second: Sequence[str]) -> int:
-    return next(
-        (at for at, (one, other) in enumerate(zip(first, second, strict=False)) if one != other),
-        min(len(first), len(second)),
-    )
+def _equal(first: Sequence[object], second: Sequence[object]) -> int:
+    """Return the length of the common start."""
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((at for at, (one, other) in pairs if one != other), min(len(first), len(second)))
+
+
+def _text_lines(value: Any) -> list[str]:
+    """Write a value as indented lines for a diff."""
+    return list(_lines(value, ""))
 
 
 def _lines(value: Any, indent: str) -> Iterator[str]:
     if isinstance(value, dict) and value:
-        for key, each in value.items():
-            yield from _item(f"{indent}{key}:", each, indent)
+        for key, item in value.items():
+            yield from _item(f"{indent}{key}:", item, indent)
     elif isinstance(value, list) and value:
-        for each in value:
-            yield from _item(f"{indent}-", each, indent)
+        for item in value:
+            yield from _item(f"{indent}-", item, indent)
     elif isinstance(value, str):
         yield from (f"{indent}{line}" for line in value.split("\n"))
     else:

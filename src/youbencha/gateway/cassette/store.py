@@ -1,18 +1,17 @@
-"""The files of a cassette: one for each recording, one for each large part of a request.
+"""The files of a cassette: one for each recorded request, with its answers.
 
 There is no index, so copying one cassette over another merges them. Files are replaced atomically.
 
-An agent sends its instructions, its tools and all messages again with every turn. A large part of a request has its own
-file, named by its content; so the size of a cassette grows with the conversation, not with its square.
+An agent sends its instructions, its tools and all messages again with every turn. A file has only what an earlier
+request of the same session did not have, so the size of a cassette grows with the conversation, not with its square.
 """
 
 from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
-from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -21,16 +20,20 @@ from pydantic import BaseModel, Field, ValidationError
 from youbencha.errors import YouBenchaError
 from youbencha.files import read_nofollow, replace_atomically
 from youbencha.gateway.api import WireName
-from youbencha.gateway.cassette.matching import MESSAGES, CanonicalRequest, ModelRequest
-from youbencha.gateway.cassette.recording import AnswerFormat, RecordedAnswer
-from youbencha.json_lines import canonical, dumps, loads
+from youbencha.gateway.cassette.answers import AnswerFormat, RecordedAnswer
+from youbencha.gateway.cassette.matching import MESSAGES, CanonicalRequest, ModelRequest, messages_last
+from youbencha.gateway.cassette.mismatch import Position, messages_in
+from youbencha.json_lines import dumps, loads
 from youbencha.text import one_line, visible
 
-VERSION = 3
+VERSION = 4
 """Increase it when the format of the files or the comparison of requests changes."""
 
+_OLDEST_MATCHING = 3
+"""The oldest version with the same fingerprints. It differs in how it stored requests, which only a mismatch shows."""
+
 _REQUEST_HEADERS = ("anthropic-version", "anthropic-beta", "openai-beta")
-_SHOWN = 5
+_MAX_SHOWN = 5
 
 # A cassette may come from a stranger, so everything that is read of it is bounded.
 MAX_FILES = 10_000
@@ -38,39 +41,19 @@ MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_BYTES = 256 * 1024 * 1024
 """Of all exchanges."""
 
-_COMPARED_BYTES = 16 * 1024 * 1024
-"""Of all parts that are read to find the nearest request, each counted as often as it is referred to."""
-
-_REFERENCE_BYTES = 10_000
-"""What a reference to a part costs at least, because each of them takes time."""
-
 _MAX_DEPTH = 100
-_PART_NAME = re.compile(r"[0-9a-f]{12}")
 
 AnswersByTrial = list[list[RecordedAnswer]]
 """The answers of each trial, in order."""
-
-
-class Recording(NamedTuple):
-    file: Path
-    fingerprint: str
-    method: str
-    path: str
-    wire: WireName | None
-    body: Any
-    """In parts."""
-    trials: AnswersByTrial
-    """In the file: `takes`."""
-    day: date | None
-    """When it was recorded."""
-    outdated: bool
-    """Written in an older format, with other fingerprints."""
 
 
 class _RequestFormat(BaseModel):
     method: str
     path: str
     wire: WireName | None = None
+    after: str | None = None
+    same: list[str] = []
+    same_messages: Annotated[int, Field(strict=True, ge=0)] = 0
     body: Any
 
 
@@ -82,41 +65,76 @@ class _Format(BaseModel):
     takes: Annotated[list[Annotated[list[AnswerFormat], Field(min_length=1)]], Field(min_length=1)]
 
 
+class Recording(NamedTuple):
+    """A recorded request and its answers."""
+
+    file: Path
+    fingerprint: str
+    method: str
+    path: str
+    wire: WireName | None
+    position: Position
+    body: Any
+    """Without what it has in common with the request at its position."""
+    trials: AnswersByTrial
+    """In the file: `takes`."""
+    day: date | None
+    """When it was recorded."""
+    version: int
+
+    @property
+    def outdated(self) -> bool:
+        """Whether no request matches it, because fingerprints have changed since."""
+        return self.version < _OLDEST_MATCHING
+
+
+class Entry(NamedTuple):
+    """What is kept in memory of a recording."""
+
+    file: Path
+    method: str
+    path: str
+    after: str | None
+    day: date | None
+    version: int
+
+
 class CassetteStore:
     """Reads and writes the files."""
 
     def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self._exchanges, self._parts = directory / "exchanges", directory / "parts"
-        self._written: set[str] = set()
+        self._directory = directory
+        self._exchanges = directory / "exchanges"
 
     def create(self) -> None:
-        for directory in (self._exchanges, self._parts):
-            if directory.is_symlink():
-                raise _broken(f"{visible(str(directory))} is a link", _OF_A_STRANGER)
-            try:
-                directory.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise _not_writable(self.directory, error) from error
+        if self._exchanges.is_symlink():
+            raise _broken(f"{visible(str(self._exchanges))} is a link", _UNTRUSTED_HINT)
+        try:
+            self._exchanges.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _not_writable(self._directory, error) from error
 
-    def check(self) -> dict[str, tuple[Path, date | None]]:
-        """Return the file and the day of each fingerprint. Raises YouBenchaError with all files that cannot be read."""
-        broken = []
-        found = {}
+    def check(self) -> dict[str, Entry]:
+        """Return an entry for each fingerprint. Raises YouBenchaError with all files that cannot be read."""
+        broken: list[str] = []
+        entries: dict[str, Entry] = {}
         files = self.files()
         if len(files) > MAX_FILES or sum(file.lstat().st_size for file in files) > MAX_BYTES:
             limits = f"{MAX_FILES:,} exchanges or {MAX_BYTES:,} bytes"
-            raise _broken(f"{visible(str(self._exchanges))} has more than {limits}", _OF_A_STRANGER)
+            raise _broken(f"{visible(str(self._exchanges))} has more than {limits}", _UNTRUSTED_HINT)
         for file in files:
             try:
-                recording = self.read(file)
-                found[recording.fingerprint] = file, recording.day
+                found = self.read(file)
             except YouBenchaError as error:
                 broken.append(error.message)
+            else:
+                entries[found.fingerprint] = Entry(
+                    file, found.method, found.path, found.position.after, found.day, found.version
+                )
         if broken:
-            more = [f"and {len(broken) - _SHOWN} more"] if len(broken) > _SHOWN else []
-            raise _broken("\n".join([*broken[:_SHOWN], *more]))
-        return found
+            more = [f"and {len(broken) - _MAX_SHOWN} more"] if len(broken) > _MAX_SHOWN else []
+            raise _broken("\n".join([*broken[:_MAX_SHOWN], *more]))
+        return entries
 
     def files(self) -> list[Path]:
         return sorted(self._exchanges.glob("[!.]*.json"))
@@ -124,108 +142,127 @@ class CassetteStore:
     def read(self, file: Path) -> Recording:
         name = visible(str(file))
         try:
-            value = self._read("exchanges", file.name)[0]
+            value = self._load(file.name)
         except OSError as error:
-            raise _broken(f"{name} {error.strerror or error}", _OF_A_STRANGER) from error
+            raise _broken(f"{name} {error.strerror or error}", _UNTRUSTED_HINT) from error
         except ValueError as error:
             raise _broken(f"{name} is not JSON: {error}") from error
         if isinstance(value, dict) and isinstance(value.get("version"), int) and value["version"] > VERSION:
             raise _broken(f"{name} was written by a newer youBencha", "Update youBencha.")
         try:
-            found = _Format.model_validate(value)
+            valid = _Format.model_validate(value)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = one_line(".".join(map(str, first["loc"])))
             raise _broken(f"{name} is not a recording of youBencha: {where}: {first['msg']}") from error
-        asked, is_old = found.request, found.version < VERSION
-        wire, body, trials = asked.wire, asked.body, value["takes"]
-        return Recording(file, found.fingerprint, asked.method, asked.path, wire, body, trials, found.day, is_old)
+        request = valid.request
+        return Recording(
+            file=file,
+            fingerprint=valid.fingerprint,
+            method=request.method,
+            path=request.path,
+            wire=request.wire,
+            position=Position(request.after, tuple(request.same), request.same_messages),
+            body=_join_lines(request.body),
+            trials=value["takes"],
+            day=valid.day,
+            version=valid.version,
+        )
 
-    def whole_bodies(self, recordings: Iterable[Recording]) -> Iterator[tuple[Recording, Any]]:
-        """Yield recordings with the bodies of their requests, at least one, and no more than can be compared quickly.
+    def whole_body(self, recording: Recording, entries: Mapping[str, Entry]) -> Any:
+        """Return the body of a recorded request with what it has in common with earlier ones, as far as recorded."""
+        chain, seen = [recording], {recording.fingerprint}
+        while (after := chain[-1].position.after) in entries and after is not None and after not in seen:
+            seen.add(after)
+            chain.append(self.read(entries[after].file))
+        body: Any = {}
+        for later in reversed(chain):
+            body = _complete(later, body)
+        return body
 
-        A missing part becomes a note, because the bodies are only used for diffs.
-        """
-        left = _COMPARED_BYTES
-
-        def part(name: object) -> Any:
-            nonlocal left
-            if not isinstance(name, str) or not _PART_NAME.fullmatch(name):
-                return "(not the name of a part)"
-            if left <= 0:
-                return "(too many parts)"
-            try:
-                value, size = self._read("parts", f"{name}.json", left)
-            except (OSError, ValueError):
-                return f"(parts/{name}.json is missing, broken or too large)"
-            left -= max(size, _REFERENCE_BYTES)
-            return value
-
-        for recording in recordings:
-            yield recording, join_body(recording.body, part)
-            if left <= 0:
-                return
-
-    def _read(self, directory: str, name: str, limit: int = MAX_FILE_BYTES) -> tuple[Any, int]:
-        """Read a file of the cassette, which a stranger may have made. Raises OSError, or ValueError for its content.
-
-        Also returns its size.
-        """
-        data = read_nofollow(self.directory, f"{directory}/{name}", min(limit, MAX_FILE_BYTES))
-        value = loads(data)
+    def _load(self, name: str) -> Any:
+        """Read a file, which a stranger may have made. Raises OSError, or ValueError for its content."""
+        value = loads(read_nofollow(self._directory, f"exchanges/{name}", MAX_FILE_BYTES))
         level = [value]
         for _ in range(_MAX_DEPTH):
-            level = [inner for each in level for inner in _inside(each)]
+            level = [inner for outer in level for inner in _children(outer)]
         if level:
             raise ValueError(f"nested more than {_MAX_DEPTH} levels deep")
-        return value, len(data)
+        return value
 
-    def write(self, request: ModelRequest, matched: CanonicalRequest, trials: AnswersByTrial, day: date) -> Path:
+    def write(
+        self,
+        request: ModelRequest,
+        matched: CanonicalRequest,
+        position: Position,
+        trials: AnswersByTrial,
+        day: date,
+    ) -> Path:
         """Write a recording. Raises YouBenchaError if that fails."""
-        body, parts = split_body(matched.body)
-        for name, part in parts.items():
-            if name not in self._written:
-                self._write(self._parts / f"{name}.json", part, unless_there=True)
-                self._written.add(name)
-        headers = {name: request.headers[name] for name in _REQUEST_HEADERS if name in request.headers}
-        asked = {"method": request.method, "path": request.path, "wire": request.wire, "headers": headers, "body": body}
         file = self._exchanges / _file_name(request, matched)
-        head = {"version": VERSION, "fingerprint": matched.fingerprint, "day": day.isoformat()}
-        self._write(file, {**head, "request": asked, "takes": trials})
-        return file
-
-    def _write(self, file: Path, value: object, *, unless_there: bool = False) -> None:
+        asked = {
+            "method": request.method,
+            "path": request.path,
+            "wire": request.wire,
+            "headers": {name: request.headers[name] for name in _REQUEST_HEADERS if name in request.headers},
+            **({"after": position.after, "same": list(position.same)} if position.after else {}),
+            **({"same_messages": position.same_messages} if position.same_messages else {}),
+            "body": _split_lines(_new_in(matched.body, position)),
+        }
+        value = {
+            "version": VERSION,
+            "fingerprint": matched.fingerprint,
+            "day": day.isoformat(),
+            "request": asked,
+            "takes": trials,
+        }
         try:
-            if unless_there and file.exists():
-                return
-            data = _indented(value).encode("utf-8", "surrogatepass")
+            data = (_pretty(value, "") + "\n").encode("utf-8", "surrogatepass")
             if len(data) > MAX_FILE_BYTES:
                 raise OSError(errno.EFBIG, f"it would have more than {MAX_FILE_BYTES:,} bytes")
             replace_atomically(file, data)
         except OSError as error:
             raise _not_writable(file, error) from error
+        return file
 
 
-def _inside(value: Any) -> Iterable[Any]:
+def _new_in(body: object, position: Position) -> object:
+    """Return the body without what the request at its position had already."""
+    if not isinstance(body, dict):
+        return body
+    new = {key: value for key, value in body.items() if key not in position.same}
+    for key in MESSAGES:
+        if isinstance(new.get(key), list) and position.same_messages:
+            new[key] = new[key][position.same_messages :]
+            break
+    return new
+
+
+def _complete(recording: Recording, earlier: Any) -> Any:
+    """Return the body of a recording, given that of the request at its position."""
+    body, position = recording.body, recording.position
+    if not isinstance(body, dict) or position.after is None or not isinstance(earlier, dict):
+        return body
+    whole = {key: earlier[key] for key in position.same if key in earlier}
+    for key, value in body.items():
+        is_talk = key in MESSAGES and isinstance(value, list)
+        whole[key] = [*messages_in(earlier)[: position.same_messages], *value] if is_talk else value
+    return dict(sorted(whole.items(), key=messages_last))
+
+
+def _children(value: Any) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def _file_name(request: ModelRequest, matched: CanonicalRequest) -> str:
     body = matched.body if isinstance(matched.body, dict) else {}
-    messages = messages_of(body)
     model = body.get("model")
     name = model if isinstance(model, str) else request.path.rpartition("/")[2]
     clean = re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.")[:60] or "request"
-    return f"{clean}-{len(messages):03}-{matched.fingerprint[:12]}.json"
+    return f"{clean}-{len(messages_in(body)):03}-{matched.fingerprint[:12]}.json"
 
 
-def messages_of(body: Any) -> list[Any]:
-    """Return the conversation of a request in any API."""
-    found = [body[key] for key in MESSAGES if isinstance(body.get(key), list)] if isinstance(body, dict) else []
-    return found[0] if found else []
-
-
-_OF_A_STRANGER = "A cassette has only regular files of bounded size. Record it again, or use one that you trust."
+_UNTRUSTED_HINT = "A cassette has only regular files of bounded size. Record it again, or use one that you trust."
 
 
 def _broken(message: str, hint: str = "Record it again, or restore the file.") -> YouBenchaError:
@@ -240,119 +277,55 @@ def _not_writable(file: Path, error: OSError) -> YouBenchaError:
     )
 
 
-PART, LINES = "$part", "$lines"
+_LINES = "$lines"
+_MIN_CHARS = 1000
+"""A longer text is a list of its lines, for `git diff`."""
 
-_LARGE = 1000
-"""The minimum number of characters of a part with its own file."""
+_MIN_LINE_CHARS = 16
+"""With shorter lines, the quotes would be longer than the text."""
 
-_MESSAGES_PER_PART = 10
-_SHORT_LINE = 16
-_OURS = re.compile(r"\$+(?:part|lines)\Z")
-
-
-def split_body(body: Any) -> tuple[Any, dict[str, Any]]:
-    """Return the body with references, and the parts that they refer to."""
-    parts: dict[str, Any] = {}
-    if not isinstance(body, dict):
-        return _split(body, parts), parts
-    split = {
-        _key(key): _split_messages(value, parts) if key in MESSAGES else _split(value, parts)
-        for key, value in body.items()
-    }
-    return split, parts
+_LOOKS_LIKE_OURS = re.compile(r"\$+lines\Z")
 
 
-def join_body(body: Any, part: Callable[[Any], Any]) -> Any:
-    """Return the whole body; `part` returns the part for a reference."""
-    whole = _whole(body, part, _MAX_DEPTH)
-    if not isinstance(whole, dict):
-        return whole
-    return {key: _one_list(value) if key in MESSAGES else value for key, value in whole.items()}
-
-
-def _whole(value: Any, part: Callable[[Any], Any], depth: int) -> Any:
-    if not isinstance(value, list | dict):
-        return value
-    if depth == 0:
-        return "(nested too deeply)"
-    if isinstance(value, list):
-        return [_whole(each, part, depth - 1) for each in value]
-    if set(value) == {PART}:
-        return _whole(part(value[PART]), part, depth - 1)
-    if set(value) == {LINES}:
-        return "\n".join(map(str, _inside(value[LINES])))
-    return {_own_key(key): _whole(each, part, depth - 1) for key, each in value.items()}
-
-
-def _split_messages(value: Any, parts: dict[str, Any]) -> Any:
-    """Group messages from the start, so that groups stay the same when the conversation continues."""
-    if not isinstance(value, list):
-        return _split(value, parts)
-    grouped = len(value) // _MESSAGES_PER_PART * _MESSAGES_PER_PART
-    messages = [_split(each, parts) for each in value]
-    groups = [messages[at : at + _MESSAGES_PER_PART] for at in range(0, grouped, _MESSAGES_PER_PART)]
-    return [*(_reference(group, parts) for group in groups), *messages[grouped:]]
-
-
-def _one_list(value: Any) -> Any:
-    if not isinstance(value, list):
-        return value
-    return [each for item in value for each in (item if isinstance(item, list) else [item])]
-
-
-def _split(value: Any, parts: dict[str, Any]) -> Any:
+def _split_lines(value: Any) -> Any:
     if isinstance(value, str):
-        return _reference(_in_lines(value), parts) if len(value) >= _LARGE else value
+        lines = value.split("\n") if len(value) >= _MIN_CHARS else []
+        return {_LINES: lines} if lines and len(value) >= _MIN_LINE_CHARS * len(lines) else value
     if isinstance(value, list):
-        small: Any = [_split(each, parts) for each in value]
-    elif isinstance(value, dict):
-        small = {_key(key): _split(each, parts) for key, each in value.items()}
-    else:
+        return [_split_lines(item) for item in value]
+    if isinstance(value, dict):
+        return {f"${key}" if _LOOKS_LIKE_OURS.match(key) else key: _split_lines(item) for key, item in value.items()}
+    return value
+
+
+def _join_lines(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_join_lines(item) for item in value]
+    if not isinstance(value, dict):
         return value
-    return _reference(small, parts) if len(canonical(small)) >= _LARGE else small
-
-
-def _in_lines(text: str) -> Any:
-    """Split into lines, for `git diff`, unless the quotes would be longer than the text."""
-    lines = text.split("\n")
-    return {LINES: lines} if len(text) >= _SHORT_LINE * len(lines) else text
-
-
-def _reference(value: Any, parts: dict[str, Any]) -> dict[str, str]:
-    name = sha256(canonical(value)).hexdigest()[:12]
-    parts[name] = value
-    return {PART: name}
-
-
-def _key(key: str) -> str:
-    """Escape a key of the body that looks like a reference."""
-    return f"${key}" if _OURS.match(key) else key
-
-
-def _own_key(key: str) -> str:
-    return key[1:] if key.startswith("$$") and _OURS.match(key) else key
+    if set(value) == {_LINES}:
+        return "\n".join(map(str, _children(value[_LINES])))
+    return {key[1:] if _LOOKS_LIKE_OURS.match(key) else key: _join_lines(item) for key, item in value.items()}
 
 
 _WIDTH = 110
 _INDENT = "  "
 
 
-def _indented(value: object) -> str:
+def _pretty(value: object, indent: str, *, flat_items: bool = False) -> str:
     """Write a value that fits on one line, and every event, on one line."""
-    return _lines(value, "") + "\n"
-
-
-def _lines(value: object, indent: str, *, flat_items: bool = False) -> str:
     flat = dumps(value)
     inner = indent + _INDENT
     if len(flat) + len(indent) <= _WIDTH or not value:
         return flat
     if isinstance(value, dict):
-        rows = [
-            f"{inner}{dumps(key)}: {_lines(each, inner, flat_items=key == 'events')}" for key, each in value.items()
-        ]
-        return "{\n" + ",\n".join(rows) + f"\n{indent}}}"
-    if isinstance(value, list):
-        rows = [inner + (dumps(each) if flat_items else _lines(each, inner)) for each in value]
-        return "[\n" + ",\n".join(rows) + f"\n{indent}]"
-    return flat
+        rows: Iterator[str] = (
+            f"{dumps(key)}: {_pretty(item, inner, flat_items=key == 'events')}" for key, item in value.items()
+        )
+        start, end = "{", "}"
+    elif isinstance(value, list):
+        rows = (dumps(item) if flat_items else _pretty(item, inner) for item in value)
+        start, end = "[", "]"
+    else:
+        return flat
+    return f"{start}\n" + ",\n".join(inner + row for row in rows) + f"\n{indent}{end}"

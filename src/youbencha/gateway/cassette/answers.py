@@ -1,17 +1,22 @@
-"""Turn an upstream's answer into a recorded one, and a recorded one into an answer for the current run. No I/O."""
+"""Turn an upstream's answer into a recorded one, and a recorded one into an answer for the current run. No I/O.
+
+A recorded answer has placeholders for text that differs in another run: `{{workspace}}` is replaced by the workspace of
+the current run, `{{id-3}}` by the third id in its request. A literal `{{workspace}}` is written as `{{=workspace}}`.
+"""
 
 from __future__ import annotations
 
 import base64
+import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import BaseModel, Field
 
 from youbencha.gateway.api import lower_names
-from youbencha.gateway.cassette.matching import ReplayedAnswer
-from youbencha.gateway.cassette.placeholders import PlaceholderWriter, Span, masked, masked_bytes, secrets_in
+from youbencha.gateway.cassette.matching import SURROGATES, Forms, in_json, masked, masked_bytes, path_pattern
 from youbencha.gateway.encoding import MAX_DECODED_BYTES, Decoder, encoding_of
 from youbencha.gateway.sse import SseParser, write_event
 from youbencha.json_lines import dumps, loads
@@ -55,6 +60,116 @@ class AnswerFormat(BaseModel):
     events: list[EventFormat] = []
     text: str = ""
     base64: str = ""
+
+
+class ReplayedAnswer(NamedTuple):
+    """A recorded answer, filled in for the current run."""
+
+    status: int
+    headers: Mapping[str, str]
+    chunks: Chunks
+    """Milliseconds to wait after the previous chunk, and what to send then."""
+    failed: str | None = None
+    """How the provider failed, if it did."""
+
+
+class Span(NamedTuple):
+    """A section of a text, and its replacement."""
+
+    start: int
+    end: int
+    text: str
+
+
+_PLACEHOLDER = r"\{\{(?P<literal>=*)(?P<name>[A-Za-z][\w-]*(?::[a-z-]+)?)\}\}"
+_FILLED = re.compile(_PLACEHOLDER)
+_MAX_FILLED_CHARS = 64 * 1024 * 1024
+
+_ID = re.compile(r"(?=.*[A-Za-z])(?=.*[0-9])[\w.-]{6,}\Z", re.S)
+"""Ids that are long and unusual enough: the same text in an answer can only be the id in the request."""
+
+
+class PlaceholderWriter:
+    """Writes placeholders into an answer before it is recorded."""
+
+    def __init__(self, forms: Forms, names: Mapping[str, str]) -> None:
+        self._forms = forms
+        self._names = {name: value for name, value in names.items() if name.startswith("id-") and _ID.match(value)}
+
+    def among(self, texts: Iterable[str]) -> PlaceholderWriter:
+        """Return a writer for only those ids that occur in the texts: a conversation has hundreds, an answer two."""
+        whole = "\n".join(texts)
+        return PlaceholderWriter(self._forms, {name: value for name, value in self._names.items() if value in whole})
+
+    @cached_property
+    def _plain(self) -> _Finder:
+        return _Finder({text: name for name, text in self._forms.items()} | self._ids)
+
+    @cached_property
+    def _in_json(self) -> _Finder:
+        escaped: dict[str, str] = {}
+        for name, text in self._forms.items():
+            escaped.setdefault(in_json(text), name)
+            escaped.setdefault(json.dumps(text)[1:-1], name)
+        return _Finder(escaped | self._ids)
+
+    @property
+    def _ids(self) -> dict[str, str]:
+        return {value: name for name, value in self._names.items()}
+
+    def spans(self, text: str, *, is_json: bool) -> list[Span]:
+        finder = self._in_json if is_json else self._plain
+        return list(finder.spans(text))
+
+    def text(self, text: str, *, is_json: bool) -> str:
+        for span in reversed(self.spans(text, is_json=is_json)):
+            text = text[: span.start] + span.text + text[span.end :]
+        return text
+
+
+class _Finder:
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names = names
+        texts = sorted(names, key=lambda text: (-len(text), text))
+        self._pattern = re.compile("|".join([*map(path_pattern, texts), _PLACEHOLDER]))
+
+    def spans(self, text: str) -> Iterator[Span]:
+        for match in self._pattern.finditer(text):
+            name = match["name"]
+            inner = f"={match['literal']}{name}" if name else self._names[match.group()]
+            yield Span(*match.span(), "{{" + inner + "}}")
+
+
+def fill(texts: Mapping[str, str]) -> Callable[[str, bool], str]:
+    """Return a function that fills the placeholders of a text; its second argument is whether the text is JSON.
+
+    It raises ValueError if they become too much: a stranger's cassette may repeat an id that is itself huge.
+    """
+    left = _MAX_FILLED_CHARS
+
+    def filled(text: str, is_json: bool) -> str:
+        def fill(match: re.Match[str]) -> str:
+            nonlocal left
+            if match["literal"]:
+                return "{{" + match["literal"][1:] + match["name"] + "}}"
+            known = texts.get(match["name"])
+            if (left := left - len(known or "")) < 0:
+                raise ValueError("its placeholders become too large")
+            return match.group() if known is None else in_json(known) if is_json else known
+
+        return _FILLED.sub(fill, text) if "{{" in text else text
+
+    return filled
+
+
+def secrets_in(text: str, redactor: Redactor) -> list[Span]:
+    """Return the positions of secrets, for a text that arrives in pieces."""
+    data = text.encode("utf-8", SURROGATES)
+    spans = []
+    for match in redactor.matches(data):
+        start, end = (len(data[:at].decode("utf-8", SURROGATES)) for at in match.span())
+        spans.append(Span(start, end, masked_bytes(match.group(), redactor).decode()))
+    return spans
 
 
 _JSON_TEXTS = frozenset({"arguments", "partial_json"})
