@@ -31,8 +31,8 @@ from youbencha.gateway.cassette.matching import (
     path_forms,
     placeholder_texts,
 )
-from youbencha.gateway.cassette.mismatch import Mismatch, Outline, Position, compare, find_position, outline
-from youbencha.gateway.cassette.store import VERSION, AnswersByTrial, CassetteStore, Entry, Recording
+from youbencha.gateway.cassette.mismatch import Continuation, Mismatch, Outline, compare, find_position, outline
+from youbencha.gateway.cassette.store import VERSION, AnswersByTrial, CassetteStore, Recording, RecordingHead
 from youbencha.gateway.cassette.volatile import around
 from youbencha.json_lines import dumps, mapping
 from youbencha.process import Redactor
@@ -66,7 +66,7 @@ class Cassette:
         self.store = CassetteStore(self.directory)
         if mode != "replay":
             self.store.create()
-        self.entries: dict[str, Entry] = {} if mode == "record" else self.store.check()
+        self.entries: dict[str, RecordingHead] = {} if mode == "record" else self.store.check()
         self._today = today
         self._recorded_on = max((entry.day for entry in self.entries.values() if entry.day is not None), default=None)
         if mode == "replay" and not self.entries:
@@ -114,7 +114,7 @@ class Cassette:
         return self._sessions_at[fingerprint] - 1
 
     def keep(
-        self, request: ModelRequest, canonical: CanonicalRequest, position: Position, answers: list[RecordedAnswer]
+        self, request: ModelRequest, canonical: CanonicalRequest, position: Continuation, answers: list[RecordedAnswer]
     ) -> None:
         """Write the answers that a session has received to a request so far. `answers` may grow."""
         fingerprint, today = canonical.fingerprint, self._today()
@@ -124,7 +124,7 @@ class Cassette:
         if not any(trial is answers for trial in trials):
             trials.append(answers)
         file = self.store.write(request, canonical, position, _distinct(trials, self.today()), today)
-        self.entries[fingerprint] = Entry(file, request.method, request.path, position.after, today, VERSION)
+        self.entries[fingerprint] = RecordingHead(file, request.method, request.path, position.after, today, VERSION)
         self.recorded += not is_failure(answers[-1])
 
 
@@ -140,7 +140,7 @@ class CassetteSession:
         self._matcher = RequestMatcher(self._forms, cassette.redactor)
         self._outlines: dict[str, Outline] = {}
         """The requests so far, by fingerprint."""
-        self._positions: dict[str, Position] = {}
+        self._positions: dict[str, Continuation] = {}
         self._replayed: Counter[str] = Counter()
         self._trials: dict[str, int] = {}
         self._recorded: dict[str, list[RecordedAnswer]] = {}
@@ -229,7 +229,7 @@ class CassetteSession:
         lost = recorded[best].trials[0][-1].get("lost")
         return compare(title, matched.body, bodies[best], recorded[best].file.name, lost)
 
-    def _locate(self, request: ModelRequest, matched: CanonicalRequest) -> Position:
+    def _locate(self, request: ModelRequest, matched: CanonicalRequest) -> Continuation:
         """Remember a request, and return its position, which stays the same when it is sent again."""
         fingerprint = matched.fingerprint
         if fingerprint not in self._outlines:

@@ -32,7 +32,7 @@ class Outline(NamedTuple):
     messages: tuple[bytes, ...]
 
 
-class Position(NamedTuple):
+class Continuation(NamedTuple):
     """The place of a request in its session: which earlier one it continues, and what both have in common."""
 
     after: str | None = None
@@ -59,7 +59,7 @@ def outline(request: ModelRequest, matched: CanonicalRequest) -> Outline:
     )
 
 
-def find_position(request: Outline, earlier: Iterable[Outline]) -> Position:
+def find_position(request: Outline, earlier: Iterable[Outline]) -> Continuation:
     """Return the position of a request: after the earlier one with the longest equal start, the last of several."""
     best, most = None, 0
     for other in earlier:
@@ -68,9 +68,9 @@ def find_position(request: Outline, earlier: Iterable[Outline]) -> Position:
             if same >= max(most, 1):
                 best, most = other, same
     if best is None:
-        return Position()
+        return Continuation()
     unchanged = tuple(key for key, digest in best.large.items() if digest == request.large.get(key))
-    return Position(best.fingerprint, unchanged, most)
+    return Continuation(best.fingerprint, unchanged, most)
 
 
 def messages_in(body: Any) -> list[Any]:

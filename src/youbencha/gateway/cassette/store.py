@@ -22,7 +22,7 @@ from youbencha.files import read_nofollow, replace_atomically
 from youbencha.gateway.api import WireName
 from youbencha.gateway.cassette.answers import AnswerFormat, RecordedAnswer
 from youbencha.gateway.cassette.matching import MESSAGES, CanonicalRequest, ModelRequest, messages_last
-from youbencha.gateway.cassette.mismatch import Position, messages_in
+from youbencha.gateway.cassette.mismatch import Continuation, messages_in
 from youbencha.json_lines import dumps, loads
 from youbencha.text import one_line, visible
 
@@ -73,7 +73,7 @@ class Recording(NamedTuple):
     method: str
     path: str
     wire: WireName | None
-    position: Position
+    position: Continuation
     body: Any
     """Without what it has in common with the request at its position."""
     trials: AnswersByTrial
@@ -88,7 +88,7 @@ class Recording(NamedTuple):
         return self.version < _OLDEST_MATCHING
 
 
-class Entry(NamedTuple):
+class RecordingHead(NamedTuple):
     """What is kept in memory of a recording."""
 
     file: Path
@@ -114,10 +114,10 @@ class CassetteStore:
         except OSError as error:
             raise _not_writable(self._directory, error) from error
 
-    def check(self) -> dict[str, Entry]:
+    def check(self) -> dict[str, RecordingHead]:
         """Return an entry for each fingerprint. Raises YouBenchaError with all files that cannot be read."""
         broken: list[str] = []
-        entries: dict[str, Entry] = {}
+        entries: dict[str, RecordingHead] = {}
         files = self.files()
         if len(files) > MAX_FILES or sum(file.lstat().st_size for file in files) > MAX_BYTES:
             limits = f"{MAX_FILES:,} exchanges or {MAX_BYTES:,} bytes"
@@ -128,7 +128,7 @@ class CassetteStore:
             except YouBenchaError as error:
                 broken.append(error.message)
             else:
-                entries[found.fingerprint] = Entry(
+                entries[found.fingerprint] = RecordingHead(
                     file, found.method, found.path, found.position.after, found.day, found.version
                 )
         if broken:
@@ -162,14 +162,14 @@ class CassetteStore:
             method=request.method,
             path=request.path,
             wire=request.wire,
-            position=Position(request.after, tuple(request.same), request.same_messages),
+            position=Continuation(request.after, tuple(request.same), request.same_messages),
             body=_join_lines(request.body),
             trials=value["takes"],
             day=valid.day,
             version=valid.version,
         )
 
-    def whole_body(self, recording: Recording, entries: Mapping[str, Entry]) -> Any:
+    def whole_body(self, recording: Recording, entries: Mapping[str, RecordingHead]) -> Any:
         """Return the body of a recorded request with what it has in common with earlier ones, as far as recorded."""
         chain, seen = [recording], {recording.fingerprint}
         while (after := chain[-1].position.after) in entries and after is not None and after not in seen:
@@ -194,7 +194,7 @@ class CassetteStore:
         self,
         request: ModelRequest,
         matched: CanonicalRequest,
-        position: Position,
+        position: Continuation,
         trials: AnswersByTrial,
         day: date,
     ) -> Path:
@@ -226,7 +226,7 @@ class CassetteStore:
         return file
 
 
-def _new_in(body: object, position: Position) -> object:
+def _new_in(body: object, position: Continuation) -> object:
     """Return the body without what the request at its position had already."""
     if not isinstance(body, dict):
         return body
