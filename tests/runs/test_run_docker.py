@@ -198,16 +198,8 @@ async def test_a_missing_image(runs: RunBench, image: str, sandbox: dict[str, An
     assert runs.runs() == []
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        {"command": "python3 -m no_such_module -q"},
-        {"command": "cd . && no-such-program -q", "shell": True},
-        {"command": "no-such-program"},
-    ],
-)
-async def test_what_is_not_in_the_image_is_no_verdict(runs: RunBench, image: str, config: dict[str, Any]) -> None:
-    evaluators = [{"name": "command", "config": config}]
+async def test_a_program_that_is_not_in_the_image_is_no_verdict(runs: RunBench, image: str) -> None:
+    evaluators = [{"name": "command", "config": {"command": "no-such-program"}}]
     sandbox = {"type": "docker", "image": image, "network": "none"}
     agent = {"type": "command", "config": {"command": ["true"], "prompt": "Nothing."}}
     done = await runs.run(agent, sandbox=sandbox, env=PLACES, evaluators=evaluators)

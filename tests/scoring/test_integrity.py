@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from youbencha.log.model import AgentInfo, Execution, ModelInfo, ToolCall, YouBenchaLog
-from youbencha.scoring.integrity import IntegrityContext, flags_of
-from youbencha.scoring.shell import SimpleCommand, simple_commands
+from youbencha.scoring.integrity import IntegrityContext, integrity_flags
 from youbencha.workspace import FileChange
 
 NOW = "2026-01-01T00:00:00Z"
@@ -42,7 +41,7 @@ def call(name: str, **arguments: object) -> ToolCall:
 def kinds(
     calls: Sequence[ToolCall] = (), changes: Sequence[FileChange] = (), context: IntegrityContext = CONTEXT
 ) -> list[str]:
-    return [flag.kind for flag in flags_of(log(*calls), changes, context)]
+    return [flag.kind for flag in integrity_flags(log(*calls), changes, context)]
 
 
 def added(path: str) -> FileChange:
@@ -122,6 +121,10 @@ python -c "import urllib.request as u; u.urlopen('https://example.org')"
 python3 -c 'import requests; requests.get("https://example.org")'
 node -e "fetch('https://example.org').then(console.log)"
 FOO=1 curl https://example.org
+A=1 B=2 timeout 10 /usr/bin/curl https://example.org
+/usr/bin/python3.11 -I -m pip install requests
+ls 2>&1 >> log; curl https://example.org # and more
+uv run pip install requests
 cd /tmp && (curl https://example.org)
 """
 
@@ -188,6 +191,12 @@ find . -name '*.py' | xargs wc -l
 rsync -a src/ backup/
 uv run pytest
 docker ps
+git log -G "class Shop" --oneline
+git commit -m "install: pip install requests"
+ls 2>/dev/null | grep -c curl
+A=1 B=2 timeout 10 /usr/bin/git status
+python x.py -m pip install requests
+grep 'a;b|git fetch' "d e"
 """
 
 
@@ -277,7 +286,7 @@ def test_tools_for_the_web() -> None:
 def test_changes(change: FileChange, greenfield: bool, kind: list[str]) -> None:
     context = IntegrityContext(protected=("Makefile",), greenfield=greenfield)
     assert kinds(changes=[change], context=context) == kind
-    assert [flag.kind for flag in flags_of(None, [change], context)] == kind
+    assert [flag.kind for flag in integrity_flags(None, [change], context)] == kind
 
 
 def test_reports_that_a_test_run_left() -> None:
@@ -292,7 +301,7 @@ def test_reports_that_a_test_run_left() -> None:
 def test_evidence_is_bounded() -> None:
     calls = [call("Bash", command=f"git fetch origin{number} {'x' * 500}\n") for number in range(30)]
     changes = [modified(f"tests/test_{number}\n{'y' * 300}.py") for number in range(30)]
-    flags = flags_of(log(*calls, *calls), changes, CONTEXT)
+    flags = integrity_flags(log(*calls, *calls), changes, CONTEXT)
     assert [flag.kind for flag in flags] == ["solution_search"] * 10 + ["test_edit"] * 10
     assert all(len(flag.evidence) <= 200 and "\n" not in flag.evidence for flag in flags)
     assert len({flag.evidence for flag in flags}) == 20
@@ -308,31 +317,13 @@ def test_no_tool_call_raises(text: str) -> None:
         *(call("Bash", command=text), call("Bash", command=f"python -c {text}"), call("Read", file_path=text)),
         *(call("shell", command=[text, text]), ToolCall(name="Bash", arguments=text), call("WebFetch", url=text)),
     )
-    flags_of(log(*calls), [added(text), modified(text)], CONTEXT)
+    integrity_flags(log(*calls), [added(text), modified(text)], CONTEXT)
 
 
 @pytest.mark.parametrize(
-    "part", ["<<E\n", "$(", "`", "'", "\\", "a;", "bash -c '", "# \n", "> ", "a=", "x@", "1.", "- "]
+    "part", ["<<E\n", "$(", "`", "'", "\\", "a;", "bash -c '", "# \n", "> ", "a=", "x@", "1.", "- ", "git -c ", "x://"]
 )
 def test_hostile_scripts_take_little_time(part: str) -> None:
     started = time.process_time()
-    flags_of(log(*[call("Bash", command="curl " + part * 50_000)] * 3), [], CONTEXT)
+    integrity_flags(log(*[call("Bash", command="curl " + part * 50_000)] * 3), [], CONTEXT)
     assert time.process_time() - started < 3
-
-
-@pytest.mark.parametrize(
-    ("script", "commands"),
-    [
-        ("ls -l 2>/dev/null | wc -l", [SimpleCommand("ls", ("-l",), ("/dev/null",)), SimpleCommand("wc", ("-l",))]),
-        ("a && b || c & d", [SimpleCommand(name, ()) for name in "abcd"]),
-        ("A=1 B=2 timeout 10 /usr/bin/git status", [SimpleCommand("git", ("status",))]),
-        ("/usr/bin/python3.11 -I -m pip install x", [SimpleCommand("pip", ("install", "x"))]),
-        ("python x.py -m y", [SimpleCommand("python", ("x.py", "-m", "y"))]),
-        ("grep 'a;b|c' \"d e\"", [SimpleCommand("grep", ("a;b|c", "d e"))]),
-        ("ls 2>&1 >> log # && rm x\npwd", [SimpleCommand("ls", (), ("log",)), SimpleCommand("pwd", ())]),
-        ("echo 'it; ls", [SimpleCommand("echo", ("'it",)), SimpleCommand("ls", ())]),
-        ("", []),
-    ],
-)
-def test_simple_commands(script: str, commands: list[SimpleCommand]) -> None:
-    assert simple_commands(script) == commands

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import shlex
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -56,16 +55,6 @@ _LARGEST_INT = 2**53
 
 TAIL_CHARACTERS = 4_000
 
-_FIND_PROGRAM = 'command -v "$1"'
-_FIND_MODULE = '"$1" -c "import importlib.util as u, sys; sys.exit(u.find_spec(sys.argv[1]) is None)" "$2"'
-_QUOTED_OR_REDIRECTED = re.compile(r"'[^']*'|\"[^\"]*\"|\d*[<>]+&? *[^\s;&|)]+")
-_UNSURE = re.compile(r"<<|\( *\)|#")
-"""A line with these may contain words that look like programs: a here-document, functions, comments."""
-_MODULE = re.compile(r"\s*(?:\S*sh -c ['\"])?([^\s'\"();&|=]*python[\d.]*) +-m +(\w+)")
-"""At the start of a line: after `cd` or an assignment, Python may look for modules in other places."""
-_PROGRAM = re.compile(r"(?:^|[;&|(\n]) *(?:\w+=\S* +)*([\w.+-]+)(?=[\s;&|)]|$)")
-"""The first word of each command in a line, unless it is a path."""
-
 
 class CommandEvaluator:
     name = "command"
@@ -95,9 +84,6 @@ class CommandEvaluator:
                 metrics = await _measure(config, tree, sandbox, env, redactor, log)
                 if metrics["exit_code"] != 0:
                     log_withheld_variables(log, env, harness, sandbox)
-                await _require_started(
-                    context, config, metrics, Command((), working_directory(config, tree), env), sandbox
-                )
         except MissingInTree as missing:
             message = redactor.text(f"{_label(config)} cannot run: {missing}.")
             return evaluation_result(context, started, "failed", message)
@@ -165,38 +151,6 @@ async def _measure(
     if config.junit:
         metrics |= await in_thread(lambda _: junit_metrics(tree, config.junit, before))
     return metrics
-
-
-async def _require_started(
-    context: EvaluationContext,
-    config: CommandEvaluatorConfig,
-    metrics: Mapping[str, Any],
-    at: Command,
-    sandbox: Sandbox,
-) -> None:
-    """Raise an error if what the command names is certainly not installed: its failure is then not the agent's.
-
-    What it printed, and its exit code, only raise the question, because an agent's code can print anything and end in
-    any way. The answer comes from the system. What the agent changed, and may have deleted, is left out.
-    """
-    code, output = metrics["exit_code"], metrics["output_tail"]
-    line = str(config.command) if config.shell else shlex.join(config.words())
-    if code in config.expect_exit_code or sys.platform == "win32" or (config.shell and _UNSURE.search(line)):
-        return
-    asked: list[tuple[str, tuple[str, ...]]] = []
-    if (module := _MODULE.match(line)) and code == 1 and f"No module named {module[2]}" in output.replace("'", ""):
-        asked.append((_FIND_MODULE, (module[1], module[2])))
-    if config.shell and code in (126, 127) and all(map(os.path.isabs, at.env.get("PATH", "/").split(os.pathsep))):
-        asked += [(_FIND_PROGRAM, (each,)) for each in _PROGRAM.findall(_QUOTED_OR_REDIRECTED.sub("''", line))]
-    files = context.changes.files if context.changes else ()
-    changed = {name for file in files for name in re.split(r"[/.]", file.path)}
-    for question, words in asked:
-        argv = shell_words(question, words, at.env) if sandbox is HOST else ("sh", "-c", question, "sh", *words)
-        found = await sandbox.run(at._replace(argv=argv), limits=Limits(timeout_s=30))
-        # Only Python itself says 1: another code says that this was not its path, and nothing about the module.
-        absent = found.exit.code == 1 if question is _FIND_MODULE else found.exit.code not in (0, None)
-        if absent and words[-1] not in changed:
-            raise _not_found(" -m ".join(words), "it is not installed")
 
 
 async def _run(

@@ -32,8 +32,7 @@ from youbencha.files import open_nofollow
 from youbencha.log.masking import without_secrets
 from youbencha.process import OUTPUT_LIMIT_BYTES, Redactor
 from youbencha.scoring.composite import composite
-from youbencha.scoring.integrity import IntegrityContext, flags_of
-from youbencha.scoring.tampering import tampering
+from youbencha.scoring.integrity import IntegrityContext, integrity_flags, tampering_flags
 from youbencha.scoring.test_output import TestResult
 from youbencha.store.arena import IntegrityFlag
 from youbencha.store.bundle import AssertionResult, EvaluationResult
@@ -168,9 +167,9 @@ def _flags(
         recipes=frozenset(change.path for change in measured.changes if Path(change.path).name in task.recipes),
         solution=task.solution,
     )
-    yield from flags_of(context.log, measured.changes, about)
+    yield from integrity_flags(context.log, measured.changes, about)
     if context.changes is not None:
-        yield from tampering(_beginning(context.changes.patch_file))
+        yield from tampering_flags(_beginning(context.changes.patch_file))
     yield from flags_of_tests(measured, baseline)
 
 
