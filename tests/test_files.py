@@ -18,8 +18,10 @@ from youbencha.files import (
     read_within,
     replace_atomically,
     replacing,
+    walk,
     write_atomically,
 )
+from youbencha.workspace.trees import remove_tree
 
 
 def test_a_file_is_replaced_with_its_permissions_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
@@ -175,3 +177,31 @@ def test_a_link_may_lead_to_a_file_inside_only(tmp_path: Path) -> None:
         read_within(base, "outside", 9)
     with pytest.raises(OSError, match="is a link"):
         read_within(base, "circle", 9)
+
+
+@posix_only("links")
+def test_walking_follows_no_link_and_enters_what_is_chosen(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "file").touch()
+    (tmp_path / "node_modules" / "c").mkdir(parents=True)
+    (tmp_path / "a" / "link").symlink_to(tmp_path)
+    names = sorted(entry.name for entry in walk(tmp_path, enter=lambda entry: entry.name != "node_modules"))
+    assert names == ["a", "b", "file", "link", "node_modules"]
+    errors: list[OSError] = []
+    assert list(walk(tmp_path / "missing", on_error=errors.append)) == []
+    assert isinstance(errors[0], FileNotFoundError)
+
+
+@posix_only("paths have another limit")
+def test_directories_nested_too_deeply_for_a_path_end_as_an_error(tmp_path: Path) -> None:
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(50):
+        os.mkdir("d" * 200, dir_fd=here)
+        below = os.open("d" * 200, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    errors: list[OSError] = []
+    assert 10 < len(list(walk(os.fsencode(tmp_path), on_error=errors.append))) < 50
+    assert [error.errno for error in errors] == [errno.ENAMETOOLONG]
+    remove_tree(tmp_path)

@@ -1,4 +1,4 @@
-"""Write files atomically; the one way to read files that an agent could have written."""
+"""Write files atomically; read and list files that an agent could have written."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path, PureWindowsPath
+from typing import Any, AnyStr
 
 from youbencha.errors import YouBenchaError
 
@@ -19,11 +20,13 @@ NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getatt
 """Flags for `os.open` if there may be a link, a pipe or a terminal instead of the file: opening a pipe would block."""
 
 _BINARY = getattr(os, "O_BINARY", 0)
+_HAS_DIR_FD = os.open in os.supports_dir_fd
+"""Windows cannot open a file relative to an open directory."""
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path to write to, which replaces `path` at the end, or is removed if there is an error.
+    """Yield a temporary path to write to, which replaces `path` at the end, or is removed after an error.
 
     A reader sees the old content or the new, even after a kill. A link is replaced, not followed.
     """
@@ -50,7 +53,7 @@ def replace_atomically(path: Path, data: bytes, *, mode: int | None = None) -> N
 
 
 def write_atomically(path: Path, data: bytes, *, mode: int | None = None) -> None:
-    """Write an artifact as `replace_atomically` does. Raises `ARTIFACTS_NOT_WRITABLE`."""
+    """Replace a file as `replace_atomically` does. Raises a YouBenchaError with the code `ARTIFACTS_NOT_WRITABLE`."""
     try:
         replace_atomically(path, data, mode=mode)
     except OSError as error:
@@ -69,9 +72,7 @@ def read_nofollow(root: Path, name: str, limit: int) -> bytes:
     with open_nofollow(root, name) as file:
         size = min(limit, os.fstat(file.fileno()).st_size)
         data = file.read(size + 1) or b""  # None: nothing is there yet, as in a log of the kernel
-        if (
-            len(data) > size
-        ):  # it has grown, or has no size, as in /proc. A buffer for `limit` would take longer to make
+        if len(data) > size:  # it has grown, or has no size, as in /proc
             data += file.read(limit + 1 - len(data)) or b""
     if len(data) > limit:
         raise OSError(errno.EFBIG, f"is larger than {limit:,} bytes", str(root / name))
@@ -81,7 +82,7 @@ def read_nofollow(root: Path, name: str, limit: int) -> bytes:
 def read_within(base: Path, name: str, limit: int) -> bytes:
     """Read a file of a user or a repository, in which links may lead from one file to another.
 
-    Raises `PathNotAllowed` if it is outside `base`, by its name or through links; else as `read_nofollow`.
+    Raises `PathNotAllowed` if it is outside `base`, by its name or through links; otherwise as `read_nofollow`.
     """
     check_relative(name)
     root, target = Path(os.path.realpath(base)), Path(os.path.realpath(base / name))  # no error for a loop of links
@@ -107,121 +108,109 @@ def open_nofollow(root: Path, name: str) -> BufferedReader:
 
     Raises `OSError`, with a `strerror` that can be appended to the file's name in a message.
     """
-    parts = Path(name).parts
-    if not parts or Path(name).is_absolute() or ".." in parts or "\0" in name:
+    parts = _parts_below(name)
+    if not parts or "\0" in name:
         raise OSError(errno.EINVAL, "is outside its directory", name)
     try:
-        fd = _open_below(root, parts)
+        with _opened(root, parts[:-1]) as directory:
+            fd = directory.open_fd(parts[-1], os.O_RDONLY)
     except OSError as error:
-        if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR):  # EMLINK: for a link on FreeBSD
-            raise OSError(errno.ELOOP, "is a link, or behind one", str(root / name)) from None
-        if error.errno == errno.ENXIO:
-            raise OSError(errno.EINVAL, "is not a regular file", str(root / name)) from None
-        raise OSError(error.errno, f"cannot be read: {error.strerror}", str(root / name)) from None
-    if stat.S_ISREG(os.fstat(fd).st_mode):
-        return os.fdopen(fd, "rb")
-    os.close(fd)
-    raise OSError(errno.EINVAL, "is not a regular file", str(root / name))
-
-
-def _open_below(root: Path, parts: tuple[str, ...]) -> int:
-    if sys.platform == "win32" or os.open not in os.supports_dir_fd:
-        return _open_checked(root, parts)
-    directory = _directory_below(root, parts[:-1])
-    try:
-        return os.open(parts[-1], os.O_RDONLY | NO_FOLLOW, dir_fd=directory)
-    finally:
-        os.close(directory)
-
-
-def _directory_below(root: Path, parts: tuple[str, ...], *, make: bool = False) -> int:
-    """Open component by component, each relative to the one before, so that none can be replaced in between."""
-    directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-    for part in parts:
-        parent = directory
-        try:
-            if make:
-                with suppress(FileExistsError):
-                    os.mkdir(part, dir_fd=parent)
-            directory = os.open(part, os.O_RDONLY | os.O_DIRECTORY | NO_FOLLOW, dir_fd=parent)
-        finally:
-            os.close(parent)
-    return directory
-
-
-def _open_checked(root: Path, parts: tuple[str, ...]) -> int:
-    """Open a file on Windows, which cannot open relative to a directory."""
-    path = root
-    for part in parts:
-        path = path / part
-        if path.is_symlink():
-            raise OSError(errno.ELOOP, "is a link", str(path))
-    if path.is_dir():
-        raise OSError(errno.EINVAL, "is not a regular file", str(path))
-    return os.open(path, os.O_RDONLY | _BINARY)
+        raise _explained(error, str(root / name)) from None
+    return os.fdopen(fd, "rb")
 
 
 @contextmanager
-def nofollow_directory(root: Path, name: str) -> Iterator[UntrustedDirectory]:
+def nofollow_directory(root: Path, name: str) -> Iterator[NoFollowDirectory]:
     """Open a directory below `root` to write into it, where an agent could have put links. Makes missing ones.
 
     Raises `OSError`, with a `strerror` that can be appended to the directory's name in a message.
     """
-    if ".." in Path(name).parts or Path(name).is_absolute():
+    parts = _parts_below(name)
+    with ExitStack() as opened:
+        try:
+            directory = opened.enter_context(_opened(root, parts, make=True))
+        except OSError as error:
+            raise _explained(error, str(root / name)) from None
+        yield directory
+
+
+def _parts_below(name: str) -> tuple[str, ...]:
+    path = Path(name)
+    if path.is_absolute() or ".." in path.parts:
         raise OSError(errno.EINVAL, "is outside its directory", name)
-    if sys.platform == "win32" or os.open not in os.supports_dir_fd:
-        yield UntrustedDirectory(None, _made_directory(root, Path(name).parts))
+    return path.parts
+
+
+def _explained(error: OSError, name: str) -> OSError:
+    """Return the error with a reason that can be appended to a name."""
+    if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR):  # EMLINK: for a link on FreeBSD
+        return OSError(errno.ELOOP, "is a link, or behind one", name)
+    if error.errno in (errno.ENXIO, errno.EINVAL):
+        return OSError(errno.EINVAL, "is not a regular file", name)
+    return OSError(error.errno, f"cannot be opened: {error.strerror}", name)
+
+
+@contextmanager
+def _opened(root: Path, parts: tuple[str, ...], *, make: bool = False) -> Iterator[NoFollowDirectory]:
+    """Open component by component, each relative to the one before, so that none can be replaced in between."""
+    if not _HAS_DIR_FD:
+        yield NoFollowDirectory(None, _checked_path(root, parts, make=make))
         return
+    directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        directory = _directory_below(root, Path(name).parts, make=True)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR):
-            raise OSError(errno.ELOOP, "is a link, or behind one", str(root / name)) from None
-        raise
-    try:
-        yield UntrustedDirectory(directory, Path())
+        for part in parts:
+            parent = directory
+            if make:
+                with suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=parent)
+            directory = os.open(part, os.O_RDONLY | os.O_DIRECTORY | NO_FOLLOW, dir_fd=parent)
+            os.close(parent)
+        yield NoFollowDirectory(directory, Path())
     finally:
         os.close(directory)
 
 
-def _made_directory(root: Path, parts: tuple[str, ...]) -> Path:
+def _checked_path(root: Path, parts: tuple[str, ...], *, make: bool) -> Path:
     for part in parts:
         root = root / part
         if root.is_symlink():
             raise OSError(errno.ELOOP, "is a link", str(root))
-        root.mkdir(exist_ok=True)
+        if make:
+            root.mkdir(exist_ok=True)
     return root
 
 
-class UntrustedDirectory:
+class NoFollowDirectory:
     """A directory in which an agent may put links, pipes or directories in place of our files at any time."""
 
     def __init__(self, fd: int | None, path: Path) -> None:
         self._fd = fd
         self._path = path
 
-    def open(self, name: str, flags: int) -> int:
-        """Open a regular file, made if missing, and return its descriptor."""
-        flags |= os.O_CREAT | NO_FOLLOW | _BINARY
-        try:
-            fd = os.open(self._path / name, flags, 0o644, dir_fd=self._fd)
-        except OSError as error:
-            reason = (
-                "is a link" if error.errno in (errno.ELOOP, errno.EMLINK) else f"cannot be opened: {error.strerror}"
-            )
-            raise OSError(error.errno, reason, name) from None
+    def open_fd(self, name: str, flags: int) -> int:
+        """Open a regular file, and return its descriptor. Raises `OSError`, with `EINVAL` for anything else."""
+        if self._fd is None and (self._path / name).is_symlink():
+            raise OSError(errno.ELOOP, "is a link", name)
+        fd = os.open(self._path / name, flags | NO_FOLLOW | _BINARY, 0o644, dir_fd=self._fd)
         if stat.S_ISREG(os.fstat(fd).st_mode):
             return fd
         os.close(fd)
         raise OSError(errno.EINVAL, "is not a regular file", name)
 
-    def names(self, most: int) -> list[str]:
-        """Return so many names of what is in it, in any order."""
+    def open(self, name: str, flags: int) -> int:
+        """Open a regular file, made if missing, and return its descriptor."""
+        try:
+            return self.open_fd(name, flags | os.O_CREAT)
+        except OSError as error:
+            raise _explained(error, name) from None
+
+    def names(self, limit: int) -> list[str]:
+        """Return up to `limit` names of what is in it, in any order."""
         with os.scandir(self._path if self._fd is None else self._fd) as entries:
-            return [entry.name for entry in itertools.islice(entries, most)]
+            return [entry.name for entry in itertools.islice(entries, limit)]
 
     def take(self, name: str, limit: int) -> bytes:
-        """Remove a regular file, and return what it held: at most so many bytes."""
+        """Remove a regular file, and return up to `limit` bytes of its content."""
         fd = os.open(self._path / name, os.O_RDONLY | NO_FOLLOW | _BINARY, dir_fd=self._fd)
         with os.fdopen(fd, "rb") as file:
             data = file.read(limit) or b"" if stat.S_ISREG(os.fstat(fd).st_mode) else b""
@@ -246,6 +235,36 @@ class UntrustedDirectory:
             with suppress(OSError):
                 os.unlink(self._path / partial, dir_fd=self._fd)
             raise
+
+
+def walk(
+    root: AnyStr | os.PathLike[AnyStr],
+    *,
+    enter: Callable[[os.DirEntry[AnyStr]], bool] = lambda entry: True,
+    on_error: Callable[[OSError], None] = lambda error: None,
+) -> Iterator[os.DirEntry[AnyStr]]:
+    """Yield everything below a directory, each directory before its content. No link is followed.
+
+    `enter` selects the directories to descend into. A directory that cannot be read is given to `on_error`. Directories
+    nested without end, as an agent can make them, end as an error: their path is too long.
+    """
+    waiting = [os.fspath(root)]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    yield entry
+                    if is_directory(entry) and enter(entry):
+                        waiting.append(entry.path)
+        except OSError as error:
+            on_error(error)
+
+
+def is_directory(entry: os.DirEntry[Any]) -> bool:
+    """Return whether an entry is a directory, and not a link to one, or a reparse point on Windows."""
+    if sys.platform == "win32" and entry.stat(follow_symlinks=False).st_reparse_tag:
+        return False
+    return entry.is_dir(follow_symlinks=False)
 
 
 class PathNotAllowed(Exception):

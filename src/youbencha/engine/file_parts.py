@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import PathNotAllowed, check_relative, nofollow_directory, open_file, open_nofollow
+from youbencha.files import PathNotAllowed, check_relative, nofollow_directory, open_file, open_nofollow, walk
 from youbencha.store.layout import RESULTS_FILE
 from youbencha.workspace.run_dir import ARTIFACTS
 
@@ -74,20 +74,19 @@ def parts_of_results(root: Path) -> Iterator[FilePart]:
 
 def _files_in(root: Path) -> Iterator[tuple[str, int]]:
     """Names and sizes, without those in so many directories that their paths are too long."""
-    waiting = [""]
-    while waiting:
-        folder = waiting.pop()
-        try:
-            with os.scandir(root / folder) as entries:
-                for entry in entries:
-                    name = str(PurePosixPath(folder, entry.name))
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(name)
-                    elif entry.is_file(follow_symlinks=False):
-                        yield name, entry.stat(follow_symlinks=False).st_size
-        except OSError as error:
-            if error.errno != errno.ENAMETOOLONG:
-                raise
+
+    def check(error: OSError) -> None:
+        if error.errno != errno.ENAMETOOLONG:
+            raise error
+
+    for entry in walk(root, on_error=check):
+        if entry.is_file(follow_symlinks=False):
+            try:
+                size = entry.stat(follow_symlinks=False).st_size
+            except OSError as error:
+                check(error)
+            else:
+                yield Path(entry.path).relative_to(root).as_posix(), size
 
 
 def _parts(file: BufferedReader, name: str) -> Iterator[FilePart]:

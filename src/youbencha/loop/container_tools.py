@@ -15,7 +15,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
-from youbencha.files import UntrustedDirectory, nofollow_directory
+from youbencha.files import NoFollowDirectory, nofollow_directory
 from youbencha.loop.agent_commands import Answer, Place, answer
 from youbencha.loop.directory import make_directory, writing
 from youbencha.sandbox.base import Sandbox
@@ -106,7 +106,7 @@ class ContainerTools:
                     with contextlib.suppress(OSError):
                         self._answer(directory, name, found[1])
 
-    def _answer(self, directory: UntrustedDirectory, name: str, request_id: str) -> None:
+    def _answer(self, directory: NoFollowDirectory, name: str, request_id: str) -> None:
         done = _answered(directory.take(name, _MOST_REQUEST + 1), self._place)
         text = done.text.encode("utf-8", "replace")[:_MOST_ANSWER]
         directory.replace(f"{request_id}.answer", b"%d\n%b\n" % (done.code, text))

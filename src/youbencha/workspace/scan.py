@@ -13,8 +13,9 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from youbencha.files import is_directory
 from youbencha.workspace.git import ONLY_RECORDED
-from youbencha.workspace.walk import LONGEST, NAME, ignored_by_rules, is_directory
+from youbencha.workspace.walk import LONGEST, NAME, ignored_by_rules
 
 _RESERVED = 256
 """Bytes of the longest path that git may need for itself."""

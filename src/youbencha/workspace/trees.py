@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import open_nofollow
+from youbencha.files import is_directory, open_nofollow
 from youbencha.text import shown
-from youbencha.workspace.walk import is_directory
 
 CANNOT_BE_HERE = frozenset({errno.ENAMETOOLONG, errno.EFBIG})
 """Errors for files that cannot be copied: the path would be too long, or the file too large for the disk."""

@@ -15,14 +15,13 @@ import os
 import re
 import shutil
 import stat
-import sys
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import read_nofollow
+from youbencha.files import is_directory, read_nofollow
 from youbencha.text import shown
 from youbencha.workspace.git import ONLY_RECORDED, GitFailed, git
 
@@ -73,13 +72,6 @@ class TreeFiles(NamedTuple):
             [path for path in self.files if path not in paths],
             tuple(path for path in self.too_deep if path not in paths),
         )
-
-
-def is_directory(entry: os.DirEntry[bytes]) -> bool:
-    """Whether it is a directory, and not a link to one, or a reparse point on Windows."""
-    if sys.platform == "win32" and entry.stat(follow_symlinks=False).st_reparse_tag:
-        return False
-    return entry.is_dir(follow_symlinks=False)
 
 
 def files_in(tree: Path, *, is_workspace: bool = True, left_out: Collection[bytes] = ()) -> TreeFiles:

@@ -18,7 +18,7 @@ from pathlib import Path
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import CheckCancelled, EvaluationContext, printable
 from youbencha.evaluators.judge.config import Assertion
-from youbencha.files import open_nofollow
+from youbencha.files import open_nofollow, walk
 from youbencha.workspace.trees import CANNOT_BE_HERE, FileCopies, copy_tree
 
 SUFFIX = ".judged"
@@ -173,8 +173,7 @@ def _history(git: Path) -> Iterator[Path]:
     for name in _HISTORY:
         if _is_plain(git / name):
             yield git / name
-        for directory, _, files in os.walk(git / name):  # follows no links
-            yield from (file for each in files if _is_plain(file := Path(directory, each)))
+        yield from (Path(entry.path) for entry in walk(git / name) if entry.is_file(follow_symlinks=False))
 
 
 def _is_plain(path: Path) -> bool:

@@ -21,7 +21,7 @@ from youbencha.evaluators.base import EvaluationContext, in_thread
 from youbencha.evaluators.globs import Glob
 from youbencha.evaluators.validation.config import ValidationConfig
 from youbencha.evaluators.validation.counting import Authorship
-from youbencha.files import read_nofollow
+from youbencha.files import is_directory, read_nofollow, walk
 from youbencha.scoring.code_metrics import is_runner_configuration, is_test_configuration, is_test_file
 from youbencha.workspace import FileChange, Repository
 from youbencha.workspace.diff import Entry
@@ -170,8 +170,8 @@ class ValidationTask:
         for path in added:
             if path.endswith(_GO_TEST) and PurePosixPath(path).parent in counting:
                 remove_below(tree, path)
-        for folder in [folder for folder in _folders(tree) if Path(folder).name == _CACHE]:
-            remove_tree(Path(folder))
+        for cache in [entry.path for entry in _walk(tree) if entry.name == _CACHE and is_directory(entry)]:
+            remove_tree(Path(cache))
 
     @property
     def _owned_directories(self) -> set[str]:
@@ -327,31 +327,14 @@ def _texts(tree: Path, paths: Iterable[str]) -> str:
 
 def _runner_configurations(tree: Path) -> Iterator[str]:
     """Files of any origin, such as those that git ignores. Links are not followed."""
-    for folder in _folders(tree):
-        for entry in _entries(folder):
-            if is_runner_configuration(entry.name):
-                yield os.path.relpath(entry.path, tree).replace(os.sep, "/")
+    for entry in _walk(tree):
+        if is_runner_configuration(entry.name):
+            yield os.path.relpath(entry.path, tree).replace(os.sep, "/")
 
 
-def _folders(tree: Path) -> Iterator[str]:
-    """The directories of a tree, without other people's code."""
-    waiting = [os.fspath(tree)]  # not os.walk, which is recursive: an agent can nest directories deeply
-    while waiting:
-        folder = waiting.pop()
-        yield folder
-        waiting += (
-            entry.path
-            for entry in _entries(folder)
-            if entry.name not in VENDORED and entry.is_dir(follow_symlinks=False)
-        )
-
-
-def _entries(directory: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(directory) as entries:
-            return list(entries)
-    except OSError:  # it cannot be read, or its path is too long
-        return []
+def _walk(tree: Path) -> Iterator[os.DirEntry[str]]:
+    """Walk a tree without other people's code."""
+    return walk(os.fspath(tree), enter=lambda directory: directory.name not in VENDORED)
 
 
 def remove_below(tree: Path, path: str) -> None:

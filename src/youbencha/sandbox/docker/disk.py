@@ -17,6 +17,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from itertools import chain
 from pathlib import Path
 
+from youbencha.files import walk
 from youbencha.process.disks import FreeSpace, free_space
 from youbencha.process.streams import Spool
 
@@ -110,18 +111,16 @@ class _Walk:
         """A directory is not readable or too deep for any path, or files are held where they cannot be found."""
 
     def below(self, directories: Iterable[Path]) -> Iterator[os.stat_result]:
-        waiting = [os.fsencode(directory) for directory in directories]
-        while waiting:
-            try:
-                with os.scandir(waiting.pop()) as entries:
-                    for entry in entries:
-                        if entry.is_dir(follow_symlinks=False):
-                            waiting.append(entry.path)
-                        yield entry.stat(follow_symlinks=False)
-            except FileNotFoundError:  # removed meanwhile
-                continue
-            except OSError:
-                self.is_incomplete = True
+        for directory in directories:
+            for entry in walk(os.fsencode(directory), on_error=self._note):
+                try:
+                    yield entry.stat(follow_symlinks=False)
+                except OSError as error:
+                    self._note(error)
+
+    def _note(self, error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):  # removed meanwhile
+            self.is_incomplete = True
 
     def unlinked(self, first: int | None) -> Iterator[os.stat_result]:
         """Unlinked files that a process of the container still uses: they still take disk space."""

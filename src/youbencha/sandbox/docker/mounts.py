@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import posixpath
-import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from youbencha.errors import YouBenchaError
+from youbencha.files import nofollow_directory
 
 WORKSPACE = PurePosixPath("/workspace")
 HOME = PurePosixPath("/home/agent")
@@ -31,8 +30,6 @@ _SYSTEM_DIRECTORIES = frozenset(
 )
 """Directories that an image needs, and that no mount may hide."""
 _KERNEL_DIRECTORIES = tuple(PurePosixPath("/", name) for name in ("dev", "proc", "sys"))
-_DIRECTORY = getattr(os, "O_PATH", 0) | getattr(os, "O_DIRECTORY", 0)
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
 class Mount(NamedTuple):
@@ -179,23 +176,6 @@ def make_mount_point(root: Path, name: PurePosixPath, *, directory: bool) -> Non
 
     No link is followed: an agent may have created one to the harness's own files.
     """
-    at = os.open(root, _DIRECTORY)
-    try:
-        for part in name.parts if directory else name.parts[:-1]:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(part, dir_fd=at)
-            deeper = os.open(part, _DIRECTORY | _NO_LINK, dir_fd=at)
-            os.close(at)
-            at = deeper
+    with nofollow_directory(root, str(name if directory else name.parent)) as place:
         if not directory:
-            _make_file(name.name, at)
-    finally:
-        os.close(at)
-
-
-def _make_file(name: str, directory: int) -> None:
-    try:
-        os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode=0o644, dir_fd=directory))
-    except FileExistsError:
-        if not stat.S_ISREG(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
-            raise
+            os.close(place.open(name.name, os.O_WRONLY))

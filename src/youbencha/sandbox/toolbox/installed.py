@@ -6,6 +6,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
@@ -13,6 +14,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from youbencha.errors import YouBenchaError
+from youbencha.files import is_directory, walk
 from youbencha.process import find_executable
 from youbencha.sandbox.toolbox.versions import is_version, sort_key
 
@@ -113,12 +115,10 @@ def sha256_of(path: Path) -> str:
 def bytes_under(directory: Path) -> int:
     """The size of all files in a directory, which may change meanwhile."""
     total = 0
-    for folder, _, names in os.walk(directory):
-        for name in names:
-            try:
-                total += os.lstat(os.path.join(folder, name)).st_size  # noqa: PTH118 - walked once a second
-            except OSError:
-                continue
+    for entry in walk(directory):
+        with suppress(OSError):
+            if not is_directory(entry):
+                total += entry.stat(follow_symlinks=False).st_size
     return total
 
 
