@@ -106,7 +106,6 @@ VALIDATED_TASK: dict[str, tuple[Any, Callable[[Cell], Any], Any]] = {
 GREEN = {"greenfield": True, "validation_tag": "v1-validation", "green_weights": {"code_metrics": 2}}
 ARENA: dict[str, tuple[Any, Callable[[Cell], Any], Any]] = {
     "gateway": ({"budget_per_trial_usd": 3}, lambda cell: gateway_of(cell).budget_per_trial_usd, 3.0),
-    "proxy": ({"budget_per_trial_usd": 4}, lambda cell: gateway_of(cell).budget_per_trial_usd, 4.0),
     "network": ({"allowlist": ["pypi.org"]}, lambda cell: cell.plan.sandbox.allowlist, ("pypi.org",)),
     "sandbox": ("local", lambda cell: cell.plan.sandbox.type, "local"),
     "validation": (

@@ -74,9 +74,8 @@ def test_the_originals_file_loads_unchanged(arenas: ArenaBench) -> None:
     assert [each.name for each in spec.orchestrators] == ["null", "claude-code", "aider"]
     assert [each.key for each in spec.tasks] == ["bench-time-tracker", "bench-collab-server"]
     assert [each.suite for each in spec.tasks] == ["greenfield", "features"]
-    assert spec.proxy is not None
-    gateway = spec.proxy.as_gateway()
-    assert (gateway.type, gateway.budget_per_trial_usd) == ("litellm", 5.0)
+    assert spec.gateway is not None
+    assert (spec.gateway.type, spec.gateway.budget_per_trial_usd) == ("litellm", 5.0)
 
 
 def test_every_problem_is_reported_at_once_with_its_position(arenas: ArenaBench) -> None:

@@ -105,7 +105,7 @@ TASKS: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
 @pytest.mark.parametrize("name", TASKS)
 def test_defaults_of_the_original_are_made_explicit(name: str) -> None:
     given, expected = TASKS[name]
-    translated = translate({**MINIMAL, "tasks": [{**TASK, **given}]}).data
+    translated = translate({**MINIMAL, "proxy": {}, "tasks": [{**TASK, **given}]}).data
     (task,) = translated["tasks"]
     assert {key: task.get(key) for key in expected} == expected
     assert translated["validation"] == {"network": "open"}  # for `npm install`

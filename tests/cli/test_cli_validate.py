@@ -117,8 +117,23 @@ tasks:
 """
 
 
+LOOP_WITH_DOTS = """\
+agent: custom
+cli: {custom_command: sh}
+prompt: Fix it.
+hats:
+  v1.2: {trigers: [x]}
+backpressure:
+  gates:
+    - name: command
+      config:
+        command: "true"
+        metrics: {"x.1": {patern: a}}
+"""
+
+
 def test_positions_at_keys_with_dots_and_digits(case: Path) -> None:
-    """In a test case, and in an arena, whose problems are found in the test cases that are derived from it."""
+    """In a test case, an arena and a loop, whose problems are found in what is derived from them."""
     case.write_text(GOOD + COMMAND_WITH_ENV)
     done = yb("validate", "-c", str(case), cwd=case.parent)
     for place in (":14:14", ":15:14"):
@@ -127,6 +142,13 @@ def test_positions_at_keys_with_dots_and_digits(case: Path) -> None:
     arena.write_text(ARENA_WITH_RUBRIC)
     done = yb("validate", "-c", str(arena), cwd=case.parent)
     assert f"{arena}:9:11" in done.stderr
+    loop = case.with_name("ralph.yml")
+    loop.write_text(LOOP_WITH_DOTS)
+    done = yb("validate", "-c", str(loop), cwd=case.parent)
+    assert f"{loop}:5:10: hats.v1.2.trigers: unknown key" in done.stderr
+    loop.write_text(LOOP_WITH_DOTS.replace("trigers", "triggers"))
+    done = yb("validate", "-c", str(loop), cwd=case.parent)
+    assert f"{loop}:11:27: backpressure.gates.0.config.metrics.x.1.patern: unknown key" in done.stderr
 
 
 def test_warnings_do_not_make_it_invalid(case: Path) -> None:

@@ -278,11 +278,11 @@ def test_no_key_of_ralph_is_unknown(tmp_path: Path, path: tuple[str, ...]) -> No
     ("text", "path"),
     [
         ("event_loop: {prompt: a, prompt_file: b}", "event_loop.prompt_file"),
-        ("event_loop: {escalation: [{}]}", "event_loop.escalation.0."),
+        ("event_loop: {escalation: [{}]}", "event_loop.escalation.0"),
         ("event_loop: {escalation: [{person: x, model: y}]}", "event_loop.escalation.0.person"),
         ("event_loop: {starting_hat: b}\nhats: {a: {}}", "event_loop"),
         ("cli: {backend: custom}", "cli.backend"),
-        ("hats: {a: {backend: {args: [x]}}}", "hats.a.backend."),
+        ("hats: {a: {backend: {args: [x]}}}", "hats.a.backend"),
         ("hats: {a: {triggers: ['two words']}}", "hats.a.triggers.0"),
         ("- a list", ""),
     ],

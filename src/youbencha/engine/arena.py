@@ -343,7 +343,7 @@ def _gateway(
     """The gateway with its budgets: those of the command line come before the orchestrator's and the arena's."""
     if orchestrator.needs_no_model and task.rubric is None:
         return GatewaySpec(type="none")  # it needs no model, and so no key
-    spec = arena.spec.gateway or (arena.spec.proxy.as_gateway() if arena.spec.proxy else GatewaySpec())
+    spec = arena.spec.gateway or GatewaySpec()
     spec = spec.merged_over(host.settings.gateway)
     for budget in (arena.spec.budgets, orchestrator.budget, choices.budget):
         spec = budget.merged_over(spec) if budget else spec

@@ -42,9 +42,8 @@ class GateReport(NamedTuple):
 
 def locate_gates(file: LoopFile) -> tuple[LocatedEvaluator, ...]:
     """The gates as evaluators, with their positions."""
-    written = file.written_at(("gates",))
     return tuple(
-        LocatedEvaluator(_evaluator_name(gate), _config(gate), file.directory, file.document, (*written, index))
+        LocatedEvaluator(_evaluator_name(gate), _config(gate), file.directory, file.document, ("gates", index))
         for index, gate in enumerate(file.spec.gates)
     )
 

@@ -359,7 +359,7 @@ class _BackendPlanner:
             if self._file is None or error.code != BACKEND_UNKNOWN or self._overrides.backend == name:
                 raise
             document = self._file.document
-            raise document.error([document.problem(self._file.written_at(path), error.message, error.hint)]) from None
+            raise document.error([document.problem(path, error.message, error.hint)]) from None
 
     def _ready(self, backend: Backend, path: KeyPath) -> Backend:
         """The backend with its environment and gateway, if its configuration is valid."""
@@ -410,5 +410,4 @@ def _placed(file: LoopFile, path: KeyPath, problem: Problem) -> Problem:
     first = str(problem.keys[0]) if problem.keys else ""
     own = (sources.get(first, sources[""]),)
     rest = (first,) if own == ("config",) else ()
-    written = file.written_at((*path, *own, *rest))
-    return file.document.problem(written, problem.message, problem.hint, kind=problem.kind)
+    return file.document.problem((*path, *own, *rest), problem.message, problem.hint, kind=problem.kind)

@@ -9,7 +9,7 @@ from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 from youbencha.errors import Step
 from youbencha.spec.agent_files import AgentFiles, Without
 from youbencha.spec.base import INT_AS_FLOAT, Line, StrictModel, VariableName
-from youbencha.spec.gateway import Dollars, Gateway, GatewaySpec, GatewayType, TokenCount
+from youbencha.spec.gateway import Dollars, Gateway, GatewaySpec, TokenCount
 from youbencha.spec.problems import ProblemAt
 from youbencha.spec.sandbox import AllowedHost, Cpus, Sandbox, Size
 
@@ -331,20 +331,6 @@ class NetworkSpec(StrictModel):
     """As `allowlist` of a sandbox."""
 
 
-class ProxySpec(StrictModel):
-    """The gateway, as the original Thunderdome configures it. A file with this key is read as one of the original."""
-
-    gateway: GatewayType = "auto"
-    budget_per_trial_usd: Dollars | None = None
-    """Not enforced with `gateway: none`."""
-    log_dir: Any = None
-    """Has no effect: each attempt has its own ledger."""
-
-    def as_gateway(self) -> GatewaySpec:
-        given: dict[str, Any] = {"type": self.gateway, "budget_per_trial_usd": self.budget_per_trial_usd}
-        return GatewaySpec(**{name: value for name, value in given.items() if value is not None})
-
-
 class SecretsSpec(StrictModel):
     env_file: Line | None = None
     """Lines of NAME=VALUE, relative to this file."""
@@ -381,7 +367,6 @@ class ArenaSpec(StrictModel):
     container_starts: Annotated[int, Field(ge=1, le=256)] = 4
     """Containers that start at the same time; any number may run."""
     gateway: Gateway | None = None
-    proxy: ProxySpec | None = None
     budgets: BudgetSpec = BudgetSpec.model_construct()
     network: NetworkSpec = NetworkSpec.model_construct()
     sandbox: Sandbox | None = None
@@ -393,8 +378,6 @@ class ArenaSpec(StrictModel):
 
     @model_validator(mode="after")
     def _belongs_together(self) -> Self:
-        if self.proxy is not None and self.gateway is not None:
-            raise ProblemAt("proxy", "cannot be combined with `gateway`", hint="remove one of the two")
         if self.network.allowlist and self.sandbox is not None and self.sandbox.network != "gateway":
             raise ProblemAt("network", "cannot be combined with the sandbox's `network`", hint="remove one of the two")
         return self

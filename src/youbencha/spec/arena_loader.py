@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,14 +68,10 @@ class Arena(NamedTuple):
 def load_arena_file(path: Path | str) -> Arena:
     """Read an arena and check what can be checked without adapters and repositories. All problems are one error."""
     document = read_document(path, code=CODE, what="The arena")
-    notices: tuple[Problem, ...] = ()
-    if thunderdome.is_original(document.data):
-        translated = thunderdome.translate(document.data)
-        notices = tuple(document.problem(*notice, at_key=True) for notice in translated.notices)
-        document = replace(document, data=translated.data)
+    document, notices, refusals = document.translated(thunderdome.translate)
     spec = document.validate(ArenaSpec)
-    if isinstance(spec, list):
-        raise document.error([*spec, *_problems_of_names(document)])
+    if isinstance(spec, list) or refusals:
+        raise document.error([*refusals, *(spec if isinstance(spec, list) else ()), *_problems_of_names(document)])
     entries = expand(spec.orchestrators)
     problems = [
         *_problems_of_names(document),
@@ -87,7 +82,7 @@ def load_arena_file(path: Path | str) -> Arena:
     if problems:
         raise document.error(problems)
     file = Path(path).absolute()
-    return Arena(spec, document, file, file.parent, entries, notices)
+    return Arena(spec, document, file, file.parent, entries, tuple(notices))
 
 
 def task_categories(path: Path) -> dict[str, str]:
@@ -152,7 +147,7 @@ def _repeated(document: Document, named: Iterable[tuple[KeyPath, str]], hint: st
     for path, name in named:
         first = seen.setdefault(name.casefold(), path)  # they are directories, and some disks ignore case
         if first != path:
-            yield document.problem(path, f"{name!r} is also in line {document.locate(first[:-1]).line}", hint)
+            yield document.problem(path, f"{name!r} is also in line {document.line(first[:-1])}", hint)
 
 
 def _ids(data: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import Node
 
 from youbencha.errors import ConfigError, KeyPath, Problem, ProblemKind, Step
+from youbencha.spec.compat import Translation
 from youbencha.spec.problems import Position, list_unlocated
 
 MAX_BYTES = 1024 * 1024
@@ -42,20 +43,25 @@ class Document:
     moved: Mapping[KeyPath, KeyPath] = field(default_factory=dict)
     """Where parts of the data are written that a translation moved, by their paths in the data."""
 
-    def source_of(self, path: KeyPath) -> Document:
+    def line(self, path: KeyPath) -> int:
+        """The line in which a part of the data begins."""
+        source = self._source(path)
+        return source._locate(source._written_path(path)).line
+
+    def _source(self, path: KeyPath) -> Document:
         """Return the document that a part of the data was taken from: this one, unless it is in `parts`."""
         return next((self.parts[prefix] for prefix in _prefixes(path) if prefix in self.parts), self)
 
-    def written_at(self, path: KeyPath) -> KeyPath:
+    def _written_path(self, path: KeyPath) -> KeyPath:
         """Return the path under which the user wrote a part of the data."""
         for prefix in _prefixes(path):
-            if prefix in self.moved and prefix not in self.parts:
+            if prefix in self.moved:
                 return (*self.moved[prefix], *path[len(prefix) :])
         return path
 
-    def locate(self, path: Sequence[Step], at_key: bool = False) -> Position:
+    def _locate(self, path: KeyPath, at_key: bool = False) -> Position:
         """The position of a value, or of its key; of the innermost part around it if there is no such path."""
-        here = self.source_of(tuple(path)).root
+        here = self.root
         position = Position(here.lc.line + 1, here.lc.col + 1) if isinstance(here, CommentedBase) else Position(1, 1)
         for index, step in enumerate(path):
             marks = _marks(here, step)
@@ -78,11 +84,24 @@ class Document:
 
         `path` leads through the data; the problem names the path that the user wrote.
         """
-        written, source = self.written_at(tuple(path)), self.source_of(tuple(path))
-        if source.root is None:
-            return Problem(written, message, hint, file=source.file, kind=kind)
-        position = source.locate(written, at_key or kind == "unknown_key")
-        return Problem(written, message, hint, position.line, position.column, source.file, kind)
+        source = self._source(tuple(path))
+        if source is not self:
+            return source.problem(path, message, hint, kind=kind, at_key=at_key)
+        written = self._written_path(tuple(path))
+        if self.root is None:
+            return Problem(written, message, hint, file=self.file, kind=kind)
+        position = self._locate(written, at_key or kind == "unknown_key")
+        return Problem(written, message, hint, position.line, position.column, self.file, kind)
+
+    def translated(self, translate: Callable[[Any], Translation]) -> tuple[Document, list[Problem], list[Problem]]:
+        """The document in our own spelling, warnings and errors."""
+        result = translate(self.data)
+        document = replace(self, data=result.data, moved={**self.moved, **result.moved})
+        warnings, errors = (
+            [document.problem(n.path, n.message, n.hint, kind=n.kind, at_key=True) for n in notices]
+            for notices in (result.notices, result.refusals)
+        )
+        return document, warnings, errors
 
     def error(self, problems: Sequence[Problem]) -> ConfigError:
         far = float("inf")

@@ -11,6 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import orjson
 
 from youbencha.errors import ConfigError, KeyPath, Problem, ProblemKind
+from youbencha.spec.compat import youbencha
 from youbencha.spec.document import Document, read_document
 from youbencha.spec.testcase import AgentOverride, EvalConfig, EvaluatorFile, TestCase
 from youbencha.spec.variables import Step, substitute_tree
@@ -24,7 +25,6 @@ _FREE_TEXT: tuple[tuple[str, ...], ...] = (
     ("config",),
     ("pre_execution",),
     ("post_evaluation",),
-    ("post_evaluators",),
 )
 """Where an undefined `${NAME}` may be literal text: a prompt about templates, a hook's shell line, a variable of the
 environment. Elsewhere (`repo`, `branch` …) it is a mistake."""
@@ -140,7 +140,9 @@ def _load(
     check: Check | None,
     agent: AgentOverride | None = None,
 ) -> Loaded[Case]:
+    document, _, refusals = document.translated(youbencha.translate)
     document, problems, literal = _substituted(document, variables)
+    problems += refusals
     if agent is not None:
         document = replace(document, data=agent.merged_over(document.data))
     case = document.validate(model)
@@ -232,6 +234,6 @@ def _read_evaluator(file: Path, variables: Mapping[str, Any]) -> LocatedEvaluato
 
 def _hash(case: TestCase | EvalConfig, evaluators: Sequence[LocatedEvaluator]) -> str:
     """A hash of the content: comments, the order of keys and file names do not matter."""
-    content = case.model_dump(mode="json", exclude={"evaluators", "version"}, exclude_none=True)
+    content = case.model_dump(mode="json", exclude={"evaluators"}, exclude_none=True)
     content["evaluators"] = [{"name": each.name, "config": dict(each.config)} for each in evaluators]
     return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)).hexdigest()

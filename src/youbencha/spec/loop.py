@@ -1,11 +1,9 @@
 """The configuration of a loop (`ralph.yml`): the agent, when to stop, hats, and the gates that must pass."""
 
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from youbencha.errors import KeyPath
 from youbencha.spec.base import INT_AS_FLOAT, Line, ShortForm, StrictModel
 from youbencha.spec.gateway import Dollars, Gateway
 from youbencha.spec.problems import ProblemAt
@@ -22,28 +20,6 @@ DEFAULT_GUARDRAILS = (
 ModelName = Annotated[Line, Field(pattern=r"^[^-\s]\S*$")]
 
 
-class NoEffect(NamedTuple):
-    """Marks a key of Ralph that has no effect here, which is a warning, unless it is set to nothing (false, 0, …)."""
-
-    hint: str
-
-
-def _not_yet(value: Any) -> Any:
-    if value:
-        raise ValueError("is not supported yet")
-    return value
-
-
-NOT_YET = AfterValidator(_not_yet)
-"""For a key of Ralph that turns on what is not supported here."""
-
-
-def _one_at_a_time(count: int) -> int:
-    if count != 1:
-        raise ValueError("is not supported yet: hats run one after another")
-    return count
-
-
 _PTY_WORDS = {"always": True, "observe": True, "auto": False, "never": False}
 
 
@@ -55,12 +31,6 @@ PtyMode = Annotated[
     bool,
     BeforeValidator(_pty_mode, json_schema_input_type=bool | Literal["always", "observe", "auto", "never"]),
 ]
-
-
-def _mode(value: str) -> str:
-    if value == "interactive":
-        raise ValueError("interactive is not supported yet")
-    return value
 
 
 class CliSpec(StrictModel):
@@ -78,18 +48,13 @@ class CliSpec(StrictModel):
     """The flag before the prompt, if `custom` needs one."""
     pty_mode: PtyMode = False
     """Give the agent a terminal. Claude Code always gets one."""
-    pty_interactive: Annotated[bool, NoEffect("the agent works alone; see `ralph guide`")] = False
     output_format: Literal["stream-json", "text"] = "stream-json"
-    default_mode: Annotated[Literal["autonomous", "interactive"], AfterValidator(_mode)] = "autonomous"
     agent_priority: tuple[Line, ...] = Field(default=(), strict=False)
     """Where `auto` looks first; the other backends follow."""
     model: ModelName | None = None
     env: dict[str, str] = Field(default_factory=dict)
     config: dict[str, Any] = Field(default_factory=dict)
     """Further options of the agent's adapter, as `agent.config` in a test case."""
-    idle_timeout_secs: Annotated[
-        Seconds | None, NoEffect("Ralph uses it for interactive sessions only; see event_loop.idle_timeout_secs")
-    ] = None
 
     @model_validator(mode="after")
     def _custom_has_a_program(self) -> Self:
@@ -124,7 +89,7 @@ class EscalationStep(StrictModel):
         if self.person is not None and (self.model or self.backend):
             raise ProblemAt("person", "cannot be combined with `model` or `backend`: the loop stops")
         if self.person is None and not self.model and not self.backend:
-            raise ProblemAt("", "needs `model`, `backend` or `person`")
+            raise ValueError("needs `model`, `backend` or `person`")
         return self
 
 
@@ -171,12 +136,10 @@ class EventLoopSpec(StrictModel):
     """Stop once the agent reports that so much of a subscription's quota is used."""
     starting_event: Topic | None = None
     starting_hat: Line | None = None
-    persistent: Annotated[bool, NOT_YET] = False
     enforce_hat_scope: bool = False
     """Ignore events that the active hat does not declare in `publishes`."""
     context_window_tokens: Annotated[int, Field(gt=0)] | None = None
     """Overrides what is known about the model."""
-    mutation_score_warn_threshold: Annotated[float | None, INT_AS_FLOAT, NoEffect("write a gate that checks it")] = None
 
     @model_validator(mode="after")
     def _one_prompt(self) -> Self:
@@ -208,7 +171,6 @@ class CoreSpec(StrictModel):
     """Where specifications are; named in each prompt."""
     guardrails: tuple[Line, ...] = Field(default=DEFAULT_GUARDRAILS, strict=False)
     """Rules at the end of each prompt."""
-    workspace_root: Annotated[Line | None, NoEffect("start the loop in that directory")] = None
 
 
 class HatBackend(StrictModel):
@@ -224,7 +186,7 @@ class HatBackend(StrictModel):
     @model_validator(mode="after")
     def _has_a_name(self) -> Self:
         if "type" not in self.model_fields_set and self.command is None:
-            raise ProblemAt("", "needs `type` or `command`")
+            raise ValueError("needs `type` or `command`")
         if self.type != "custom" and self.command is not None:
             raise ProblemAt("command", "is only valid for a `custom` backend")
         return self
@@ -233,11 +195,6 @@ class HatBackend(StrictModel):
 def _null_as_empty(value: object) -> object:
     """Accept a hat without keys, which YAML reads as null."""
     return {} if value is None else value
-
-
-class AggregateSpec(StrictModel):
-    mode: Any = None
-    timeout: Any = None
 
 
 class HatSpec(StrictModel):
@@ -254,9 +211,7 @@ class HatSpec(StrictModel):
     extra_instructions: tuple[str, ...] = Field(default=(), strict=False)
     backend: Annotated[HatBackend, ShortForm("type", {"minLength": 1})] | None = None
     """Instead of `cli.backend`."""
-    backend_args: tuple[str, ...] = Field(
-        default=(), strict=False, validation_alias=AliasChoices("backend_args", "args")
-    )
+    backend_args: tuple[str, ...] = Field(default=(), strict=False)
     """Further arguments for it."""
     model: ModelName | None = None
     max_activations: Annotated[int, Field(ge=1)] | None = None
@@ -265,8 +220,6 @@ class HatSpec(StrictModel):
     """Enforced for Claude Code; a rule in the prompt of other agents."""
     timeout: Seconds | None = None
     """Seconds for an iteration with this hat."""
-    concurrency: Annotated[int, AfterValidator(_one_at_a_time)] = 1
-    aggregate: Annotated[AggregateSpec | None, NOT_YET] = None
 
 
 Hat = Annotated[HatSpec, BeforeValidator(_null_as_empty, json_schema_input_type=HatSpec | None)]
@@ -301,7 +254,6 @@ class MemoriesSpec(StrictModel):
     inject: Literal["auto", "manual", "none"] = "auto"
     budget: Annotated[int, Field(ge=0)] = 0
     """Tokens in the prompt; 0: all."""
-    path: Annotated[Line | None, NoEffect("memories are in .ralph/agent/memories.md")] = None
     filter: MemoryFilter = MemoryFilter.model_construct()
 
 
@@ -309,7 +261,6 @@ class TasksSpec(StrictModel):
     """Open work (`ralph tools task`)."""
 
     enabled: bool = True
-    path: Annotated[Line | None, NoEffect("tasks are in .ralph/agent/tasks.jsonl")] = None
 
 
 class TopicSpec(StrictModel):
@@ -327,102 +278,14 @@ class AdapterSpec(StrictModel):
 
     enabled: bool = True
     """Whether `auto` may choose it."""
-    timeout: Annotated[Seconds | None, NoEffect("see event_loop.idle_timeout_secs")] = None
-    args: Annotated[tuple[str, ...], Field(strict=False), NoEffect("see cli.args")] = ()
-    env: Annotated[dict[str, Any], NoEffect("see cli.env")] = Field(default_factory=dict)
-    tool_permissions: Annotated[
-        list[Any] | dict[str, Any] | None, NoEffect("see cli.config, or a hat's disallowed_tools")
-    ] = None
-
-
-class TuiSpec(StrictModel):
-    prefix_key: Annotated[Line | None, NoEffect("the screen has no prefix key")] = None
-
-
-class HooksSpec(StrictModel):
-    enabled: Annotated[bool, NOT_YET] = False
-    defaults: dict[str, Any] = Field(default_factory=dict)
-    events: dict[str, Any] = Field(default_factory=dict)
-
-
-class SkillsSpec(StrictModel):
-    enabled: bool = True
-    dirs: Annotated[
-        tuple[str, ...], Field(strict=False), NoEffect("Claude Code finds its own skills; others are not supported yet")
-    ] = ()
-    overrides: Annotated[dict[str, Any], NoEffect("not supported yet")] = Field(default_factory=dict)
-
-
-class PreflightSpec(StrictModel):
-    enabled: Annotated[bool, NoEffect("run `ralph doctor` before the loop")] = False
-    strict: bool = False
-    skip: tuple[str, ...] = Field(default=(), strict=False)
-
-
-class LoopNamingSpec(StrictModel):
-    format: Annotated[str | None, NoEffect("loops are named by their time")] = None
-    max_length: Annotated[int | None, NoEffect("loops are named by their time")] = None
-
-
-class FeaturesSpec(StrictModel):
-    parallel: Annotated[bool, NoEffect("for another loop in the same directory, use `ralph run --worktree`")] = False
-    auto_merge: Annotated[bool, NOT_YET] = False
-    loop_naming: LoopNamingSpec = LoopNamingSpec.model_construct()
-    preflight: PreflightSpec = PreflightSpec.model_construct()
-
-
-class RobotSpec(StrictModel):
-    """Ralph's bot for Telegram."""
-
-    enabled: Annotated[bool, NOT_YET] = False
-    mode: Any = None
-    timeout_seconds: Any = None
-    checkin_interval_seconds: Any = None
-    telegram: Any = None
-
-
-Keys = tuple[str, ...]
-MOVED_KEYS: Mapping[Keys, Keys] = {
-    ("agent",): ("cli", "backend"),
-    ("agent_priority",): ("cli", "agent_priority"),
-    ("cli", "custom_command"): ("cli", "command"),
-    ("prompt",): ("event_loop", "prompt"),
-    ("prompt_file",): ("event_loop", "prompt_file"),
-    ("completion_promise",): ("event_loop", "completion_promise"),
-    ("max_iterations",): ("event_loop", "max_iterations"),
-    ("max_runtime",): ("event_loop", "max_runtime_seconds"),
-    ("max_runtime_seconds",): ("event_loop", "max_runtime_seconds"),
-    ("max_cost",): ("event_loop", "max_cost_usd"),
-    ("max_cost_usd",): ("event_loop", "max_cost_usd"),
-    ("max_consecutive_failures",): ("event_loop", "max_consecutive_failures"),
-    ("checkpoint_interval",): ("event_loop", "checkpoint_interval"),
-    ("idle_timeout_secs",): ("event_loop", "idle_timeout_secs"),
-    ("retry_delay",): ("event_loop", "retry", "delay_seconds"),
-    ("starting_event",): ("event_loop", "starting_event"),
-    ("starting_hat",): ("event_loop", "starting_hat"),
-    ("project",): ("core",),
-    ("backpressure", "gates"): ("gates",),
-}
-"""Keys of older versions of Ralph, and where their values belong."""
-
-
-def _with_moved_keys(schema: dict[str, Any]) -> None:
-    """Editors accept what the loader does."""
-    for origin, place in MOVED_KEYS.items():
-        about = {"deprecated": True, "description": f"See `{'.'.join(place)}`."}
-        schema["properties"].setdefault(origin[0], about)
-    schema["patternProperties"] = {"^_": {"description": "For YAML anchors."}}
 
 
 class LoopSpec(StrictModel):
-    """A whole `ralph.yml`, after flat keys of version 1 were moved to their places."""
-
-    model_config = ConfigDict(json_schema_extra=_with_moved_keys)
+    """A whole `ralph.yml`, after keys of Ralph were translated."""
 
     name: str | None = None
     """For people, as in the presets of Ralph."""
     description: str | None = None
-    preset: Annotated[Line | None, NoEffect("give built-in hats with `ralph run -H builtin:NAME`")] = None
     cli: CliSpec = CliSpec.model_construct()
     event_loop: EventLoopSpec = EventLoopSpec.model_construct()
     core: CoreSpec = CoreSpec.model_construct()
@@ -434,18 +297,7 @@ class LoopSpec(StrictModel):
     memories: MemoriesSpec = MemoriesSpec.model_construct()
     tasks: TasksSpec = TasksSpec.model_construct()
     adapters: dict[Line, AdapterSpec] = Field(default_factory=dict)
-    features: FeaturesSpec = FeaturesSpec.model_construct()
-    suppress_warnings: bool = Field(
-        default=False, validation_alias=AliasChoices("suppress_warnings", "_suppress_warnings")
-    )
-    tui: TuiSpec = TuiSpec.model_construct()
-    hooks: HooksSpec = HooksSpec.model_construct()
-    skills: SkillsSpec = SkillsSpec.model_construct()
-    robot: RobotSpec = Field(default=RobotSpec.model_construct(), validation_alias="RObot")
-    verbose: Annotated[bool, NoEffect("use `ralph run -v`")] = False
-    archive_prompts: Annotated[bool, NoEffect("not supported yet")] = False
-    enable_metrics: Annotated[bool, NoEffect("`summary.json` has the figures")] = False
-    max_tokens: Annotated[int | None, NoEffect("see cli.config")] = None
+    suppress_warnings: bool = False
 
     @model_validator(mode="after")
     def _refers_to_what_exists(self) -> Self:
@@ -454,15 +306,3 @@ class LoopSpec(StrictModel):
         if self.event_loop.complete_by_gates and not self.gates:
             raise ProblemAt("event_loop", "complete_by_gates needs `gates`")
         return self
-
-
-def keys_without_effect(model: BaseModel, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
-    """Each key that is set and has no effect, with a hint."""
-    for name in model.model_fields_set:
-        field, value = type(model).model_fields[name], getattr(model, name)
-        marks = [mark for mark in field.metadata if isinstance(mark, NoEffect)]
-        if marks and value:
-            yield (*path, name), marks[0].hint
-        for key, inside in value.items() if isinstance(value, Mapping) else [((), value)]:
-            if isinstance(inside, BaseModel):
-                yield from keys_without_effect(inside, (*path, name, *([key] if key else [])))

@@ -1,24 +1,30 @@
-"""Load a `ralph.yml`: move flat keys of Ralph 1 to their places, and check everything, with positions."""
+"""Load a `ralph.yml`: translate keys of Ralph, add hats and settings of the command line, and check everything."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import copy
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from youbencha.errors import ConfigError, KeyPath, Problem, dotted
+from youbencha.errors import ConfigError, KeyPath, Problem
+from youbencha.spec.compat import find, get, put, ralph
 from youbencha.spec.document import Document, parse_document, read_document
-from youbencha.spec.loop import MOVED_KEYS, Keys, LoopSpec, keys_without_effect
+from youbencha.spec.loop import LoopSpec
 from youbencha.text import did_you_mean
 
 CODE = "LOOP_INVALID"
 WHAT = "The loop"
 
+_KNOWN_KEYS = frozenset({*LoopSpec.model_fields, *(path[0] for path in ralph.ALL_KEYS)})
 _SHARED_KEYS = frozenset({"name", "description", "sandbox", "gateway"})
-_OWN_KEYS = frozenset({*LoopSpec.model_fields, "RObot", *(path[0] for path in MOVED_KEYS)}) - _SHARED_KEYS
 _KEYS_OF_OTHERS = frozenset({"repo", "directory", "orchestrators", "evaluators"})
-"""Of test cases, eval configurations and arenas. An arena also has a list of `tasks`."""
+"""Keys of test cases, eval configurations and arenas. An arena also has a list of `tasks`."""
+_HAT_KEYS_OF_EVENT_LOOP = (
+    "completion_promise", "cancellation_promise", "required_events", "starting_event", "starting_hat",
+)  # fmt: skip
+"""Keys of `event_loop` that are taken from a file of hats. Limits and the prompt are not."""
 
 
 class LoopFile(NamedTuple):
@@ -26,26 +32,12 @@ class LoopFile(NamedTuple):
 
     spec: LoopSpec
     document: Document
-    """Its data have the flat keys at their places."""
     file: Path | None
-    """None if the loop is only defined by the command line."""
+    """None if only the command line defines the loop."""
     directory: Path
-    """Where relative paths in it start."""
+    """The directory where relative paths in it start."""
     warnings: tuple[Problem, ...] = ()
     """About keys without an effect."""
-    origins: Mapping[Keys, Keys] = {}
-    """Where values were written that are at another place in the data."""
-
-    def written_at(self, path: KeyPath) -> KeyPath:
-        """Where the user wrote the value at `path`."""
-        return _written_at(path, self.origins)
-
-
-def _written_at(path: KeyPath, origins: Mapping[Keys, Keys]) -> KeyPath:
-    for place, origin in origins.items():
-        if path[: len(place)] == place:
-            return (*origin, *path[len(place) :])
-    return path
 
 
 def load_loop_file(
@@ -63,53 +55,62 @@ def load_loop_file(
     document = read_document(path, code=CODE, what=WHAT) if path is not None else Document({}, None, CODE, WHAT)
     if document.data is None:  # all defaults
         document = replace(document, data={})
-    moving = _Moving(document)
-    document = replace(document, data=moving.data())
+    document, warnings, problems = document.translated(ralph.translate)
     if isinstance(document.data, Mapping):
         document = _with_hats(document, hats) if hats else document
-        document = _with_settings(document, settings)
-    moving.forget(document.parts)
+        for setting in settings:
+            document, more = _with_setting(document, setting)
+            warnings += more
     spec = document.validate(LoopSpec)
-    problems = [*moving.problems, *(map(moving.at_origin, spec) if isinstance(spec, list) else ())]
     if isinstance(spec, list) or problems:
-        raise document.error(problems)
-    warnings = () if spec.suppress_warnings else tuple(_warnings(document, spec))
+        raise document.error([*problems, *map(_with_nearest_key, spec if isinstance(spec, list) else ())])
     file = Path(path).absolute() if path is not None else None
-    return LoopFile(spec, document, file, file.parent if file else directory or Path.cwd(), warnings, moving.origins)
+    start = file.parent if file else directory or Path.cwd()
+    return LoopFile(spec, document, file, start, () if spec.suppress_warnings else tuple(warnings))
 
 
-_EVENT_LOOP_KEYS_OF_HATS = frozenset({
-    "completion_promise", "cancellation_promise", "required_events", "starting_event", "starting_hat",
-})  # fmt: skip
-"""Keys of `event_loop` that are taken from a file of hats. Limits and the prompt are not."""
+def _with_nearest_key(problem: Problem) -> Problem:
+    """Hint at keys of Ralph for an unknown key at the top."""
+    is_at_top = problem.kind == "unknown_key" and len(problem.keys) == 1
+    return replace(problem, hint=did_you_mean(str(problem.keys[0]), _KNOWN_KEYS)) if is_at_top else problem
 
 
 def _with_hats(document: Document, hats: Document) -> Document:
     """Return the loop with the hats of another file, their events, and the keys of `event_loop` that belong to them."""
-    data = _Moving(hats).data()
-    if not isinstance(data, Mapping) or "hats" not in data:
+    hats, _, _ = hats.translated(ralph.translate)
+    if not isinstance(hats.data, Mapping) or "hats" not in hats.data:
         raise hats.error([hats.problem(("hats",), "is missing", "give a file with hats, or builtin:NAME")])
-    loop, loop_of_hats = document.data.get("event_loop") or {}, data.get("event_loop") or {}
-    new = {key: data[key] for key in ("hats", "events") if key in data}
-    paths: list[Keys] = [(key,) for key in new]
-    if isinstance(loop, Mapping) and isinstance(loop_of_hats, Mapping):
-        taken = {key: value for key, value in loop_of_hats.items() if key in _EVENT_LOOP_KEYS_OF_HATS}
-        if taken:
-            new["event_loop"] = {**loop, **taken}
-        paths += (("event_loop", key) for key in taken)
-    return replace(document, data={**document.data, **new}, parts=dict.fromkeys(paths, hats))
+    data, parts = dict(document.data), dict(document.parts)
+    for path in [("hats",), ("events",), *(("event_loop", key) for key in _HAT_KEYS_OF_EVENT_LOOP)]:
+        if any(find(hats.data, path)):
+            data[path[0]] = _with(data.get(path[0]), path[1:], get(hats.data, path))
+            parts[path] = hats
+    return replace(document, data=data, parts=parts)
 
 
-def _with_settings(document: Document, settings: Sequence[str]) -> Document:
-    """Return the loop with keys that the command line sets, such as `core.specs_dir=specs`."""
-    for text in settings:
-        key, _, value = text.partition("=")
-        path = tuple(key.split("."))
-        path = MOVED_KEYS.get(path, path)
-        parsed = parse_document(value, code=CODE, what=f"The value of {key}").data
-        source = Document({}, None, CODE, WHAT)
-        document = replace(document, data=_with(document.data, path, parsed), parts={**document.parts, path: source})
-    return document
+def _with(data: Any, path: KeyPath, value: Any) -> Any:
+    if not path:
+        return value
+    return {**data, path[0]: value} if isinstance(data, Mapping) else {path[0]: value} if data is None else data
+
+
+def _with_setting(document: Document, setting: str) -> tuple[Document, list[Problem]]:
+    """Return the loop with a key that the command line sets, such as `core.specs_dir=specs`, and warnings."""
+    key, _, text = setting.partition("=")
+    path: KeyPath = tuple(key.split("."))
+    written: dict[str, Any] = {}
+    put(written, path, parse_document(text, code=CODE, what=f"The value of {key}").data)
+    source, warnings, problems = Document(written, None, CODE, WHAT).translated(ralph.translate)
+    if problems:
+        raise source.error(problems)
+    for place, origin in source.moved.items():
+        if path[: len(origin)] == origin:
+            path = (*place, *path[len(origin) :])
+    if not any(find(source.data, path)):
+        return document, warnings
+    data = copy.deepcopy(document.data)
+    put(data, path, get(source.data, path))
+    return replace(document, data=data, parts={**document.parts, path: source}), warnings
 
 
 def is_loop_file(path: Path) -> bool:
@@ -120,89 +121,4 @@ def is_loop_file(path: Path) -> bool:
         return False
     if not isinstance(data, Mapping) or data.keys() & _KEYS_OF_OTHERS or isinstance(data.get("tasks"), list):
         return False
-    return path.name in ("ralph.yml", "ralph.yaml") or bool(data.keys() & _OWN_KEYS)
-
-
-def _warnings(document: Document, spec: LoopSpec) -> list[Problem]:
-    found = keys_without_effect(spec)
-    return [document.problem(path, "has no effect", hint, at_key=True) for path, hint in found]
-
-
-class _Moving:
-    """Moves keys of older versions to their places."""
-
-    def __init__(self, document: Document) -> None:
-        self._document = document
-        self.origins: dict[Keys, Keys] = {}
-        """Of what was moved, by its new place."""
-        self.problems: list[Problem] = []
-
-    def forget(self, paths: Collection[KeyPath]) -> None:
-        """Forget the origins of values that were replaced."""
-        self.origins = {place: origin for place, origin in self.origins.items() if place not in paths}
-
-    def data(self) -> Any:
-        """The data with every key at its place, and without keys that only hold anchors (`_name`)."""
-        given = self._document.data
-        if not isinstance(given, Mapping):
-            return given
-        data = {
-            key: value
-            for key, value in given.items()
-            if not (isinstance(key, str) and key.startswith("_") and key != "_suppress_warnings")
-        }
-        for origin, place in MOVED_KEYS.items():
-            if _holds(data, origin):
-                data = self._moved(data, origin, place)
-        return data
-
-    def _moved(self, data: dict[str, Any], origin: Keys, place: Keys) -> dict[str, Any]:
-        value = _get(data, origin)
-        data = _without(data, origin)
-        if _holds(data, place):
-            if _get(data, place) != value:
-                message = f"conflicts with `{dotted(place)}`"
-                self.problems.append(self._document.problem(origin, message, "remove one of the two", at_key=True))
-            return data
-        if not all(isinstance(_get(data, place[:end]), Mapping | None) for end in range(1, len(place))):
-            return data  # the model reports that its new parent is not a mapping
-        self.origins[place] = origin
-        return _with(data, place, value)
-
-    def at_origin(self, problem: Problem) -> Problem:
-        """The problem at the key that the user wrote."""
-        if problem.kind == "unknown_key" and len(problem.keys) == 1:  # an older key may have been meant
-            near = did_you_mean(problem.path, (*LoopSpec.model_fields, *(origin[0] for origin in MOVED_KEYS)))
-            return replace(problem, hint=near)
-        written = _written_at(problem.keys, self.origins)
-        if written == problem.keys:
-            return problem
-        return self._document.problem(written, problem.message, problem.hint, kind=problem.kind)
-
-
-def _holds(data: Any, path: Keys) -> bool:
-    for step in path:
-        if not isinstance(data, Mapping) or step not in data:
-            return False
-        data = data[step]
-    return True
-
-
-def _get(data: Any, path: Keys) -> Any:
-    for step in path:
-        data = data.get(step) if isinstance(data, Mapping) else None
-    return data
-
-
-def _without(data: dict[str, Any], path: Keys) -> dict[str, Any]:
-    """Without the key, and without a mapping that is empty then."""
-    first, *rest = path
-    inside = _without(data[first], tuple(rest)) if rest else {}
-    others = {key: value for key, value in data.items() if key != first}
-    return {**others, first: inside} if inside else others
-
-
-def _with(data: Any, path: Keys, value: Any) -> dict[str, Any]:
-    first, *rest = path
-    inside = _with(_get(data, (first,)), tuple(rest), value) if rest else value
-    return {**(data if isinstance(data, Mapping) else {}), first: inside}
+    return path.name in ("ralph.yml", "ralph.yaml") or bool(data.keys() & (_KNOWN_KEYS - _SHARED_KEYS))

@@ -168,7 +168,7 @@ def _unlikelihood(branch: Sequence[_LocatedError]) -> tuple[bool, int]:
 
 
 @cache
-def _schema(model: type[BaseModel]) -> Mapping[str, Any]:
+def _schema(model: type[BaseModel]) -> dict[str, Any]:
     try:
         return model.model_json_schema()
     except PydanticUserError:  # another package's model, whose types have no JSON Schema
@@ -178,32 +178,34 @@ def _schema(model: type[BaseModel]) -> Mapping[str, Any]:
 def _known_keys(model: type[BaseModel], location: KeyPath) -> list[str]:
     """The keys that a mapping takes at a location, read off the model's JSON Schema."""
     root = _schema(model)
-    here = list(_alternatives(root, root))
+    here = list(alternatives(root, root))
     for step in location:
-        inside = [found for schema in here for inner in _inside(schema, step) for found in _alternatives(inner, root)]
-        here = inside or [schema for schema in here if _is_called(schema, step)] or here
+        here = schemas_inside(here, step, root) or [schema for schema in here if _is_called(schema, step)] or here
     return list(dict.fromkeys(key for schema in here for key in schema.get("properties", {})))
 
 
-def _alternatives(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield what a schema stands for: itself, what it refers to, or each member of a union."""
+def alternatives(schema: dict[str, Any], root: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield what a JSON Schema stands for: itself, what it refers to, or each member of a union."""
     if "$ref" in schema:
-        yield from _alternatives(root["$defs"][schema["$ref"].rpartition("/")[2]], root)
+        yield from alternatives(root["$defs"][schema["$ref"].rpartition("/")[2]], root)
     for member in [*schema.get("anyOf", ()), *schema.get("oneOf", ())]:
-        yield from _alternatives(member, root)
+        yield from alternatives(member, root)
     if not schema.keys() & {"$ref", "anyOf", "oneOf"}:
         yield schema
 
 
-def _inside(schema: Mapping[str, Any], step: Step) -> Iterator[Mapping[str, Any]]:
-    """Yield the schema of what a key or an index leads to."""
-    if isinstance(step, int):
-        places = schema.get("prefixItems", ())
-        found = places[step] if step < len(places) else schema.get("items")
-    else:
-        found = schema.get("properties", {}).get(step, schema.get("additionalProperties"))
-    if isinstance(found, Mapping):
-        yield found
+def schemas_inside(schemas: Iterable[dict[str, Any]], step: Step, root: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the JSON Schemas of what a key or an index leads to."""
+    inside: list[Any] = []
+    for schema in schemas:
+        if isinstance(step, int):
+            places = schema.get("prefixItems", ())
+            inside.append(places[step] if step < len(places) else schema.get("items"))
+        elif step in schema.get("properties", {}):
+            inside.append(schema["properties"][step])
+        else:
+            inside += [schema.get("additionalProperties"), *schema.get("patternProperties", {}).values()]
+    return [found for inner in inside if isinstance(inner, dict) for found in alternatives(inner, root)]
 
 
 def _is_called(schema: Mapping[str, Any], label: Step) -> bool:

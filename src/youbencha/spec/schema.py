@@ -5,14 +5,30 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, get_args
 
 from pydantic import AliasChoices, BaseModel
 
+from youbencha.errors import KeyPath
+from youbencha.spec.arena import ArenaSpec
+from youbencha.spec.compat import ralph, youbencha
+from youbencha.spec.loop import LoopSpec
+from youbencha.spec.problems import alternatives, schemas_inside
+from youbencha.spec.testcase import EvalConfig, TestCase
+
+_OLDER_KEYS: Mapping[type[BaseModel], Mapping[KeyPath, KeyPath | None]] = {
+    LoopSpec: {path: ralph.MOVED_KEYS.get(path) for path in ralph.ALL_KEYS},
+    ArenaSpec: {("proxy",): None},
+    TestCase: youbencha.OLDER_KEYS,
+    EvalConfig: youbencha.OLDER_KEYS,
+}
+"""Keys that are translated before validation, and where their values belong."""
+
 
 def json_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the JSON Schema of a file format. It accepts what the loader accepts, including older keys."""
     schema = model.model_json_schema()
     parts = {model.__name__: schema, **schema.get("$defs", {})}
     for each in _models_in(model, set()):
@@ -23,7 +39,35 @@ def json_schema(model: type[BaseModel]) -> dict[str, Any]:
         for name, older in _older_names(each):
             if name in properties:
                 properties[older] = {**properties[name], "deprecated": True}
+    for path, place in _OLDER_KEYS.get(model, {}).items():
+        _add_older_key(schema, path, place)
+    if model is LoopSpec:
+        schema["patternProperties"] = {"^_": {"description": "Holds YAML anchors."}}
     return schema
+
+
+def _add_older_key(root: dict[str, Any], path: KeyPath, place: KeyPath | None) -> None:
+    """Add a key to the mappings that may contain it, with the schema of the place where its value belongs."""
+    key_schema: dict[str, Any] = {"deprecated": True, "description": "Has no effect."}
+    if place is not None:
+        at_place = _property(root, place)
+        key_schema = {**at_place, "deprecated": True, "description": f"Older name of `{'.'.join(map(str, place))}`."}
+    here = list(alternatives(root, root))
+    for step in path[:-1]:
+        for schema in here:
+            if "properties" in schema:
+                schema["properties"].setdefault(step, {"type": "object", "properties": {}, "deprecated": True})
+        here = schemas_inside(here, step, root)
+    for schema in here:
+        if "properties" in schema:
+            schema["properties"].setdefault(str(path[-1]), key_schema)
+
+
+def _property(root: dict[str, Any], path: KeyPath) -> dict[str, Any]:
+    here = list(alternatives(root, root))
+    for step in path[:-1]:
+        here = schemas_inside(here, step, root)
+    return next(schema["properties"][path[-1]] for schema in here if path[-1] in schema.get("properties", {}))
 
 
 def _older_names(model: type[BaseModel]) -> Iterator[tuple[str, str]]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import AliasChoices, Field, model_validator
+from pydantic import Field, model_validator
 
 from youbencha.spec.agent_files import AgentFiles, Without
 from youbencha.spec.base import Line, Milliseconds, ShortForm, StrictModel
@@ -94,9 +94,7 @@ class DatabaseHook(StrictModel):
 
 
 PostHook = Annotated[ScriptHook | WebhookHook | DatabaseHook, Field(discriminator="name")]
-PostHooks = Annotated[
-    tuple[PostHook, ...], Field(strict=False, validation_alias=AliasChoices("post_evaluation", "post_evaluators"))
-]
+PostHooks = Annotated[tuple[PostHook, ...], Field(strict=False)]
 
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -126,8 +124,6 @@ class TestCase(StrictModel):
 
     __test__ = False  # its name makes pytest collect it
 
-    version: Any = None
-    """Format version in older files; ignored."""
     name: Name | None = None
     """Defaults to the file's name."""
     description: Description = ""
@@ -162,7 +158,6 @@ class TestCase(StrictModel):
 class EvalConfig(StrictModel):
     """An eval configuration (`yb eval`): evaluate a directory without running an agent."""
 
-    version: Any = None
     name: Name | None = None
     description: Description = ""
     directory: Line

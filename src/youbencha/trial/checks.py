@@ -11,6 +11,7 @@ from youbencha.adapters.cli_agent.config import TOOLS_IGNORED
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators import get_evaluator
 from youbencha.evaluators.base import ReadsEnvironment
+from youbencha.hooks.run import hook_problems
 from youbencha.spec.agent_files import AgentFiles
 from youbencha.spec.loader import Loaded, LocatedEvaluator, UncheckedParts
 from youbencha.spec.testcase import EvalConfig, TestCase
@@ -18,8 +19,6 @@ from youbencha.spec.testcase import EvalConfig, TestCase
 _AGENT_KEYS = ("agent_name", "version")
 """Keys next to `config` that the adapter gets as part of its configuration."""
 
-_HOOKS = ("post_evaluation", "post_evaluators")
-"""Not those before the agent, whose programs may be in the repository."""
 _SHORT_PROMPT = 20
 
 
@@ -106,14 +105,11 @@ def _missing_reference(parts: UncheckedParts) -> Iterator[Problem]:
 
 
 def _hook_problems(parts: UncheckedParts) -> Iterator[Problem]:
+    """Yield problems of the hooks after the evaluation. The programs of the others may be in the repository."""
     data = parts.document.data
-    for key in _HOOKS:
-        hooks = data.get(key) if isinstance(data, Mapping) else None
-        if isinstance(hooks, list) and hooks:
-            from youbencha.hooks.run import hook_problems
-
-            for problem in hook_problems(hooks, parts.directory):
-                yield parts.document.problem((key, *problem.keys), problem.message, problem.hint)
+    hooks = data.get("post_evaluation") if isinstance(data, Mapping) else None
+    for problem in hook_problems(hooks, parts.directory) if isinstance(hooks, list) else ():
+        yield parts.document.problem(("post_evaluation", *problem.keys), problem.message, problem.hint)
 
 
 def advice_on(loaded: Loaded[TestCase] | Loaded[EvalConfig], *, thorough: bool = False) -> list[Problem]:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from youbencha.errors import KeyPath
 from youbencha.spec.arena import NAME_PATTERN, key_of_repo
+from youbencha.spec.compat import Notice, Translation
 
 INSTALL_CMD = "npm install"
 VALIDATION_IMAGE = "node:20"
@@ -37,19 +37,6 @@ _GREENFIELD_TESTS = (
 """The hidden tests have their own configuration, and the original always measured coverage."""
 
 
-class Notice(NamedTuple):
-    """A message to users of the original about how their file is interpreted."""
-
-    path: KeyPath
-    message: str
-    hint: str | None = None
-
-
-class Translation(NamedTuple):
-    data: dict[str, Any]
-    notices: tuple[Notice, ...]
-
-
 def is_original(data: object) -> bool:
     """Whether a file was written for the original: it has `proxy`, or only keys that the original knows."""
     if not isinstance(data, Mapping):
@@ -66,12 +53,19 @@ def is_original(data: object) -> bool:
     )
 
 
-def translate(data: Mapping[str, Any]) -> Translation:
-    """Return a file of the original with its defaults made explicit. Malformed parts are not changed."""
-    notices: list[Notice] = []
+def translate(data: Any) -> Translation:
+    """Return a file of the original with its defaults made explicit. Malformed parts and other files do not change."""
+    if not is_original(data):
+        return Translation(data)
     result = dict(data)
-    if isinstance(proxy := data.get("proxy"), Mapping):
-        result |= _gateway(data, proxy, notices)
+    translation = Translation(result)
+    notices = translation.notices
+    if "proxy" in data and "gateway" in data:
+        message = "cannot be combined with `gateway`"
+        translation.refusals.append(Notice(("proxy",), message, "remove one of the two"))
+    if (proxy := result.pop("proxy", None)) is not None:
+        result |= _gateway(data, proxy, notices) if isinstance(proxy, Mapping) else {"gateway": proxy}
+        translation.moved |= {("gateway",): ("proxy",), ("gateway", "type"): ("proxy", "gateway")}
     defaults: Counter[str] = Counter()
     in_container = _sandbox_type(data.get("sandbox")) != "local"
     if in_container and "validation" not in data:
@@ -83,31 +77,31 @@ def translate(data: Mapping[str, Any]) -> Translation:
         used = ", ".join(f"`{text}`{f' ({number} tasks)' if number > 1 else ''}" for text, number in defaults.items())
         hint = "set these keys to change that; `install_cmd: null` installs nothing"
         notices.append(Notice(("tasks",), f"the original's defaults apply: {used}", hint))
-    return Translation(result, tuple(notices))
+    return translation
 
 
 def _gateway(data: Mapping[str, Any], proxy: Mapping[str, Any], notices: list[Notice]) -> dict[str, Any]:
-    """Return `proxy` and, for `gateway: none`, the settings for containers with full network access."""
-    kept = {key: value for key, value in proxy.items() if key != "judge_model"}
+    """Return the gateway and, for `gateway: none`, the settings for containers with full network access."""
+    spec = {key: value for key, value in proxy.items() if key not in ("gateway", "log_dir", "judge_model")}
     for key in ("log_dir", "judge_model"):
         if key in proxy:
             hint = "each attempt has its own ledger, artifacts/gateway-ledger.jsonl" if key == "log_dir" else None
             notices.append(Notice(("proxy", key), "has no effect", hint))
     if proxy.get("gateway") not in ("", "none"):
-        return {"proxy": kept}
-    kept["gateway"] = "none"
-    if kept.pop("budget_per_trial_usd", None) is not None:
+        return {"gateway": {"type": proxy.get("gateway", "auto"), **spec}}
+    spec["type"] = "none"
+    if spec.pop("budget_per_trial_usd", None) is not None:
         message = "is not enforced, because there is no gateway"
         notices.append(Notice(("proxy", "budget_per_trial_usd"), message, "`gateway: builtin` enforces it"))
     if _sandbox_type(data.get("sandbox")) is not None:
-        return {"proxy": kept}
+        return {"gateway": spec}
     message = "containers have full network access, and get the keys in `env`"
     notices.append(
         Notice(("proxy",), message, "with `gateway: builtin`, they get a virtual key, and reach only models")
     )
     if isinstance(network := data.get("network"), Mapping) and network.get("allowlist"):
         notices.append(Notice(("network", "allowlist"), "is not enforced, because there is no gateway"))
-    return {"proxy": kept, "network": {}, "sandbox": {"type": "docker", "network": "open"}}
+    return {"gateway": spec, "network": {}, "sandbox": {"type": "docker", "network": "open"}}
 
 
 def _tasks(
