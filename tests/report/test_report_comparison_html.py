@@ -11,8 +11,7 @@ import comparison_sample as sample
 import pytest
 from test_report_html import URL_ATTRIBUTES, Page
 
-from youbencha.report.axis import Axis, round_step
-from youbencha.report.comparison_figures import Measured, intervals_picture, rounds_picture, task_picture
+from youbencha.report.charts import Axis, Measured, intervals_picture, round_step, rounds_picture, task_picture
 from youbencha.report.comparison_html import MOST_TASKS, MOST_TRIALS, render_comparison_html
 from youbencha.report.comparison_model import ComparisonReport
 from youbencha.stats.comparison import DifferenceInterval

@@ -113,11 +113,11 @@ async def check_matrix_models(matrix: Matrix, done: Container[TrialKey] = ()) ->
 
 def _show(summary: MatrixSummary, run: ArenaRun, *, by_task: bool) -> None:
     from youbencha.cli.screen import width_of
-    from youbencha.report.arena_formats import ArenaFormat, render_leaderboard
     from youbencha.report.arena_loading import load_runs
     from youbencha.report.comparison import with_baselines
     from youbencha.report.leaderboard import make_leaderboard
     from youbencha.report.leaderboard_document import Grouping
+    from youbencha.report.leaderboard_formats import ArenaFormat, render_leaderboard
 
     if summary.rows:
         loaded = load_runs([run.path])

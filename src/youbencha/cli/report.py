@@ -73,11 +73,11 @@ def _report_matrix(run: Path, form: ReportFormat, output: str | None, *, open_it
 
 
 def _matrix_text(run: Path, form: ReportFormat, *, base: Path) -> str:
-    from youbencha.report.arena_formats import ArenaFormat, render_leaderboard
     from youbencha.report.arena_loading import load_runs
     from youbencha.report.comparison import with_baselines
     from youbencha.report.leaderboard import make_leaderboard
     from youbencha.report.leaderboard_document import Grouping
+    from youbencha.report.leaderboard_formats import ArenaFormat, render_leaderboard
 
     kind, loaded = ArenaFormat.MARKDOWN if form is ReportFormat.MD else ArenaFormat(form.value), load_runs([run])
     board = with_baselines(make_leaderboard(loaded), loaded)

@@ -146,9 +146,9 @@ def _found_run(request: CasesRequest, matrix: Matrix) -> ArenaRun:
 
 
 def _write_junit(run: ArenaRun, file: Path) -> None:
-    from youbencha.report.arena_formats import render_leaderboard_junit
     from youbencha.report.arena_loading import load_runs
     from youbencha.report.formats import write_text
     from youbencha.report.leaderboard import make_leaderboard
+    from youbencha.report.leaderboard_formats import render_leaderboard_junit
 
     write_text(file, render_leaderboard_junit(make_leaderboard(load_runs([run.path]))))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import os
+import shlex
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
+from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.report.arena_loading import ArenaResults, ArenaTrial
 from youbencha.report.arena_selection import Exclusion
-from youbencha.report.comparability import comparability_warnings, unchanged_requests
-from youbencha.report.comparison_loading import Pairs, baseline_pairs
+from youbencha.report.comparison_loading import Pair, Pairs, Source, baseline_pairs
 from youbencha.report.comparison_model import (
     ComparedAgent,
     ComparedTrial,
@@ -32,15 +35,20 @@ from youbencha.report.comparison_sides import (
     select_results,
     trials_of_both,
 )
-from youbencha.report.leaderboard import Leaderboard, score_of
-from youbencha.report.more_trials import more_trials_command
+from youbencha.report.leaderboard import (
+    Leaderboard,
+    listed,
+    score_of,
+)
 from youbencha.report.until_decided import SequenceJudge, find_recorded_run, is_recorded, single_look_warnings
 from youbencha.stats.comparison import MARGIN, Difference, TaskScores, ValueDifference, compare_values
 from youbencha.stats.missing import compare_with_missing
 from youbencha.stats.passing import is_flaky, passes_of_k
 from youbencha.stats.rounds import confidence_of_each
 from youbencha.stats.significance import holm
-from youbencha.store.layout import ATTEMPTS_DIR, LOG_FILE, PATCH_FILE
+from youbencha.store.arena import RunInfo, TrialIdentity
+from youbencha.store.layout import ATTEMPTS_DIR, LOG_FILE, PATCH_FILE, RUNS_DIR
+from youbencha.text import one_line, plural
 from youbencha.workspace.run_dir import ARTIFACTS
 
 _MOST_K = 10
@@ -213,3 +221,158 @@ def _cost_of(trials: int | None, first: ComparedAgent, second: ComparedAgent) ->
     if trials is None or costs[0] is None or costs[1] is None:
         return None
     return trials * (costs[0] + costs[1]) / 2
+
+
+_MUST_AGREE = {
+    "task_commit": "start from different commits",
+    "validation_hash": "are validated differently",
+    "cpus": "have different CPU limits",
+    "memory": "have different memory limits",
+}
+"""What must be the same for both on each task, and what to say if it is not."""
+
+ByTask = Mapping[str, Sequence[ArenaTrial]]
+
+
+def comparability_warnings(first: ByTask, second: ByTask, tasks: Sequence[str]) -> Iterator[str]:
+    """Say why a difference may have another cause than the agents."""
+    for name, problem in _MUST_AGREE.items():
+        different = [task for task in tasks if _differ(first[task], second[task], name)]
+        if different:
+            yield f"Not comparable: the trials of both {problem} on {listed(different)}."
+    yield from _identities(first, second, tasks)
+    both = (*_of(first, tasks), *_of(second, tasks))
+    if flagged := sum(bool(each.meta.evidence) for each in both):
+        yield f"{plural(flagged, 'trial')} with evidence of cheating: see `thunderdome report`."
+
+
+def unchanged_requests(first: ByTask, second: ByTask, tasks: Sequence[str]) -> str | None:
+    """Return a warning if no request of the variant differed from the baseline's; None if one did, or if unknown.
+
+    The second agent is the variant if only it changes something.
+    """
+    ones, twos = _known(_of(first, tasks)), _known(_of(second, tasks))
+    if {each.agent_hash for each in ones} == {each.agent_hash for each in twos}:
+        return None  # there was nothing to change
+    turned = not any(each.changes for each in ones) and any(each.changes for each in twos)
+    variant, baseline = (second, first) if turned else (first, second)
+    asked = [(_asked(variant[task]), _asked(baseline[task])) for task in tasks]
+    if not asked or not all(own and own <= theirs for own, theirs in asked):
+        return None
+    changes = sorted({key for each in (twos if turned else ones) for key in each.changes})
+    names = (one_line(side[tasks[0]][0].meta.orchestrator, 100) for side in (variant, baseline))
+    effect = f"{listed(changes)} changed nothing" if changes else "there may be no difference"
+    return (
+        "No request of {} differed from those of {}: {} in the model, its parameters, the system prompt, the tools or"
+        " the prompt.".format(*names, effect)
+    )
+
+
+def _asked(trials: Iterable[ArenaTrial]) -> set[str]:
+    """Return the fingerprints of all valid trials; none if those of any trial are unknown."""
+    asked: set[str] = set()
+    for trial in trials:
+        if trial.meta.valid is not False:
+            if trial.meta.identity is None or not trial.meta.identity.request_fingerprints:
+                return set()
+            asked.update(trial.meta.identity.request_fingerprints)
+    return asked
+
+
+def _identities(first: ByTask, second: ByTask, tasks: Sequence[str]) -> Iterator[str]:
+    ones, twos = _known(_of(first, tasks)), _known(_of(second, tasks))
+    if not ones or not twos:
+        yield "Whether both had the same commits, validation and limits is not known: the results do not say it."
+        return
+    if {each.agent_hash for each in ones} == {each.agent_hash for each in twos}:
+        yield "Both have the same configuration: any difference is chance, or a change of the harness or the model."
+    versions = {each.youbencha_version for each in (*ones, *twos) if each.youbencha_version}
+    if len(versions) > 1:
+        yield f"Made by different versions of youBencha: {listed(versions)}."
+    for side in (first, second):
+        mixed = [task for task in tasks if len({each.agent_hash for each in _known(side[task])}) > 1]
+        if mixed:
+            name = one_line(side[mixed[0]][0].meta.orchestrator, 100)
+            yield f"Trials of different configurations of {name} are counted together on {listed(mixed)}."
+    same = len(_fingerprints(_of(first, tasks)) & _fingerprints(_of(second, tasks)))
+    if same:
+        yield f"{plural(same, 'trial')} counted on both sides: one run took them over from the other (`--reuse`)."
+
+
+def _of(side: ByTask, tasks: Iterable[str]) -> list[ArenaTrial]:
+    return [trial for task in tasks for trial in side[task] if trial.meta.valid is not False]
+
+
+def _known(trials: Iterable[ArenaTrial]) -> list[TrialIdentity]:
+    return [each.meta.identity for each in trials if each.meta.identity and each.meta.valid is not False]
+
+
+def _differ(first: Iterable[ArenaTrial], second: Iterable[ArenaTrial], name: str) -> bool:
+    ones, twos = ({getattr(each, name) for each in _known(side)} for side in (first, second))
+    return bool(ones and twos) and ones != twos
+
+
+def _fingerprints(trials: Iterable[ArenaTrial]) -> set[object]:
+    """Of trials, so that a copy is recognised."""
+    return {
+        (meta.orchestrator, meta.task, meta.trial, meta.identity.agent_hash, meta.started_at)
+        for meta in (each.meta for each in trials)
+        if meta.identity is not None and meta.started_at is not None
+    }
+
+
+_SELECTION_OPTIONS = {"tasks": "--task", "categories": "--category"}
+_DEFAULT_CONFIG, _DEFAULT_RESULTS = "thunderdome.yaml", "results"
+
+
+def more_trials_command(pairs: Sequence[Pair], compared: Sequence[PairComparison]) -> str | None:
+    """Return the command for all undecided pairs; None if it is unknown.
+
+    It is known for the pairs of one arena run, which records its selection.
+    """
+    undecided = [
+        (pair, found, found.difference.more_trials)
+        for pair, found in zip(pairs, compared, strict=True)
+        if found.difference.more_trials is not None
+    ]
+    sides = [side.source for pair, _, _ in undecided for side in pair]
+    if not undecided or len({side.runs for side in sides}) > 1:
+        return None
+    source = sides[0]
+    if source.info is None or source.info.config_file is None:  # several runs; or of `yb run`
+        return None
+    where = _where(source, source.info.config_file)
+    run = source.runs[0].name
+    if source.info.until_decided is not None:
+        most = source.info.until_decided.max_trials + sum(more for _, _, more in undecided)
+        return _command([*where, "--resume", run, "--max-trials", str(most)])
+    names = dict.fromkeys(side.orchestrator for pair, _, _ in undecided for side in pair)
+    further = max(math.ceil(more / (2 * found.difference.tasks)) for _, found, more in undecided)
+    chosen = chain.from_iterable(("--orchestrator", name) for name in names)
+    trials = ("--trials", str(source.info.trials + further))
+    return _command([*where, *chosen, *_selected(source.info), *trials, "--reuse", run])
+
+
+def _selected(info: RunInfo) -> list[str]:
+    """The options that selected the tasks of the run."""
+    return [
+        word
+        for key, option in _SELECTION_OPTIONS.items()
+        for value in info.selection.get(key, ())
+        for word in (option, str(value))
+    ]
+
+
+def _where(source: Source, config: str) -> list[str]:
+    """Name the arena and its results, unless both are where the command looks for them."""
+    run, words = source.runs[0], []
+    if os.path.realpath(config) != os.path.realpath(_DEFAULT_CONFIG):
+        words += ["--config", os.path.relpath(config)]
+    results = run.parent.parent if run.parent.name == RUNS_DIR else run.parent
+    if os.path.realpath(results) != os.path.realpath(Path(config).parent / _DEFAULT_RESULTS):
+        words += ["--results", os.path.relpath(results)]
+    return words
+
+
+def _command(words: Sequence[str]) -> str:
+    return one_line(shlex.join(["thunderdome", "run", *words]), 4096)

@@ -9,16 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from youbencha import __version__
-from youbencha.report.comparison_document import (
-    FigureRow,
-    certainty_lines,
-    figure_rows,
-    pair_remarks,
-    shown_name,
-    signed,
-    verdict_sentence,
-)
-from youbencha.report.comparison_figures import (
+from youbencha.report.charts import (
     SCORES,
     IntervalsPicture,
     Measured,
@@ -27,6 +18,15 @@ from youbencha.report.comparison_figures import (
     intervals_picture,
     rounds_picture,
     task_picture,
+)
+from youbencha.report.comparison_document import (
+    FigureRow,
+    certainty_lines,
+    figure_rows,
+    pair_remarks,
+    shown_name,
+    signed,
+    verdict_sentence,
 )
 from youbencha.report.comparison_model import ComparedTrial, ComparisonReport, PairComparison, TaskComparison
 from youbencha.report.formatting import remarks

@@ -19,8 +19,8 @@ from youbencha.cli.arena.report import (
     results_dir,
     show,
 )
-from youbencha.report.arena_formats import ArenaFormat
 from youbencha.report.leaderboard_document import Grouping
+from youbencha.report.leaderboard_formats import ArenaFormat
 
 
 def leaderboard(

@@ -12,8 +12,8 @@ import typer
 from youbencha.cli import options
 from youbencha.cli.screen import width_of
 from youbencha.errors import YouBenchaError
-from youbencha.report.arena_formats import ArenaFormat
 from youbencha.report.leaderboard_document import Grouping
+from youbencha.report.leaderboard_formats import ArenaFormat
 
 if TYPE_CHECKING:
     from youbencha.report.arena_loading import ArenaResults
@@ -113,8 +113,8 @@ def parse_suites(written: list[str] | None) -> dict[str, tuple[str, ...]]:
 
 def show(board: Leaderboard, form: ArenaFormat, by: Grouping, output: Path | None) -> None:
     """Print the leaderboard, or write it to a file."""
-    from youbencha.report.arena_formats import render_leaderboard
     from youbencha.report.formats import write_text
+    from youbencha.report.leaderboard_formats import render_leaderboard
 
     base = output.absolute().parent if output else Path.cwd()
     text = render_leaderboard(board, form, by, width=width_of(None if output else sys.stdout), base=base)

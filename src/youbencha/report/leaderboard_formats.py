@@ -13,7 +13,6 @@ from typing import Any
 
 import orjson
 
-from youbencha.report.arena_html import render_leaderboard_html
 from youbencha.report.arena_loading import ArenaTrial
 from youbencha.report.comparison_model import PairComparison
 from youbencha.report.document import render_terminal
@@ -29,6 +28,7 @@ from youbencha.report.leaderboard_document import (
     select_rows,
     trial_name,
 )
+from youbencha.report.leaderboard_html import render_leaderboard_html
 from youbencha.report.markdown import render_markdown
 from youbencha.stats.intervals import CONFIDENCE
 from youbencha.store.arena import FlagSeverity
