@@ -17,13 +17,13 @@ import psutil
 from bench.measure import Figure, mb, ms
 from youbencha import __version__
 from youbencha.engine.matrix import Cell, Matrix
-from youbencha.engine.results import create_run
 from youbencha.engine.resume import cell_infos
 from youbencha.engine.run import MatrixOptions, run_matrix
 from youbencha.engine.updates import TrialFinished, Update
 from youbencha.spec.settings import load_settings
 from youbencha.spec.testcase import TestCase
 from youbencha.store.arena import RunInfo
+from youbencha.store.arena_run import create_run
 from youbencha.trial.context import Host
 from youbencha.trial.plan import plan_trial
 from youbencha.trial.run import run_trial

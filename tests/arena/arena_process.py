@@ -16,8 +16,8 @@ from engine_bench import GIT, PATIENCE_S
 from repositories import copied
 
 from yb import run_here
-from youbencha.engine.results import ArenaRun, find_run
 from youbencha.gateway.script import Script
+from youbencha.store.arena_run import ArenaRun, find_arena_run
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / ("thunderdome.exe" if sys.platform == "win32" else "thunderdome")
 
@@ -109,7 +109,7 @@ class ArenaProject:
 
     @property
     def latest(self) -> ArenaRun:
-        return find_run(self.results)
+        return find_arena_run(self.results)
 
     def wait_until_no_process_is_left(self) -> None:
         """Processes end with their guard, a moment after the harness was killed."""

@@ -14,11 +14,11 @@ from repositories import copied
 
 from youbencha import __version__
 from youbencha.engine.matrix import Cell, Matrix
-from youbencha.engine.results import ArenaRun, create_run
 from youbencha.engine.resume import cell_infos
 from youbencha.spec.settings import load_settings
 from youbencha.spec.testcase import TestCase
 from youbencha.store.arena import RunInfo, TrialMeta
+from youbencha.store.arena_run import ArenaRun, create_run
 from youbencha.trial.context import Host
 from youbencha.trial.plan import PlanOptions, plan_trial
 

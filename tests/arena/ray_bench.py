@@ -17,10 +17,10 @@ from youbencha.engine.matrix import Matrix
 from youbencha.engine.ray_cluster import authentication, connect
 from youbencha.engine.ray_executor import opens_ray_executor
 from youbencha.engine.ray_head import TOKEN_VARIABLE
-from youbencha.engine.results import ArenaRun
 from youbencha.engine.run import MatrixOptions, run_matrix
 from youbencha.engine.updates import MatrixSummary, UpdateSink
 from youbencha.spec.arena import RetrySpec
+from youbencha.store.arena_run import ArenaRun
 from youbencha.trial.context import Host
 
 _NOTICED_SOON = {

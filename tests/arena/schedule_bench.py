@@ -9,9 +9,10 @@ from pathlib import Path
 
 from engine_bench import EngineBench
 
-from youbencha.engine.matrix import Cell, Matrix, TrialKey
+from youbencha.engine.matrix import Cell, Matrix
 from youbencha.engine.schedule import Due, Schedule
 from youbencha.engine.updates import ComparisonState, TrialRow
+from youbencha.store.arena import TrialKey
 
 Result = Callable[[TrialKey], float | None]
 """The score of a trial; None if it is not valid."""

@@ -20,9 +20,9 @@ from benchmarks.models import claude_turns
 from ruamel.yaml import YAML
 
 from yb import run_here
-from youbencha.engine.matrix import TrialKey
-from youbencha.engine.results import ArenaRun
 from youbencha.gateway.script import Script
+from youbencha.store.arena import TrialKey
+from youbencha.store.arena_run import ArenaRun
 
 QUICK_TASKS = ("recur-month-ends", "overdue-loans", "split-sales-report")
 MOST_TRIALS = 60

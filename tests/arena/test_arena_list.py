@@ -11,8 +11,8 @@ import pytest
 from arena_bench import ArenaBench, changed
 
 from yb import Done, yb
-from youbencha.engine.results import create_run
 from youbencha.store.arena import CellInfo, RunInfo
+from youbencha.store.arena_run import create_run
 from youbencha.text import iso_time
 
 ARENA: dict[str, Any] = {

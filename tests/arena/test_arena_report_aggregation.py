@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from arena_trees import HASH, meta, small_results, write_run
 from youbencha.errors import YouBenchaError
-from youbencha.report.arena_loading import ArenaResults, ArenaTrial, Range, UnfinishedTrial, load_runs
 from youbencha.report.leaderboard import Leaderboard, Row, make_leaderboard, pareto_frontier
 from youbencha.store.arena import TrialMeta
+from youbencha.store.read import ArenaResults, ArenaTrial, Range, UnfinishedTrial, load_runs
 
 
 def results_of(*records: dict[str, Any], run: str = "run", **changes: Any) -> ArenaResults:

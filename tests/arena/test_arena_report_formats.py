@@ -16,13 +16,13 @@ import pytest
 
 from arena_trees import meta, original, small_results, write_run
 from youbencha.cli.app import arena_app, run_app
-from youbencha.report.arena_loading import load_runs
 from youbencha.report.arena_selection import RULES
 from youbencha.report.charts import frontier_chart
 from youbencha.report.leaderboard import Leaderboard, make_leaderboard
 from youbencha.report.leaderboard_document import Grouping
 from youbencha.report.leaderboard_formats import CSV_COLUMNS, ArenaFormat, render_leaderboard
 from youbencha.report.leaderboard_html import MOST_TRIALS
+from youbencha.store.read import load_runs
 
 HOSTILE = "\x1b[2J\u202e<script>alert(1)</script>\"'><img src=x onerror=x>|`*_[a](b)\n::error::x\r\n=cmd()"
 

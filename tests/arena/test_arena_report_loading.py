@@ -12,8 +12,9 @@ import pytest
 from arena_trees import HASH, RUN, meta, original, small_results, write_run, write_trial
 from systems import ON_WINDOWS
 from youbencha.errors import YouBenchaError
-from youbencha.report.arena_loading import ArenaResults, Range, load_runs, locate_run
 from youbencha.report.leaderboard import make_leaderboard
+from youbencha.store.locate import locate_arena_run
+from youbencha.store.read import ArenaResults, Range, load_runs
 
 
 @pytest.fixture
@@ -150,19 +151,19 @@ def test_no_results_are_an_error(tmp_path: Path, where: str) -> None:
 
 def test_a_run_is_found_by_the_start_of_its_name(results: Path) -> None:
     write_run(results / "runs" / "2026-02", [])
-    assert locate_run(results, "2026-01").name == "2026-01-02T03-00-00Z-0000aaaa"
-    assert locate_run(results, "latest").resolve().name == "2026-01-02T03-00-00Z-0000aaaa"
+    assert locate_arena_run(results, "2026-01").name == "2026-01-02T03-00-00Z-0000aaaa"
+    assert locate_arena_run(results, "latest").resolve().name == "2026-01-02T03-00-00Z-0000aaaa"
     for name, message in (("2026", "Several runs begin with 2026"), ("1999", "No run begins with 1999")):
         with pytest.raises(YouBenchaError, match=message):
-            locate_run(results, name)
+            locate_arena_run(results, name)
 
 
 def test_the_latest_run_where_links_are_not_possible(results: Path) -> None:
     (results / "latest").unlink()
-    assert locate_run(results, "latest").name == "2026-01-02T03-00-00Z-0000aaaa"
+    assert locate_arena_run(results, "latest").name == "2026-01-02T03-00-00Z-0000aaaa"
     write_run(results / "runs" / "2026-02", [])
     (results / "latest").write_text("runs/2026-01-02T03-00-00Z-0000aaaa\n")
-    assert locate_run(results, "latest").name == "2026-01-02T03-00-00Z-0000aaaa"
+    assert locate_arena_run(results, "latest").name == "2026-01-02T03-00-00Z-0000aaaa"
 
 
 def test_a_trial_may_be_added_while_it_is_read(results: Path) -> None:
@@ -175,5 +176,5 @@ def test_a_trial_may_be_added_while_it_is_read(results: Path) -> None:
 def test_a_run_of_which_no_trial_has_begun_is_all_unfinished(tmp_path: Path) -> None:
     run = write_run(tmp_path / "runs" / "2026-03", [meta("a", "t")], planned=2)
     shutil.rmtree(run / "trials")
-    found = load_runs([locate_run(tmp_path)])
+    found = load_runs([locate_arena_run(tmp_path)])
     assert (found.trials, [each.trial for each in found.unfinished]) == ((), [1, 2])

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from small_disk import MIB, fill, small_disk
 from youbencha import __version__
 from youbencha.engine.journal import Journal, journal_line, parse_journal, read_journal
-from youbencha.engine.results import ArenaRun, create_run, find_run
 from youbencha.errors import YouBenchaError
 from youbencha.store.arena import CellInfo, RunInfo
+from youbencha.store.arena_run import ArenaRun, create_run, find_arena_run
 from youbencha.store.layout import JOURNAL_FILE
 
 INFO = RunInfo(
@@ -78,10 +78,10 @@ async def test_a_full_disk_is_an_error_and_leaves_whole_lines(tmp_path: Path) ->
 def test_runs_that_begin_in_the_same_second_do_not_collide(tmp_path: Path) -> None:
     runs = [create_run(tmp_path / "results", INFO) for _ in range(50)]
     assert len({run.path for run in runs}) == 50
-    assert find_run(tmp_path / "results").name == runs[-1].name
-    assert find_run(tmp_path / "results", "latest").name == runs[-1].name
-    assert find_run(tmp_path / "results", runs[3].name).path == runs[3].path
-    assert find_run(tmp_path / "results", str(runs[3].path)).info() == INFO
+    assert find_arena_run(tmp_path / "results").name == runs[-1].name
+    assert find_arena_run(tmp_path / "results", "latest").name == runs[-1].name
+    assert find_arena_run(tmp_path / "results", runs[3].name).path == runs[3].path
+    assert find_arena_run(tmp_path / "results", str(runs[3].path)).info() == INFO
 
 
 def test_a_directory_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
@@ -106,12 +106,12 @@ def test_an_empty_directory_and_one_of_the_original_are_used(tmp_path: Path) -> 
 def test_a_run_that_does_not_exist_is_named(tmp_path: Path) -> None:
     for which in (None, "latest", "2026"):
         with pytest.raises(YouBenchaError) as caught:
-            find_run(tmp_path, which)
+            find_arena_run(tmp_path, which)
         assert caught.value.code == "RUN_NOT_FOUND"
     for _ in range(2):
         create_run(tmp_path / "results", INFO)
     with pytest.raises(YouBenchaError, match="Several runs"):
-        find_run(tmp_path / "results", "2")
+        find_arena_run(tmp_path / "results", "2")
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"format": 99'])
@@ -130,7 +130,7 @@ def test_where_links_are_not_possible_latest_is_a_file(tmp_path: Path, monkeypat
     monkeypatch.setattr(Path, "symlink_to", refuse)
     run = create_run(tmp_path, INFO)
     assert (tmp_path / "latest").is_file()
-    assert find_run(tmp_path).path == run.path
+    assert find_arena_run(tmp_path).path == run.path
 
 
 def test_lines_that_are_nested_too_deeply_are_damaged() -> None:

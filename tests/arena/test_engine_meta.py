@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from engine_bench import EngineBench
 
-from youbencha.engine.matrix import TrialKey
 from youbencha.engine.meta import attempt_of, meta_of
 from youbencha.log.model import ErrorRecord
-from youbencha.store.arena import IntegrityFlag, TrialMeta
+from youbencha.store.arena import IntegrityFlag, TrialKey, TrialMeta
 from youbencha.store.bundle import DeniedHost, Outcome, SandboxReport
 from youbencha.trial.run import run_trial
 

@@ -16,7 +16,7 @@ from arena_process import ArenaProject
 from engine_bench import PATIENCE_S, events, metas
 
 from small_disk import MIB, small_disk
-from youbencha.engine.results import find_run
+from youbencha.store.arena_run import find_arena_run
 
 
 def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
@@ -288,7 +288,7 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(tmp_path: Path) -> None:
             _, err = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 1, err
         assert "No space left" in err
-        run = find_run(results)
+        run = find_arena_run(results)
         assert f"--resume {run.name}" in err
         assert len(count.read_text().splitlines()) < 4
         finished = {place: meta.completed_at for place, meta in metas(run).items()}

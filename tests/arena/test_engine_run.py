@@ -16,14 +16,15 @@ from engine_bench import EngineBench, appear, events, metas
 from rich.console import Console
 
 from youbencha.cli.matrix_display import LiveMatrixDisplay
-from youbencha.engine.matrix import Cell, Matrix, TrialKey
-from youbencha.engine.results import find_run
+from youbencha.engine.matrix import Cell, Matrix
 from youbencha.engine.resume import check_unchanged
 from youbencha.engine.run import MatrixControl, MatrixOptions, run_matrix
 from youbencha.engine.updates import AttemptBegun, AttemptFailed, Stopping, TrialsSkipped, Update
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.script import Script, ScriptedModel
 from youbencha.spec.arena import RetrySpec
+from youbencha.store.arena import TrialKey
+from youbencha.store.arena_run import find_arena_run
 from youbencha.trial.context import Host
 
 QUICK = RetrySpec(attempts=3, backoff_s=0.01)
@@ -52,7 +53,7 @@ async def test_every_trial_is_run_once_and_its_files_are_there(bench: EngineBenc
     assert (trial / "attempts/1/artifacts/results.json").is_file()
     assert len(events(run, "run_started")) == 1
     assert len(events(run, "trial_finished")) == 8
-    assert find_run(bench.results).path.resolve() == run.path.resolve()
+    assert find_arena_run(bench.results).path.resolve() == run.path.resolve()
     bench.assert_nothing_is_left()
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from arena_trees import original, write_run
-from youbencha.report.arena_loading import ArenaResults, load_runs
 from youbencha.report.leaderboard import make_leaderboard
+from youbencha.store.read import ArenaResults, load_runs
 
 RESULTS = Path(__file__).parent.parent / "data" / "thunderdome" / "results.csv.gz"
 HARD = {

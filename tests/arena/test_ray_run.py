@@ -18,15 +18,16 @@ from ray_bench import RayBench
 from agent_clis import NEWEST
 from claude_bench import API_KEY, bash, says, script, versions
 from docker_engine import Engine, engine, image
-from youbencha.engine.matrix import Matrix, TrialKey
+from youbencha.engine.matrix import Matrix
 from youbencha.engine.ray_cluster import connect
-from youbencha.engine.results import ArenaRun
 from youbencha.engine.run import MatrixOptions, run_matrix
 from youbencha.engine.updates import AttemptEvent, Update
 from youbencha.errors import YouBenchaError
 from youbencha.events import ModelCalled, ProcessStarted
 from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.store.arena import TrialKey
+from youbencha.store.arena_run import ArenaRun
 
 __all__ = ["engine", "image"]
 _VARY = {"duration_s", "attempts", "started_at", "completed_at", "identity"}

@@ -11,7 +11,7 @@ import pytest
 from arena_process import ArenaProject
 from engine_bench import events, metas
 
-from youbencha.engine.results import ArenaRun
+from youbencha.store.arena_run import ArenaRun
 
 OLDER, NEWER = "2001-01-01T00-00-00Z-00000001", "2099-01-01T00-00-00Z-00000002"
 

@@ -13,8 +13,9 @@ import pytest
 from schedule_bench import Simulation, matrix_of, row_of
 
 from youbencha.engine.dry_run import describe_plan
-from youbencha.engine.matrix import Matrix, TrialKey
+from youbencha.engine.matrix import Matrix
 from youbencha.engine.schedule import FixedSchedule
+from youbencha.store.arena import TrialKey
 
 MIB = 1024 * 1024
 

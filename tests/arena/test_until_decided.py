@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from schedule_bench import Simulation, chance, matrix_of, row_of
 
-from youbencha.engine.matrix import Matrix, TrialKey
+from youbencha.engine.matrix import Matrix
 from youbencha.engine.until_decided import UntilDecidedSchedule, plan_comparisons
 from youbencha.engine.updates import ComparisonState, TrialRow
 from youbencha.errors import YouBenchaError
 from youbencha.stats.rounds import FinishedPair, confidence_of_each, replay_rounds
 from youbencha.stats.sequence import PairedSequence
+from youbencha.store.arena import TrialKey
 
 RATES = {"base": 0.4, "good": 0.85, "same": 0.4, "bad": 0.05}
 BASELINES = {"good": "base", "same": "base", "bad": "base"}

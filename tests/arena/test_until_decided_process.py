@@ -18,7 +18,7 @@ from youbencha.engine.matrix import Matrix
 from youbencha.engine.run import MatrixOptions, run_matrix
 from youbencha.engine.until_decided import plan_comparisons
 from youbencha.gateway.script import Script, ScriptedModel
-from youbencha.report.arena_loading import load_runs
+from youbencha.store.read import load_runs
 
 GOOD, BAD = "echo x > made.txt", "true"
 

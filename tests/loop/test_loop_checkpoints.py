@@ -15,7 +15,7 @@ from systems import posix_only
 from yb import Done, yb
 from youbencha.errors import YouBenchaError
 from youbencha.loop.directory import LoopDirectory, new_loop_id
-from youbencha.loop.lock import loop_lock, running_loop
+from youbencha.store.loop_lock import loop_lock, running_loop
 from youbencha.store.loops import LoopState, loop_ids
 from youbencha.workspace.checkpoints import Checkpoints
 from youbencha.workspace.worktrees import add_worktree
@@ -168,7 +168,7 @@ def test_one_loop_in_a_directory(tree: Path, tmp_path: Path) -> None:
 
 def test_the_lock_ends_with_its_process(tree: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from youbencha.loop.lock import loop_lock\n"
+        "import sys; from pathlib import Path; from youbencha.store.loop_lock import loop_lock\n"
         "with loop_lock(Path(sys.argv[1]), 'other'):\n    print('locked', flush=True); sys.stdin.read()"
     )
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}

@@ -13,8 +13,8 @@ from arena_trees import HASH, meta, original, write_run
 from youbencha.errors import YouBenchaError
 from youbencha.report.comparison import make_comparison
 from youbencha.report.comparison_document import comparison_document, shown_name, verdict_sentence
-from youbencha.report.comparison_loading import find_pairs
 from youbencha.report.comparison_model import ComparisonReport, PairComparison
+from youbencha.report.contestants import find_pairs
 from youbencha.report.document import render_terminal
 from youbencha.report.gate import Gate, Measure, apply_gate
 

@@ -12,7 +12,8 @@ import sample
 
 from youbencha.errors import YouBenchaError
 from youbencha.log.model import as_json
-from youbencha.report.loading import LARGEST_RESULTS, find_results, load_results
+from youbencha.store.locate import find_results
+from youbencha.store.read import MAX_RESULTS_BYTES, load_results
 
 
 def write(path: Path, document: Any = None, *, age_s: float = 0) -> Path:
@@ -154,7 +155,7 @@ def test_many_invalid_values_are_not_all_listed(tmp_path: Path) -> None:
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     file = tmp_path / "results.json"
     with file.open("wb") as stream:
-        stream.truncate(LARGEST_RESULTS + 1)  # a hole: it takes no room
+        stream.truncate(MAX_RESULTS_BYTES + 1)  # a hole: it takes no room
     assert "is larger than 67,108,864 bytes" in refused(file).message
 
 

@@ -10,7 +10,7 @@ import sample
 
 from youbencha.report.html import read_attachments, render_html
 from youbencha.report.junit import render_junit
-from youbencha.report.loading import load_results
+from youbencha.store.read import load_results
 
 
 def original(**changes: Any) -> dict[str, Any]:

@@ -32,8 +32,8 @@ from youbencha.gateway.ledger import read_ledger
 from youbencha.hooks.webhook import read_artifacts
 from youbencha.log.session import SessionFacts, SessionRecord
 from youbencha.process import Redactor
-from youbencha.report.loading import load_results
 from youbencha.store.bundle import ArtifactManifest
+from youbencha.store.read import load_results
 from youbencha.suggest.facts import find_tests
 from youbencha.trial.agent import sha256_of
 from youbencha.user_dirs import Cache

@@ -18,10 +18,11 @@ from systems import posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.events import Event, WarningRaised
 from youbencha.gateway import control, remote
-from youbencha.gateway.ledger import LEDGER_FILE, read_ledger
+from youbencha.gateway.ledger import read_ledger
 from youbencha.gateway.remote import RemoteKeys
 from youbencha.gateway.script import Script, ScriptedModel
 from youbencha.process import Redactor
+from youbencha.store.layout import LEDGER_FILE
 from youbencha.trial.budgets import Budgets
 from youbencha.trial.context import Host
 from youbencha.trial.plan import Plan

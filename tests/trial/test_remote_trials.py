@@ -26,18 +26,20 @@ from docker_engine import Engine, containers_of
 from systems import posix_only
 from youbencha.engine.attempts import NODE_LOST, AttemptLost, FinishedAttempt, TrialJob, run_attempt
 from youbencha.engine.failures import Consequence, consequence_of
-from youbencha.engine.matrix import Cell, Matrix, TrialKey
-from youbencha.engine.results import create_run
+from youbencha.engine.matrix import Cell, Matrix
 from youbencha.engine.resume import run_info
 from youbencha.engine.run import MatrixOptions, run_matrix
 from youbencha.errors import YouBenchaError
 from youbencha.events import Event, EventSink, ModelCalled
-from youbencha.gateway.ledger import LEDGER_FILE, read_ledger
+from youbencha.gateway.ledger import read_ledger
 from youbencha.gateway.script import Script, ScriptedModel
-from youbencha.report.loading import ledger_usage, load_results
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 from youbencha.spec.arena import RetrySpec
+from youbencha.store.arena import TrialKey
+from youbencha.store.arena_run import create_run
 from youbencha.store.bundle import ResultsBundle
+from youbencha.store.layout import LEDGER_FILE
+from youbencha.store.read import ledger_usage, load_results
 from youbencha.trial.context import Host
 from youbencha.trial.plan import Plan
 from youbencha.trial.remote_gateways import RemoteGateways, Ticket, lend, portable

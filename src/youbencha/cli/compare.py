@@ -50,7 +50,7 @@ def compare(
     """
     from youbencha.report.comparison import make_comparison
     from youbencha.report.comparison_formats import render_comparison_junit
-    from youbencha.report.comparison_loading import find_pairs
+    from youbencha.report.contestants import find_pairs
     from youbencha.report.formats import write_text
 
     gate = GateOptions(fail_if, tuple(measure or ()))

@@ -17,11 +17,12 @@ from youbencha.cli.matrix_display import MatrixDisplay, choose_matrix_display
 from youbencha.text import count, one_line, plural, sentences, usd
 
 if TYPE_CHECKING:
-    from youbencha.engine.matrix import Matrix, TrialKey
-    from youbencha.engine.results import ArenaRun
+    from youbencha.engine.matrix import Matrix
     from youbencha.engine.reuse import Reusable
     from youbencha.engine.run import MatrixControl, MatrixOptions
     from youbencha.engine.updates import MatrixSummary
+    from youbencha.store.arena import TrialKey
+    from youbencha.store.arena_run import ArenaRun
 
 Work = Callable[[MatrixDisplay, "MatrixControl"], Coroutine[Any, Any, "MatrixSummary"]]
 
@@ -113,11 +114,11 @@ async def check_matrix_models(matrix: Matrix, done: Container[TrialKey] = ()) ->
 
 def _show(summary: MatrixSummary, run: ArenaRun, *, by_task: bool) -> None:
     from youbencha.cli.screen import width_of
-    from youbencha.report.arena_loading import load_runs
     from youbencha.report.comparison import with_baselines
     from youbencha.report.leaderboard import make_leaderboard
     from youbencha.report.leaderboard_document import Grouping
     from youbencha.report.leaderboard_formats import ArenaFormat, render_leaderboard
+    from youbencha.store.read import load_runs
 
     if summary.rows:
         loaded = load_runs([run.path])

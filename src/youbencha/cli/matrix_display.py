@@ -32,7 +32,7 @@ from youbencha.user_dirs import CACHE_NOT_WRITABLE
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from youbencha.engine.matrix import TrialKey
+    from youbencha.store.arena import TrialKey
 
 _REFRESHES_PER_SECOND = 4
 _OTHER_LINES = 4

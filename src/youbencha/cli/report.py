@@ -36,7 +36,8 @@ def report(
     """
     from youbencha.cli.options import workspaces_here
     from youbencha.report.formats import render_report, write_report
-    from youbencha.report.loading import find_matrix, find_results, load_results, newest_results
+    from youbencha.store.locate import find_matrix, find_results, newest_results
+    from youbencha.store.read import load_results
 
     workspaces = [] if source else workspaces_here()
     if (matrix := find_matrix(source, workspaces)) is not None:
@@ -73,11 +74,11 @@ def _report_matrix(run: Path, form: ReportFormat, output: str | None, *, open_it
 
 
 def _matrix_text(run: Path, form: ReportFormat, *, base: Path) -> str:
-    from youbencha.report.arena_loading import load_runs
     from youbencha.report.comparison import with_baselines
     from youbencha.report.leaderboard import make_leaderboard
     from youbencha.report.leaderboard_document import Grouping
     from youbencha.report.leaderboard_formats import ArenaFormat, render_leaderboard
+    from youbencha.store.read import load_runs
 
     kind, loaded = ArenaFormat.MARKDOWN if form is ReportFormat.MD else ArenaFormat(form.value), load_runs([run])
     board = with_baselines(make_leaderboard(loaded), loaded)

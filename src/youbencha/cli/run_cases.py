@@ -17,10 +17,10 @@ from youbencha.text import plural
 if TYPE_CHECKING:
     from youbencha.cli.matrix_display import MatrixDisplay
     from youbencha.engine.matrix import Matrix
-    from youbencha.engine.results import ArenaRun
     from youbencha.engine.run import MatrixControl, MatrixOptions
     from youbencha.engine.updates import MatrixSummary
     from youbencha.spec.testcase import AgentOverride
+    from youbencha.store.arena_run import ArenaRun
     from youbencha.trial.context import Host
     from youbencha.trial.plan import PlanOptions
 
@@ -128,8 +128,8 @@ class _Session:
 
 
 def _new_run(request: CasesRequest, matrix: Matrix) -> ArenaRun:
-    from youbencha.engine.results import create_run
     from youbencha.engine.resume import run_info
+    from youbencha.store.arena_run import create_run
 
     selection = {"config": [str(path) for path in request.given]}
     options = {"parallel": request.parallel, "container_starts": _CONTAINER_STARTS}
@@ -137,18 +137,18 @@ def _new_run(request: CasesRequest, matrix: Matrix) -> ArenaRun:
 
 
 def _found_run(request: CasesRequest, matrix: Matrix) -> ArenaRun:
-    from youbencha.engine.results import find_run
     from youbencha.engine.resume import check_unchanged
+    from youbencha.store.arena_run import find_arena_run
 
-    run = find_run(request.results, request.resume)
+    run = find_arena_run(request.results, request.resume)
     check_unchanged(run.info(), matrix)
     return run
 
 
 def _write_junit(run: ArenaRun, file: Path) -> None:
-    from youbencha.report.arena_loading import load_runs
     from youbencha.report.formats import write_text
     from youbencha.report.leaderboard import make_leaderboard
     from youbencha.report.leaderboard_formats import render_leaderboard_junit
+    from youbencha.store.read import load_runs
 
     write_text(file, render_leaderboard_junit(make_leaderboard(load_runs([run.path]))))

@@ -2,45 +2,98 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import typer
 
+from youbencha.cli.options import workspaces_here
 from youbencha.cli.screen import width_of
 from youbencha.errors import YouBenchaError
-from youbencha.text import plural
+from youbencha.store.index import RunSummary, Store
+from youbencha.store.layout import BENCH_DIR
+from youbencha.store.locate import arena_runs
+from youbencha.text import UNKNOWN, count, duration, one_line, plural, table, usd
+
+N = TypeVar("N", int, float)
+_COLUMNS = ("BEGAN", "VERDICT", "OUTCOME", "TEST CASE", "AGENT", "MODEL", "TOKENS", "COST", "TIME", "RUN")
+_TO_THE_RIGHT = ("TOKENS", "COST", "TIME")
+_DROPPED_FIRST = ("MODEL", "BEGAN", "AGENT", "OUTCOME", "TOKENS", "TIME", "COST", "TEST CASE")
+"""The columns that a narrow terminal does without, in this order. The name of a run says when it began."""
+_MAX_CELL = 40
+_MAX_FIGURE = 10**15
+"""Larger numbers are not shown: a results file may contain anything."""
 
 
 def runs(
     last: Annotated[int, typer.Option("--last", "-n", metavar="N", min=1, help="How many, the newest first.")] = 20,
     workspace_dir: Annotated[Path | None, typer.Option(help="Where the runs are.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the runs in the workspace, the newest first: verdict, agent, model, tokens, cost.
 
     Example: `yb runs -n 5`
     """
-    from youbencha.cli.options import workspaces_here
-    from youbencha.report.arena_loading import all_runs
-    from youbencha.report.history import as_data, past_runs, runs_table
-    from youbencha.store.layout import BENCH_DIR
-
     if workspace_dir is not None and not workspace_dir.is_dir():
         message = f"There is no directory {workspace_dir}."
         raise YouBenchaError("WORKSPACE_NOT_FOUND", message, hint="Check --workspace-dir.")
     roots = [workspace_dir] if workspace_dir else workspaces_here()
-    found = past_runs(roots, last)
+    summaries = Store(roots).summaries(last, ("run",))
     if as_json:
-        import json
-
-        typer.echo(json.dumps([as_data(run) for run in found], indent=2))
+        typer.echo(json.dumps([_as_data(summary) for summary in summaries], indent=2))
         return
-    many = [run for root in roots for run in all_runs(root / BENCH_DIR)]
-    if found:
-        typer.echo(runs_table(found, width_of(sys.stdout)))
-    elif not many:
+    matrices = [run for root in roots for run in arena_runs(root / BENCH_DIR)]
+    if summaries:
+        typer.echo(_runs_table(summaries, width_of(sys.stdout)))
+    elif not matrices:
         typer.echo(f"no runs in {' or '.join(map(str, roots))}")
-    if many:
-        typer.echo(f"{plural(len(many), 'run')} of several trials; the newest: `yb report --from {many[-1]} -o -`")
+    if matrices:
+        newest = matrices[-1]
+        typer.echo(f"{plural(len(matrices), 'run')} of several trials; the newest: `yb report --from {newest} -o -`")
+
+
+def _as_data(summary: RunSummary) -> dict[str, Any]:
+    """Return a run as JSON data. Unknown is null."""
+    return {
+        "run": summary.run.name,
+        "path": str(summary.run.path),
+        "began": summary.began.isoformat(timespec="seconds"),
+        "state": summary.state,
+        "outcome": summary.outcome,
+        "valid": summary.valid,
+        "test_case": summary.title,
+        "agent": summary.agent,
+        "agent_version": summary.agent_version,
+        "model": summary.model,
+        "total_tokens": _figure(summary.total_tokens),
+        "cost_usd": _figure(summary.cost_usd),
+        "partial": summary.partial,
+        "duration_ms": _figure(summary.duration_ms),
+    }
+
+
+def _runs_table(summaries: Sequence[RunSummary], width: int) -> str:
+    """Format a table. The name of a run, which users copy, is last."""
+    return table(_COLUMNS, map(_row, summaries), width=width, right=_TO_THE_RIGHT, drop=_DROPPED_FIRST)
+
+
+def _row(summary: RunSummary) -> tuple[str, ...]:
+    outcome = (summary.outcome or "").replace("_", " ")
+    words = (outcome, summary.title or "", summary.agent or "", summary.model or "")
+    figures = (count(_figure(summary.total_tokens)), usd(_figure(summary.cost_usd)))
+    at_least = "≥ " if summary.partial else ""
+    return (
+        f"{summary.began:%Y-%m-%d %H:%M}",
+        summary.state,
+        *(one_line(word, _MAX_CELL) or "-" for word in words),
+        *("-" if figure == UNKNOWN else at_least + figure for figure in figures),
+        duration(_figure(summary.duration_ms)).replace(UNKNOWN, "-"),
+        one_line(summary.run.name, 4096),
+    )
+
+
+def _figure(number: N | None) -> N | None:
+    return number if number is not None and abs(number) < _MAX_FIGURE else None

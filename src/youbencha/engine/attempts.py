@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from youbencha.engine.failures import Consequence, consequence_of
-from youbencha.engine.matrix import Cell, TrialKey
+from youbencha.engine.matrix import Cell
 from youbencha.engine.meta import UNFINISHED_REASONS, attempt_of
-from youbencha.engine.results import TrialDirectory
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import VALIDATION_BROKEN
-from youbencha.report.loading import ledger_usage, load_results
-from youbencha.store.arena import NOT_FAILED, AttemptInfo
+from youbencha.store.arena import NOT_FAILED, AttemptInfo, TrialKey
+from youbencha.store.arena_run import TrialDirectory
 from youbencha.store.bundle import ResultsBundle
+from youbencha.store.read import ledger_usage, load_results
 from youbencha.text import iso_time, one_line
 from youbencha.trial.agent_files import files_digest
 from youbencha.trial.budgets import RUN_ACCOUNT, agent_account

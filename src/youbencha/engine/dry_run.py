@@ -10,11 +10,12 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
-from youbencha.engine.matrix import Cell, Matrix, TrialKey
+from youbencha.engine.matrix import Cell, Matrix
 from youbencha.engine.reuse import Reusable
 from youbencha.report.commit_files import CommitFiles, commit_notes
 from youbencha.spec.arena import NULL
 from youbencha.spec.gateway import GatewaySpec, Scope
+from youbencha.store.arena import TrialKey
 from youbencha.text import count, duration, first_few, plural, table, usd
 from youbencha.workspace import public_url
 

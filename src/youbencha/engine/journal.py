@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Self
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import NO_FOLLOW, read_nofollow
+from youbencha.store.arena_run import not_writable
 from youbencha.store.layout import JOURNAL_FILE
 from youbencha.text import iso_time
 
@@ -122,11 +123,3 @@ class Journal:
             os.ftruncate(self._fd, self._size)
             raise
         self._size += len(lines)
-
-
-def not_writable(path: Path, error: OSError) -> YouBenchaError:
-    return YouBenchaError(
-        "RESULTS_NOT_WRITABLE",
-        f"Cannot write {path}: {error.strerror or error}",
-        hint="Free some space there; then `--resume` continues, and nothing that was finished is lost.",
-    )

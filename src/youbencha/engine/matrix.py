@@ -6,22 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
-from typing import NamedTuple
 
 from youbencha.evaluators.base import VALIDATION
-from youbencha.store.arena import UntilDecided
+from youbencha.store.arena import TrialKey, UntilDecided
 from youbencha.trial.plan import Plan
-
-
-class TrialKey(NamedTuple):
-    """Identifies a trial in a run; also its directory: `trials/<orchestrator>/<task>/trial-<number>`."""
-
-    orchestrator: str
-    task: str
-    number: int
-
-    def __str__(self) -> str:
-        return f"{self.orchestrator} · {self.task} · trial {self.number}"
 
 
 @dataclass(frozen=True, kw_only=True)

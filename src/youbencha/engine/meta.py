@@ -7,11 +7,11 @@ from typing import Literal
 
 from youbencha import __version__
 from youbencha.engine.arena import RUBRIC
-from youbencha.engine.matrix import Cell, TrialKey
+from youbencha.engine.matrix import Cell
 from youbencha.evaluators.base import VALIDATION
 from youbencha.evaluators.validation import FinalScore, with_rubric
 from youbencha.log.model import FailureCause, Usage
-from youbencha.store.arena import AttemptInfo, ExitReason, IntegrityFlag, Scores, TrialIdentity, TrialMeta
+from youbencha.store.arena import AttemptInfo, ExitReason, IntegrityFlag, Scores, TrialIdentity, TrialKey, TrialMeta
 from youbencha.store.bundle import AgentRun, EvaluationResult, OutcomeName, ResultsBundle
 from youbencha.text import one_line, plural
 from youbencha.usage import total_tokens

@@ -23,12 +23,11 @@ from youbencha.engine.shipping import files_of, make_portable_plan
 from youbencha.errors import YouBenchaError
 from youbencha.events import EventSink
 from youbencha.files import write_atomically
-from youbencha.gateway.ledger import LEDGER_FILE
 from youbencha.log.model import as_json
-from youbencha.report.loading import load_results
 from youbencha.spec.sandbox import SandboxSpec
 from youbencha.store.bundle import ResultsBundle
-from youbencha.store.layout import REPORT_FILE, RESULTS_FILE
+from youbencha.store.layout import LEDGER_FILE, REPORT_FILE, RESULTS_FILE
+from youbencha.store.read import load_results
 from youbencha.text import count
 from youbencha.trial.context import Host
 from youbencha.trial.plan import Plan

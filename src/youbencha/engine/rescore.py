@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from youbencha.engine.journal import Journal, read_journal
-from youbencha.engine.matrix import Cell, TrialKey
-from youbencha.engine.results import ArenaRun, TrialDirectory
+from youbencha.engine.matrix import Cell
 from youbencha.engine.selection import Selection, select
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.validation import with_rubric
-from youbencha.report.arena_loading import without_zeros
 from youbencha.spec.arena import key_of_repo
 from youbencha.spec.arena_loader import Arena
-from youbencha.store.arena import FlagKind, IntegrityFlag, TrialMeta
+from youbencha.store.arena import FlagKind, IntegrityFlag, TrialKey, TrialMeta
+from youbencha.store.arena_run import ArenaRun, TrialDirectory
 from youbencha.store.bundle import EvaluationResult, OutcomeName
 from youbencha.store.layout import PATCH_FILE, TRIALS_DIR
+from youbencha.store.legacy import without_zeros
 from youbencha.trial.context import Host
 from youbencha.trial.outcome import outcome_of
 from youbencha.trial.rescore import validate_patch

@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 from youbencha import __version__
 from youbencha.engine.attempts import TrialJob, earlier_attempts
 from youbencha.engine.journal import JournalContents
-from youbencha.engine.matrix import Cell, Matrix, TrialKey
+from youbencha.engine.matrix import Cell, Matrix
 from youbencha.engine.meta import meta_of
-from youbencha.engine.results import ArenaRun
 from youbencha.engine.updates import TrialRow, row_of
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.budget import Spend
-from youbencha.store.arena import AttemptInfo, CellInfo, RunInfo, TrialMeta
+from youbencha.store.arena import AttemptInfo, CellInfo, RunInfo, TrialKey, TrialMeta
+from youbencha.store.arena_run import ArenaRun
 from youbencha.store.layout import JOURNAL_FILE
 from youbencha.text import iso_time, plural
 from youbencha.trial.context import Host

@@ -11,16 +11,16 @@ from statistics import fmean
 from typing import NamedTuple
 
 from youbencha.engine.arena import RUBRIC
-from youbencha.engine.journal import Journal, not_writable, read_journal
-from youbencha.engine.matrix import Cell, Matrix, TrialKey
+from youbencha.engine.journal import Journal, read_journal
+from youbencha.engine.matrix import Cell, Matrix
 from youbencha.engine.rescore import LOGS, rescore_trial
-from youbencha.engine.results import ArenaRun, TrialDirectory, find_run
 from youbencha.engine.resume import STAGING, is_of
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import VALIDATION
-from youbencha.report.arena_loading import all_runs, find_arena_runs
-from youbencha.store.arena import TrialMeta
+from youbencha.store.arena import TrialKey, TrialMeta
+from youbencha.store.arena_run import ArenaRun, TrialDirectory, find_arena_run, not_writable
 from youbencha.store.layout import META_FILE, PATCH_FILE
+from youbencha.store.locate import arena_runs, arena_runs_at
 from youbencha.trial.context import Host
 from youbencha.workspace.trees import copy_tree, remove_tree
 
@@ -80,10 +80,10 @@ def find_pool(results: Path, which: str) -> list[ArenaRun]:
     The results directory of the new run may have none yet, so that the same command also works the first time.
     """
     if os.path.realpath(which) == os.path.realpath(results):
-        return [ArenaRun(run) for run in all_runs(results)]
+        return [ArenaRun(run) for run in arena_runs(results)]
     if Path(which).is_dir():
-        return [ArenaRun(run) for run in find_arena_runs(Path(which))]
-    return [find_run(results, which)]
+        return [ArenaRun(run) for run in arena_runs_at(Path(which))]
+    return [find_arena_run(results, which)]
 
 
 def find_reusable(matrix: Matrix, pool: Iterable[ArenaRun]) -> Reusable:

@@ -16,9 +16,8 @@ from youbencha.engine.attempts import FinishedAttempt, TrialJob
 from youbencha.engine.executor import Executor, LocalExecutor, OpensExecutor
 from youbencha.engine.failures import AFFECTS_ALL_TASKS, STOP_IF_REPEATED, Consequence
 from youbencha.engine.journal import RUN_STARTED, Journal, read_journal
-from youbencha.engine.matrix import Matrix, TrialKey
+from youbencha.engine.matrix import Matrix
 from youbencha.engine.meta import meta_of, meta_without_results
-from youbencha.engine.results import ArenaRun
 from youbencha.engine.resume import ResumeState, load_state, remove_leftovers
 from youbencha.engine.schedule import FixedSchedule, Schedule
 from youbencha.engine.updates import (
@@ -37,6 +36,8 @@ from youbencha.engine.updates import (
 from youbencha.errors import YouBenchaError
 from youbencha.process import Redactor
 from youbencha.spec.arena import RetrySpec
+from youbencha.store.arena import TrialKey
+from youbencha.store.arena_run import ArenaRun
 from youbencha.store.bundle import ResultsBundle
 from youbencha.store.layout import AGENTS_DIR
 from youbencha.text import sentences

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from youbencha.engine.matrix import Cell, Matrix, TrialKey
+from youbencha.engine.matrix import Cell, Matrix
 from youbencha.engine.updates import ComparisonState, TrialRow
+from youbencha.store.arena import TrialKey
 
 HasRoom = Callable[[str | None], bool]
 """Whether a trial of a provider's model may start now."""

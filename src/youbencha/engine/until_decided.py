@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from youbencha.engine.matrix import Matrix, TrialKey
+from youbencha.engine.matrix import Matrix
 from youbencha.engine.schedule import Due, HasRoom
 from youbencha.engine.updates import ComparisonState, TrialRow
 from youbencha.errors import YouBenchaError
 from youbencha.stats.missing import FAVOURED
 from youbencha.stats.rounds import FinishedPair, PairedRounds, confidence_of_each
 from youbencha.stats.sequence import PairedSequence
-from youbencha.store.arena import UntilDecided
+from youbencha.store.arena import TrialKey, UntilDecided
 from youbencha.text import first_few, join_words, plural
 
 TRIALS_OF_A_CELL = 20

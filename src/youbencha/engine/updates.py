@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from youbencha.engine.matrix import TrialKey
 from youbencha.events import Event
 from youbencha.stats.comparison import DifferenceInterval, Verdict
-from youbencha.store.arena import AttemptInfo, TrialMeta
+from youbencha.store.arena import AttemptInfo, TrialKey, TrialMeta
 from youbencha.store.bundle import OutcomeName
 from youbencha.text import first_few
 

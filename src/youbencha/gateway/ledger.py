@@ -23,7 +23,6 @@ from youbencha.locks import try_lock
 from youbencha.text import iso_time
 from youbencha.workspace.trees import remove_tree
 
-LEDGER_FILE = "gateway-ledger.jsonl"
 """In the artifacts of a run."""
 KILLED = "harness_killed"
 _OLD_CALL_OVER_CAP = "call_too_dear"

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.loop.directory import LoopDirectory
-from youbencha.loop.lock import running_loop
 from youbencha.store.layout import LOOPS_DIR, RALPH_DIR
+from youbencha.store.loop_lock import running_loop
 from youbencha.store.loops import loop_ids
 from youbencha.user_dirs import default_cache_dir
 from youbencha.workspace.checkpoints import Checkpoints, loops_with_checkpoints

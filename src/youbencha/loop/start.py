@@ -8,9 +8,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.ledger import LEDGER_FILE, read_ledger
+from youbencha.gateway.ledger import read_ledger
 from youbencha.loop.directory import LoopDirectory
 from youbencha.loop.outcome import interrupted, state_after_crash
+from youbencha.store.layout import LEDGER_FILE
 from youbencha.store.loops import LoopHistory, LoopState
 from youbencha.text import iso_time
 

@@ -9,8 +9,9 @@ from fnmatch import fnmatchcase
 from typing import get_args
 
 from youbencha.errors import YouBenchaError
-from youbencha.report.arena_loading import ArenaResults, ArenaTrial, UnfinishedTrial, is_original
 from youbencha.store.bundle import OutcomeName
+from youbencha.store.legacy import is_original
+from youbencha.store.read import ArenaResults, ArenaTrial, UnfinishedTrial
 from youbencha.text import did_you_mean, first_few
 
 Listed = ArenaTrial | UnfinishedTrial
@@ -18,11 +19,11 @@ Matches = Callable[[Listed, str], bool]
 
 
 def _agent(trial: Listed, pattern: str) -> bool:
-    return fnmatchcase(_key(trial)[0], pattern)
+    return fnmatchcase(trial.key.orchestrator, pattern)
 
 
 def _task(trial: Listed, pattern: str) -> bool:
-    return fnmatchcase(_key(trial)[1], pattern)
+    return fnmatchcase(trial.key.task, pattern)
 
 
 def _category_of(trial: Listed) -> str | None:
@@ -63,7 +64,7 @@ def _run(trial: Listed, pattern: str) -> bool:
 
 
 def _trial(trial: Listed, name: str) -> bool:
-    return "/".join(map(str, _key(trial))) == name
+    return "/".join(map(str, trial.key)) == name
 
 
 def _outcome(trial: Listed, name: str) -> bool:
@@ -136,7 +137,7 @@ def exclude(results: ArenaResults, rules: Sequence[str]) -> tuple[ArenaResults, 
     exclusions = []
     for rule, (kind, value) in [(rule, _parsed(rule)) for rule in dict.fromkeys(rules)]:
         matched = {at for at, trial in enumerate(listed) if kind.matches(trial, value)}
-        lost = Counter(_key(listed[at])[0] for at in sorted(matched - dropped))
+        lost = Counter(listed[at].key.orchestrator for at in sorted(matched - dropped))
         exclusions.append(Exclusion(rule, len(matched), lost.total(), dict(sorted(lost.items()))))
         dropped |= matched
     kept = [trial for at, trial in enumerate(listed) if at not in dropped]
@@ -159,15 +160,15 @@ def newest_only(results: ArenaResults) -> tuple[ArenaResults, int]:
             invalid.add(same)
     kept = {id(trial): same in invalid for same, trial in newest.items()}
     trials = [_marked(trial, rerun=kept[id(trial)]) for trial in results.trials if id(trial) in kept]
-    done = set(map(_key, trials))
-    unfinished = {_key(each): each for each in results.unfinished if _key(each) not in done}
+    done = {trial.key for trial in trials}
+    unfinished = {trial.key: trial for trial in results.unfinished if trial.key not in done}
     return _with(results, [*trials, *unfinished.values()]), len(results.trials) - len(trials)
 
 
 def _identity(trial: ArenaTrial) -> object:
     """Equal for trials of one agent, task and number that ran under the same conditions."""
     identity = trial.meta.identity
-    return (*_key(trial), identity.agent_hash) if identity else trial.directory
+    return (*trial.key, identity.agent_hash) if identity else trial.directory
 
 
 def _marked(trial: ArenaTrial, *, rerun: bool) -> ArenaTrial:
@@ -182,11 +183,6 @@ def _with(results: ArenaResults, listed: Iterable[Listed]) -> ArenaResults:
         trials=tuple(each for each in listed if isinstance(each, ArenaTrial)),
         unfinished=tuple(each for each in listed if isinstance(each, UnfinishedTrial)),
     )
-
-
-def _key(trial: Listed) -> tuple[str, str, int]:
-    where = trial.meta if isinstance(trial, ArenaTrial) else trial
-    return where.orchestrator, where.task, where.trial
 
 
 def _parsed(rule: str) -> tuple[RuleKind, str]:

@@ -14,9 +14,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.report.arena_loading import ArenaResults, ArenaTrial
 from youbencha.report.arena_selection import Exclusion
-from youbencha.report.comparison_loading import Pair, Pairs, Source, baseline_pairs
 from youbencha.report.comparison_model import (
     ComparedAgent,
     ComparedTrial,
@@ -35,6 +33,7 @@ from youbencha.report.comparison_sides import (
     select_results,
     trials_of_both,
 )
+from youbencha.report.contestants import Pair, Pairs, Source, baseline_pairs
 from youbencha.report.leaderboard import (
     Leaderboard,
     listed,
@@ -48,6 +47,7 @@ from youbencha.stats.rounds import confidence_of_each
 from youbencha.stats.significance import holm
 from youbencha.store.arena import RunInfo, TrialIdentity
 from youbencha.store.layout import ATTEMPTS_DIR, LOG_FILE, PATCH_FILE, RUNS_DIR
+from youbencha.store.read import ArenaResults, ArenaTrial
 from youbencha.text import one_line, plural
 from youbencha.workspace.run_dir import ARTIFACTS
 

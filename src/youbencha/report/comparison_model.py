@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from youbencha.report.arena_loading import Unreadable
 from youbencha.report.arena_selection import Exclusion
 from youbencha.report.leaderboard import Row, TrialCoverage
 from youbencha.stats.comparison import Difference, DifferenceInterval, ValueDifference, Verdict
 from youbencha.stats.passing import PassOfK
+from youbencha.store.read import Unreadable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

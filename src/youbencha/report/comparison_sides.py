@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.report.arena_loading import ArenaResults, ArenaTrial
 from youbencha.report.arena_selection import Exclusion, exclude, newest_only
-from youbencha.report.comparison_loading import Contestant, Pair
+from youbencha.report.contestants import Contestant, Pair
 from youbencha.report.leaderboard import SOLVED, Row, TrialCoverage, coverage_of, listed, make_row, score_of
 from youbencha.stats.missing import AgentTrials, TaskTrials
 from youbencha.store.arena import TrialMeta
+from youbencha.store.read import ArenaResults, ArenaTrial
 from youbencha.text import one_line, plural
 
 Figure = Callable[[TrialMeta], float | None]
@@ -64,7 +64,9 @@ class Side:
         """How many planned trials of each task have no valid result."""
         invalid = Counter(trial.meta.task for trial in self.trials if trial.meta.valid is False)
         return invalid + Counter(
-            trial.task for trial in self._results.unfinished if trial.orchestrator == self.contestant.orchestrator
+            trial.key.task
+            for trial in self._results.unfinished
+            if trial.key.orchestrator == self.contestant.orchestrator
         )
 
     @property
@@ -78,7 +80,7 @@ class Side:
         return frozenset(run for trial in self.trials for run in (trial.run, trial.meta.reused_from) if run)
 
     def coverage(self) -> TrialCoverage:
-        unfinished = sum(trial.orchestrator == self.contestant.orchestrator for trial in self._results.unfinished)
+        unfinished = sum(trial.key.orchestrator == self.contestant.orchestrator for trial in self._results.unfinished)
         return coverage_of([trial.meta for trial in self.trials], unfinished if self._results.planned_known else None)
 
     def figures(self, tasks: Iterable[str]) -> Row:

@@ -340,18 +340,11 @@ def _start_of(file: BinaryIO) -> tuple[str | None, int]:
 
 
 def _log(file: BinaryIO) -> tuple[YouBenchaLog | None, str | None]:
-    from pydantic import ValidationError
-
-    from youbencha.log.model import YouBenchaLog
+    from youbencha.store.read import parse_log
 
     try:
         if (bytes_in_it := os.fstat(file.fileno()).st_size) > _LARGEST_LOG:
             return None, f"The agent's log is too large to be shown ({size(bytes_in_it)})."
-        document = json.loads(file.read())
-        if isinstance(document, dict) and "agent_info" not in document:
-            from youbencha.report.loading import upgrade_log
-
-            document = upgrade_log(document)
-        return YouBenchaLog.model_validate(document), None
-    except (OSError, ValueError, RecursionError, ValidationError) as error:
+        return parse_log(file.read()), None
+    except (OSError, ValueError, RecursionError) as error:
         return None, f"The agent's log could not be read ({type(error).__name__})."

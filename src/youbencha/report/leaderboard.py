@@ -13,13 +13,13 @@ from itertools import groupby
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
-from youbencha.report.arena_loading import ArenaResults, ArenaTrial, Range, UnfinishedTrial, Unreadable
 from youbencha.report.arena_selection import Exclusion, exclude, in_category, newest_only
 from youbencha.report.commit_files import CommitFiles, commit_notes
 from youbencha.scoring.composite import between
 from youbencha.stats.intervals import Interval, mean_interval, pass_rate_interval
 from youbencha.stats.missing import FAILED_SCORE, SOLVED_SCORE
 from youbencha.store.arena import TrialMeta
+from youbencha.store.read import ArenaResults, ArenaTrial, Range, UnfinishedTrial, Unreadable
 from youbencha.text import first_few, one_line, plural
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def make_leaderboard(
         suites=suite_rows,
         suite_of_task=suite_of_task,
         trials=tuple(trials),
-        unfinished=tuple(sorted(results.unfinished, key=lambda trial: (trial.orchestrator, trial.task, trial.trial))),
+        unfinished=tuple(sorted(results.unfinished, key=lambda trial: trial.key)),
         exclusions=exclusions,
         superseded=superseded,
         unreadable=results.unreadable,
@@ -181,7 +181,7 @@ def _suites(results: ArenaResults, named: Mapping[str, Sequence[str]]) -> dict[s
 
     It is the first of the `named` suites that includes the category; without these, the category up to the slash.
     """
-    listed = [(trial.task, "", trial.run, trial.category or "") for trial in results.unfinished]
+    listed = [(trial.key.task, "", trial.run, trial.category or "") for trial in results.unfinished]
     for run, _, meta in results.trials:
         listed.append((meta.task, meta.completed_at or "", run, meta.category or ""))
     categories = {task: category for task, _, _, category in sorted(listed)}
@@ -212,7 +212,7 @@ def _rows(results: ArenaResults, group_of: Callable[[str, str], Group]) -> list[
     for trial in results.trials:
         trials[group_of(trial.meta.orchestrator, trial.meta.task)].append(trial.meta)
     for missing in results.unfinished:
-        unfinished[group_of(missing.orchestrator, missing.task)].append(missing.task)
+        unfinished[group_of(missing.key.orchestrator, missing.key.task)].append(missing.key.task)
     return [
         make_row(
             group,

@@ -7,7 +7,6 @@ from enum import StrEnum
 from functools import partial
 from typing import NamedTuple, get_args
 
-from youbencha.report.arena_loading import ArenaTrial
 from youbencha.report.comparison_document import baseline_blocks
 from youbencha.report.document import MAX_LISTED, Block, Column, Heading, NoteList, Paragraph, Table, limit_rows
 from youbencha.report.formatting import (
@@ -26,6 +25,7 @@ from youbencha.report.leaderboard import Leaderboard, Row, ScoreBounds, Total
 from youbencha.stats.intervals import Interval
 from youbencha.store.arena import FlagSeverity
 from youbencha.store.bundle import OutcomeName
+from youbencha.store.read import ArenaTrial
 from youbencha.text import count, first_few, one_line, usd
 
 MAX_EVIDENCE = 300

@@ -13,7 +13,6 @@ from typing import Any
 
 import orjson
 
-from youbencha.report.arena_loading import ArenaTrial
 from youbencha.report.comparison_model import PairComparison
 from youbencha.report.document import render_terminal
 from youbencha.report.formatting import describe_exclusion
@@ -32,6 +31,7 @@ from youbencha.report.leaderboard_html import render_leaderboard_html
 from youbencha.report.markdown import render_markdown
 from youbencha.stats.intervals import CONFIDENCE
 from youbencha.store.arena import FlagSeverity
+from youbencha.store.read import ArenaTrial
 from youbencha.text import one_line, visible
 
 JSON_VERSION = "1.0.0"

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from youbencha import __version__
-from youbencha.report.arena_loading import ArenaTrial
 from youbencha.report.charts import IntervalsPicture, frontier_chart
 from youbencha.report.comparison_document import overview_table, unchanged_lines
 from youbencha.report.comparison_html import overview_picture
@@ -26,6 +25,7 @@ from youbencha.report.leaderboard_document import (
     select_rows,
 )
 from youbencha.store.layout import META_FILE, PATCH_FILE
+from youbencha.store.read import ArenaTrial
 from youbencha.text import count, one_line, plural, usd
 
 MOST_TRIALS = 1000

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from youbencha.log.masking import masked
 from youbencha.store.layout import ATTEMPTS_DIR, TRIALS_DIR
+from youbencha.store.read import prefix_replacer
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from youbencha.store.bundle import ResultsBundle
 
     Model = TypeVar("Model", bound=BaseModel)
-
-_IS_ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:[/\\]")
 
 
 class TrialName(NamedTuple):
@@ -74,23 +72,3 @@ def path_shortener(bundle: ResultsBundle) -> Callable[[str], str]:
     private_dir = rf"{re.escape(bundle.identity.run_id)}-[0-9a-f]+\b"
     parents = re.compile(rf"(?<![\w.~+-])(?:[/\\][^\s/\\'\"`]+)*[/\\](?={private_dir})")
     return lambda text: parents.sub("", shorten(text))
-
-
-def prefix_replacer(known: Mapping[str, str]) -> Callable[[str], str]:
-    """Return a function that replaces prefixes of the paths in a text, and the home directory by `~`.
-
-    An empty replacement makes the paths relative.
-    """
-    home = os.path.expanduser("~")  # noqa: PTH111 - there may be no home
-    candidates = {home: "~", **known}.items()
-    prefixes = {path: name for path, name in candidates if _IS_ABSOLUTE.match(path) and len(PurePath(path).parts) > 1}
-    if not prefixes:
-        return lambda text: text
-    longest_first = "|".join(map(re.escape, sorted(prefixes, key=len, reverse=True)))
-    pattern = re.compile(rf"(?<![\w.~+-])({longest_first})(?![\w+-]|\.\w)([/\\]?)")
-
-    def replacement(match: re.Match[str]) -> str:
-        name, slash = prefixes[match[1]], match[2]
-        return name + slash if name else "" if slash else "."
-
-    return lambda text: pattern.sub(replacement, text)

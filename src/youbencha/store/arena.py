@@ -6,7 +6,7 @@ original have only those up to `budget_exceeded`.
 
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -16,7 +16,7 @@ from youbencha.store.bundle import OutcomeName
 from youbencha.store.layout import META_FILE, RUN_FILE
 
 RUN_FORMAT = 1
-_LARGEST_RUN_FILE, _LARGEST_META = 64 * 1024 * 1024, 4 * 1024 * 1024
+_MAX_RUN_BYTES, _MAX_META_BYTES = 64 * 1024 * 1024, 4 * 1024 * 1024
 Score = Annotated[float, Field(ge=0, le=1)]
 CompositeScore = Annotated[float, Field(ge=0, le=1 + 1e-9)]
 """A weighted sum, which may be rounded to a little more than 1."""
@@ -30,6 +30,17 @@ FlagKind = Literal[
     "hidden_path", "solution_search", "test_edit", "test_runner", "network", "forged_report", "tests_missing"
 ]
 FlagSeverity = Literal["evidence", "note"]
+
+
+class TrialKey(NamedTuple):
+    """Identifies a trial in a run; also its directory: `trials/<orchestrator>/<task>/trial-<number>`."""
+
+    orchestrator: str
+    task: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.orchestrator} · {self.task} · trial {self.number}"
 
 
 def arena_run_started_at(name: str) -> datetime | None:
@@ -147,6 +158,10 @@ class TrialMeta(Record):
     completed_at: Timestamp | None = None
 
     @property
+    def key(self) -> TrialKey:
+        return TrialKey(self.orchestrator, self.task, self.trial)
+
+    @property
     def retried(self) -> bool:
         """Whether it is valid only after an attempt that was not."""
         earlier = any(attempt.outcome not in NOT_FAILED for attempt in self.attempts[:-1])
@@ -213,9 +228,9 @@ class RunInfo(Record):
 
 def read_meta(directory: Path, name: str = META_FILE) -> TrialMeta:
     """Read the result of a trial. Raises OSError or ValidationError."""
-    return TrialMeta.model_validate_json(read_nofollow(directory, name, _LARGEST_META), extra="ignore")
+    return TrialMeta.model_validate_json(read_nofollow(directory, name, _MAX_META_BYTES), extra="ignore")
 
 
 def read_run_info(run: Path) -> RunInfo:
     """Read `run.json`. Raises OSError or ValidationError."""
-    return RunInfo.model_validate_json(read_nofollow(run, RUN_FILE, _LARGEST_RUN_FILE), extra="ignore")
+    return RunInfo.model_validate_json(read_nofollow(run, RUN_FILE, _MAX_RUN_BYTES), extra="ignore")

@@ -6,6 +6,7 @@ trials is a directory in `runs/` of a results directory: `run.json` says what wa
 """
 
 # The artifacts directory of a run.
+LEDGER_FILE = "gateway-ledger.jsonl"
 RESULTS_FILE = "results.json"
 LOG_FILE = "youbencha-log.json"
 DIFF_FILE = "git-diff.patch"

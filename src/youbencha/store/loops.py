@@ -177,7 +177,7 @@ def loop_ids(tree: Path) -> list[str]:
 
 def newest_loop(tree: Path) -> str | None:
     """Return the name of the loop that began last. One whose state cannot be read counts by its name."""
-    return max(loop_ids(tree), key=lambda loop_id: (_began(tree, loop_id), loop_id), default=None)
+    return max(loop_ids(tree), key=lambda loop_id: (loop_began(tree, loop_id), loop_id), default=None)
 
 
 def read_state(tree: Path, loop_id: str) -> LoopState:
@@ -231,7 +231,7 @@ def parse_state(data: bytes, path: Path, loop_id: str) -> LoopState:
     return state
 
 
-def _began(tree: Path, loop_id: str) -> float:
+def loop_began(tree: Path, loop_id: str) -> float:
     """Return when a loop began. Ids are no help: earlier versions wrote local times into them."""
     try:
         return datetime.fromisoformat(read_state(tree, loop_id).started_at).timestamp()

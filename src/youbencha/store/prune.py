@@ -23,7 +23,7 @@ from youbencha.workspace.trees import not_removable, remove_tree
 from youbencha.workspace.walk import size_on_disk
 
 
-class StoredRun(NamedTuple):
+class OldRun(NamedTuple):
     path: Path
     created_at: datetime
     size_bytes: int
@@ -34,7 +34,7 @@ class StoredRun(NamedTuple):
     """It has results. A run that is neither in use nor complete has died."""
 
 
-def old_runs(root: Path, older_than: timedelta | None = None, keep: int | None = None) -> list[StoredRun]:
+def old_runs(root: Path, older_than: timedelta | None = None, keep: int | None = None) -> list[OldRun]:
     """Return the runs that are older than `older_than` and not among the newest `keep`, the oldest first.
 
     Runs are recognised by their name and their contents.
@@ -47,7 +47,7 @@ def old_runs(root: Path, older_than: timedelta | None = None, keep: int | None =
     return [_looked_at(path, made) for path, made in chosen]
 
 
-def remove_run(run: StoredRun, *, sources_only: bool = False) -> None:
+def remove_run(run: OldRun, *, sources_only: bool = False) -> None:
     """Remove a run, or everything but its artifacts. Raises a YouBenchaError if it is in use or cannot be removed."""
     if run.path.is_symlink() or not run.path.is_dir():
         return
@@ -162,9 +162,9 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _looked_at(path: Path, made: datetime) -> StoredRun:
+def _looked_at(path: Path, made: datetime) -> OldRun:
     try:
         complete = (path / ARTIFACTS / RESULTS_FILE).is_file()
     except OSError:
         complete = False
-    return StoredRun(path, made, size_on_disk(path), is_locked(path / LOCK), complete)
+    return OldRun(path, made, size_on_disk(path), is_locked(path / LOCK), complete)

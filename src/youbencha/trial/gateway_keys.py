@@ -12,9 +12,10 @@ from youbencha.events import EventSink, ModelCalled
 from youbencha.gateway.budget import NO_CAPS
 from youbencha.gateway.call import Call, Labels
 from youbencha.gateway.keys import KeyScope, VirtualKey
-from youbencha.gateway.ledger import LEDGER_FILE, Ledger
+from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.trial_keys import EndedKey, Finding, KeyRole
 from youbencha.gateway.witness import Witness
+from youbencha.store.layout import LEDGER_FILE
 from youbencha.trial.budgets import Budgets, caps_of
 from youbencha.trial.gateway_report import report_of
 from youbencha.trial.gateways import SharedGateways, open_gateway

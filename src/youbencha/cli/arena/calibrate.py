@@ -39,8 +39,8 @@ def calibrate(
     from youbencha.engine.arena import PlanChoices, plan_arena
     from youbencha.engine.calibrate import calibrate as score_tasks
     from youbencha.engine.calibrate import save_calibration
-    from youbencha.engine.results import make_results
     from youbencha.engine.selection import Selection
+    from youbencha.store.arena_run import make_results
 
     host = options.host_here()
     arena = options.arena_here(config, host)

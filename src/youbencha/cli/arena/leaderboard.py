@@ -43,10 +43,10 @@ def leaderboard(
 
     Example: `thunderdome leaderboard --by suite --exclude 'run=2025-*'`
     """
-    from youbencha.report.arena_loading import locate_run
     from youbencha.report.leaderboard import make_leaderboard
+    from youbencha.store.locate import locate_arena_run
 
     directory = results_dir(results, config)
-    sources = [locate_run(directory, each) for each in run] if run else [directory]
+    sources = [locate_arena_run(directory, each) for each in run] if run else [directory]
     loaded, rules = load_results(sources, config, category, exclude)
     show(make_leaderboard(loaded, rules, over_runs=True, suites=parse_suites(suite)), form, by, output)

@@ -102,11 +102,11 @@ def _suites(arena: Arena) -> list[Row]:
 
 def _runs(results: Path, last: int) -> Iterator[Row]:
     """The newest runs. A run of the original Thunderdome does not say how many trials were planned."""
-    from youbencha.engine.results import ArenaRun
-    from youbencha.report.arena_loading import all_runs
+    from youbencha.store.arena_run import ArenaRun
     from youbencha.store.layout import META_FILE, TRIALS_DIR
+    from youbencha.store.locate import arena_runs
 
-    for path in all_runs(results)[::-1][:last]:
+    for path in arena_runs(results)[::-1][:last]:
         row: Row = {"run": path.name, "path": str(path), "began": None, "trials_finished": None, "trials_planned": None}
         row["trials_finished"] = sum(1 for _ in path.glob(f"{TRIALS_DIR}/*/*/trial-*/{META_FILE}"))
         with suppress(YouBenchaError):

@@ -16,8 +16,8 @@ from youbencha.report.leaderboard_document import Grouping
 from youbencha.report.leaderboard_formats import ArenaFormat
 
 if TYPE_CHECKING:
-    from youbencha.report.arena_loading import ArenaResults
     from youbencha.report.leaderboard import Leaderboard
+    from youbencha.store.read import ArenaResults
 
 Format = Annotated[ArenaFormat, typer.Option("--format", "-f", help="The format.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Default: standard output.")]
@@ -68,13 +68,13 @@ def report(
 
     Example: `thunderdome report --format html --output report.html`
     """
-    from youbencha.report.arena_loading import locate_run
     from youbencha.report.comparison import with_baselines
     from youbencha.report.leaderboard import make_leaderboard
     from youbencha.store.layout import LATEST
+    from youbencha.store.locate import locate_arena_run
 
     directory = results_dir(results, config)
-    runs = [locate_run(directory, each) for each in run or (LATEST,)]
+    runs = [locate_arena_run(directory, each) for each in run or (LATEST,)]
     loaded, rules = load_results(runs, config, category, exclude)
     board = make_leaderboard(loaded, rules, suites=parse_suites(suite))
     show(with_baselines(board, loaded, rules), form, by, output)
@@ -87,13 +87,13 @@ def load_results(
 
     Also return the rules for excluding trials.
     """
-    from youbencha.report.arena_loading import load_runs, with_categories
     from youbencha.report.arena_selection import category_rules
     from youbencha.spec.arena_loader import task_categories
+    from youbencha.store.read import load_runs
 
     loaded = load_runs(sources)
     if config != options.ARENA_FILE or config.exists():
-        loaded = with_categories(loaded, task_categories(config))
+        loaded = loaded.with_categories(task_categories(config))
     return loaded, [*category_rules(loaded, category or ()), *(exclude or ())]
 
 

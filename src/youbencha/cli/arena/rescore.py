@@ -40,15 +40,15 @@ def rescore(
 
     from youbencha.cli.interrupts import run_async
     from youbencha.engine.arena import PlanChoices, plan_arena
-    from youbencha.engine.matrix import TrialKey
     from youbencha.engine.rescore import find_cell, finished_trials, rescore_run, selection_for_trials
-    from youbencha.engine.results import find_run
+    from youbencha.store.arena import TrialKey
+    from youbencha.store.arena_run import find_arena_run
 
     host = options.host_here()
     arena = options.arena_here(config, host)
 
     async def work() -> list[RescoredTrial]:
-        runs = [find_run(results or arena.results_dir, which) for which in run or (None,)]
+        runs = [find_arena_run(results or arena.results_dir, which) for which in run or (None,)]
         keys = [target.key for directory in runs for target in finished_trials(directory)]
         selection = selection_for_trials(arena, keys, tuple(task or ()))
         choices = PlanChoices(resolve_env=False, require_scripts=False)

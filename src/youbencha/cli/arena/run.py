@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from youbencha.cli.matrix_display import MatrixDisplay
     from youbencha.engine.arena import PlanChoices
     from youbencha.engine.matrix import Matrix
-    from youbencha.engine.results import ArenaRun
     from youbencha.engine.reuse import Reusable
     from youbencha.engine.run import MatrixControl, MatrixOptions
     from youbencha.engine.selection import Selection
     from youbencha.engine.updates import MatrixSummary
     from youbencha.spec.arena_loader import Arena
+    from youbencha.store.arena_run import ArenaRun
     from youbencha.trial.context import Host
 
 _WHAT, _AGAIN = "What runs", "With earlier results"
@@ -219,9 +219,9 @@ class _Session:
     def succeeded(self, summary: MatrixSummary) -> bool:
         """Whether every trial measured its agent, and the gate passed, if there is one."""
         from youbencha.cli.matrix import measured
-        from youbencha.report.arena_loading import load_runs
         from youbencha.report.comparison import make_comparison
-        from youbencha.report.comparison_loading import baseline_pairs
+        from youbencha.report.contestants import baseline_pairs
+        from youbencha.store.read import load_runs
 
         gate = self._request.gate
         if gate.fail_if is None:
@@ -265,11 +265,11 @@ class _Session:
 
     async def _plan_again(self) -> Matrix:
         """Plan what the run planned when it began."""
-        from youbencha.engine.results import find_run
         from youbencha.engine.resume import check_unchanged
         from youbencha.engine.selection import Selection
+        from youbencha.store.arena_run import find_arena_run
 
-        found = find_run(self._request.results, self._which)
+        found = find_arena_run(self._request.results, self._which)
         info = found.info()
         selection = Selection(*(tuple(info.selection.get(name, ())) for name in _SELECTING))
         choices = self._request.choices._replace(trials=info.trials)
@@ -286,8 +286,8 @@ class _Session:
 
 
 def _new_run(request: _Request, matrix: Matrix) -> ArenaRun:
-    from youbencha.engine.results import create_run
     from youbencha.engine.resume import run_info
+    from youbencha.store.arena_run import create_run
 
     file = request.arena.file
     selection = {name: list(getattr(request.selection, name)) for name in _SELECTING}

@@ -10,8 +10,8 @@ from youbencha.errors import YouBenchaError
 
 if TYPE_CHECKING:
     from youbencha.engine.matrix import Matrix
-    from youbencha.engine.results import ArenaRun
     from youbencha.store.arena import UntilDecided
+    from youbencha.store.arena_run import ArenaRun
 
 _DECIDED = "Until it is known which is better"
 

@@ -65,7 +65,7 @@ def restore(
     Example: `ralph restore 3`
     """
     from youbencha.cli.options import settings_here
-    from youbencha.loop.lock import loop_lock
+    from youbencha.store.loop_lock import loop_lock
     from youbencha.text import listed, plural, shown
 
     chosen, cache_dir = _chosen(loop), settings_here().cache_dir

@@ -23,8 +23,8 @@ def guide(
     Example: `ralph guide "Leave the public API alone"`
     """
     from youbencha.loop.directory import LoopDirectory
-    from youbencha.loop.lock import running_loop
     from youbencha.loop.topics import MAX_PAYLOAD, TopicEvent, find_project
+    from youbencha.store.loop_lock import running_loop
     from youbencha.text import iso_time
 
     text = " ".join(words).strip()

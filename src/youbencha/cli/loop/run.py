@@ -194,8 +194,8 @@ def _start(
     tree: Path, config: Path | None, host: Host, overrides: LoopOverrides, output: _Output, loop_id: str | None = None
 ) -> int:
     from youbencha.loop.directory import LoopDirectory, new_loop_id
-    from youbencha.loop.lock import loop_lock
     from youbencha.loop.start import new_history
+    from youbencha.store.loop_lock import loop_lock
 
     directory = LoopDirectory(tree, loop_id or new_loop_id())
     with loop_lock(tree, directory.loop_id, host.cache_dir):
@@ -206,8 +206,8 @@ def _start(
 
 def _continue(config: Path | None, host: Host, overrides: LoopOverrides, output: _Output) -> int:
     from youbencha.loop.directory import LoopDirectory
-    from youbencha.loop.lock import loop_lock
     from youbencha.loop.start import go_on, load_history
+    from youbencha.store.loop_lock import loop_lock
 
     tree = Path.cwd()
     directory = LoopDirectory.newest(tree)

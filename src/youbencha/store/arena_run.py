@@ -1,4 +1,4 @@
-"""The results directory: `results/runs/<time>-<id>/`, each run with its files, and the link `results/latest`."""
+"""The directory of a run of many trials: `results/runs/<time>-<id>/`, and the link `results/latest`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from youbencha.engine.journal import not_writable
-from youbencha.engine.matrix import TrialKey
 from youbencha.errors import YouBenchaError
 from youbencha.files import read_nofollow, replacing
 from youbencha.locks import lock_file
 from youbencha.log.model import as_json
-from youbencha.report.arena_loading import is_run, locate_run, trial_directories
-from youbencha.store.arena import RUN_FORMAT, RunInfo, TrialMeta, read_meta, read_run_info
+from youbencha.store.arena import RUN_FORMAT, RunInfo, TrialKey, TrialMeta, read_meta, read_run_info
 from youbencha.store.layout import (
     ATTEMPTS_DIR,
     DIFF_FILE,
@@ -30,9 +27,9 @@ from youbencha.store.layout import (
     TASK_FILE,
     TRIALS_DIR,
 )
-from youbencha.workspace.run_dir import ARTIFACTS
+from youbencha.store.locate import is_arena_run, locate_arena_run, trial_directories
+from youbencha.workspace.run_dir import ARTIFACTS, LOCK
 
-_LOCK = ".lock"
 _IGNORE_ALL = "# Created by youBencha: git ignores everything in this directory.\n*\n"
 
 
@@ -79,7 +76,7 @@ class ArenaRun:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the run's lock, so that no other process works on it."""
-        with lock_file(self.path / _LOCK) as lock:
+        with lock_file(self.path / LOCK) as lock:
             if not lock.take():
                 raise YouBenchaError(
                     "RUN_IN_USE",
@@ -155,10 +152,10 @@ def create_run(results: Path, info: RunInfo, *, config: Path | None = None) -> A
     return run
 
 
-def find_run(results: Path, which: str | None = None) -> ArenaRun:
+def find_arena_run(results: Path, which: str | None = None) -> ArenaRun:
     """Find a run by its path, its name or the beginning of it; by default the latest."""
-    path = locate_run(results, which or LATEST)
-    if not is_run(path):
+    path = locate_arena_run(results, which or LATEST)
+    if not is_arena_run(path):
         raise _not_a_run(path, f"it has neither {RUN_FILE} nor {TRIALS_DIR}")
     return ArenaRun(path)
 
@@ -230,3 +227,11 @@ def _digest(path: Path) -> str:
 
 def _not_a_run(path: Path, reason: str) -> YouBenchaError:
     return YouBenchaError("RUN_INVALID", f"{path} is not a run: {reason}.", hint="`thunderdome list` shows the runs.")
+
+
+def not_writable(path: Path, error: OSError) -> YouBenchaError:
+    return YouBenchaError(
+        "RESULTS_NOT_WRITABLE",
+        f"Cannot write {path}: {error.strerror or error}",
+        hint="Free some space there; then `--resume` continues, and nothing that was finished is lost.",
+    )

@@ -17,9 +17,10 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from youbencha.errors import YouBenchaError
-from youbencha.report.arena_loading import ArenaResults, all_runs, find_arena_runs, is_run, load_runs, locate_run
 from youbencha.store.arena import RunInfo, read_run_info
 from youbencha.store.layout import LATEST, TRIALS_DIR
+from youbencha.store.locate import arena_runs, arena_runs_at, is_arena_run, locate_arena_run
+from youbencha.store.read import ArenaResults, load_runs
 from youbencha.text import did_you_mean, first_few, one_line, plural
 
 _MAX_NAMES = 10
@@ -38,8 +39,8 @@ class Source:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Its orchestrators, those without results included."""
-        finished = {each.meta.orchestrator for each in self.results.trials}
-        return tuple(sorted(finished | {each.orchestrator for each in self.results.unfinished}))
+        finished = {trial.meta.orchestrator for trial in self.results.trials}
+        return tuple(sorted(finished | {trial.key.orchestrator for trial in self.results.unfinished}))
 
     @cached_property
     def infos(self) -> Mapping[str, RunInfo]:
@@ -119,12 +120,12 @@ class _Place:
 
     @cached_property
     def latest(self) -> Source:
-        return self._load("", self._results if is_run(self._results) else locate_run(self._results))
+        return self._load("", self._results if is_arena_run(self._results) else locate_arena_run(self._results))
 
     def with_both(self, first: str, second: str) -> Source | None:
         """Return all runs as one source, if the latest lacks one of the names and all of them together have both."""
         names = {first, second}
-        runs = [] if is_run(self._results) else all_runs(self._results)
+        runs = [] if is_arena_run(self._results) else arena_runs(self._results)
         if len(runs) < 2 or names <= {*self._names()} or any(map(self._source, names)):
             return None
         everywhere = self._load("", *runs)
@@ -149,9 +150,11 @@ class _Place:
     def _source(self, written: str) -> Source | None:
         """The run, or the directory of runs, that a text means."""
         if written and Path(written).is_dir():
-            return self._load(written, *find_arena_runs(Path(written)))
-        if written and (written == LATEST or any(run.name.startswith(written) for run in all_runs(self._results))):
-            return self._load(written, locate_run(self._results, written))  # says so if several runs begin with it
+            return self._load(written, *arena_runs_at(Path(written)))
+        if written and (written == LATEST or any(run.name.startswith(written) for run in arena_runs(self._results))):
+            return self._load(
+                written, locate_arena_run(self._results, written)
+            )  # says so if several runs begin with it
         return None
 
     def _load(self, written: str, *runs: Path) -> Source:
@@ -163,7 +166,7 @@ class _Place:
 
     def _unknown(self, written: str) -> YouBenchaError:
         latest = self.latest  # if there is no run at all, that is the error
-        earlier = [run.name for run in all_runs(self._results) if os.path.lexists(run / TRIALS_DIR / written)]
+        earlier = [run.name for run in arena_runs(self._results) if os.path.lexists(run / TRIALS_DIR / written)]
         message = f"{one_line(written)} is neither a run nor an orchestrator of {latest}."
         if lost := [file for file in latest.results.unreadable if written in file.path.parts]:
             first = f"{one_line(str(lost[0].path), 500)}: {lost[0].reason}"
