@@ -37,7 +37,7 @@ from youbencha.text import plural
 from youbencha.trial.context import Host
 from youbencha.user_dirs import default_cache_dir, toolbox_dir
 from youbencha.workspace.git import ReadOnlyGit
-from youbencha.workspace.users_repository import located
+from youbencha.workspace.working_tree import require_repository
 
 __all__ = ["DEADLINE_S", "Diagnosis", "Finding", "State", "examine", "examine_loop"]
 
@@ -187,7 +187,7 @@ async def check_repository(directory: Path, spec: LoopSpec) -> Finding:
     """Checkpoints need a repository; what is not committed stays as it is."""
     if not spec.event_loop.checkpoint_interval:
         return Finding("loop", "repository", "ok", "not needed: the loop takes no checkpoints")
-    top = located(directory).top
+    top = require_repository(directory).top
     git = await ReadOnlyGit.open(directory)
     changed = len((await git.ask("status", "--porcelain") or "").splitlines())
     if changed:

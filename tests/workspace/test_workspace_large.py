@@ -16,7 +16,7 @@ from git_repositories import Opener, commit, git
 from systems import linux_only, posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.text import shown, without_long_words
-from youbencha.workspace import FileChange, Snapshot, diff, recorded_tree
+from youbencha.workspace import FileChange, Snapshot, diff, recording
 from youbencha.workspace.diff import entries_of
 from youbencha.workspace.trees import remove_tree
 from youbencha.workspace.working_tree import changes_in_repository
@@ -33,7 +33,7 @@ def tree(tmp_path: Path) -> Path:
 @pytest.fixture
 def large_from_2_mib(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the limit, for tests with many large files. Other tests here use the real limit."""
-    for module in (diff, recorded_tree):
+    for module in (diff, recording):
         monkeypatch.setattr(module, "LARGE", 2 << 20)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from youbencha.errors import YouBenchaError
 from youbencha.workspace.diff import Changes
 from youbencha.workspace.git import GitFailed, git, users_settings
 from youbencha.workspace.git_dir import make_git_dir
@@ -70,6 +71,18 @@ def locate(directory: Path) -> Location | None:
             below = directory.relative_to(top).as_posix()
             return Location(found, top, "" if below == "." else f"{below}/")
     return None
+
+
+def require_repository(directory: Path) -> Location:
+    """Find the working tree that a directory is in. Raises YouBenchaError if there is none."""
+    location = locate(Path(os.path.realpath(directory)))
+    if location is None:
+        raise YouBenchaError(
+            "REPO_NOT_FOUND",
+            f"{directory} is not in a git repository, which checkpoints and working trees need.",
+            hint="Make it one (`git init`), or do without: `event_loop: {checkpoint_interval: 0}` in ralph.yml.",
+        )
+    return location
 
 
 async def _tree_of(commit: str, location: Location, git_dir: Path, objects: Path) -> str | None:

@@ -15,8 +15,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.workspace.git import GitFailed, git
 from youbencha.workspace.store import common_dir
 from youbencha.workspace.trees import remove_tree
-from youbencha.workspace.users_repository import located
-from youbencha.workspace.working_tree import Location, locate
+from youbencha.workspace.working_tree import Location, locate, require_repository
 
 _BRANCH = "refs/heads/ralph/"
 _PROGRAMS = r"^filter\..*\.(clean|smudge|process|required)$"
@@ -31,7 +30,7 @@ class Worktree(NamedTuple):
 
 async def add_worktree(directory: Path, name: str) -> Path:
     """Make a working tree of HEAD, and return the directory in it that corresponds to `directory`."""
-    location = located(directory)
+    location = require_repository(directory)
     path = _parent(location) / name
     branch = f"ralph/{name}"
     settings = await _settings(location.git_dir)
@@ -57,7 +56,7 @@ async def add_worktree(directory: Path, name: str) -> Path:
 
 async def worktrees_of(directory: Path) -> list[Worktree]:
     """The working trees that were made for loops beside the one in `directory`."""
-    location = located(directory)
+    location = require_repository(directory)
     parent = _parent(location)
     output = await git(
         location.git_dir, "worktree", "list", "--porcelain", "-z", settings=await _settings(location.git_dir)
@@ -78,7 +77,7 @@ async def remove_worktree(directory: Path, worktree: Worktree, *, force: bool = 
     Raises YouBenchaError if there are changes that are not committed, or commits that are not merged; `force` removes
     the files nevertheless, but keeps such a branch.
     """
-    git_dir = located(directory).git_dir
+    git_dir = require_repository(directory).git_dir
     if not worktree.merged and not force:
         raise _not_removed(worktree, f"its branch ralph/{worktree.name} is not merged")
     settings = await _settings(git_dir)

@@ -220,10 +220,10 @@ def _continue(config: Path | None, host: Host, overrides: LoopOverrides, output:
 
 def _checked(plan: LoopPlan, output: _Output) -> LoopPlan:
     """Refuse a directory that is not in a repository, if checkpoints are wanted; show the plan, if that is wanted."""
-    from youbencha.workspace.users_repository import located
+    from youbencha.workspace.working_tree import require_repository
 
     if plan.spec.event_loop.checkpoint_interval:
-        located(plan.directory)
+        require_repository(plan.directory)
     if output.verbose and not output.as_json:
         _show(plan, as_json=False)
     return plan

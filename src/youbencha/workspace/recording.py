@@ -1,0 +1,301 @@
+"""Record the files of a user's tree as git objects, again and again, and write recorded files back.
+
+Files that existed at the start count, whatever the ignore rules say. New files count unless the present rules ignore
+them, or they are in the cache of a tool. Anything called `.git`, at any level, is left out, as are unreadable files and
+files larger than 64 MB.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import time
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from youbencha.errors import YouBenchaError
+from youbencha.files import is_directory, walk
+from youbencha.text import listed, shown
+from youbencha.workspace.diff import LARGE, LINK, Entry
+from youbencha.workspace.git import AS_RECORDED, ONLY_RECORDED, GitFailed, git
+from youbencha.workspace.snapshot import entries_at
+from youbencha.workspace.walk import TOOL_CACHES, ignored_by_rules
+
+PERMISSIONS = 0o777
+_TICK_NS = 50_000_000
+"""Two changes of a file within the clock's resolution have the same time: a file that was changed just before it was
+recorded is read again the next time."""
+
+_LIST = (
+    *("ls-files", "--others", "--exclude-standard", "-z", "--exclude=.[gG][iI][tT]"),
+    *(f"--exclude={'**/' * ('/' in name)}{name}" for name in TOOL_CACHES),
+)
+
+
+class _Stamp(NamedTuple):
+    """Changes whenever a file does: programs cannot set `ctime`."""
+
+    mode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+
+    @property
+    def in_git(self) -> tuple[int, ...]:
+        """What git compares: times in seconds."""
+        return self.mode, self.size, self.inode, self.mtime_ns // 10**9, self.ctime_ns // 10**9
+
+
+class TreeRecorder:
+    """Records one directory of a working tree in an index of its own.
+
+    Only files that have changed since the last time are read.
+    """
+
+    def __init__(
+        self, top: Path, prefix: bytes, git_dir: Path, settings: Mapping[str, str], left_out: Collection[bytes]
+    ) -> None:
+        """`top` is that of the working tree, `prefix` the path of the directory in it, with a slash at the end."""
+        self._top, self._prefix, self._git_dir = top, prefix, git_dir
+        self._tree = Path(os.fsdecode(os.fsencode(top) + b"/" + prefix))
+        self._settings = {**ONLY_RECORDED, **settings}
+        self._never = left_out
+        self._index = git_dir / "recorded.index"
+        self._root: str | None = None
+        self._stamps: Mapping[bytes, _Stamp] = {}
+        self._uncertain: set[bytes] = set()
+        """Files that must be read again."""
+        self._always: set[bytes] = set()
+        self._reported: set[bytes] = set()
+        self.entries: dict[bytes, Entry] = {}
+        self.permissions: dict[bytes, int] = {}
+        """The permissions of all files except links."""
+        self.left_out: set[bytes] = set()
+        """Files that are too large or not readable."""
+
+    def always_count(self, paths: Iterable[bytes]) -> None:
+        """Record these files even if they are ignored."""
+        self._always.update(paths)
+
+    async def record(self) -> str:
+        """Store the present state of the tree, and return the id of its tree object."""
+        started = time.time_ns()
+        found = await self._list()
+        if self._root is None or self._uncertain or found != self._stamps:
+            try:
+                self._root = await self._update(found, started)
+            except BaseException:
+                self.forget()
+                raise
+        return self._root
+
+    def forget(self) -> None:
+        """Read and store everything again the next time: the objects may be gone."""
+        self._index.unlink(missing_ok=True)
+        self._root, self._stamps, self._uncertain, self.entries = None, {}, set(), {}
+
+    def newly_left_out(self) -> str | None:
+        """Describe what was left out and not described before."""
+        new, self._reported = self.left_out - self._reported, set(self.left_out)
+        return f"not in the checkpoint, because too large or not readable: {listed(new)}" if new else None
+
+    async def _list(self) -> dict[bytes, _Stamp]:
+        paths = {path for path in await self._not_ignored() if path.partition(b"/")[0] not in self._never}
+        return await asyncio.to_thread(self._stamp_all, paths)
+
+    async def _not_ignored(self) -> list[bytes]:
+        """List the files that the present rules do not ignore, relative to the directory.
+
+        git names a repository inside, and not its files: those are listed separately.
+        """
+        inside = [f":(literal){os.fsdecode(self._prefix)}"] if self._prefix else []
+        paths = await self._ls_files(self._top, *inside)
+        repositories = [path for path in paths if path.endswith(b"/")]
+        nested: list[bytes] = []
+        while repositories:
+            above = repositories.pop()
+            for path in await self._ls_files(self._top / os.fsdecode(above)):
+                (repositories if path.endswith(b"/") else nested).append(above + path)
+        if nested:  # the rules above it apply, too
+            nested = list(set(nested) - await ignored_by_rules(self._top, nested, self._git_dir, self._settings))
+        return [path[len(self._prefix) :] for path in (*paths, *nested) if not path.endswith(b"/")]
+
+    async def _ls_files(self, tree: Path, *pathspecs: str) -> list[bytes]:
+        output = await git(
+            self._git_dir, *_LIST, "--", *pathspecs,
+            tree=tree, index=self._git_dir / "no.index", settings=self._settings,
+        )  # fmt: skip
+        return output.split(b"\0")[:-1]
+
+    def _stamp_all(self, paths: set[bytes]) -> dict[bytes, _Stamp]:
+        top = os.fsencode(self._top) + b"/" + self._prefix
+        found: dict[bytes, _Stamp] = {}
+        for path in paths | self._always:
+            try:
+                about = os.lstat(top + path)
+            except (OSError, ValueError):  # removed, or too deep
+                continue
+            if not stat.S_ISREG(about.st_mode) and not stat.S_ISLNK(about.st_mode):
+                continue
+            if path in paths or not _is_behind_link(top, path):
+                found[path] = _stamp(about)
+        return found
+
+    async def _update(self, found: Mapping[bytes, _Stamp], started: int) -> str:
+        before = self._stamps
+        changed = {path for path, stamp in found.items() if before.get(path) != stamp}
+        changed |= self._uncertain & found.keys()
+        self.left_out = (self.left_out & found.keys()) - changed
+        self.left_out |= {path for path in changed if self._cannot_be_read(path, found[path])}
+        # What git could take for unchanged is removed from the index first.
+        unseen = {path for path in changed if path not in before or before[path].in_git == found[path].in_git}
+        stale = [path for path in self.entries if path not in found or path in unseen or path in self.left_out]
+        await self._update_index("--force-remove", paths=stale)
+        await self._update_index("--add", "--remove", "--replace", paths=changed - self.left_out)
+        root = (await git(self._git_dir, "write-tree", index=self._index)).decode().strip()
+        await self._read_entries(root)
+        self.permissions = {
+            path: found[path].mode & PERMISSIONS for path, entry in self.entries.items() if entry.mode != LINK
+        }
+        certain = started - _TICK_NS
+        self._uncertain = {path for path, stamp in found.items() if max(stamp.mtime_ns, stamp.ctime_ns) >= certain}
+        self._stamps = found
+        return root
+
+    async def _read_entries(self, root: str) -> None:
+        """Update `entries` with what differs from the last tree."""
+        if self._root is None:
+            self.entries = await entries_at(self._git_dir, root)
+            return
+        options = ("-r", "-z", "--raw", "--no-renames", "--no-abbrev")
+        fields = (await git(self._git_dir, "diff-tree", *options, self._root, root)).split(b"\0")
+        entries = dict(self.entries)
+        for about, path in zip(fields[:-1:2], fields[1::2], strict=True):
+            _, mode, _, name, kind = about.decode().split(" ")
+            if kind == "D":
+                del entries[path]
+            else:
+                entries[path] = Entry(mode, name)
+        self.entries = entries
+
+    async def _update_index(self, *options: str, paths: Collection[bytes]) -> None:
+        if paths:
+            names = b"".join(path + b"\0" for path in paths)
+            await git(
+                self._git_dir, "update-index", *options, "-z", "--stdin",
+                tree=self._tree, index=self._index, stdin=names, settings=self._settings,
+            )  # fmt: skip
+
+    def _cannot_be_read(self, path: bytes, stamp: _Stamp) -> bool:
+        if not stat.S_ISREG(stamp.mode):
+            return False
+        return stamp.size > LARGE or not os.access(os.fsencode(self._tree) + b"/" + path, os.R_OK)
+
+
+def _stamp(about: os.stat_result) -> _Stamp:
+    return _Stamp(about.st_mode, about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_ino)
+
+
+def _is_behind_link(top: bytes, path: bytes) -> bool:
+    directory = os.path.dirname(top + path)  # noqa: PTH120 - bytes
+    return os.path.realpath(directory) != directory.rstrip(b"/")
+
+
+async def restore_files(
+    tree: Path, wanted: Mapping[bytes, Entry | None], git_dir: Path, permissions: Mapping[bytes, int]
+) -> None:
+    """Make files of a tree as recorded; None: the file should not exist.
+
+    No link is followed. Raises YouBenchaError before anything is changed, if something that is not in `wanted` is in
+    the way, or if a content is missing.
+    """
+    files = {path: entry for path, entry in wanted.items() if entry is not None}
+    await asyncio.to_thread(_check_way, tree, wanted)
+    await _check_contents(files, git_dir)
+    try:
+        await asyncio.to_thread(_remove_files, tree, [path for path, entry in wanted.items() if entry is None])
+        await _write_files(tree, files, git_dir)
+        for path in permissions.keys() & files.keys():
+            os.chmod(os.fsencode(tree) + b"/" + path, permissions[path])  # noqa: PTH101 - bytes
+    except (OSError, GitFailed) as error:
+        raise YouBenchaError(
+            "RESTORE_FAILED",
+            f"The files could not be restored: {getattr(error, 'strerror', None) or error}",
+            hint="Correct the permissions, or free some space, and restore again. Nothing is lost: how the files were"
+            " before is kept as a checkpoint.",
+        ) from error
+
+
+async def _check_contents(files: Mapping[bytes, Entry], git_dir: Path) -> None:
+    ids = b"".join(entry.id.encode() + b"\n" for entry in files.values())
+    output = await git(git_dir, "cat-file", "--batch-check=%(objecttype)", stdin=ids)
+    for path, kind in zip(files, output.splitlines(), strict=True):
+        if kind != b"blob":
+            raise YouBenchaError(
+                "CHECKPOINT_DAMAGED",
+                f"The content of {shown(path)} is no longer in the repository.",
+                hint="Nothing was changed. `git fsck` shows what is missing; restore another checkpoint.",
+            )
+
+
+def _check_way(tree: Path, wanted: Mapping[bytes, Entry | None]) -> None:
+    """Raise if a file that is to be kept is where a directory must be, or the other way round."""
+    top = os.fsencode(tree) + b"/"
+    for path in (path for path, entry in wanted.items() if entry is not None):
+        parts = path.split(b"/")
+        for depth in range(1, len(parts)):
+            above = b"/".join(parts[:depth])
+            if above in wanted:  # it is removed first
+                break
+            if os.path.lexists(top + above) and not _is_directory(top + above):
+                raise _in_the_way(above, path)
+        else:
+            for entry in walk(top + path) if _is_directory(top + path) else ():
+                inside = entry.path[len(top) :]
+                if not is_directory(entry) and inside not in wanted:
+                    raise _in_the_way(inside, path)
+
+
+def _is_directory(path: bytes) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _in_the_way(path: bytes, of: bytes) -> YouBenchaError:
+    return YouBenchaError(
+        "RESTORE_BLOCKED",
+        f"{shown(path)} is in the way of {shown(of)}.",
+        hint="Nothing was changed. Move it away, then try again.",
+    )
+
+
+def _remove_files(tree: Path, paths: Iterable[bytes]) -> None:
+    """Remove files, and directories that are empty then."""
+    top = os.fsencode(tree) + b"/"
+    for path in sorted(paths, reverse=True):
+        if _is_behind_link(top, path) or not os.path.lexists(top + path):
+            continue
+        (tree / os.fsdecode(path)).unlink()
+        with suppress(OSError):  # it is not empty
+            for directory in (tree / os.fsdecode(path)).parents:
+                if directory == tree:
+                    break
+                directory.rmdir()
+
+
+async def _write_files(tree: Path, files: Mapping[bytes, Entry], git_dir: Path) -> None:
+    if not files:
+        return
+    index = git_dir / f"restored-{os.urandom(4).hex()}.index"
+    lines = b"".join(f"{entry.mode} {entry.id} 0\t".encode() + path + b"\0" for path, entry in files.items())
+    try:
+        await git(git_dir, "update-index", "-z", "--index-info", index=index, stdin=lines, settings=AS_RECORDED)
+        await git(git_dir, "checkout-index", "--all", "--force", tree=tree, index=index, settings=AS_RECORDED)
+    finally:
+        index.unlink(missing_ok=True)
