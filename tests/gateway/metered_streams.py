@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import zlib
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -14,7 +13,6 @@ from other_wires import CLIENTS
 from talking import Heard, ask, scripted
 
 from youbencha.gateway.api import WireName
-from youbencha.gateway.encoding import Decoder, encoding_of
 from youbencha.gateway.metering import Metered, meter_for
 from youbencha.gateway.script import ScriptedModel
 
@@ -51,13 +49,10 @@ class Answer(NamedTuple):
     def is_stream(self) -> bool:
         return self.content_type.startswith("text/event-stream")
 
-    def metered(self, chunks: list[bytes] | None = None, encoding: str = "") -> Metered:
-        """As the gateway does it: what is packed is unpacked first."""
-        meter, name = meter_for(self.wire, self.content_type), encoding_of(encoding)
-        decoder = None if name is None or name == "identity" else Decoder(name)
+    def metered(self, chunks: list[bytes] | None = None) -> Metered:
+        meter = meter_for(self.wire, self.content_type)
         for chunk in [self.raw] if chunks is None else chunks:
-            for piece in (chunk,) if decoder is None else decoder.feed(chunk):
-                meter.feed(piece)
+            meter.feed(chunk)
         return meter.result()
 
 
@@ -104,10 +99,3 @@ def chunkings(raw: bytes) -> st.SearchStrategy[list[bytes]]:
     """The same bytes in any pieces, empty ones too; or each on its own."""
     places = st.lists(st.integers(0, len(raw)), max_size=40)
     return st.one_of(places.map(lambda found: cut_at(raw, found)), st.just([bytes([byte]) for byte in raw]))
-
-
-def packed(raw: bytes, encoding: str) -> bytes:
-    """As a server does it that flushes after each event."""
-    packer = zlib.compressobj(wbits={"gzip": 31, "deflate": 15, "bare": -15}[encoding])
-    events = raw.replace(b"\n\n", b"\n\n\0").split(b"\0")
-    return b"".join(packer.compress(event) + packer.flush(zlib.Z_SYNC_FLUSH) for event in events) + packer.flush()

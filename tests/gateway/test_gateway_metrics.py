@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
+import sys
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 from gateway_bench import HELLO, scripted_gateway
 
-from youbencha.gateway import server as metrics_module
+from youbencha.gateway import metrics as metrics_module
 from youbencha.gateway.call import Call, Labels
 from youbencha.gateway.forward import Circuit
-from youbencha.gateway.server import Metrics
+from youbencha.gateway.metrics import Metrics
 from youbencha.usage import Tokens
 
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -80,14 +81,15 @@ async def test_calls_are_counted(tmp_path: Path) -> None:
     assert bench.access.key.encode() not in answer.raw
 
 
-def test_names_are_escaped() -> None:
+def test_open_circuits_and_requests_in_progress() -> None:
     metrics = Metrics()
     name = 'a "quoted\\" one\nof two lines'
     metrics.count(_call(labels=Labels(name), model="m{}", tokens=Tokens(input=1), cost_usd=Decimal("0.00000001")))
-    series = parsed(metrics.text(in_flight=3, refused_keys=7, circuits={("openai", "k"): _open()}))
+    series = parsed(metrics.page(3, {("openai", "k"): _open()}).decode())
     assert value(series, "requests_total", key=name, model="m{}") == 1
     assert value(series, "cost_usd_total", key=name) == 1e-8
     assert (value(series, "in_flight"), value(series, "circuit_open", provider="openai")) == (3, 1)
+    assert value(parsed(metrics.page(3, {}).decode()), "circuit_open") == 0, "that key has ended"
 
 
 def _open() -> Circuit:
@@ -96,27 +98,21 @@ def _open() -> Circuit:
     return circuit
 
 
-def test_durations_are_counted_in_all_buckets_up_to_them() -> None:
-    metrics = Metrics()
-    for duration in (3.0, 40.0, 10_000_000.0):
-        metrics.count(_call(duration_ms=duration, partial=duration == 40.0))
-    series = parsed(metrics.text(in_flight=0, refused_keys=0, circuits={}))
-    assert [value(series, "duration_seconds_bucket", le=le) for le in ("0.005", "0.05", "300.0", "+Inf")] == [
-        1,
-        2,
-        2,
-        3,
-    ]
-    assert value(series, "duration_seconds_sum") == pytest.approx(10_000.043)
-    assert value(series, "partial_total", key="k") == 1
-
-
 def test_the_number_of_series_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics_module, "_MAX_SERIES", 10)
+    monkeypatch.setattr(metrics_module, "MAX_MODELS", 10)
     metrics = Metrics()
     for number in range(100):
-        metrics.count(_call(model=f"m{number}", tokens=Tokens(input=1), cost_usd=Decimal(1)))
-    series = parsed(metrics.text(in_flight=0, refused_keys=0, circuits={}))
-    assert len(series) < 60
+        metrics.count(_call(model=f"m{number}", tokens=Tokens(input=1), cost_usd=Decimal(1), partial=True))
+    series = parsed(metrics.page(0, {}).decode())
+    assert len(series) < 100
     assert value(series, "requests_total") == value(series, "tokens_total") == value(series, "cost_usd_total") == 100
-    assert value(series, "requests_total", model="other") == 89
+    assert value(series, "requests_total", model="other") == 90
+    assert value(series, "partial_total", key="k") == 100
+
+
+async def test_without_the_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "youbencha.gateway.metrics", None)
+    async with scripted_gateway(HELLO, tmp_path, with_metrics=True) as (bench, _):
+        answer = await bench.send("GET", "/metrics")
+        assert (await bench.ask()).status == 200
+    assert (answer.status, b"youbencha[metrics]" in answer.raw) == (501, True)

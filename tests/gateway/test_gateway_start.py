@@ -107,45 +107,6 @@ async def test_closing_a_gateway_while_its_server_loads(loading: threading.Event
     loading.set()
 
 
-@posix_only("Windows' event loop cannot watch a listening socket")
-async def test_the_server_is_loaded_at_the_first_connection(
-    monkeypatch: pytest.MonkeyPatch, loading: threading.Event
-) -> None:
-    monkeypatch.setattr(gateway_module, "_LOAD_AFTER_S", 3600.0)
-    loading.set()
-    async with Gateway(upstreams={}) as gateway:
-        reader, writer = await asyncio.open_connection(*gateway.url.removeprefix("http://").split(":"))
-        writer.write(HEALTH)
-        assert b" 200 " in await soon(reader.readline())
-        writer.close()
-    async with Gateway(upstreams={}) as gateway:
-        await soon(gateway.ready())
-
-
-@posix_only("Windows' event loop cannot watch a listening socket")
-async def test_a_gateway_without_connections_loads_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    def load(gateway: Gateway) -> GatewayServer:
-        raise AssertionError("the server was loaded")
-
-    monkeypatch.setattr(gateway_module, "_LOAD_AFTER_S", 3600.0)
-    monkeypatch.setattr(gateway_module, "_load_server", load)
-    async with Gateway(upstreams={}) as gateway:
-        await asyncio.sleep(0.05)
-    assert gateway.failure is None
-
-
-async def test_the_server_is_loaded_soon_in_any_case(monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded = threading.Event()
-
-    def load(gateway: Gateway) -> GatewayServer:
-        loaded.set()
-        return GatewayServer(gateway)
-
-    monkeypatch.setattr(gateway_module, "_load_server", load)
-    async with Gateway(upstreams={}):
-        assert await asyncio.to_thread(loaded.wait, 30)
-
-
 async def test_trials_on_one_gateway_have_separate_ledgers(tmp_path: Path) -> None:
     paths = {name: tmp_path / f"{name}.jsonl" for name in ("one", "two")}
     async with scripted_gateway(HELLO, tmp_path) as (bench, _):

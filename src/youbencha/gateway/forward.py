@@ -209,12 +209,14 @@ _SILENCE_S = 600.0
 
 
 def new_client(certificates: ssl.SSLContext | None = None) -> aiohttp.ClientSession:
-    """Create a client without a limit of connections: agents decide how many requests run at once."""
+    """Create a client without a limit of connections: agents decide how many requests run at once.
+
+    It decompresses the answers of servers that compress them without having been asked to.
+    """
     ssl_context = True if certificates is None else certificates
     connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=30.0, ssl=ssl_context)
     return aiohttp.ClientSession(
         connector=connector,
-        auto_decompress=False,
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=30.0, sock_read=_SILENCE_S),
         read_bufsize=256 * 1024,

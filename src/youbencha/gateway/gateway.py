@@ -5,15 +5,13 @@ async with Gateway(upstreams=…) as gateway:
     …                                    # the agent runs with access.url and access.key
     used = gateway.end(access.key)       # the key is no longer valid
 
-Its HTTP server is loaded in a thread at the first connection, or a moment after the gateway was opened: importing
-aiohttp takes 0.15 s, an agent takes longer to start, and one that ends at once needs no server. Until it is ready,
+Its HTTP server is loaded in a thread while the agent starts, because importing aiohttp takes 0.15 s. Until it is ready,
 connections wait in the backlog of the sockets.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 import sys
 from collections.abc import Callable, Mapping
@@ -40,9 +38,6 @@ if TYPE_CHECKING:
     from youbencha.gateway.upstreams import Upstream
 
 _BACKLOG = 128
-
-_LOAD_AFTER_S = 0.1
-"""Agents make their first request 0.3 s after their start, or later."""
 
 
 class Gateway:
@@ -78,7 +73,6 @@ class Gateway:
         """Sockets whose connections wait for the server."""
         self._unix: dict[Path, socket.socket] = {}
         self._server: GatewayServer | None = None
-        self._needed = asyncio.Event()
         self._starting: asyncio.Task[None] | None = None
         self._failure: YouBenchaError | None = None
         self._failure_callbacks: list[Callable[[], None]] = []
@@ -163,7 +157,6 @@ class Gateway:
 
     async def ready(self) -> None:
         """Wait until requests are served. Raises YouBenchaError if the server could not be started."""
-        self._needed.set()
         if self._starting is not None:
             await asyncio.shield(self._starting)
         if self._failure is not None:
@@ -211,7 +204,6 @@ class Gateway:
 
     async def _start(self) -> None:
         try:
-            await self._wait_until_needed()
             server = await asyncio.to_thread(_load_server, self)
             await server.start()
             self._server = server
@@ -225,19 +217,6 @@ class Gateway:
                 )
             )
             self._close_not_served()
-
-    async def _wait_until_needed(self) -> None:
-        """Wait for the first connection or `ready`, but not for long."""
-        loop = asyncio.get_running_loop()
-        listeners = list(self._not_served)
-        with contextlib.suppress(TimeoutError, NotImplementedError):  # no readers in Windows' event loop
-            try:
-                for listener in listeners:
-                    loop.add_reader(listener, self._needed.set)
-                await asyncio.wait_for(self._needed.wait(), _LOAD_AFTER_S)
-            finally:
-                for listener in listeners:
-                    loop.remove_reader(listener)
 
     async def _serve_all(self) -> None:
         while self._server is not None and self._not_served:

@@ -12,7 +12,6 @@ from multidict import CIMultiDict
 
 from youbencha.gateway.api import WireName
 from youbencha.gateway.call import PendingCall
-from youbencha.gateway.encoding import Decoder, encoding_of
 from youbencha.gateway.http import abort
 from youbencha.gateway.mask import KeyMask
 from youbencha.gateway.metering import BodyMeter, meter_for
@@ -62,22 +61,19 @@ async def relay(
     call.meter = meter = meter_for(wire, answer.headers.get("Content-Type", ""))
     usage_filter = _filter(hide_usage, answer.headers)
     call.headers = passed = CIMultiDict(returned_headers(headers))
-    encoding = encoding_of(passed.get("Content-Encoding", ""))
-    decoder = None if encoding is None or encoding == "identity" else Decoder(encoding)
-    if decoder is not None:
-        del passed["Content-Encoding"]
+    is_decoded = passed.pop("Content-Encoding", "identity") != "identity"  # by aiohttp
     if answer.status == 401:  # CLIs would retry a rejected key for minutes
         passed["x-should-retry"] = "false"
     response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=passed)
     if chunks is not None:
         _close_after(response)
-    if usage_filter is None and decoder is None and answer.content_length is not None:
+    if usage_filter is None and not is_decoded and answer.content_length is not None:
         response.content_length = answer.content_length
     gone: str | None = None
     received = 0
     try:
         await _begin(response, request)
-        async for chunk in _masked(answer, decoder, mask):
+        async for chunk in _masked(answer, mask):
             call.received()
             meter.feed(chunk)
             if chunks is not None:
@@ -101,11 +97,10 @@ async def relay(
     return response
 
 
-async def _masked(answer: aiohttp.ClientResponse, decoder: Decoder | None, mask: KeyMask) -> AsyncIterator[bytes]:
-    """Yield the answer without keys. `decoder` is for a server that compresses without having been asked to."""
+async def _masked(answer: aiohttp.ClientResponse, mask: KeyMask) -> AsyncIterator[bytes]:
+    """Yield the answer without keys."""
     async for chunk in answer.content.iter_any():
-        for piece in (chunk,) if decoder is None else decoder.feed(chunk):
-            yield mask.feed(piece)
+        yield mask.feed(chunk)
     yield mask.feed(b"")
 
 

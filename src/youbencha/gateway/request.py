@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import zlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +21,6 @@ from yarl import URL
 
 from youbencha.gateway.api import Action, Route, route_of
 from youbencha.gateway.call import PendingCall
-from youbencha.gateway.encoding import Decoder, encoding_of
 from youbencha.gateway.keys import PREFIX, BodyMemory, BodyMemoryError
 from youbencha.gateway.litellm.translate import QUERY
 from youbencha.gateway.refusals import Refusal
@@ -70,7 +70,7 @@ async def read_request(
     raw = await _read_body(request, headers.get("content-encoding", ""), memory)
     if len(raw) > MAX_JSON_PARTS and sum(map(raw.count, _PARTS)) > MAX_JSON_PARTS:
         memory.give_back(len(raw))
-        raise Refusal("too_large", "the request has more parts than this gateway takes")
+        raise Refusal("too_large", "the request has more parts than this gateway accepts")
     try:
         return ClientRequest(request, headers, route, raw, _parse_body(raw) if raw else None, memory)
     except Refusal:
@@ -99,31 +99,47 @@ def _object_with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 async def _read_body(request: web.Request, content_encoding: str, memory: BodyMemory) -> bytes:
     """Read and decode the body. aiohttp's `read()` would keep it until the answer has ended."""
-    encoding = encoding_of(content_encoding)
-    if encoding is None:  # not passed on, because it could not be metered
-        raise Refusal("unreadable", "the request's body is in an encoding that this gateway does not read")
-    decoder = None if encoding == "identity" else Decoder(encoding, MAX_REQUEST_BYTES + 1)
-    pieces: list[bytes] = []
-    size = received = 0
+    chunks: list[bytes] = []
+    size = 0
     try:
         async for chunk in request.content.iter_any():
-            received += len(chunk)
-            for piece in (chunk,) if decoder is None else decoder.feed(chunk):
-                memory.take(len(piece))
-                pieces.append(piece)
-                size += len(piece)
-                if size > MAX_REQUEST_BYTES:
-                    raise Refusal("too_large", "the request is larger than this gateway takes")
-        if decoder is not None and received and not decoder.complete:
-            raise Refusal("unreadable", "the request's body is not in the encoding that it claims")
+            memory.take(len(chunk))
+            size += len(chunk)
+            if size > MAX_REQUEST_BYTES:
+                raise Refusal("too_large", _TOO_LARGE)
+            chunks.append(chunk)
+        body = _decode(b"".join(chunks), content_encoding.strip().lower())
+        memory.take(len(body) - size)
     except BaseException as error:
         memory.give_back(size)
         if isinstance(error, BodyMemoryError):
-            raise Refusal("too_large", "this key sends more at once than this gateway takes") from error
+            raise Refusal("too_large", "this key sends more at once than this gateway accepts") from error
         if isinstance(error, web.RequestPayloadError | aiohttp.ClientPayloadError | HttpProcessingError):
-            raise Refusal("unreadable", "the request's body is not transferred as HTTP says") from error
+            raise Refusal("unreadable", "the request's body does not follow HTTP") from error
         raise
-    return b"".join(pieces)
+    return body
+
+
+_TOO_LARGE = "the request is larger than this gateway accepts"
+_WINDOW_BITS = {"gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
+
+
+def _decode(body: bytes, encoding: str) -> bytes:
+    """Decompress a body, of which no more than the limit is expanded."""
+    if encoding in ("", "identity"):
+        return body
+    if encoding not in _WINDOW_BITS:  # not forwarded, because it could not be metered
+        raise Refusal("unreadable", "the request's body is in an encoding that this gateway does not read")
+    decoder = zlib.decompressobj(_WINDOW_BITS[encoding])
+    try:
+        decoded = decoder.decompress(body, MAX_REQUEST_BYTES + 1)
+    except zlib.error:
+        decoded = b""
+    if len(decoded) > MAX_REQUEST_BYTES:
+        raise Refusal("too_large", _TOO_LARGE)
+    if body and (not decoder.eof or decoder.unused_data):
+        raise Refusal("unreadable", "the request's body is not in the encoding that it claims")
+    return decoded
 
 
 def peer_of(request: web.Request) -> str | None:

@@ -6,27 +6,23 @@ import asyncio
 import logging
 import socket
 import sys
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from decimal import Decimal
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from youbencha import __version__
-from youbencha.gateway.api import Provider
 from youbencha.gateway.call import Call
 from youbencha.gateway.control import CONTROL_PREFIX, Control
-from youbencha.gateway.forward import Circuit, Forwarder, load_certificates, new_client
+from youbencha.gateway.forward import Forwarder, load_certificates, new_client
 from youbencha.gateway.keys import KEY_WITHIN_S, MAX_CONNECTIONS
 from youbencha.gateway.proxy import Proxy
 
 if TYPE_CHECKING:
     from youbencha.gateway.gateway import Gateway
+    from youbencha.gateway.metrics import Metrics
 
 
 class GatewayServer:
@@ -36,7 +32,7 @@ class GatewayServer:
         self._gateway = gateway
         self._control = Control(gateway.tickets, lambda request: self._keep(request.protocol))
         self._certificates = load_certificates(gateway.upstreams)
-        self._metrics = Metrics() if gateway.with_metrics else None
+        self._metrics = _new_metrics() if gateway.with_metrics else None
         self._stack = AsyncExitStack()
         self._servers: dict[socket.socket, asyncio.Server] = {}
         self._unproven: dict[RequestHandler, asyncio.TimerHandle] = {}
@@ -114,22 +110,32 @@ class GatewayServer:
                     return web.json_response({"youbencha": __version__})
                 case "/healthz":
                     return web.json_response({"status": "ok", "in_flight": self._proxy.in_flight})
-                case "/metrics" if self._metrics is not None:
-                    text = self._metrics.text(
-                        in_flight=self._proxy.in_flight,
-                        refused_keys=self._gateway.keys.refused,
-                        circuits=self._forwarder.circuits,
-                    )
-                    return web.Response(text=text, content_type="text/plain", charset="utf-8")
+                case "/metrics" if self._gateway.with_metrics:
+                    return self._metrics_page()
                 case _:
                     pass
         return await self._proxy.handle(request)
+
+    def _metrics_page(self) -> web.Response:
+        if self._metrics is None:
+            return web.Response(status=501, text="Install the metrics: pip install 'youbencha[metrics]'\n")
+        page = self._metrics.page(self._proxy.in_flight, self._forwarder.circuits)
+        return web.Response(body=page, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
     def _ended(self, call: Call) -> None:
         if self._metrics is not None:
             self._metrics.count(call)
         if self._gateway.on_call is not None:
             self._gateway.on_call(call)
+
+
+def _new_metrics() -> Metrics | None:
+    """Return None without prometheus-client, which is optional."""
+    try:
+        from youbencha.gateway.metrics import Metrics
+    except ImportError:
+        return None
+    return Metrics()
 
 
 def _runner(handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> web.AppRunner:
@@ -158,94 +164,3 @@ class _TooManyConnections(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.close()
-
-
-# Metrics for Prometheus. The names of keys are labels, the keys themselves are not.
-
-_MAX_SERIES = 2000
-"""Clients choose the names of models, and could use a new one with every request."""
-
-_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-Series = tuple[tuple[str, str], ...]
-
-
-class Metrics:
-    """Counts calls as they end."""
-
-    def __init__(self) -> None:
-        self._requests: Counter[Series] = Counter()
-        self._tokens: Counter[Series] = Counter()
-        self._cost: dict[Series, Decimal] = {}
-        self._partial: Counter[Series] = Counter()
-        self._durations = [0] * (len(_BUCKETS_S) + 1)
-        """The number of calls in each bucket; the last one is for those above all bounds."""
-        self._duration_sum = 0.0
-        self._calls = 0
-
-    def count(self, call: Call) -> None:
-        labels = (("key", call.labels.key), ("model", self._model(call)))
-        self._requests[*labels, ("status", str(call.status or "none")), ("error", call.error or "")] += 1
-        kinds = zip(("input", "output", "cache_read", "cache_creation"), call.tokens, strict=True)
-        for kind, count in kinds:
-            if count:
-                self._tokens[*labels, ("kind", kind)] += count
-        if call.cost_usd is not None:
-            self._cost[labels] = self._cost.get(labels, Decimal(0)) + call.cost_usd
-        self._partial[labels[:1]] += call.partial
-        self._calls += 1
-        seconds = call.duration_ms / 1000
-        self._duration_sum += seconds
-        self._durations[bisect_left(_BUCKETS_S, seconds)] += 1
-
-    def text(self, *, in_flight: int, refused_keys: int, circuits: Mapping[tuple[Provider, str], Circuit]) -> str:
-        """Return all metrics in the text format of Prometheus."""
-        lines = [
-            *_family("youbencha_gateway_requests_total", "counter", "Requests that have ended.", self._requests),
-            *_family(
-                "youbencha_gateway_tokens_total", "counter", "Tokens, as reported by the providers.", self._tokens
-            ),
-            *_family(
-                "youbencha_gateway_cost_usd_total", "counter", "Cost of the requests with a known price.", self._cost
-            ),
-            *_family("youbencha_gateway_partial_total", "counter", "Answers that were cut off.", self._partial),
-            *self._histogram(),
-            *_family(
-                "youbencha_gateway_refused_keys_total", "counter", "Requests without a valid key.", {(): refused_keys}
-            ),
-            *_family("youbencha_gateway_in_flight", "gauge", "Requests in progress.", {(): in_flight}),
-            *_family(
-                "youbencha_gateway_circuit_open",
-                "gauge",
-                "1 while requests to a failing provider are held back.",
-                {
-                    (("provider", provider), ("key", key)): int(circuit.is_open)
-                    for (provider, key), circuit in circuits.items()
-                },
-            ),
-        ]
-        return "\n".join(lines) + "\n"
-
-    def _histogram(self) -> Iterator[str]:
-        name = "youbencha_gateway_duration_seconds"
-        yield f"# HELP {name} Time from the arrival of a request to its end."
-        yield f"# TYPE {name} histogram"
-        for bound, count in zip(_BUCKETS_S, accumulate(self._durations), strict=False):
-            yield f'{name}_bucket{{le="{bound}"}} {count}'
-        yield f'{name}_bucket{{le="+Inf"}} {self._calls}'
-        yield f"{name}_sum {self._duration_sum:.6f}"
-        yield f"{name}_count {self._calls}"
-
-    def _model(self, call: Call) -> str:
-        return "other" if len(self._requests) > _MAX_SERIES else call.model or ""
-
-
-def _family(name: str, kind: str, description: str, series: Mapping[Series, int | Decimal]) -> Iterator[str]:
-    yield f"# HELP {name} {description}"
-    yield f"# TYPE {name} {kind}"
-    for labels, value in series.items():
-        shown = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels)
-        yield f"{name}{{{shown}}} {value}" if shown else f"{name} {value}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

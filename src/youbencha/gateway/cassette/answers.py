@@ -17,7 +17,6 @@ from pydantic import BaseModel, Field
 
 from youbencha.gateway.api import lower_names
 from youbencha.gateway.cassette.matching import SURROGATES, Forms, in_json, masked, masked_bytes, path_pattern
-from youbencha.gateway.encoding import MAX_DECODED_BYTES, Decoder, encoding_of
 from youbencha.gateway.sse import SseParser, write_event
 from youbencha.json_lines import dumps, loads
 from youbencha.process import Redactor
@@ -172,6 +171,9 @@ def secrets_in(text: str, redactor: Redactor) -> list[Span]:
     return spans
 
 
+MAX_EVENT_BYTES = 64 * 1024 * 1024
+"""A larger event is not recorded."""
+
 _JSON_TEXTS = frozenset({"arguments", "partial_json"})
 """Keys whose texts are themselves JSON."""
 
@@ -192,10 +194,9 @@ def record_answer(
     redactor: Redactor,
     failed: str | None = None,
 ) -> RecordedAnswer | None:
-    """Return the recording; None if the body cannot be decoded, or is too large. `failed`: how the provider failed."""
+    """Return the recording; None if an event is too large. `failed`: how the provider failed, if it did."""
     lower = lower_names(headers)
-    decoded = _decoded(chunks, lower.get("content-encoding", ""), is_cut=failed == CUT)
-    content = None if decoded is None else _content(lower.get("content-type", ""), decoded, writer, redactor)
+    content = _content(lower.get("content-type", ""), chunks, writer, redactor)
     if content is None:
         return None
     kept = {name: lower[name] for name in get_args(HeaderName) if re.fullmatch(_HEADER_VALUE, lower.get(name, ""))}
@@ -210,16 +211,6 @@ def is_failure(recorded: RecordedAnswer) -> bool:
 
 def successes(answers: Sequence[RecordedAnswer]) -> list[RecordedAnswer]:
     return [each for each in answers if not is_failure(each)]
-
-
-def _decoded(chunks: Chunks, content_encoding: str, *, is_cut: bool) -> Chunks | None:
-    """Decode a body; None if that fails."""
-    encoding = encoding_of(content_encoding)
-    if encoding is None or encoding == "identity":
-        return None if encoding is None else chunks
-    decoder = Decoder(encoding)
-    decoded = [(ms, b"".join(decoder.feed(data))) for ms, data in chunks]
-    return decoded if decoder.complete or is_cut else None
 
 
 def _content(content_type: str, chunks: Chunks, writer: PlaceholderWriter, redactor: Redactor) -> dict[str, Any] | None:
@@ -248,7 +239,7 @@ def _stream(chunks: Chunks, writer: PlaceholderWriter, redactor: Redactor, raw: 
 
 def _events_in(chunks: Chunks) -> list[RecordedEvent] | None:
     """The events of a stream; None if one of them is too large to be recorded."""
-    parser = SseParser(max_event_bytes=MAX_DECODED_BYTES)
+    parser = SseParser(max_event_bytes=MAX_EVENT_BYTES)
     events = [_event(ms, *event) for ms, chunk in chunks for event in parser.feed(chunk)]
     events += [_event(chunks[-1][0], *event) for event in parser.finish()] if chunks else []
     return None if parser.dropped else events

@@ -188,7 +188,7 @@ class CassetteSession:
         writer = PlaceholderWriter(self._forms, canonical.names)
         answer = None if lost else record_answer(status, headers, chunks, writer, self._cassette.redactor, failed)
         if answer is None:
-            lost = self._cassette.redactor.text(one_line(lost or "the answer is too large, or in an unknown encoding"))
+            lost = self._cassette.redactor.text(one_line(lost or "the answer is too large"))
             answer = {"status": 502, "headers": {}, "ms": 0, "lost": lost, "text": ""}
         elif len(set(_ENDED_TASK.findall(dumps(canonical.body)))) > 1:
             answer["doubt"] = "background tasks have ended, and may do so in another order"
