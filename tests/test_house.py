@@ -224,7 +224,7 @@ def test_large_libraries_are_loaded_on_demand(statement: str, unwanted: set[str]
 
 
 COMES_WITH = {"pydantic_core": "pydantic", "markupsafe": "jinja2"}
-INSTALLED_ELSEWHERE = {"aider": "in Aider's own environment", "winpty": "on Windows, by an extra"}
+INSTALLED_ELSEWHERE = {"aider": "in Aider's own environment"}
 
 
 def test_only_declared_dependencies_are_imported() -> None:

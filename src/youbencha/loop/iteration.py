@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import sys
 import sysconfig
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -340,7 +339,7 @@ async def _ralph_variables(
 
 def ralph_program() -> Path:
     """Return the `ralph` script of this installation, also after `pip install --user`."""
-    directory, name = Path(sysconfig.get_path("scripts")), "ralph.exe" if sys.platform == "win32" else "ralph"
+    directory, name = Path(sysconfig.get_path("scripts")), "ralph"
     with contextlib.suppress(PackageNotFoundError):
         files = distribution("youbencha").files or ()
         scripts = (Path(os.path.normpath(file.locate())) for file in files if file.name == name)

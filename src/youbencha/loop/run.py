@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sys
 import time
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
@@ -64,7 +65,11 @@ async def run_loop(
     directory: LoopDirectory,
     history: LoopHistory,
 ) -> LoopState:
-    """Run a loop to its end, and return its last state. `history` is empty, or that of a loop which is to go on."""
+    """Run a loop to its end, and return its last state. `history` is empty, or that of a loop to be continued."""
+    if sys.platform == "win32":
+        raise YouBenchaError(
+            "NOT_ON_WINDOWS", "Loops are not supported on Windows.", hint="Run them on Linux or macOS, or in WSL."
+        )
     gateways = [(backend.name, backend.gateway) for backend in plan.backends if backend.gateway]
     await check_models(model for name, gateway in gateways for model in gateway.agent_model(name))
     left = _left(plan.spec.event_loop.max_cost_usd, history.state.cost_usd)

@@ -148,11 +148,16 @@ class Spool:
             self._offset = self._freed = 0
 
 
-def open_spools(limits: Limits, open_file: Callable[[], SpoolFile] = open_unnamed_file) -> tuple[Spool, Spool]:
-    """A spool for standard output and one for standard error."""
-    out = Spool(Stream.OUT, limits, open_file=open_file)
+def open_spools(
+    limits: Limits,
+    open_file: Callable[[], SpoolFile] = open_unnamed_file,
+    *,
+    free_range: FreeRange = punch_hole,
+) -> tuple[Spool, Spool]:
+    """Open a spool for standard output and one for standard error."""
+    out = Spool(Stream.OUT, limits, open_file=open_file, free_range=free_range)
     try:
-        return out, Spool(Stream.ERR, limits, open_file=open_file)
+        return out, Spool(Stream.ERR, limits, open_file=open_file, free_range=free_range)
     except OSError:
         out.close()
         raise
