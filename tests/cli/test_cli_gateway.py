@@ -47,7 +47,7 @@ def test_keys_budgets_ledger_and_messages(behind: Behind, tmp_path: Path) -> Non
         assert gateway.ask("sk-yb-forged-00000000000000000000").status == 401
         assert gateway.get("/v1/elsewhere%1b%5b31m", bob).status == 404
         metrics = gateway.get("/metrics").body.decode()
-        assert f'requests_total{{key="alice",model="{MODEL}",status="200",error=""}} 1' in metrics
+        assert f'requests_total{{error="",key="alice",model="{MODEL}",status="200"}} 1.0' in metrics
         out, err = gateway.stop()
 
     assert out == ""
