@@ -409,15 +409,28 @@ class RecordingReader:
         """`others` reads the records that are not events of a recording."""
         self.skipped = 0
         """Lines that were not read: of another version, damaged or too long."""
+        self.offset = file.tell()
+        """Where the line of the present event begins; afterwards, the end of the last complete line."""
         self._file = file
         self._others = others
 
     def __iter__(self) -> Iterator[Event]:
+        return self._events(complete_lines=False)
+
+    def complete(self) -> Iterator[Event]:
+        """The events on complete lines: the last one may still be being written."""
+        return self._events(complete_lines=True)
+
+    def _events(self, *, complete_lines: bool) -> Iterator[Event]:
         for line in self._lines():
-            record = json_lines.decode_event(line)
-            events = [] if isinstance(record, str) else self._read(record)
-            self.skipped += not events
-            yield from events
+            if complete_lines and not line.endswith(b"\n"):
+                return
+            if stripped := line.strip():
+                record = json_lines.decode_event(stripped)
+                events = [] if isinstance(record, str) else self._read(record)
+                self.skipped += not events
+                yield from events
+            self.offset += len(line)
 
     def _read(self, record: Record) -> list[Event]:
         event = event_from_json(record)
@@ -425,9 +438,11 @@ class RecordingReader:
 
     def _lines(self) -> Iterator[bytes]:
         while line := self._file.readline(_MAX_READ):
-            if not line.endswith(b"\n") and len(line) == _MAX_READ:
-                self.skipped += 1
-                while (rest := self._file.readline(_MAX_READ)) and not rest.endswith(b"\n"):
-                    pass
-            elif stripped := line.strip():
-                yield stripped
+            if line.endswith(b"\n") or len(line) < _MAX_READ:
+                yield line
+                continue
+            self.skipped += 1
+            self.offset += len(line)
+            while (rest := self._file.readline(_MAX_READ)) and not rest.endswith(b"\n"):
+                self.offset += len(rest)
+            self.offset += len(rest)

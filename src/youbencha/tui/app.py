@@ -22,13 +22,13 @@ from textual.filter import NoColor
 from textual.widgets import Input, Static
 
 from youbencha.text import count, one_line, plural
+from youbencha.transcript.model import SearchHit
+from youbencha.transcript.session import Session
 from youbencha.tui.dialogs import DiffScreen, Help, Question
 from youbencha.tui.export import write_transcript
-from youbencha.tui.model import SearchHit
 from youbencha.tui.panels import Banner, FooterBar, HeaderBar, KeyHint, SessionList, waiting_text
 from youbencha.tui.rows import Span, clean, spinner
 from youbencha.tui.screen import Screen
-from youbencha.tui.session import ScreenSession
 from youbencha.tui.themes import DARK, PALETTES, Palette
 from youbencha.tui.transcript import TranscriptView
 
@@ -94,7 +94,7 @@ class ScreenApp(App[None]):
         """The index of the session that is shown."""
         self.finished = False
         self.stopping = False
-        self._seen_events = -1
+        self._seen_version = -1
         self._seen_second = -1
         self._words = ""
         self._hits: list[SearchHit] = []
@@ -143,7 +143,7 @@ class ScreenApp(App[None]):
     # -- refreshing ------------------------------------------------------------------------------------------------
 
     @property
-    def session(self) -> ScreenSession | None:
+    def session(self) -> Session | None:
         """The one that is shown."""
         return self.model.sessions[self.shown] if self.shown < len(self.model.sessions) else None
 
@@ -170,8 +170,8 @@ class ScreenApp(App[None]):
             self._follow_sessions()
         if self.transcript.is_stale():
             self.transcript.refresh_session(now)
-        if self.model.events != self._seen_events or int(now) != self._seen_second or self._said_until:
-            self._seen_events, self._seen_second = self.model.events, int(now)
+        if self.model.version != self._seen_version or int(now) != self._seen_second or self._said_until:
+            self._seen_version, self._seen_second = self.model.version, int(now)
             self.repaint_panels()
         elif any(each.ended_at is None for each in self.model.sessions[-50:]):
             self.list.repaint()  # its spinners
@@ -475,7 +475,7 @@ class ScreenApp(App[None]):
 
     def work_ended(self) -> None:
         """The work has ended: the screen closes, or stays with the final state."""
-        self.finished, self._seen_events = True, -1
+        self.finished, self._seen_version = True, -1
         self.model.close(self.now())
 
     # -- the rest --------------------------------------------------------------------------------------------------

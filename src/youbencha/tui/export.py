@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from youbencha.text import count, usd
-from youbencha.tui.rows import STATE_MARKS, clean, clock
+from youbencha.transcript.session import Entry, Session
+from youbencha.tui.rows import STATE_MARKS, clean, clock, visible_entries
 from youbencha.tui.screen import Screen
-from youbencha.tui.session import ScreenEntry, ScreenSession
 
 _MARKS = {**STATE_MARKS, "running": "…"}
 
@@ -37,25 +37,25 @@ def _lines(screen: Screen) -> Iterator[str]:
         yield from ("", f"## {_heading(session)}", "")
         if session.left_out:
             yield f"({count(session.left_out)} earlier entries are not kept)"
-        for entry in session.entries:
+        for entry in visible_entries(session):
             yield from _entry(entry)
 
 
-def _heading(session: ScreenSession) -> str:
+def _heading(session: Session) -> str:
     took = None if session.ended_at is None else clock(session.ended_at - session.started_at)
     cost = None if session.progress.cost_usd is None else usd(session.progress.cost_usd)
     number = None if session.number is None else f"Iteration {session.number}"
     return " · ".join(part for part in (number, clean(session.title), session.status or "running", took, cost) if part)
 
 
-def _entry(entry: ScreenEntry) -> Iterator[str]:
+def _entry(entry: Entry) -> Iterator[str]:
     indent = "    " if entry.nested else ""
     if entry.kind in ("text", "user"):
         start = "> " if entry.kind == "user" else ""
         yield from ("", *(f"{indent}{start}{line}" for line in clean(entry.text).splitlines()), "")
     else:
         mark = _MARKS[entry.state] if entry.kind in ("tool", "gate", "end") else "-"
-        first, *rest = clean(f"{entry.head}  {entry.text}".strip()).splitlines() or [""]
+        first, *rest = clean(f"{entry.title}  {entry.text}".strip()).splitlines() or [""]
         yield f"{indent}{mark} {first}"
         for text in ("\n".join(rest), entry.detail, entry.result or ""):
             yield from (f"{indent}    {line}" for line in clean(text).splitlines())

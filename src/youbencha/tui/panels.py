@@ -10,9 +10,9 @@ from textual import events
 
 from youbencha.progress import clock_time
 from youbencha.text import one_line, plural, usd
+from youbencha.transcript.session import Session
 from youbencha.tui.row_view import PanelView, RowView
 from youbencha.tui.rows import STATE_MARKS, ScreenRow, Span, clean, clock, fit, spinner
-from youbencha.tui.session import ScreenSession
 from youbencha.tui.themes import Palette
 
 _BAR_CELLS = 8
@@ -98,7 +98,7 @@ class HeaderBar(PanelView):
         return ScreenRow(((fit(names, room), "text"),), right)
 
 
-def _names(session: ScreenSession) -> str:
+def _names(session: Session) -> str:
     """Backend and model, without saying `claude` twice."""
     backend, model = session.backend, session.progress.model
     if backend and model:
@@ -134,7 +134,7 @@ def _cost(spent: float | None, limit: float | None) -> list[HeaderFigure]:
     return [HeaderFigure(1, ((shown, _level(share)), (f" / {usd(limit)}", "dim")), _bar(share))]
 
 
-def _context(session: ScreenSession) -> list[HeaderFigure]:
+def _context(session: Session) -> list[HeaderFigure]:
     used, window = session.context_tokens, session.context_window
     if used is None:
         return []

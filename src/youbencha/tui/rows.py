@@ -12,7 +12,7 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from youbencha.text import count, first_line, one_line, visible
-from youbencha.tui.session import ScreenEntry
+from youbencha.transcript.session import Entry, Session
 
 Span = tuple[str, str]
 """A text and the name of its style (`themes.STYLES`)."""
@@ -28,7 +28,7 @@ BLANK = ScreenRow(())
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAMES_PER_SECOND = 10
 
-MOST_ROWS = 2_000
+MAX_ROWS = 2_000
 """Of one part of an unfolded entry."""
 _ERROR_ROWS = 3
 """Of a failed tool call's result, while it is folded."""
@@ -103,16 +103,21 @@ _SPACED, _SPACED_AFTER = (
 """Kinds with an empty row before them, and after them."""
 
 
-def gap_between(before: ScreenEntry | None, entry: ScreenEntry) -> bool:
+def visible_entries(session: Session) -> list[Entry]:
+    """The entries that the screen shows: of the calls to the model, only those that failed."""
+    return [entry for entry in session.entries if entry.kind != "call" or entry.text]
+
+
+def gap_between(before: Entry | None, entry: Entry) -> bool:
     if before is None or before.kind == entry.kind == "phase":
         return False
     return entry.kind in _SPACED or before.kind in _SPACED_AFTER
 
 
-def foldable(entry: ScreenEntry) -> bool:
+def foldable(entry: Entry) -> bool:
     match entry.kind:
         case "tool":
-            return bool(entry.detail or entry.result)
+            return bool(entry.arguments or entry.result)
         case "text":
             return False
         case "thinking":
@@ -120,7 +125,7 @@ def foldable(entry: ScreenEntry) -> bool:
     return "\n" in entry.text.strip() or len(entry.text) > 200
 
 
-def folded_at_first(entry: ScreenEntry) -> bool:
+def folded_at_first(entry: Entry) -> bool:
     return entry.kind != "user" or entry.text.count("\n") >= _LONGEST_PROMPT or len(entry.text) > 400
 
 
@@ -128,7 +133,7 @@ _WIDTH_FOR_SIZES = 40
 """Of a row. In a narrower one, the time of a tool call is shown without the size of its result."""
 
 
-def lay_out(entry: ScreenEntry, cells: int, *, folded: bool, now: float) -> list[ScreenRow]:
+def lay_out(entry: Entry, cells: int, *, folded: bool, now: float) -> list[ScreenRow]:
     """Return the rows of an entry, without the empty one before it."""
     indent = 2 if entry.nested else 0
     cells = max(8, cells - indent)
@@ -146,13 +151,13 @@ def lay_out(entry: ScreenEntry, cells: int, *, folded: bool, now: float) -> list
     return rows
 
 
-def _tool(entry: ScreenEntry, cells: int, *, folded: bool, now: float) -> list[ScreenRow]:
+def _tool(entry: Entry, cells: int, *, folded: bool, now: float) -> list[ScreenRow]:
     state, running = entry.state, entry.state == "running"
     mark = spinner(now) if running else STATE_MARKS[state]
     size = _size_of(entry.result) if entry.result and folded and cells >= _WIDTH_FOR_SIZES else ""
     took = seconds((entry.ended_at if entry.ended_at is not None else now) - entry.at)
     figures = "  ".join(each for each in (size, took) if each)
-    name = fit(one_line(clean(entry.head), 40), max(2, min(cells // 3, cells - 3 - len(figures))))
+    name = fit(one_line(clean(entry.title), 40), max(2, min(cells // 3, cells - 3 - len(figures))))
     room = cells - 4 - cell_len(name) - 2 - len(figures)
     argument = fit(one_line(clean(entry.text[:600]), 400), room) if room > 3 else ""
     style = "tool" if running else "error" if state == "error" else "name"
@@ -202,15 +207,15 @@ def _block(text: str, cells: int, style: str) -> list[ScreenRow]:
     for line in clean(text).rstrip().split("\n") if text.strip() else ():
         shown = _DIFF_STYLES.get(line[:2], style) if style == "detail" else style
         rows += [ScreenRow((("  │ ", "faint"), (row, shown))) for row in wrap(line, max(4, cells - 4))]
-        if len(rows) > MOST_ROWS:
-            return [*rows[:MOST_ROWS], ScreenRow((("  │ … more", "faint"),))]
+        if len(rows) > MAX_ROWS:
+            return [*rows[:MAX_ROWS], ScreenRow((("  │ … more", "faint"),))]
     return rows
 
 
 _DIFF_STYLES = {"+ ": "added", "- ": "removed"}
 
 
-def _left_out(entry: ScreenEntry) -> list[ScreenRow]:
+def _left_out(entry: Entry) -> list[ScreenRow]:
     return [ScreenRow(((f"  … {count(entry.cut)} characters are not kept", "faint"),))] if entry.cut else []
 
 
@@ -218,7 +223,7 @@ _INLINE = re.compile(r"(`[^`]+`|\*\*[^*]+\*\*)")
 _HEADING = re.compile(r"#{1,6} ")
 
 
-def _said(entry: ScreenEntry, cells: int) -> list[ScreenRow]:
+def _said(entry: Entry, cells: int) -> list[ScreenRow]:
     """Text of the model, with the least of Markdown: headings, code and bold, their marks included."""
     rows: list[ScreenRow] = []
     fenced = False
@@ -244,10 +249,10 @@ def _inline_style(part: str) -> str:
     return "code" if part.startswith("`") else "strong"
 
 
-def _heading(entry: ScreenEntry, cells: int) -> list[ScreenRow]:
+def _heading(entry: Entry, cells: int) -> list[ScreenRow]:
     """A phase, or the end of an iteration: a rule across the transcript."""
     mark, style = ("▸ ", "phase") if entry.kind == "phase" else (f"{STATE_MARKS[entry.state]} ", entry.state)
-    head = fit(one_line(clean(entry.head)), cells - 2)
+    head = fit(one_line(clean(entry.title)), cells - 2)
     text = one_line(clean(entry.text))
     start: tuple[Span, ...] = ((mark, style), (head, "strong"))
     room = cells - 2 - cell_len(head)
@@ -262,11 +267,14 @@ def _rule(cells: int) -> Span:
     return (f" {'─' * (cells - 1)}" if cells > 3 else "", "faint")
 
 
-def _other(entry: ScreenEntry, cells: int, *, folded: bool) -> list[ScreenRow]:
+_TITLED = frozenset({"gate", "topic", "guidance"})
+
+
+def _other(entry: Entry, cells: int, *, folded: bool) -> list[ScreenRow]:
     """A prompt, thinking, a gate, a topic, guidance or a note."""
     mark, style = _mark_of(entry)
     body = "thinking" if entry.kind == "thinking" else "note" if style == "note" else "text"
-    head = "" if entry.kind in ("note", "user", "thinking") else one_line(clean(entry.head), 60)
+    head = one_line(clean(entry.title), 60) if entry.kind in _TITLED else ""
     if not foldable(entry):
         return _paragraph(mark, style, head, one_line(clean(first_line(entry.text)), 1000), body, cells)
     if folded:
@@ -277,12 +285,12 @@ def _other(entry: ScreenEntry, cells: int, *, folded: bool) -> list[ScreenRow]:
     for line in lines:
         for row in wrap(line, max(4, cells - 2)):
             rows.append(ScreenRow(((f"{mark} " if not rows else "  ", style), (row, body))))
-            if len(rows) > MOST_ROWS:
+            if len(rows) > MAX_ROWS:
                 return [*rows, ScreenRow((("  … more", "faint"),))]
     return rows + _left_out(entry)
 
 
-def _folded(entry: ScreenEntry, mark: Span, head: str, body: str, cells: int) -> ScreenRow:
+def _folded(entry: Entry, mark: Span, head: str, body: str, cells: int) -> ScreenRow:
     """Return the first line of an entry, and the number of its lines if there is room for it."""
     lines = entry.text.count("\n") + 1 if "\n" in entry.text.strip() else 1
     more = f"{lines} lines" if lines > 1 and cells >= _WIDTH_FOR_SIZES else ""
@@ -293,10 +301,10 @@ def _folded(entry: ScreenEntry, mark: Span, head: str, body: str, cells: int) ->
     return ScreenRow(spans, ((more, "dim"),) if more else ())
 
 
-def _mark_of(entry: ScreenEntry) -> Span:
+def _mark_of(entry: Entry) -> Span:
     if entry.kind == "gate":
         return STATE_MARKS[entry.state], entry.state
-    return _SAID.get(entry.kind) or (entry.head or "·", _NOTE_STYLES.get(entry.head, "note"))
+    return _SAID.get(entry.kind) or (entry.title or "·", _NOTE_STYLES.get(entry.title, "note"))
 
 
 _NOTE_STYLES = {"!": "warning", "✗": "error"}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from youbencha.events import Event, EventSink
 from youbencha.text import one_line
-from youbencha.tui.model import ScreenModel
+from youbencha.transcript.model import LIVE, Transcript
 
 if TYPE_CHECKING:
     from youbencha.tui.app import ScreenApp
@@ -73,7 +73,7 @@ class Screen:
         self.missed: list[Event] | None = None
         """Events between a failure and the end of the screen, when nothing can be printed yet."""
         self.clock = clock
-        self.model = ScreenModel()
+        self.model = Transcript(limits=LIVE)
 
     def sink(self, event: Event) -> None:
         """Take an event of the loop, or of the only trial."""

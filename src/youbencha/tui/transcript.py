@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
@@ -11,17 +11,17 @@ from itertools import accumulate
 from textual import events
 from textual.message import Message
 
-from youbencha.text import plural
+from youbencha.text import count
+from youbencha.transcript.session import Entry, Session
 from youbencha.tui.row_view import RowView
-from youbencha.tui.rows import BLANK, ScreenRow, foldable, folded_at_first, gap_between, lay_out
-from youbencha.tui.session import ScreenEntry, ScreenSession
+from youbencha.tui.rows import BLANK, ScreenRow, foldable, folded_at_first, gap_between, lay_out, visible_entries
 
 
 @dataclass(slots=True)
 class _Block:
     """The rows of an entry, and what they were made from."""
 
-    entry: ScreenEntry
+    entry: Entry
     version: int
     folded: bool
     rows: list[ScreenRow]
@@ -30,18 +30,18 @@ class _Block:
 class Layout:
     """The rows of a session, kept up to date: only what has changed is laid out again."""
 
-    def __init__(self, session: ScreenSession, cells: int, is_folded: Callable[[int, ScreenEntry], bool]) -> None:
+    def __init__(self, session: Session, cells: int, is_folded: Callable[[Entry], bool]) -> None:
         self.session = session
         self.cells = cells
-        self.first = 0
-        """The number of the first entry that is kept."""
+        self.total = 0
+        """Entries that were ever here."""
         self._is_folded = is_folded
         self._blocks: list[_Block] = []
         self._starts: list[int] = [0]
         """The first row of each entry, and the number of all rows."""
         self._head: list[ScreenRow] = []
         self._version = -1
-        """Of the session, when this was last updated."""
+        """The session's version when this was last updated."""
         self._spinning: list[int] = []
         """Tool calls that are running: their rows change with the time."""
 
@@ -54,39 +54,38 @@ class Layout:
         session, blocks = self.session, self._blocks
         if session.version == self._version and not folding:
             for index in self._spinning:
-                self._lay_out(index, now)
+                self._lay_out(index, blocks[index].entry, now)
             return 0
-        gone = self._leave_out(session.left_out - self.first) if session.left_out > self.first else 0
+        entries = visible_entries(session)
+        gone = self._leave_out(entries[0].id if entries else 0)
         self._version, self._spinning = session.version, []
-        for index, (number, entry) in enumerate(session.numbered()):
+        for index, entry in enumerate(entries):
             spins = entry.state == "running" and entry.kind == "tool"
             if spins:
                 self._spinning.append(index)
             block = blocks[index] if index < len(blocks) else None
-            if (
-                block is None
-                or block.version != entry.version
-                or spins
-                or block.folded != self._is_folded(number, entry)
-            ):
-                self._lay_out(index, now)
+            self.total += block is None
+            if block is None or block.version != entry.version or spins or block.folded != self._is_folded(entry):
+                self._lay_out(index, entry, now)
         self._starts = list(accumulate((len(block.rows) for block in blocks), initial=len(self._head)))
         return gone
 
-    def _lay_out(self, index: int, now: float) -> None:
-        entries = self.session.entries
-        entry = entries[index]
-        folded = self._is_folded(self.first + index, entry)
+    def _lay_out(self, index: int, entry: Entry, now: float) -> None:
+        folded = self._is_folded(entry)
         rows = lay_out(entry, self.cells, folded=folded, now=now)
-        if gap_between(entries[index - 1] if index else None, entry):
+        if gap_between(self._blocks[index - 1].entry if index else None, entry):
             rows.insert(0, BLANK)
         self._blocks[index : index + 1] = [_Block(entry, entry.version, folded, rows)]
 
-    def _leave_out(self, entries: int) -> int:
-        rows = self._starts[min(entries, len(self._blocks))] - len(self._head)
-        del self._blocks[:entries]
-        self.first = self.session.left_out
-        text = f"… {plural(self.first, 'earlier entry').replace('entrys', 'entries')} not kept here"
+    def _leave_out(self, first: int) -> int:
+        """Remove the blocks of entries before the one with this id."""
+        if not self.session.left_out:
+            return 0
+        blocks = bisect_left(self._blocks, first, key=lambda block: block.entry.id)
+        rows = self._starts[blocks] - len(self._head)
+        del self._blocks[:blocks]
+        noun = "entry" if self.session.left_out == 1 else "entries"
+        text = f"… {count(self.session.left_out)} earlier {noun} not kept here"
         self._head = [ScreenRow(((text, "faint"),)), BLANK]
         return rows
 
@@ -100,21 +99,39 @@ class Layout:
         return self._blocks[block].rows[index - self._starts[block]]
 
     def entry_at(self, index: int) -> int:
-        """The number of the entry at a row."""
-        block = min(max(0, bisect_right(self._starts, index) - 1), len(self._blocks) - 1)
-        return self.first + block
+        """The id of the entry at a row."""
+        return self._id(bisect_right(self._starts, index) - 1)
 
-    def rows_of(self, number: int) -> range:
+    def neighbour(self, entry_id: int, step: int) -> int | None:
+        """The id of the next or previous entry, if there is one."""
+        index = self._index(entry_id) + step
+        return self._blocks[index].entry.id if 0 <= index < len(self._blocks) else None
+
+    def first(self) -> int:
+        """The id of the first entry that is kept."""
+        return self._id(0)
+
+    def _id(self, index: int) -> int:
+        return self._blocks[min(max(0, index), len(self._blocks) - 1)].entry.id if self._blocks else 0
+
+    def _index(self, entry_id: int) -> int:
+        return bisect_left(self._blocks, entry_id, key=lambda block: block.entry.id)
+
+    def rows_of(self, entry_id: int) -> range:
         """The rows of an entry, without the empty one before it."""
-        index = min(max(0, number - self.first), len(self._blocks) - 1)
+        index = min(self._index(entry_id), len(self._blocks) - 1)
         if index < 0:
             return range(0)
         start, end = self._starts[index], self._starts[index + 1]
         return range(start + (self._blocks[index].rows[0] is BLANK and end - start > 1), end)
 
-    def entry(self, number: int) -> ScreenEntry | None:
-        index = number - self.first
-        return self._blocks[index].entry if 0 <= index < len(self._blocks) else None
+    def entry(self, entry_id: int) -> Entry | None:
+        index = self._index(entry_id)
+        found = self._blocks[index].entry if index < len(self._blocks) else None
+        return found if found is not None and found.id == entry_id else None
+
+    def last_foldable(self) -> int:
+        return max((block.entry.id for block in self._blocks if foldable(block.entry)), default=-1)
 
 
 class TranscriptView(RowView):
@@ -127,27 +144,27 @@ class TranscriptView(RowView):
         super().__init__(id="transcript")
         self.following = True
         self.cursor: int | None = None
-        """The number of the selected entry; none while the end is followed."""
+        """The id of the selected entry; none while the end is followed."""
         self.unseen = 0
         """Entries that were added below what is visible."""
         self.pattern: re.Pattern[str] | None = None
         self._layout: Layout | None = None
-        self._folds: dict[tuple[str, int], bool] = {}
+        self._folds: dict[int, bool] = {}
         self._all_open: bool | None = None
         self._seen = 0
 
     # -- the session -----------------------------------------------------------------------------------------------
 
-    def has(self, session: ScreenSession) -> bool:
+    def has(self, session: Session) -> bool:
         return self._layout is not None and self._layout.session is session
 
-    def show(self, session: ScreenSession, now: float, *, follow: bool) -> None:
+    def show(self, session: Session, now: float, *, follow: bool) -> None:
         """Show another session: from its start, or following its end."""
         self._layout = Layout(session, self.text_cells, self._folded)
         self._layout.update(now)
-        self.following, self.cursor = follow, None if follow else session.left_out
+        self.following, self.cursor = follow, None if follow else self._layout.first()
         self.top = self.last_top if follow else 0
-        self._seen, self.unseen = session.left_out + len(session.entries), 0
+        self._seen, self.unseen = self._layout.total, 0
         self.repaint()
 
     def is_stale(self) -> bool:
@@ -162,13 +179,13 @@ class TranscriptView(RowView):
             self._lay_out_again(now)
             return
         gone = layout.update(now)
-        total = layout.session.left_out + len(layout.session.entries)
+        total = layout.total
         if self.following:
             self.top, self._seen, self.unseen = self.last_top, total, 0
         else:
             self.top = max(0, self.top - gone)
             self.unseen = total - self._seen
-            self.cursor = max(self.cursor or 0, layout.first)
+            self.cursor = max(self.cursor or 0, layout.first())
         self.repaint()
 
     def _lay_out_again(self, now: float) -> None:
@@ -180,9 +197,8 @@ class TranscriptView(RowView):
         self.top = self.last_top if self.following else min(self._layout.rows_of(at_top).start, self.last_top)
         self.repaint()
 
-    def _folded(self, number: int, entry: ScreenEntry) -> bool:
-        assert self._layout is not None
-        chosen = self._folds.get((self._layout.session.key, number))
+    def _folded(self, entry: Entry) -> bool:
+        chosen = self._folds.get(entry.id)
         if chosen is not None:
             return chosen
         return folded_at_first(entry) if self._all_open is None else not self._all_open
@@ -220,8 +236,7 @@ class TranscriptView(RowView):
     def follow(self) -> None:
         self.following, self.cursor, self.unseen = True, None, 0
         if self._layout is not None:
-            session = self._layout.session
-            self._seen = session.left_out + len(session.entries)
+            self._seen = self._layout.total
         self.top = self.last_top
         self.post_message(self.Moved())
 
@@ -231,30 +246,30 @@ class TranscriptView(RowView):
         if layout is None or not len(layout):
             return
         if self.cursor is None:
-            self.select(layout.entry_at(len(layout) - 1) + min(0, step + 1))
+            self.select(layout.entry_at(len(layout) - 1))
             return
         rows = layout.rows_of(self.cursor)
         bottom = self.top + self.size.height
         if (step > 0 and rows.stop > bottom) or (step < 0 and rows.start < self.top):
             self.scroll_rows(step)
             return
-        if step > 0 and layout.entry(self.cursor + 1) is None:
-            if self.app.can_follow():
-                self.follow()
-                self.repaint()
-            return
-        self.select(self.cursor + step)
+        target = layout.neighbour(self.cursor, step)
+        if target is not None:
+            self.select(target)
+        elif step > 0 and self.app.can_follow():
+            self.follow()
+            self.repaint()
 
-    def select(self, number: int) -> None:
+    def select(self, entry_id: int) -> None:
         """Select an entry, and scroll to it."""
         layout = self._layout
         if layout is None:
             return
         self.following = False
-        self.cursor = max(number, layout.first)
+        self.cursor = max(entry_id, layout.first())
         rows = layout.rows_of(self.cursor)
         if len(rows) < self.size.height:
-            self.show_rows(rows.start - (self.cursor == layout.first), rows.stop - 1)
+            self.show_rows(rows.start - (self.cursor == layout.first()), rows.stop - 1)
         else:
             self.top = min(rows.start, self.last_top)
         self.repaint()
@@ -263,35 +278,31 @@ class TranscriptView(RowView):
     def go_to_start(self) -> None:
         if self._layout is not None:
             self.top = 0
-            self.select(self._layout.first)
+            self.select(self._layout.first())
 
     # -- folding ---------------------------------------------------------------------------------------------------
 
-    def toggle(self, number: int | None, now: float) -> None:
+    def toggle(self, entry_id: int | None, now: float) -> None:
         """Fold or unfold an entry, and select it; or the last one that can be, while the end is followed."""
         layout = self._layout
         if layout is None:
             return
-        chosen = number if number is not None else self._last_foldable(layout)
+        chosen = entry_id if entry_id is not None else layout.last_foldable()
         entry = layout.entry(chosen)
         if entry is None or not foldable(entry):
             return
-        self._folds[layout.session.key, chosen] = not self._folded(chosen, entry)
+        self._folds[chosen] = not self._folded(entry)
         layout.update(now, folding=True)
-        if number is not None:
-            self.select(number)
+        if entry_id is not None:
+            self.select(entry_id)
         else:
             self.top = self.last_top
             self.repaint()
 
-    def _last_foldable(self, layout: Layout) -> int:
-        session = layout.session
-        return max((number for number, entry in session.numbered() if foldable(entry)), default=-1)
-
-    def unfold(self, number: int, now: float) -> None:
+    def unfold(self, entry_id: int, now: float) -> None:
         layout = self._layout
-        if layout is not None and (entry := layout.entry(number)) and foldable(entry) and self._folded(number, entry):
-            self._folds[layout.session.key, number] = False
+        if layout is not None and (entry := layout.entry(entry_id)) and foldable(entry) and self._folded(entry):
+            self._folds[entry_id] = False
             layout.update(now, folding=True)
 
     def toggle_all(self, now: float) -> None:

@@ -1,11 +1,12 @@
-"""Fold events into what the screen shows: sessions and totals.
+"""Fold events into a transcript: sessions with their entries, and totals.
 
-Pure: no terminal, no clock. Memory is bounded: the oldest entries are left out, and counted.
+Pure: no file, no clock. If its memory is to be bounded, the oldest entries are left out, and counted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import count as count_from
 from typing import Any, NamedTuple
 
 from youbencha.events import (
@@ -19,21 +20,29 @@ from youbencha.events import (
 )
 from youbencha.progress import OWN_FIGURES, loop_totals
 from youbencha.text import count, duration, plural, usd
-from youbencha.tui.session import STATES, Bounds, ScreenEntry, ScreenSession, State, bounded, fold
+from youbencha.transcript.session import MAX_TEXT, STATES, Bounds, Entry, Session, State, fold
 
-RUNNING, ENDED = Bounds(1_500, 1_000_000), Bounds(500, 200_000)
-MOST_OF_ALL = 20_000_000
-"""Characters of all sessions: the oldest that have ended are emptied first."""
+
+class Limits(NamedTuple):
+    """How much is kept of what happens; the oldest sessions that have ended are emptied first."""
+
+    running: Bounds
+    ended: Bounds
+    characters: int
+
+
+LIVE = Limits(running=Bounds(1_500, 1_000_000), ended=Bounds(500, 200_000), characters=20_000_000)
+"""For a screen, which may be open for days."""
 
 
 class SearchHit(NamedTuple):
     session: int
     entry: int
-    """Its number."""
+    """Its id."""
 
 
-class ScreenTotals(NamedTuple):
-    """The figures of the header. None is unknown."""
+class Totals(NamedTuple):
+    """The figures of all sessions. None is unknown."""
 
     elapsed_s: float
     input_tokens: int | None
@@ -43,38 +52,45 @@ class ScreenTotals(NamedTuple):
     """Part of it was counted by agents themselves, and not by the gateway."""
 
 
-class ScreenModel:
-    """What the screen shows. `take` folds an event; everything else reads."""
+class Transcript:
+    """What happened in a run (one session), a loop (one for each iteration) or a matrix (one for each trial).
 
-    def __init__(self) -> None:
-        self.sessions: list[ScreenSession] = []
+    `take` folds an event, `begin` and `end` are for trials; everything else reads.
+    """
+
+    def __init__(self, *, limits: Limits | None = None, max_text: int = MAX_TEXT) -> None:
+        """`limits`: None keeps every entry. `max_text`: the characters of a text that are kept."""
+        self.sessions: list[Session] = []
         self.loop: LoopStarted | None = None
         self.waiting: LoopWaiting | None = None
         self.began_at: float | None = None
         self.ended_at: float | None = None
-        self.events = 0
-        self._by_key: dict[str, ScreenSession] = {}
+        self.version = 0
+        """Grows with each change."""
+        self._limits = limits
+        self._max_text = max_text
+        self._ids = count_from(0)
+        self._by_key: dict[str, Session] = {}
 
     # -- sessions --------------------------------------------------------------------------------------------------
 
-    def begin(self, key: str, title: str, at: float, *, number: int | None = None) -> ScreenSession:
+    def begin(self, key: str, title: str, at: float, *, number: int | None = None) -> Session:
         """Add a session. From now on, events with this key belong to it."""
         last = self.sessions[-1] if self.sessions else None
-        self.events += 1
         if number is not None and last is not None and not last.key:
             session = self._by_key.pop("")  # it had only what was reported before the first iteration
             session.key, session.title, session.number, session.started_at = key, title, number, at
-            session.version += 1
         else:
-            session = ScreenSession(key, title, at, number=number)
+            versions = iter(self._next_version, None)
+            session = Session(key, title, at, number, max_text=self._max_text, ids=self._ids, versions=versions)
             self.sessions.append(session)
+        session.touch()
         self._by_key[key] = session
         self.began_at = at if self.began_at is None else self.began_at
         return session
 
     def end(self, key: str, status: str, at: float, state: State | None = None) -> None:
-        """A session has ended. It may not have begun here: the result of an earlier run was taken over."""
-        self.events += 1
+        """End a session. It may not have begun here: the result of an earlier run was reused."""
         session = self._by_key.get(key) or self.begin(key, key, at)
         session.ended_at, session.status = at, status
         session.state = state or STATES.get(status, "warning")
@@ -83,15 +99,17 @@ class ScreenModel:
             session.changed(entry)
         session.running.clear()
         session.writing.clear()
-        session.version += 1
-        session.keep(ENDED)
-        excess = sum(each.characters for each in self.sessions) - MOST_OF_ALL
-        for each in self.sessions:
+        session.touch()
+        if self._limits is None:
+            return
+        session.keep(self._limits.ended)
+        excess = sum(session.characters for session in self.sessions) - self._limits.characters
+        for session in self.sessions:
             if excess <= 0:
                 break
-            if each.ended_at is not None and each.entries:
-                excess -= each.characters
-                each.keep(Bounds(1, 0))
+            if session.ended_at is not None and session.entries:
+                excess -= session.characters
+                session.keep(Bounds(1, 0))
 
     def close(self, at: float) -> None:
         """Nothing more will happen."""
@@ -100,7 +118,7 @@ class ScreenModel:
             if session.ended_at is None:
                 self.end(session.key, "", at, "unknown")
 
-    def current(self, at: float) -> ScreenSession:
+    def current(self, at: float) -> Session:
         """The session of what is reported without a key: the newest iteration, or the run that has trials."""
         last = self.sessions[-1] if self.sessions else None
         if last is not None and last.number is not None:
@@ -109,27 +127,47 @@ class ScreenModel:
 
     # -- events ----------------------------------------------------------------------------------------------------
 
-    def take(self, event: Event, key: str | None = None) -> None:
-        """Fold an event: of the session with this key, or of the newest."""
-        self.events += 1
-        of_loop = _LOOP_FOLDS.get(type(event))
-        if of_loop is not None:
-            of_loop(self, event)
-            return
+    def take(self, event: Event, key: str | None = None, *, offset: int | None = None) -> None:
+        """Fold an event of the session with this key, or of the newest. `offset` is its place in a file."""
         session = self._by_key[key] if key is not None else self.current(event.at)
+        session.offset = offset
+        loop_fold = _LOOP_FOLDS.get(type(event))
+        if loop_fold is not None:
+            loop_fold(self, event)
+            self.version += 1
+            return
         fold(session, event)
-        session.keep(RUNNING if session.ended_at is None else ENDED)
+        if self._limits is not None:
+            session.keep(self._limits.running if session.ended_at is None else self._limits.ended)
+
+    def _next_version(self) -> int:
+        self.version += 1
+        return self.version
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
-    def totals(self, now: float) -> ScreenTotals:
+    @property
+    def entries(self) -> list[Entry]:
+        """The entries of all sessions, one session after the other."""
+        return [entry for session in self.sessions for entry in session.entries]
+
+    def entry(self, entry_id: int) -> Entry | None:
+        found = (session.entry(entry_id) for session in self.sessions)
+        return next((entry for entry in found if entry is not None), None)
+
+    def changed_since(self, version: int) -> list[Entry]:
+        """The entries that were added or changed after the transcript had this version."""
+        sessions = (session for session in self.sessions if session.version > version)
+        return [entry for session in sessions for entry in session.entries if entry.version > version]
+
+    def totals(self, now: float) -> Totals:
         began = self.began_at if self.began_at is not None else now
         figures = [session.progress for session in self.sessions]
-        return ScreenTotals(
+        return Totals(
             elapsed_s=max(0.0, (now if self.ended_at is None else self.ended_at) - began),
-            input_tokens=_sum(each.input_tokens for each in figures),
-            output_tokens=_sum(each.output_tokens for each in figures),
-            cost_usd=_sum(each.cost_usd for each in figures),
+            input_tokens=_sum(session.input_tokens for session in figures),
+            output_tokens=_sum(session.output_tokens for session in figures),
+            cost_usd=_sum(session.cost_usd for session in figures),
             own_figures=any(session.own_figures for session in self.sessions),
         )
 
@@ -137,9 +175,9 @@ class ScreenModel:
         """Find entries. The case counts if the words have a capital letter."""
         exact = words != words.lower()
         return [
-            SearchHit(index, number)
+            SearchHit(index, entry.id)
             for index, session in enumerate(self.sessions)
-            for number, entry in session.numbered()
+            for entry in session.entries
             if any(words in (part if exact else part.lower()) for part in entry.parts())
         ]
 
@@ -152,7 +190,7 @@ def _sum(numbers: Iterator[Any]) -> Any:
 # -- the events of a loop ----------------------------------------------------------------------------------------------
 
 
-def _loop_started(model: ScreenModel, event: LoopStarted) -> None:
+def _loop_started(model: Transcript, event: LoopStarted) -> None:
     """A loop begins, or continues after it was killed: then the recording has no end of its last iteration."""
     for session in model.sessions:
         if session.number is not None and session.ended_at is None:
@@ -161,15 +199,15 @@ def _loop_started(model: ScreenModel, event: LoopStarted) -> None:
     model.current(event.at).backend = event.backend
 
 
-def _iteration_started(model: ScreenModel, event: IterationStarted) -> None:
+def _iteration_started(model: Transcript, event: IterationStarted) -> None:
     model.waiting = None
     session = model.begin(f"iteration {event.iteration}", event.hat or "", event.at, number=event.iteration)
     session.backend, session.progress.model = event.backend, event.model
     if event.attempt > 1:
-        session.add(ScreenEntry("note", event.at, "!", f"attempt {event.attempt}: the one before failed"))
+        session.add(Entry("note", event.at, "!", f"attempt {event.attempt}: the one before failed"))
 
 
-def _iteration_ended(model: ScreenModel, event: IterationEnded) -> None:
+def _iteration_ended(model: Transcript, event: IterationEnded) -> None:
     session = model.current(event.at)
     session.progress.input_tokens = event.input_tokens
     session.progress.output_tokens = event.output_tokens
@@ -187,28 +225,30 @@ def _iteration_ended(model: ScreenModel, event: IterationEnded) -> None:
     text = " · ".join(figure for figure in figures if figure)
     state = STATES.get(event.outcome, "warning")
     head = f"{event.outcome.replace('_', ' ')}{f': {event.reason}' if event.reason else ''}"
-    session.add(ScreenEntry("end", event.at, head, text, state=state))
+    session.add(Entry("end", event.at, head, text, state=state))
     model.end(session.key, event.outcome, event.at)
 
 
-def _waiting(model: ScreenModel, event: LoopWaiting) -> None:
+def _waiting(model: Transcript, event: LoopWaiting) -> None:
     model.waiting = event
-    model.current(event.at).add(ScreenEntry("note", event.at, "…", f"waiting: {event.reason or event.kind}"))
+    text = f"waiting: {event.reason or event.kind}"
+    model.current(event.at).add(Entry("wait", event.at, "…", text, until=event.until))
 
 
-def _guidance(model: ScreenModel, event: GuidanceGiven) -> None:
-    model.current(event.at).add(ScreenEntry("guidance", event.at, "guidance", *bounded(event.text)[:1]))
+def _guidance(model: Transcript, event: GuidanceGiven) -> None:
+    session = model.current(event.at)
+    session.add(Entry("guidance", event.at, "guidance", session.bounded(event.text)[0]))
 
 
-def _loop_ended(model: ScreenModel, event: LoopEnded) -> None:
+def _loop_ended(model: Transcript, event: LoopEnded) -> None:
     model.ended_at, model.waiting = event.at, None
     state: State = "ok" if event.exit_code == 0 else "error" if event.exit_code == 1 else "warning"
     head = f"the loop has ended: {event.outcome.replace('_', ' ')}"
     text = " · ".join(filter(None, (event.reason, *loop_totals(event))))
-    model.current(event.at).add(ScreenEntry("end", event.at, head, text, state=state))
+    model.current(event.at).add(Entry("end", event.at, head, text, state=state))
 
 
-_LOOP_FOLDS: dict[type[Event], Callable[[ScreenModel, Any], None]] = {
+_LOOP_FOLDS: dict[type[Event], Callable[[Transcript, Any], None]] = {
     LoopStarted: _loop_started,
     IterationStarted: _iteration_started,
     IterationEnded: _iteration_ended,

@@ -28,19 +28,18 @@ from youbencha.events import (
     ToolStarted,
     UsageReported,
 )
-from youbencha.tui import model as limits
-from youbencha.tui.model import ScreenModel
-from youbencha.tui.session import MOST_CHARACTERS, Bounds, ScreenEntry, describe_arguments
+from youbencha.transcript.model import LIVE, Limits, Transcript
+from youbencha.transcript.session import MAX_TEXT, Bounds, Entry, describe_arguments
 
 
-def folded(*events: Event) -> ScreenModel:
-    model = ScreenModel()
+def folded(*events: Event) -> Transcript:
+    model = Transcript(limits=LIVE)
     for event in events:
         model.take(event)
     return model
 
 
-def entries(*events: Event) -> list[ScreenEntry]:
+def entries(*events: Event) -> list[Entry]:
     return folded(*events).sessions[0].entries
 
 
@@ -59,7 +58,7 @@ def test_a_loop() -> None:
 
 
 def test_an_iteration_that_was_killed_has_ended_when_the_loop_continues() -> None:
-    model = ScreenModel()
+    model = Transcript()
     for event in loop_story():
         model.take(event)
     *_, killed = model.sessions
@@ -97,7 +96,7 @@ def test_a_tool_call_is_shown_from_its_start() -> None:
     called = ToolCalled(at=START + 1, call_id="1", name="Bash", arguments={"command": "ls", "timeout": 5})
     returned = ToolReturned(at=START + 3, call_id="1", content="a\nb", is_error=False)
     (entry,) = entries(started)
-    assert (entry.head, entry.text, entry.state) == ("Bash", "", "running")
+    assert (entry.title, entry.text, entry.state) == ("Bash", "", "running")
     (entry,) = entries(started, called, returned)
     assert (entry.text, entry.detail, entry.result, entry.state) == ("ls", "command: ls\ntimeout: 5", "a\nb", "ok")
     assert (entry.at, entry.ended_at) == (START, START + 3)
@@ -107,7 +106,7 @@ def test_tool_calls_at_the_same_time_keep_their_results() -> None:
     calls = [ToolCalled(call_id=name, name=name, arguments={}) for name in "abc"]
     results = [ToolReturned(call_id=name, content=f"of {name}", is_error=name == "b") for name in "cab"]
     found = entries(*calls, *results)
-    assert [(each.head, each.result, each.state) for each in found] == [
+    assert [(each.title, each.result, each.state) for each in found] == [
         ("a", "of a", "ok"),
         ("b", "of b", "error"),
         ("c", "of c", "ok"),
@@ -140,13 +139,13 @@ def test_what_is_unfinished_at_the_end_of_a_session_runs_no_longer() -> None:
 
 
 def test_a_trial_whose_result_was_taken_over_is_listed() -> None:
-    model = ScreenModel()
+    model = Transcript()
     model.end("agent on task, trial 1", "solved", NOW)
     assert [(each.title, each.state) for each in model.sessions] == [("agent on task, trial 1", "ok")]
 
 
 def test_notes_of_a_run_with_trials_are_in_a_session_of_their_own() -> None:
-    model = ScreenModel()
+    model = Transcript()
     model.begin("a", "agent a", START)
     model.take(ProgressNote(text="no further trials are started"))
     assert [(each.title, len(each.entries)) for each in model.sessions] == [("agent a", 0), ("run", 1)]
@@ -182,7 +181,7 @@ def test_a_quota_that_is_not_used_up_is_no_entry() -> None:
 
 def test_phases_evaluators_and_failed_results() -> None:
     kinds = [
-        (each.kind, each.head, each.state)
+        (each.kind, each.title, each.state)
         for each in entries(
             PhaseStarted(phase="evaluation"),
             EvaluatorFinished(evaluator="tests", status="failed", message="2 of 3"),
@@ -198,7 +197,7 @@ def test_phases_evaluators_and_failed_results() -> None:
 
 
 def test_trials() -> None:
-    model = ScreenModel()
+    model = Transcript()
     model.begin("a", "agent a", START)
     model.begin("b", "agent b", START)
     model.take(AssistantText(text="from b"), "b")
@@ -224,22 +223,22 @@ def test_search_ignores_case_unless_there_is_a_capital_letter() -> None:
 
 
 def test_long_texts_are_bounded_and_say_so() -> None:
-    long = "x" * (MOST_CHARACTERS + 7)
+    long = "x" * (MAX_TEXT + 7)
     whole, result = entries(AssistantText(text=long), ToolReturned(call_id="1", content=long, is_error=False))
-    assert (len(whole.text), whole.cut) == (MOST_CHARACTERS, 7)
-    assert (len(result.result or ""), result.cut) == (MOST_CHARACTERS, 7)
+    assert (len(whole.text), whole.cut) == (MAX_TEXT, 7)
+    assert (len(result.result or ""), result.cut) == (MAX_TEXT, 7)
     (grown,) = entries(*(AssistantTextDelta(text=long[:30_000]) for _ in range(3)))
-    assert (len(grown.text), grown.cut) == (MOST_CHARACTERS, 90_000 - MOST_CHARACTERS)
+    assert (len(grown.text), grown.cut) == (MAX_TEXT, 90_000 - MAX_TEXT)
 
 
 def test_a_session_keeps_its_newest_entries() -> None:
-    model = folded(*(AssistantText(text=f"text {number}") for number in range(limits.RUNNING.entries + 1)))
+    model = folded(*(AssistantText(text=f"text {number}") for number in range(LIVE.running.entries + 1)))
     session = model.sessions[0]
-    assert session.left_out + len(session.entries) == limits.RUNNING.entries + 1
-    assert len(session.entries) < limits.RUNNING.entries
-    number, last = list(session.numbered())[-1]
-    assert last.text == f"text {number}"
-    assert model.search(f"text {number}")[0].entry == number
+    assert session.left_out + len(session.entries) == LIVE.running.entries + 1
+    assert len(session.entries) < LIVE.running.entries
+    last = session.entries[-1]
+    assert last.text == f"text {last.id}"
+    assert model.search(last.text)[0].entry == last.id
 
 
 def test_characters_are_counted_right() -> None:
@@ -247,10 +246,8 @@ def test_characters_are_counted_right() -> None:
     assert session.characters == sum(each.size() for each in session.entries)
 
 
-def test_ended_sessions_keep_less_and_the_oldest_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "ENDED", Bounds(10, 1_000))
-    monkeypatch.setattr(limits, "MOST_OF_ALL", 2_000)
-    model = ScreenModel()
+def test_ended_sessions_keep_less_and_the_oldest_nothing() -> None:
+    model = Transcript(limits=Limits(Bounds(40, 10_000), Bounds(10, 1_000), 2_000))
     for number in range(5):
         model.begin(str(number), "", START)
         for _ in range(30):
