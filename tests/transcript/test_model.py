@@ -6,8 +6,8 @@ from dataclasses import replace
 from itertools import islice
 
 import pytest
-from screen_stories import NOW, START, loop_story, many_events
 
+from screen_stories import NOW, START, loop_story, many_events
 from youbencha.events import (
     AssistantText,
     AssistantTextDelta,

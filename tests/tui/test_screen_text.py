@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from opened_screen import opened
 from rich.cells import cell_len
 from rich.color import Color, ColorSystem
-from screen_stories import NOW
 
+from screen_stories import NOW
 from youbencha.events import (
     AssistantText,
     AssistantThinking,
