@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import tracemalloc
 
-from youbencha.adapters.cli_agent.transcript import Transcript
+from youbencha.adapters.cli_agent.transcript import Conversation
 from youbencha.events import AssistantText, Event, ToolCalled, ToolReturned, UserText
 from youbencha.log.session import LeftOut
 
 LIMIT = 80_000
 
 
-def kept(*events: Event) -> Transcript:
-    transcript = Transcript(LIMIT)
+def kept(*events: Event) -> Conversation:
+    transcript = Conversation(LIMIT)
     for event in events:
         transcript.add(event)
     return transcript
@@ -30,7 +30,7 @@ def said(letter: str, thousands: int = 10, parent: str | None = None) -> Assista
     return AssistantText(text=letter * 1000 * thousands, parent=parent)
 
 
-def first_letters(transcript: Transcript) -> str:
+def first_letters(transcript: Conversation) -> str:
     return "".join(message.content[0] for message in transcript.messages())
 
 
@@ -107,7 +107,7 @@ def test_calls_that_are_dropped_are_counted_with_their_results() -> None:
 
 
 def test_what_is_cut_takes_no_memory() -> None:
-    transcript = Transcript(LIMIT)
+    transcript = Conversation(LIMIT)
     tracemalloc.start()
     for letter in "abcdefgh":
         transcript.add(said(letter, 1000))

@@ -28,18 +28,18 @@ from youbencha.events import (
     ToolStarted,
     UsageReported,
 )
-from youbencha.transcript.model import LIVE, Limits, Transcript
-from youbencha.transcript.session import MAX_TEXT, Bounds, Entry, describe_arguments
+from youbencha.transcript.model import LIVE, Retention, Transcript
+from youbencha.transcript.session import MAX_TEXT, Bounds, TranscriptEntry, describe_arguments
 
 
 def folded(*events: Event) -> Transcript:
-    model = Transcript(limits=LIVE)
+    model = Transcript(retention=LIVE)
     for event in events:
         model.take(event)
     return model
 
 
-def entries(*events: Event) -> list[Entry]:
+def entries(*events: Event) -> list[TranscriptEntry]:
     return folded(*events).sessions[0].entries
 
 
@@ -247,7 +247,7 @@ def test_characters_are_counted_right() -> None:
 
 
 def test_ended_sessions_keep_less_and_the_oldest_nothing() -> None:
-    model = Transcript(limits=Limits(Bounds(40, 10_000), Bounds(10, 1_000), 2_000))
+    model = Transcript(retention=Retention(Bounds(40, 10_000), Bounds(10, 1_000), 2_000))
     for number in range(5):
         model.begin(str(number), "", START)
         for _ in range(30):

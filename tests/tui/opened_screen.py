@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
-from screen_stories import DIFF, NOW, loop_story
 from textual.pilot import Pilot
 
+from screen_stories import DIFF, NOW, loop_story
 from youbencha.events import Event
 from youbencha.loop.control import LoopControl
 from youbencha.tui import app as screen_app

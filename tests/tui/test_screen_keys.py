@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from opened_screen import opened
-from screen_stories import NOW, START
 from textual.geometry import Region
 from textual.widgets import Static
 
+from screen_stories import NOW, START
 from youbencha.errors import YouBenchaError
 from youbencha.events import (
     AssistantText,

@@ -8,9 +8,9 @@ from typing import Literal, NamedTuple
 
 import pytest
 from opened_screen import Shown, opened
-from screen_stories import loop_story, show_trials, waiting_story
 
 from pinned import pinned_only
+from screen_stories import loop_story, show_trials, waiting_story
 from youbencha.events import Event
 
 HERE = Path(__file__).parent

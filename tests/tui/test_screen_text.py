@@ -31,7 +31,7 @@ from youbencha.events import (
     UserText,
     WarningRaised,
 )
-from youbencha.transcript.session import Entry
+from youbencha.transcript.session import TranscriptEntry
 from youbencha.tui.app import has_colours
 from youbencha.tui.panels import short_count
 from youbencha.tui.rows import clean, fit, lay_out, seconds, wrap
@@ -95,7 +95,7 @@ def test_wrapped_items_keep_their_indentation() -> None:
 )
 def test_every_entry_fits(kind: str, text: str, cells: int, folded: bool) -> None:
     head = "!" if kind == "note" else text  # the harness's own mark
-    entry = Entry(kind, 0.0, head, text, {"command": text}, text, "error", 1.0)  # type: ignore[arg-type]
+    entry = TranscriptEntry(kind, 0.0, head, text, {"command": text}, text, "error", 1.0)  # type: ignore[arg-type]
     for row in lay_out(entry, cells, folded=folded, now=2.0):
         assert sum(cell_len(part) for part, _ in (*row.spans, *row.right)) <= cells
         assert not any(unicodedata.category(each) in ("Cc", "Cs") for part, _ in row.spans for each in part)

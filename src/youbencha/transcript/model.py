@@ -20,10 +20,10 @@ from youbencha.events import (
 )
 from youbencha.progress import OWN_FIGURES, loop_totals
 from youbencha.text import count, duration, plural, usd
-from youbencha.transcript.session import MAX_TEXT, STATES, Bounds, Entry, Session, State, fold
+from youbencha.transcript.session import MAX_TEXT, STATES, Bounds, Session, State, TranscriptEntry, fold
 
 
-class Limits(NamedTuple):
+class Retention(NamedTuple):
     """How much is kept of what happens; the oldest sessions that have ended are emptied first."""
 
     running: Bounds
@@ -31,7 +31,7 @@ class Limits(NamedTuple):
     characters: int
 
 
-LIVE = Limits(running=Bounds(1_500, 1_000_000), ended=Bounds(500, 200_000), characters=20_000_000)
+LIVE = Retention(running=Bounds(1_500, 1_000_000), ended=Bounds(500, 200_000), characters=20_000_000)
 """For a screen, which may be open for days."""
 
 
@@ -58,8 +58,8 @@ class Transcript:
     `take` folds an event, `begin` and `end` are for trials; everything else reads.
     """
 
-    def __init__(self, *, limits: Limits | None = None, max_text: int = MAX_TEXT) -> None:
-        """`limits`: None keeps every entry. `max_text`: the characters of a text that are kept."""
+    def __init__(self, *, retention: Retention | None = None, max_text: int = MAX_TEXT) -> None:
+        """`retention`: None keeps every entry. `max_text`: the characters of a text that are kept."""
         self.sessions: list[Session] = []
         self.loop: LoopStarted | None = None
         self.waiting: LoopWaiting | None = None
@@ -67,7 +67,7 @@ class Transcript:
         self.ended_at: float | None = None
         self.version = 0
         """Grows with each change."""
-        self._limits = limits
+        self._retention = retention
         self._max_text = max_text
         self._ids = count_from(0)
         self._by_key: dict[str, Session] = {}
@@ -100,10 +100,10 @@ class Transcript:
         session.running.clear()
         session.writing.clear()
         session.touch()
-        if self._limits is None:
+        if self._retention is None:
             return
-        session.keep(self._limits.ended)
-        excess = sum(session.characters for session in self.sessions) - self._limits.characters
+        session.keep(self._retention.ended)
+        excess = sum(session.characters for session in self.sessions) - self._retention.characters
         for session in self.sessions:
             if excess <= 0:
                 break
@@ -137,8 +137,8 @@ class Transcript:
             self.version += 1
             return
         fold(session, event)
-        if self._limits is not None:
-            session.keep(self._limits.running if session.ended_at is None else self._limits.ended)
+        if self._retention is not None:
+            session.keep(self._retention.running if session.ended_at is None else self._retention.ended)
 
     def _next_version(self) -> int:
         self.version += 1
@@ -147,15 +147,15 @@ class Transcript:
     # -- reading ---------------------------------------------------------------------------------------------------
 
     @property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[TranscriptEntry]:
         """The entries of all sessions, one session after the other."""
         return [entry for session in self.sessions for entry in session.entries]
 
-    def entry(self, entry_id: int) -> Entry | None:
+    def entry(self, entry_id: int) -> TranscriptEntry | None:
         found = (session.entry(entry_id) for session in self.sessions)
         return next((entry for entry in found if entry is not None), None)
 
-    def changed_since(self, version: int) -> list[Entry]:
+    def changed_since(self, version: int) -> list[TranscriptEntry]:
         """The entries that were added or changed after the transcript had this version."""
         sessions = (session for session in self.sessions if session.version > version)
         return [entry for session in sessions for entry in session.entries if entry.version > version]
@@ -204,7 +204,7 @@ def _iteration_started(model: Transcript, event: IterationStarted) -> None:
     session = model.begin(f"iteration {event.iteration}", event.hat or "", event.at, number=event.iteration)
     session.backend, session.progress.model = event.backend, event.model
     if event.attempt > 1:
-        session.add(Entry("note", event.at, "!", f"attempt {event.attempt}: the one before failed"))
+        session.add(TranscriptEntry("note", event.at, "!", f"attempt {event.attempt}: the one before failed"))
 
 
 def _iteration_ended(model: Transcript, event: IterationEnded) -> None:
@@ -225,19 +225,19 @@ def _iteration_ended(model: Transcript, event: IterationEnded) -> None:
     text = " · ".join(figure for figure in figures if figure)
     state = STATES.get(event.outcome, "warning")
     head = f"{event.outcome.replace('_', ' ')}{f': {event.reason}' if event.reason else ''}"
-    session.add(Entry("end", event.at, head, text, state=state))
+    session.add(TranscriptEntry("end", event.at, head, text, state=state))
     model.end(session.key, event.outcome, event.at)
 
 
 def _waiting(model: Transcript, event: LoopWaiting) -> None:
     model.waiting = event
     text = f"waiting: {event.reason or event.kind}"
-    model.current(event.at).add(Entry("wait", event.at, "…", text, until=event.until))
+    model.current(event.at).add(TranscriptEntry("wait", event.at, "…", text, until=event.until))
 
 
 def _guidance(model: Transcript, event: GuidanceGiven) -> None:
     session = model.current(event.at)
-    session.add(Entry("guidance", event.at, "guidance", session.bounded(event.text)[0]))
+    session.add(TranscriptEntry("guidance", event.at, "guidance", session.bounded(event.text)[0]))
 
 
 def _loop_ended(model: Transcript, event: LoopEnded) -> None:
@@ -245,7 +245,7 @@ def _loop_ended(model: Transcript, event: LoopEnded) -> None:
     state: State = "ok" if event.exit_code == 0 else "error" if event.exit_code == 1 else "warning"
     head = f"the loop has ended: {event.outcome.replace('_', ' ')}"
     text = " · ".join(filter(None, (event.reason, *loop_totals(event))))
-    model.current(event.at).add(Entry("end", event.at, head, text, state=state))
+    model.current(event.at).add(TranscriptEntry("end", event.at, head, text, state=state))
 
 
 _LOOP_FOLDS: dict[type[Event], Callable[[Transcript, Any], None]] = {

@@ -22,7 +22,7 @@ from youbencha.files import open_nofollow
 from youbencha.json_lines import Record
 from youbencha.transcript.model import Transcript
 from youbencha.transcript.recording import RecordingReader
-from youbencha.transcript.session import Entry, Session, fold
+from youbencha.transcript.session import Session, TranscriptEntry, fold
 
 PREVIEW = 2_000
 """Characters of each text that a viewer keeps in memory."""
@@ -45,7 +45,9 @@ def read(path: Path, *, max_text: int = _WHOLE, others: OtherRecords = _no_event
     return transcript
 
 
-async def follow(path: Path, *, max_text: int = PREVIEW, interval_s: float = 0.2) -> AsyncGenerator[list[Entry]]:
+async def follow(
+    path: Path, *, max_text: int = PREVIEW, interval_s: float = 0.2
+) -> AsyncGenerator[list[TranscriptEntry]]:
     """Yield the entries that were added or changed, as the file grows; without end. It need not exist yet."""
     reader = TranscriptReader(path, max_text=max_text)
     while True:
@@ -71,7 +73,7 @@ class TranscriptReader:
         self._offset = 0
         self._file_id: tuple[int, int] | None = None
 
-    def update(self) -> list[Entry]:
+    def update(self) -> list[TranscriptEntry]:
         """Read what was added to the file, and return the entries that are new or have changed.
 
         A file that was replaced is read from its start, into a new `transcript`. If there is no file, nothing changes.
@@ -95,7 +97,7 @@ class TranscriptReader:
             self.skipped += events.skipped
         return self.transcript.changed_since(before)
 
-    def load(self, entry: Entry) -> Entry:
+    def load(self, entry: TranscriptEntry) -> TranscriptEntry:
         """Return the entry with all that was recorded of its texts. Raises `OSError` if the file is gone."""
         if not entry.cut or not entry.offsets:
             return entry

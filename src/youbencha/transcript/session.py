@@ -82,7 +82,7 @@ class ModelCall:
 
 
 @dataclass(slots=True)
-class Entry:
+class TranscriptEntry:
     """Something in a transcript."""
 
     kind: Kind
@@ -153,7 +153,7 @@ class Session:
     status: str = ""
     """How it ended, in a word."""
     backend: str | None = None
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[TranscriptEntry] = field(default_factory=list)
     left_out: int = 0
     """Entries before the first one that is kept."""
     characters: int = 0
@@ -165,9 +165,9 @@ class Session:
     files_changed: int | None = None
     own_figures: bool = False
     """Tokens and cost were counted by the agent itself, and not by the gateway."""
-    running: dict[str | None, Entry] = field(default_factory=dict)
+    running: dict[str | None, TranscriptEntry] = field(default_factory=dict)
     """Tool calls that have not returned, by their ids."""
-    writing: dict[str | None, Entry] = field(default_factory=dict)
+    writing: dict[str | None, TranscriptEntry] = field(default_factory=dict)
     """Unfinished texts, by the tool call of their subagent."""
     version: int = 0
     max_text: int = MAX_TEXT
@@ -177,12 +177,12 @@ class Session:
     """The next id; sessions of a transcript share it."""
     versions: Iterator[int] = field(default_factory=lambda: count(1))
     """The next version; sessions of a transcript share it."""
-    _calls: dict[str, Entry] = field(default_factory=dict)
+    _calls: dict[str, TranscriptEntry] = field(default_factory=dict)
     """Tool calls by their ids, and model calls of the agent by the ids of their messages."""
     _metered: bool = False
     """The gateway has reported a call."""
 
-    def add(self, entry: Entry, *, parent: str | None = None) -> Entry:
+    def add(self, entry: TranscriptEntry, *, parent: str | None = None) -> TranscriptEntry:
         """Add an entry; `parent` is the tool call of its subagent."""
         entry.id, entry.nested = next(self.ids), parent is not None
         if parent is not None and (call := self._calls.get(parent)):
@@ -191,7 +191,7 @@ class Session:
         self.changed(entry, entry.size())
         return entry
 
-    def changed(self, entry: Entry, grown: int = 0) -> None:
+    def changed(self, entry: TranscriptEntry, grown: int = 0) -> None:
         self.characters += grown
         entry.version = self.version = next(self.versions)
         if self.offset is not None and self.offset not in entry.offsets:
@@ -201,11 +201,11 @@ class Session:
         """Note that something besides the entries has changed."""
         self.version = next(self.versions)
 
-    def children(self, entry: Entry) -> list[Entry]:
+    def children(self, entry: TranscriptEntry) -> list[TranscriptEntry]:
         """What the subagent of a tool call did."""
         return [child for child in self.entries if child.parent == entry.id]
 
-    def entry(self, entry_id: int) -> Entry | None:
+    def entry(self, entry_id: int) -> TranscriptEntry | None:
         index = bisect_left(self.entries, entry_id, key=lambda entry: entry.id)
         return self.entries[index] if index < len(self.entries) and self.entries[index].id == entry_id else None
 
@@ -236,7 +236,7 @@ def fold(session: Session, event: Event) -> None:
     if folding is not None:
         folding(session, event)
     elif (line := line_of(event, session.progress.inside)) is not None:
-        session.add(Entry("note", event.at, line.mark.strip(), line.text))
+        session.add(TranscriptEntry("note", event.at, line.mark.strip(), line.text))
 
 
 def _figures(session: Session, event: Event) -> None:
@@ -244,7 +244,9 @@ def _figures(session: Session, event: Event) -> None:
     line = session.progress.take(event)
     session.touch()
     if line is not None:
-        session.add(Entry("phase" if isinstance(event, PhaseStarted) else "note", event.at, line.head, line.text))
+        session.add(
+            TranscriptEntry("phase" if isinstance(event, PhaseStarted) else "note", event.at, line.head, line.text)
+        )
 
 
 def _model_called(session: Session, event: ModelCalled) -> None:
@@ -257,7 +259,9 @@ def _model_called(session: Session, event: ModelCalled) -> None:
     call = ModelCall(
         "gateway", event.model, tokens, event.cost_usd, event.status, event.duration_ms, event.error, event.partial
     )
-    entry = Entry("call", event.at - event.duration_ms / 1000, event.model or "", call=call, ended_at=event.at)
+    entry = TranscriptEntry(
+        "call", event.at - event.duration_ms / 1000, event.model or "", call=call, ended_at=event.at
+    )
     if line is not None:
         entry.title, entry.text = line.mark.strip(), line.text
     entry.state = "error" if event.error else "ok"
@@ -271,7 +275,9 @@ def _call_metered(session: Session, event: CallMetered) -> None:
     entry = session._calls.get(event.message_id) if event.message_id is not None else None
     if entry is None or entry.call is None:
         call = ModelCall("agent", event.model, event.tokens, event.cost_usd)
-        entry = session.add(Entry("call", event.at, event.model or "", call=call, state="ok"), parent=event.parent)
+        entry = session.add(
+            TranscriptEntry("call", event.at, event.model or "", call=call, state="ok"), parent=event.parent
+        )
         if event.message_id is not None:
             session._calls[event.message_id] = entry
     else:
@@ -284,7 +290,7 @@ def _call_metered(session: Session, event: CallMetered) -> None:
 def _delta(session: Session, event: AssistantTextDelta) -> None:
     entry = session.writing.get(event.parent)
     if entry is None:
-        entry = session.add(Entry("text", event.at, state="running"), parent=event.parent)
+        entry = session.add(TranscriptEntry("text", event.at, state="running"), parent=event.parent)
         session.writing[event.parent] = entry
     room = session.max_text - len(entry.text)
     kept = event.text if len(event.text) <= room else event.text[:room]
@@ -297,7 +303,7 @@ def _text(session: Session, event: AssistantText) -> None:
     text, cut = session.bounded(event.text)
     entry = session.writing.pop(event.parent, None)
     if entry is None:
-        entry = Entry("text", event.at, text=text, cut=cut + event.cut, ended_at=event.at)
+        entry = TranscriptEntry("text", event.at, text=text, cut=cut + event.cut, ended_at=event.at)
         session.add(entry, parent=event.parent)
         return
     grown = len(text) - len(entry.text)
@@ -308,7 +314,7 @@ def _text(session: Session, event: AssistantText) -> None:
 
 def _thinking(session: Session, event: AssistantThinking) -> None:
     text, cut = session.bounded(event.text)
-    session.add(Entry("thinking", event.at, "thinking", text, cut=cut + event.cut), parent=event.parent)
+    session.add(TranscriptEntry("thinking", event.at, "thinking", text, cut=cut + event.cut), parent=event.parent)
 
 
 def _user(session: Session, event: UserText) -> None:
@@ -316,11 +322,11 @@ def _user(session: Session, event: UserText) -> None:
     text, cut = session.bounded(event.text)
     said = next((entry for entry in reversed(session.entries) if entry.kind in ("user", "text", "tool")), None)
     if said is None or (said.kind, said.text, said.nested) != ("user", text, event.parent is not None):
-        session.add(Entry("user", event.at, "prompt", text, cut=cut + event.cut), parent=event.parent)
+        session.add(TranscriptEntry("user", event.at, "prompt", text, cut=cut + event.cut), parent=event.parent)
 
 
-def _tool_started(session: Session, event: ToolStarted | ToolCalled) -> Entry:
-    entry = session.add(Entry("tool", event.at, event.name, state="running"), parent=event.parent)
+def _tool_started(session: Session, event: ToolStarted | ToolCalled) -> TranscriptEntry:
+    entry = session.add(TranscriptEntry("tool", event.at, event.name, state="running"), parent=event.parent)
     session.running[event.call_id] = entry
     if event.call_id is not None:
         session._calls[event.call_id] = entry
@@ -371,7 +377,7 @@ _DIFF_MARKS = {"old_string": "- ", "new_string": "+ ", "content": "+ "}
 def _tool_returned(session: Session, event: ToolReturned) -> None:
     entry = session.running.pop(event.call_id, None)
     if entry is None:
-        entry = session.add(Entry("tool", event.at, "(tool)"), parent=event.parent)
+        entry = session.add(TranscriptEntry("tool", event.at, "(tool)"), parent=event.parent)
     entry.result, cut = session.bounded(event.content)
     entry.cut += cut + event.cut
     entry.state, entry.ended_at = "error" if event.is_error else "ok", event.at
@@ -384,24 +390,24 @@ def _tool_denied(session: Session, event: ToolDenied) -> None:
         entry.result = "denied"
         session.changed(entry, len(entry.result))
     else:
-        session.add(Entry("note", event.at, "!", f"{event.name} was denied"))
+        session.add(TranscriptEntry("note", event.at, "!", f"{event.name} was denied"))
 
 
 def _retried(session: Session, event: RequestRetried) -> None:
     line = line_of(event)
     until = None if event.delay_ms is None else event.at + event.delay_ms / 1000
-    session.add(Entry("retry", event.at, "!", line.text if line else "", state="warning", until=until))
+    session.add(TranscriptEntry("retry", event.at, "!", line.text if line else "", state="warning", until=until))
 
 
 def _gate(session: Session, event: EvaluatorFinished) -> None:
     message, cut = session.bounded(event.message)
     state = STATES.get(event.status, "warning")
-    session.add(Entry("gate", event.at, event.evaluator, message, state=state, cut=cut + event.cut))
+    session.add(TranscriptEntry("gate", event.at, event.evaluator, message, state=state, cut=cut + event.cut))
 
 
 def _topic(session: Session, event: TopicPublished) -> None:
     payload, cut = session.bounded(event.payload)
-    session.add(Entry("topic", event.at, event.topic, payload, source=event.source, cut=cut + event.cut))
+    session.add(TranscriptEntry("topic", event.at, event.topic, payload, source=event.source, cut=cut + event.cut))
 
 
 def _context(session: Session, event: ContextUsed) -> None:
@@ -418,17 +424,17 @@ def _rate_limit(session: Session, event: RateLimitSeen) -> None:
         kind = f" ({event.kind.replace('_', ' ')})" if event.kind else ""
         share = "" if event.utilization is None else f": {event.utilization:.0%} used"
         text = f"usage limit{kind}{share}"
-        session.add(Entry("wait", event.at, "!", text, state="warning", until=event.resets_at))
+        session.add(TranscriptEntry("wait", event.at, "!", text, state="warning", until=event.resets_at))
 
 
 def _result(session: Session, event: SessionResult) -> None:
     if event.is_error:
         text = event.text or "; ".join(event.errors) or event.subtype or "the session failed"
-        session.add(Entry("note", event.at, "✗", text[: session.max_text], state="error"))
+        session.add(TranscriptEntry("note", event.at, "✗", text[: session.max_text], state="error"))
 
 
 def _warning(session: Session, event: WarningRaised) -> None:
-    session.add(Entry("note", event.at, "!", event.message[: session.max_text], state="warning"))
+    session.add(TranscriptEntry("note", event.at, "!", event.message[: session.max_text], state="warning"))
 
 
 def _ignored(session: Session, event: Event) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from youbencha.text import count, usd
-from youbencha.transcript.session import Entry, Session
+from youbencha.transcript.session import Session, TranscriptEntry
 from youbencha.tui.rows import STATE_MARKS, clean, clock, visible_entries
 from youbencha.tui.screen import Screen
 
@@ -48,7 +48,7 @@ def _heading(session: Session) -> str:
     return " · ".join(part for part in (number, clean(session.title), session.status or "running", took, cost) if part)
 
 
-def _entry(entry: Entry) -> Iterator[str]:
+def _entry(entry: TranscriptEntry) -> Iterator[str]:
     indent = "    " if entry.nested else ""
     if entry.kind in ("text", "user"):
         start = "> " if entry.kind == "user" else ""

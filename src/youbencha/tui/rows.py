@@ -12,7 +12,7 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from youbencha.text import count, first_line, one_line, visible
-from youbencha.transcript.session import Entry, Session
+from youbencha.transcript.session import Session, TranscriptEntry
 
 Span = tuple[str, str]
 """A text and the name of its style (`themes.STYLES`)."""
@@ -103,18 +103,18 @@ _SPACED, _SPACED_AFTER = (
 """Kinds with an empty row before them, and after them."""
 
 
-def visible_entries(session: Session) -> list[Entry]:
+def visible_entries(session: Session) -> list[TranscriptEntry]:
     """The entries that the screen shows: of the calls to the model, only those that failed."""
     return [entry for entry in session.entries if entry.kind != "call" or entry.text]
 
 
-def gap_between(before: Entry | None, entry: Entry) -> bool:
+def gap_between(before: TranscriptEntry | None, entry: TranscriptEntry) -> bool:
     if before is None or before.kind == entry.kind == "phase":
         return False
     return entry.kind in _SPACED or before.kind in _SPACED_AFTER
 
 
-def foldable(entry: Entry) -> bool:
+def foldable(entry: TranscriptEntry) -> bool:
     match entry.kind:
         case "tool":
             return bool(entry.arguments or entry.result)
@@ -125,7 +125,7 @@ def foldable(entry: Entry) -> bool:
     return "\n" in entry.text.strip() or len(entry.text) > 200
 
 
-def folded_at_first(entry: Entry) -> bool:
+def folded_at_first(entry: TranscriptEntry) -> bool:
     return entry.kind != "user" or entry.text.count("\n") >= _LONGEST_PROMPT or len(entry.text) > 400
 
 
@@ -133,7 +133,7 @@ _WIDTH_FOR_SIZES = 40
 """Of a row. In a narrower one, the time of a tool call is shown without the size of its result."""
 
 
-def lay_out(entry: Entry, cells: int, *, folded: bool, now: float) -> list[ScreenRow]:
+def lay_out(entry: TranscriptEntry, cells: int, *, folded: bool, now: float) -> list[ScreenRow]:
     """Return the rows of an entry, without the empty one before it."""
     indent = 2 if entry.nested else 0
     cells = max(8, cells - indent)
@@ -151,7 +151,7 @@ def lay_out(entry: Entry, cells: int, *, folded: bool, now: float) -> list[Scree
     return rows
 
 
-def _tool(entry: Entry, cells: int, *, folded: bool, now: float) -> list[ScreenRow]:
+def _tool(entry: TranscriptEntry, cells: int, *, folded: bool, now: float) -> list[ScreenRow]:
     state, running = entry.state, entry.state == "running"
     mark = spinner(now) if running else STATE_MARKS[state]
     size = _size_of(entry.result) if entry.result and folded and cells >= _WIDTH_FOR_SIZES else ""
@@ -215,7 +215,7 @@ def _block(text: str, cells: int, style: str) -> list[ScreenRow]:
 _DIFF_STYLES = {"+ ": "added", "- ": "removed"}
 
 
-def _left_out(entry: Entry) -> list[ScreenRow]:
+def _left_out(entry: TranscriptEntry) -> list[ScreenRow]:
     return [ScreenRow(((f"  … {count(entry.cut)} characters are not kept", "faint"),))] if entry.cut else []
 
 
@@ -223,7 +223,7 @@ _INLINE = re.compile(r"(`[^`]+`|\*\*[^*]+\*\*)")
 _HEADING = re.compile(r"#{1,6} ")
 
 
-def _said(entry: Entry, cells: int) -> list[ScreenRow]:
+def _said(entry: TranscriptEntry, cells: int) -> list[ScreenRow]:
     """Text of the model, with the least of Markdown: headings, code and bold, their marks included."""
     rows: list[ScreenRow] = []
     fenced = False
@@ -249,7 +249,7 @@ def _inline_style(part: str) -> str:
     return "code" if part.startswith("`") else "strong"
 
 
-def _heading(entry: Entry, cells: int) -> list[ScreenRow]:
+def _heading(entry: TranscriptEntry, cells: int) -> list[ScreenRow]:
     """A phase, or the end of an iteration: a rule across the transcript."""
     mark, style = ("▸ ", "phase") if entry.kind == "phase" else (f"{STATE_MARKS[entry.state]} ", entry.state)
     head = fit(one_line(clean(entry.title)), cells - 2)
@@ -270,7 +270,7 @@ def _rule(cells: int) -> Span:
 _TITLED = frozenset({"gate", "topic", "guidance"})
 
 
-def _other(entry: Entry, cells: int, *, folded: bool) -> list[ScreenRow]:
+def _other(entry: TranscriptEntry, cells: int, *, folded: bool) -> list[ScreenRow]:
     """A prompt, thinking, a gate, a topic, guidance or a note."""
     mark, style = _mark_of(entry)
     body = "thinking" if entry.kind == "thinking" else "note" if style == "note" else "text"
@@ -290,7 +290,7 @@ def _other(entry: Entry, cells: int, *, folded: bool) -> list[ScreenRow]:
     return rows + _left_out(entry)
 
 
-def _folded(entry: Entry, mark: Span, head: str, body: str, cells: int) -> ScreenRow:
+def _folded(entry: TranscriptEntry, mark: Span, head: str, body: str, cells: int) -> ScreenRow:
     """Return the first line of an entry, and the number of its lines if there is room for it."""
     lines = entry.text.count("\n") + 1 if "\n" in entry.text.strip() else 1
     more = f"{lines} lines" if lines > 1 and cells >= _WIDTH_FOR_SIZES else ""
@@ -301,7 +301,7 @@ def _folded(entry: Entry, mark: Span, head: str, body: str, cells: int) -> Scree
     return ScreenRow(spans, ((more, "dim"),) if more else ())
 
 
-def _mark_of(entry: Entry) -> Span:
+def _mark_of(entry: TranscriptEntry) -> Span:
     if entry.kind == "gate":
         return STATE_MARKS[entry.state], entry.state
     return _SAID.get(entry.kind) or (entry.title or "·", _NOTE_STYLES.get(entry.title, "note"))

@@ -73,7 +73,7 @@ class Screen:
         self.missed: list[Event] | None = None
         """Events between a failure and the end of the screen, when nothing can be printed yet."""
         self.clock = clock
-        self.model = Transcript(limits=LIVE)
+        self.model = Transcript(retention=LIVE)
 
     def sink(self, event: Event) -> None:
         """Take an event of the loop, or of the only trial."""

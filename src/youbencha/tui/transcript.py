@@ -12,7 +12,7 @@ from textual import events
 from textual.message import Message
 
 from youbencha.text import count
-from youbencha.transcript.session import Entry, Session
+from youbencha.transcript.session import Session, TranscriptEntry
 from youbencha.tui.row_view import RowView
 from youbencha.tui.rows import BLANK, ScreenRow, foldable, folded_at_first, gap_between, lay_out, visible_entries
 
@@ -21,7 +21,7 @@ from youbencha.tui.rows import BLANK, ScreenRow, foldable, folded_at_first, gap_
 class _Block:
     """The rows of an entry, and what they were made from."""
 
-    entry: Entry
+    entry: TranscriptEntry
     version: int
     folded: bool
     rows: list[ScreenRow]
@@ -30,7 +30,7 @@ class _Block:
 class Layout:
     """The rows of a session, kept up to date: only what has changed is laid out again."""
 
-    def __init__(self, session: Session, cells: int, is_folded: Callable[[Entry], bool]) -> None:
+    def __init__(self, session: Session, cells: int, is_folded: Callable[[TranscriptEntry], bool]) -> None:
         self.session = session
         self.cells = cells
         self.total = 0
@@ -70,7 +70,7 @@ class Layout:
         self._starts = list(accumulate((len(block.rows) for block in blocks), initial=len(self._head)))
         return gone
 
-    def _lay_out(self, index: int, entry: Entry, now: float) -> None:
+    def _lay_out(self, index: int, entry: TranscriptEntry, now: float) -> None:
         folded = self._is_folded(entry)
         rows = lay_out(entry, self.cells, folded=folded, now=now)
         if gap_between(self._blocks[index - 1].entry if index else None, entry):
@@ -125,7 +125,7 @@ class Layout:
         start, end = self._starts[index], self._starts[index + 1]
         return range(start + (self._blocks[index].rows[0] is BLANK and end - start > 1), end)
 
-    def entry(self, entry_id: int) -> Entry | None:
+    def entry(self, entry_id: int) -> TranscriptEntry | None:
         index = self._index(entry_id)
         found = self._blocks[index].entry if index < len(self._blocks) else None
         return found if found is not None and found.id == entry_id else None
@@ -197,7 +197,7 @@ class TranscriptView(RowView):
         self.top = self.last_top if self.following else min(self._layout.rows_of(at_top).start, self.last_top)
         self.repaint()
 
-    def _folded(self, entry: Entry) -> bool:
+    def _folded(self, entry: TranscriptEntry) -> bool:
         chosen = self._folds.get(entry.id)
         if chosen is not None:
             return chosen

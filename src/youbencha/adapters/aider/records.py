@@ -16,7 +16,7 @@ from youbencha.adapters.aider.command import Files
 from youbencha.adapters.cli_agent import CallFailed, SessionFacts, SessionRecord
 from youbencha.adapters.cli_agent.agent_files import parsed_record, read_beginning, read_lines
 from youbencha.adapters.cli_agent.causes import read_api_body
-from youbencha.adapters.cli_agent.transcript import Transcript
+from youbencha.adapters.cli_agent.transcript import Conversation
 from youbencha.events import AssistantText, SessionResult
 from youbencha.json_lines import Record, clean_text, mapping, text
 from youbencha.log.model import ToolCall
@@ -119,7 +119,7 @@ EDIT = "edit"
 def read_session(files: Files, done: ProcessResult) -> SessionRecord:
     """Return the session with the model's messages, without those of Aider itself."""
     analytics, calls = read_analytics(files.analytics), read_calls(files.calls)
-    transcript = Transcript()
+    transcript = Conversation()
     for answer in model_answers(read_lines(files.conversation.parent, files.conversation.name)):
         transcript.add(AssistantText(text=clean_text(answer)))
     messages = transcript.messages()

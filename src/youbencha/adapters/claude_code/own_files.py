@@ -14,7 +14,7 @@ from youbencha.adapters.claude_code.options import CLAUDE, ClaudeCodeConfig
 from youbencha.adapters.claude_code.stream import ClaudeStreamReader
 from youbencha.adapters.cli_agent.agent_files import matching_records, read_definition
 from youbencha.adapters.cli_agent.config import fits_argument
-from youbencha.adapters.cli_agent.transcript import Transcript
+from youbencha.adapters.cli_agent.transcript import Conversation
 from youbencha.errors import Problem
 from youbencha.events import ToolCalled, ToolReturned
 from youbencha.files import read_file
@@ -214,7 +214,7 @@ def with_session_file(session: SessionRecord, session_id: str | None, config: Pa
     path = _session_file(config, session_id or facts.session_id)
     if path is None or config is None:
         return session
-    recorder, transcript, handlers = SessionRecorder(), Transcript(), ClaudeStreamReader().handlers()
+    recorder, transcript, handlers = SessionRecorder(), Conversation(), ClaudeStreamReader().handlers()
     for record in matching_records(path, config, tuple(_WANTED.values())):
         if record.get("isSidechain") is True:
             record = {**record, "parent_tool_use_id": _SUBAGENT}

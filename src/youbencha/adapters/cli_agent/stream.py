@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.kind import AgentKind
-from youbencha.adapters.cli_agent.transcript import TRANSCRIPT_LIMIT, Transcript, left_out_here
+from youbencha.adapters.cli_agent.transcript import TRANSCRIPT_LIMIT, Conversation, left_out_here
 from youbencha.events import (
     AssistantText,
     AssistantTextDelta,
@@ -63,7 +63,7 @@ class OutputReader:
         self._sink = on_event
         self._redactor = redactor or Redactor()
         self._stopping = stopping
-        self._transcript = Transcript()
+        self._transcript = Conversation()
         self._drafts: dict[str | None, _Draft] = {}
         self._malformed = 0
         self._malformed_example: str | None = None

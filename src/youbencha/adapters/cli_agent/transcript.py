@@ -48,7 +48,7 @@ class _Entry:
         return len(self.text) + _ENTRY_SIZE
 
 
-class Transcript:
+class Conversation:
     """The messages of a conversation, and its tool calls joined with their results.
 
     The first half of the limit is for the beginning. The rest is for the newest entries, for which older ones are
