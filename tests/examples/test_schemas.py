@@ -60,6 +60,18 @@ def test_accepted_files_match_the_schema(path: Path) -> None:
     assert complaints(model_of(path), YAML(typ="safe", pure=True).load(path)) == []
 
 
+@pytest.mark.parametrize("model", [TestCase, EvalConfig, EvaluatorFile, Settings, ArenaSpec, LoopSpec])
+def test_every_key_has_a_description(model: type[BaseModel]) -> None:
+    """Editors show it."""
+    schema = json_schema(model)
+    parts = {model.__name__: schema, **schema.get("$defs", {})}
+    properties = [
+        (name, key, about) for name, part in parts.items() for key, about in part.get("properties", {}).items()
+    ]
+    assert [f"{name}.{key}" for name, key, about in properties if not about.get("description", "")] == []
+    assert [name for name, part in parts.items() if "properties" in part and not part.get("description")] == []
+
+
 @pytest.mark.parametrize("entry", ["git-diff", {"name": "git-diff"}, {"file": "a.yaml"}, {"name": "x", "config": {}}])
 def test_an_evaluator_is_a_name_or_a_mapping(entry: Any) -> None:
     assert complaints(TestCase, {**MINIMAL, "evaluators": [entry]}) == []

@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from youbencha.errors import ConfigError, Problem
+from youbencha.spec.base import added, trial_identity
+from youbencha.spec.gateway import GatewaySpec
 from youbencha.spec.loader import UncheckedParts, is_eval_config, load_eval_config, load_test_case
+from youbencha.spec.testcase import TestCase
 
 MINIMAL = "repo: https://example.org/shop.git\nagent: {type: claude-code}\nevaluators: [git-diff]\n"
 
@@ -183,3 +186,22 @@ def test_an_eval_configuration(tmp_path: Path) -> None:
     assert is_eval_config(file)
     assert not is_eval_config(write(tmp_path, MINIMAL))
     assert not is_eval_config(tmp_path / "nothing.yaml")
+
+
+class NewerTestCase(TestCase):
+    retries: int = added(3)
+
+
+def test_a_key_that_was_added_later_counts_only_if_it_is_set() -> None:
+    """Otherwise results of today could not be compared with those of a year ago."""
+    case = {"repo": ".", "agent": {"type": "command"}, "evaluators": ["git-diff"]}
+    older = TestCase.model_validate(case).model_dump(mode="json")
+    assert NewerTestCase.model_validate(case).model_dump(mode="json") == older
+    assert NewerTestCase.model_validate({**case, "retries": 4}).model_dump(mode="json") == {**older, "retries": 4}
+
+
+def test_limits_of_a_whole_run_do_not_change_the_identity_of_a_trial() -> None:
+    """A run that has spent its budget is resumed with a larger one."""
+    small, large = GatewaySpec(budget_total_usd=1, tokens_per_agent=5), GatewaySpec(budget_total_usd=9)
+    assert trial_identity(small) == trial_identity(large) == trial_identity(GatewaySpec())
+    assert trial_identity(GatewaySpec(budget_per_trial_usd=1)) != trial_identity(GatewaySpec())

@@ -12,17 +12,8 @@ from typing import Any
 import orjson
 
 from youbencha.spec.agent_files import AgentFiles
+from youbencha.spec.base import trial_identity
 from youbencha.trial.plan import Plan
-
-_NOT_OF_ONE_TRIAL = {
-    "secrets_file",
-    "budget_per_agent_usd",
-    "tokens_per_agent",
-    "budget_total_usd",
-    "tokens_total",
-}
-"""Options of a gateway that do not change what a single trial does. A run whose total budget is spent can therefore be
-resumed with a larger one."""
 
 
 def agent_hash(plan: Plan, files: str | None, script: Path | None = None) -> str:
@@ -31,20 +22,17 @@ def agent_hash(plan: Plan, files: str | None, script: Path | None = None) -> str
     `files` is the digest of the files that the agent gets, `script` its adapter script or the file with its prompt.
     """
     case = plan.case
-    gateway = (
-        case.gateway.model_dump(mode="json", exclude=_NOT_OF_ONE_TRIAL, exclude_none=True) if case.gateway else None
-    )
     given = {"files": files} if files is not None else {}  # other hashes are as before there were such files
     return _hash(
         {
             **given,
-            "agent": case.agent.model_dump(mode="json", exclude_none=True, exclude=set(AgentFiles.model_fields)),
+            "agent": trial_identity(case.agent, exclude=AgentFiles.model_fields),
             "script": hashlib.sha256(script.read_bytes()).hexdigest() if script else None,
             "model": plan.model,
             "commit": case.commit,
             "timeout_ms": plan.timeout_ms,
-            "sandbox": plan.sandbox.model_dump(mode="json", exclude_none=True),
-            "gateway": gateway,
+            "sandbox": trial_identity(plan.sandbox),
+            "gateway": trial_identity(case.gateway) if case.gateway else None,
         }
     )
 

@@ -5,10 +5,9 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from youbencha.files import PathNotAllowed, check_relative
-from youbencha.spec.base import Line, StrictModel
+from youbencha.spec.base import Line, StrictModel, added
 
-Paths = Annotated[tuple[Line, ...], Field(strict=False, exclude_if=lambda paths: not paths)]
-OptionalPath = Annotated[Line | None, Field(exclude_if=lambda path: path is None)]
+Paths = Annotated[tuple[Line, ...], Field(strict=False)]
 
 
 def _in_repository(path: str) -> str:
@@ -22,28 +21,25 @@ def _in_repository(path: str) -> str:
     return "/".join(parts)
 
 
-Without = Annotated[
-    tuple[Annotated[Line, AfterValidator(_in_repository)], ...], Field(strict=False, exclude_if=lambda paths: not paths)
-]
-"""Files and directories of the repository that are taken out before the agent starts, and put back when it has
-ended, unless it made files of its own there."""
+Without = Annotated[tuple[Annotated[Line, AfterValidator(_in_repository)], ...], Field(strict=False)]
+"""Files and directories of the repository that are removed before the agent starts, and restored when it has ended,
+unless it made files of its own there."""
 
 
 class AgentFiles(StrictModel):
-    """Files for the agent, as paths relative to the configuration. None of them is ever in its diff."""
+    """Files for the agent, as paths relative to the configuration. They never show up in the agent's diff."""
 
-    instructions: OptionalPath = None
-    """A file that the agent reads at the start of each session: Claude Code's CLAUDE.md, others' AGENTS.md or
-    GEMINI.md. It is in the agent's configuration home, besides that of the repository."""
-    skills: Paths = ()
-    """Directories that contain a SKILL.md."""
-    plugins: Paths = ()
-    """Directories of plugins."""
-    files: OptionalPath = None
-    """A directory whose files are laid over the checkout before the agent starts, and taken away again when it has
-    ended."""
-    home: OptionalPath = None
-    """A directory whose files are laid over the agent's home, which is always a new one then."""
+    instructions: Line | None = added(None)
+    """A file that the agent reads at the start of each session: CLAUDE.md for Claude Code, AGENTS.md or GEMINI.md for
+    others. It is placed in the agent's configuration home, in addition to the repository's own."""
+    skills: Paths = added(())
+    """Directories that each contain a SKILL.md."""
+    plugins: Paths = added(())
+    """Plugin directories to load for this trial."""
+    files: Line | None = added(None)
+    """A directory whose files are laid over the checkout before the agent starts, and removed when it has ended."""
+    home: Line | None = added(None)
+    """A directory whose files are laid over the agent's home, which is then always a new one."""
 
     @property
     def has_files(self) -> bool:

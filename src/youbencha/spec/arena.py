@@ -8,7 +8,7 @@ from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
 from youbencha.errors import Step
 from youbencha.spec.agent_files import AgentFiles, Without
-from youbencha.spec.base import INT_AS_FLOAT, Line, StrictModel, VariableName
+from youbencha.spec.base import INT_AS_FLOAT, Line, StrictModel, VariableName, added
 from youbencha.spec.gateway import Dollars, Gateway, GatewaySpec, TokenCount
 from youbencha.spec.problems import ProblemAt
 from youbencha.spec.sandbox import AllowedHost, Cpus, Sandbox, Size
@@ -34,18 +34,24 @@ def key_of_repo(repo: str) -> str:
 
 
 class BudgetSpec(StrictModel):
-    """The most that may be spent."""
+    """Limits on what may be spent."""
 
     per_call_usd: Dollars | None = None
+    """Cost limit of one request, in dollars."""
     per_trial_usd: Dollars | None = None
+    """Cost limit of one trial, in dollars."""
     per_agent_usd: Dollars | None = None
-    """All trials of an orchestrator together."""
+    """Cost limit of all trials of one orchestrator, in dollars."""
     total_usd: Dollars | None = None
-    """All trials of a run together, judges included."""
+    """Cost limit of all trials of a run, including judges, in dollars."""
     tokens_per_call: TokenCount | None = None
+    """Token limit of one request."""
     tokens_per_trial: TokenCount | None = None
+    """Token limit of one trial."""
     tokens_per_agent: TokenCount | None = None
+    """Token limit of all trials of one orchestrator."""
     tokens_total: TokenCount | None = None
+    """Token limit of all trials of a run, including judges."""
 
     def merged_over(self, gateway: GatewaySpec) -> GatewaySpec:
         """A gateway with what is set here in place of its own limits."""
@@ -82,19 +88,23 @@ def _no_prompt(config: Mapping[str, Any]) -> None:
 
 
 class VariantSpec(AgentFiles):
-    """The same agent with something changed. What is not given is as in its orchestrator; a null removes it."""
+    """The same agent with something changed. Everything else is as in its orchestrator; a null removes a setting."""
 
     name: Annotated[str, Field(max_length=50, pattern=NAME_PATTERN.pattern)]
-    """In the results, the variant is called `<orchestrator>+<name>`."""
+    """In results and options, the variant is called `<orchestrator>+<name>`."""
     image: Line | None = None
+    """The image of its container, in place of the orchestrator's."""
     env: dict[VariableName, str | None] = Field(default_factory=dict)
-    """Added to the orchestrator's. A null removes a variable."""
+    """Environment variables, added to the orchestrator's. A null removes one."""
     version: Line | None = None
+    """The version of the agent's CLI, in place of the orchestrator's."""
     model: Annotated[Line, Field(pattern=r"^[^-\s]\S*$")] | None = None
-    without: Without = ()
-    """In place of the orchestrator's."""
+    """The model, in place of the orchestrator's."""
+    without: Without = added(())
+    """Repository files that the agent does not get, in place of the orchestrator's list."""
     config: dict[str, Any] = Field(default_factory=dict)
-    """Added to the orchestrator's: `effort`, `append_system_prompt`, `mcp_config` and others. A null removes a key."""
+    """Options of the agent, added to the orchestrator's: `effort`, `append_system_prompt`, `mcp_config` and others. A
+    null removes one."""
 
     @model_validator(mode="after")
     def _only_the_agent(self) -> Self:
@@ -119,28 +129,32 @@ _ADDED = ("env", "config")
 
 
 class OrchestratorSpec(AgentFiles):
-    """An agent in one configuration: an adapter script, or an agent that youBencha knows."""
+    """An agent in one configuration: a built-in agent, or an adapter script."""
 
     name: Name
+    """The name in results and options."""
     adapter: Line | None = None
     """A script that runs the agent, relative to this file."""
     agent: Annotated[Line | None, Field(validation_alias=AliasChoices("agent", "type"))] = None
-    """The type of a built-in agent, such as `claude-code`. Defaults to the name, if there is no `adapter`."""
+    """The type of a built-in agent, such as `claude-code`. Defaults to the name if there is no `adapter`."""
     image: Line | None = None
-    """Of the agent's container."""
+    """The image of the agent's container. Defaults to the sandbox's."""
     env: Env = Field(default_factory=dict)
+    """Environment variables for the agent. `${NAME}` is taken from `secrets.env_file`, then from the environment."""
     version: Line | None = None
-    """Of the agent's CLI, from the toolbox."""
+    """The version of the agent's CLI. Defaults to the one on PATH, then to the newest in the toolbox."""
     model: Annotated[Line, Field(pattern=r"^[^-\s]\S*$")] | None = None
+    """The model. Defaults to the agent's own default."""
     config: dict[str, Any] = Field(default_factory=dict)
-    """Further options of the agent's adapter."""
-    without: Without = ()
-    """Files of the tasks' repositories, such as `CLAUDE.md` and `.claude`, that the agent does not get. They are never
-    in its diff."""
+    """Further options of the agent. The prompt is the task's."""
+    without: Without = added(())
+    """Files of the tasks' repositories that the agent does not get, such as `CLAUDE.md` and `.claude`. They never show
+    up in its diff."""
     budget: Budget | None = None
-    """Overrides `budgets`."""
+    """Limits that override `budgets`. A number means dollars per trial."""
     variants: Annotated[tuple[VariantSpec, ...], Field(strict=False)] = ()
-    """Run besides the orchestrator itself, with its budget, and compared with it."""
+    """The same agent with something changed. Each variant runs in addition to the orchestrator itself, with its
+    budget, and is compared with it."""
 
     @model_validator(mode="after")
     def _belongs_together(self) -> Self:
@@ -178,29 +192,36 @@ class OrchestratorSpec(AgentFiles):
 
 
 class Weights(StrictModel):
-    """How much each part counts in the composite score. They are normalised by their sum."""
+    """How much each part counts in the score. Weights are divided by their sum."""
 
     tests: Weight = 0.7
+    """Weight of the task's tests."""
     static_analysis: Weight = 0.3
+    """Weight of build and lint."""
     rubric: Weight = 0.0
+    """Weight of the rubric."""
 
 
 class GreenWeights(StrictModel):
-    """The same, for tasks that begin with nothing."""
+    """How much each part counts in the score of a greenfield task. Weights are divided by their sum."""
 
     hidden_tests: Weight = 0.385
+    """Weight of the hidden tests."""
     agent_tests: Weight = 0.308
-    """Multiplied by their coverage."""
+    """Weight of the agent's own tests, multiplied by their coverage."""
     build_lint: Weight = 0.154
+    """Weight of build and lint."""
     code_metrics: Weight = 0.154
+    """Weight of the code metrics."""
     rubric: Weight = 0.0
+    """Weight of the rubric."""
 
 
 class CanarySpec(StrictModel):
     """A test that must fail, for a test runner that youBencha does not know."""
 
     file: Line
-    """Path in the repository. A file that exists gets the text added at its end; otherwise it is created."""
+    """Path in the repository. If the file exists, the text is appended to it; otherwise, it is created."""
     text: Annotated[str, Field(min_length=1)]
     """Must make `test_cmd` report a failed test called `{name}`, or exit with a non-zero code. `{name}` becomes a
     random name."""
@@ -217,86 +238,103 @@ class ValidationSpec(StrictModel):
     its state, after its processes are gone. `separate`: its files, without those that git ignores, in
     `validation_image`."""
     copy_ignored: bool = False
-    """For `separate`: copy the whole workspace, with `.git` and the files that git ignores, such as an environment
-    that the agent installed. It can make any test pass."""
+    """For `separate`: copy the whole workspace with `.git` and the files that git ignores, such as an environment that
+    the agent installed. This can make any test pass."""
     network: Literal["none", "open"] = "none"
+    """Network access of the validation: `none`, or `open` for whatever the engine's default network reaches."""
     timeout_minutes: Minutes = 10.0
-    """Of each command."""
+    """Time limit of each command, in minutes."""
 
 
 class RubricSpec(StrictModel):
-    """A panel of judges that scores the result."""
+    """A panel of judges that assesses the result."""
 
     criteria: (
         Annotated[dict[Line, Any], Field(min_length=1)] | Annotated[tuple[Any, ...], Field(strict=False, min_length=1)]
     )
-    """The assertions of an agentic-judge: texts, or a mapping of names to texts."""
+    """What the judges assess: a list of texts, or a mapping of names to texts."""
     agent: Line | None = None
     """The judge's agent. Defaults to the orchestrator's."""
     model: Line | None = None
+    """The judge's model."""
     votes: Annotated[int, Field(ge=1, le=9)] = 1
+    """Number of independent judgements. The median counts."""
     threshold: Annotated[float, Field(ge=0, le=1), INT_AS_FLOAT] | None = None
-    """Minimum score for a criterion to pass. Defaults to 0.7, like an agentic-judge's."""
+    """Minimum score for a criterion to pass. Defaults to 0.7."""
 
 
 class ResourcesSpec(StrictModel):
-    """Limits of a trial's container."""
+    """Limits of the task's containers."""
 
     cpus: Cpus | None = None
+    """Number of CPUs, such as 0.5."""
     memory: Size | None = None
+    """Memory limit, such as 4g."""
     pids: Annotated[int, Field(ge=16, le=1_000_000)] | None = None
+    """Maximum number of processes and threads at the same time."""
     disk: Size | None = None
+    """Limit for the files that the agent writes, such as 10g."""
 
 
 class TaskSpec(StrictModel):
-    """A task: a repository at a tag, with the task's description in it, and how the result is validated."""
+    """A task: a repository at a tag, what to do in it, and how the result is validated."""
 
     id: Name | None = None
-    """Defaults to the last part of `repo`."""
+    """Identifies the task in results and options. Defaults to the last part of `repo`."""
     aliases: Annotated[tuple[Line, ...], Field(strict=False)] = ()
     """Other names for `--task`."""
     name: Annotated[Line, Field(max_length=200)] | None = None
-    """For people; also in the results."""
+    """A readable name, shown in results."""
     repo: Line
-    """An https, ssh or file URL, or a path relative to this file."""
+    """The repository: an https, ssh or file URL, or a path relative to this file."""
     tag: Line
     """The tag, branch or commit that the agent starts from."""
     reference_tag: Line | None = None
-    """With a solution, for `thunderdome calibrate`."""
+    """A commit with a solution, for `thunderdome calibrate`."""
     validation_tag: Line | None = None
-    """Its files that differ from those of `tag` are the hidden tests."""
+    """A commit whose files that differ from those of `tag` are the hidden tests."""
     category: Line | None = None
-    """Such as `greenfield/cli`; the part before the slash is the suite."""
+    """Groups tasks in reports, such as `greenfield/cli`. The part before the slash is the suite."""
     greenfield: bool = False
+    """The agent starts from scratch and writes its own tests; hidden tests check the result."""
     prompt_file: Line = "TASK.md"
-    """The task's description in the repository."""
+    """The task's description, a file in the repository."""
     prompt: Annotated[str, Field(min_length=1)] | None = None
-    """The description itself, in place of the file."""
+    """The task's description itself, in place of the file."""
     validation_image: Line | None = None
-    """Defaults to the orchestrator's image."""
+    """The image that results are validated in. Defaults to the orchestrator's."""
     install_cmd: Line | None = None
+    """Command that installs dependencies before the validation."""
     test_cmd: Line
+    """Command that runs the tests."""
     build_cmd: Line | None = None
+    """Command that builds the project."""
     lint_cmd: Line | None = None
+    """Command that lints the code."""
     time_limit_minutes: Minutes = 30.0
-    """For the agent."""
+    """The agent's time limit, in minutes."""
     weights: Weights = Weights.model_construct()
+    """How much each part counts in the score."""
     green_weights: GreenWeights = GreenWeights.model_construct()
+    """How much each part counts in the score of a greenfield task."""
     rubric: RubricSpec | None = None
+    """Judges that assess the result."""
     env: Env = Field(default_factory=dict)
-    """For the agent and the validation."""
+    """Environment variables for the agent and the validation."""
     resources: ResourcesSpec = ResourcesSpec.model_construct()
+    """Limits of the task's containers."""
     protected: Annotated[tuple[Line, ...], Field(strict=False)] = ()
-    """Patterns of further files that the agent may not change: they are restored before tests are run."""
-    without: Without = ()
-    """Files of the repository, such as `CLAUDE.md` and `.claude`, that no agent gets. They are never in a diff."""
+    """Patterns of further files that the agent may not change. They are restored before the tests run."""
+    without: Without = added(())
+    """Repository files that no agent gets, such as `CLAUDE.md` and `.claude`. They never show up in a diff."""
     validation: ValidationSpec | None = None
-    """Overrides the arena's."""
+    """How results are validated; overrides the arena's `validation`."""
     reward: Line | None = None
-    """File that `test_cmd` writes: a number from 0 to 1, or a flat JSON object with `reward` in it. It is the score of
-    the tests, in place of what they report."""
+    """A file that `test_cmd` writes: a number from 0 to 1, or a flat JSON object with `reward` in it. It is the score
+    of the tests, in place of what they report."""
     canary: Canary = "auto"
-    """Test that must fail, added to check whether the test report can be trusted. `none` disables it."""
+    """A test that must fail, added to check whether the test report can be trusted. `auto` adds one for known test
+    runners, `none` disables it."""
 
     @property
     def key(self) -> str:
@@ -325,56 +363,72 @@ class TaskSpec(StrictModel):
 
 
 class NetworkSpec(StrictModel):
-    """What agents reach besides the gateway."""
+    """What containers reach besides the gateway."""
 
     allowlist: Annotated[tuple[AllowedHost, ...], Field(strict=False)] = ()
-    """As `allowlist` of a sandbox."""
+    """Hosts that containers reach besides the gateway; `*.example.org` means every subdomain."""
 
 
 class SecretsSpec(StrictModel):
+    """Where values for `${NAME}` come from."""
+
     env_file: Line | None = None
-    """Lines of NAME=VALUE, relative to this file."""
+    """A file with lines of NAME=VALUE, relative to this file, which override the environment."""
 
 
 class ArenaResultsSpec(StrictModel):
+    """Where results are written."""
+
     dir: Line = "results"
+    """The results directory, relative to this file."""
     keep_workspaces: bool = False
-    """Keep the agents' files besides their diffs."""
+    """Keep the agents' files in addition to their diffs."""
 
 
 class RetrySpec(StrictModel):
-    """When a trial failed for reasons other than the agent."""
+    """How trials that failed for reasons other than the agent are repeated."""
 
     attempts: Annotated[int, Field(ge=1, le=20)] = 3
-    """In all."""
+    """Maximum number of attempts, including the first."""
     backoff_s: Annotated[float, Field(ge=0, le=3600, allow_inf_nan=False), INT_AS_FLOAT] = 5.0
-    """Before the second; doubled each time, with up to as much again at random."""
+    """Seconds before the second attempt. Doubled each time, plus up to 100% jitter."""
 
 
 class ArenaSpec(StrictModel):
-    """An arena (`thunderdome.yaml`)."""
+    """An arena (`thunderdome.yaml`): which agents do which tasks, and how the results are validated."""
 
     orchestrators: Annotated[tuple[OrchestratorSpec, ...], Field(strict=False, min_length=1)]
+    """The agents to compare."""
     tasks: Annotated[tuple[TaskSpec, ...], Field(strict=False, min_length=1)]
+    """What the agents do."""
     baseline: Line | None = None
-    """The orchestrator, or the variant, that all others are compared with. Defaults to a variant's orchestrator."""
+    """The orchestrator or variant that all others are compared with. Defaults to a variant's orchestrator."""
     trials: Annotated[int, Field(ge=1, le=100_000)] = 1
+    """How often each orchestrator does each task."""
     parallel: Annotated[int, Field(ge=1, le=1024)] = 1
-    """Trials at the same time."""
+    """Maximum number of trials at the same time."""
     parallel_per_provider: dict[Literal["anthropic", "openai", "gemini"], Annotated[int, Field(ge=1)]] = Field(
         default_factory=dict
     )
+    """Maximum number of trials of one provider at the same time."""
     container_starts: Annotated[int, Field(ge=1, le=256)] = 4
-    """Containers that start at the same time; any number may run."""
+    """Maximum number of containers that start at the same time; any number may run."""
     gateway: Gateway | None = None
+    """How agents reach their models."""
     budgets: BudgetSpec = BudgetSpec.model_construct()
+    """Limits on what may be spent."""
     network: NetworkSpec = NetworkSpec.model_construct()
+    """What containers reach besides the gateway."""
     sandbox: Sandbox | None = None
-    """Defaults to `docker`."""
+    """Where agents run. Defaults to `docker`."""
     validation: ValidationSpec = ValidationSpec.model_construct()
+    """How results are validated."""
     retries: RetrySpec = RetrySpec.model_construct()
+    """How trials that failed for reasons other than the agent are repeated."""
     secrets: SecretsSpec = SecretsSpec.model_construct()
+    """Where values for `${NAME}` come from."""
     results: ArenaResultsSpec = ArenaResultsSpec.model_construct()
+    """Where results are written."""
 
     @model_validator(mode="after")
     def _belongs_together(self) -> Self:

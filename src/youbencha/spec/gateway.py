@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
-from youbencha.spec.base import INT_AS_FLOAT, Line, ShortForm, StrictModel, VariableName
+from youbencha.spec.base import INT_AS_FLOAT, RUN_WIDE, Line, ShortForm, StrictModel, VariableName, added
 from youbencha.spec.problems import ProblemAt
 
 Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False), INT_AS_FLOAT]
@@ -16,76 +16,100 @@ CassetteTiming = Literal["instant", "recorded"]
 
 
 class ModelPrice(StrictModel):
-    """Dollars per million tokens. A call with tokens of an unknown price has an unknown price itself."""
+    """Prices in dollars per million tokens."""
 
     input: Dollars
+    """Input tokens that are not from a cache."""
     output: Dollars
+    """Output tokens."""
     cache_read: Dollars | None = None
+    """Input tokens read from the provider's cache. Without it, the cost of calls with such tokens is unknown."""
     cache_write: Dollars | None = None
+    """Input tokens written to the provider's cache. Without it, the cost of calls with such tokens is unknown."""
 
 
 class UpstreamSpec(StrictModel):
-    """The upstream of one provider. The key itself is never written here."""
+    """The server of one provider. Its key is never written here."""
 
     url: Annotated[str, Field(pattern=r"^https?://[^\s/]+")] | None = None
+    """The server's address. Defaults to the environment, then to the provider's own."""
     key_env: VariableName | None = None
-    """The variable with the key, in the environment or in `secrets_file`."""
+    """The name of the variable that holds the key, in the environment or in `secrets_file`."""
 
 
 class UpstreamSpecs(StrictModel):
+    """The servers of all providers."""
+
     anthropic: UpstreamSpec = UpstreamSpec.model_construct()
+    """The upstream for Anthropic's API."""
     openai: UpstreamSpec = UpstreamSpec.model_construct()
+    """The upstream for OpenAI's APIs."""
     gemini: UpstreamSpec = UpstreamSpec.model_construct()
+    """The upstream for Gemini's API."""
 
 
 class CassetteSpec(StrictModel):
-    """A directory with a recording."""
+    """A recording of a provider's answers."""
 
     dir: Line
+    """The directory of the recording, relative to this file."""
     mode: CassetteMode = "auto"
-    """`record`: send every request upstream and record the answer. `replay`: answer from the recording, send nothing
-    upstream. `auto`: answer from the recording; send what is not in it upstream and record the answer."""
+    """`record`: send every request upstream and record the answer. `replay`: answer from the recording and send
+    nothing upstream. `auto`: answer from the recording, and record answers to new requests."""
     timing: CassetteTiming = "instant"
-    """`recorded`: a replayed answer takes as long as the recorded one."""
+    """`instant`: replayed answers arrive at once. `recorded`: they take as long as they did when recorded."""
 
 
 class LiteLLMSpec(StrictModel):
     """LiteLLM behind the gateway: started for the run, or already running."""
 
     url: Annotated[str, Field(pattern=r"^https?://[^\s/]+")] | None = None
-    """Of a LiteLLM that is already running."""
+    """The address of a LiteLLM that is already running. Without it, LiteLLM is started for the run."""
     key_env: VariableName = "LITELLM_MASTER_KEY"
-    """The variable with its key, if it is already running."""
+    """The name of the variable with the key of a LiteLLM that is already running."""
     config_file: Line | None = None
-    """A LiteLLM configuration, instead of a generated one."""
+    """A LiteLLM configuration to use instead of the generated one."""
     executable: Line | None = None
+    """The LiteLLM program. Defaults to the one in the toolbox."""
     startup_timeout_s: Annotated[float, Field(gt=0), INT_AS_FLOAT] = 60.0
+    """How long LiteLLM may take to start, in seconds."""
 
 
 class GatewaySpec(StrictModel):
     """`gateway: builtin`, or in full `gateway: {type: builtin, budget_per_trial_usd: 2}`."""
 
     type: GatewayType = "auto"
-    """`auto`: the built-in gateway if the agent's API and a key for it are known, else none."""
+    """`builtin`: the built-in gateway. `litellm`: the same, with LiteLLM behind it. `none`: the agent connects
+    directly. `auto`: the built-in gateway if the agent's API and a key for it are known, otherwise none."""
     upstreams: UpstreamSpecs = UpstreamSpecs.model_construct()
-    """Defaults to the environment: ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY, OPENAI_BASE_URL …"""
-    secrets_file: Line | None = None
+    """Servers that requests are sent to. Default to the environment: ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY,
+    OPENAI_BASE_URL, …"""
+    secrets_file: Annotated[Line | None, RUN_WIDE] = None
     """A file with lines of NAME=VALUE, which override the environment."""
-    models: Annotated[tuple[Line, ...], Field(strict=False, exclude_if=lambda names: not names)] = ()
-    """The models that the agent may use; `*` in a name matches any text. Empty: all of its provider."""
+    models: Annotated[tuple[Line, ...], Field(strict=False)] = added(())
+    """The models that the agent may use; `*` matches any text. Empty: all models of its provider."""
     budget_per_call_usd: Dollars | None = None
+    """Cost limit of one request, in dollars."""
     budget_per_trial_usd: Dollars | None = None
-    budget_per_agent_usd: Dollars | None = None
-    budget_total_usd: Dollars | None = None
-    """Including judges."""
+    """Cost limit of the agent in one trial, in dollars."""
+    budget_per_agent_usd: Annotated[Dollars | None, RUN_WIDE] = None
+    """Cost limit of one agent in all trials of a run, in dollars."""
+    budget_total_usd: Annotated[Dollars | None, RUN_WIDE] = None
+    """Cost limit of the whole run, including judges, in dollars."""
     tokens_per_call: TokenCount | None = None
+    """Token limit of one request."""
     tokens_per_trial: TokenCount | None = None
-    tokens_per_agent: TokenCount | None = None
-    tokens_total: TokenCount | None = None
+    """Token limit of the agent in one trial."""
+    tokens_per_agent: Annotated[TokenCount | None, RUN_WIDE] = None
+    """Token limit of one agent in all trials of a run."""
+    tokens_total: Annotated[TokenCount | None, RUN_WIDE] = None
+    """Token limit of the whole run, including judges."""
     prices: dict[str, ModelPrice] = Field(default_factory=dict)
-    """Prices by model name, before those of the price list. `*` in a name matches any text."""
+    """Your own prices by model name, which override the price list; `*` matches any text."""
     cassette: CassetteSpec | None = None
+    """A recording of the provider's answers, to write or to replay."""
     litellm: LiteLLMSpec = LiteLLMSpec.model_construct()
+    """Options of LiteLLM; only with `type: litellm`."""
 
     @property
     def caps(self) -> dict[Scope, tuple[float | None, int | None]]:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from youbencha.spec.base import INT_AS_FLOAT, Line, ShortForm, StrictModel
+from youbencha.spec.base import INT_AS_FLOAT, Line, ShortForm, StrictModel, added
 from youbencha.spec.problems import ProblemAt
 
 SandboxType = Literal["local", "docker"]
@@ -18,7 +18,7 @@ DEFAULT_IMAGE = "node:20-bookworm"
 
 _UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 _SIZE = r"^(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?$"
-_LEAST_BYTES = 16 * 1024**2
+MIN_BYTES = 16 * 1024**2
 
 
 def _bytes(value: object) -> object:
@@ -31,7 +31,7 @@ def _bytes(value: object) -> object:
     return int(float(match[1]) * _UNITS[match[2].lower()])
 
 
-Size = Annotated[int, Field(ge=_LEAST_BYTES), BeforeValidator(_bytes, json_schema_input_type=str | int)]
+Size = Annotated[int, Field(ge=MIN_BYTES), BeforeValidator(_bytes, json_schema_input_type=str | int)]
 
 _HOST = r"^(?:(?:\*\.)?[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?|\[[0-9a-f:.]+\])(?::(\d{1,5}))?$"
 _PORTS = range(1, 65536)
@@ -49,27 +49,33 @@ Cpus = Annotated[float, Field(gt=0, le=1024, allow_inf_nan=False), INT_AS_FLOAT]
 
 
 class SandboxSpec(StrictModel):
-    """`sandbox: docker`, or in full."""
+    """Where the agent runs: `sandbox: docker`, or in full."""
 
     type: SandboxType = "local"
+    """`local`: on this computer, with your rights. `docker`: in a container."""
     image: Line | None = None
-    """Any Linux image with glibc; pulled if the engine does not have it."""
+    """Any Linux image with glibc; pulled if the engine does not have it. Defaults to node:20-bookworm."""
     network: Network = "gateway"
-    """`gateway`: only the gateway. `none`: not even that. `open`: whatever the engine's default network reaches."""
-    allowlist: Annotated[tuple[AllowedHost, ...], Field(strict=False, exclude_if=lambda hosts: not hosts)] = ()
-    """With `network: gateway`: hosts that the agent reaches, too, through a proxy. `*.example.org` is every subdomain;
-    without a port, 80 and 443. Addresses that are not public must be listed as such."""
+    """`gateway`: the agent reaches only the gateway. `none`: nothing. `open`: whatever the engine's default network
+    reaches."""
+    allowlist: Annotated[tuple[AllowedHost, ...], Field(strict=False)] = added(())
+    """With `network: gateway`: hosts that the agent also reaches, through a proxy. `*.example.org` means every
+    subdomain; without a port, 80 and 443 are open. Private addresses must be listed as addresses."""
     cpus: Cpus | None = None
+    """Number of CPUs, such as 0.5. Defaults to all."""
     memory: Size = 4 * 1024**3
+    """Memory limit, such as 4g or 512m. There is no swap on top."""
     pids: Annotated[int, Field(ge=16, le=1_000_000)] = 2048
+    """Maximum number of processes and threads at the same time."""
     disk: Size = 10 * 1024**3
-    """The limit for the agent's workspace, home and temporary directory, together."""
+    """Limit for the agent's workspace, home and temporary directory together."""
     writable: bool = False
-    """Whether the agent may change the image's own files (in this container only)."""
+    """Whether the agent may change the image's own files, in this container only."""
     agent: AgentFrom = "toolbox"
-    """Which CLI runs: that of the toolbox, mounted into the container, or that of the image."""
+    """Which CLI runs: `toolbox` mounts the toolbox's into the container, `image` uses the image's own."""
     home: Home = "auto"
-    """For local runs. `auto`: a fresh home, unless the agent has no key and may be logged in in the user's own."""
+    """The agent's home in local runs. `fresh`: a temporary one. `own`: yours. `auto`: fresh, unless the agent has no
+    key and may use a login in your home."""
 
     def merged_over(self, defaults: Self) -> Self:
         """What is set here, and for everything else `defaults`, if they are for the same type of sandbox."""

@@ -56,7 +56,8 @@ def _add_older_key(root: dict[str, Any], path: KeyPath, place: KeyPath | None) -
     for step in path[:-1]:
         for schema in here:
             if "properties" in schema:
-                schema["properties"].setdefault(step, {"type": "object", "properties": {}, "deprecated": True})
+                group = {"type": "object", "properties": {}, "deprecated": True, "description": "Contains older keys."}
+                schema["properties"].setdefault(step, group)
         here = schemas_inside(here, step, root)
     for schema in here:
         if "properties" in schema:

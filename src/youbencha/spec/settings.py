@@ -68,30 +68,46 @@ default."""
 
 
 class AgentSettings(StrictModel):
+    """Defaults for every agent."""
+
     timeout_ms: Milliseconds | None = None
+    """The agent's time limit in milliseconds; overrides the general `timeout_ms`."""
     model: Line | None = None
+    """The model of every agent without one in its test case."""
 
 
 class EvaluatorSettings(StrictModel):
+    """Options for all evaluators."""
+
     max_concurrent: Annotated[int, Field(gt=0, le=64)] = 4
+    """How many evaluators may run at the same time."""
 
 
 class Settings(StrictModel):
+    """Settings (`.youbencharc`), which test cases override."""
+
     workspace_dir: Line = ".youbencha-workspace"
+    """Where runs and their results are stored."""
     output_dir: Line = ".youbencha-eval"
+    """Where `yb eval` writes its results."""
     cache_dir: Line | None = None
-    """Where mirrors of repositories are kept. Defaults to the user's cache directory."""
+    """Where mirrors of repositories are kept. Defaults to your cache directory. Only valid in your own settings."""
     timeout_ms: Milliseconds = 300_000
+    """The agent's time limit in milliseconds."""
     log_level: Literal["debug", "info", "warn", "error"] = "info"
+    """How much is printed. `warn` and `error` hide the progress of `yb run` and `yb eval`."""
     keep_workspace: bool = True
+    """Keep the agent's files after a run. False removes them; the results stay."""
     variables: dict[VariableName, str | int | float | bool] = Field(default_factory=dict)
-    """Values for `${NAME}` in a test case."""
+    """Values for ${NAME} in a test case."""
     agent: AgentSettings = AgentSettings.model_construct()
+    """Defaults for every agent."""
     evaluators: EvaluatorSettings = EvaluatorSettings.model_construct()
+    """Options for all evaluators."""
     gateway: Gateway = GatewaySpec.model_construct()
-    """The default for test cases."""
+    """How agents reach their models: the default for test cases."""
     sandbox: Sandbox = SandboxSpec.model_construct()
-    """The default for test cases."""
+    """Where agents run: the default for test cases."""
 
 
 class SettingsFiles(NamedTuple):

@@ -6,18 +6,22 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from youbencha.spec.agent_files import AgentFiles, Without
-from youbencha.spec.base import Line, Milliseconds, ShortForm, StrictModel
+from youbencha.spec.base import Line, Milliseconds, ShortForm, StrictModel, added
 from youbencha.spec.gateway import Gateway
 from youbencha.spec.problems import ProblemAt
 from youbencha.spec.sandbox import Sandbox
 
 
 class EvaluatorEntry(StrictModel):
-    """An evaluator of a test case: `{name, config}`, `{file}`, or just the name."""
+    """An evaluator: `{name, config}`, `{file}`, or just its name."""
 
     name: Line | None = None
+    """The evaluator: `git-diff`, `expected-diff`, `command`, `agentic-judge`, or one from a plugin. A suffix tells
+    several apart: `command:lint`."""
     config: dict[str, Any] = Field(default_factory=dict)
+    """Options of the evaluator."""
     file: Line | None = None
+    """A YAML file with `name` and `config`, relative to this file, to share an evaluator between test cases."""
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:
@@ -36,61 +40,92 @@ Evaluators = Annotated[
 
 
 class EvaluatorFile(StrictModel):
-    """A file with an evaluator that several test cases share."""
+    """An evaluator in a file of its own, shared by several test cases."""
 
     name: Line
+    """The evaluator, such as `agentic-judge`."""
     description: str = ""
+    """A note for readers of the file; it has no effect."""
     config: dict[str, Any] = Field(default_factory=dict)
+    """Options of the evaluator."""
 
 
 class ScriptConfig(StrictModel):
     """A program with its arguments, or a line for the system's shell."""
 
     command: Line
+    """One program, or a line for the system's shell."""
     args: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Arguments, passed to the program unchanged."""
     env: dict[str, str] = Field(default_factory=dict)
+    """Additional environment variables."""
     timeout_ms: Milliseconds = 30_000
+    """Time limit in milliseconds. After that, the script and every process it started are killed."""
     working_dir: Line | None = None
-    """Before the agent: relative to the workspace, which is the default. After it: relative to the test case's file."""
+    """The directory to run in: relative to the workspace before the agent runs, and to the test case afterwards.
+    Defaults to that directory."""
     shell: bool = False
-    """True: `command` is a line for the system's shell, and `args` are its $1, $2 … False: it is one program. If not
-    given, a `command` of several words is such a line, and `args` are added to its end."""
+    """True: `command` is a line for the system's shell, and `args` are its $1, $2, … False: it is one program. If not
+    given, a `command` of several words is a line for the shell, and `args` are appended to it."""
 
 
 class WebhookConfig(StrictModel):
+    """An HTTP request with the results."""
+
     url: Annotated[str, Field(min_length=1)]
+    """The http or https address that receives the results."""
     method: Literal["POST", "PUT", "PATCH"] = "POST"
+    """The HTTP method."""
     headers: dict[str, str] = Field(default_factory=dict)
+    """HTTP headers. Their values are never shown or stored."""
     include_artifacts: bool = False
-    """Also send the texts of the reports, the diff, the agent's log and the evaluators' artifacts."""
+    """Also send the text of the reports, the diff, the agent's log and the evaluators' artifacts."""
     retry_on_failure: bool = True
-    """Three attempts, 1 s and 2 s apart, if there is no response or its status is 408, 425, 429 or 5xx."""
+    """Try three times, 1 s and 2 s apart, if there is no response or its status is 408, 425, 429 or 5xx."""
     timeout_ms: Milliseconds = 5_000
+    """Time limit of each attempt, in milliseconds."""
 
 
 class DatabaseConfig(StrictModel):
+    """A file or a SQLite database that collects results."""
+
     type: Literal["json-file", "sqlite"]
+    """The format: `json-file` writes one line of JSON per run, `sqlite` one row per run."""
     output_path: Line
+    """The file to write, relative to the test case."""
     include_full_bundle: bool = True
+    """Store the whole results. False omits the evaluators' assertions, artifacts and errors."""
     append: bool = True
-    """False: replace the contents with this result."""
+    """Add this result to the file. False replaces its contents."""
     table: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = "results"
-    """SQLite only."""
+    """The name of the SQLite table."""
 
 
 class ScriptHook(StrictModel):
+    """A hook that runs a script."""
+
     name: Literal["script"]
+    """Runs a script."""
     config: ScriptConfig
+    """Options of the script."""
 
 
 class WebhookHook(StrictModel):
+    """A hook that sends the results to a URL."""
+
     name: Literal["webhook"]
+    """Sends the results to a URL."""
     config: WebhookConfig
+    """Options of the webhook."""
 
 
 class DatabaseHook(StrictModel):
+    """A hook that stores the results."""
+
     name: Literal["database"]
+    """Adds the results to a file or a SQLite database."""
     config: DatabaseConfig
+    """Options of the database."""
 
 
 PostHook = Annotated[ScriptHook | WebhookHook | DatabaseHook, Field(discriminator="name")]
@@ -102,21 +137,24 @@ Description = Annotated[str, Field(max_length=1000)]
 
 
 class AgentSpec(AgentFiles):
-    """The agent that does the work. Changing `type` alone changes the agent."""
+    """The agent that does the work. To try another agent, change `type` alone."""
 
     type: Line
+    """The agent, such as `claude-code`. `yb list` shows all of them."""
     agent_name: Line | None = None
+    """A custom agent, if the agent's CLI supports them."""
     model: Annotated[Line, Field(pattern=r"^[^-\s]\S*$")] | None = None
-    """Any name: only the provider knows whether it exists."""
+    """The model, under any name: only the provider knows whether it exists. Defaults to `agent.model` in the settings,
+    then to the agent's own default."""
     version: Line | None = None
-    """Version of the agent's CLI, from the toolbox."""
+    """The version of the agent's CLI. Defaults to the one on PATH, then to the newest in the toolbox."""
     config: dict[str, Any] = Field(default_factory=dict)
-    """Options of the adapter, including `prompt` or `prompt_file`."""
-    without: Without = ()
-    """Files of the repository, such as `CLAUDE.md` and `.claude`, that the agent does not get. They are never in its
+    """Options of the agent, including exactly one of `prompt` and `prompt_file`."""
+    without: Without = added(())
+    """Repository files that the agent does not get, such as `CLAUDE.md` and `.claude`. They never show up in its
     diff."""
     env: dict[str, str] = Field(default_factory=dict)
-    """Environment variables of the agent. `${NAME}` comes from the environment if the settings do not define it."""
+    """Environment variables for the agent. `${NAME}` comes from your environment if the settings do not define it."""
 
 
 class TestCase(StrictModel):
@@ -125,28 +163,37 @@ class TestCase(StrictModel):
     __test__ = False  # its name makes pytest collect it
 
     name: Name | None = None
-    """Defaults to the file's name."""
+    """The name shown in results. Defaults to the file's name."""
     description: Description = ""
+    """What the test case is about; shown in reports."""
     repo: Line
-    """An https, ssh or file URL, or a path relative to this file."""
+    """The repository: an https, ssh or file URL, or a path relative to this file."""
     branch: Line | None = None
+    """The branch to start from. Defaults to the repository's default branch."""
     commit: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{4,64}$")] | None = None
-    """A commit of any branch. With `branch`, the commit is checked out under that branch's name."""
+    """The commit to start from, on any branch. With `branch`, it is checked out under that branch's name."""
     agent: AgentSpec
+    """The agent that does the task."""
     gateway: Gateway | None = None
-    """How the agent reaches its model. Defaults to the settings' gateway, then to `auto`."""
+    """How the agent reaches its model. Defaults to the gateway in the settings, then to `auto`."""
     sandbox: Sandbox | None = None
-    """Where the agent runs. Defaults to the settings' sandbox, then to `local`."""
+    """Where the agent runs. Defaults to the sandbox in the settings, then to `local`."""
     expected_source: Literal["branch", "commit", "tag"] | None = None
+    """What `expected` names. Defaults to `branch`."""
     expected: Line | None = None
     """The branch, tag or commit with the expected result."""
     evaluators: Evaluators
+    """How the result is judged; at least one evaluator."""
     pre_execution: Annotated[tuple[ScriptHook, ...], Field(strict=False)] = ()
+    """Hooks that run before the agent."""
     post_evaluation: PostHooks = ()
+    """Hooks that run after the evaluation."""
     workspace_dir: Line | None = None
+    """Where runs are stored, relative to this file. Defaults to `workspace_dir` in the settings."""
     workspace_name: Annotated[str, Field(max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] | None = None
+    """The prefix of the run directory's name."""
     timeout: Milliseconds | None = None
-    """The agent's timeout in milliseconds."""
+    """The agent's time limit in milliseconds. Defaults to the settings' limit."""
 
     @model_validator(mode="after")
     def _expected_is_whole(self) -> Self:
@@ -159,21 +206,30 @@ class EvalConfig(StrictModel):
     """An eval configuration (`yb eval`): evaluate a directory without running an agent."""
 
     name: Name | None = None
+    """The name shown in results. Defaults to the file's name."""
     description: Description = ""
+    """What is evaluated; shown in reports."""
     directory: Line
+    """The directory to evaluate, relative to this file."""
     expected_directory: Line | None = None
+    """A directory with the expected result."""
     evaluators: Evaluators
+    """How the directory is judged; at least one evaluator."""
     post_evaluation: PostHooks = ()
+    """Hooks that run after the evaluation."""
     output_dir: Line | None = None
+    """Where results are written, relative to this file. Defaults to `output_dir` in the settings."""
 
 
 class AgentOverride(NamedTuple):
-    """Another agent or model for a test case. What is None stays as in the file."""
+    """Another agent or model for a test case. None keeps what the file says."""
 
     type: str | None = None
+    """The agent's type."""
     version: str | None = None
-    """Of the agent's CLI. The version in the file is only valid for the agent in the file."""
+    """The version of the agent's CLI. The version in the file is only valid for the agent in the file."""
     model: str | None = None
+    """The model."""
 
     def merged_over(self, data: Any) -> Any:
         """The data of a test case with these values instead of its own."""
