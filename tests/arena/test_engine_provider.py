@@ -11,7 +11,7 @@ from engine_bench import EngineBench, events, metas
 
 from agent_clis import NEWEST
 from claude_bench import API_KEY, bash, script, versions
-from youbencha.cli.matrix_display import MatrixDisplay
+from youbencha.cli.matrix import MatrixDisplay
 from youbencha.engine.matrix import Matrix
 from youbencha.engine.run import MatrixOptions, run_matrix
 from youbencha.gateway.script import ScriptedModel

@@ -15,7 +15,7 @@ import pytest
 from engine_bench import EngineBench, appear, events, metas
 from rich.console import Console
 
-from youbencha.cli.matrix_display import LiveMatrixDisplay
+from youbencha.cli.matrix import LiveMatrixDisplay
 from youbencha.engine.matrix import Cell, Matrix
 from youbencha.engine.resume import check_unchanged
 from youbencha.engine.run import MatrixControl, MatrixOptions, run_matrix

@@ -70,7 +70,7 @@ def test_help_imports_no_command_no_server_and_no_models() -> None:
         "      sorted(n for n in sys.modules if n.startswith('youbencha.cli.')))"
     )
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[] ['youbencha.cli.app', 'youbencha.cli.help', 'youbencha.cli.screen']"
+    assert done.stdout.splitlines()[-1] == "[] ['youbencha.cli.app', 'youbencha.cli.help', 'youbencha.cli.terminal']"
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -147,7 +147,7 @@ def fault(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: str) -> None:
         raise RuntimeError("a\nb\n[red]c")
 
-    monkeypatch.setattr("youbencha.cli.schema.import_module", fail)
+    monkeypatch.setattr("youbencha.cli.setup.import_module", fail)
 
 
 @pytest.mark.usefixtures("fault")
@@ -221,7 +221,7 @@ def test_a_command_restores_the_process_state(tmp_path: Path) -> None:
 def test_ctrl_c_is_130_and_no_traceback() -> None:
     """A command that has no signal handling of its own."""
     prelude = (
-        "import time, youbencha.cli.schema as s\n"
+        "import time, youbencha.cli.setup as s\n"
         "def wait(_):\n    print('waiting', flush=True)\n    time.sleep(60)\n"
         "s.import_module = wait\nfrom youbencha.cli import main\nmain()"
     )

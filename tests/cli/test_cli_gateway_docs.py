@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 import typer
 
-from youbencha.cli.gateway import gateway
+from youbencha.cli.serving import gateway
 from youbencha.gateway.call import Call, Labels
 from youbencha.gateway.ledger import KILLED, entry_of
 from youbencha.gateway.refusals import Reason

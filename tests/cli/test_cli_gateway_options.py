@@ -6,8 +6,15 @@ from decimal import Decimal
 
 import pytest
 
-from youbencha.cli.gateway_options import NO_KEY, parse_dollars, parse_keys, parse_prices, parse_upstreams
-from youbencha.cli.serving import Address, address_given
+from youbencha.cli.serving import (
+    NO_KEY,
+    Address,
+    address_given,
+    parse_dollars,
+    parse_keys,
+    parse_prices,
+    parse_upstreams,
+)
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.budget import Caps
 

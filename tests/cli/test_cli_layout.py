@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from youbencha.cli.console import wrap
+from youbencha.cli.terminal import wrap
 
 
 def test_continuation_lines_are_indented() -> None:

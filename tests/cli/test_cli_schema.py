@@ -11,7 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from yb import yb
-from youbencha.cli.schema import Format
+from youbencha.cli.setup import Format
 
 KEYS = {
     "testcase": "repo",

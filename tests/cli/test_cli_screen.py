@@ -13,7 +13,7 @@ import pytest
 from test_cli_report import DOCUMENT
 
 from yb import on_terminal, run_here
-from youbencha.cli.console import steps_on_stderr
+from youbencha.cli.terminal import steps_on_stderr
 from youbencha.text import table
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals")

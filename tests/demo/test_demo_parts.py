@@ -15,8 +15,8 @@ import youbencha.demo
 from agent_clis import NEWEST
 from claude_bench import versions
 from yb import yb
-from youbencha.cli.console import StepPrinter
-from youbencha.cli.demo import _what_next
+from youbencha.cli.setup import _what_next
+from youbencha.cli.terminal import StepPrinter
 from youbencha.gateway.script import load_script
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 from youbencha.spec.loader import load_test_case

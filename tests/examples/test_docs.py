@@ -22,7 +22,7 @@ from youbencha.adapters.copilot_cli import CopilotCliConfig
 from youbencha.adapters.gemini_cli import GeminiCliConfig
 from youbencha.adapters.opencode import OpenCodeConfig
 from youbencha.cli.app import COMMANDS
-from youbencha.cli.schema import Format
+from youbencha.cli.setup import Format
 from youbencha.evaluators.command_config import CommandEvaluatorConfig
 from youbencha.evaluators.expected_diff import ExpectedDiffConfig
 from youbencha.evaluators.git_diff import GitDiffConfig

@@ -16,7 +16,7 @@ import pytest
 from talking import request
 
 from yb import SCRIPT, yb
-from youbencha.cli.script import serve
+from youbencha.cli.serving import serve
 from youbencha.errors import YouBenchaError
 
 
@@ -91,5 +91,5 @@ def test_invalid_addresses(listen: str, script: Path) -> None:
 
 
 def test_the_command_line_imports_no_server() -> None:
-    check = "import sys, youbencha.cli.script; sys.exit('aiohttp' in sys.modules)"
+    check = "import sys, youbencha.cli.serving; sys.exit('aiohttp' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0

@@ -85,7 +85,7 @@ def test_yb_loop_has_the_same_commands(tmp_path: Path) -> None:
 
 
 LOADED = (
-    "import sys; from youbencha.cli.loop.emit import call; call(['emit', 'a']);"
+    "import sys; from youbencha.cli.loop_tools import call; call(['emit', 'a']);"
     "print(*(name.partition('.')[0] for name in sys.modules))"
 )
 

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 import pytest
 
-from youbencha.cli.loop.display import JsonDisplay, LinesDisplay, LoopDisplay, choose_loop_display
+from youbencha.cli.loop_display import JsonDisplay, LinesDisplay, LoopDisplay, choose_loop_display
 from youbencha.events import (
     AssistantText,
     AssistantTextDelta,
@@ -220,7 +220,7 @@ def test_a_closed_pipe_does_not_stop_the_loop() -> None:
 
 SLEEPY = """
 import sys, time
-from youbencha.cli.loop.display import choose_loop_display
+from youbencha.cli.loop_display import choose_loop_display
 from youbencha.events import AssistantText
 with choose_loop_display(as_json=False, quiet=False) as display:
     for _ in range(300):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from youbencha.cli.loop.dry_run import describe
+from youbencha.cli.loop_run import describe
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.loop.plan import LoopOverrides, LoopPlan, check_loop, find_loop_file, plan_loop
 from youbencha.scaffold import begin_loop

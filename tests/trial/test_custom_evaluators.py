@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from trial_bench import TrialBench
 
-from youbencha.cli.list import list_all
+from youbencha.cli.setup import list_all
 from youbencha.errors import ConfigError
 from youbencha.store.bundle import ResultsBundle
 from youbencha.trial.run import run_trial

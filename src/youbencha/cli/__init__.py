@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-CANNOT_RUN, INTERRUPTED = 2, 130
+NOT_PASSED, CANNOT_RUN, INTERRUPTED = 1, 2, 130
 
 
 def main() -> None:
@@ -25,7 +25,7 @@ def ralph() -> None:
         from youbencha.cli import startup
 
         startup.prepare()
-        from youbencha.cli.loop.emit import call
+        from youbencha.cli.loop_tools import call
 
         startup.exit_now(call(sys.argv[1:]))
     _run("loop_app")

@@ -8,20 +8,19 @@ import sys
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from youbencha.cli.console import steps_on_stderr
 from youbencha.cli.help import Commands
-from youbencha.cli.screen import width_of
+from youbencha.cli.interrupts import run_async
+from youbencha.cli.terminal import steps_on_stderr, width_of
 from youbencha.errors import YouBenchaError
+from youbencha.sandbox.images.build import RECIPES, build_image, list_images
+from youbencha.sandbox.toolbox.catalogue import parse_request
+from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.sandbox.toolbox.toolbox import AgentOnPath, Toolbox, on_path, program_of
 from youbencha.text import UNKNOWN, table
-
-if TYPE_CHECKING:
-    from youbencha.sandbox.toolbox.installed import InstalledAgent
-    from youbencha.sandbox.toolbox.toolbox import AgentOnPath
-
 
 app = Commands(help="Install, list, verify and remove pinned versions of agent CLIs.")
 
@@ -54,9 +53,6 @@ def install(
 
     Example: `yb agents install claude-code@2.0.62 codex`
     """
-    from youbencha.cli.interrupts import run_async
-    from youbencha.sandbox.toolbox.catalogue import parse_request
-    from youbencha.sandbox.toolbox.toolbox import Toolbox
 
     requests = [parse_request(text) for text in agents]
     toolbox = Toolbox()
@@ -74,8 +70,6 @@ def list_agents(as_json: Annotated[bool, typer.Option("--json", help="For progra
 
     Example: `yb agents list --json`
     """
-    from youbencha.cli.interrupts import run_async
-    from youbencha.sandbox.toolbox.toolbox import Toolbox, on_path
 
     toolbox = Toolbox()
     rows = [
@@ -101,9 +95,6 @@ def path(
 
     Example: `yb agents path claude-code`
     """
-    from youbencha.cli.interrupts import run_async
-    from youbencha.sandbox.toolbox.catalogue import parse_request
-    from youbencha.sandbox.toolbox.toolbox import program_of
 
     program = run_async(program_of(parse_request(agent)))
     if program is None:
@@ -120,8 +111,6 @@ def remove(
 
     Example: `yb agents remove claude-code@2.0.62`
     """
-    from youbencha.sandbox.toolbox.catalogue import parse_request
-    from youbencha.sandbox.toolbox.toolbox import Toolbox
 
     request = parse_request(agent)
     if request.version is None:
@@ -140,7 +129,6 @@ def verify() -> None:
 
     Example: `yb agents verify`
     """
-    from youbencha.sandbox.toolbox.toolbox import Toolbox
 
     toolbox = Toolbox()
     problems = [f"{path} is damaged" for path in toolbox.damaged()]
@@ -167,3 +155,59 @@ def _cells(row: AgentRow, root: Path) -> tuple[str, ...]:
     # The toolbox's path would take half of each line.
     shown = row.executable.removeprefix(f"{root}{os.sep}")
     return row.agent, row.version or UNKNOWN, row.source, size, row.sha256[:12], shown
+
+
+images_app = Commands(help="Build and list container images that contain an agent's CLI.")
+
+
+@images_app.command()
+def build(
+    agents: Annotated[
+        list[str] | None, typer.Argument(metavar="[AGENT]...", help="claude-code or aider; by default both.")
+    ] = None,
+    base: Annotated[str | None, typer.Option(metavar="IMAGE", help="The base image; else node:20-bookworm.")] = None,
+    tag: Annotated[
+        str | None, typer.Option(metavar="NAME:TAG", help="The image's tag; else thunderdome/AGENT:latest.")
+    ] = None,
+    version: Annotated[str | None, typer.Option(help="Version of the agent's CLI; else the pinned one.")] = None,
+) -> None:
+    """Build images, each with an agent's CLI from the toolbox, its adapter, and youBencha's control server.
+
+    Nothing is downloaded during the build. A CLI that is not in the toolbox yet is installed there first.
+
+    Example: `yb images build claude-code --base youbencha/base:bookworm`
+    """
+
+    names = agents or list(RECIPES)
+    if len(names) > 1 and (tag or version):
+        raise YouBenchaError(
+            "IMAGE_AMBIGUOUS", "--tag and --version are for one agent", hint=f"Name one of {', '.join(names)}."
+        )
+    for name in names:
+        with steps_on_stderr() as progress:
+            built = run_async(build_image(name, base=base, tag=tag, version=version, progress=progress))
+        typer.echo(built.tag)
+
+
+@images_app.command("list")
+def list_built(as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False) -> None:
+    """Show the images that were built here.
+
+    Example: `yb images list --json`
+    """
+
+    images = run_async(list_images())
+    if as_json:
+        typer.echo(json.dumps([image._asdict() for image in images], indent=2))
+        return
+    if not images:
+        typer.echo("No images yet. Try: yb images build claude-code")
+        return
+    rows = []
+    for image in images:
+        size = f"{image.size_bytes / 1_000_000:,.0f} MB"
+        name = image.tag or image.id.removeprefix("sha256:")[:12]
+        rows.append((name, image.agent, image.version, image.youbencha, size, image.created_at[:10]))
+    names = ("IMAGE", "AGENT", "VERSION", "YOUBENCHA", "SIZE", "CREATED")
+    less_needed = ("YOUBENCHA", "CREATED", "SIZE", "VERSION", "AGENT")
+    typer.echo(table(names, rows, width=width_of(sys.stdout), right=["SIZE"], drop=less_needed))

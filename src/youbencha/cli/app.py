@@ -40,90 +40,94 @@ COMMANDS = {
     "run": CommandEntry(
         _RUN, "run:run", "Run an agent on a repository as a test case describes, and judge the result."
     ),
-    "eval": CommandEntry(_RUN, "eval:evaluate", "Judge a directory: no agent runs, and the directory does not change."),
+    "eval": CommandEntry(_RUN, "run:evaluate", "Judge a directory: no agent runs, and the directory does not change."),
     "bench": CommandEntry(
         _RUN, "app:arena_app", "Compare agents: run a matrix of agents, tasks and trials, and rank them."
     ),
-    "compare": CommandEntry(_RUN, "compare:compare", _COMPARE),
+    "compare": CommandEntry(_RUN, "arena_results:compare", _COMPARE),
     "loop": CommandEntry(_RUN, "app:loop_app", "Keep going: run an agent again and again until its work is done."),
     "runs": CommandEntry(
-        _RUN, "runs:runs", "List the runs in the workspace, the newest first: verdict, agent, model, tokens, cost."
+        _RUN, "results:runs", "List the runs in the workspace, the newest first: verdict, agent, model, tokens, cost."
     ),
-    "report": CommandEntry(_RUN, "report:report", "Write a report about a run."),
-    "demo": CommandEntry(_RUN, "demo:demo", "Watch the real Claude Code CLI fix a bug, with a scripted model."),
+    "report": CommandEntry(_RUN, "results:report", "Write a report about a run."),
+    "demo": CommandEntry(_RUN, "setup:demo", "Watch the real Claude Code CLI fix a bug, with a scripted model."),
     "init": CommandEntry(
-        _WRITE, "init:init", "Write a commented testcase.yaml, and the judge's definition for Claude Code and Copilot."
+        _WRITE, "setup:init", "Write a commented testcase.yaml, and the judge's definition for Claude Code and Copilot."
     ),
     "validate": CommandEntry(
         _WRITE,
-        "validate:validate",
+        "setup:validate",
         "Check a test case (or an eval configuration, an arena, a loop), and everything it refers to.",
     ),
     "list": CommandEntry(
         _WRITE,
-        "list:list_all",
+        "setup:list_all",
         "List the evaluators and agents that a test case can use, including those of installed plugins.",
     ),
-    "schema": CommandEntry(_WRITE, "schema:schema", "Print a JSON Schema."),
+    "schema": CommandEntry(_WRITE, "setup:schema", "Print a JSON Schema."),
     "suggest-testcase": CommandEntry(
-        _WRITE, "suggest_testcase:suggest_testcase", "Write a test case from work that an agent has already done."
+        _WRITE, "setup:suggest_testcase", "Write a test case from work that an agent has already done."
     ),
     "install-agents": CommandEntry(
-        _WRITE, "install_agents:install_agents", "Write agentic-judge.md into .github/agents and .claude/agents."
+        _WRITE, "setup:install_agents", "Write agentic-judge.md into .github/agents and .claude/agents."
     ),
     "doctor": CommandEntry(
         _SET_UP,
-        "doctor:doctor",
+        "config:doctor",
         "Check git, Docker, disk, settings and each agent with its version and login; suggest fixes.",
     ),
     "agents": CommandEntry(_SET_UP, "agents:app", "Install, list, verify and remove pinned versions of agent CLIs."),
-    "images": CommandEntry(_SET_UP, "images:app", "Build and list container images that contain an agent's CLI."),
+    "images": CommandEntry(
+        _SET_UP, "agents:images_app", "Build and list container images that contain an agent's CLI."
+    ),
     "config": CommandEntry(
         _SET_UP,
         "config:app",
         "Show and change the settings: the project's `.youbencharc`, and your own in the home directory.",
     ),
-    "prune": CommandEntry(_SET_UP, "prune:prune", "Remove old runs, and what crashed runs left elsewhere."),
-    "completion": CommandEntry(_SET_UP, "completion:completion", "Print the completion script for a shell."),
+    "prune": CommandEntry(_SET_UP, "config:prune", "Remove old runs, and what crashed runs left elsewhere."),
+    "completion": CommandEntry(_SET_UP, "setup:completion", "Print the completion script for a shell."),
     "gateway": CommandEntry(
         _MODELS,
-        "gateway:gateway",
+        "serving:gateway",
         "Serve a gateway that meters, caps, records and replays the requests of agents to their models.",
     ),
     "script": CommandEntry(
         _MODELS,
-        "script:serve",
+        "serving:serve_script",
         "Serve a scripted model with answers from a file, in the APIs of Anthropic, OpenAI and Gemini.",
     ),
 }
 """In the order in which the help shows them."""
 
 ARENA_COMMANDS = {
-    "run": CommandEntry(_RUN, "arena.run:run", "Run a matrix of orchestrators, tasks and trials."),
-    "list": CommandEntry(_RUN, "arena.list:list_all", "List the orchestrators, the tasks and the runs."),
-    "report": CommandEntry(_RUN, "arena.report:report", "Report the results of a run."),
-    "leaderboard": CommandEntry(_RUN, "arena.leaderboard:leaderboard", "Rank the orchestrators over several runs."),
-    "compare": CommandEntry(_RUN, "compare:compare", _COMPARE),
-    "rescore": CommandEntry(_RUN, "arena.rescore:rescore", "Validate and score the results of a run again."),
+    "run": CommandEntry(_RUN, "arena_run:run", "Run a matrix of orchestrators, tasks and trials."),
+    "list": CommandEntry(_RUN, "arena_results:list_all", "List the orchestrators, the tasks and the runs."),
+    "report": CommandEntry(_RUN, "arena_results:report", "Report the results of a run."),
+    "leaderboard": CommandEntry(_RUN, "arena_results:leaderboard", "Rank the orchestrators over several runs."),
+    "compare": CommandEntry(_RUN, "arena_results:compare", _COMPARE),
+    "rescore": CommandEntry(_RUN, "arena_results:rescore", "Validate and score the results of a run again."),
     "calibrate": CommandEntry(
-        _RUN, "arena.calibrate:calibrate", "Score doing nothing, the reference solution and cheating, for each task."
+        _RUN, "arena_results:calibrate", "Score doing nothing, the reference solution and cheating, for each task."
     ),
 }
 """Of `thunderdome` and `yb bench`."""
 
 LOOP_COMMANDS = {
-    "run": CommandEntry(_RUN, "loop.run:run", "Run an agent again and again until its work is done and verified."),
-    "guide": CommandEntry(_RUN, "loop.guide:guide", "Give guidance to the loop that is running in this directory."),
-    "plan": CommandEntry(_RUN, "loop.plan:plan", "Plan with the agent, in its own interactive session."),
-    "diff": CommandEntry(_RUN, "loop.checkpoints:diff", "Show what the loop has changed since an iteration."),
-    "restore": CommandEntry(_RUN, "loop.checkpoints:restore", "Make the files as they were after an iteration."),
-    "events": CommandEntry(_RUN, "loop.events:events", "Show the events of a loop."),
-    "replay": CommandEntry(_RUN, "loop.replay:replay", "Play a recorded session on the screen."),
-    "emit": CommandEntry(_AGENTS, "loop.tools:emit", "Publish an event. Agents call this.", forwards=True),
-    "tools": CommandEntry(_AGENTS, "loop.tools:tools", "Manage tasks and memories. Agents call this.", forwards=True),
-    "init": CommandEntry(_SET_UP, "loop.init:init", "Write a ralph.yml and a PROMPT.md."),
-    "doctor": CommandEntry(_SET_UP, "loop.doctor:doctor", "Check what a loop needs, and suggest fixes."),
-    "clean": CommandEntry(_SET_UP, "loop.clean:clean", "Remove what earlier loops left."),
+    "run": CommandEntry(_RUN, "loop_run:run", "Run an agent again and again until its work is done and verified."),
+    "guide": CommandEntry(_RUN, "loop_commands:guide", "Give guidance to the loop that is running in this directory."),
+    "plan": CommandEntry(_RUN, "loop_run:plan", "Plan with the agent, in its own interactive session."),
+    "diff": CommandEntry(_RUN, "loop_commands:diff", "Show what the loop has changed since an iteration."),
+    "restore": CommandEntry(_RUN, "loop_commands:restore", "Make the files as they were after an iteration."),
+    "events": CommandEntry(_RUN, "loop_commands:events", "Show the events of a loop."),
+    "replay": CommandEntry(_RUN, "loop_commands:replay", "Play a recorded session on the screen."),
+    "emit": CommandEntry(_AGENTS, "loop_commands:emit", "Publish an event. Agents call this.", forwards=True),
+    "tools": CommandEntry(
+        _AGENTS, "loop_commands:tools", "Manage tasks and memories. Agents call this.", forwards=True
+    ),
+    "init": CommandEntry(_SET_UP, "loop_commands:init", "Write a ralph.yml and a PROMPT.md."),
+    "doctor": CommandEntry(_SET_UP, "loop_commands:doctor", "Check what a loop needs, and suggest fixes."),
+    "clean": CommandEntry(_SET_UP, "loop_commands:clean", "Remove what earlier loops left."),
 }
 """Of `ralph` and `yb loop`."""
 
@@ -287,8 +291,7 @@ def _current_directory_is_gone() -> bool:
 def print_error(error: YouBenchaError) -> None:
     from rich.text import Text
 
-    from youbencha.cli.console import wrap
-    from youbencha.cli.screen import console_on, width_of
+    from youbencha.cli.terminal import console_on, width_of, wrap
 
     console, width = console_on(sys.stderr), width_of(sys.stderr)
     message = wrap(error.message, width, indent=6, taken=len(f"error [{error.code}] "))

@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from datetime import timedelta
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
 from youbencha.cli.help import Commands
-from youbencha.cli.options import settings_here
-from youbencha.cli.screen import width_of
+from youbencha.cli.interrupts import run_async
+from youbencha.cli.options import confirm, settings_here
+from youbencha.cli.terminal import console_on, width_of, wrap
+from youbencha.doctor import Diagnosis, Finding, examine
 from youbencha.errors import YouBenchaError
-from youbencha.text import one_line, table
-
-if TYPE_CHECKING:
-    from youbencha.spec.settings import LoadedSettings
-
+from youbencha.process import Redactor
+from youbencha.sandbox.docker.ownership import reap_containers
+from youbencha.spec.settings import (
+    TEMPLATE,
+    LoadedSettings,
+    find_settings,
+    json_template,
+    leaves,
+    read_settings,
+    settings_file_in,
+    write_settings,
+)
+from youbencha.spec.settings_edit import check_key, known_keys, set_value, unset_value
+from youbencha.store.prune import old_runs, orphaned_directories, remove_orphaned, remove_run
+from youbencha.text import one_line, plural, table
 
 app = Commands(help="Show and change the settings: the project's `.youbencharc`, and your own in the home directory.")
 NOT_SET = 1
@@ -29,7 +46,6 @@ Global = Annotated[bool, typer.Option("--global", help="Use the settings in your
 
 def _keys(incomplete: str) -> list[str]:
     """Complete a key for the shell."""
-    from youbencha.spec.settings_edit import known_keys
 
     return [key for key in known_keys() if key.startswith(incomplete)]
 
@@ -56,7 +72,6 @@ def init(
 
     Example: `yb config init --global`
     """
-    from youbencha.spec.settings import TEMPLATE, json_template, settings_file_in, write_settings
 
     directory = Path.home() if everywhere else Path.cwd()
     present = settings_file_in(directory)
@@ -92,7 +107,6 @@ def get(key: Key) -> None:
 
     Example: `yb config get agent.model`
     """
-    from youbencha.spec.settings_edit import check_key
 
     check_key(key)
     value: Any = settings_here().settings.model_dump()
@@ -114,8 +128,6 @@ def set_setting(
 
     Example: `yb config set agent.model opus`
     """
-    from youbencha.spec.settings import read_settings, settings_file_in
-    from youbencha.spec.settings_edit import set_value
 
     everywhere = everywhere or Path.cwd() == Path.home()
     file = _file(everywhere) or (Path.home() if everywhere else Path.cwd()) / _NEW_FILE
@@ -131,7 +143,6 @@ def unset(key: Key, everywhere: Global = False) -> None:
 
     Example: `yb config unset agent.model`
     """
-    from youbencha.spec.settings_edit import check_key, unset_value
 
     file = _file(everywhere)
     if file is not None and unset_value(file, key):
@@ -144,16 +155,12 @@ def unset(key: Key, everywhere: Global = False) -> None:
 
 def _file(everywhere: bool) -> Path | None:
     """The file to change. In the home directory, there is only the user's own."""
-    from youbencha.spec.settings import find_settings
 
     found = find_settings(Path.cwd(), Path.home())
     return found.user if everywhere or Path.cwd() == Path.home() else found.project
 
 
 def _rows(loaded: LoadedSettings) -> Iterator[SettingRow]:
-    from youbencha.process import Redactor
-    from youbencha.spec.settings import leaves
-
     for key, value in leaves(loaded.settings.model_dump()):
         origin = loaded.origin.get(key)
         name = key.rpartition(".")[2]
@@ -168,3 +175,155 @@ def _bare(value: Any) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value)
+
+
+_MARKS = {"ok": ("✓", "green"), "note": ("!", "yellow"), "failed": ("✗", "bold red")}
+_TITLES = {"system": "System", "storage": "Storage", "loop": "Loop", "agents": "Agents"}
+_NOT_READY = 2
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="For each check.")] = 30.0,
+) -> int:
+    """Check git, Docker, disk, settings and each agent with its version and login; suggest fixes.
+
+    Exit code 0 if at least one agent can be run here; 2 if git, disk space, valid settings or every agent is missing.
+    """
+
+    diagnosis = run_async(examine(Path.cwd(), Path.home(), os.environ, deadline_s=timeout))
+    return show_diagnosis(diagnosis, f"{', '.join(diagnosis.usable_agents)} can be run here", as_json=as_json)
+
+
+def show_diagnosis(diagnosis: Diagnosis, if_ready: str, *, as_json: bool) -> int:
+    """Print the findings, and return the exit code."""
+    if as_json:
+        _print_json(diagnosis)
+    else:
+        _print(diagnosis, if_ready)
+    return 0 if diagnosis.ready else _NOT_READY
+
+
+def _print_json(diagnosis: Diagnosis) -> None:
+    result = {
+        "ready": diagnosis.ready,
+        "usable_agents": list(diagnosis.usable_agents),
+        "missing": list(diagnosis.missing),
+        "findings": [asdict(finding) for finding in diagnosis.findings],
+    }
+    typer.echo(json.dumps(result, indent=2))
+
+
+def _print(diagnosis: Diagnosis, if_ready: str) -> None:
+    # Lines, not a table: a long path must not be cut, and a pipe gets the same text as a terminal.
+    console = console_on(sys.stdout)
+    width = max(len(finding.name) for finding in diagnosis.findings)
+    for group, findings in groupby(diagnosis.findings, key=lambda finding: finding.group):
+        console.print(Text(_TITLES[group], style="bold"))
+        for finding in findings:
+            for line in _lines(finding, width, width_of(sys.stdout)):
+                console.print(line)
+        console.print()
+    if diagnosis.ready:
+        console.print(Text(f"Ready: {if_ready}.", style="green"))
+    else:
+        console.print(Text(f"Not ready. Missing: {', '.join(diagnosis.missing)}.", style="bold red"))
+
+
+def _lines(finding: Finding, width: int, screen: int) -> list[Text]:
+    mark, style = _MARKS[finding.state]
+    before = width + 6
+    detail = wrap(finding.detail, screen, indent=before)
+    lines = [Text.assemble("  ", (mark, style), f" {finding.name:<{width}}  ", detail)]
+    if finding.fix:
+        fix = wrap(finding.fix, screen, indent=before + 2)
+        lines.append(Text(f"{'':<{before}}→ {fix}", style="dim"))
+    return lines
+
+
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def prune(
+    older_than: Annotated[
+        str | None, typer.Option(metavar="AGE", help="Remove runs older than this: 30m, 12h, 7d, 2w.")
+    ] = None,
+    keep: Annotated[int | None, typer.Option(metavar="N", min=0, help="Keep the newest N runs.")] = None,
+    sources_only: Annotated[
+        bool, typer.Option("--sources-only", help="Remove only the agents' files, and keep the results.")
+    ] = False,
+    workspace_dir: Annotated[Path | None, typer.Option(help="Where the runs are.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed; remove nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> int:
+    """Remove old runs, and what crashed runs left elsewhere. Runs in progress are never touched.
+
+    Without --older-than and --keep: everything older than 7 days.
+
+    Example: `yb prune --keep 20`
+    """
+
+    _reap(dry_run=dry_run)
+    root = workspace_dir or settings_here().workspace_dir
+    cleared = _clear(root, dry_run=dry_run)
+    age = _age(older_than) if older_than else (timedelta(days=7) if keep is None else None)
+    runs = [run for run in old_runs(root, older_than=age, keep=keep) if not run.in_use]
+    if not runs:
+        typer.echo(f"nothing to remove in {root}")
+        return 0 if cleared else 2
+    for run in runs:
+        state = "" if run.complete else "  (without results)"
+        typer.echo(f"{run.created_at:%Y-%m-%d %H:%M}  {run.size_bytes / 1_000_000:9,.1f} MB  {run.path.name}{state}")
+    total = f"{sum(run.size_bytes for run in runs) / 1_000_000:,.1f} MB"
+    what = "the agents' files of " if sources_only else ""
+    if dry_run:
+        typer.echo(f"would remove {what}{plural(len(runs), 'run')}, {total}")
+        return 0
+    confirm(f"Remove {what}{plural(len(runs), 'run')} ({total})?", yes=yes)
+    kept = 0
+    for run in runs:
+        try:
+            remove_run(run, sources_only=sources_only)
+        except (YouBenchaError, OSError) as error:
+            kept += 1
+            typer.echo(f"kept {run.path.name}: {error}", err=True)
+    typer.echo(
+        f"removed {what}{plural(len(runs) - kept, 'run')}"
+        + (f", {total}" if not kept else f"; {kept} could not be removed")
+    )
+    return 0 if cleared and not kept else 2
+
+
+def _reap(*, dry_run: bool) -> None:
+    """Remove the containers of dead runs without asking: they contain nothing of value."""
+
+    reaped = run_async(reap_containers(dry_run=dry_run))
+    for name in reaped.names:
+        typer.echo(f"{'would remove' if dry_run else 'removed'} the container {name} of a crashed run")
+
+
+def _clear(root: Path, *, dry_run: bool) -> bool:
+    """Remove the private directories of dead runs without asking: they contain nothing of value.
+
+    Return whether none of them is left.
+    """
+
+    all_removed = True
+    for run, directories in orphaned_directories(root).items():
+        what = f"the files of the crashed run {run.name} in {directories[0].parent}"
+        try:
+            if dry_run:
+                typer.echo(f"would remove {what}")
+            elif remove_orphaned(run, directories):
+                typer.echo(f"removed {what}")
+        except YouBenchaError as error:
+            all_removed = False
+            typer.echo(f"kept {what}: {error}", err=True)
+    return all_removed
+
+
+def _age(written: str) -> timedelta:
+    found = re.fullmatch(r"(\d{1,6})([mhdw])", written.strip())
+    if not found:
+        raise YouBenchaError("AGE_INVALID", f"--older-than {written}: not an age", hint="Write 30m, 12h, 7d or 2w.")
+    return timedelta(**{_UNITS[found[2]]: int(found[1])})

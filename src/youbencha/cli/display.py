@@ -8,7 +8,7 @@ import time
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Self, TextIO, TypeVar
 
-from youbencha.cli.screen import can_show_screen, is_plain
+from youbencha.cli.terminal import can_show_screen, is_plain
 from youbencha.errors import YouBenchaError
 from youbencha.events import Event
 from youbencha.progress import Line, Progress

@@ -17,7 +17,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from youbencha.cli.screen import is_plain
+from youbencha.cli.terminal import is_plain
 
 _WIDEST_TEXT = 100
 _WIDEST_NAMES = 28
@@ -152,7 +152,7 @@ def usage_hint(error: typer.TyperException) -> str:
     command = getattr(context, "command", None)
     unknown = re.match(r"No such (?:command|option):? '?([\w-]+)", error.format_message())
     if unknown and context is not None and context.command_path.startswith(("ralph", "yb loop")):
-        from youbencha.cli.loop.alternatives import INSTEAD
+        from youbencha.cli.loop_run import INSTEAD
 
         if instead := INSTEAD.get(unknown[1]):
             return instead

@@ -1,28 +1,292 @@
-"""Run a matrix of trials from the command line, and show its result. Shared by `thunderdome run` and `yb run`."""
+"""Show the progress of a matrix of trials: a live table on a terminal, a line for each trial in a pipe, or nothing."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
+import time
 from collections.abc import Callable, Container, Coroutine, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any, Self, TextIO
 
 import typer
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
 
-from youbencha.cli import INTERRUPTED
-from youbencha.cli.console import NOT_PASSED
+from youbencha.adapters import get_adapter
+from youbencha.cli import INTERRUPTED, NOT_PASSED
+from youbencha.cli.display import Result, open_screen
 from youbencha.cli.interrupts import run_async
-from youbencha.cli.matrix_display import MatrixDisplay, choose_matrix_display
-from youbencha.text import count, one_line, plural, sentences, usd
+from youbencha.cli.terminal import is_plain, width_of
+from youbencha.engine.dry_run import describe_plan
+from youbencha.engine.matrix import Matrix
+from youbencha.engine.reuse import Reusable
+from youbencha.engine.run import MatrixControl, MatrixOptions
+from youbencha.engine.updates import (
+    AttemptBegun,
+    AttemptEvent,
+    AttemptFailed,
+    ComparisonState,
+    MatrixSummary,
+    RunBegun,
+    Stopping,
+    TrialFinished,
+    TrialRow,
+    TrialsSkipped,
+    Update,
+)
+from youbencha.events import ProgressNote, WarningRaised
+from youbencha.progress import Progress
+from youbencha.report.comparison import with_baselines
+from youbencha.report.leaderboard import make_leaderboard
+from youbencha.report.leaderboard_document import Grouping
+from youbencha.report.leaderboard_formats import ArenaFormat, render_leaderboard
+from youbencha.sandbox.docker.engine import connect
+from youbencha.store.arena import TrialKey
+from youbencha.store.arena_run import ArenaRun
+from youbencha.store.read import load_runs
+from youbencha.text import count, duration, one_line, plural, sentences, usd
+from youbencha.trial.gateway_plan import check_models
+from youbencha.trial.plan import check_version
+from youbencha.usage import Tokens, total_tokens
+from youbencha.user_dirs import CACHE_NOT_WRITABLE
 
-if TYPE_CHECKING:
-    from youbencha.engine.matrix import Matrix
-    from youbencha.engine.reuse import Reusable
-    from youbencha.engine.run import MatrixControl, MatrixOptions
-    from youbencha.engine.updates import MatrixSummary
-    from youbencha.store.arena import TrialKey
-    from youbencha.store.arena_run import ArenaRun
+_REFRESHES_PER_SECOND = 4
+_OTHER_LINES = 4
+"""Of the live table: an empty one, how many more there are, the totals, and one for what is printed above."""
+_LONGEST_REASON = 160
+_MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("–", "yellow")}
+
+
+def choose_matrix_display(*, quiet: bool, tui: str | None = None, stream: TextIO | None = None) -> MatrixDisplay:
+    """Choose how to show progress. It goes to standard error, so that standard output has only results.
+
+    `tui` is the title of the full screen, if it is wanted.
+    """
+    stream = stream or sys.stderr
+    if tui is not None:
+        return ScreenMatrixDisplay(tui)
+    if quiet or stream is None:
+        return MatrixDisplay()
+    return PlainMatrixDisplay(stream) if is_plain(stream) else LiveMatrixDisplay(stream)
+
+
+@dataclass
+class RunningTrial:
+    number: int
+    began: float
+    progress: Progress = field(default_factory=Progress)
+
+
+class MatrixDisplay:
+    """Takes the updates of a run. This one shows nothing."""
+
+    def __init__(self) -> None:
+        self.trials = self.finished = self.solved = self.not_valid = 0
+        self.spent_usd = 0.0
+        self.running: dict[TrialKey, RunningTrial] = {}
+        self.comparisons: dict[tuple[str, str], ComparisonState] = {}
+
+    def __call__(self, update: Update) -> None:
+        match update:
+            case RunBegun(trials, finished):
+                self.trials, self.finished = trials, finished
+            case AttemptBegun(key, number):
+                self.running[key] = RunningTrial(number, time.time())
+            case AttemptEvent(key, event) if key in self.running:
+                self.running[key].progress.take(event)
+            case AttemptFailed(key, info):
+                self.running.pop(key, None)
+                self.spent_usd += info.cost_usd or 0
+            case TrialFinished(row):
+                self._count(row)
+            case ComparisonState(first, second):
+                self.comparisons[first, second] = update
+        for line in self._lines(update):
+            self.print(*line)
+
+    def _count(self, row: TrialRow) -> None:
+        self.running.pop(row.key, None)
+        self.finished += 1
+        self.solved += row.outcome == "solved"
+        self.not_valid += not row.valid
+        self.spent_usd += row.last_cost_usd or 0
+
+    def print(self, mark: str, style: str, text: str) -> None:
+        """Print a line."""
+
+    def announce(self, text: str) -> None:
+        """Say what is going to run, whatever this display shows."""
+        print(text, file=sys.stderr)
+
+    async def show(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Do the work, and show it."""
+        return await work
+
+    def _lines(self, update: Update) -> list[tuple[str, str, str]]:
+        match update:
+            case RunBegun(_, finished, warnings):
+                already = [("", "", f"{plural(finished, 'trial')} already finished")] if finished else []
+                return already + [("!", "yellow", f"warning: {warning}") for warning in warnings]
+            case AttemptEvent(_, WarningRaised(code=code, message=message)) if code == CACHE_NOT_WRITABLE:
+                return [("!", "yellow", f"warning: {message}")]
+            case AttemptFailed(key, info, retry_in_s):
+                again = f"; again in {duration(retry_in_s * 1000)}" if retry_in_s is not None else ""
+                reason = one_line(info.reason, _LONGEST_REASON)
+                return [("!", "yellow", f"{key}, attempt {info.number}: {info.outcome}: {reason}{again}")]
+            case TrialFinished(row):
+                return [(*_mark(row), f"{self.finished}/{self.trials} {row.key}: {_result(row)}")]
+            case TrialsSkipped(reason=reason):
+                text = f"no further trials of {update.which}: {one_line(reason, 2 * _LONGEST_REASON)}"
+                return [("!", "yellow", text)]
+            case ComparisonState(rounds=rounds) if rounds:
+                return [("", "", str(update))]
+            case Stopping(reason, running):
+                wait = f"; {plural(running, 'running trial')} will finish, Ctrl-C aborts" if running else ""
+                return [("!", "yellow", f"no further trials are started: {one_line(reason)}{wait}")]
+        return []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+
+def _mark(row: TrialRow) -> tuple[str, str]:
+    return _MARKS[row.outcome == "solved" if row.valid else None]
+
+
+def _result(row: TrialRow) -> str:
+    score = "" if row.composite_score is None else f"score {row.composite_score:.3f}"
+    cost = "" if row.cost_usd is None else usd(row.cost_usd)
+    took = "" if row.duration_s is None else duration(row.duration_s * 1000)
+    tries = f"{row.attempts} attempts" if row.attempts > 1 else ""
+    reason = "" if row.outcome == "solved" else one_line(row.reason or "", _LONGEST_REASON)
+    return ", ".join(part for part in (row.outcome or "unknown", score, cost, took, tries, reason) if part)
+
+
+class ScreenMatrixDisplay(MatrixDisplay):
+    """Shows the full screen, in which each attempt is a session, until a person leaves it."""
+
+    def __init__(self, title: str) -> None:
+        super().__init__()
+        self._screen = open_screen(title)
+
+    def __call__(self, update: Update) -> None:
+        match update:
+            case RunBegun(trials):
+                self._screen.expected = trials
+            case AttemptBegun(key, number):
+                self._screen.begin(_session_id(key, number), str(key) + (f", attempt {number}" if number > 1 else ""))
+            case AttemptEvent(key, event) if key in self.running:
+                self._screen.take(_session_id(key, self.running[key].number), event)
+            case AttemptFailed(key, info):
+                self._screen.end(_session_id(key, info.number), info.outcome)
+            case TrialFinished(row):
+                self._screen.end(_session_id(row.key, row.attempts), row.outcome or "unknown")
+        super().__call__(update)
+
+    def print(self, mark: str, style: str, text: str) -> None:
+        self._screen.sink(ProgressNote(text=f"{mark} {text}".strip()))
+
+    def announce(self, text: str) -> None:
+        self.print("", "", text)
+
+    async def show(self, work: Coroutine[Any, Any, Result]) -> Result:
+        from youbencha.tui.screen import run_with_screen
+
+        return await run_with_screen(self._screen, work)
+
+
+def _session_id(key: TrialKey, number: int) -> str:
+    return f"{key}#{number}"
+
+
+class PlainMatrixDisplay(MatrixDisplay):
+    """Prints a line for each finished trial and each problem, with the seconds since the start."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self._stream = stream
+        self._began = time.monotonic()
+
+    def print(self, mark: str, style: str, text: str) -> None:
+        with contextlib.suppress(OSError, ValueError):  # the pipe is closed; the run continues
+            line = f"{mark} {text}" if mark else text
+            print(f"{time.monotonic() - self._began:6.1f}s {line}", file=self._stream, flush=True)
+
+
+class LiveMatrixDisplay(MatrixDisplay):
+    """Prints a line for each finished trial and each problem; below them, a table of those that are running."""
+
+    def __init__(self, stream: TextIO, *, console: Console | None = None) -> None:
+        super().__init__()
+        self._began = time.time()
+        self._console = console or Console(file=stream, highlight=False)
+        self._live: Live = Live(
+            get_renderable=self.render,
+            console=self._console,
+            refresh_per_second=_REFRESHES_PER_SECOND,
+            transient=True,
+        )
+
+    def print(self, mark: str, style: str, text: str) -> None:
+        with contextlib.suppress(OSError, ValueError):  # the terminal is closed; the run continues
+            line = Text.assemble((f"{mark} " if mark else "", style), text)
+            self._console.print(line)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+        self._console.print()  # before the result
+
+    def render(self) -> RenderableType:
+        now = time.time()
+        table = Table.grid(padding=(0, 2, 0, 0))
+        for justify in ("left", "left", "right", "right", "right"):
+            table.add_column(justify=justify, no_wrap=True)
+        most = max(1, self._console.height - _OTHER_LINES - len(self.comparisons))
+        for key, trial in list(self.running.items())[:most]:
+            table.add_row(*_cells(key, trial, now))
+        if len(self.running) > most:
+            table.add_row(Text(f"and {len(self.running) - most} more", "dim"))
+        comparisons = (Text(str(each), "dim", no_wrap=True) for each in self.comparisons.values())
+        return Group(Text(), table, *comparisons, self._totals(now))
+
+    def _totals(self, now: float) -> RenderableType:
+        running = self.running.values()
+        spent = self.spent_usd + sum(trial.progress.cost_usd or 0 for trial in running)
+        parts = [
+            duration((now - self._began) * 1000),
+            f"{len(running)} running",
+            f"{self.solved} solved",
+            *([f"{self.not_valid} not valid"] if self.not_valid else []),
+            *([usd(spent)] if spent else []),
+        ]
+        return Text.assemble((f"{self.finished}/{self.trials}", "bold"), (f" · {' · '.join(parts)}", "dim"))
+
+
+def _cells(key: TrialKey, trial: RunningTrial, now: float) -> tuple[str, ...]:
+    shown = trial.progress
+    counts = shown.input_tokens, shown.output_tokens, shown.cache_read_tokens, shown.cache_creation_tokens
+    tokens = total_tokens(Tokens(*counts))
+    phase = shown.phases[-1].name.replace("_", " ") if shown.phases else "starting"
+    return (
+        str(key) + (f", attempt {trial.number}" if trial.number > 1 else ""),
+        phase,
+        duration((now - trial.began) * 1000),
+        "" if tokens is None else f"{count(tokens)} tokens",
+        usd(shown.cost_usd) if shown.cost_usd is not None else "",
+    )
+
 
 Work = Callable[[MatrixDisplay, "MatrixControl"], Coroutine[Any, Any, "MatrixSummary"]]
 
@@ -44,7 +308,6 @@ def run_and_show(
     the table has a row for each agent and task. `resume` is the command that continues the run. If everything ran,
     `succeeded` decides whether the exit code is 0, by default if every trial measured its agent.
     """
-    from youbencha.engine.run import MatrixControl
 
     control, display = MatrixControl(), choose_matrix_display(quiet=quiet, tui=tui)
     try:
@@ -75,7 +338,6 @@ def measured(summary: MatrixSummary) -> bool:
 
 def show_plan(matrix: Matrix, options: MatrixOptions, *, as_json: bool, reusable: Reusable | None = None) -> None:
     """Show what would run, and the most that it can cost."""
-    from youbencha.engine.dry_run import describe_plan
 
     plan = describe_plan(matrix, parallel=options.parallel, attempts=options.retries.attempts, reusable=reusable)
     typer.echo(json.dumps(plan.as_data(), indent=2) if as_json else plan.as_text())
@@ -84,16 +346,12 @@ def show_plan(matrix: Matrix, options: MatrixOptions, *, as_json: bool, reusable
 async def check_engine(matrix: Matrix) -> None:
     """Raise at once if there is no engine for the containers. A run that has begun would wait for one."""
     if any(cell.plan.sandbox.type == "docker" for cell in matrix.cells):
-        from youbencha.sandbox.docker.engine import connect
-
         async with connect():
             return
 
 
 async def check_matrix_versions(matrix: Matrix, env: Mapping[str, str]) -> None:
     """Raise at once if the CLI of an agent is too old. `env` is the harness's environment."""
-    from youbencha.adapters import get_adapter
-    from youbencha.trial.plan import check_version
 
     checked = set()
     for plan in (cell.plan for cell in matrix.cells):
@@ -106,20 +364,12 @@ async def check_matrix_versions(matrix: Matrix, env: Mapping[str, str]) -> None:
 
 async def check_matrix_models(matrix: Matrix, done: Container[TrialKey] = ()) -> None:
     """Raise at once if a provider does not know a model that is configured for trials which are not done."""
-    from youbencha.trial.gateway_plan import check_models
 
     cells = {(cell.orchestrator, cell.task): cell for key, cell in matrix.order() if key not in done}.values()
     await check_models(model for cell in cells for model in cell.plan.configured_models(cell.orchestrator))
 
 
 def _show(summary: MatrixSummary, run: ArenaRun, *, by_task: bool) -> None:
-    from youbencha.cli.screen import width_of
-    from youbencha.report.comparison import with_baselines
-    from youbencha.report.leaderboard import make_leaderboard
-    from youbencha.report.leaderboard_document import Grouping
-    from youbencha.report.leaderboard_formats import ArenaFormat, render_leaderboard
-    from youbencha.store.read import load_runs
-
     if summary.rows:
         loaded = load_runs([run.path])
         board = with_baselines(make_leaderboard(loaded), loaded)

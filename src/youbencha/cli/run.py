@@ -3,16 +3,60 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from rich.text import Text
 
-from youbencha.cli import options
-
-if TYPE_CHECKING:
-    from youbencha.trial.context import Host
-    from youbencha.trial.plan import Plan
+from youbencha.cli import NOT_PASSED, options
+from youbencha.cli.display import Display, choose_display
+from youbencha.cli.interrupts import run_async
+from youbencha.cli.matrix import (
+    MatrixDisplay,
+    check_engine,
+    check_matrix_models,
+    check_matrix_versions,
+    run_and_show,
+    show_plan,
+)
+from youbencha.cli.terminal import console_on, width_of, wrap
+from youbencha.engine.cases import find_cases, plan_cases
+from youbencha.engine.matrix import Matrix
+from youbencha.engine.resume import check_unchanged, run_info
+from youbencha.engine.run import MatrixControl, MatrixOptions, run_matrix
+from youbencha.engine.updates import MatrixSummary
+from youbencha.errors import YouBenchaError
+from youbencha.process import get_ready
+from youbencha.report.formats import render_json, write_text
+from youbencha.report.junit import render_junit
+from youbencha.report.leaderboard import make_leaderboard
+from youbencha.report.leaderboard_formats import render_leaderboard_junit
+from youbencha.report.sharing import make_shareable
+from youbencha.report.summary import (
+    github_annotations,
+    label_width,
+    render_step_summary,
+    render_terminal,
+    terminal_text,
+    write_step_summary,
+)
+from youbencha.spec.sandbox import DEFAULT_IMAGE
+from youbencha.spec.testcase import AgentOverride
+from youbencha.store.arena_run import ArenaRun, create_run, find_arena_run
+from youbencha.store.bundle import ResultsBundle
+from youbencha.store.layout import BENCH_DIR
+from youbencha.store.read import load_runs
+from youbencha.text import plural
+from youbencha.trial.context import Host
+from youbencha.trial.evaluation import evaluate_directory, load_eval_plan
+from youbencha.trial.plan import Plan, PlanOptions, load_plan, preview_recording
+from youbencha.trial.run import run_trial
+from youbencha.workspace import public_url
 
 _MANY = "Many trials"
 
@@ -61,11 +105,9 @@ def run(
 
     Example: `yb run -c testcase.yaml`
     """
-    from youbencha.process import get_ready
 
     if not dry_run:
         get_ready()  # in the background, while the test case is read and the repository fetched
-    from youbencha.trial.plan import PlanOptions, load_plan
 
     host = options.host_here()
     settings = host.settings.settings
@@ -79,8 +121,6 @@ def run(
     quiet = quiet or settings.log_level in ("warn", "error")
     delete = not settings.keep_workspace if delete_workspace is None else delete_workspace
     if len(config) > 1 or len(choices) > 1 or trials > 1 or resume is not None or config[0].is_dir():
-        from youbencha.cli.run_cases import CasesRequest, run_cases
-
         request = CasesRequest(
             config, choices, host, variables, given, trials, parallel, keep_workspaces=not delete, resume=resume
         )
@@ -88,7 +128,7 @@ def run(
     with options.add_hint(config[0]):
         plan = load_plan(config[0], host, variables=variables, agent=choices[0], options=given)
     if dry_run:
-        show_plan(plan, as_json=as_json)
+        show_case_plan(plan, as_json=as_json)
         return 0
     return _run_one(plan, host, delete_workspace=delete, as_json=as_json, quiet=quiet, tui=tui, junit=junit)
 
@@ -96,24 +136,16 @@ def run(
 def _run_one(
     plan: Plan, host: Host, *, delete_workspace: bool, as_json: bool, quiet: bool, tui: bool, junit: Path | None
 ) -> int:
-    from youbencha.cli.console import show_partial_results, show_result
-    from youbencha.cli.display import choose_display
-    from youbencha.cli.interrupts import run_async
-    from youbencha.trial.run import run_trial
-
     title = f"{plan.name} · {plan.case.agent.type}"
     with show_partial_results(choose_display(title, quiet=quiet, tui=tui)) as display:
         trial = run_trial(plan, host, on_event=display, delete_workspace=delete_workspace)
         finished = run_async(display.show(trial))
     if junit is not None:
-        from youbencha.report.formats import write_text
-        from youbencha.report.junit import render_junit
-
         write_text(junit, render_junit(finished.bundle))
     return show_result(finished.bundle, finished.directory.artifacts, as_json=as_json, quiet=quiet)
 
 
-def show_plan(plan: Plan, *, as_json: bool) -> None:
+def show_case_plan(plan: Plan, *, as_json: bool) -> None:
     """Print what `yb run` would do, as text or JSON."""
     rows = _plan_rows(plan)
     if as_json:
@@ -126,8 +158,6 @@ def show_plan(plan: Plan, *, as_json: bool) -> None:
 
 
 def _plan_rows(plan: Plan) -> dict[str, object]:
-    from youbencha.workspace import public_url
-
     case = plan.case
     return {
         "test_case": plan.name,
@@ -160,17 +190,209 @@ def _gateway_text(plan: Plan) -> str:
 
 
 def _cassette_rows(plan: Plan) -> dict[str, str | list[str]]:
-    from youbencha.trial.plan import preview_recording
-
     found = preview_recording(plan)
     return {} if found is None else {"cassette": found.summary, "cassette_lacks": list(found.missing)}
 
 
 def _sandbox_text(plan: Plan) -> str:
-    from youbencha.spec.sandbox import DEFAULT_IMAGE
-
     spec = plan.sandbox
     if spec.type == "local":
         return "local"
     reached = {"gateway": "reaches only the gateway", "none": "reaches nothing", "open": "reaches the network"}
     return f"{spec.type} ({spec.image or DEFAULT_IMAGE}; {reached[spec.network]})"
+
+
+_CONTAINER_STARTS = 4
+
+
+class CasesRequest(NamedTuple):
+    """What the command line asks for."""
+
+    given: Sequence[Path]
+    """Test cases, and directories of them."""
+    agents: Sequence[AgentOverride]
+    host: Host
+    variables: Mapping[str, Any]
+    plan_options: PlanOptions
+    trials: int
+    parallel: int
+    keep_workspaces: bool
+    resume: str | None
+
+    @property
+    def results(self) -> Path:
+        return Path(self.plan_options.workspace_dir or self.host.settings.workspace_dir) / BENCH_DIR
+
+    async def plan(self, *, resolve_commits: bool = True) -> Matrix:
+        found = find_cases(self.given)
+        for file in found.skipped:
+            print(f"note     {file} is not a test case, and is skipped", file=sys.stderr)
+        return await plan_cases(
+            found.files,
+            list(dict.fromkeys(self.agents)),
+            self.host,
+            trials=self.trials,
+            variables=self.variables,
+            options=self.plan_options,
+            resolve_commits=resolve_commits,
+        )
+
+    def options(self) -> MatrixOptions:
+        return MatrixOptions(
+            parallel=self.parallel, container_starts=_CONTAINER_STARTS, keep_workspaces=self.keep_workspaces
+        )
+
+
+def run_cases(
+    request: CasesRequest, *, dry_run: bool, as_json: bool, quiet: bool, tui: bool, junit: Path | None
+) -> int:
+    """Run all combinations, show the table, and return the exit code: 0 only if every trial passed."""
+    if request.plan_options.gateway.cassette is not None:
+        raise YouBenchaError(
+            "OPTION_INVALID",
+            "--record, --replay and --cassette are for a single trial: a recording holds one.",
+            hint="Run the test cases one by one, or set `gateway.cassette` in each.",
+        )
+    if dry_run:
+        show_plan(run_async(request.plan(resolve_commits=False)), request.options(), as_json=as_json)
+        return 0
+    session = _Session(request, say=not (quiet or as_json))
+    title = ", ".join(path.name for path in request.given)
+    try:
+        return run_and_show(
+            session.work,
+            lambda: session.run,
+            as_json=as_json,
+            quiet=quiet,
+            tui=title if tui else None,
+            by_task=True,
+            resume="the same options and",
+            succeeded=lambda summary: all(row.outcome == "solved" for row in summary.rows),
+        )
+    finally:
+        if junit is not None and session.run is not None:
+            _write_junit(session.run, junit)
+
+
+class _Session:
+    """One invocation: it plans, makes the directory of a run or finds it, and runs the matrix."""
+
+    def __init__(self, request: CasesRequest, *, say: bool) -> None:
+        self.run: ArenaRun | None = None
+        self._request = request
+        self._say = say
+
+    async def work(self, display: MatrixDisplay, control: MatrixControl) -> MatrixSummary:
+        request = self._request
+        matrix = await request.plan()
+        await check_engine(matrix)
+        await check_matrix_versions(matrix, request.host.env)
+        if not request.resume:
+            await check_matrix_models(matrix)
+        run = _found_run(request, matrix) if request.resume else _new_run(request, matrix)
+        self.run = run
+        if self._say:
+            trials = plural(matrix.total, "trial")
+            display.announce(f"{'resuming' if request.resume else 'running'} {trials}; results: {run.path}")
+            gateways = filter(None, (cell.plan.gateway for cell in matrix.cells))
+            for address in sorted({address for gateway in gateways for address in gateway.custom_addresses}):
+                display.announce(f"the gateway sends requests to {address}")
+        with display:
+            return await run_matrix(matrix, request.host, run, request.options(), display, control=control)
+
+
+def _new_run(request: CasesRequest, matrix: Matrix) -> ArenaRun:
+    selection = {"config": [str(path) for path in request.given]}
+    options = {"parallel": request.parallel, "container_starts": _CONTAINER_STARTS}
+    return create_run(request.results, run_info(matrix, selection=selection, options=options))
+
+
+def _found_run(request: CasesRequest, matrix: Matrix) -> ArenaRun:
+    run = find_arena_run(request.results, request.resume)
+    check_unchanged(run.info(), matrix)
+    return run
+
+
+def _write_junit(run: ArenaRun, file: Path) -> None:
+    write_text(file, render_leaderboard_junit(make_leaderboard(load_runs([run.path]))))
+
+
+def evaluate(
+    config: Annotated[Path, typer.Option("--config", "-c", help="The eval configuration (YAML or JSON).")],
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    var: options.Var = None,
+) -> int:
+    """Judge a directory: no agent runs, and the directory does not change.
+
+    Exit codes as for `yb run`.
+
+    Example: `yb eval -c eval.yaml`
+    """
+
+    host = options.host_here()
+    quiet = quiet or host.settings.settings.log_level in ("warn", "error")
+    with options.add_hint(config):
+        plan = load_eval_plan(config, host, variables=options.variables_given(var))
+    with show_partial_results(choose_display(plan.loaded.name, quiet=quiet)) as display:
+        finished = run_async(evaluate_directory(plan, host, on_event=display))
+    return show_result(finished.bundle, finished.directory.artifacts, as_json=as_json, quiet=quiet)
+
+
+_STYLES = {"passed": "bold green", "failed": "bold red", "partial": "bold yellow", "skipped": "yellow"}
+
+
+@contextmanager
+def show_partial_results(display: Display) -> Iterator[Display]:
+    """Print where the results so far are if the run is interrupted."""
+    try:
+        with display:
+            yield display
+    except KeyboardInterrupt:
+        if display.progress.directory is not None:
+            typer.echo(f"interrupted; results so far: {display.progress.directory}", err=True)
+        raise
+
+
+def show_result(bundle: ResultsBundle, artifacts: Path, *, as_json: bool, quiet: bool) -> int:
+    """Show the result on the terminal, as JSON or on GitHub, and return the exit code."""
+    _show_on_github(bundle, artifacts)
+    try:
+        _print_result(bundle, artifacts, as_json=as_json, quiet=quiet)
+    except (OSError, ValueError) as error:  # a closed pipe or a full disk does not change the verdict
+        if not isinstance(error, BrokenPipeError):
+            with suppress(OSError, ValueError):
+                typer.echo(f"warning: the result could not be printed ({error}); it is in {artifacts}", err=True)
+    return 0 if bundle.summary.overall_status == "passed" else NOT_PASSED
+
+
+def _print_result(bundle: ResultsBundle, artifacts: Path, *, as_json: bool, quiet: bool) -> None:
+    if as_json:
+        typer.echo(render_json(bundle), nl=False)
+    elif quiet:
+        typer.echo(f"{bundle.summary.overall_status}  {artifacts}")
+    else:
+        _show(bundle, artifacts)
+
+
+def _show_on_github(bundle: ResultsBundle, artifacts: Path) -> None:
+    if not {"GITHUB_STEP_SUMMARY", "GITHUB_ACTIONS"} & os.environ.keys():
+        return
+
+    write_step_summary(render_step_summary(make_shareable(bundle, artifacts)))
+    for line in github_annotations(bundle):
+        typer.echo(line, err=True)
+
+
+def _show(bundle: ResultsBundle, artifacts: Path) -> None:
+    lines = render_terminal(bundle, artifacts)
+    if sys.stdout is None or not sys.stdout.isatty():
+        typer.echo(terminal_text(lines))
+        return
+
+    console, screen, width = console_on(sys.stdout), width_of(sys.stdout), label_width(lines)
+    for label, value in lines:
+        # No markup, because a model may be called "opus[1m]". No table, which would cut long paths.
+        style = _STYLES.get(value.partition(":")[0].partition(",")[0], "")
+        text = value if label == "Results" else wrap(value, screen, indent=width)
+        console.print(Text.assemble((f"{label:<{width}}", "dim" if value else ""), (text, style)))

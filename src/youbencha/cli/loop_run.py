@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 
 from youbencha.cli import options
-from youbencha.cli.loop.config import Config, Hats, loop_sources
+from youbencha.cli.interrupts import run_async
+from youbencha.cli.loop_display import choose_loop_display, use_screen
+from youbencha.cli.startup import users_environment
 from youbencha.errors import YouBenchaError
-
-if TYPE_CHECKING:
-    from youbencha.events import Event, EventSink
-    from youbencha.loop.directory import LoopDirectory
-    from youbencha.loop.plan import LoopOverrides, LoopPlan
-    from youbencha.store.loops import LoopHistory
-    from youbencha.trial.context import Host
+from youbencha.events import Event, EventSink, LoopEnded
+from youbencha.loop.backends import Backend
+from youbencha.loop.control import LoopControl
+from youbencha.loop.directory import LoopDirectory, new_loop_id
+from youbencha.loop.plan import LoopOverrides, LoopPlan, find_loop_file, has_prompt, plan_loop
+from youbencha.loop.planning import interactive_command, planning_prompt, run_in_terminal
+from youbencha.loop.run import run_loop
+from youbencha.loop.start import go_on, load_history, new_history
+from youbencha.process import Redactor, get_ready
+from youbencha.progress import loop_totals
+from youbencha.spec.loop import LoopSpec
+from youbencha.store.loop_lock import loop_lock
+from youbencha.store.loops import EXIT_CODES, LoopHistory
+from youbencha.text import duration, plural, usd, visible
+from youbencha.transcript.recording import Recorder
+from youbencha.trial.context import Host
+from youbencha.trial.plan import resolved_environment
+from youbencha.workspace.working_tree import require_repository
+from youbencha.workspace.worktrees import add_worktree
 
 _PROMPT, _AGENT, _LIMITS, _OUTPUT = "What to do", "The agent", "Limits", "Output"
 _TO_RAISE = {
@@ -128,10 +145,7 @@ def run(
         hint = "Give the prompt with -p; arguments for the agent's CLI follow `--`."
         raise YouBenchaError("OPTION_INVALID", f"{args[0]!r} is not an option", hint=hint)
     if not dry_run:
-        from youbencha.process import get_ready
-
         get_ready()  # in the background, while the configuration is read
-    from youbencha.loop.plan import LoopOverrides
 
     file, hats, settings = loop_sources(config, hats, use_variable=not goes_on)
     overrides = LoopOverrides(
@@ -170,18 +184,12 @@ class _Output(NamedTuple):
 
 
 def _plan_only(config: Path | None, host: Host, overrides: LoopOverrides, *, goes_on: bool) -> LoopPlan:
-    from youbencha.loop.directory import LoopDirectory
-    from youbencha.loop.start import load_history
-
     here = Path.cwd()
     return _plan(config, host, here, overrides, load_history(LoopDirectory.newest(here)) if goes_on else None)
 
 
 def _start_in_worktree(config: Path | None, host: Host, overrides: LoopOverrides, output: _Output) -> int:
     """Start a loop in a new working tree, with the configuration and the prompt of this directory."""
-    from youbencha.cli.interrupts import run_async
-    from youbencha.loop.directory import new_loop_id
-    from youbencha.workspace.worktrees import add_worktree
 
     plan, loop_id = _plan(config, host, Path.cwd(), overrides, None), new_loop_id()
     directory = run_async(add_worktree(Path.cwd(), loop_id))
@@ -193,10 +201,6 @@ def _start_in_worktree(config: Path | None, host: Host, overrides: LoopOverrides
 def _start(
     tree: Path, config: Path | None, host: Host, overrides: LoopOverrides, output: _Output, loop_id: str | None = None
 ) -> int:
-    from youbencha.loop.directory import LoopDirectory, new_loop_id
-    from youbencha.loop.start import new_history
-    from youbencha.store.loop_lock import loop_lock
-
     directory = LoopDirectory(tree, loop_id or new_loop_id())
     with loop_lock(tree, directory.loop_id, host.cache_dir):
         plan = _checked(_plan(config, host, tree, overrides, None), output)
@@ -205,10 +209,6 @@ def _start(
 
 
 def _continue(config: Path | None, host: Host, overrides: LoopOverrides, output: _Output) -> int:
-    from youbencha.loop.directory import LoopDirectory
-    from youbencha.loop.start import go_on, load_history
-    from youbencha.store.loop_lock import loop_lock
-
     tree = Path.cwd()
     directory = LoopDirectory.newest(tree)
     with loop_lock(tree, directory.loop_id, host.cache_dir):
@@ -220,7 +220,6 @@ def _continue(config: Path | None, host: Host, overrides: LoopOverrides, output:
 
 def _checked(plan: LoopPlan, output: _Output) -> LoopPlan:
     """Refuse a directory that is not in a repository, if checkpoints are wanted; show the plan, if that is wanted."""
-    from youbencha.workspace.working_tree import require_repository
 
     if plan.spec.event_loop.checkpoint_interval:
         require_repository(plan.directory)
@@ -233,7 +232,6 @@ def _plan(
     config: Path | None, host: Host, directory: Path, overrides: LoopOverrides, history: LoopHistory | None
 ) -> LoopPlan:
     """Plan the loop. One that goes on has the file, the prompt and the options of its start, unless given now."""
-    from youbencha.loop.plan import find_loop_file, has_prompt, plan_loop
 
     if history is not None:
         overrides = overrides.over(history.state.options)
@@ -246,17 +244,6 @@ def _plan(
 
 
 def _run(plan: LoopPlan, host: Host, directory: LoopDirectory, history: LoopHistory, output: _Output) -> int:
-    from youbencha.cli.interrupts import run_async
-    from youbencha.cli.loop.display import choose_loop_display, use_screen
-    from youbencha.events import LoopEnded
-    from youbencha.loop.control import LoopControl
-    from youbencha.loop.run import run_loop
-    from youbencha.process import Redactor
-    from youbencha.progress import loop_totals
-    from youbencha.store.loops import EXIT_CODES
-    from youbencha.text import visible
-    from youbencha.transcript.recording import Recorder
-
     redactor = Redactor.for_env(host.env, *(backend.secrets for backend in plan.backends))
     control = LoopControl()
     with ExitStack() as opened:
@@ -302,11 +289,183 @@ def _run(plan: LoopPlan, host: Host, directory: LoopDirectory, history: LoopHist
 
 
 def _show(plan: LoopPlan, *, as_json: bool) -> None:
-    from youbencha.cli.loop.dry_run import describe
-
     rows = describe(plan)
     if as_json:
         typer.echo(json.dumps(dict(rows), indent=2))
         return
     for label, text in rows:
         typer.echo(f"{label:<16} {text}")
+
+
+_NOT_YET = "Ralph has it; it is not supported yet."
+
+INSTEAD = {
+    "preflight": "`ralph doctor` checks what a loop needs.",
+    "resume": "`ralph run --continue` goes on.",
+    "hats": "`ralph run --dry-run` lists them.",
+    "loops": "`ralph run --worktree` starts another loop, `ralph replay` shows one, `ralph clean` removes old ones.",
+    "tui": "`ralph run` shows the screen, `ralph replay` a recorded loop.",
+    "completions": "`ralph --install-completion` installs them.",
+    "task": "Agents' tasks are in `ralph tools task`; code tasks are not supported yet.",
+    **dict.fromkeys(("code-task", "hooks", "wave", "web", "mcp", "bot", "tutorial"), _NOT_YET),
+    "--rpc": "`--json` prints every event.",
+    "--loop-id": "`--continue` goes on with the newest loop.",
+    "--exclusive": "Leave it out: a second loop is refused, unless you give --worktree.",
+    "--skip-preflight": "Leave it out: only `ralph doctor` makes these checks.",
+    "--no-auto-merge": "Leave it out: nothing is merged for you.",
+    **dict.fromkeys(("-c", "-H", "-p", "-b"), "Options follow the command: `ralph run -c FILE`."),
+}
+
+
+def describe(plan: LoopPlan) -> Iterator[tuple[str, str]]:
+    """A label and a text for each decision."""
+    spec, loop = plan.spec, plan.spec.event_loop
+    yield "Directory", str(plan.directory)
+    options = plan.options
+    parts = [*([f"hats of {options.hats}"] if options.hats else []), *options.settings]
+    yield "Configuration", ", ".join([str(plan.config_file or "none: the defaults"), *parts])
+    yield "Prompt", f"{plan.prompt_file or 'given'} ({plural(len(plan.objective), 'character')})"
+    yield "Backend", f"{_backend(plan.backend)}{', the first that is installed' if plan.detected else ''}"
+    yield "Model calls", _gateway(plan.backend)
+    yield "Sandbox", plan.sandbox.type
+    yield "Limits", ", ".join(_limits(plan))
+    yield "Done when", ", ".join(_completion(plan))
+    for name, hat in spec.hats.items():
+        own = f", {_backend(plan.hat_backends[name])}" if name in plan.hat_backends else ""
+        yield f"Hat {name}", f"{', '.join(hat.triggers) or 'never'} → {', '.join(hat.publishes) or 'nothing'}{own}"
+    if loop.escalation:
+        steps = [_backend(each) if each else "a person" for each in plan.escalation]
+        yield "Escalation", f"after {plural(loop.retry.attempts, 'failure')}: {', then '.join(steps)}"
+    if plan.warnings:
+        yield "Warnings", "; ".join(map(str, plan.warnings))
+
+
+def _backend(backend: Backend) -> str:
+    return f"{backend.title} ({backend.name}{f', {backend.model}' if backend.model else ''})"
+
+
+def _gateway(backend: Backend) -> str:
+    return "directly, with the agent's own login or key" if backend.gateway is None else "through the gateway"
+
+
+def _limits(plan: LoopPlan) -> Iterator[str]:
+    loop = plan.spec.event_loop
+    yield plural(loop.max_iterations, "iteration")
+    yield duration(loop.max_runtime_seconds * 1000)
+    if loop.max_cost_usd is not None:
+        yield usd(loop.max_cost_usd)
+    yield plural(loop.max_consecutive_failures, "failure") + " in a row"
+
+
+def _completion(plan: LoopPlan) -> Iterator[str]:
+    loop = plan.spec.event_loop
+    if not loop.complete_by_gates:
+        yield f"the agent says {loop.completion_promise}"
+    if loop.required_events:
+        yield f"these events were published: {', '.join(loop.required_events)}"
+    if plan.spec.gates:
+        yield f"these gates pass: {', '.join(gate.name for gate in plan.spec.gates)}"
+
+
+def plan(
+    idea: Annotated[str | None, typer.Argument(metavar="IDEA", help="What you have in mind, roughly.")] = None,
+    args: Annotated[
+        list[str] | None, typer.Argument(metavar="-- ARGS", help="Further arguments for the agent's CLI.")
+    ] = None,
+    config: Config = None,
+    hats: Hats = None,
+    backend: Annotated[
+        str | None, typer.Option("--backend", "-b", metavar="NAME", help="claude, codex, … or auto.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the agent's instructions, and start nothing.")
+    ] = False,
+) -> int:
+    """Plan with the agent, in its own interactive session.
+
+    The agent asks questions, and writes requirements, design, plan and a PROMPT.md for `ralph run`. It uses your own
+    login and settings, and asks for your permission as usual. The exit code is the agent's.
+
+    Example: `ralph plan "Let users export their data"`
+    """
+
+    extra = list(args or ())
+    after = sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else []
+    if idea is not None and after == [idea, *extra]:  # no idea was given, and typer took the first argument for it
+        idea, extra = None, after
+    sources = loop_sources(config, hats)
+    file = find_loop_file(Path.cwd(), sources.file, hats=sources.hats, settings=sources.settings)
+    spec = file.spec if file else LoopSpec()
+    prompt = planning_prompt(spec, idea)
+    if dry_run:
+        typer.echo(prompt, nl=False)
+        return 0
+    env = users_environment()
+    command = interactive_command(spec, env, prompt, backend=backend, args=extra)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        hint = "Run it in a terminal; or write PROMPT.md yourself, and start `ralph run`."
+        raise YouBenchaError("NO_TERMINAL", "`ralph plan` is interactive, and needs a terminal.", hint=hint)
+    own = resolved_environment(spec.cli.env, env, file.document, ("cli", "env")) if file else {}
+    return run_in_terminal(command, {**env, **own})
+
+
+CONFIG_VARIABLE = "RALPH_CONFIG"
+_SETTING = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+)*=")
+
+Config = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--config",
+        "-c",
+        metavar="FILE|KEY=VALUE",
+        help="The loop's configuration, or one of its keys, such as core.specs_dir=specs. "
+        f"Default: ${CONFIG_VARIABLE}, or ralph.yml if there is one.",
+    ),
+]
+Hats = Annotated[
+    str | None,
+    typer.Option(
+        "--hats",
+        "-H",
+        metavar="builtin:NAME|FILE",
+        help="Use these hats instead of the loop's; `ralph init --list-presets` lists the names.",
+    ),
+]
+
+
+class LoopSources(NamedTuple):
+    """Where a loop's configuration comes from."""
+
+    file: Path | None
+    """None: ralph.yml in the directory of the loop, if there is one."""
+    hats: str | None
+    settings: tuple[str, ...]
+
+
+def loop_sources(config: Sequence[str] | None, hats: str | None, *, use_variable: bool = True) -> LoopSources:
+    """Separate files from settings. As in Ralph, only the first file counts."""
+    files: list[str] = []
+    settings: list[str] = []
+    for text in config or ():
+        is_setting = _SETTING.match(text) and not Path(text).exists()
+        (settings if is_setting else files).append(text)
+    if use_variable and not files and (named := os.environ.get(CONFIG_VARIABLE, "").strip()):
+        files = [named]
+    for ignored in files[1:]:
+        typer.echo(f"warning  -c {ignored} is ignored: only the first file, {files[0]}, is used", err=True)
+    for source in (*files[:1], *([hats] if hats else [])):
+        _check(source, is_hats=source == hats)
+    if hats is not None and ":" not in hats:
+        hats = str(Path(hats).absolute()) if Path(hats).exists() else hats
+    return LoopSources(Path(files[0]) if files else None, hats, tuple(settings))
+
+
+def _check(source: str, *, is_hats: bool) -> None:
+    if source.startswith(("http://", "https://")):
+        hint = "Download the file, check what it tells the agent, and give its path."
+        raise YouBenchaError("CONFIG_NOT_A_FILE", f"{source} is a URL, not a file.", hint=hint)
+    if source.startswith("builtin:") and not is_hats:
+        hint = (
+            f"Use the hats of a built-in preset with `-H {source}`, or write it as a file with `ralph init --preset`."
+        )
+        raise YouBenchaError("CONFIG_NOT_A_FILE", f"{source} is not a file.", hint=hint)

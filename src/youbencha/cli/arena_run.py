@@ -1,31 +1,201 @@
-"""`thunderdome run`: run a matrix of orchestrators, tasks and trials."""
+"""The options of `thunderdome run` about where trials run: here, or on a Ray cluster."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from youbencha.cli import options
-from youbencha.cli.arena.executor import HERE, Address, Executor, ExecutorName, ExecutorOptions, TrialPlace
-from youbencha.cli.arena.until_decided import Decided, Margin, MaxTrials, UntilOptions
-from youbencha.cli.gate import FailIf, GateOptions, Measures
+from youbencha.cli.arena_results import FailIf, GateOptions, Measures
+from youbencha.cli.interrupts import run_async
+from youbencha.cli.matrix import (
+    MatrixDisplay,
+    check_engine,
+    check_matrix_models,
+    check_matrix_versions,
+    measured,
+    run_and_show,
+    show_plan,
+)
+from youbencha.engine.arena import PlanChoices, plan_arena
+from youbencha.engine.dry_run import describe_plan
+from youbencha.engine.executor import OpensExecutor
+from youbencha.engine.matrix import Matrix
+from youbencha.engine.resume import check_unchanged, run_info
+from youbencha.engine.reuse import Reusable, find_pool, find_reusable, reuse_results
+from youbencha.engine.run import MatrixControl, MatrixOptions, run_matrix
+from youbencha.engine.selection import Selection
+from youbencha.engine.shipping import check_files
+from youbencha.engine.until_decided import plan_comparisons
+from youbencha.engine.updates import MatrixSummary
 from youbencha.errors import YouBenchaError
+from youbencha.report.comparison import make_comparison
+from youbencha.report.contestants import baseline_pairs
+from youbencha.spec.arena import BudgetSpec
+from youbencha.spec.arena_loader import Arena
+from youbencha.stats.comparison import MARGIN
+from youbencha.store.arena import UntilDecided
+from youbencha.store.arena_run import ArenaRun, create_run, find_arena_run
+from youbencha.store.read import load_runs
+from youbencha.text import plural, usd
+from youbencha.trial.context import LOOPBACK, Host
 
 if TYPE_CHECKING:
-    from youbencha.cli.matrix_display import MatrixDisplay
-    from youbencha.engine.arena import PlanChoices
-    from youbencha.engine.matrix import Matrix
-    from youbencha.engine.reuse import Reusable
-    from youbencha.engine.run import MatrixControl, MatrixOptions
-    from youbencha.engine.selection import Selection
-    from youbencha.engine.updates import MatrixSummary
-    from youbencha.spec.arena_loader import Arena
-    from youbencha.store.arena_run import ArenaRun
-    from youbencha.trial.context import Host
+    from youbencha.engine.ray_cluster import Cluster
+
+_WHERE = "Where it runs"
+
+
+class ExecutorName(StrEnum):
+    LOCAL = "local"
+    RAY = "ray"
+
+
+Executor = Annotated[
+    ExecutorName, typer.Option(help="Run trials in this process, or on a Ray cluster.", rich_help_panel=_WHERE)
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="The Ray cluster. Default: $RAY_ADDRESS; without that, Ray is started here.",
+        rich_help_panel=_WHERE,
+    ),
+]
+
+
+class TrialPlace(NamedTuple):
+    """Where trials run."""
+
+    cluster: Cluster | None
+    """None: in this process."""
+
+    def open_executor(self, matrix: Matrix, arena: Arena, results: Path) -> OpensExecutor | None:
+        """Make what opens the executor; None: trials run here. Raises if no node of the cluster can run a trial."""
+        if self.cluster is None:
+            return None
+        from youbencha.engine.ray_executor import check_resources, opens_ray_executor
+
+        check_resources(matrix, self.cluster)
+        for cell in matrix.cells:
+            check_files(cell.plan)
+        secrets = arena.spec.secrets.env_file
+        never = [results, *([arena.directory / Path(secrets).expanduser()] if secrets else [])]
+        return opens_ray_executor(self.cluster, never_sent=never)
+
+
+HERE = TrialPlace(None)
+
+
+class ExecutorOptions(NamedTuple):
+    name: ExecutorName
+    address: str | None
+
+    def check(self) -> None:
+        if self.address is not None and self.name is ExecutorName.LOCAL:
+            hint = "Add --executor ray."
+            raise YouBenchaError("OPTION_INVALID", "--address is the address of a Ray cluster.", hint=hint)
+
+    @asynccontextmanager
+    async def opened(self, env: Mapping[str, str]) -> AsyncIterator[TrialPlace]:
+        """Connect to the cluster, if that is where trials run."""
+        if self.name is ExecutorName.LOCAL:
+            yield HERE
+            return
+        from youbencha.engine.ray_cluster import connect
+
+        async with connect(self.address, env) as cluster:
+            yield TrialPlace(cluster)
+
+
+_DECIDED = "Until it is known which is better"
+
+Decided = Annotated[
+    bool,
+    typer.Option(
+        "--until-decided",
+        help="Run pairs of trials until each orchestrator is better or worse than its baseline, or equivalent.",
+        rich_help_panel=_DECIDED,
+    ),
+]
+Margin = Annotated[
+    float | None,
+    typer.Option(
+        metavar="M",
+        help="Differences of scores within plus or minus M are equivalent. Default: 0.05.",
+        rich_help_panel=_DECIDED,
+    ),
+]
+MaxTrials = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=2,
+        help="End after N trials of all together. Default: 20 for each orchestrator and task.",
+        rich_help_panel=_DECIDED,
+    ),
+]
+
+
+class UntilOptions(NamedTuple):
+    """When the run ends, if not after a fixed number of trials."""
+
+    decided: bool = False
+    margin: float | None = None
+    max_trials: int | None = None
+
+    def check(self, trials: int | None, *, resume: bool) -> None:
+        """Raise if the options do not go together."""
+        if self.margin is not None and not 0 < self.margin < 1:
+            raise _invalid(f"--margin {self.margin:g} is not between 0 and 1.", None)
+        if self.margin is not None and resume:
+            hint = "Remove --margin: a verdict must not depend on results that are known."
+            raise _invalid("--resume keeps the margin that the run began with.", hint)
+        if self.decided and trials is not None:
+            hint = "Use --max-trials, which limits the trials of the whole run."
+            raise _invalid("--trials cannot be combined with --until-decided.", hint)
+        if (self.margin is not None or self.max_trials is not None) and not (self.decided or resume):
+            raise _invalid("--margin and --max-trials are for --until-decided.", "Add --until-decided.")
+
+    def of_run(self, recorded: UntilDecided | None) -> UntilOptions:
+        """Return what a run that is resumed began with."""
+        if recorded is not None:
+            return UntilOptions(True, recorded.margin, recorded.max_trials)
+        if self.decided or self.max_trials is not None:
+            hint = "Start a new run with --until-decided and --reuse, which takes over its results."
+            raise _invalid("The run was begun without --until-decided.", hint)
+        return UntilOptions()
+
+    def plan(self, matrix: Matrix) -> Matrix:
+        if not self.decided:
+            return matrix
+
+        return plan_comparisons(matrix, margin=self.margin or MARGIN, max_trials=self.max_trials)
+
+    def raise_limit(self, matrix: Matrix, run: ArenaRun) -> Matrix:
+        """Continue a run with more trials than it began with, if more are given."""
+        began = matrix.until_decided
+        if began is None or self.max_trials is None:
+            return matrix
+        if self.max_trials < began.max_trials:
+            raise _invalid(f"The run began with --max-trials {began.max_trials}, which can only be raised.", None)
+        more = UntilOptions(True, began.margin, self.max_trials).plan(matrix)
+        with run.locked():
+            changed = {"trials": more.trials, "until_decided": more.until_decided}
+            run.replace_info(run.info().model_copy(update=changed))
+        return more
+
+
+def _invalid(message: str, hint: str | None) -> YouBenchaError:
+    return YouBenchaError("OPTION_INVALID", message, hint=hint)
+
 
 _WHAT, _AGAIN = "What runs", "With earlier results"
 _SELECTING = ("orchestrators", "tasks", "categories")
@@ -93,11 +263,6 @@ def run(
 
     Example: `thunderdome run --orchestrator claude-code --task bench-time-tracker --trials 3`
     """
-    from youbencha.cli.interrupts import run_async
-    from youbencha.cli.matrix import run_and_show, show_plan
-    from youbencha.engine.arena import PlanChoices
-    from youbencha.engine.selection import Selection
-    from youbencha.spec.arena import BudgetSpec
 
     selection = Selection(tuple(orchestrator or ()), tuple(task or ()), tuple(category or ()))
     _check(which, selection, trials, reuse, resume=resume, dry_run=dry_run)
@@ -164,9 +329,6 @@ class _Request(NamedTuple):
         return self.given_parallel or (cluster.cpus if cluster else self.arena.spec.parallel)
 
     def options(self) -> MatrixOptions:
-        from youbencha.engine.run import MatrixOptions
-        from youbencha.trial.context import LOOPBACK
-
         spec = self.arena.spec
         return MatrixOptions(
             parallel=self.parallel,
@@ -178,15 +340,11 @@ class _Request(NamedTuple):
         )
 
     async def plan(self) -> Matrix:
-        from youbencha.engine.arena import plan_arena
-
         matrix = await plan_arena(self.arena, self.host, self.selection, self.choices)
         self.gate.check_comparisons(matrix)
         return self.until.plan(matrix)
 
     def find_reusable(self, matrix: Matrix, reuse: str | None) -> Reusable | None:
-        from youbencha.engine.reuse import find_pool, find_reusable
-
         return None if reuse is None else find_reusable(matrix, find_pool(self.results, reuse))
 
 
@@ -218,10 +376,6 @@ class _Session:
 
     def succeeded(self, summary: MatrixSummary) -> bool:
         """Whether every trial measured its agent, and the gate passed, if there is one."""
-        from youbencha.cli.matrix import measured
-        from youbencha.report.comparison import make_comparison
-        from youbencha.report.contestants import baseline_pairs
-        from youbencha.store.read import load_runs
 
         gate = self._request.gate
         if gate.fail_if is None:
@@ -232,10 +386,6 @@ class _Session:
         return measured(summary) and gated is not None and not gated.failed and not gated.unknown
 
     async def _work(self, display: MatrixDisplay, control: MatrixControl) -> MatrixSummary:
-        from youbencha.cli.matrix import check_engine, check_matrix_models, check_matrix_versions
-        from youbencha.engine.reuse import reuse_results
-        from youbencha.engine.run import run_matrix
-
         request = self._request
         if self._resume:
             matrix = await self._plan_again()
@@ -265,9 +415,6 @@ class _Session:
 
     async def _plan_again(self) -> Matrix:
         """Plan what the run planned when it began."""
-        from youbencha.engine.resume import check_unchanged
-        from youbencha.engine.selection import Selection
-        from youbencha.store.arena_run import find_arena_run
 
         found = find_arena_run(self._request.results, self._which)
         info = found.info()
@@ -286,9 +433,6 @@ class _Session:
 
 
 def _new_run(request: _Request, matrix: Matrix) -> ArenaRun:
-    from youbencha.engine.resume import run_info
-    from youbencha.store.arena_run import create_run
-
     file = request.arena.file
     selection = {name: list(getattr(request.selection, name)) for name in _SELECTING}
     info = run_info(matrix, config_file=file, selection=selection, options=_options_of(request))
@@ -307,9 +451,6 @@ def _options_of(request: _Request) -> dict[str, Any]:
 
 
 def _announcement(matrix: Matrix, run: ArenaRun, request: _Request, reusable: Reusable | None, *, resumed: bool) -> str:
-    from youbencha.engine.dry_run import describe_plan
-    from youbencha.text import plural, usd
-
     attempts = request.options().retries.attempts
     plan = describe_plan(matrix, parallel=request.parallel, attempts=attempts, reusable=reusable)
     worst = plan.worst_case.with_retries_usd

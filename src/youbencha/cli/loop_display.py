@@ -12,7 +12,7 @@ from collections import Counter
 from itertools import dropwhile
 from typing import Self, TextIO
 
-from youbencha.cli.screen import can_show_screen, is_plain
+from youbencha.cli.terminal import can_show_screen, is_plain
 from youbencha.events import (
     AssistantText,
     AssistantTextDelta,

@@ -1,1 +1,0 @@
-"""The commands of `thunderdome` and `yb bench`."""

@@ -1,1 +1,0 @@
-"""The commands of `ralph` and `yb loop`."""
