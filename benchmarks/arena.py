@@ -20,8 +20,8 @@ from ruamel.yaml import YAML
 
 from benchmarks.build import BUILD, HERE, build_all
 from benchmarks.models import aider_script, claude_code_script
-from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.toolbox import Toolbox
+from youbencha.scripted_model import ScriptedModel
 
 CONFIG = HERE.parent / "thunderdome.yaml"
 RESULTS = BUILD / "results"

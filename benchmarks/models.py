@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
 from benchmarks.build import read_tree
-from youbencha.gateway.script import Script
+from youbencha.scripted_model import Script
 
 Skill = Literal["solution", "partial", "nothing"]
 Tree = Mapping[str, bytes]

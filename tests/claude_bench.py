@@ -17,9 +17,9 @@ from systems import ON_WINDOWS
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
 from youbencha.events import Event
-from youbencha.gateway.script import RecordedRequest, Script, ScriptedModel
 from youbencha.log.model import YouBenchaLog
 from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.scripted_model import RecordedRequest, Script, ScriptedModel
 from youbencha.user_dirs import toolbox_dir
 
 API_KEY = "sk-ant-dummy-0123456789abcdef"

@@ -31,7 +31,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"workspace", "transcript"}),
     frozenset({"store"}),
     frozenset({"sandbox", "gateway"}),
-    frozenset({"adapters", "scoring", "stats"}),
+    frozenset({"adapters", "scoring", "scripted_model", "stats"}),
     frozenset({"control", "evaluators", "hooks", "report", "testing"}),
     frozenset({"trial"}),
     frozenset({"engine", "loop"}),

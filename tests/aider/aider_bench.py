@@ -13,7 +13,7 @@ from toolbox_agents import API_KEY, Bench, KitAgent, harness_env, key_of, script
 from agent_clis import FROM_PYPI
 from toolbox_tools import installed
 from youbencha.adapters.aider import AiderAdapter
-from youbencha.gateway.script import RecordedRequest, Script, ScriptedModel
+from youbencha.scripted_model import RecordedRequest, Script, ScriptedModel
 from youbencha.testing import Prepared, Situation
 from youbencha.testing.agent import MARKER
 

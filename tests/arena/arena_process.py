@@ -16,7 +16,7 @@ from engine_bench import GIT, PATIENCE_S
 from repositories import copied
 
 from yb import run_here
-from youbencha.gateway.script import Script
+from youbencha.scripted_model import Script
 from youbencha.store.arena_run import ArenaRun, find_arena_run
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / ("thunderdome.exe" if sys.platform == "win32" else "thunderdome")

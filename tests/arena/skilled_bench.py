@@ -20,7 +20,7 @@ from benchmarks.models import claude_turns
 from ruamel.yaml import YAML
 
 from yb import run_here
-from youbencha.gateway.script import Script
+from youbencha.scripted_model import Script
 from youbencha.store.arena import TrialKey
 from youbencha.store.arena_run import ArenaRun
 

@@ -10,8 +10,8 @@ from arena_process import ArenaProject
 
 from agent_clis import NEWEST
 from claude_bench import API_KEY, says, script, versions
-from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.scripted_model import ScriptedModel
 
 KNOWN = ["claude-opus-5-5"]
 

@@ -10,8 +10,8 @@ from skilled_bench import QUICK_TASKS, SkilledBench
 
 from agent_clis import NEWEST
 from claude_bench import versions
-from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.scripted_model import ScriptedModel
 
 TWO_TASKS = QUICK_TASKS[::2]
 

@@ -18,9 +18,9 @@ from engine_bench import metas
 
 from agent_clis import NEWEST
 from claude_bench import API_KEY, says, script, versions
-from youbencha.gateway.script import ScriptedModel
 from youbencha.report.commit_files import CommitFiles, commit_notes, describe_files
 from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.scripted_model import ScriptedModel
 from youbencha.user_dirs import TOOLBOX_VARIABLE, toolbox_dir
 
 COMMIT = {

@@ -12,8 +12,8 @@ from workflow_bench import Github, printed, with_program, with_real_cli
 from agent_clis import OLD
 from claude_bench import full, says, script, uses, versions
 from yb import run_here
-from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.scripted_model import ScriptedModel
 from youbencha.user_dirs import TOOLBOX_VARIABLE, toolbox_dir
 
 GOOD, GOOD_TOO, BAD = "Always answer with 42.\n", "You always answer with 42.\n", "Be brief.\n"

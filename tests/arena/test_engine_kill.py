@@ -14,7 +14,7 @@ from arena_process import ANSWER, ArenaProject, project_with_one_model_call
 from engine_bench import appear, events, metas
 
 from docker_engine import Engine, engine, image  # noqa: F401 (fixtures)
-from youbencha.gateway.script import ScriptedModel
+from youbencha.scripted_model import ScriptedModel
 from youbencha.store.arena_run import ArenaRun
 
 AGENTS, TASKS = 2, 2

@@ -14,8 +14,8 @@ from claude_bench import API_KEY, bash, script, versions
 from youbencha.cli.matrix import MatrixDisplay
 from youbencha.engine.matrix import Matrix
 from youbencha.engine.run import MatrixOptions, run_matrix
-from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.scripted_model import ScriptedModel
 from youbencha.spec.arena import RetrySpec
 
 ASKS_ONCE = """

@@ -21,7 +21,7 @@ from youbencha.engine.resume import check_unchanged
 from youbencha.engine.run import MatrixControl, MatrixOptions, run_matrix
 from youbencha.engine.updates import AttemptBegun, AttemptFailed, Stopping, TrialsSkipped, Update
 from youbencha.errors import YouBenchaError
-from youbencha.gateway.script import Script, ScriptedModel
+from youbencha.scripted_model import Script, ScriptedModel
 from youbencha.spec.arena import RetrySpec
 from youbencha.store.arena import TrialKey
 from youbencha.store.arena_run import find_arena_run

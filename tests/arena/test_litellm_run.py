@@ -11,7 +11,7 @@ from arena_process import ANSWER, ANSWER_USD, project_with_one_model_call
 from engine_bench import appear, metas
 
 from toolbox_tools import installed
-from youbencha.gateway.script import ScriptedModel
+from youbencha.scripted_model import ScriptedModel
 
 pytestmark = [pytest.mark.real_cli, pytest.mark.full]
 

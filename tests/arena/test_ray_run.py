@@ -24,8 +24,8 @@ from youbencha.engine.run import MatrixOptions, run_matrix
 from youbencha.engine.updates import AttemptEvent, Update
 from youbencha.errors import YouBenchaError
 from youbencha.events import ModelCalled, ProcessStarted
-from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.scripted_model import ScriptedModel
 from youbencha.store.arena import TrialKey
 from youbencha.store.arena_run import ArenaRun
 

@@ -13,7 +13,7 @@ from arena_process import ArenaProject
 from engine_bench import metas
 
 from claude_bench import API_KEY, says, script
-from youbencha.gateway.script import ScriptedModel
+from youbencha.scripted_model import ScriptedModel
 from youbencha.store.arena import TrialMeta
 
 REPORTED: dict[str, Any] = {

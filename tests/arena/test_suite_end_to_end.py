@@ -20,8 +20,8 @@ from agent_clis import NEWEST
 from claude_bench import versions
 from docker_engine import Engine, engine, image
 from toolbox_tools import installed
-from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.scripted_model import ScriptedModel
 
 __all__ = ["engine", "image"]
 

@@ -17,7 +17,7 @@ from engine_bench import EngineBench, events, metas
 from youbencha.engine.matrix import Matrix
 from youbencha.engine.run import MatrixOptions, run_matrix
 from youbencha.engine.until_decided import plan_comparisons
-from youbencha.gateway.script import Script, ScriptedModel
+from youbencha.scripted_model import Script, ScriptedModel
 from youbencha.store.read import load_runs
 
 GOOD, BAD = "echo x > made.txt", "true"

@@ -13,9 +13,9 @@ from engine_bench import events, metas
 
 from agent_clis import OLD
 from claude_bench import API_KEY, MCP_SERVER, says, script, versions
-from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 from youbencha.sandbox.toolbox.toolbox import Toolbox
+from youbencha.scripted_model import ScriptedModel
 from youbencha.user_dirs import TOOLBOX_VARIABLE, toolbox_dir
 
 AGENT: dict[str, Any] = {

@@ -11,8 +11,8 @@ from engine_bench import metas
 
 from agent_clis import NEWEST, OLD
 from claude_bench import API_KEY, bash, full, says, script, versions
-from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.scripted_model import ScriptedModel
 from youbencha.user_dirs import TOOLBOX_VARIABLE, toolbox_dir
 
 SKILL = "---\nname: measure-twice\ndescription: Measure twice, cut once.\n---\nMeasure.\n"

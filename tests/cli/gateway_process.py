@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from yb import PATIENCE_S, SCRIPT
-from youbencha.gateway.script import RecordedRequest, ScriptedModel, parse_script
+from youbencha.scripted_model import RecordedRequest, ScriptedModel, parse_script
 
 REAL_KEY = "sk-ant-api03-the-real-one-000000000000"
 MODEL = "scripted-1"

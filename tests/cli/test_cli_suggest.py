@@ -15,7 +15,7 @@ from agent_clis import NEWEST
 from claude_bench import ClaudeBench, says, script, uses, versions
 from systems import ON_WINDOWS
 from yb import PATIENCE_S, SCRIPT, yb
-from youbencha.gateway.script import RecordedRequest, Script
+from youbencha.scripted_model import RecordedRequest, Script
 from youbencha.spec.loader import load_test_case
 from youbencha.spec.testcase import TestCase
 from youbencha.trial.checks import check_parts

@@ -8,7 +8,7 @@ import pytest
 
 from claude_bench import ClaudeBench
 from systems import ON_WINDOWS
-from youbencha.gateway.script import RecordedRequest
+from youbencha.scripted_model import RecordedRequest
 
 
 def recorded(claude: ClaudeBench) -> str:

@@ -16,7 +16,7 @@ from agent_clis import NEWEST, OLD
 from claude_bench import API_KEY, ClaudeBench, bash, says, script, versions
 from systems import posix_only
 from toolbox_tools import installed
-from youbencha.gateway.script import ScriptedModel
+from youbencha.scripted_model import ScriptedModel
 
 pytestmark = posix_only("the adapters are shell scripts")
 

@@ -17,8 +17,8 @@ from claude_bench import versions
 from yb import yb
 from youbencha.cli.setup import _what_next
 from youbencha.cli.terminal import StepPrinter
-from youbencha.gateway.script import load_script
 from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.scripted_model import load_script
 from youbencha.spec.loader import load_test_case
 from youbencha.trial.checks import check_parts
 

@@ -20,11 +20,11 @@ from claude_bench import says, script
 from docker_engine import containers_of
 from youbencha.gateway.call import Labels
 from youbencha.gateway.gateway import Gateway
-from youbencha.gateway.script import ScriptedModel
 from youbencha.gateway.upstreams import same_for_all
 from youbencha.process import Command, Limits, ProcessResult
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.docker.sandbox import open_docker_sandbox
+from youbencha.scripted_model import ScriptedModel
 from youbencha.spec.sandbox import SandboxSpec
 
 PATIENCE_S = 60.0

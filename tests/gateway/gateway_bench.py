@@ -19,8 +19,8 @@ from youbencha.gateway.call import Call, Labels
 from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.keys import VirtualKey
 from youbencha.gateway.ledger import Ledger, read_ledger
-from youbencha.gateway.script import ScriptedModel, parse_script
 from youbencha.gateway.upstreams import Upstream
+from youbencha.scripted_model import ScriptedModel, parse_script
 
 REAL_KEY = "the-real-key"
 PATIENCE_S = 10.0

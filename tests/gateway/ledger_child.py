@@ -17,7 +17,7 @@ from gateway_bench import ANTHROPIC, HELLO, upstreams_at
 from youbencha.gateway.call import Labels
 from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.ledger import Ledger
-from youbencha.gateway.script import ScriptedModel, parse_script
+from youbencha.scripted_model import ScriptedModel, parse_script
 
 
 async def serve(ledger: Path, upstream: str) -> None:

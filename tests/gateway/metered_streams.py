@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import pytest
 from hypothesis import strategies as st
+
 from other_wires import CLIENTS
 from talking import Heard, ask, scripted
-
 from youbencha.gateway.api import WireName
 from youbencha.gateway.metering import Metered, meter_for
-from youbencha.gateway.script import ScriptedModel
+from youbencha.scripted_model import ScriptedModel
 
 WIRES: tuple[WireName, ...] = ("anthropic-messages", "openai-chat", "openai-responses", "gemini")
 

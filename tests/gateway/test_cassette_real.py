@@ -11,8 +11,8 @@ from agent_clis import NEWEST, OLD
 from claude_bench import API_KEY, ClaudeBench, Session, bash, full, says, script, versions
 from youbencha.gateway.cassette.cassette import Cassette
 from youbencha.gateway.cassette.matching import Places
-from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.scripted_model import ScriptedModel
 
 GIT = ("git", "-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false")
 ANSWERS = script(

@@ -22,7 +22,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.gateway import ledger as ledger_module
 from youbencha.gateway.call import Call, Labels
 from youbencha.gateway.ledger import Ledger, read_ledger
-from youbencha.gateway.script import ScriptedModel, parse_script
+from youbencha.scripted_model import ScriptedModel, parse_script
 from youbencha.usage import Tokens
 
 CHILD = Path(__file__).with_name("ledger_child.py")

@@ -35,7 +35,7 @@ from gateway_bench import (
 from youbencha.gateway.budget import Caps
 from youbencha.gateway.call import Labels
 from youbencha.gateway.cassette.cassette import Cassette
-from youbencha.gateway.script import ScriptedModel, parse_script
+from youbencha.scripted_model import ScriptedModel, parse_script
 from youbencha.usage import Tokens
 
 SEEN = Tokens(input=11, output=7)

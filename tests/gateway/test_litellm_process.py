@@ -19,18 +19,18 @@ import pytest
 import pytest_asyncio
 from gateway_bench import gateway_at
 from litellm_helpers import REAL_KEYS, STARTUP_S, processes_with, upstreams
-from other_wires import CHAT, GEMINI, RESPONSES, Client
-from talking import Heard, request, send
 
+from other_wires import CHAT, GEMINI, RESPONSES, Client
 from systems import linux_only, posix_only
+from talking import Heard, request, send
 from toolbox_tools import installed
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.api import WireName
 from youbencha.gateway.litellm import process
 from youbencha.gateway.litellm.process import LiteLLM, check_litellm
 from youbencha.gateway.litellm.translate import provider_error, provider_headers
-from youbencha.gateway.script import ScriptedModel, parse_script
 from youbencha.gateway.upstreams import same_for_all
+from youbencha.scripted_model import ScriptedModel, parse_script
 
 # One LiteLLM for them all: each start takes six seconds.
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.real_cli, pytest.mark.full]

@@ -14,8 +14,8 @@ from youbencha.errors import ConfigError
 from youbencha.gateway import model_check
 from youbencha.gateway.api import Provider
 from youbencha.gateway.model_check import check_models
-from youbencha.gateway.script import ScriptedModel, parse_script
 from youbencha.gateway.upstreams import ConfiguredModel, KeyHeader, Upstream
+from youbencha.scripted_model import ScriptedModel, parse_script
 
 HEADERS: Mapping[Provider, KeyHeader] = {
     "anthropic": "x-api-key",

@@ -18,8 +18,8 @@ from agent_clis import NEWEST, OLDEST
 from claude_bench import ClaudeBench, bash, prompt_of, says, script, uses, versions
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.judge import AgenticJudge
-from youbencha.gateway.script import ScriptedModel
 from youbencha.log.model import YouBenchaLog
+from youbencha.scripted_model import ScriptedModel
 from youbencha.spec.testcase import AgentSpec
 from youbencha.store.bundle import EvaluationResult
 

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple, TypeVar
 
 from claude_bench import API_KEY, ClaudeBench
 from youbencha.events import Event, IterationEnded
-from youbencha.gateway.script import RecordedRequest, Script, ScriptedModel
 from youbencha.loop.control import LoopControl
 from youbencha.loop.directory import LoopDirectory, new_loop_id
 from youbencha.loop.plan import LoopOverrides, find_loop_file, plan_loop
 from youbencha.loop.run import run_loop
 from youbencha.loop.start import new_history
+from youbencha.scripted_model import RecordedRequest, Script, ScriptedModel
 from youbencha.spec.settings import load_settings
 from youbencha.store.loops import IterationRecord, LoopState
 from youbencha.trial.context import Host

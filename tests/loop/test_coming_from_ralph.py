@@ -23,8 +23,8 @@ from originals import original
 from systems import posix_only
 from yb import yb
 from youbencha.errors import ConfigError
-from youbencha.gateway.script import ScriptedModel
 from youbencha.loop.presets import PRESETS, preset_text
+from youbencha.scripted_model import ScriptedModel
 from youbencha.spec.loop_loader import load_loop_file
 
 OF_RALPH = ("autoresearch", "code-assist", "debug", "pdd-to-code-assist", "research", "review")

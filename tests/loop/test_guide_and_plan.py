@@ -16,7 +16,7 @@ from systems import ON_WINDOWS
 from tmux import terminal
 from yb import PATIENCE_S
 from youbencha.events import GuidanceGiven
-from youbencha.gateway.script import ScriptedModel
+from youbencha.scripted_model import ScriptedModel
 
 pytestmark = pytest.mark.skipif(ON_WINDOWS, reason="shell scripts, and there is no tmux on Windows")
 

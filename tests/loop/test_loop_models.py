@@ -11,7 +11,7 @@ from agent_clis import NEWEST
 from claude_bench import API_KEY, ClaudeBench, says, script, versions
 from systems import posix_only
 from yb import run_here
-from youbencha.gateway.script import ScriptedModel
+from youbencha.scripted_model import ScriptedModel
 
 pytestmark = posix_only("a console of Windows changes what a program prints")
 

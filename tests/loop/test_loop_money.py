@@ -12,7 +12,7 @@ import pytest
 from loop_bench import LoopBench
 
 from systems import posix_only
-from youbencha.gateway.script import Script, ScriptedModel
+from youbencha.scripted_model import Script, ScriptedModel
 from youbencha.trial.context import Host
 
 pytestmark = posix_only("the agents are shell scripts")

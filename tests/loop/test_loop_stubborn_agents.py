@@ -18,7 +18,7 @@ from agent_clis import NEWEST
 from claude_bench import API_KEY, ClaudeBench, full, says, script, versions
 from systems import PLAIN_PYTHON, posix_only
 from youbencha.events import AssistantText, Event, IterationEnded, LoopEnded, WarningRaised
-from youbencha.gateway.script import ScriptedModel
+from youbencha.scripted_model import ScriptedModel
 
 pytestmark = posix_only("the agents are programs with a shebang line")
 

@@ -26,9 +26,9 @@ from youbencha.events import (
     ToolStarted,
     WarningRaised,
 )
-from youbencha.gateway.script import ScriptedModel
 from youbencha.loop.control import LoopControl
 from youbencha.process import OUTPUT_LIMIT_BYTES
+from youbencha.scripted_model import ScriptedModel
 
 pytestmark = posix_only("a console of Windows changes what a program prints")
 

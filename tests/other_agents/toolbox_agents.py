@@ -12,8 +12,8 @@ from typing import Any
 
 from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecutionResult
 from youbencha.events import Event
-from youbencha.gateway.script import RecordedRequest, Script, ScriptedModel
 from youbencha.log.model import YouBenchaLog
+from youbencha.scripted_model import RecordedRequest, Script, ScriptedModel
 from youbencha.testing import Agent, Prepared, Situation
 from youbencha.user_dirs import toolbox_dir
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from claude_bench import API_KEY
 from yb import SCRIPT, run_here
-from youbencha.gateway.script import ScriptedModel
 from youbencha.log.model import YouBenchaLog
 from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.scripted_model import ScriptedModel
 from youbencha.store.bundle import ResultsBundle
 
 GIT = ("git", "-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false")

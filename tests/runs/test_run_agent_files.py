@@ -18,8 +18,8 @@ from agent_clis import NEWEST, OLD
 from claude_bench import API_KEY, MCP_SERVER, bash, full, says, script, versions
 from toolbox_tools import installed
 from youbencha.adapters import get_adapter
-from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.scripted_model import ScriptedModel
 from youbencha.user_dirs import toolbox_dir
 
 pytestmark = pytest.mark.real_cli

@@ -9,8 +9,8 @@ from run_bench import RunBench
 
 from agent_clis import NEWEST
 from claude_bench import bash, says, script, versions
-from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.scripted_model import ScriptedModel
 
 
 @versions(NEWEST)

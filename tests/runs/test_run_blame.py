@@ -19,8 +19,8 @@ from claude_bench import API_KEY, bash, full, says, script, versions
 from docker_engine import Engine
 from small_disk import MIB, small_disk
 from toolbox_tools import installed
-from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.scripted_model import ScriptedModel
 
 BEGUN = "echo begun > begun.txt; "
 PLACES = {name: os.environ[name] for name in ("DOCKER_HOST",) if name in os.environ}

@@ -12,8 +12,8 @@ from run_bench import Outcome, RunBench
 
 from agent_clis import NEWEST, OLD
 from claude_bench import API_KEY, bash, full, says, script, uses, versions
-from youbencha.gateway.script import Script, ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.scripted_model import Script, ScriptedModel
 from youbencha.store.bundle import CassetteReport
 
 TOKENS = {"input_tokens": 1000, "output_tokens": 25}

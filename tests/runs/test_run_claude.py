@@ -9,8 +9,8 @@ from run_bench import Outcome, RunBench, cut_off
 
 from agent_clis import NEWEST, OLD
 from claude_bench import bash, full, says, script, uses, versions
-from youbencha.gateway.script import Script, ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.scripted_model import Script, ScriptedModel
 
 EDIT = bash("echo 'TAX = 0.2' > src/prices.py")
 

@@ -14,8 +14,8 @@ from claude_bench import API_KEY, bash, full, says, script, versions
 from docker_engine import containers_of
 from toolbox_tools import installed
 from youbencha.gateway.ledger import read_ledger
-from youbencha.gateway.script import Script, ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.scripted_model import Script, ScriptedModel
 from youbencha.user_dirs import toolbox_dir
 
 TOKENS = {"input_tokens": 1000, "output_tokens": 25, "cache_read_input_tokens": 700, "cache_creation_input_tokens": 50}

@@ -15,9 +15,9 @@ from agent_clis import NEWEST, OLD
 from claude_bench import API_KEY, bash, full, says, script, versions
 from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.ledger import read_ledger
-from youbencha.gateway.script import Script, ScriptedModel
 from youbencha.gateway.server import GatewayServer
 from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.scripted_model import Script, ScriptedModel
 from youbencha.store.bundle import GatewayReport
 
 TOKENS = {"input_tokens": 1000, "output_tokens": 25, "cache_read_input_tokens": 700, "cache_creation_input_tokens": 50}

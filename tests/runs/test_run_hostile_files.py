@@ -11,8 +11,8 @@ from run_bench import PATIENCE_S, RunBench
 from agent_clis import NEWEST, OLD, OLDEST
 from claude_bench import bash, full, says, script, versions
 from systems import posix_only
-from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.scripted_model import ScriptedModel
 
 pytestmark = posix_only("links and pipes")
 

@@ -15,8 +15,8 @@ from test_run_agent_files import MODEL, environment, write
 
 from agent_clis import NEWEST, OLD
 from claude_bench import bash, full, says, script, versions
-from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.scripted_model import ScriptedModel
 
 pytestmark = pytest.mark.real_cli
 

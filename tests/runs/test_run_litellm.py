@@ -10,9 +10,9 @@ from run_bench import Outcome, RunBench
 from agent_clis import NEWEST, OLD
 from claude_bench import API_KEY, bash, says, script, versions
 from toolbox_tools import installed
-from youbencha.gateway.script import ScriptedModel
 from youbencha.log.model import Usage
 from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.scripted_model import ScriptedModel
 
 TOKENS = {"input_tokens": 1000, "output_tokens": 25, "cache_read_input_tokens": 700, "cache_creation_input_tokens": 50}
 EDIT = "src/prices.py\n```\n<<<<<<< SEARCH\nTAX = 0.19\n=======\nTAX = 0.2\n>>>>>>> REPLACE\n```\n"

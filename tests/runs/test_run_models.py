@@ -6,8 +6,8 @@ from run_bench import RunBench
 
 from agent_clis import NEWEST, OLD
 from claude_bench import API_KEY, says, script, versions
-from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.scripted_model import ScriptedModel
 
 KNOWN = ["claude-fable-9", "claude-haiku-4-5-20251001"]
 

@@ -12,7 +12,7 @@ import pytest
 from run_bench import PATIENCE_S, RunBench
 
 from claude_bench import API_KEY, says, script
-from youbencha.gateway.script import ScriptedModel
+from youbencha.scripted_model import ScriptedModel
 from youbencha.store.bundle import GatewayReport, ResultsBundle
 
 YB_AND_ITS_MODULES = """

@@ -9,7 +9,7 @@ from run_bench import RunBench
 
 from claude_bench import API_KEY, script
 from toolbox_tools import installed
-from youbencha.gateway.script import ScriptedModel
+from youbencha.scripted_model import ScriptedModel
 from youbencha.user_dirs import toolbox_dir
 
 pytestmark = pytest.mark.full

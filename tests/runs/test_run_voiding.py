@@ -13,8 +13,8 @@ from run_bench import Outcome, RunBench
 
 from agent_clis import NEWEST, OLD, OLDEST, SILENT_ABOUT_CUTS
 from claude_bench import API_KEY, bash, script, versions
-from youbencha.gateway.script import ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.scripted_model import ScriptedModel
 
 UNSOLVED = [{"name": "command", "config": {"command": "false", "shell": True}}]
 PLACES = {name: os.environ[name] for name in ("DOCKER_HOST",) if name in os.environ}

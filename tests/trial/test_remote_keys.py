@@ -20,8 +20,8 @@ from youbencha.events import Event, WarningRaised
 from youbencha.gateway import control, remote
 from youbencha.gateway.ledger import read_ledger
 from youbencha.gateway.remote import RemoteKeys
-from youbencha.gateway.script import Script, ScriptedModel
 from youbencha.process import Redactor
+from youbencha.scripted_model import Script, ScriptedModel
 from youbencha.store.layout import LEDGER_FILE
 from youbencha.trial.budgets import Budgets
 from youbencha.trial.context import Host

@@ -32,8 +32,8 @@ from youbencha.engine.run import MatrixOptions, run_matrix
 from youbencha.errors import YouBenchaError
 from youbencha.events import Event, EventSink, ModelCalled
 from youbencha.gateway.ledger import read_ledger
-from youbencha.gateway.script import Script, ScriptedModel
 from youbencha.sandbox.toolbox.installed import InstalledAgent
+from youbencha.scripted_model import Script, ScriptedModel
 from youbencha.spec.arena import RetrySpec
 from youbencha.store.arena import TrialKey
 from youbencha.store.arena_run import create_run

@@ -18,7 +18,7 @@ from youbencha.gateway.bounds import measure_request, worst_tokens
 from youbencha.gateway.budget import NO_CAPS, Account, Caps, Spend
 from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.ledger import read_ledger
-from youbencha.gateway.script import Script, ScriptedModel
+from youbencha.scripted_model import Script, ScriptedModel
 from youbencha.store.bundle import ResultsBundle
 from youbencha.trial.budgets import Budgets
 from youbencha.trial.context import Host, TrialContext

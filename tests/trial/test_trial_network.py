@@ -14,8 +14,8 @@ from trial_bench import TrialBench
 
 from docker_engine import Engine
 from youbencha.events import Event, WarningRaised
-from youbencha.gateway.script import Script, ScriptedModel
 from youbencha.sandbox.base import FORWARD_PROXY_PORT
+from youbencha.scripted_model import Script, ScriptedModel
 from youbencha.trial.run import run_trial
 
 HOST = "127.0.0.2"

@@ -13,7 +13,7 @@ from trial_bench import TrialBench, appear
 
 from youbencha.events import Event
 from youbencha.gateway.ledger import read_ledger
-from youbencha.gateway.script import Script, ScriptedModel
+from youbencha.scripted_model import Script, ScriptedModel
 from youbencha.store.bundle import ResultsBundle
 from youbencha.trial.context import Host
 from youbencha.trial.results import TrialResult

@@ -13,10 +13,10 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from youbencha.events import EventSink
-from youbencha.gateway.script import ScriptedModel, load_script
 from youbencha.progress import StepProgress
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 from youbencha.sandbox.toolbox.toolbox import Toolbox
+from youbencha.scripted_model import ScriptedModel, load_script
 from youbencha.spec.settings import load_settings
 from youbencha.trial.context import Host
 from youbencha.trial.plan import PlanOptions, load_plan

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from youbencha.gateway.api import Action
-from youbencha.gateway.script.format import ScriptedAnswer
-from youbencha.gateway.script.wire import (
+from youbencha.json_lines import records
+from youbencha.scripted_model.format import ScriptedAnswer
+from youbencha.scripted_model.wire import (
     ClaimedTokens,
     Event,
     HttpRequest,
@@ -25,7 +26,6 @@ from youbencha.gateway.script.wire import (
     texts_in,
     texts_of,
 )
-from youbencha.json_lines import records
 
 _COUNTED: tuple[Required, ...] = (("model", (str,), "text"), ("messages", (list,), "a list"))
 

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from talking import ask, scripted
 
-from youbencha.gateway.script import Script, Turn, parse_script
+from talking import ask, scripted
+from youbencha.scripted_model import Script, Turn, parse_script
 
 PAGE = (Path(__file__).parents[2] / "docs" / "scripted-model.md").read_text(encoding="utf-8")
 SCRIPTS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)

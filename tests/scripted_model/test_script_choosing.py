@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from talking import request
 
+from talking import request
 from youbencha.gateway.api import Action
-from youbencha.gateway.script import parse_script
-from youbencha.gateway.script.answering import ScriptedProgress
-from youbencha.gateway.script.anthropic import AnthropicMessages
-from youbencha.gateway.script.wire import HttpRequest
+from youbencha.scripted_model import parse_script
+from youbencha.scripted_model.answering import ScriptedProgress
+from youbencha.scripted_model.anthropic import AnthropicMessages
+from youbencha.scripted_model.wire import HttpRequest
 
 WIRE = AnthropicMessages()
 

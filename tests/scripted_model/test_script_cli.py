@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from talking import request
 
+from talking import request
 from yb import SCRIPT, yb
 from youbencha.cli.serving import serve
 from youbencha.errors import YouBenchaError

@@ -6,12 +6,12 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from talking import parse_events, together
 
-from youbencha.gateway.script import ScriptedAnswer, ScriptedUsage
-from youbencha.gateway.script.anthropic import message_events, message_json
-from youbencha.gateway.script.format import substitute
-from youbencha.gateway.script.wire import ClaimedTokens, event_bytes, tokens_of
+from talking import parse_events, together
+from youbencha.scripted_model import ScriptedAnswer, ScriptedUsage
+from youbencha.scripted_model.anthropic import message_events, message_json
+from youbencha.scripted_model.format import substitute
+from youbencha.scripted_model.wire import ClaimedTokens, event_bytes, tokens_of
 from youbencha.spec.variables import names_in
 
 ANSWER = ScriptedAnswer.model_validate(

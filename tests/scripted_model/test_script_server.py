@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import aiohttp
 import pytest
-from talking import ask, request, scripted, send
 
-from youbencha.gateway.script import ScriptedModel, parse_script
-from youbencha.gateway.script.format import UnknownVariableError
+from talking import ask, request, scripted, send
+from youbencha.scripted_model import ScriptedModel, parse_script
+from youbencha.scripted_model.format import UnknownVariableError
 
 
 async def test_a_streamed_answer() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from other_wires import CHAT, RESPONSES, events
 from talking import scripted
 

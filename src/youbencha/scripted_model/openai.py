@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from youbencha.gateway.api import Action
-from youbencha.gateway.script.format import ScriptedAnswer, StopReason
-from youbencha.gateway.script.wire import (
+from youbencha.json_lines import records
+from youbencha.scripted_model.format import ScriptedAnswer, StopReason
+from youbencha.scripted_model.wire import (
     ClaimedTokens,
     Event,
     HttpRequest,
@@ -29,7 +30,6 @@ from youbencha.gateway.script.wire import (
     texts_in,
     texts_of,
 )
-from youbencha.json_lines import records
 
 _SESSION_HEADERS = ("session-id", "session_id")
 """Codex uses a hyphen, and used an underscore before."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from youbencha.gateway.api import Action, WireName
-from youbencha.gateway.script.format import ScriptedAnswer, ScriptedUsage, working_directory
 from youbencha.gateway.sse import write_event
 from youbencha.json_lines import records
+from youbencha.scripted_model.format import ScriptedAnswer, ScriptedUsage, working_directory
 
 Required = tuple[str, tuple[type, ...], str]
 """A required key of a body, its valid types, and their description in an error."""

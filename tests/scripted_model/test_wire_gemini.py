@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from other_wires import GEMINI, GEMINI_PATH, events
 from talking import scripted, send
 

@@ -11,8 +11,8 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 from youbencha.gateway.api import Action, WireName, route_of
-from youbencha.gateway.script.anthropic import AnthropicMessages
-from youbencha.gateway.script.format import (
+from youbencha.scripted_model.anthropic import AnthropicMessages
+from youbencha.scripted_model.format import (
     HttpError,
     Script,
     ScriptedAnswer,
@@ -21,9 +21,9 @@ from youbencha.gateway.script.format import (
     When,
     substitute,
 )
-from youbencha.gateway.script.gemini import Gemini
-from youbencha.gateway.script.openai import OpenAIChat, OpenAIResponses
-from youbencha.gateway.script.wire import (
+from youbencha.scripted_model.gemini import Gemini
+from youbencha.scripted_model.openai import OpenAIChat, OpenAIResponses
+from youbencha.scripted_model.wire import (
     MODEL_WITHOUT_NAME,
     ClaimedTokens,
     Event,

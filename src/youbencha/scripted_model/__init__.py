@@ -1,7 +1,7 @@
 """A model that answers from a script, with the usual APIs on loopback, for tests and for writing adapters."""
 
 from youbencha.gateway.api import WireName
-from youbencha.gateway.script.format import (
+from youbencha.scripted_model.format import (
     Script,
     ScriptedAnswer,
     ScriptedConversation,
@@ -12,7 +12,7 @@ from youbencha.gateway.script.format import (
     load_script,
     parse_script,
 )
-from youbencha.gateway.script.server import RecordedRequest, ScriptedModel
+from youbencha.scripted_model.server import RecordedRequest, ScriptedModel
 
 __all__ = [
     "RecordedRequest",

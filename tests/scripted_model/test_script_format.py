@@ -9,8 +9,8 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from youbencha.errors import ConfigError
-from youbencha.gateway.script import Script, Turn, load_script, parse_script
-from youbencha.gateway.script.format import parse_duration
+from youbencha.scripted_model import Script, Turn, load_script, parse_script
+from youbencha.scripted_model.format import parse_duration
 
 
 def problems(text: str, **options: Any) -> list[str]:

@@ -14,10 +14,10 @@ from aiohttp import web
 
 from youbencha.gateway.api import WireName, lower_names
 from youbencha.gateway.http import abort, url_of
-from youbencha.gateway.script.answering import Decider, Kind, Reply, ScriptedEnding
-from youbencha.gateway.script.format import Script
-from youbencha.gateway.script.wire import HttpRequest
 from youbencha.json_lines import loads
+from youbencha.scripted_model.answering import Decider, Kind, Reply, ScriptedEnding
+from youbencha.scripted_model.format import Script
+from youbencha.scripted_model.wire import HttpRequest
 
 MAX_REQUEST_BYTES = 64 * 1024 * 1024
 """Prompts of a million characters are tested, and agents send them again with every turn."""

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from youbencha.gateway.api import Action
-from youbencha.gateway.script.format import ScriptedAnswer, StopReason
-from youbencha.gateway.script.wire import (
+from youbencha.json_lines import records
+from youbencha.scripted_model.format import ScriptedAnswer, StopReason
+from youbencha.scripted_model.wire import (
     MODEL_WITHOUT_NAME,
     ClaimedTokens,
     Event,
@@ -26,7 +27,6 @@ from youbencha.gateway.script.wire import (
     texts_in,
     texts_of,
 )
-from youbencha.json_lines import records
 
 _REQUIRED: tuple[Required, ...] = (("contents", (list,), "a list"),)
 _CALLED = re.compile(r"/models/(?P<model>[^/:]+):(?P<method>[A-Za-z]+)/?$")

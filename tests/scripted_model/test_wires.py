@@ -9,10 +9,10 @@ from typing import Any
 
 import aiohttp
 import pytest
+
 from other_wires import CHAT, CLIENTS, GEMINI, RESPONSES, SYSTEM, Client, events
 from talking import scripted, send
-
-from youbencha.gateway.script import ScriptedModel
+from youbencha.scripted_model import ScriptedModel
 
 every_wire = pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.wire)
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from talking import Heard, send
-
-from youbencha.gateway.script import ScriptedModel, WireName
+from youbencha.scripted_model import ScriptedModel, WireName
 
 SYSTEM = "You are careful."
 PROMPT = "do it"

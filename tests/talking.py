@@ -9,7 +9,7 @@ from typing import Any
 
 import aiohttp
 
-from youbencha.gateway.script import ScriptedModel, parse_script
+from youbencha.scripted_model import ScriptedModel, parse_script
 
 TOOLS = [{"name": "Bash", "description": "Runs a command.", "input_schema": {"type": "object"}}]
 
