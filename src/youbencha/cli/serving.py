@@ -33,9 +33,9 @@ from youbencha.gateway.gateway import Gateway
 from youbencha.gateway.keys import KeyTotals, ModelTotals, VirtualKey
 from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.prices import Prices
-from youbencha.gateway.script import RecordedRequest, Script, ScriptedModel, load_script
 from youbencha.gateway.upstreams import Upstream, find_upstreams, key_names, read_secrets, same_for_all
 from youbencha.process import Redactor
+from youbencha.scripted_model import RecordedRequest, Script, ScriptedModel, load_script
 from youbencha.spec.gateway import GatewaySpec, ModelPrice, UpstreamSpec, UpstreamSpecs
 from youbencha.text import count, plural, usd
 from youbencha.usage import Tokens

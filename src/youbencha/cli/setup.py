@@ -257,7 +257,7 @@ _MODELS = {
     Format.META: ("youbencha.store.arena", "TrialMeta"),
     Format.RESULTS: ("youbencha.store.bundle", "ResultsBundle"),
     Format.LOG: ("youbencha.log.model", "YouBenchaLog"),
-    Format.SCRIPT: ("youbencha.gateway.script", "Script"),
+    Format.SCRIPT: ("youbencha.scripted_model", "Script"),
     Format.CLAUDE_CODE: ("youbencha.adapters.claude_code", "ClaudeCodeConfig"),
 }
 
