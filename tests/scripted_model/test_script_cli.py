@@ -16,7 +16,7 @@ import pytest
 
 from talking import request
 from yb import SCRIPT, yb
-from youbencha.cli.serving import serve
+from youbencha.cli.serving import serve_script
 from youbencha.errors import YouBenchaError
 
 
@@ -65,7 +65,7 @@ def test_the_port_can_be_chosen(script: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(YouBenchaError, match="cannot listen") as caught:
-            serve(script, listen=f"127.0.0.1:{port}", var=["who=x"])
+            serve_script(script, listen=f"127.0.0.1:{port}", var=["who=x"])
         assert caught.value.code == "SCRIPT_LISTEN_FAILED"
     with served(str(script), "--var", "who=x", "--listen", f"127.0.0.1:{port}") as process:
         assert process.stdout
@@ -81,13 +81,13 @@ def test_a_missing_variable_is_found_before_it_starts(script: Path) -> None:
 @pytest.mark.parametrize("var", ["who", "=x", "1a=x", ""])
 def test_invalid_variables(var: str, script: Path) -> None:
     with pytest.raises(YouBenchaError, match="not a variable"):
-        serve(script, var=[var])
+        serve_script(script, var=[var])
 
 
 @pytest.mark.parametrize("listen", ["8080", ":8080", "localhost", "localhost:http", "localhost:70000", "a:²"])
 def test_invalid_addresses(listen: str, script: Path) -> None:
     with pytest.raises(YouBenchaError, match="not an address"):
-        serve(script, listen=listen, var=["who=x"])
+        serve_script(script, listen=listen, var=["who=x"])
 
 
 def test_the_command_line_imports_no_server() -> None:
