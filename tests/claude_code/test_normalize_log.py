@@ -323,7 +323,7 @@ def test_what_nothing_measured_is_taken_from_the_text_and_marked(output, live):
     assert (log.usage.input_tokens, log.usage.output_tokens, log.usage.cost_usd) == (100, 200, None)
     assert [(call.name, call.arguments) for call in log.tool_calls] == [("read_file", "test.ts")]
     (warning,) = log.warnings
-    assert (warning.code, warning.context["claims"]) == ("CLAUDE_TAKEN_FROM_TEXT", ["model", "usage", "tool_calls"])
+    assert (warning.code, log.claims) == ("CLAUDE_TAKEN_FROM_TEXT", ("model", "usage", "tool_calls"))
     without = log.without_claims()
     assert (without.usage, without.tool_calls_known, without.warnings) == (None, False, ())
     assert without.model_info.name == "claude-configured"
@@ -342,7 +342,7 @@ def test_what_was_measured_always_wins():
 def test_a_claim_is_dropped_when_it_is_measured_after_all():
     log = log_of(SEED).without_claims(("usage", "model"))
     assert (log.usage, log.model_info.name, len(log.tool_calls)) == (None, "unknown", 1)
-    assert log.claims == {"tool_calls"}
+    assert log.claims == ("tool_calls",)
     assert "tool calls" in log.warnings[0].message
     assert "tokens" not in log.warnings[0].message
 

@@ -182,13 +182,13 @@ async def test_the_last_lines_of_a_long_output_are_in_the_log(bench: CommandBenc
     left_out = 12_000 * 1000 + 12 - 10 * 1024 * 1024 - 256 * 1024
     assert answer.content.startswith("first\nx")
     assert answer.content.endswith("x\n\nlast")
-    assert f"\n[{left_out:,} characters left out here]\nx" in answer.content
+    assert f"\n[{left_out:,} bytes left out here]\nx" in answer.content
     assert [error.code for error in log.errors] == ["COMMAND_EXIT_CODE", "COMMAND_OUTPUT_TRUNCATED"]
     assert log.errors[0].message.endswith("\nlast")
     (warning,) = log.warnings
     assert (warning.code, warning.context) == (
         "COMMAND_TRANSCRIPT_SHORTENED",
-        {"messages": 0, "tool_calls": 0, "characters": left_out},
+        {"messages": 0, "tool_calls": 0, "characters": 0, "bytes": left_out},
     )
 
 

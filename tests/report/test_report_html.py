@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import sample
 
-from youbencha.log.model import ErrorRecord
 from youbencha.report.html import Attachments, render_html
 from youbencha.store.bundle import ResultsBundle
 from youbencha.text import visible
@@ -232,12 +231,9 @@ def test_unknown_is_never_zero() -> None:
 
 
 def test_tool_calls_that_nothing_measured_are_unknown() -> None:
-    claimed = ErrorRecord(
-        message="m", timestamp=sample.WHEN, code="CLAUDE_TAKEN_FROM_TEXT", context={"claims": ["tool_calls"]}
-    )
     for log, shown in (
         (sample.log(), "Tools 5 calls"),
-        (sample.log().model_copy(update={"warnings": (claimed,)}), "It is unknown which were called."),
+        (sample.log().model_copy(update={"claims": ("tool_calls",)}), "It is unknown which were called."),
         (
             sample.log().model_copy(update={"tool_calls": (), "tool_calls_known": False}),
             "It is unknown which were called.",

@@ -325,7 +325,7 @@ async def test_what_the_gateway_measured_is_not_claimed(runs: RunBench) -> None:
     assert agent is not None
     assert agent.usage is not None
     assert (agent.usage.cost_source, agent.usage.input_tokens, agent.model) == ("gateway", 0, None)
-    assert (log.usage, log.model_info.name, log.claims) == (agent.usage, "unknown", {"tool_calls"})
+    assert (log.usage, log.model_info.name, log.claims) == (agent.usage, "unknown", ("tool_calls",))
     assert agent.gateway is not None
     assert agent.gateway.reported is None
     assert [warning.code for warning in agent.warnings] == ["CLAUDE_TAKEN_FROM_TEXT"]

@@ -101,6 +101,6 @@ def _is_unmasked(annotation: Any) -> bool:
         return UNMASKED in arguments or _is_unmasked(arguments[0])
     if kind in (Union, UnionType):
         return all(map(_is_unmasked, arguments))
-    if kind is dict:
-        return all(map(_is_unmasked, arguments))
+    if kind in (dict, tuple, list):
+        return all(_is_unmasked(argument) for argument in arguments if argument is not ...)
     return kind is Literal or annotation in (int, float, bool, type(None))

@@ -1,6 +1,6 @@
 """YouBenchaLog (`youbencha-log.json`): one run of one agent, in a form that is the same for all agents.
 
-Unknown is null. A zero in here was measured. What is only the agent's claim is listed by a warning (`TAKEN_FROM_TEXT`).
+Unknown is null. A zero in here was measured. What is only the agent's claim is listed by `claims`.
 """
 
 from collections.abc import Collection
@@ -69,6 +69,8 @@ class ModelInfo(Record):
     name: str
     """"unknown" if neither the agent nor the configuration names one."""
     provider: str
+    configured: str | None = None
+    """As the test case names it."""
 
 
 class Execution(Record):
@@ -117,9 +119,15 @@ class Usage(Record):
 
 
 TAKEN_FROM_TEXT = "TAKEN_FROM_TEXT"
-"""The end of the code of the warning that lists a log's claims."""
+"""The end of the code of the warning about a log's claims."""
 
-CLAIMS = {"version": "the version", "model": "the model", "usage": "the tokens", "tool_calls": "the tool calls"}
+Claim = Literal["version", "model", "usage", "tool_calls"]
+CLAIMS: dict[Claim, str] = {
+    "version": "the version",
+    "model": "the model",
+    "usage": "the tokens",
+    "tool_calls": "the tool calls",
+}
 """What may be taken from an agent's text if nothing measured it, in words."""
 
 
@@ -132,6 +140,8 @@ class YouBenchaLog(Record):
     tool_calls: tuple[ToolCall, ...] = ()
     tool_calls_known: bool = True
     """False: the agent does not report its calls."""
+    claims: tuple[Claim, ...] = ()
+    """What only the agent's text says, because nothing measured it."""
     usage: Usage | None = None
     turns: Count | None = None
     session_id: str | None = None
@@ -139,46 +149,34 @@ class YouBenchaLog(Record):
     warnings: tuple[ErrorRecord, ...] = ()
     environment: dict[str, Any] = Field(default_factory=dict)
 
-    @property
-    def claims(self) -> frozenset[str]:
-        """Which of `CLAIMS` were taken from the agent's text, because nothing measured them."""
-        return frozenset(name for warning in self.warnings for name in _claims_in(warning))
-
-    def without_claims(self, names: Collection[str] = tuple(CLAIMS)) -> Self:
+    def without_claims(self, names: Collection[Claim] = tuple(CLAIMS)) -> Self:
         """The log without those of its claims that have these names."""
-        dropped, changes = self.claims.intersection(names), dict[str, Any]()
-        if not dropped:
+        left = tuple(name for name in self.claims if name not in names)
+        if left == self.claims:
             return self
+        dropped, changes = set(self.claims).difference(left), dict[str, Any](claims=left)
         if "version" in dropped:
             changes["agent_info"] = self.agent_info.model_copy(update={"version": "unknown"})
         if "model" in dropped:
-            lists = (warning.context or {} for warning in self.warnings if _claims_in(warning))
-            configured = next(lists)["configured_model"]
-            changes["model_info"] = self.model_info.model_copy(update={"name": configured or "unknown"})
+            changes["model_info"] = self.model_info.model_copy(update={"name": self.model_info.configured or "unknown"})
         if "usage" in dropped:
             changes["usage"] = None
         if "tool_calls" in dropped:
             changes |= {"tool_calls": (), "tool_calls_known": False}
-        changes["warnings"] = tuple(filter(None, (_without(warning, dropped) for warning in self.warnings)))
+        changes["warnings"] = tuple(filter(None, (_about_claims(warning, left) for warning in self.warnings)))
         return self.model_copy(update=changes)
 
 
-def claims_message(claims: Collection[str]) -> str:
-    names = join_words([CLAIMS[name] for name in CLAIMS if name in claims])
+def claims_message(claims: Collection[Claim]) -> str:
+    names = join_words([words for name, words in CLAIMS.items() if name in claims])
     return f"Nothing measured {names}: the log has what the agent's text says."
 
 
-def _claims_in(warning: ErrorRecord) -> Collection[str]:
-    is_list = (warning.code or "").endswith(f"_{TAKEN_FROM_TEXT}")
-    return (warning.context or {}).get("claims", ()) if is_list else ()
-
-
-def _without(warning: ErrorRecord, claims: Collection[str]) -> ErrorRecord | None:
-    """The warning without these claims; None if there are no others."""
-    if not (listed := _claims_in(warning)):
+def _about_claims(warning: ErrorRecord, left: Collection[Claim]) -> ErrorRecord | None:
+    """The warning, if it is about claims only about those that are left; None if there are none."""
+    if not (warning.code or "").endswith(f"_{TAKEN_FROM_TEXT}"):
         return warning
-    left = [name for name in listed if name not in claims]
-    context = {**(warning.context or {}), "claims": left}
+    context = {**(warning.context or {}), "claims": list(left)}
     return warning.model_copy(update={"message": claims_message(left), "context": context}) if left else None
 
 

@@ -152,6 +152,8 @@ class LeftOut(NamedTuple):
     messages: int = 0
     tool_calls: int = 0
     characters: int = 0
+    bytes: int = 0
+    """Of an output that was not read as text."""
 
 
 class SessionRecord(NamedTuple):

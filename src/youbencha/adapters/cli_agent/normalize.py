@@ -20,7 +20,7 @@ from youbencha.adapters.cli_agent.transcript import left_out_here
 from youbencha.adapters.cli_agent.warnings import taken_from_text, transcript_shortened
 from youbencha.json_lines import clean_text, strip_ansi, text
 from youbencha.log.masking import without_secrets
-from youbencha.log.model import AgentInfo, ErrorRecord, Message, ModelInfo, YouBenchaLog, usage_of
+from youbencha.log.model import AgentInfo, Claim, ErrorRecord, Message, ModelInfo, YouBenchaLog, usage_of
 from youbencha.log.session import LeftOut, SessionFacts, SessionRecord
 from youbencha.process import TRUNCATION_MARK, Redactor
 
@@ -56,7 +56,7 @@ def normalize(
     if not session.facts.stream_seen and not session.messages:
         session = _with_plain_text(session, result)
     measured, session = session, _with_claims(session, read_claims, result)
-    facts, usage = session.facts, session.facts.usage
+    facts, usage, claims = session.facts, session.facts.usage, _claims(measured, session)
     configured = text(context.model or context.config.get("model")) or None
     prompt = result.details.get("prompt") or context.config.get("prompt")
     log = YouBenchaLog(
@@ -68,18 +68,20 @@ def normalize(
         model_info=ModelInfo(
             name=facts.model or configured or "unknown",
             provider=str(result.details.get("provider") or facts.provider or kind.provider),
+            configured=configured,
         ),
         execution=result.execution(),
         messages=tuple(_with_prompt(session.messages, prompt)),
         tool_calls=session.tool_calls or (),
         tool_calls_known=session.tool_calls is not None,
+        claims=claims,
         usage=usage and usage_of(usage.tokens, usage.cost_usd, partial=usage.partial),
         turns=facts.turns,
         session_id=facts.session_id,
         errors=_errors(kind, result, cut=cut_at is not None),
         warnings=(
             *_warnings(kind, result, session, cut=cut_at is not None),
-            *_claim_warnings(kind, measured, session, configured, result.completed_at),
+            *([taken_from_text(kind, claims, result.completed_at)] if claims else ()),
         ),
         environment=_environment(result, facts),
     )
@@ -95,9 +97,9 @@ def _environment(result: AgentExecutionResult, facts: SessionFacts) -> dict[str,
 def _with_plain_text(session: SessionRecord, result: AgentExecutionResult) -> SessionRecord:
     """Make the output one message of the assistant; with its end, if it was truncated."""
     content, end = result.output, result.output_end
-    left_out = LeftOut(characters=end.left_out_bytes if end else 0)
+    left_out = LeftOut(bytes=end.left_out_bytes if end else 0)
     if end is not None:
-        gap = f"{left_out_here(left_out)}\n" if left_out.characters else ""
+        gap = f"{left_out_here(left_out)}\n" if left_out.bytes else ""
         content = f"{content}{gap}{end.text}"
     content = clean_text(content).strip()
     message = Message(role="assistant", content=content)
@@ -126,18 +128,16 @@ def _with_claims(session: SessionRecord, read: ReadClaims, result: AgentExecutio
     )
 
 
-def _claim_warnings(
-    kind: AgentKind, measured: SessionRecord, session: SessionRecord, configured: str | None, at: str
-) -> Iterator[ErrorRecord]:
+def _claims(measured: SessionRecord, session: SessionRecord) -> tuple[Claim, ...]:
+    """What `_with_claims` added."""
     known, facts = measured.facts, session.facts
-    claims = {
+    claimed: dict[Claim, bool] = {
         "version": known.agent_version != facts.agent_version,
         "model": known.model != facts.model,
         "usage": known.usage != facts.usage,
         "tool_calls": measured.tool_calls != session.tool_calls,
     }
-    if names := [name for name, is_claim in claims.items() if is_claim]:
-        yield taken_from_text(kind, names, configured, at)
+    return tuple(name for name, is_claim in claimed.items() if is_claim)
 
 
 def _read_stream(

@@ -189,10 +189,10 @@ def left_out_here(left_out: LeftOut) -> str:
 
 def describe_left_out(left_out: LeftOut) -> str:
     """Such as `3 messages, 2 tool calls and 12,345 characters`."""
-    messages, tool_calls, characters = left_out
-    parts = [plural(messages, "message")] if messages else []
-    parts += [plural(tool_calls, "tool call")] if tool_calls else []
-    return join_words([*parts, plural(characters, "character")])
+    parts = [plural(left_out.messages, "message")] if left_out.messages else []
+    parts += [plural(left_out.tool_calls, "tool call")] if left_out.tool_calls else []
+    size = plural(left_out.bytes, "byte") if left_out.bytes else plural(left_out.characters, "character")
+    return join_words([*parts, size])
 
 
 def moment(text: str | None) -> str | None:

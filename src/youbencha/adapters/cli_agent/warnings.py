@@ -9,7 +9,7 @@ from pathlib import Path
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.kind import AgentKind, error_record, malformed
 from youbencha.adapters.cli_agent.transcript import describe_left_out
-from youbencha.log.model import ErrorRecord, claims_message
+from youbencha.log.model import Claim, ErrorRecord, claims_message
 from youbencha.log.session import LeftOut, SessionFacts
 from youbencha.process import ProcessResult
 from youbencha.text import first_few, plural
@@ -98,14 +98,13 @@ def transcript_shortened(kind: AgentKind, left_out: LeftOut, at: str) -> ErrorRe
     )
 
 
-def taken_from_text(kind: AgentKind, claims: Sequence[str], configured_model: str | None, at: str) -> ErrorRecord:
+def taken_from_text(kind: AgentKind, claims: Sequence[Claim], at: str) -> ErrorRecord:
     return error_record(
         kind.code(codes.TAKEN_FROM_TEXT),
         claims_message(claims),
         at,
         "It may be wrong. Results, reports, comparisons and budgets count it as unknown.",
         claims=list(claims),
-        configured_model=configured_model,
     )
 
 
