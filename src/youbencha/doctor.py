@@ -49,19 +49,17 @@ DEADLINE_S = 30.0
 """For each check. The first start of a large CLI from a cold disk was seen to take 15 s."""
 
 _ANY_PROGRAM = "command"
-"""It runs whatever the test case names, so there is nothing to look for."""
+"""The agent that runs whatever the test case names, so that there is nothing to look for."""
 
 _GB = 1_000_000_000
 
-_LITTLE = 2 * _GB
+LOW_DISK_BYTES = 2 * _GB
 """Less than what two agents and a large repository take."""
+MIN_DISK_BYTES = _GB // 5
 
-_TOO_LITTLE = _GB // 5
-
-_OLDEST_GIT = Version("2.25")
+MIN_GIT = Version("2.25")
 """The first version in which `git clone --filter` and partial checkouts work as needed."""
-
-_OLDEST_NODE = Version("20.0")
+MIN_NODE = Version("20.0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +80,12 @@ class Diagnosis:
 
     @property
     def usable_agents(self) -> tuple[str, ...]:
-        return tuple(each.name for each in self.findings if each.group == "agents" and each.state == "ok")
+        return tuple(f.name for f in self.findings if f.group == "agents" and f.state == "ok")
 
     @property
     def missing(self) -> tuple[str, ...]:
         """What prevents every run. One usable agent is enough."""
-        broken = [each.name for each in self.findings if each.group != "agents" and each.state == "failed"]
+        broken = [f.name for f in self.findings if f.group != "agents" and f.state == "failed"]
         return (*broken, *(() if self.usable_agents or not self.any_agent else ("an agent that can be used",)))
 
     @property
@@ -127,20 +125,20 @@ async def examine_loop(
     def begin(group: Group, name: str, check: Coroutine[Any, Any, Finding]) -> asyncio.Task[Finding]:
         return asyncio.create_task(_in_time(group, name, check, deadline_s))
 
-    checked, found_settings = check_settings(directory, home)
+    checked, loaded_settings = check_settings(directory, home)
     agents = {name: begin("agents", name, check_backend(name, env)) for name in BACKENDS}
     git = begin("system", "git", check_git(env))
     configured, loaded = check_loop_file(directory, file, hats, settings)
     repository = begin("loop", "repository", check_repository(directory, loaded.spec if loaded else LoopSpec()))
     loop = [configured, check_prompt(directory, loaded)]
-    system = [check_gateway(found_settings, env)]
+    system = [check_gateway(loaded_settings, env)]
     if loaded is not None and loaded.spec.sandbox is not None and loaded.spec.sandbox.type == "docker":
         docker = await begin("system", "docker", check_docker(env))
         system.append(docker if docker.state == "ok" else replace(docker, state="failed"))
-    found = {name: await task for name, task in agents.items()}
+    backends = {name: await task for name, task in agents.items()}
     if configured.state == "ok":
-        loop.append(check_chosen(loaded, Host(env, found_settings), directory, found))
-    return Diagnosis((await git, *system, checked, *loop, await repository, *found.values()), any_agent=False)
+        loop.append(check_chosen_backend(loaded, Host(env, loaded_settings), directory, backends))
+    return Diagnosis((await git, *system, checked, *loop, await repository, *backends.values()), any_agent=False)
 
 
 async def check_backend(name: str, env: Mapping[str, str]) -> Finding:
@@ -162,7 +160,7 @@ def check_loop_file(
         file = find_loop_file(directory, config, hats=hats, settings=settings)
     except ConfigError as error:
         detail = "; ".join(str(problem) for problem in error.problems)
-        return Finding("loop", "configuration", "failed", detail, "See docs/ralph-yml.md."), None
+        return Finding("loop", "configuration", "failed", detail, "`yb schema loop` describes every key."), None
     except YouBenchaError as error:
         return Finding("loop", "configuration", "failed", error.message, error.hint), None
     if file is None:
@@ -184,7 +182,7 @@ def check_prompt(directory: Path, file: LoopFile | None) -> Finding:
 
 
 async def check_repository(directory: Path, spec: LoopSpec) -> Finding:
-    """Checkpoints need a repository; what is not committed stays as it is."""
+    """Check that there is a repository, which checkpoints need, and warn about uncommitted files."""
     if not spec.event_loop.checkpoint_interval:
         return Finding("loop", "repository", "ok", "not needed: the loop takes no checkpoints")
     top = require_repository(directory).top
@@ -196,15 +194,17 @@ async def check_repository(directory: Path, spec: LoopSpec) -> Finding:
     return Finding("loop", "repository", "ok", str(top))
 
 
-def check_chosen(file: LoopFile | None, host: Host, directory: Path, found: Mapping[str, Finding]) -> Finding:
-    """Plan the loop, and look at what was found about its backend."""
+def check_chosen_backend(
+    file: LoopFile | None, host: Host, directory: Path, backends: Mapping[str, Finding]
+) -> Finding:
+    """Plan the loop, and look at the finding about its backend."""
     try:
         plan = plan_loop(file, host, directory, LoopOverrides(prompt="…"))
     except YouBenchaError as error:
         return Finding("loop", "backend", "failed", error.message, error.hint)
-    about = found.get(plan.backend.name)
-    if about is not None and about.state != "ok":
-        return Finding("loop", "backend", "failed", f"{plan.backend.title}: {about.detail}", about.fix)
+    backend = backends.get(plan.backend.name)
+    if backend is not None and backend.state != "ok":
+        return Finding("loop", "backend", "failed", f"{plan.backend.title}: {backend.detail}", backend.fix)
     how = "the first that is installed" if plan.detected else "as configured"
     return Finding("loop", "backend", "ok", f"{plan.backend.title}, {how}")
 
@@ -245,17 +245,17 @@ async def _locations(name: str, env: Mapping[str, str]) -> str:
     """Describe where an agent is installed, in the order in which adapters look: PATH, then the toolbox."""
     if not _can_be_installed(name):
         return ""
-    found = []
+    locations = []
     program = find_executable(parse_request(name).agent.command, env)
     if program is not None:
         version = None
         with suppress(ProcessStartError):
             version = await _version(program, env)
-        found.append(f"{version or 'unknown version'} on PATH ({program})")
+        locations.append(f"{version or 'unknown version'} on PATH ({program})")
     versions = [agent.version for agent in Toolbox(toolbox_dir(env)).installed(name)]
     if versions:
-        found.append(f"{', '.join(versions)} in the toolbox")
-    return "; ".join(found)
+        locations.append(f"{', '.join(versions)} in the toolbox")
+    return "; ".join(locations)
 
 
 async def _version(program: Path, env: Mapping[str, str]) -> str | None:
@@ -272,7 +272,7 @@ def _can_be_installed(name: str) -> bool:
 
 
 def check_gateway(settings: LoadedSettings, env: Mapping[str, str]) -> Finding:
-    """Check for which APIs a gateway would have keys."""
+    """Check which APIs a gateway has keys for."""
     spec = settings.gateway
     try:
         secrets = read_secrets(Path(spec.secrets_file)) if spec.secrets_file else {}
@@ -335,7 +335,7 @@ def _check_free_space(directories: dict[str, Path]) -> list[Finding]:
 
 def _free_space(names: list[str], directory: Path) -> Finding:
     free = shutil.disk_usage(directory).free
-    state: State = "ok" if free >= _LITTLE else "note" if free >= _TOO_LITTLE else "failed"
+    state: State = "ok" if free >= LOW_DISK_BYTES else "note" if free >= MIN_DISK_BYTES else "failed"
     detail = f"{free / _GB:.1f} GB free for {', '.join(names)}"
     fix = "Free some space: `yb prune` removes old runs, `yb agents remove` old agents."
     return Finding("storage", "disk", state, detail, None if state == "ok" else fix)
@@ -344,7 +344,7 @@ def _free_space(names: list[str], directory: Path) -> Finding:
 def _nearest_existing(path: Path) -> Path:
     """Return the path itself, or the nearest directory above it that exists."""
     path = path.absolute()
-    return next((each for each in (path, *path.parents) if os.path.lexists(each)), Path(path.anchor))
+    return next((parent for parent in (path, *path.parents) if os.path.lexists(parent)), Path(path.anchor))
 
 
 def check_python() -> Finding:
@@ -353,12 +353,12 @@ def check_python() -> Finding:
 
 async def check_git(env: Mapping[str, str]) -> Finding:
     fix = "Install git 2.25 or newer: https://git-scm.com/downloads"
-    return await _check_program("git", env, _OLDEST_GIT, without="failed", fix=fix)
+    return await _check_program("git", env, MIN_GIT, missing="failed", fix=fix)
 
 
 async def check_node(env: Mapping[str, str]) -> Finding:
     fix = "Only agents that come from npm need it: install Node.js 20 or newer."
-    return await _check_program("node", env, _OLDEST_NODE, without="note", fix=fix)
+    return await _check_program("node", env, MIN_NODE, missing="note", fix=fix)
 
 
 async def check_docker(env: Mapping[str, str]) -> Finding:
@@ -376,13 +376,13 @@ async def check_docker(env: Mapping[str, str]) -> Finding:
     return Finding("system", "docker", "ok", detail)
 
 
-async def _check_program(name: str, env: Mapping[str, str], oldest: Version, *, without: State, fix: str) -> Finding:
+async def _check_program(name: str, env: Mapping[str, str], oldest: Version, *, missing: State, fix: str) -> Finding:
     path = find_executable(name, env)
     if path is None:
-        return Finding("system", name, without, "not on PATH", fix)
+        return Finding("system", name, missing, "not on PATH", fix)
     version = await _version(path, env)
     if version is None:
-        return Finding("system", name, without, f"{path} does not report its version", fix)
+        return Finding("system", name, missing, f"{path} does not report its version", fix)
     if sort_key(version)[0] < oldest:
-        return Finding("system", name, without, f"{version} is too old  {path}", fix)
+        return Finding("system", name, missing, f"{version} is too old  {path}", fix)
     return Finding("system", name, "ok", f"{version}  {path}")

@@ -10,22 +10,25 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING
 
 from youbencha.events import EventSink
+from youbencha.loop.control import LoopControl
+from youbencha.loop.directory import LoopDirectory, new_loop_id
+from youbencha.loop.plan import plan_loop
+from youbencha.loop.run import run_loop
+from youbencha.loop.start import new_history
 from youbencha.progress import StepProgress
 from youbencha.sandbox.toolbox.installed import InstalledAgent
 from youbencha.sandbox.toolbox.toolbox import Toolbox
 from youbencha.scripted_model import ScriptedModel, load_script
+from youbencha.spec.loop_loader import load_loop_file
 from youbencha.spec.settings import load_settings
+from youbencha.store.loops import LoopState
 from youbencha.trial.context import Host
 from youbencha.trial.plan import PlanOptions, load_plan
 from youbencha.trial.results import TrialResult
 from youbencha.trial.run import run_trial
 from youbencha.workspace.git import git
-
-if TYPE_CHECKING:
-    from youbencha.store.loops import LoopState
 
 __all__ = ["LOOP", "TEST_CASE", "Demo", "prepare_demo", "run_demo", "run_loop_demo"]
 _HERE = Path(__file__).parent
@@ -62,21 +65,14 @@ async def prepare_demo(directory: Path, *, progress: StepProgress) -> Demo:
 
 async def run_demo(demo: Demo, workspace: Path, *, on_event: EventSink) -> TrialResult:
     """Let Claude Code fix the bug, and evaluate the result. The run is one of the workspace, like any other."""
-    async with _prepared(demo, "script.yaml") as (host, variables):
+    async with _serve_model(demo, "script.yaml") as (host, variables):
         plan = load_plan(TEST_CASE, host, variables=variables, options=PlanOptions(workspace_dir=workspace))
         return await run_trial(plan, host, on_event=on_event)
 
 
 async def run_loop_demo(demo: Demo, *, on_event: EventSink) -> LoopState:
     """Let Claude Code work in the repository until the tests pass."""
-    from youbencha.loop.control import LoopControl
-    from youbencha.loop.directory import LoopDirectory, new_loop_id
-    from youbencha.loop.plan import plan_loop
-    from youbencha.loop.run import run_loop
-    from youbencha.loop.start import new_history
-    from youbencha.spec.loop_loader import load_loop_file
-
-    async with _prepared(demo, "loop-script.yaml") as (host, variables):
+    async with _serve_model(demo, "loop-script.yaml") as (host, variables):
         file = demo.directory / "ralph.yml"
         file.write_text(Template(LOOP.read_text(encoding="utf-8")).safe_substitute(variables), encoding="utf-8")
         plan = plan_loop(load_loop_file(file), host, demo.repository)
@@ -87,8 +83,8 @@ async def run_loop_demo(demo: Demo, *, on_event: EventSink) -> LoopState:
 
 
 @asynccontextmanager
-async def _prepared(demo: Demo, script: str) -> AsyncIterator[tuple[Host, dict[str, str]]]:
-    """Serve the scripted model; yields the host, and the variables of the demo's files."""
+async def _serve_model(demo: Demo, script: str) -> AsyncIterator[tuple[Host, dict[str, str]]]:
+    """Serve the scripted model; yield the host, and the variables of the demo's files."""
     settings = load_settings(demo.directory, demo.directory)  # not the user's settings: the demo is the same everywhere
     home = demo.directory / "home"
     home.mkdir()

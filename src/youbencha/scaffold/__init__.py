@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from youbencha.errors import YouBenchaError
+from youbencha.evaluators.judge import judge_definition
 from youbencha.files import replace_atomically
 from youbencha.loop.presets import preset_text
 from youbencha.process import find_executable
@@ -27,7 +28,7 @@ AGENT_FILES = (Path(".github/agents/agentic-judge.md"), Path(".claude/agents/age
 """Copilot and Claude Code read the same header: a name and a description."""
 
 LOOP_FILE, PROMPT_FILE = Path("ralph.yml"), Path("PROMPT.md")
-_EXAMPLE_REPOSITORY = "https://github.com/octocat/Hello-World.git  # replace it with yours"
+EXAMPLE_REPOSITORY = "https://github.com/octocat/Hello-World.git  # replace it with yours"
 Action = Literal["created", "skipped", "overwritten", "error"]
 
 
@@ -55,8 +56,6 @@ def write_file(root: Path, path: Path, text: str, *, force: bool) -> FileResult:
 
 def install_agent_files(root: Path, *, force: bool = False) -> list[FileResult]:
     """Write the judge's definition for each agent. If one cannot be written, the other still is."""
-    from youbencha.evaluators.judge import judge_definition
-
     text = judge_definition()
     return [write_file(root, path, text, force=force) for path in AGENT_FILES]
 
@@ -72,7 +71,7 @@ async def begin_project(root: Path, *, force: bool = False) -> list[FileResult]:
             f"{root / TEST_CASE_FILE} already exists; nothing was written.",
             hint="`yb init --force` overwrites it and the agent files.",
         )
-    repo = await _repository_around(root) or _EXAMPLE_REPOSITORY
+    repo = await _repository_around(root) or EXAMPLE_REPOSITORY
     text = (files("youbencha.scaffold") / "testcase.yaml").read_text(encoding="utf-8").replace("@REPO@", repo)
     return [write_file(root, TEST_CASE_FILE, text, force=force), *install_agent_files(root, force=force)]
 

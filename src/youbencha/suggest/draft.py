@@ -11,19 +11,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedBase
+from ruamel.yaml.scalarstring import LiteralScalarString
+
 from youbencha.spec.variables import REFERENCE
 from youbencha.suggest.facts import Facts
 from youbencha.text import first_line, shortened
 
 DEFAULT_AGENT = "claude-code"
 
-_FROM_THE_AGENT = ("name", "description", "timeout", "evaluators")
+_SUGGESTED_KEYS = ("name", "description", "timeout", "evaluators")
 """Keys that a suggestion may set. The starting point and the prompt are facts."""
 
-_FEW = 3
+MAX_REQUIRED_PATHS = 3
 _THRESHOLD = 0.8
 
-_PATTERN = frozenset("*?[]{}")
+_PATTERN_CHARS = frozenset("*?[]{}")
 """A path with one of these would be read as a pattern."""
 
 _HEADER = "# Suggested by `yb suggest-testcase`. Review it, then: yb run -c {file}\n"
@@ -50,9 +54,9 @@ def draft(facts: Facts, wanted: UserAnswers) -> dict[str, Any]:
     }
 
 
-def merged(facts: Facts, wanted: UserAnswers, answer: Mapping[str, Any]) -> dict[str, Any]:
+def merge_answer(facts: Facts, wanted: UserAnswers, answer: Mapping[str, Any]) -> dict[str, Any]:
     """Return the draft with the keys that the agent's suggestion may set."""
-    return {**draft(facts, wanted), **{key: answer[key] for key in _FROM_THE_AGENT if answer.get(key)}}
+    return {**draft(facts, wanted), **{key: answer[key] for key in _SUGGESTED_KEYS if answer.get(key)}}
 
 
 def _fixed(facts: Facts, wanted: UserAnswers) -> dict[str, Any]:
@@ -68,7 +72,7 @@ def _fixed(facts: Facts, wanted: UserAnswers) -> dict[str, Any]:
 
 
 def _repo(facts: Facts, wanted: UserAnswers) -> str:
-    """The remote, if it has the starting point and nothing else is needed from this folder; else the folder."""
+    """The remote, if it has the starting point and nothing else is needed from this folder; otherwise the folder."""
     home = facts.home
     if home is None:
         return wanted.repo or str(facts.directory)
@@ -96,14 +100,16 @@ def _limits(facts: Facts) -> list[dict[str, Any]]:
         "max_lines_added": _with_room(sum(change.additions or 0 for change in changes), 20),
         "max_lines_removed": _with_room(sum(change.deletions or 0 for change in changes), 20),
     }
-    modified = [each.path for each in changes if each.kind == "modified" and not _PATTERN & set(each.path)]
-    required = {"required_paths": modified} if 0 < len(modified) <= _FEW else {}
+    modified = [
+        change.path for change in changes if change.kind == "modified" and not _PATTERN_CHARS & set(change.path)
+    ]
+    required = {"required_paths": modified} if 0 < len(modified) <= MAX_REQUIRED_PATHS else {}
     return [{"name": "git-diff", "config": {"assertions": limits, **required}}]
 
 
-def _with_room(measured: int, least: int) -> int:
-    """Allow for a correct solution that is half as large again, or larger by `least`."""
-    return max(math.ceil(measured * 1.5), measured + least)
+def _with_room(measured: int, minimum: int) -> int:
+    """Allow for a correct solution that is half as large again, or larger by `minimum`."""
+    return max(math.ceil(measured * 1.5), measured + minimum)
 
 
 def _expected(facts: Facts) -> list[dict[str, Any]]:
@@ -115,8 +121,8 @@ def _tests(facts: Facts) -> list[dict[str, Any]]:
 
 
 def _judge(wanted: UserAnswers) -> dict[str, Any]:
-    asked = "Everything that the task asks for is done, and it works. 1 if so, 0 if not, between for a part of it."
-    clean = "The change does what the task asks for and nothing else. 1 if so, else less."
+    asked = "Everything that the task asks for is done, and it works. 1 if so, 0 if not, in between if part of it is."
+    clean = "The change does what the task asks for and nothing else. 1 if so, otherwise less."
     assertions = {"does_what_was_asked": asked, "nothing_else_was_changed": clean}
     return {"name": "agentic-judge", "config": {"type": wanted.agent, "assertions": assertions}}
 
@@ -128,8 +134,6 @@ def _name(directory: Path) -> str:
 
 def as_yaml(case: Mapping[str, Any], file: str) -> str:
     """Format a test case as YAML that is easy to edit."""
-    from ruamel.yaml import YAML
-
     yaml = YAML()
     yaml.width = 10_000  # a folded text is hard to edit
     yaml.indent(mapping=2, sequence=4, offset=2)
@@ -141,9 +145,6 @@ def as_yaml(case: Mapping[str, Any], file: str) -> str:
 
 def _with_block_texts(value: Any) -> Any:
     """Make texts of several lines blocks. What was read from YAML keeps its style and its comments."""
-    from ruamel.yaml.comments import CommentedBase
-    from ruamel.yaml.scalarstring import LiteralScalarString
-
     if isinstance(value, CommentedBase):
         return value
     if isinstance(value, str) and "\n" in value:

@@ -16,11 +16,11 @@ from youbencha.workspace.git import ReadOnlyGit
 from youbencha.workspace.source import public_url
 
 _MAIN_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
-_PATCH_BYTES = 20_000
-_HOW = ("--no-ext-diff", "--no-textconv", "--no-renames", "-z")
+MAX_PATCH_BYTES = 20_000
+_DIFF_FLAGS = ("--no-ext-diff", "--no-textconv", "--no-renames", "-z")
 _ADDRESS = re.compile(r"[\w.+@-]{2,}:")  # https://…, git@host:…, but no C:\\…
 _KINDS: Mapping[str, ChangeKind] = {"A": "added", "D": "deleted", "T": "type_changed"}
-_LARGEST = 1_000_000
+MAX_FILE_BYTES = 1_000_000
 
 _NO_TESTS = "no test specified"
 """Part of the script that `npm init` writes."""
@@ -79,7 +79,7 @@ async def find_repository(directory: Path) -> RepositoryInfo | None:
 
 
 async def _likely_baseline(git: ReadOnlyGit, head: str, branch: str | None) -> str:
-    """Return the commit at which a clean branch left the main one, else the one before HEAD."""
+    """Return the commit at which a clean branch left the main one, otherwise the one before HEAD."""
     for candidate in _MAIN_BRANCHES:
         base = (await git.ask("merge-base", candidate, "HEAD") or "").strip()
         if candidate != branch and base and base != head:
@@ -107,15 +107,15 @@ async def collect_facts(directory: Path, home: RepositoryInfo | None, baseline: 
         baseline=commit,
         baseline_is_published=bool(published.strip()),
         changes=await _changes(git, home.top, commit),
-        patch=await git.ask("diff", "--no-ext-diff", "--no-textconv", commit, most_bytes=_PATCH_BYTES) or "",
+        patch=await git.ask("diff", "--no-ext-diff", "--no-textconv", commit, most_bytes=MAX_PATCH_BYTES) or "",
         tests=find_tests(home.top),
     )
 
 
 async def _changes(git: ReadOnlyGit, top: Path, commit: str) -> tuple[FileChange, ...]:
     """List the changes since a commit: committed, uncommitted and untracked, but not ignored."""
-    counted = (await git.ask("diff", *_HOW, "--numstat", commit) or "").split("\0")
-    listed = (await git.ask("diff", *_HOW, "--name-status", commit) or "").split("\0")
+    counted = (await git.ask("diff", *_DIFF_FLAGS, "--numstat", commit) or "").split("\0")
+    listed = (await git.ask("diff", *_DIFF_FLAGS, "--name-status", commit) or "").split("\0")
     kinds = dict(zip(listed[1::2], listed[0::2], strict=False))
     changes = []
     for entry in filter(None, counted):
@@ -134,7 +134,7 @@ def _number(text: str) -> int | None:
 def _lines(top: Path, path: str) -> int | None:
     """Count the lines; None for a file that is binary, a link or too large."""
     try:
-        content = read_nofollow(top, path, _LARGEST)
+        content = read_nofollow(top, path, MAX_FILE_BYTES)
     except OSError:
         return None
     return None if b"\0" in content else len(content.splitlines())
@@ -147,7 +147,7 @@ def find_tests(directory: Path) -> str | None:
 
 def _text(directory: Path, name: str) -> str:
     try:
-        return read_within(directory, name, _LARGEST).decode("utf-8", "replace")
+        return read_within(directory, name, MAX_FILE_BYTES).decode("utf-8", "replace")
     except (OSError, PathNotAllowed):
         return ""
 
@@ -160,8 +160,9 @@ def _uses_pytest(directory: Path) -> bool:
 
 
 def _uses_unittest(directory: Path) -> bool:
-    found = (path for each in (".", "tests", "test") for path in sorted((directory / each).glob("test_*.py"))[:20])
-    return any("unittest" in _text(directory, str(path.relative_to(directory))) for path in found)
+    folders = (directory / name for name in (".", "tests", "test"))
+    paths = (path for folder in folders for path in sorted(folder.glob("test_*.py"))[:20])
+    return any("unittest" in _text(directory, str(path.relative_to(directory))) for path in paths)
 
 
 def _npm_has_tests(directory: Path) -> bool:
@@ -178,7 +179,7 @@ def _make_has_tests(directory: Path) -> bool:
     return any(re.search(r"^test\s*:", _text(directory, name), re.MULTILINE) for name in names)
 
 
-def _has(name: str) -> Callable[[Path], bool]:
+def _has_file(name: str) -> Callable[[Path], bool]:
     return lambda directory: (directory / name).is_file()
 
 
@@ -186,10 +187,10 @@ def _has(name: str) -> Callable[[Path], bool]:
 _KNOWN: tuple[tuple[Callable[[Path], bool], str], ...] = (
     (_make_has_tests, "make test"),
     (_npm_has_tests, "npm test"),
-    (_has("Cargo.toml"), "cargo test"),
-    (_has("go.mod"), "go test ./..."),
-    (_has("pom.xml"), "mvn -q test"),
-    (_has("gradlew"), "./gradlew test"),
+    (_has_file("Cargo.toml"), "cargo test"),
+    (_has_file("go.mod"), "go test ./..."),
+    (_has_file("pom.xml"), "mvn -q test"),
+    (_has_file("gradlew"), "./gradlew test"),
     (_uses_pytest, "python3 -m pytest -q"),
     (_uses_unittest, "python3 -m unittest -q"),
 )

@@ -14,20 +14,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
 from youbencha.adapters import AgentAdapter, AgentExecutionContext, get_adapter
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.evaluators import all_evaluators
 from youbencha.evaluators.judge.materials import copy_for_judge
 from youbencha.events import EventSink, ProgressNote
 from youbencha.spec.loader import load_test_case
+from youbencha.spec.schema import json_schema
 from youbencha.spec.testcase import TestCase
-from youbencha.suggest.draft import UserAnswers, as_yaml, draft, merged
+from youbencha.suggest.draft import UserAnswers, as_yaml, draft, merge_answer
 from youbencha.suggest.facts import Facts
 from youbencha.trial.checks import check_parts
 
 NO_AGENT = "none"
 _TIMEOUT_MS = 600_000
-_ROUNDS = 2
+MAX_ROUNDS = 2
 
 INSTRUCTIONS = """\
 You design test cases for coding agents. Another agent was given a task in a repository, and the directory you are in
@@ -47,7 +51,7 @@ End your answer with one block that begins with ```yaml and ends with ```. It ho
 and `agent` are known already: copy them from below."""
 
 _BLOCK = re.compile(r"^(`{3,}|~{3,})[ \t]*ya?ml[ \t]*\n(?P<text>.*?)^\1[ \t]*$", re.MULTILINE | re.DOTALL | re.I)
-_LARGEST = 100_000
+MAX_ANSWER_CHARS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +79,9 @@ class Suggester:
             # As for a judge: another agent wrote to this folder, and its files must not instruct this one.
             tree = Path(scratch) / "work"
             await asyncio.to_thread(copy_for_judge, self.facts.top, tree)
-            for number in range(_ROUNDS):
+            for number in range(MAX_ROUNDS):
                 answer = await self._run(adapter, tree, prompt, Path(scratch) / f"artifacts-{number}")
-                text, problems = self._checked(answer)
+                text, problems = self._check(answer)
                 if not problems:
                     return Suggestion(text, by_agent=True)
                 self._note(f"its suggestion cannot be used yet: {problems[0]}")
@@ -99,16 +103,16 @@ class Suggester:
             reason = result.errors[0].message if result.errors else f"it ended as {result.status}"
             raise YouBenchaError("SUGGESTION_FAILED", reason)
         log = adapter.normalize_log(result, context)
-        texts = [each.content for each in log.messages if each.role == "assistant" and each.parent is None]
+        texts = [message.content for message in log.messages if message.role == "assistant" and message.parent is None]
         return "\n\n".join(texts)
 
     def _note(self, text: str) -> None:
         if self.on_event:
             self.on_event(ProgressNote(text=text))
 
-    def _checked(self, answer: str) -> tuple[str, list[str]]:
+    def _check(self, answer: str) -> tuple[str, list[str]]:
         try:
-            case = merged(self.facts, self.wanted, read_answer(answer))
+            case = merge_answer(self.facts, self.wanted, read_answer(answer))
         except UnusableAnswer as error:
             return "", [str(error)]
         text = as_yaml(case, self.wanted.save_to.name)
@@ -142,14 +146,15 @@ def problems_in(text: str) -> list[str]:
 
 
 def first_prompt(facts: Facts, basis: str, task: str, instructions: str | None) -> str:
-    schema = json.dumps(TestCase.model_json_schema(), separators=(",", ":"))
+    schema = json.dumps(json_schema(TestCase), separators=(",", ":"))
     parts = [
         instructions or INSTRUCTIONS,
         _ANSWER,
         "## The task that the agent was given\n\n" + _quoted(task),
         "## What it changed\n\n" + _changed(facts),
         "## A test case to begin with, made from these facts\n\n```yaml\n" + basis + "```",
-        "## The evaluators\n\n" + "\n".join(f"- `{each.name}`: {each.description}" for each in all_evaluators()),
+        "## The evaluators\n\n"
+        + "\n".join(f"- `{evaluator.name}`: {evaluator.description}" for evaluator in all_evaluators()),
         "## The format, as a JSON Schema\n\n```json\n" + schema + "\n```",
     ]
     return "\n\n".join(parts) + "\n"
@@ -157,13 +162,13 @@ def first_prompt(facts: Facts, basis: str, task: str, instructions: str | None) 
 
 def repair_prompt(first: str, answer: str, problems: Sequence[str]) -> str:
     listed = "\n".join(f"- {problem}" for problem in problems)
-    return f"{first}\n## Your last answer\n\n{_quoted(answer)}\n\n## What is wrong with it\n\n{listed}\n\nMend it.\n"
+    return f"{first}\n## Your last answer\n\n{_quoted(answer)}\n\n## What is wrong with it\n\n{listed}\n\nFix it.\n"
 
 
 def _changed(facts: Facts) -> str:
     if not facts.changes:
         return "Not known: there is nothing to compare the directory with."
-    lines = [f"- {each.path}: {each.kind}, +{each.additions} -{each.deletions}" for each in facts.changes[:100]]
+    lines = [f"- {c.path}: {c.kind}, +{c.additions} -{c.deletions}" for c in facts.changes[:100]]
     more = len(facts.changes) - len(lines)
     lines += [f"- … and {more} more"] if more > 0 else []
     return "\n".join(lines) + ("\n\n" + _quoted(facts.patch) if facts.patch else "")
@@ -180,13 +185,10 @@ class UnusableAnswer(Exception):
 
 def read_answer(text: str) -> Mapping[str, Any]:
     """Return the last YAML block of an answer, as a mapping that keeps its comments."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
     blocks = [match["text"] for match in _BLOCK.finditer(text.replace("\r\n", "\n"))]
     if not blocks:
         raise UnusableAnswer("There is no block that begins with ```yaml and ends with ```.")
-    if len(blocks[-1]) > _LARGEST:
+    if len(blocks[-1]) > MAX_ANSWER_CHARS:
         raise UnusableAnswer("The test case is far too long.")
     try:
         answer = YAML().load(io.StringIO(blocks[-1]))
