@@ -12,10 +12,9 @@ import pytest
 from validation_bench import ALL_TESTS, HIDDEN, SOLUTION, START, TEST_CMD, ValidationBench, writes
 
 from youbencha.errors import YouBenchaError
-from youbencha.evaluators.validation.counting import ExpectedTests
+from youbencha.evaluators.validation.evaluator import describe
 from youbencha.evaluators.validation.measure import Baseline, Measurement
-from youbencha.evaluators.validation.reports import RunReports
-from youbencha.evaluators.validation.scores import describe
+from youbencha.evaluators.validation.reports import ExpectedTests, RunReports
 from youbencha.evaluators.validation.steps import StepResult
 from youbencha.workspace.trees import remove_tree
 

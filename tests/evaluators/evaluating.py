@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from youbencha.evaluators import EvaluationContext, get_evaluator
-from youbencha.evaluators.base import ReadsEnvironment
 from youbencha.log.model import AgentInfo, Execution, ModelInfo, YouBenchaLog
 from youbencha.process import Redactor
 from youbencha.store.bundle import EvaluationResult
@@ -30,9 +29,7 @@ A_LOG = YouBenchaLog(
 
 def problems(evaluator: str, **config: Any) -> list[str]:
     checker = get_evaluator(evaluator)
-    found = list(checker.check_config(config, Path()))
-    if isinstance(checker, ReadsEnvironment):
-        found += checker.check_environment(config, os.environ)
+    found = [*checker.check_config(config, Path()), *checker.check_environment(config, os.environ)]
     return [str(problem) for problem in found]
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from evaluating import problems
 
-from youbencha.evaluators.command_config import CommandEvaluatorConfig
-from youbencha.evaluators.environment import command_environment
+from youbencha.evaluators.command import CommandEvaluatorConfig
+from youbencha.evaluators.programs import command_environment
 
 JUNIT = {"junit": "report.xml"}
 SCORE = {"metrics": {"score": {"pattern": r"score (\d+)"}}}

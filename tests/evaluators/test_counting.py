@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youbencha.evaluators.validation.counting import NOBODY, Authorship, ExpectedTests, expect_tests, tally
-from youbencha.evaluators.validation.reports import Report
+from youbencha.evaluators.validation.reports import NOBODY, Authorship, ExpectedTests, Report, expect_tests, tally
 from youbencha.scoring.reward import parse_reward
 from youbencha.scoring.test_output import TestCounts, TestId, TestResult
 

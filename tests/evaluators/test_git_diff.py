@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from youbencha.errors import YouBenchaError
-from youbencha.evaluators.git_diff import MOST_LISTED, change_entropy, change_metrics
+from youbencha.evaluators.git_diff import MAX_LISTED, change_entropy, change_metrics
 
 
 async def test_everything_is_counted(over: OverRun) -> None:
@@ -121,9 +121,9 @@ async def test_a_path_that_is_not_utf_8_can_be_reported(over: OverRun) -> None:
 
 
 def test_of_very_many_files_the_largest_are_listed() -> None:
-    files = [changed(f"f{n:05}", n % 7) for n in range(MOST_LISTED + 500)]
+    files = [changed(f"f{n:05}", n % 7) for n in range(MAX_LISTED + 500)]
     metrics = change_metrics(files)
-    assert metrics["files_changed"] == MOST_LISTED + 500
+    assert metrics["files_changed"] == MAX_LISTED + 500
     assert metrics["changed_files_omitted"] == 500
     listed = metrics["changed_files"]
     assert [file["path"] for file in listed] == sorted(file["path"] for file in listed)

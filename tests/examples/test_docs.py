@@ -23,10 +23,10 @@ from youbencha.adapters.gemini_cli import GeminiCliConfig
 from youbencha.adapters.opencode import OpenCodeConfig
 from youbencha.cli.app import COMMANDS
 from youbencha.cli.setup import Format
-from youbencha.evaluators.command_config import CommandEvaluatorConfig
+from youbencha.evaluators.command import CommandEvaluatorConfig
 from youbencha.evaluators.expected_diff import ExpectedDiffConfig
 from youbencha.evaluators.git_diff import GitDiffConfig
-from youbencha.evaluators.judge.config import JudgeConfig
+from youbencha.evaluators.judge.setup import JudgeConfig
 from youbencha.loop.backends import BACKENDS
 from youbencha.loop.plan import check_loop
 from youbencha.spec.arena import (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from judge_bench import agent_log
 
-from youbencha.evaluators.judge.answer import find_answer, read_answer, read_score
+from youbencha.evaluators.judge.session import find_answer, read_answer, read_score
 from youbencha.log.model import Message
 
 NAMES = ["no_errors", "is_friendly"]

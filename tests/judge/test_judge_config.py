@@ -13,7 +13,7 @@ from youbencha.adapters import get_adapter
 from youbencha.errors import ConfigError, Problem
 from youbencha.evaluators import Evaluator, get_evaluator
 from youbencha.evaluators.judge import AgenticJudge
-from youbencha.evaluators.judge.config import read_config
+from youbencha.evaluators.judge.setup import read_config
 from youbencha.spec.testcase import AgentSpec
 
 
@@ -216,7 +216,9 @@ def test_a_real_agent_checks_its_options() -> None:
 
 
 def test_without_a_type_the_options_are_those_of_the_test_cases_agent() -> None:
-    [problem] = AgenticJudge(StrictJudge([""])).check_config({"assertions": ASSERTIONS, "votse": 3}, Path(), "tiny")
+    [problem] = AgenticJudge(StrictJudge([""])).check_config(
+        {"assertions": ASSERTIONS, "votse": 3}, Path(), agent_type="tiny"
+    )
     assert (problem.path, problem.hint) == ("votse", "did you mean 'votes'?")
 
 

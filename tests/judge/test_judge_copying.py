@@ -12,7 +12,7 @@ from judge_bench import contents
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
-from youbencha.evaluators.judge.materials import copy_for_judge
+from youbencha.evaluators.judge.session import copy_for_judge
 from youbencha.workspace.trees import remove_tree
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youbencha.evaluators.judge.answer import SEARCHED_CHARS, objects_in
+from youbencha.evaluators.judge.session import SEARCHED_CHARS, find_objects
 
 VERDICT = {"assertions": {"a": {"score": 1, "reason": 'it says }{ "here" and \\'}}}
 
@@ -18,7 +18,7 @@ KEYS = ("assertions", "n", "m", "a", "value")
 
 
 def first(text: str) -> object:
-    return next(objects_in(text, KEYS), None)
+    return next(find_objects(text, KEYS), None)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_pretty_printed() -> None:
 
 
 def test_order_of_the_objects() -> None:
-    found = list(objects_in('{"n": 1} {"else": {"n": 5}} {"n": {"m": 2}} {"no": "n"}', KEYS))
+    found = list(find_objects('{"n": 1} {"else": {"n": 5}} {"n": {"m": 2}} {"no": "n"}', KEYS))
     assert found == [{"n": {"m": 2}}, {"m": 2}, {"n": 5}, {"n": 1}]
 
 
@@ -61,7 +61,7 @@ def test_trailing_commas_are_forgiven_but_not_in_strings() -> None:
 
 @pytest.mark.parametrize("text", ["", "no json", "[1, 2]", "{'a': 1}", "{", "}", '{"a": }', '"{}"x' + "{"])
 def test_no_object_is_found_in_other_text(text: str) -> None:
-    assert list(objects_in(text, KEYS)) == []
+    assert list(find_objects(text, KEYS)) == []
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_large_hostile_text_is_searched_in_bounded_time(piece: str) -> None:
     """With anything that grows faster than the text, these would take minutes."""
     text = piece * (300_000 // len(piece))
     started = time.process_time()
-    assert sum(1 for _ in objects_in(text, KEYS)) < SEARCHED_CHARS
+    assert sum(1 for _ in find_objects(text, KEYS)) < SEARCHED_CHARS
     assert first('{"n": 1}\n' + text + '\n{"n": 2}') == {"n": 2}
     assert time.process_time() - started < 5
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from youbencha.adapters.cli_agent.environment import inherited
-from youbencha.evaluators.environment import command_environment
+from youbencha.evaluators.programs import command_environment
 from youbencha.gateway.litellm.config import litellm_environment
 from youbencha.process.environment import PROGRAM, has_password, select
 from youbencha.sandbox.local import TOOL_VARIABLES

@@ -24,8 +24,8 @@ from youbencha.adapters.codex import events as codex
 from youbencha.adapters.copilot_cli.events import usage_in
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.expected_diff import file_similarity
-from youbencha.evaluators.judge.config import read_guidance
-from youbencha.evaluators.judge.materials import copy_for_judge
+from youbencha.evaluators.judge.session import copy_for_judge
+from youbencha.evaluators.judge.setup import read_guidance
 from youbencha.evaluators.junit import Unusable, count_tests
 from youbencha.files import PathNotAllowed, read_file, read_nofollow, read_within
 from youbencha.gateway.ledger import read_ledger

@@ -79,7 +79,7 @@ async def judged(trials: TrialBench, *evaluators: object) -> ResultsBundle:
 async def test_a_broken_evaluator_is_a_result_with_a_clear_error(
     body: str, code: str, words: str, trials: TrialBench, package: Package, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("youbencha.trial.evaluation._GRACE_S", 0.1)
+    monkeypatch.setattr("youbencha.evaluators.external._GRACE_S", 0.1)
     package.install(f"{HEAD}        {body}\n")
     try:
         bundle = await judged(trials, {"name": "own", "config": {"timeout": 200}}, "git-diff")

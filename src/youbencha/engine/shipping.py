@@ -15,7 +15,7 @@ from typing import Any
 from youbencha.adapters.cli_agent.environment import is_model_credential
 from youbencha.engine.file_parts import FilePart, PartsWriter, parts_of_user
 from youbencha.errors import YouBenchaError
-from youbencha.evaluators.judge.agent import AGENT_DIRECTORIES
+from youbencha.evaluators.judge.setup import AGENT_DIRECTORIES
 from youbencha.spec.variables import names_in
 from youbencha.trial.agent_files import entries
 from youbencha.trial.plan import Plan

@@ -1,4 +1,4 @@
-"""The contract between a trial and its evaluators, and their shared helpers. An evaluator is stateless."""
+"""The contract between a trial and its evaluators, and what evaluators share. An evaluator keeps no state."""
 
 from __future__ import annotations
 
@@ -10,24 +10,21 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, M
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel, ValidationError
 
 from youbencha.errors import ConfigError, Problem
 from youbencha.gateway.api import GatewayAccess, Provider
+from youbencha.log.model import Usage, YouBenchaLog
 from youbencha.process import Redactor
 from youbencha.sandbox.base import Sandbox
 from youbencha.spec import list_problems
 from youbencha.spec.testcase import AgentSpec
+from youbencha.store.bundle import Artifact, AssertionResult, EvaluationResult, EvaluationStatus
+from youbencha.text import iso_time
 from youbencha.workspace import Changes, Repository
 
-if TYPE_CHECKING:
-    from youbencha.log.model import Usage, YouBenchaLog
-    from youbencha.store.bundle import Artifact, AssertionResult, EvaluationResult, EvaluationStatus
-
-
-Model = TypeVar("Model", bound=BaseModel)
 Result = TypeVar("Result")
 
 VALIDATION = "validation"
@@ -35,9 +32,6 @@ VALIDATION = "validation"
 
 VALIDATION_BROKEN = "VALIDATION_BROKEN"
 """The code of its error if no result on a task can be validated, however often it is tried."""
-
-Contradictions = Callable[[Model], Iterable[Problem]]
-"""Problems between fields that are each valid. A validator of the model could report only the first."""
 
 CheckCancelled = Callable[[], None]
 """Called repeatedly by work in a thread; raises when its result is no longer needed."""
@@ -92,8 +86,8 @@ class SharedResults:
         async with self._locks.setdefault(key, asyncio.Lock()):
             if key not in self._results:
                 self._results[key] = await compute()
-        found: Result = self._results[key]
-        return found
+        result: Result = self._results[key]
+        return result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +95,7 @@ class EvaluationContext:
     """The input of an evaluator. Nothing in `directory` or `expected_dir` may be written to.
 
     The context that all evaluators of a trial share has no name and no configuration, and its `artifacts_dir` and
-    `scratch_dir` are the trial's: `trial.evaluation.evaluate_all` derives one for each evaluator from it.
+    `scratch_dir` are the trial's: `trial.evaluation.evaluate_all` derives one from it for each evaluator.
     """
 
     name: str = ""
@@ -149,46 +143,8 @@ class EvaluationContext:
 
 
 @runtime_checkable
-class UsesModel(Protocol):
-    """An evaluator that calls a model, itself or through an agent."""
-
-    def bypasses_gateway(
-        self, config: Mapping[str, Any], config_dir: Path, agent: AgentSpec | None, env: Mapping[str, str]
-    ) -> str | None:
-        """The agent that would reach a model directly although there is a gateway, or None.
-
-        The configuration has been checked before. `env` is the environment of the test case's agent.
-        """
-        ...
-
-    def requested_model(
-        self, config: Mapping[str, Any], config_dir: Path, agent: AgentSpec | None, env: Mapping[str, str]
-    ) -> tuple[Provider, str] | None:
-        """The provider and the name of the model that it will request through a gateway; None if not known."""
-        ...
-
-
-@runtime_checkable
-class ReadsEnvironment(Protocol):
-    """An evaluator whose configuration may refer to variables of the environment that youBencha runs in."""
-
-    def check_environment(self, config: Mapping[str, Any], env: Mapping[str, str]) -> Sequence[Problem]:
-        """References to variables that are not set. Paths are relative to `config`, which need not be valid."""
-        ...
-
-
-@runtime_checkable
-class ChecksTask(Protocol):
-    """An evaluator that can tell before the agent runs whether the task can be judged at all."""
-
-    async def check_task(self, context: EvaluationContext) -> None:
-        """Raise YouBenchaError if no work on this task can be judged. `context` has no changes and no log."""
-        ...
-
-
-@runtime_checkable
 class Evaluator(Protocol):
-    """Evaluates the result of an agent's work."""
+    """Evaluates the result of an agent's work. Derive from `EvaluatorBase` to do more than that."""
 
     @property
     def name(self) -> str: ...
@@ -201,7 +157,7 @@ class Evaluator(Protocol):
     def check_config(
         self, config: Mapping[str, Any], config_dir: Path, *, agent_type: str | None = None
     ) -> Sequence[Problem]:
-        """All problems of a configuration, before anything runs. Paths are relative to `config`.
+        """Return all problems of a configuration, before anything runs. Paths are relative to `config`.
 
         `agent_type` is the test case's agent, which is also the default for a judge. None: there is none.
         """
@@ -212,25 +168,84 @@ class Evaluator(Protocol):
         ...
 
 
-def config_problems(
-    model: type[Model], config: Mapping[str, Any], contradictions: Contradictions[Model] | None = None
-) -> list[Problem]:
-    """All problems of a configuration, for `check_config`."""
-    try:
-        valid = model.model_validate(dict(config))
-    except ValidationError as error:
-        return list_problems(error, model, config)
-    return list(contradictions(valid)) if contradictions else []
+Config = TypeVar("Config", bound=BaseModel)
 
 
-def read_config(
-    model: type[Model], config: Mapping[str, Any], evaluator: str, contradictions: Contradictions[Model] | None = None
-) -> Model:
-    """Validate a configuration; raise one error with all problems. `check_config` may not have been called."""
-    problems = config_problems(model, config, contradictions)
-    if problems:
-        raise ConfigError("EVALUATOR_CONFIG_INVALID", f"The configuration of {evaluator}", problems)
-    return model.model_validate(dict(config))
+class EvaluatorBase(Generic[Config]):
+    """An evaluator whose configuration is a model. What only some evaluators do has a default here."""
+
+    name: str
+    description: str
+    config_model: type[Config]
+
+    time_limit_s: float | None = 600.0
+    """The limit for `evaluate`. None: the evaluator limits each of its programs or votes itself."""
+    takes_label: bool = False
+    """A test case often has several of this kind, with a label after a hyphen: `agentic-judge-docs`."""
+    needs_expected: bool = False
+    """It compares with the expected result, so the test case must name one."""
+    uses_model: bool = False
+    """It calls a model, itself or through an agent."""
+    checks_task: bool = False
+    """`check_task` can tell whether a task can be judged at all."""
+
+    def check_config(
+        self, config: Mapping[str, Any], config_dir: Path, *, agent_type: str | None = None
+    ) -> Sequence[Problem]:
+        """Return all problems of a configuration, before anything runs. Paths are relative to `config`."""
+        try:
+            valid = self.config_model.model_validate(dict(config))
+        except ValidationError as error:
+            return list_problems(error, self.config_model, config)
+        return list(self.contradictions(valid))
+
+    def contradictions(self, config: Config) -> Iterable[Problem]:
+        """Return problems between fields that are each valid. A validator of the model could report only the first."""
+        return ()
+
+    def check_environment(self, config: Mapping[str, Any], env: Mapping[str, str]) -> Sequence[Problem]:
+        """Return references to variables of youBencha's environment that are not set. `config` need not be valid."""
+        return ()
+
+    def read_config(self, context: EvaluationContext) -> Config:
+        """Validate the configuration; raise one error with all problems. `check_config` may not have been called."""
+        problems = [
+            *self.check_config(context.config, context.config_dir),
+            *self.check_environment(context.config, context.harness_env),
+        ]
+        if problems:
+            raise ConfigError("EVALUATOR_CONFIG_INVALID", f"The configuration of {context.name}", problems)
+        return self.config_model.model_validate(dict(context.config))
+
+    def is_advisory(self, config: Mapping[str, Any]) -> bool:
+        """Whether the verdict is reported, but decides nothing."""
+        return False
+
+    def uses_agent_state(self, config: Mapping[str, Any]) -> bool:
+        """Whether it runs with the agent's home and temporary directory, which must then be kept."""
+        return False
+
+    def bypasses_gateway(
+        self, config: Mapping[str, Any], config_dir: Path, agent: AgentSpec | None, env: Mapping[str, str]
+    ) -> str | None:
+        """Return the agent that would reach a model directly although there is a gateway, or None.
+
+        The configuration has been checked before. `env` is the environment of the test case's agent.
+        """
+        return None
+
+    def requested_model(
+        self, config: Mapping[str, Any], config_dir: Path, agent: AgentSpec | None, env: Mapping[str, str]
+    ) -> tuple[Provider, str] | None:
+        """Return the provider and the name of the model that it will request through a gateway; None if unknown."""
+        return None
+
+    async def check_task(self, context: EvaluationContext) -> None:
+        """Raise YouBenchaError if no work on this task can be judged. `context` has no changes and no log."""
+
+    async def evaluate(self, context: EvaluationContext) -> EvaluationResult:
+        """Evaluate. An exception becomes a skipped result with that error."""
+        raise NotImplementedError
 
 
 def evaluation_result(
@@ -244,10 +259,7 @@ def evaluation_result(
     artifacts: Sequence[Artifact] = (),
     usage: Usage | None = None,
 ) -> EvaluationResult:
-    """The result of an evaluator that started at `started`, a value of `time.monotonic()`."""
-    from youbencha.store.bundle import EvaluationResult
-    from youbencha.text import iso_time
-
+    """Make the result of an evaluator that started at `started`, a value of `time.monotonic()`."""
     return EvaluationResult(
         evaluator=context.name,
         status=status,
@@ -262,27 +274,23 @@ def evaluation_result(
 
 
 def artifacts_root(context: EvaluationContext) -> Path:
-    """The trial's artifacts directory; an evaluator's is `evaluators/NAME` in it."""
+    """Return the trial's artifacts directory; an evaluator's is `evaluators/NAME` in it."""
     return context.artifacts_dir.parent.parent
 
 
 def artifact(context: EvaluationContext, kind: str, path: Path, description: str) -> Artifact:
-    """An artifact for a result, with its path relative to the trial's artifacts directory."""
-    from youbencha.store.bundle import Artifact
-
+    """Describe an artifact in a result, with its path relative to the trial's artifacts directory."""
     relative = os.path.relpath(path, artifacts_root(context))
     return Artifact(type=kind, path=Path(relative).as_posix(), description=description)
 
 
 def printable(path: str) -> str:
-    """A path for a result. Bytes that are not UTF-8, which JSON cannot contain, become `\\xff`."""
+    """Return a path for a result. Bytes that are not UTF-8, which JSON cannot contain, become `\\xff`."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def limit_results(limits: Mapping[str, float], metrics: Mapping[str, Any]) -> Iterator[AssertionResult]:
     """Check metrics against `min_NAME` and `max_NAME`. An unknown metric fails both."""
-    from youbencha.store.bundle import AssertionResult
-
     for name, limit in limits.items():
         bound, _, metric = name.partition("_")
         actual = metrics.get(metric)

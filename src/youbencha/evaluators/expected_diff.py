@@ -16,17 +16,16 @@ from typing import Annotated, Any, BinaryIO, Literal, NamedTuple
 from pydantic import Field
 from rapidfuzz.distance import Levenshtein
 
-from youbencha.errors import Problem, YouBenchaError
+from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import (
     CheckCancelled,
     EvaluationContext,
+    EvaluatorBase,
     artifact,
     artifacts_root,
-    config_problems,
     evaluation_result,
     in_thread,
     printable,
-    read_config,
 )
 from youbencha.evaluators.globs import GlobList, PathFilter
 from youbencha.spec import StrictModel
@@ -81,18 +80,16 @@ class ExpectedDiffConfig(StrictModel):
     exclude_paths: GlobList = ()
 
 
-class ExpectedDiff:
+class ExpectedDiff(EvaluatorBase[ExpectedDiffConfig]):
     name = "expected-diff"
     description = "Compares the tree with a reference: similarity of each file and of all together, with a threshold."
 
-    def check_config(
-        self, config: Mapping[str, Any], config_dir: Path, *, agent_type: str | None = None
-    ) -> Sequence[Problem]:
-        return config_problems(ExpectedDiffConfig, config)
+    config_model = ExpectedDiffConfig
+    needs_expected = True
 
     async def evaluate(self, context: EvaluationContext) -> EvaluationResult:
         started = time.monotonic()
-        config = read_config(ExpectedDiffConfig, context.config, context.name)
+        config = self.read_config(context)
         expected = context.expected_dir
         if expected is None:
             return evaluation_result(context, started, "skipped", _NO_REFERENCE)

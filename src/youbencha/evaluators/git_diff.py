@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AliasChoices, Field, field_validator
@@ -11,12 +10,11 @@ from pydantic import AliasChoices, Field, field_validator
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators.base import (
     EvaluationContext,
+    EvaluatorBase,
     artifact,
-    config_problems,
     evaluation_result,
     limit_results,
     printable,
-    read_config,
 )
 from youbencha.evaluators.globs import Glob, GlobList, PathFilter
 from youbencha.spec import StrictModel
@@ -33,10 +31,10 @@ MEASURES = ("files_changed", "lines_added", "lines_removed", "total_changes", "c
 LIMITS = tuple(f"{end}_{measure}" for measure in MEASURES for end in ("min", "max"))
 
 
-MOST_LISTED = 1_000
+MAX_LISTED = 1_000
 """An agent that installs packages may change a hundred thousand files; the patch has them all."""
 
-_MOST_PATHS = 20
+_MAX_PATHS = 20
 
 
 class DiffLimits(StrictModel):
@@ -92,31 +90,27 @@ class GitDiffConfig(DiffLimits):
         return {name: merged[name] for name in LIMITS if name in merged}
 
 
-def contradictions(config: GitDiffConfig) -> Iterator[Problem]:
-    top_level, nested = config.set_limits(), config.assertions.set_limits()
-    for name in top_level:
-        if name in nested:
-            yield Problem(name, f"is set twice: here, and as `assertions.{name}`")
-    limits = config.limits()
-    for measure in MEASURES:
-        least, most = f"min_{measure}", f"max_{measure}"
-        if least in limits and most in limits and limits[least] > limits[most]:
-            path = (least,) if least in top_level else ("assertions", least)
-            yield Problem(path, f"must not be more than {most}: nothing could pass")
-
-
-class GitDiff:
+class GitDiff(EvaluatorBase[GitDiffConfig]):
     name = "git-diff"
     description = "Counts what the agent changed (files, lines, entropy), with limits, required and forbidden paths."
 
-    def check_config(
-        self, config: Mapping[str, Any], config_dir: Path, *, agent_type: str | None = None
-    ) -> Sequence[Problem]:
-        return config_problems(GitDiffConfig, config, contradictions)
+    config_model = GitDiffConfig
+
+    def contradictions(self, config: GitDiffConfig) -> Iterator[Problem]:
+        top_level, nested = config.set_limits(), config.assertions.set_limits()
+        for name in top_level:
+            if name in nested:
+                yield Problem(name, f"is set twice: here, and as `assertions.{name}`")
+        limits = config.limits()
+        for measure in MEASURES:
+            least, most = f"min_{measure}", f"max_{measure}"
+            if least in limits and most in limits and limits[least] > limits[most]:
+                path = (least,) if least in top_level else ("assertions", least)
+                yield Problem(path, f"must not be more than {most}: nothing could pass")
 
     async def evaluate(self, context: EvaluationContext) -> EvaluationResult:
         started = time.monotonic()
-        config = read_config(GitDiffConfig, context.config, context.name, contradictions)
+        config = self.read_config(context)
         changes = context.changes
         if changes is None:
             message = "There is nothing to compare with: the directory is not in a git repository."
@@ -207,10 +201,10 @@ def change_entropy(changes: Iterable[int]) -> float:
 
 def _largest(files: Sequence[FileChange]) -> Sequence[FileChange]:
     """The files with the most changes if there are too many to list, in their original order."""
-    if len(files) <= MOST_LISTED:
+    if len(files) <= MAX_LISTED:
         return files
     by_size = sorted(range(len(files)), key=lambda index: -files[index].changes)
-    return [files[index] for index in sorted(by_size[:MOST_LISTED])]
+    return [files[index] for index in sorted(by_size[:MAX_LISTED])]
 
 
 def _as_data(file: FileChange) -> dict[str, Any]:
@@ -245,5 +239,5 @@ def _matches(patterns: Iterable[str], paths: Sequence[str]) -> Iterator[tuple[st
 
 def _path_result(name: str, pattern: str, matches: Sequence[str], message: str) -> AssertionResult:
     return AssertionResult(
-        name=name, passed=not message, expected=pattern, actual=list(matches[:_MOST_PATHS]), message=message
+        name=name, passed=not message, expected=pattern, actual=list(matches[:_MAX_PATHS]), message=message
     )

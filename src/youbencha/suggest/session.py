@@ -20,7 +20,7 @@ from ruamel.yaml.error import YAMLError
 from youbencha.adapters import AgentAdapter, AgentExecutionContext, get_adapter
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.evaluators import all_evaluators
-from youbencha.evaluators.judge.materials import copy_for_judge
+from youbencha.evaluators.judge.session import copy_for_judge
 from youbencha.events import EventSink, ProgressNote
 from youbencha.spec.loader import load_test_case
 from youbencha.spec.schema import json_schema

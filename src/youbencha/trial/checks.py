@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from youbencha.adapters import ChecksConfig, get_adapter
 from youbencha.adapters.cli_agent.config import TOOLS_IGNORED
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators import get_evaluator
-from youbencha.evaluators.base import ReadsEnvironment
 from youbencha.hooks.run import hook_problems
 from youbencha.spec.agent_files import AgentFiles
 from youbencha.spec.loader import Loaded, LocatedEvaluator, UncheckedParts
@@ -83,7 +83,7 @@ def evaluator_problems(
     try:
         found = get_evaluator(evaluator.name)
         problems = list(found.check_config(evaluator.config, evaluator.config_dir, agent_type=agent_type))
-        if env is not None and isinstance(found, ReadsEnvironment):
+        if env is not None:
             problems += found.check_environment(evaluator.config, env)
         return [
             evaluator.problem(problem.message, problem.hint, key=("config", *problem.keys), kind=problem.kind)
@@ -99,9 +99,12 @@ def evaluator_problems(
 def _missing_reference(parts: UncheckedParts) -> Iterator[Problem]:
     data = parts.document.data if isinstance(parts.document.data, Mapping) else {}
     needed = "expected_directory" if "directory" in data else "expected"
-    for evaluator in parts.evaluators:
-        if evaluator.name.partition(":")[0] == "expected-diff" and not data.get(needed):
-            yield evaluator.problem("expected-diff has nothing to compare with", f"add `{needed}`", key=("name",))
+    for evaluator in parts.evaluators if not data.get(needed) else ():
+        with suppress(YouBenchaError):  # it cannot be loaded, which is reported already
+            if get_evaluator(evaluator.name).needs_expected:
+                yield evaluator.problem(
+                    f"{evaluator.name} has nothing to compare with", f"add `{needed}`", key=("name",)
+                )
 
 
 def _hook_problems(parts: UncheckedParts) -> Iterator[Problem]:
@@ -126,7 +129,7 @@ def _usual(loaded: Loaded[TestCase] | Loaded[EvalConfig]) -> Iterator[Problem]:
     for evaluator in loaded.evaluators:
         name, times = evaluator.name, counts[evaluator.name]
         if times > 1:
-            hint = f"call them {name}-ONE and {name}-TWO" if name in ("agentic-judge", "command") else None
+            hint = f"call them {name}-ONE and {name}-TWO" if get_evaluator(name).takes_label else None
             yield evaluator.problem(f"{name} is listed {times} times", hint, key=("name",))
 
 

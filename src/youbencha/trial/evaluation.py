@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import re
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -15,10 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.errors import Problem, YouBenchaError
-from youbencha.evaluators import EvaluationContext, Evaluator, get_evaluator, is_built_in
-from youbencha.evaluators.base import ChecksTask
+from youbencha.evaluators import EvaluationContext, get_evaluator
 from youbencha.events import EvaluatorFinished, EventSink, PhaseStarted
-from youbencha.log.model import as_json
 from youbencha.process import Redactor
 from youbencha.spec.loader import Loaded, NamedEvaluator, load_eval_config
 from youbencha.spec.testcase import EvalConfig
@@ -37,13 +33,6 @@ if TYPE_CHECKING:
 
 EVALUATORS = "evaluators"
 """The directory with the evaluators' files, in a trial's artifacts."""
-
-_TIMEOUT_MS = 600_000
-_LIMIT_THEMSELVES = ("agentic-judge", "command", "validation")
-"""Their timeouts are for each vote, and for each program."""
-
-_GRACE_S = 10.0
-"""For an evaluator to clean up, after it was cancelled."""
 
 OnResult = Callable[[int, EvaluationResult], None]
 """Called with the index of an evaluator in the list, and its result."""
@@ -94,19 +83,15 @@ def skipped_results(evaluators: Sequence[NamedEvaluator], outcome: Outcome) -> l
 async def check_task(evaluators: Sequence[NamedEvaluator], context: EvaluationContext) -> None:
     """Let evaluators check, before an agent works on the task, that it can be judged. Raises YouBenchaError."""
     for evaluator, name in zip(evaluators, unique_names([each.name for each in evaluators]), strict=True):
-        if (checker := _checker(evaluator)) is not None:
+        checker = get_evaluator(evaluator.name)
+        if checker.checks_task:
             own = _own_context(evaluator, context, name)
             _make_directories(own)
             await checker.check_task(own)
 
 
 def can_check_task(evaluators: Sequence[NamedEvaluator]) -> bool:
-    return any(_checker(evaluator) is not None for evaluator in evaluators)
-
-
-def _checker(evaluator: NamedEvaluator) -> ChecksTask | None:
-    found = get_evaluator(evaluator.name) if is_built_in(evaluator.name) else None
-    return found if isinstance(found, ChecksTask) else None
+    return any(get_evaluator(evaluator.name).checks_task for evaluator in evaluators)
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
@@ -157,9 +142,9 @@ def _make_directories(context: EvaluationContext) -> None:
 
 
 def _is_advisory(evaluator: NamedEvaluator) -> bool:
-    """Whether it is a judge that decides nothing. Other packages may call an option of theirs the same."""
-    is_judge = is_built_in(evaluator.name) and get_evaluator(evaluator.name).name == "agentic-judge"
-    return is_judge and evaluator.config.get("advisory") is True
+    with suppress(YouBenchaError):  # it cannot be loaded
+        return get_evaluator(evaluator.name).is_advisory(evaluator.config)
+    return False
 
 
 async def _judge(context: EvaluationContext, key_name: str, gateway: TrialGateway | None) -> EvaluationResult:
@@ -172,54 +157,16 @@ async def _judge(context: EvaluationContext, key_name: str, gateway: TrialGatewa
 
 
 async def _bounded(context: EvaluationContext) -> EvaluationResult:
-    """Evaluate, for at most the configured `timeout`, or the default."""
-    evaluator, own, built_in = get_evaluator(context.name), context.config.get("timeout"), is_built_in(context.name)
-    limit_s = (own if isinstance(own, int) else _TIMEOUT_MS) / 1000
+    """Evaluate, within the evaluator's time limit."""
+    evaluator = get_evaluator(context.name)
     try:
-        async with asyncio.timeout(None if built_in and evaluator.name in _LIMIT_THEMSELVES else limit_s) as limit:
-            return await (evaluator.evaluate(context) if built_in else _evaluate_in_thread(evaluator, context))
+        async with asyncio.timeout(evaluator.time_limit_s) as limit:
+            return await evaluator.evaluate(context)
     except TimeoutError as error:
         if not limit.expired():
             raise
-        hint = None if built_in else "Give it more time: `timeout` in its `config`, in milliseconds."
-        message = f"The evaluator did not end within {limit_s:g} s."
-        raise YouBenchaError("EVALUATOR_TIMEOUT", message, hint=hint) from error
-
-
-async def _evaluate_in_thread(evaluator: Evaluator, context: EvaluationContext) -> EvaluationResult:
-    """Let an evaluator of another package work in a thread: whatever it does, the harness goes on.
-
-    If this is cancelled, so is the evaluator; then its thread is abandoned.
-    """
-    here, inside = asyncio.get_running_loop(), asyncio.new_event_loop()
-    ended: asyncio.Future[EvaluationResult] = here.create_future()
-
-    async def evaluate() -> EvaluationResult:
-        answer: Any = evaluator.evaluate(context)
-        answer = await answer if inspect.isawaitable(answer) else answer
-        if not isinstance(answer, EvaluationResult):
-            found = "None" if answer is None else type(answer).__name__
-            raise TypeError(f"evaluate returned {found} instead of an EvaluationResult")
-        return EvaluationResult.model_validate_json(as_json(answer))  # what cannot be written is an error, too
-
-    def run() -> None:
-        try:
-            with asyncio.Runner(loop_factory=lambda: inside) as runner:
-                end = partial(ended.set_result, runner.run(evaluate()))
-        except BaseException as error:  # noqa: BLE001 (SystemExit, too, must end only the evaluator)
-            failure = error if isinstance(error, Exception) else RuntimeError(f"raised {error!r}")
-            end = partial(ended.set_exception, failure)
-        with suppress(RuntimeError):  # it was abandoned, and the harness has ended
-            here.call_soon_threadsafe(lambda: ended.done() or end())
-
-    threading.Thread(target=run, name=context.name, daemon=True).start()
-    try:
-        return await asyncio.shield(ended)
-    except asyncio.CancelledError:
-        with suppress(RuntimeError):  # it has ended
-            inside.call_soon_threadsafe(lambda: [task.cancel() for task in asyncio.all_tasks(inside)])
-        await asyncio.wait({ended}, timeout=_GRACE_S)
-        raise
+        message = f"The evaluator did not end within {evaluator.time_limit_s:g} s."
+        raise YouBenchaError("EVALUATOR_TIMEOUT", message) from error
 
 
 def _skipped(name: str, error: Exception, started: float) -> EvaluationResult:

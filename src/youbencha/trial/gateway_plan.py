@@ -11,7 +11,6 @@ from youbencha.adapters import AgentAdapter, UsesGateway, needs_model
 from youbencha.adapters.base import resolved_names
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators import get_evaluator
-from youbencha.evaluators.base import UsesModel
 from youbencha.gateway.api import Provider
 from youbencha.gateway.upstreams import ConfiguredModel, Upstream, find_upstreams, key_names, read_secrets
 from youbencha.spec.gateway import CassetteSpec, GatewaySpec, GatewayType
@@ -185,9 +184,7 @@ def check_replay(loaded: Loaded[TestCase], gateway: GatewayPlan | None, env: Map
     problems = []
     for each in loaded.evaluators:
         evaluator = get_evaluator(each.name)
-        if isinstance(evaluator, UsesModel) and (
-            agent := evaluator.bypasses_gateway(each.config, each.config_dir, loaded.case.agent, env)
-        ):
+        if agent := evaluator.bypasses_gateway(each.config, each.config_dir, loaded.case.agent, env):
             message = f"would call a real model during a replay: {agent} does not use the gateway here"
             hint = "choose an agent that supports the gateway (docs/gateway.md), or remove the evaluator"
             problems.append(each.problem(message, hint))

@@ -12,7 +12,6 @@ from youbencha.adapters import AgentAdapter, UsesGateway, get_adapter, needs_mod
 from youbencha.adapters.base import ChecksVersion
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators import get_evaluator
-from youbencha.evaluators.base import UsesModel
 from youbencha.gateway.upstreams import ConfiguredModel
 from youbencha.spec.document import Document
 from youbencha.spec.loader import Loaded, NamedEvaluator, check_test_case, load_test_case
@@ -62,7 +61,7 @@ class Plan:
     @property
     def has_judge(self) -> bool:
         """Whether an evaluator uses a model."""
-        return any(isinstance(get_evaluator(entry.name), UsesModel) for entry in self.evaluators)
+        return any(get_evaluator(entry.name).uses_model for entry in self.evaluators)
 
     def configured_models(self, user: str) -> Iterator[ConfiguredModel]:
         """Yield the models that the agent and evaluators will request from providers through the gateway, if known.
@@ -73,10 +72,9 @@ class Plan:
             return
         yield from self.gateway.agent_model(user)
         for entry in self.evaluators:
-            evaluator = get_evaluator(entry.name)
-            if not isinstance(evaluator, UsesModel):
-                continue
-            requested = evaluator.requested_model(entry.config, entry.config_dir, self.case.agent, self.env)
+            requested = get_evaluator(entry.name).requested_model(
+                entry.config, entry.config_dir, self.case.agent, self.env
+            )
             if requested and (upstream := self.gateway.upstreams.get(requested[0])):
                 yield ConfiguredModel(upstream, requested[1], entry.name)
 

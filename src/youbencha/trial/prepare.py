@@ -13,7 +13,8 @@ from youbencha.adapters import AgentAdapter, ChecksReadiness, UsesGateway, base,
 from youbencha.adapters.base import INSTRUCTIONS_ABOVE
 from youbencha.adapters.cli_agent.environment import fresh_home_for
 from youbencha.errors import YouBenchaError
-from youbencha.evaluators.base import VALIDATION, AgentSandbox, EvaluatorSandbox, SandboxFactory, SandboxOptions
+from youbencha.evaluators import get_evaluator
+from youbencha.evaluators.base import AgentSandbox, EvaluatorSandbox, SandboxFactory, SandboxOptions
 from youbencha.events import EventSink, PhaseStarted, ProgressNote, WorkspaceReady
 from youbencha.gateway.api import GatewayAccess
 from youbencha.process import Redactor
@@ -269,9 +270,7 @@ async def open_agent_sandbox(
 
 def _shares_state(plan: Plan) -> bool:
     """Whether an evaluator runs with the agent's state."""
-    return any(
-        each.name.partition(":")[0] == VALIDATION and each.config.get("mode") == "shared" for each in plan.evaluators
-    )
+    return any(get_evaluator(entry.name).uses_agent_state(entry.config) for entry in plan.evaluators)
 
 
 def agent_sandbox(context: TrialContext) -> AgentSandbox:

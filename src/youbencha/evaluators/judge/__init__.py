@@ -1,6 +1,6 @@
 """Judge an agent's work with another agent."""
 
-from youbencha.evaluators.judge.agent import judge_definition
 from youbencha.evaluators.judge.evaluator import AgenticJudge
+from youbencha.evaluators.judge.setup import judge_definition
 
 __all__ = ["AgenticJudge", "judge_definition"]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from youbencha.evaluators.validation.config import ValidationConfig
-from youbencha.evaluators.validation.evaluator import Validation
-from youbencha.evaluators.validation.scores import FinalScore, with_rubric
+from youbencha.evaluators.validation.evaluator import FinalScore, Validation, with_rubric
+from youbencha.evaluators.validation.task import ValidationConfig
 
 __all__ = ["FinalScore", "Validation", "ValidationConfig", "with_rubric"]

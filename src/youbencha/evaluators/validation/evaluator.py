@@ -7,35 +7,41 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from youbencha.errors import ConfigError, Problem, YouBenchaError
+from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators.base import (
     VALIDATION,
     VALIDATION_BROKEN,
     EvaluationContext,
+    EvaluatorBase,
     artifact,
     artifacts_root,
-    config_problems,
     evaluation_result,
     printable,
-    read_config,
 )
-from youbencha.evaluators.environment import command_environment, missing_references
-from youbencha.evaluators.validation.baseline import measure_baseline
-from youbencha.evaluators.validation.config import ValidationConfig
-from youbencha.evaluators.validation.counting import TestTally
-from youbencha.evaluators.validation.measure import Baseline, Measurement, measure_work, unvalidated_files
-from youbencha.evaluators.validation.scores import deciding_score, describe, flags_of_tests, scores_of
-from youbencha.evaluators.validation.task import ValidationTask
+from youbencha.evaluators.programs import command_environment, missing_references
+from youbencha.evaluators.validation.measure import (
+    Baseline,
+    Measurement,
+    measure_baseline,
+    measure_work,
+    unvalidated_files,
+)
+from youbencha.evaluators.validation.reports import NOBODY, ExpectedTests, TestTally, tally
+from youbencha.evaluators.validation.task import ValidationConfig, ValidationTask
 from youbencha.files import open_nofollow
 from youbencha.log.masking import without_secrets
 from youbencha.process import OUTPUT_LIMIT_BYTES, Redactor
+from youbencha.scoring.code_metrics import code_metrics_score
 from youbencha.scoring.composite import composite
 from youbencha.scoring.integrity import IntegrityContext, integrity_flags, tampering_flags
+from youbencha.scoring.lint import lint_score
 from youbencha.scoring.test_output import TestResult
-from youbencha.store.arena import IntegrityFlag
+from youbencha.spec.arena import GreenWeights, Weights
+from youbencha.store.arena import IntegrityFlag, Scores
 from youbencha.store.bundle import AssertionResult, EvaluationResult
+from youbencha.text import plural
 
 _LARGEST_PATCH = 8 * 1024 * 1024
 """In bytes. What comes after them is not searched for signs of cheating."""
@@ -44,14 +50,16 @@ _MAX_FAILED_TESTS = 200
 _RESULT_TEXTS = {"failures": "failed", "errors": "ended with an error", "skipped": "was skipped"}
 
 
-class Validation:
+class Validation(EvaluatorBase[ValidationConfig]):
     name = VALIDATION
     description = "Installs, builds, lints and tests the result, with hidden tests, and scores it."
 
-    def check_config(
-        self, config: Mapping[str, Any], config_dir: Path, *, agent_type: str | None = None
-    ) -> Sequence[Problem]:
-        return config_problems(ValidationConfig, config)
+    config_model = ValidationConfig
+    time_limit_s = None
+    checks_task = True
+
+    def uses_agent_state(self, config: Mapping[str, Any]) -> bool:
+        return config.get("mode") == "shared"
 
     def check_environment(self, config: Mapping[str, Any], env: Mapping[str, str]) -> Sequence[Problem]:
         return list(missing_references(config.get("env"), env))
@@ -69,10 +77,7 @@ class Validation:
         return without_secrets(result, _redactor(context, task).text)
 
     async def _task(self, context: EvaluationContext) -> ValidationTask:
-        config = read_config(ValidationConfig, context.config, context.name)
-        if missing := self.check_environment(context.config, context.harness_env):
-            raise ConfigError("EVALUATOR_CONFIG_INVALID", f"The configuration of {context.name}", missing)
-        return await ValidationTask.open(context, config)
+        return await ValidationTask.open(context, self.read_config(context))
 
     async def _baseline(self, context: EvaluationContext, task: ValidationTask) -> Baseline:
         """Measure it once for all trials that are validated in the same way. Each of them gets the logs."""
@@ -190,3 +195,109 @@ def _broken(reason: str) -> YouBenchaError:
         f"The validation does not work: {reason}.",
         hint="The logs are in evaluators/validation of the artifacts: fix the command, or the image that it runs in.",
     )
+
+
+_MAX_NAMED = 5
+
+
+class FinalScore(NamedTuple):
+    scores: Scores
+    composite_score: float | None
+
+
+def with_rubric(metrics: Mapping[str, Any], rubric: float | None) -> FinalScore:
+    """Add the judges' score to the metrics of a validation."""
+    scores = Scores.model_validate({**metrics["scores"], "rubric": rubric})
+    weights = (GreenWeights if metrics["greenfield"] else Weights).model_validate(metrics["weights"])
+    return FinalScore(scores, composite(scores, weights))
+
+
+def scores_of(config: ValidationConfig, measured: Measurement, baseline: Baseline) -> Scores:
+    """The scores; null is what was not measured."""
+    counted = _tests_score(config, measured, baseline)
+    static_analysis = _static_analysis(config, measured, baseline)
+    if measured.agent_tests is None:
+        return Scores(tests=counted, static_analysis=static_analysis)
+    agent_tests = tally(measured.agent_tests.report(frozenset()), ExpectedTests(), NOBODY)
+    return Scores(
+        hidden_tests=counted if config.validation_tag else None,
+        agent_tests=(agent_tests and agent_tests.score) or 0.0,  # no tests score as failed ones do
+        coverage=measured.coverage,
+        static_analysis=static_analysis,
+        code_metrics=code_metrics_score(measured.sources) if measured.changes else None,
+    )
+
+
+def _tests_score(config: ValidationConfig, measured: Measurement, baseline: Baseline) -> float:
+    if measured.forgery is not None:
+        return 0.0
+    if config.reward is not None:
+        return measured.tests.reward.score if measured.tests.reward else 0.0
+    counted = measured.tally(baseline.expected)
+    return (counted and counted.score) or 0.0
+
+
+def deciding_score(config: ValidationConfig, scores: Scores) -> float | None:
+    """The score that decides whether the task is solved. None: it could not be measured."""
+    if not config.greenfield:
+        return scores.tests
+    return scores.hidden_tests if config.validation_tag else scores.agent_tests
+
+
+def _static_analysis(config: ValidationConfig, measured: Measurement, baseline: Baseline) -> float | None:
+    """Whether it builds, and what the linter finds that it did not find before. Nothing changed, nothing analysed."""
+    if not measured.changes:
+        return None
+    if measured.built is False:
+        return 0.0
+    if config.lint_cmd is None:
+        return 1.0 if measured.built else None
+    before = baseline.lint_issues
+    if before is None and config.greenfield and measured.lint_issues is not None:
+        before = 0  # there was nothing to lint
+    return lint_score(measured.lint_issues, before)
+
+
+def flags_of_tests(measured: Measurement, baseline: Baseline) -> Iterator[IntegrityFlag]:
+    """What people should know about the test run that counts."""
+    if measured.forgery is not None:
+        yield IntegrityFlag(kind="forged_report", evidence=measured.forgery, severity="evidence")
+    for path in (measured.prepared.reconfigured if measured.prepared else ())[:_MAX_NAMED]:
+        yield IntegrityFlag(kind="test_edit", evidence=f"{printable(path)} configured the tests, which was undone")
+    for source in measured.tests.foreign_reports(baseline.expected.sources)[:_MAX_NAMED]:
+        path = source.partition(":")[2]
+        evidence = f"{path} was written during the tests, but not for the untouched task; it was ignored"
+        yield IntegrityFlag(kind="forged_report", evidence=evidence)
+    counted = measured.tally(baseline.expected)
+    if counted is not None and counted.missing and measured.changes:
+        code = measured.steps[measured.counting_step].exit_code
+        evidence = f"{counted.missing} of {plural(counted.total, 'test')} did not run; the exit code was {code}"
+        yield IntegrityFlag(kind="tests_missing", evidence=evidence)
+
+
+def describe(measured: Measurement, baseline: Baseline, left_out: tuple[str, ...]) -> str:
+    """One sentence about the tests, and what else went wrong."""
+    parts = [_tests(measured, baseline)]
+    for name in ("install", "build"):
+        step = measured.steps.get(name)
+        if step is not None and not step.succeeded:
+            parts.append(f"{name} failed: {step.failure}")
+    step = measured.steps[measured.counting_step]
+    if step.timed_out:
+        parts.append(f"the tests timed out after {step.duration_ms / 1000:.0f} s")
+    elif step.ended_by is not None:
+        parts.append(f"the tests were ended by {step.ended_by}")
+    if left_out:
+        parts.append(f"left out, because the patch lacks them: {', '.join(left_out[:_MAX_NAMED])}")
+    return f"{'; '.join(parts)}."
+
+
+def _tests(measured: Measurement, baseline: Baseline) -> str:
+    if measured.forgery is not None:
+        return measured.forgery
+    if measured.tests.reward is not None:
+        return f"the reward is {measured.tests.reward.score:g}"
+    counted = measured.tally(baseline.expected)
+    if counted is None:
+        return "no tests were reported"
+    return f"{counted.counts.passed:,} of {plural(counted.total, 'test')} passed"
