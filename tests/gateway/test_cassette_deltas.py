@@ -10,8 +10,8 @@ import pytest
 from cassette_helpers import HERE, SSE, THERE, places, whole
 from hypothesis import given
 from hypothesis import strategies as st
-from talking import parse_events
 
+from talking import parse_events
 from youbencha.gateway.cassette.answers import (
     DeltaField,
     PlaceholderWriter,

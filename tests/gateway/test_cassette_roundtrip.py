@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from cassette_helpers import HERE, JSON, SSE, THERE, asking, keep_text, messages, places, sse, text_of, whole
+
 from other_wires import CLIENTS, Client
 from talking import ask, parse_events, scripted, together
-
 from youbencha.gateway.api import route_of
 from youbencha.gateway.cassette.answers import CUT
 from youbencha.gateway.cassette.cassette import Cassette, read_contents

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
+from youbencha.adapters import AgentExecutionContext, AgentExecutionResult, BaseAdapter, get_adapter
+from youbencha.adapters.base import complete_adapter
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators import EvaluationContext
 from youbencha.evaluators.judge import AgenticJudge
@@ -47,11 +48,15 @@ class Judge:
     running: int = 0
     most_at_once: int = 0
 
-    def __call__(self, name: str) -> Judge:
+    def __call__(self, name: str) -> BaseAdapter:
         """Stands for `get_adapter`."""
         if name not in (self.name, "claude-code", "copilot-cli"):
             raise YouBenchaError("AGENT_UNKNOWN", f"There is no adapter for an agent called {name!r}.", hint="Fix it.")
-        return self
+        adapter = complete_adapter(self)
+        if name != self.name:
+            real = get_adapter(name)
+            vars(adapter).update(agent_definitions=real.agent_definitions, judge_config=real.judge_config)
+        return adapter
 
     async def check_availability(self) -> bool:
         return True

@@ -12,7 +12,7 @@ import pytest
 from command_bench import CommandBench
 from renamed_sandbox import RenamedSandbox
 
-from youbencha.adapters import AgentExecutionResult, needs_model
+from youbencha.adapters import AgentExecutionResult
 from youbencha.adapters.command import CommandAdapter
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.gateway.api import GatewayAccess
@@ -52,7 +52,7 @@ async def test_any_other_code_is_a_crash(bench: CommandBench) -> None:
 
 
 def test_command_needs_no_model() -> None:
-    assert not needs_model(CommandAdapter())
+    assert not CommandAdapter.needs_model
 
 
 # -- its figures ------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from youbencha.adapters import ChecksConfig, ChecksReadiness, get_adapter
+from youbencha.adapters import get_adapter
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.environment import inherited
 
@@ -26,7 +26,6 @@ PAGE = Path(__file__).parents[2] / "docs" / "design" / "other-agents.md"
 
 def problems(agent: str, config: dict[str, Any], where: Path | None = None) -> list[str]:
     adapter = get_adapter(agent)
-    assert isinstance(adapter, ChecksConfig)
     needed = {"command": "a"} if agent == "command" else {}
     return [problem.path for problem in adapter.check_config({**needed, **config}, where)]
 
@@ -46,11 +45,6 @@ def test_invalid_common_options(agent: str, tmp_path: Path) -> None:
     assert problems(agent, {"prompt": " \n"}) == ["prompt"]
     assert problems(agent, {"prompt_file": "empty.md"}, tmp_path) == ["prompt_file"]
     assert problems(agent, {"prompt": "x", "agent_name": "a b", "unheard_of": 1}) == ["agent_name", "unheard_of"]
-
-
-@pytest.mark.parametrize("agent", AGENTS)
-def test_every_adapter_checks_readiness(agent: str) -> None:
-    assert isinstance(get_adapter(agent), ChecksReadiness)
 
 
 OF_CLAUDE_CODE = {"ROOT_REFUSED", "MCP_FAILED", "MODEL_FALLBACK", "UNRESPONSIVE"}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from recorded_cli import Played, RecordedCli, lines
 
-from youbencha.adapters import AgentAdapter, AgentExecutionContext, UsesGateway
+from youbencha.adapters import AgentAdapter, AgentExecutionContext
 from youbencha.adapters.cli_agent import CliAdapter
 from youbencha.adapters.codex import CodexAdapter
 from youbencha.adapters.command import CommandAdapter
@@ -148,14 +148,12 @@ async def test_opencode_by_provider(tmp_path: Path, config: dict[str, Any], vari
 class Deaf(CommandAdapter):
     """Knows of no gateway."""
 
-    gateway_env = None  # type: ignore[assignment]
-    gateway_provider = None  # type: ignore[assignment]
+    supports_gateway = False
 
 
 async def test_an_agent_without_gateway_support_is_not_started(tmp_path: Path) -> None:
     assert issubclass(Deaf, CliAdapter)
     adapter = Deaf(env={"PATH": "/usr/bin:/bin"})
-    assert not isinstance(adapter, UsesGateway)
     context = AgentExecutionContext(
         workspace_dir=tmp_path,
         repo_dir=tmp_path,

@@ -154,7 +154,7 @@ EXTENSION = {
 @pytest.mark.parametrize("name", OTHERS)
 async def test_other_agents(runs: RunBench, name: str) -> None:
     installed(name)
-    places = get_adapter(name).file_places  # type: ignore[attr-defined]
+    places = get_adapter(name).file_places
     texts = ["FROBNICATE", *(["QUIXOTRY"] if places.skills else []), *(["ZYMURGY"] if places.plugins else [])]
     write(runs.root, {**FILES, **(EXTENSION if name == "gemini-cli" else {})})
     texts += ["ask_oracle"] if name == "gemini-cli" else []  # its MCP servers are in the settings of its home

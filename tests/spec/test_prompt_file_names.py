@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from youbencha.adapters import ChecksConfig, get_adapter
+from youbencha.adapters import get_adapter
 
 AGENTS = ["claude-code", "codex", "command", "copilot-cli", "gemini-cli", "opencode"]
 ELSEWHERE = [
@@ -22,7 +22,6 @@ ELSEWHERE = [
 
 def messages(agent: str, name: str, config_dir: Path | None) -> list[tuple[str, str]]:
     adapter = get_adapter(agent)
-    assert isinstance(adapter, ChecksConfig)
     config = {"prompt_file": name, **({"command": "a"} if agent == "command" else {})}
     return [(problem.path, problem.message) for problem in adapter.check_config(config, config_dir)]
 

@@ -105,6 +105,6 @@ READ: dict[str, tuple[str, dict[str, Any], list[str]]] = {
 def test_what_an_agent_reads_of_a_commit(what: str) -> None:
     kind, agent, expected = READ[what]
     paths = [*REPOSITORY, ".claude/skills/tax/rates.csv", "lib/CLAUDE.md", ".mcp.json", "lib/.mcp.json", "AGENTS.md"]
-    places = get_adapter(kind).file_places  # type: ignore[attr-defined]
+    places = get_adapter(kind).file_places
     spec = AgentSpec.model_validate({"type": kind, **agent})
     assert list(files_read([*paths, "GEMINI.md", "MY-CLAUDE.md"], spec, places)) == expected

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
-from youbencha.errors import Problem
+from youbencha.errors import Problem, YouBenchaError
 from youbencha.events import EventSink
-from youbencha.gateway.api import GatewayAccess
+from youbencha.gateway.api import GatewayAccess, Provider
 from youbencha.log.model import ErrorRecord, Execution, Status, YouBenchaLog
 from youbencha.log.session import SessionRecord
 from youbencha.process import OutputEnd
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import HOST
-
-if TYPE_CHECKING:
-    import asyncio
-
-    from youbencha.gateway.api import Provider
 
 DEFAULT_TIMEOUT_MS = 300_000
 READY_TIMEOUT_S = 30.0
@@ -36,12 +35,13 @@ class InstalledFiles(NamedTuple):
     plugins: tuple[Path, ...] = ()
 
 
-INSTRUCTIONS_ABOVE = (
+PARENT_INSTRUCTIONS = (
     "CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md", ".claude/rules", ".claude/agents", ".claude/commands",
     "AGENTS.md", "GEMINI.md",
 )  # fmt: skip
-"""What agents read in directories above the one in which they work. Claude Code 2.0.62 and 2.1.326 read the files at
-any height, 2.0.62 also `agents` and `commands`, and 2.1.326 `rules`; other agents stop at the top of a repository."""
+"""Instructions that agents read in directories above the one in which they work. Claude Code 2.0.62 and 2.1.326 read
+the files at any height, 2.0.62 also `agents` and `commands`, and 2.1.326 `rules`; other agents stop at the top of a
+repository."""
 
 
 class FilePlaces(NamedTuple):
@@ -54,15 +54,15 @@ class FilePlaces(NamedTuple):
     """The same, for plugins."""
     plugin_parts: tuple[str, ...] = ()
     """Files and directories, of which every plugin has at least one."""
-    moved_by: frozenset[str] = frozenset()
+    relocating_env: frozenset[str] = frozenset()
     """Variables that make the agent look elsewhere."""
-    source_option: tuple[str, str] | None = None
+    required_source: tuple[str, str] | None = None
     """An option with a list: if it is set, the agent reads the files only if this value is in it."""
     in_repository: tuple[str, ...] = ()
     """What the agent reads in its repository on its own, if it is there: instructions, skills, settings, MCP servers.
     A name is that of a file in any directory; with a slash, it is a path from the top."""
     repository_option: tuple[str, str] | None = None
-    """As `source_option`, for what the agent reads in its repository."""
+    """As `required_source`, for what the agent reads in its repository."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,107 +173,130 @@ class AgentAdapter(Protocol):
         ...
 
 
-@runtime_checkable
-class ChecksConfig(Protocol):
-    """An adapter that can check its configuration before anything is cloned or run."""
+class BaseAdapter(ABC):
+    """What youBencha knows of an agent, and asks of its adapter. The defaults suit an adapter with the contract only.
+
+    `get_adapter` makes one of every `AgentAdapter`.
+    """
+
+    name: ClassVar[str]
+    """As in `agent.type`: `copilot-cli`."""
+    version: ClassVar[str] = "1.0.0"
+    needs_model: ClassVar[bool] = True
+    """It cannot work without a model."""
+    model_aliases: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
+    """Names that the agent replaces by others, as patterns, with patterns of the others. If there are none, only the
+    agent's CLI knows them."""
+    file_places: ClassVar[FilePlaces] = FilePlaces()
+    """Where it reads instructions, skills and plugins."""
+    agent_definitions: ClassVar[str] = ""
+    """The directory of definitions of custom agents in a repository; empty if there is none."""
+    checks_config: ClassVar[bool] = False
+    """`check_config` knows all its options."""
+    supports_gateway: ClassVar[bool] = False
+    """It can be limited to reaching its model through a gateway, by `gateway_env`."""
+    judge_config: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    """Defaults of its configuration when it judges, so that the judged tree does not configure it."""
+    harness_env: Mapping[str, str] = os.environ
+    """The harness's environment, whose secrets it masks."""
+
+    @abstractmethod
+    async def check_availability(self) -> bool:
+        """As in `AgentAdapter`."""
+
+    @abstractmethod
+    async def execute(self, context: AgentExecutionContext) -> AgentExecutionResult:
+        """As in `AgentAdapter`."""
+
+    @abstractmethod
+    def normalize_log(self, result: AgentExecutionResult, context: AgentExecutionContext) -> YouBenchaLog:
+        """As in `AgentAdapter`."""
 
     def check_config(self, config: Mapping[str, Any], config_dir: Path | None) -> Sequence[Problem]:
-        """Return every problem; paths are relative to `agent.config`."""
-        ...
-
-
-@runtime_checkable
-class ChecksReadiness(Protocol):
-    """An adapter that can check, for one test case, that its agent is installed and has credentials."""
+        """Return every problem of `agent.config`, before anything is cloned or run. Paths are relative to it."""
+        return ()
 
     async def check_ready(self, config: Mapping[str, Any], env: Mapping[str, str]) -> None:
-        """Raise a YouBenchaError that says what to do. `env` is the test case's `agent.env`."""
-        ...
+        """Raise a YouBenchaError if the agent is not installed or has no credentials for this test case.
 
-
-@runtime_checkable
-class ChecksVersion(Protocol):
-    """An adapter that can check, for one test case, whether its agent is too old for it."""
+        `env` is the test case's `agent.env`, here and below.
+        """
+        if not await self.check_availability():
+            raise YouBenchaError(
+                "AGENT_NOT_INSTALLED",
+                f"The agent {self.name} is not installed.",
+                hint=f"Try `yb agents install {self.name}`; `yb doctor` shows what is installed.",
+            )
 
     async def check_version(self, config: Mapping[str, Any], env: Mapping[str, str]) -> None:
-        """Raise a YouBenchaError if it is. Starts the agent at most for its version."""
-        ...
-
-
-@runtime_checkable
-class UsesHarnessEnvironment(Protocol):
-    """An adapter that takes variables from the harness's environment, and masks the secrets in it."""
-
-    harness_env: Mapping[str, str]
-
-
-@runtime_checkable
-class UsesGateway(Protocol):
-    """An adapter whose agent can be limited to reaching its model through a gateway."""
-
-    def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider | None:
-        """The provider whose API this agent will use; None if unknown. `env` is the test case's `agent.env`."""
-        ...
-
-    def gateway_env(self, access: GatewayAccess, model: str | None, env: Mapping[str, str]) -> Mapping[str, str]:
-        """The variables that point the agent at the gateway. `execute` sets them in place of every credential."""
-        ...
-
-    def credentials_in(self, env: Mapping[str, str]) -> Sequence[str]:
-        """Names in `env` that are credentials or addresses of this agent's model: a test case that sets one of these
-        decides how the agent reaches its model."""
-        ...
-
-
-@runtime_checkable
-class StoresLogin(Protocol):
-    """An adapter whose agent may use a login that is stored in the user's home."""
-
-    def stored_login(self, env: Mapping[str, str]) -> bool:
-        """Whether there may be such a login. `env` is the user's environment."""
-        ...
-
-
-@runtime_checkable
-class ReadsFiles(Protocol):
-    """An adapter whose agent reads instructions, skills or plugins of its user."""
-
-    @property
-    def file_places(self) -> FilePlaces: ...
-
-
-@runtime_checkable
-class ChecksCustomAgent(Protocol):
-    """An adapter that can check, before a run, the definition of the custom agent that `agent_name` names."""
-
-    agent_definitions: str
-    """The directory of definitions in a repository."""
+        """Raise a YouBenchaError if the agent is too old for this test case. Starts it at most for its version."""
+        return
 
     def check_custom_agent(
         self, name: str, *, workspace: Path, config_dir: Path | None, env: Mapping[str, str]
     ) -> Sequence[Problem]:
-        """Return what is wrong. `workspace` has the definitions of the repository; `env` names the agent's home."""
-        ...
+        """Return what is wrong with the definition of the custom agent that `agent_name` names.
 
+        `workspace` has the definitions of the repository; `env` names the agent's home.
+        """
+        return ()
 
-def resolved_names(adapter: AgentAdapter, model: str) -> tuple[str, ...] | None:
-    """Return patterns of the names that the agent requests if `model` is an alias; None if it is a name.
-
-    The adapter's `model_aliases` has them by patterns of aliases. There may be none: then only the agent's CLI knows.
-    """
-    aliases: Mapping[str, tuple[str, ...]] = getattr(adapter, "model_aliases", {})
-    name = model.partition("[")[0].lower()
-    return next((names for alias, names in aliases.items() if fnmatchcase(name, alias)), None)
-
-
-def requested_model(adapter: AgentAdapter, model: str | None, env: Mapping[str, str]) -> tuple[Provider, str] | None:
-    """Return the provider and the name of the model that the agent will request; None if only its CLI knows them."""
-    if model is None or not isinstance(adapter, UsesGateway) or resolved_names(adapter, model) is not None:
+    def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider | None:
+        """Return the provider whose API the agent will use; None if unknown."""
         return None
-    provider = adapter.gateway_provider(model, env)
-    return None if provider is None else (provider, model)
+
+    def gateway_env(self, access: GatewayAccess, model: str | None, env: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the variables that point the agent at the gateway, which `execute` sets in place of credentials."""
+        raise NotImplementedError(f"{self.name} does not support the gateway")
+
+    def credentials_in(self, env: Mapping[str, str]) -> Sequence[str]:
+        """Return the names in `env` that are credentials or addresses of this agent's model.
+
+        A test case that sets one of these decides how the agent reaches its model.
+        """
+        return ()
+
+    def stored_login(self, env: Mapping[str, str]) -> bool | None:
+        """Return whether a login may be stored in the user's home; None if the agent never uses one.
+
+        `env` is the user's environment.
+        """
+        return None
+
+    def resolve_alias(self, model: str) -> tuple[str, ...] | None:
+        """Return patterns of the names that the agent may request for `model`; None if it is not an alias."""
+        name = model.partition("[")[0].lower()
+        return next((names for alias, names in self.model_aliases.items() if fnmatchcase(name, alias)), None)
+
+    def requested_model(self, model: str | None, env: Mapping[str, str]) -> tuple[Provider, str] | None:
+        """Return the provider and the name of the model that it will request; None if only its CLI knows them."""
+        if model is None or self.resolve_alias(model) is not None:
+            return None
+        provider = self.gateway_provider(model, env)
+        return None if provider is None else (provider, model)
 
 
-def needs_model(adapter: AgentAdapter) -> bool:
-    """Whether the agent cannot work without a model. True unless the adapter has `needs_model = False`."""
-    return bool(getattr(adapter, "needs_model", True))
+class ContractAdapter(BaseAdapter):
+    """An adapter that has the contract, and perhaps some of what `BaseAdapter` has."""
+
+    def __init__(self, adapter: AgentAdapter) -> None:
+        self.adapter = adapter
+        public = {name for name in (*vars(BaseAdapter), *BaseAdapter.__annotations__) if not name.startswith("_")}
+        vars(self).update({name: getattr(adapter, name) for name in public if hasattr(adapter, name)})
+        vars(self).update(
+            checks_config=hasattr(adapter, "check_config"), supports_gateway=hasattr(adapter, "gateway_env")
+        )
+
+    async def check_availability(self) -> bool:
+        return await self.adapter.check_availability()
+
+    async def execute(self, context: AgentExecutionContext) -> AgentExecutionResult:
+        return await self.adapter.execute(context)
+
+    def normalize_log(self, result: AgentExecutionResult, context: AgentExecutionContext) -> YouBenchaLog:
+        return self.adapter.normalize_log(result, context)
+
+
+def complete_adapter(adapter: AgentAdapter) -> BaseAdapter:
+    """Return the adapter with defaults for what it lacks."""
+    return adapter if isinstance(adapter, BaseAdapter) else ContractAdapter(adapter)

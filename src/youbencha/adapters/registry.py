@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from youbencha.adapters.base import AgentAdapter, UsesHarnessEnvironment
+from youbencha.adapters.base import AgentAdapter, BaseAdapter, complete_adapter
 from youbencha.errors import YouBenchaError
 from youbencha.plugins import Plugins, load
 
@@ -40,7 +40,7 @@ def adapter_descriptions() -> dict[str, str]:
     return {name: _BUILT_IN[name].description if name in _BUILT_IN else "" for name in adapter_names()}
 
 
-def get_adapter(name: str, env: Mapping[str, str] | None = None) -> AgentAdapter:
+def get_adapter(name: str, env: Mapping[str, str] | None = None) -> BaseAdapter:
     """Create the adapter for `agent.type: NAME`. `env` is the harness's environment, by default this process's."""
     kind = _ALIASES.get(name, name)
     where = _PLUGINS.find(kind)
@@ -52,9 +52,9 @@ def get_adapter(name: str, env: Mapping[str, str] | None = None) -> AgentAdapter
         raise _broken(kind, where, f"cannot be loaded: {error}") from error
     if not isinstance(adapter, AgentAdapter):
         raise _broken(kind, where, "lacks name, version, check_availability, execute or normalize_log")
-    if env is not None and isinstance(adapter, UsesHarnessEnvironment):
+    if env is not None and hasattr(adapter, "harness_env"):
         adapter.harness_env = env
-    return adapter
+    return complete_adapter(adapter)
 
 
 def _unknown(name: str) -> YouBenchaError:

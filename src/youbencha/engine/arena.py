@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from youbencha.adapters import get_adapter
-from youbencha.adapters.base import UsesGateway
 from youbencha.engine.arena_problems import ArenaProblems
 from youbencha.engine.identity import agent_hash, validation_hash
 from youbencha.engine.matrix import Cell, Matrix
@@ -350,12 +349,7 @@ def _gateway(
     kind = "command" if orchestrator.adapter else orchestrator.agent or orchestrator.name
     adapter = get_adapter(kind, host.env)
     behind_gateway = sandbox.type == "docker" and sandbox.network == "gateway"
-    if (
-        spec.type == "auto"
-        and behind_gateway
-        and isinstance(adapter, UsesGateway)
-        and adapter.credentials_in(orchestrator.env)
-    ):
+    if spec.type == "auto" and behind_gateway and adapter.credentials_in(orchestrator.env):
         # Such a container reaches only the gateway: the key is for the gateway, and the agent gets a virtual one.
         return spec.model_copy(update={"type": "builtin"})
     return spec

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from youbencha.adapters import get_adapter
 from youbencha.adapters.cli_agent.environment import is_model_credential
 from youbencha.engine.file_parts import FilePart, PartsWriter, parts_of_user
 from youbencha.errors import YouBenchaError
-from youbencha.evaluators.judge.setup import AGENT_DIRECTORIES
+from youbencha.evaluators.judge.setup import JUDGE_NAME
 from youbencha.spec.variables import names_in
 from youbencha.trial.agent_files import entries
 from youbencha.trial.plan import Plan
@@ -134,7 +135,9 @@ def _paths_in(plan: Plan) -> Iterator[str]:
     for config in (dict(plan.agent_config), *(dict(each.config) for each in plan.evaluators)):
         yield from _options_in(config)
     if agent.agent_name is not None:
-        yield from AGENT_DIRECTORIES.values()
+        judges = (each.config.get("type") for each in plan.evaluators if each.name == JUDGE_NAME)
+        for kind in (agent.type, *(kind for kind in judges if isinstance(kind, str))):
+            yield from filter(None, (get_adapter(kind).agent_definitions,))
 
 
 def _options_in(config: Mapping[str, Any]) -> Iterator[str]:

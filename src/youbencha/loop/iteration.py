@@ -19,7 +19,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecutionResult, UsesGateway, get_adapter
+from youbencha.adapters import AgentExecutionContext, AgentExecutionResult, BaseAdapter, get_adapter
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.causes import (
     INVALID_OPTION,
@@ -102,7 +102,7 @@ class IterationRunner:
         self,
         plan: LoopPlan,
         backend: Backend,
-        adapter: AgentAdapter,
+        adapter: BaseAdapter,
         run_directory: RunDirectory,
         sandbox: Sandbox,
         gateway: TrialGateway | None,
@@ -224,7 +224,7 @@ class IterationRunner:
 
     async def _cost(self) -> SessionCost:
         """Count what an iteration costs; without a gateway, it is estimated."""
-        if not isinstance(self._adapter, UsesGateway):
+        if not self._adapter.supports_gateway:
             return SessionCost()
         if self._prices is None:
             from youbencha.gateway.prices import Prices

@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from youbencha.adapters import ChecksConfig, get_adapter
+from youbencha.adapters import get_adapter
 from youbencha.errors import ConfigError, KeyPath, Problem, YouBenchaError
 from youbencha.files import PathNotAllowed, read_file, read_within
 from youbencha.loop.backends import (
@@ -364,10 +364,9 @@ class _BackendPlanner:
     def _ready(self, backend: Backend, path: KeyPath) -> Backend:
         """The backend with its environment and gateway, if its configuration is valid."""
         adapter = get_adapter(backend.agent_type, self._host.env)
-        if isinstance(adapter, ChecksConfig):
-            config = {**backend.config, "prompt": "…", **({"model": backend.model} if backend.model else {})}
-            if problems := adapter.check_config(config, self._config_dir):
-                raise self._error(problems, path, backend)
+        config = {**backend.config, "prompt": "…", **({"model": backend.model} if backend.model else {})}
+        if problems := adapter.check_config(config, self._config_dir):
+            raise self._error(problems, path, backend)
         if not self._here:
             return backend
         if self._sandbox.type == "docker" and self._sandbox.network == "none":

@@ -17,7 +17,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from youbencha.adapters import AgentAdapter, AgentExecutionContext, get_adapter
+from youbencha.adapters import AgentExecutionContext, BaseAdapter, get_adapter
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.evaluators import all_evaluators
 from youbencha.evaluators.judge.session import copy_for_judge
@@ -71,7 +71,7 @@ class Suggester:
     model: str | None
     on_event: EventSink | None
 
-    async def ask(self, adapter: AgentAdapter) -> Suggestion:
+    async def ask(self, adapter: BaseAdapter) -> Suggestion:
         basis = as_yaml(draft(self.facts, self.wanted), self.wanted.save_to.name)
         first = prompt = first_prompt(self.facts, basis, self.wanted.prompt, self.instructions)
         problems: list[str] = []
@@ -88,7 +88,7 @@ class Suggester:
                 prompt = repair_prompt(first, answer, problems)
         raise YouBenchaError("SUGGESTION_INVALID", f"its test case cannot be used: {problems[0]}")
 
-    async def _run(self, adapter: AgentAdapter, tree: Path, prompt: str, artifacts: Path) -> str:
+    async def _run(self, adapter: BaseAdapter, tree: Path, prompt: str, artifacts: Path) -> str:
         context = AgentExecutionContext(
             workspace_dir=tree,
             repo_dir=tree,

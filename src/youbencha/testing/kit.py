@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecutionResult, UsesGateway
+from youbencha.adapters import AgentAdapter, AgentExecutionContext, AgentExecutionResult, BaseAdapter
+from youbencha.adapters.base import complete_adapter
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.api import GatewayAccess
 from youbencha.testing.agent import MARKER, Agent, NotApplicable, Prepared, Situation
@@ -126,8 +127,8 @@ class Kit:
 
     async def behind_gateway(self) -> GatewayRun:
         """Run the agent through a gateway, with real keys in the test case; read its environments, then stop it."""
-        adapter = self._adapter or self.agent.adapter()
-        if not isinstance(adapter, UsesGateway):
+        adapter = complete_adapter(self._adapter or self.agent.adapter())
+        if not adapter.supports_gateway:
             pytest.skip("this adapter does not support the gateway")
         async with self._prepared(Situation.HANGS) as prepared:
             self.real_keys = self._real_keys(adapter, prepared)
@@ -152,7 +153,7 @@ class Kit:
             keys = prepared.keys() if prepared.keys else None
             return GatewayRun(access, context, running.result(), environments, keys)
 
-    def _real_keys(self, adapter: UsesGateway, prepared: Prepared) -> list[str]:
+    def _real_keys(self, adapter: BaseAdapter, prepared: Prepared) -> list[str]:
         """The credentials of the prepared agent, without the model's address, which is also the gateway's here."""
         values = [prepared.env[name] for name in adapter.credentials_in(prepared.env)]
         address = prepared.model_url or NOWHERE

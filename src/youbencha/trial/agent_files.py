@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
-from youbencha.adapters.base import AgentAdapter, ChecksCustomAgent, FilePlaces, InstalledFiles, ReadsFiles
+from youbencha.adapters.base import BaseAdapter, FilePlaces, InstalledFiles
 from youbencha.adapters.cli_agent.environment import fresh_home_for
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators.base import in_thread
@@ -108,17 +108,17 @@ def named_files(agent: AgentSpec) -> Iterator[tuple[str, str]]:
             yield option, named
 
 
-async def commit_files(agent: AgentSpec, adapter: AgentAdapter, repository: Repository) -> tuple[str, ...]:
+async def commit_files(agent: AgentSpec, adapter: BaseAdapter, repository: Repository) -> tuple[str, ...]:
     """The files of the commit that the agent reads on its own, as `files_read`."""
-    if not isinstance(adapter, ReadsFiles) or not adapter.file_places.in_repository:
+    if not adapter.file_places.in_repository:
         return ()
     return files_read(await repository.paths(), agent, adapter.file_places)
 
 
-async def custom_agent_problems(plan: Plan, adapter: AgentAdapter, repository: Repository) -> Sequence[Problem]:
+async def custom_agent_problems(plan: Plan, adapter: BaseAdapter, repository: Repository) -> Sequence[Problem]:
     """Check the custom agent that a plan names. The keys of the problems are relative to `agent.config`."""
     name, agent = plan.agent_config.get("agent_name"), plan.case.agent
-    if not isinstance(name, str) or not isinstance(adapter, ChecksCustomAgent):
+    if not isinstance(name, str) or not adapter.agent_definitions:
         return ()
     place = (adapter.agent_definitions,)
     paths = [path for path in await repository.paths() if _is_in(path, place) and not _is_in(path, agent.without)]
@@ -156,13 +156,13 @@ def _is_in(path: str, places: Iterable[str]) -> bool:
 # Before anything is cloned or run.
 
 
-def files_problems(agent: Mapping[str, Any], adapter: AgentAdapter, directory: Path) -> Iterator[Problem]:
+def files_problems(agent: Mapping[str, Any], adapter: BaseAdapter, directory: Path) -> Iterator[Problem]:
     """Every problem of an agent's files; paths are relative to `agent`. `agent` need not be valid otherwise."""
     try:
         given = AgentFiles.model_validate({key: agent[key] for key in AgentFiles.model_fields if key in agent})
     except ValidationError:
         return  # the model reports this
-    places = adapter.file_places if isinstance(adapter, ReadsFiles) else FilePlaces()
+    places = adapter.file_places
     seen: set[tuple[str, str]] = set()
     for entry in entries(given, directory):
         if problem := _unsupported(entry, adapter, places) or _unusable(entry, places):
@@ -175,7 +175,7 @@ def files_problems(agent: Mapping[str, Any], adapter: AgentAdapter, directory: P
     yield from _hidden(agent, given, places)
 
 
-def _unsupported(entry: Given, adapter: AgentAdapter, places: FilePlaces) -> tuple[str, str] | None:
+def _unsupported(entry: Given, adapter: BaseAdapter, places: FilePlaces) -> tuple[str, str] | None:
     if entry.kind in ("files", "home") or getattr(places, entry.kind) is not None:
         return None
     return f"{adapter.name} cannot be given {entry.kind}", "put what its program reads into `home` or `files`"
@@ -199,18 +199,18 @@ def _hidden(agent: Mapping[str, Any], given: AgentFiles, places: FilePlaces) -> 
         return
     env, config = agent.get("env"), agent.get("config")
     for name in sorted(env) if isinstance(env, Mapping) else ():
-        if name in places.moved_by | _OWN_DIRECTORIES:
+        if name in places.relocating_env | _OWN_DIRECTORIES:
             yield Problem(("env", name), f"cannot be combined with `{first}`, which is in the agent's new home")
-    if places.source_option is None or not isinstance(config, Mapping):
+    if places.required_source is None or not isinstance(config, Mapping):
         return
-    option, value = places.source_option
+    option, value = places.required_source
     if isinstance(sources := config.get(option), list | tuple) and value not in sources:
         yield Problem(("config", option), f"hides `{first}`: the agent would not read it", f"add {value!r}")
 
 
 def home_problem(
     agent: AgentFiles,
-    adapter: AgentAdapter,
+    adapter: BaseAdapter,
     sandbox: SandboxSpec,
     *,
     harness_env: Mapping[str, str],
@@ -242,7 +242,7 @@ async def give_files(context: TrialContext) -> None:
     agent = context.plan.case.agent
     given = list(entries(agent, context.plan.config_dir))
     if any(entry.kind != "files" for entry in given):
-        places = context.adapter.file_places if isinstance(context.adapter, ReadsFiles) else FilePlaces()
+        places = context.adapter.file_places
         home = _home_of(context.sandbox, context.host.env)
         context.installed = await in_thread(lambda _: _install(given, places, home))
     laid = [entry for entry in given if entry.kind == "files"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from youbencha.adapters import ChecksConfig, get_adapter
+from youbencha.adapters import get_adapter
 from youbencha.adapters.cli_agent.config import TOOLS_IGNORED
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators import get_evaluator
@@ -50,9 +50,8 @@ def _agent_problems(parts: UncheckedParts, agent: Mapping[str, Any]) -> list[Pro
     except YouBenchaError as error:
         return [parts.document.problem(("agent", "type"), error.message, error.hint)]
     problems = list(_conflicts(parts, agent))
-    if isinstance(adapter, ChecksConfig):
-        found = adapter.check_config(adapter_config(agent), parts.directory)
-        problems += [_in_agent(parts, agent, problem) for problem in found]
+    found = adapter.check_config(adapter_config(agent), parts.directory)
+    problems += [_in_agent(parts, agent, problem) for problem in found]
     if AgentFiles.model_fields.keys() & agent.keys():
         from youbencha.trial.agent_files import files_problems
 

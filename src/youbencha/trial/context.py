@@ -17,7 +17,7 @@ from youbencha.progress import StepProgress
 from youbencha.user_dirs import Cache, default_cache_dir
 
 if TYPE_CHECKING:
-    from youbencha.adapters import AgentAdapter
+    from youbencha.adapters import BaseAdapter
     from youbencha.adapters.base import InstalledFiles
     from youbencha.process import Redactor
     from youbencha.sandbox.base import Sandbox
@@ -171,7 +171,7 @@ class TrialContext:
 
     plan: Plan
     host: Host
-    adapter: AgentAdapter
+    adapter: BaseAdapter
     directory: RunDirectory
     repository: Repository
     expected_commit: str | None

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
-from youbencha.adapters import AgentAdapter, UsesGateway, needs_model
-from youbencha.adapters.base import resolved_names
+from youbencha.adapters import BaseAdapter
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators import get_evaluator
 from youbencha.gateway.api import Provider
@@ -78,7 +77,7 @@ def plan_gateway(
     spec: GatewaySpec,
     options: GatewayOptions,
     *,
-    adapter: AgentAdapter,
+    adapter: BaseAdapter,
     agent_env: Mapping[str, str],
     model: str | None,
     harness_env: Mapping[str, str],
@@ -91,14 +90,14 @@ def plan_gateway(
     """
     spec = _with_options(spec, options)
     needed = _needed_for(spec)
-    if needed is None and gateway_only and needs_model(adapter):
+    if needed is None and gateway_only and adapter.needs_model:
         needed = "an agent in a container with `network: gateway`"
     if spec.type == "none":
         if needed:
             raise _impossible(f"{needed} requires a gateway, but `gateway: none` disables it")
         return None
     required = spec.type != "auto" or needed is not None
-    if not isinstance(adapter, UsesGateway):
+    if not adapter.supports_gateway:
         if required:
             feature = needed or f"gateway: {spec.type}"
             raise _impossible(f"{feature} is not available: {adapter.name} does not support the gateway")
@@ -116,7 +115,7 @@ def plan_gateway(
     if not required and not useful:
         return None
     if not replays and not external_litellm and not (provider in upstreams if provider else upstreams):
-        if spec.type == "auto" and gateway_only and not needs_model(adapter):
+        if spec.type == "auto" and gateway_only and not adapter.needs_model:
             return None  # a budget is kept: it reaches no model
         raise _no_key(provider)
     return GatewayPlan(
@@ -125,7 +124,7 @@ def plan_gateway(
         upstreams=_own_first(upstreams, provider),
         provider=provider,
         model=model,
-        resolved=resolved_names(adapter, model) if model else None,
+        resolved=adapter.resolve_alias(model) if model else None,
         secrets={**secrets, **{f"{name}_KEY": upstream.key for name, upstream in upstreams.items()}},
         cassette_dir=_cassette_dir(spec, options, config_dir),
         litellm_config=config_dir / Path(file).expanduser() if (file := spec.litellm.config_file) else None,

@@ -8,8 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from youbencha.adapters import AgentAdapter, UsesGateway, get_adapter, needs_model
-from youbencha.adapters.base import ChecksVersion
+from youbencha.adapters import BaseAdapter, get_adapter
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators import get_evaluator
 from youbencha.gateway.upstreams import ConfiguredModel
@@ -56,7 +55,7 @@ class Plan:
     def agent_is_in_image(self) -> bool:
         """Whether the agent's CLI is part of the image, so that it cannot be checked here."""
         in_container = self.sandbox.type == "docker"
-        return in_container and (self.sandbox.agent == "image" or not needs_model(get_adapter(self.case.agent.type)))
+        return in_container and (self.sandbox.agent == "image" or not get_adapter(self.case.agent.type).needs_model)
 
     @property
     def has_judge(self) -> bool:
@@ -166,7 +165,7 @@ def plan_loaded(loaded: Loaded[TestCase], host: Host, options: PlanOptions = Pla
 
 def _check_home(
     loaded: Loaded[TestCase],
-    adapter: AgentAdapter,
+    adapter: BaseAdapter,
     sandbox: SandboxSpec,
     host: Host,
     env: Mapping[str, str],
@@ -182,9 +181,9 @@ def _check_home(
         raise loaded.document.error([loaded.document.problem(problem.keys, problem.message, problem.hint)])
 
 
-def refuse_without_model(adapter: AgentAdapter) -> None:
+def refuse_without_model(adapter: BaseAdapter) -> None:
     """Raise YouBenchaError if the agent cannot work in a container without a network."""
-    if needs_model(adapter):
+    if adapter.needs_model:
         raise YouBenchaError(
             "SANDBOX_NO_MODEL",
             f"{adapter.name} cannot reach its model with `network: none`.",
@@ -214,13 +213,13 @@ async def missing_prerequisites(loaded: Loaded[TestCase], plan: Plan, host: Host
     return [*await _too_old(loaded, plan, adapter), *await _not_in_repository(loaded, plan, host, adapter)]
 
 
-async def check_version(plan: Plan, adapter: AgentAdapter) -> None:
+async def check_version(plan: Plan, adapter: BaseAdapter) -> None:
     """Raise YouBenchaError if the agent that a trial would run here is too old."""
-    if not plan.agent_is_in_image and isinstance(adapter, ChecksVersion):
+    if not plan.agent_is_in_image:
         await adapter.check_version(plan.agent_config, plan.env)
 
 
-async def _too_old(loaded: Loaded[TestCase], plan: Plan, adapter: AgentAdapter) -> list[Problem]:
+async def _too_old(loaded: Loaded[TestCase], plan: Plan, adapter: BaseAdapter) -> list[Problem]:
     try:
         await check_version(plan, adapter)
     except YouBenchaError as error:
@@ -228,7 +227,7 @@ async def _too_old(loaded: Loaded[TestCase], plan: Plan, adapter: AgentAdapter) 
     return []
 
 
-async def _not_in_repository(loaded: Loaded[TestCase], plan: Plan, host: Host, adapter: AgentAdapter) -> list[Problem]:
+async def _not_in_repository(loaded: Loaded[TestCase], plan: Plan, host: Host, adapter: BaseAdapter) -> list[Problem]:
     source = read_source(plan.case.repo, plan.config_dir)
     if isinstance(source, RemoteUrl):
         return []
@@ -301,8 +300,7 @@ def _summary(contents: Contents) -> str:
 def _missing(contents: Contents, plan: Plan) -> Iterator[str]:
     assert plan.gateway is not None
     kind, model = plan.case.agent.type, plan.gateway.model
-    adapter = get_adapter(kind)
-    provider = adapter.gateway_provider(model, plan.env) if isinstance(adapter, UsesGateway) else None
+    provider = get_adapter(kind).gateway_provider(model, plan.env)
     if provider and not any(api.startswith(provider) for api in contents.apis):
         yield f"any request to the API that {kind} uses ({provider})"
     elif model and not any(_may_be(model, name) for name in contents.models):

@@ -9,8 +9,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from youbencha.adapters import AgentAdapter, ChecksReadiness, UsesGateway, base, get_adapter
-from youbencha.adapters.base import INSTRUCTIONS_ABOVE
+from youbencha.adapters import BaseAdapter, base, get_adapter
+from youbencha.adapters.base import PARENT_INSTRUCTIONS
 from youbencha.adapters.cli_agent.environment import fresh_home_for
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators import get_evaluator
@@ -73,7 +73,7 @@ async def open_trial(
 async def _prepare(
     plan: Plan,
     host: Host,
-    adapter: AgentAdapter,
+    adapter: BaseAdapter,
     ready: asyncio.Task[None],
     place: tuple[Path | str | None, str | None],
     agent: str | None,
@@ -167,7 +167,7 @@ async def open_forward_proxy(spec: SandboxSpec, sandbox: Sandbox, opened: AsyncE
 
 
 def _make_directory(plan: Plan, host: Host, path: Path | str | None, run_id: str | None) -> RunDirectory:
-    away_from = INSTRUCTIONS_ABOVE if plan.sandbox.type == "local" else ()
+    away_from = PARENT_INSTRUCTIONS if plan.sandbox.type == "local" else ()
     if path is not None:
         return RunDirectory.create_at(path, name=run_id, cache_dir=host.cache_dir, away_from=away_from)
     name = plan.case.workspace_name
@@ -197,7 +197,7 @@ def _new_record(plan: Plan, repository: Repository, directory: RunDirectory, sta
     )
 
 
-async def _check_ready(plan: Plan, host: Host, adapter: AgentAdapter) -> None:
+async def _check_ready(plan: Plan, host: Host, adapter: BaseAdapter) -> None:
     """Raise YouBenchaError if the agent is not installed or not logged in, or its provider does not know its model.
 
     Runs while the repository is fetched. The models of a run of many trials are checked before it begins.
@@ -209,31 +209,20 @@ async def _check_ready(plan: Plan, host: Host, adapter: AgentAdapter) -> None:
     limit_s = min(base.READY_TIMEOUT_S, plan.timeout_ms / 1000)
     try:
         async with asyncio.timeout(limit_s):
-            await _check_agent(plan, adapter)
+            env = dict(plan.env)
+            if plan.gateway is not None and adapter.supports_gateway:
+                env |= adapter.gateway_env(_PLACEHOLDER_ACCESS, plan.model, plan.env)
+            await adapter.check_ready(plan.agent_config, env)
     except TimeoutError:
         message = f"{plan.case.agent.type} did not report its version and its login within {limit_s:g} s."
         raise YouBenchaError("AGENT_NOT_READY", message, hint="`yb doctor` shows which agents can run here.") from None
-
-
-async def _check_agent(plan: Plan, adapter: AgentAdapter) -> None:
-    if isinstance(adapter, ChecksReadiness):
-        env = dict(plan.env)
-        if plan.gateway is not None and isinstance(adapter, UsesGateway):
-            env |= adapter.gateway_env(_PLACEHOLDER_ACCESS, plan.model, plan.env)
-        await adapter.check_ready(plan.agent_config, env)
-    elif not await adapter.check_availability():
-        raise YouBenchaError(
-            "AGENT_NOT_INSTALLED",
-            f"The agent {plan.case.agent.type} is not installed.",
-            hint=f"Try `yb agents install {plan.case.agent.type}`; `yb doctor` shows what is installed.",
-        )
 
 
 @asynccontextmanager
 async def open_agent_sandbox(
     spec: SandboxSpec,
     host: Host,
-    adapter: AgentAdapter,
+    adapter: BaseAdapter,
     directory: RunDirectory,
     on_event: EventSink,
     *,

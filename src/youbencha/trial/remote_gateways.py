@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from youbencha.adapters import UsesGateway, get_adapter
+from youbencha.adapters import get_adapter
 from youbencha.adapters.cli_agent.environment import is_model_credential
 from youbencha.errors import YouBenchaError
 from youbencha.events import EventSink, WarningRaised
@@ -125,8 +125,7 @@ def has_gateway_secret(plan: Plan, value: str) -> bool:
 
 def _without_secrets(env: Mapping[str, str], plan: Plan) -> dict[str, str]:
     """An agent's variables without credentials of models, which no agent behind a gateway gets, and the gateway's."""
-    adapter = get_adapter(plan.case.agent.type)
-    own = adapter.credentials_in(env) if isinstance(adapter, UsesGateway) else ()
+    own = get_adapter(plan.case.agent.type).credentials_in(env)
 
     def is_kept(name: str, value: str) -> bool:
         is_credential = is_model_credential(name) or name in own

@@ -89,6 +89,7 @@ class AiderAdapter(CliAdapter[AiderConfig]):
     """Runs Aider with a message, and reads the files that it leaves."""
 
     kind = AIDER
+    supports_gateway = True
     config_model = AiderConfig
     inherited_env = VARIABLES
     credentials = CREDENTIALS

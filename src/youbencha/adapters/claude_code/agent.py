@@ -83,6 +83,9 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
     """Runs Claude Code, in print mode or by its control protocol, and reads its stream-json (or plain text) output."""
 
     kind = CLAUDE
+    supports_gateway = True
+    # Ignores settings, hooks, MCP servers and CLAUDE.md of the judged tree, and of any directory above it.
+    judge_config: ClassVar[Mapping[str, Any]] = {"setting_sources": ["user"]}
     config_model = ClaudeCodeConfig
     inherited_env = _INHERITED
     default_env: ClassVar[Mapping[str, str]] = {

@@ -27,8 +27,8 @@ CLAUDE = AgentKind(
         skills=".claude/skills",
         plugins=".claude/local-plugins",  # named on the command line
         plugin_parts=(".claude-plugin/plugin.json", "skills", "commands", "agents", "hooks", ".mcp.json"),
-        moved_by=frozenset({"CLAUDE_CONFIG_DIR"}),
-        source_option=("setting_sources", "user"),
+        relocating_env=frozenset({"CLAUDE_CONFIG_DIR"}),
+        required_source=("setting_sources", "user"),
         repository_option=("setting_sources", "project"),
         in_repository=("CLAUDE.md", "CLAUDE.local.md", ".claude/", "/.mcp.json"),
     ),

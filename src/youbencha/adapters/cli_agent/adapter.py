@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from youbencha.adapters import base
-from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult, FilePlaces, UsesGateway
+from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult, BaseAdapter
 from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.config import TOOLS_IGNORED, AgentConfig, parse_config, prompt_is_here, read_prompt
 from youbencha.adapters.cli_agent.environment import base_environment, secrets_of
@@ -53,11 +53,11 @@ C = TypeVar("C", bound=AgentConfig)
 _TIMEOUT_EXIT_CODE = -1
 
 
-class CliAdapter(ABC, Generic[C]):
+class CliAdapter(BaseAdapter, Generic[C]):
     """Drives a CLI. Base class of adapters."""
 
     kind: ClassVar[AgentKind]
-    version: ClassVar[str] = "1.0.0"
+    checks_config = True
     config_model: ClassVar[type[AgentConfig]]
     inherited_env: ClassVar[frozenset[str]] = frozenset()
     """Variables that the agent gets from the harness's environment, in capitals."""
@@ -71,16 +71,16 @@ class CliAdapter(ABC, Generic[C]):
     """Whether this CLI supports `agent_name`."""
     emits_json: ClassVar[bool] = True
     """It prints JSON events, the last of which is its result."""
-    needs_model: ClassVar[bool] = True
-    """It cannot work without a model."""
-    model_aliases: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """Names that the CLI replaces by others, which depend on its version: see `resolved_names`."""
     rules: ClassVar[VerdictRules] = VerdictRules()
     """How to interpret its results and errors."""
 
+    def __init_subclass__(cls) -> None:
+        if "kind" in vars(cls):
+            cls.name, cls.file_places = cls.kind.name, cls.kind.places
+
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
         """`env` is the harness's environment, by default this process's."""
-        self.harness_env: Mapping[str, str] = os.environ if env is None else env
+        self.harness_env = os.environ if env is None else env
 
     @abstractmethod
     def command(self, invocation: Invocation[C]) -> Command:
@@ -149,14 +149,6 @@ class CliAdapter(ABC, Generic[C]):
         """Additional entries for the result's `details`."""
         return {"provider": self.provider(invocation)}
 
-    @property
-    def name(self) -> str:
-        return self.kind.name
-
-    @property
-    def file_places(self) -> FilePlaces:
-        return self.kind.places
-
     async def check_availability(self) -> bool:
         """True if the CLI can be run, False if it is not installed; raises if it has no credentials."""
         env = self.environment({})
@@ -200,7 +192,6 @@ class CliAdapter(ABC, Generic[C]):
         return ()
 
     def credentials_in(self, env: Mapping[str, str]) -> Sequence[str]:
-        """Part of `adapters.base.UsesGateway`, for subclasses that implement it."""
         return [name for name, value in env.items() if value and name.upper() in self.credentials]
 
     async def execute(self, context: AgentExecutionContext) -> AgentExecutionResult:
@@ -273,7 +264,7 @@ class CliAdapter(ABC, Generic[C]):
         }
         if gateway is None:
             return env
-        if not isinstance(self, UsesGateway):
+        if not self.supports_gateway:
             raise self.kind.no_gateway()
         from youbencha.adapters.cli_agent.environment import gateway_environment
 

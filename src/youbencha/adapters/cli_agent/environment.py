@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from youbencha.adapters.base import AgentAdapter, StoresLogin, UsesGateway
+from youbencha.adapters.base import BaseAdapter
 from youbencha.gateway.api import PROVIDER_OF_PREFIX, GatewayAccess, Provider
 from youbencha.process.environment import CERTIFICATES, PROXY, SYSTEM, has_password, select
 from youbencha.sandbox.base import Sandbox
@@ -164,7 +164,7 @@ _NOT_CREDENTIALS = (
 
 
 def fresh_home_for(
-    adapter: AgentAdapter,
+    adapter: BaseAdapter,
     spec_home: Home,
     *,
     harness_env: Mapping[str, str],
@@ -176,12 +176,13 @@ def fresh_home_for(
     `auto`: a fresh one, unless the agent may need a login that is stored in the user's."""
     if spec_home != "auto":
         return spec_home == "fresh"
-    if behind_gateway or not isinstance(adapter, StoresLogin):
-        return True
     env = {**harness_env, **agent_env}
-    named = {name.upper() for name in adapter.credentials_in(env)} if isinstance(adapter, UsesGateway) else set()
+    stored_login = adapter.stored_login(env)
+    if behind_gateway or stored_login is None:
+        return True
+    named = {name.upper() for name in adapter.credentials_in(env)}
     if any(not any(map(env.get, enough)) for name, enough in _BY_A_CLOUD.items() if name in named):
         return False
     if any(name not in _NAMES_A_FILE and not name.endswith(_NOT_CREDENTIALS) for name in named):
         return True
-    return not (named & _NAMES_A_FILE or adapter.stored_login(env))
+    return not (named & _NAMES_A_FILE or stored_login)

@@ -58,7 +58,7 @@ KIND = AgentKind(
     places=FilePlaces(
         instructions=".codex/AGENTS.md",
         skills=".codex/skills",
-        moved_by=frozenset({"CODEX_HOME"}),
+        relocating_env=frozenset({"CODEX_HOME"}),
         in_repository=("/AGENTS.md", "/AGENTS.override.md", ".agents/skills/", ".codex/"),
     ),
     # 0.42.0 and earlier print other events; 0.43 was not available.
@@ -80,6 +80,7 @@ class CodexAdapter(CliAdapter[CodexConfig]):
     """Runs `codex exec` and reads its JSON events."""
 
     kind = KIND
+    supports_gateway = True
     config_model = CodexConfig
     inherited_env = _CREDENTIALS | {"CODEX_HOME", "CODEX_CA_CERTIFICATE"}
     credentials = _CREDENTIALS

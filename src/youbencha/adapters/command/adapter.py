@@ -100,6 +100,7 @@ class CommandAdapter(CliAdapter[CommandAgentConfig]):
     """Runs a program; its exit code decides, its output is its answer."""
 
     kind = COMMAND
+    supports_gateway = True
     config_model = CommandAgentConfig
     emits_json = False
     needs_model = False

@@ -47,7 +47,7 @@ COPILOT = AgentKind(
         skills=".copilot/skills",
         plugins=".copilot/local-plugins",  # named on the command line
         plugin_parts=("plugin.json", ".github/plugin/plugin.json", ".claude-plugin/plugin.json"),
-        moved_by=frozenset({"COPILOT_HOME"}),
+        relocating_env=frozenset({"COPILOT_HOME"}),
         in_repository=(
             "AGENTS.md",
             "CLAUDE.md",
@@ -112,6 +112,8 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
     """Runs the Copilot CLI with a prompt and reads its JSON events."""
 
     kind = COPILOT
+    supports_gateway = True
+    agent_definitions = _AGENTS.as_posix()
     config_model = CopilotCliConfig
     inherited_env = CREDENTIALS | {
         "COPILOT_HOME", "COPILOT_MODEL", "COPILOT_OFFLINE", TYPE, "COPILOT_PROVIDER_WIRE_API",

@@ -41,7 +41,7 @@ KIND = AgentKind(
         skills=".gemini/skills",
         plugins=".gemini/extensions",
         plugin_parts=("gemini-extension.json",),
-        moved_by=frozenset({"GEMINI_CLI_HOME"}),
+        relocating_env=frozenset({"GEMINI_CLI_HOME"}),
         in_repository=("GEMINI.md", ".gemini/", ".agents/skills/"),
     ),
     versions=SupportedVersions(oldest=Version("0.24.0")),  # 0.22.4 rejects every command
@@ -90,6 +90,7 @@ class GeminiCliAdapter(CliAdapter[GeminiCliConfig]):
     """Runs Gemini CLI and reads its stream-json events."""
 
     kind = KIND
+    supports_gateway = True
     config_model = GeminiCliConfig
     inherited_env = CREDENTIALS | {"GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"}
     credentials = CREDENTIALS

@@ -43,7 +43,7 @@ OPENCODE = AgentKind(
     places=FilePlaces(
         instructions=".config/opencode/AGENTS.md",
         skills=".config/opencode/skills",
-        moved_by=frozenset({"OPENCODE_CONFIG_DIR"}),
+        relocating_env=frozenset({"OPENCODE_CONFIG_DIR"}),
         in_repository=(
             "AGENTS.md",
             "CLAUDE.md",
@@ -127,6 +127,7 @@ class OpenCodeAdapter(CliAdapter[OpenCodeConfig]):
     """Runs `opencode run` and reads its JSON events."""
 
     kind = OPENCODE
+    supports_gateway = True
     config_model = OpenCodeConfig
     inherited_env = OWN_VARIABLES
     credentials = CREDENTIALS

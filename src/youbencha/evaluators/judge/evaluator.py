@@ -17,8 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from youbencha.adapters import get_adapter, needs_model
-from youbencha.adapters.base import AgentAdapter, requested_model
+from youbencha.adapters import BaseAdapter, get_adapter
 from youbencha.errors import ConfigError, Problem, YouBenchaError
 from youbencha.evaluators.base import (
     EvaluationContext,
@@ -49,7 +48,7 @@ class AgenticJudge(EvaluatorBase[JudgeConfig]):
     takes_label = True
     uses_model = True
 
-    def __init__(self, adapters: Callable[[str], AgentAdapter] | None = None) -> None:
+    def __init__(self, adapters: Callable[[str], BaseAdapter] | None = None) -> None:
         self._adapters = adapters
 
     def check_config(
@@ -70,7 +69,7 @@ class AgenticJudge(EvaluatorBase[JudgeConfig]):
             return None
         judge = choose_agent(setup.judge, setup.options, agent, self._adapters or get_adapter)
         through_gateway = uses_gateway(judge, kind, {**env, **setup.judge.env})
-        return None if through_gateway or not needs_model(judge.adapter) else judge.type
+        return None if through_gateway or not judge.adapter.needs_model else judge.type
 
     def requested_model(
         self, config: Mapping[str, Any], config_dir: Path, agent: AgentSpec | None, env: Mapping[str, str]
@@ -79,7 +78,7 @@ class AgenticJudge(EvaluatorBase[JudgeConfig]):
         if setup.judge is None:
             return None
         judge = choose_agent(setup.judge, setup.options, agent, self._adapters or get_adapter)
-        return requested_model(judge.adapter, judge.configured_model, {**env, **setup.judge.env})
+        return judge.adapter.requested_model(judge.configured_model, {**env, **setup.judge.env})
 
     async def evaluate(self, context: EvaluationContext) -> EvaluationResult:
         started = time.monotonic()

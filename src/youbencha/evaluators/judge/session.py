@@ -488,7 +488,10 @@ async def _attempt(context: EvaluationContext, task: JudgeTask, name: str, unusa
     try:
         materials = await in_thread(lambda check_cancelled: prepare_materials(context, directory, check_cancelled))
         definition = install_definition(
-            judge_agent.type, judge_agent.agent_name, config_dir=context.config_dir, tree=materials.tree
+            judge_agent.adapter.agent_definitions,
+            judge_agent.agent_name,
+            config_dir=context.config_dir,
+            tree=materials.tree,
         )
         brief = Brief(
             assertions=task.assertions,

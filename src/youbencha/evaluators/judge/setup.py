@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, BeforeValidator, Field, ValidationError, field_validator
 
-from youbencha.adapters.base import AgentAdapter, ChecksConfig, UsesGateway
+from youbencha.adapters import BaseAdapter
 from youbencha.errors import Problem, YouBenchaError
 from youbencha.files import PathNotAllowed, read_within
 from youbencha.spec import StrictModel, list_problems
@@ -247,19 +247,13 @@ def _read(key: str, name: str, base: Path) -> str | Problem:
 RENAMED_SUFFIX = ".judged"
 """The suffix of files in the judge's copy that agents would take instructions from."""
 
-Adapters = Callable[[str], AgentAdapter]
+Adapters = Callable[[str], BaseAdapter]
 _JUDGE_ONLY = frozenset({"prompt", "prompt_file"})
 
 _SHARED = frozenset({"agent_name", "model", "version"})
 """Keys of both a judge's configuration and its agent's."""
 
 _CLI = frozenset({"executable", "version"})
-
-_SAFE_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    # Ignores settings, hooks, MCP servers and CLAUDE.md of the judged tree, and of any directory above it.
-    "claude-code": {"setting_sources": ["user"]}
-}
-"""Defaults of agents, by their type."""
 
 _NO_AGENT = Problem("type", "is required: which agent judges", "there is no test case whose agent could be used")
 _ANY_PROGRAM = "command"
@@ -270,16 +264,13 @@ _NO_PROGRAM = Problem(
 
 JUDGE_NAME = "agentic-judge"
 
-AGENT_DIRECTORIES: Mapping[str, str] = {"claude-code": ".claude/agents", "copilot-cli": ".github/agents"}
-"""Where agents look for definitions, by type. Others have none."""
-
 _DEFINITION_SUFFIXES = (".md", ".agent.md")
 
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeAgent:
     type: str
-    adapter: AgentAdapter
+    adapter: BaseAdapter
     config: Mapping[str, Any]
     """For the adapter, without the prompt."""
     model: str | None
@@ -299,13 +290,14 @@ def choose_agent(
     config = {**judge.config, **options}
     top_level = {"agent_name": judge.agent_name, "version": judge.version}
     config |= {key: value for key, value in top_level.items() if value is not None}
+    adapter = adapters(kind)
     same = agent if agent and agent.type == kind else None
     if same is not None:
         config = {**_same_cli(same, config), **_same_model(same, judge, config), **config}
     return JudgeAgent(
         type=kind,
-        adapter=adapters(kind),
-        config={**_SAFE_DEFAULTS.get(kind, {}), **config},
+        adapter=adapter,
+        config={**adapter.judge_config, **config},
         model=judge.model or (same.model if same and "model" not in config else None),
         agent_name=_text(config.get("agent_name")),
     )
@@ -317,7 +309,7 @@ def uses_gateway(judge: JudgeAgent, agent_type: str | None, env: Mapping[str, st
     An agent of another type than the run's does so only if its API is known: the gateway may not serve that API, and
     the agent may have its own login.
     """
-    if not isinstance(judge.adapter, UsesGateway):
+    if not judge.adapter.supports_gateway:
         return False
     return agent_type == judge.type or judge.adapter.gateway_provider(judge.configured_model, env) is not None
 
@@ -338,13 +330,11 @@ def check_judge_agent(
         adapter = adapters(kind.strip())
     except YouBenchaError as error:
         return [*problems, Problem("type", error.message, error.hint)]
-    if not isinstance(adapter, ChecksConfig):
+    if not adapter.checks_config:
         return [*problems, *(unknown_key(key, sorted(OWN_KEYS)) for key in options)]
     top_level = {key: raw[key] for key in ("agent_name", "version") if raw.get(key) is not None}
     name = {**inner, **top_level}.get("agent_name")
-    definition = (
-        _project_definition(AGENT_DIRECTORIES.get(kind, ""), name, config_dir) if isinstance(name, str) else None
-    )
+    definition = _project_definition(adapter.agent_definitions, name, config_dir) if isinstance(name, str) else None
     if definition is not None and not definition.rpartition("---")[2].strip():
         problems.append(Problem("agent_name", f"the definition of {name} has no instructions"))
     in_options = adapter.check_config({**inner, **options, **top_level, "prompt": "Judge."}, config_dir)
@@ -398,10 +388,9 @@ def judge_principles() -> str:
     return judge_definition().split("---\n", 2)[2].strip()
 
 
-def install_definition(agent_type: str, name: str | None, *, config_dir: Path, tree: Path) -> Path | None:
+def install_definition(directory: str, name: str | None, *, config_dir: Path, tree: Path) -> Path | None:
     """Write the definition to where the agent looks for it. None if there is no known definition."""
-    directory = AGENT_DIRECTORIES.get(agent_type)
-    if directory is None or name is None:
+    if not directory or name is None:
         return None
     text = _project_definition(directory, name, config_dir)
     if text is None and name == JUDGE_NAME:
@@ -420,7 +409,7 @@ def install_definition(agent_type: str, name: str | None, *, config_dir: Path, t
 
 
 def _project_definition(directory: str, name: str, config_dir: Path) -> str | None:
-    if Path(name).name != name:
+    if not directory or Path(name).name != name:
         return None  # it is a path
     for project in project_directories(config_dir):
         for suffix in _DEFINITION_SUFFIXES:
