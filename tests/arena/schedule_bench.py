@@ -10,9 +10,9 @@ from pathlib import Path
 from engine_bench import EngineBench
 
 from youbencha.engine.matrix import Cell, Matrix
-from youbencha.engine.schedule import Due, Schedule
-from youbencha.engine.updates import ComparisonState, TrialRow
-from youbencha.store.arena import TrialKey
+from youbencha.engine.schedule import Schedule, ScheduledTrial
+from youbencha.engine.updates import ComparisonState
+from youbencha.store.arena import TrialKey, TrialMeta
 
 Result = Callable[[TrialKey], float | None]
 """The score of a trial; None if it is not valid."""
@@ -54,7 +54,7 @@ class Simulation:
     ) -> None:
         """`skipped` is an orchestrator whose trials cannot run."""
         self.schedule = schedule
-        self.rows: dict[TrialKey, TrialRow] = {}
+        self.finished: dict[TrialKey, TrialMeta] = {}
         self.states: list[ComparisonState] = []
         self.most_running = 0
         self._result = result
@@ -64,36 +64,32 @@ class Simulation:
 
     def run(self, most: int | None = None) -> dict[tuple[str, str], ComparisonState]:
         """Run all trials, or be killed after so many."""
-        self.schedule.begin(self.rows)
-        running: list[Due] = []
-        while most is None or len(self.rows) < most:
+        self.schedule.start(self.finished)
+        running: list[ScheduledTrial] = []
+        while most is None or len(self.finished) < most:
             while len(running) < self._parallel and (due := self.schedule.next(lambda _: True)):
-                assert due.key not in self.rows
+                assert due.key not in self.finished
                 if due.key.orchestrator == self._skipped:
-                    self.states += self.schedule.drop(due.key)
+                    self.states += self.schedule.skip(due.key)
                 else:
                     running.append(due)
             self.most_running = max(self.most_running, len(running))
             if not running:
                 break
             key = running.pop(self._random.randrange(len(running))).key
-            self.rows[key] = row_of(key, self._result(key))
-            self.states += self.schedule.finish(self.rows[key])
+            self.finished[key] = make_trial(key, self._result(key))
+            self.states += self.schedule.finish(self.finished[key])
         return {(each.first, each.second): each for each in self.schedule.comparisons}
 
 
-def row_of(key: TrialKey, score: float | None) -> TrialRow:
-    return TrialRow(
-        key=key,
+def make_trial(key: TrialKey, score: float | None) -> TrialMeta:
+    return TrialMeta(
+        orchestrator=key.orchestrator,
+        task=key.task,
+        trial=key.number,
         outcome="infra_error" if score is None else "solved" if score == 1 else "unsolved",
         valid=score is not None,
         composite_score=score,
-        cost_usd=0.5,
-        last_cost_usd=0.5,
-        total_tokens=None,
-        duration_s=None,
-        reason=None,
-        attempts=1,
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -11,10 +13,10 @@ from hypothesis import strategies as st
 
 from small_disk import MIB, fill, small_disk
 from youbencha import __version__
-from youbencha.engine.journal import Journal, journal_line, parse_journal, read_journal
 from youbencha.errors import YouBenchaError
 from youbencha.store.arena import CellInfo, RunInfo
 from youbencha.store.arena_run import ArenaRun, create_run, find_arena_run
+from youbencha.store.journal import Journal, parse_journal, read_journal
 from youbencha.store.layout import JOURNAL_FILE
 
 INFO = RunInfo(
@@ -26,53 +28,62 @@ INFO = RunInfo(
 VALUES = st.dictionaries(st.sampled_from(["reason", "task", "number"]), st.one_of(st.text(), st.integers(), st.none()))
 
 
-async def append(directory: Path, records: list[dict[str, Any]], *, size: int = 0) -> None:
-    async with Journal(directory, size=size) as journal:
+def consume(steps: Iterable[None]) -> None:
+    for _ in steps:
+        pass
+
+
+def append(directory: Path, *records: dict[str, Any]) -> None:
+    with Journal(directory) as journal:
         for record in records:
             journal.add("step", **record)
 
 
 @given(st.lists(VALUES, min_size=1, max_size=4))
 def test_cut_at_any_byte_it_loses_only_the_line_that_was_cut(records: list[dict[str, Any]]) -> None:
-    data = b"".join(journal_line("step", record) for record in records)
+    with TemporaryDirectory() as directory:
+        append(Path(directory), *records)
+        data = Path(directory, JOURNAL_FILE).read_bytes()
     written = parse_journal(data).records
     assert [{name: line[name] for name in line if name not in ("at", "event")} for line in written] == records
     ends = [end + 1 for end, byte in enumerate(data) if byte == ord("\n")]
     for cut in range(len(data) + 1):
-        found = parse_journal(data[:cut])
+        contents = parse_journal(data[:cut])
         whole = sum(end <= cut for end in ends)
-        assert (found.records, found.damaged, found.size) == (written[:whole], (), max([0, *ends[:whole]]))
+        assert (contents.records, contents.damaged) == (written[:whole], ())
+        assert contents.size == max([0, *ends[:whole]])
 
 
-async def test_a_cut_line_is_removed_before_the_next_is_written(tmp_path: Path) -> None:
-    await append(tmp_path, [{"number": 1}, {"number": 2}])
+def test_a_cut_line_is_removed_before_the_next_is_written(tmp_path: Path) -> None:
+    append(tmp_path, {"number": 1}, {"number": 2})
     file = tmp_path / JOURNAL_FILE
     whole = file.read_bytes()
     for cut in (1, 10, len(whole) // 2 - 1):
         file.write_bytes(whole[:-cut])
-        await append(tmp_path, [{"number": 3}], size=read_journal(tmp_path).size)
-        found = read_journal(tmp_path)
-        assert ([record["number"] for record in found.records], found.damaged) == ([1, 3], ())
+        append(tmp_path, {"number": 3})
+        contents = read_journal(tmp_path)
+        assert ([record["number"] for record in contents.records], contents.damaged) == ([1, 3], ())
 
 
-async def test_a_full_disk_is_an_error_and_leaves_whole_lines(tmp_path: Path) -> None:
+def test_a_line_is_in_the_file_at_once(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        journal.add("step", number=1)
+        assert [record["number"] for record in read_journal(tmp_path).records] == [1]
+
+
+def test_a_full_disk_is_an_error_and_leaves_whole_lines(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", size=MIB) as disk:
-        async with Journal(disk) as journal:
+        with Journal(disk) as journal:
             journal.add("step", number=1)
-            await journal.flush()
             fill(disk / "ballast")
-            for number in range(20):
-                journal.add("step", text="x" * 4096, number=number)
-            with pytest.raises(YouBenchaError, match="No space left") as caught:
-                await journal.flush()
+            with pytest.raises(YouBenchaError) as caught:
+                consume(journal.add("step", text="x" * 4096, number=number) for number in range(20))
             assert caught.value.code == "RESULTS_NOT_WRITABLE"
             assert "--resume" in (caught.value.hint or "")
-            with pytest.raises(YouBenchaError):
-                journal.add("step", number=2)
-        found = read_journal(disk)
-        assert found.damaged == ()
-        assert found.size == (disk / JOURNAL_FILE).stat().st_size
-        assert found.records[0]["number"] == 1
+        contents = read_journal(disk)
+        assert contents.damaged == ()
+        assert contents.size == (disk / JOURNAL_FILE).stat().st_size
+        assert contents.records[0]["number"] == 1
 
 
 def test_runs_that_begin_in_the_same_second_do_not_collide(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from engine_bench import EngineBench
 
-from youbencha.engine.meta import attempt_of, meta_of
+from youbencha.engine.meta import make_attempt_info, make_meta
 from youbencha.log.model import ErrorRecord
 from youbencha.store.arena import IntegrityFlag, TrialKey, TrialMeta
 from youbencha.store.bundle import DeniedHost, Outcome, SandboxReport
@@ -28,7 +28,7 @@ async def meta_with(tmp_path: Path, code: str) -> TrialMeta:
     agent = bundle.agent.model_copy(update={"errors": (error,), "sandbox": sandbox})
     outcome = Outcome(name="limit", valid=True, reason="It ended.")
     bundle = bundle.model_copy(update={"agent": agent, "outcome": outcome})
-    return meta_of(TrialKey("agent", "task", 1), cell, bundle, [attempt_of(1, bundle)])
+    return make_meta(TrialKey("agent", "task", 1), cell, bundle, [make_attempt_info(1, bundle)])
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from youbencha.cli.matrix import LiveMatrixDisplay
 from youbencha.engine.matrix import Cell, Matrix
 from youbencha.engine.resume import check_unchanged
 from youbencha.engine.run import MatrixControl, MatrixOptions, run_matrix
-from youbencha.engine.updates import AttemptBegun, AttemptFailed, Stopping, TrialsSkipped, Update
+from youbencha.engine.updates import AttemptFailed, AttemptStarted, Stopping, TrialsSkipped, Update
 from youbencha.errors import YouBenchaError
 from youbencha.scripted_model import Script, ScriptedModel
 from youbencha.spec.arena import RetrySpec
@@ -76,7 +76,7 @@ async def test_finished_trials_are_found_without_the_journal(bench: EngineBench)
     for stray in ("agent-1/task-1/trial-9", "agent-1/task-1/trial-01", "agent-9/task-1/trial-1"):
         (run.path / "trials" / stray / "attempts/1").mkdir(parents=True)
     again = await run_matrix(matrix, host, run, MatrixOptions(parallel=2))
-    assert again.rows == first.rows
+    assert again.finished == first.finished
     assert again.complete
     assert events(run, "attempt_started") == []
 
@@ -170,7 +170,7 @@ async def test_a_trial_that_cannot_start_is_not_tried_a_thousand_times(bench: En
     updates: list[Update] = []
     summary = await run_matrix(matrix, host, run, MatrixOptions(retries=QUICK), updates.append)
     assert not summary.complete
-    assert len(summary.rows) == 5
+    assert len(summary.finished) == 5
     (skipped,) = summary.skipped
     assert (skipped.orchestrator, skipped.task) == ("agent", "wrong")
     assert "0000" in skipped.reason
@@ -205,7 +205,7 @@ async def test_a_task_that_cannot_be_validated_costs_no_agent_anything(bench: En
     ready.touch()
     again = await run_matrix(matrix, bench.host(), run, MatrixOptions(parallel=2, retries=QUICK))
     assert again.complete
-    assert [row.valid for row in again.rows] == [True] * 12
+    assert [meta.valid for meta in again.finished] == [True] * 12
 
 
 async def test_a_cancelled_run_saves_what_there_is_and_is_continued(bench: EngineBench) -> None:
@@ -315,17 +315,17 @@ async def test_a_spent_budget_stops_the_run_not_every_trial(bench: EngineBench, 
     run = bench.new_run(matrix)
     updates: list[Update] = []
     summary = await run_matrix(matrix, host, run, MatrixOptions(), updates.append)
-    assert len(summary.rows) == 3
+    assert len(summary.finished) == 3
     assert summary.spent_usd == pytest.approx(1.50075)
     assert "the budget of the run is spent: $1.50075 of $1.2" in (summary.stopped or "")
     assert summary.skipped == ()
     assert any(isinstance(update, Stopping) for update in updates)
     assert len(events(run, "attempt_started")) == 3
     again = await run_matrix(matrix, host_of(bench, model), run, MatrixOptions())  # what was spent is known
-    assert len(again.rows) == 3
+    assert len(again.finished) == 3
     assert again.stopped == summary.stopped
     more = Matrix(cells=(asking(bench, host, "agent", budget_total_usd=1.8),), trials=10)
-    assert len((await run_matrix(more, host_of(bench, model), run, MatrixOptions())).rows) == 4
+    assert len((await run_matrix(more, host_of(bench, model), run, MatrixOptions())).finished) == 4
 
 
 async def test_an_agents_spent_budget_leaves_the_others_alone(bench: EngineBench, model: ScriptedModel) -> None:
@@ -334,7 +334,7 @@ async def test_an_agents_spent_budget_leaves_the_others_alone(bench: EngineBench
     matrix = Matrix(cells=cells, trials=4)
     run = bench.new_run(matrix)
     summary = await run_matrix(matrix, host, run, MatrixOptions())
-    finished = Counter(row.key.orchestrator for row in summary.rows)
+    finished = Counter(meta.orchestrator for meta in summary.finished)
     assert finished == {"rich": 4, "poor": 2}
     (skipped,) = summary.skipped
     assert (skipped.orchestrator, skipped.task) == ("poor", None)
@@ -347,7 +347,7 @@ async def test_a_trial_that_a_shared_budget_cut_off_is_not_finished(bench: Engin
     matrix = Matrix(cells=(asking(bench, host, "agent", 2, budget_total_usd=1.2),), trials=2)
     run = bench.new_run(matrix)
     summary = await run_matrix(matrix, host, run, MatrixOptions())
-    assert len(summary.rows) == 1
+    assert len(summary.finished) == 1
     assert Counter(line["attempt"]["outcome"] for line in events(run, "attempt_finished")) == {
         "solved": 1,
         "interrupted": 1,
@@ -389,7 +389,7 @@ async def test_without_a_container_engine_the_run_stops(bench: EngineBench, monk
     matrix = Matrix(cells=(cell,), trials=50)
     run = bench.new_run(matrix)
     summary = await run_matrix(matrix, host, run, MatrixOptions(retries=RetrySpec(attempts=2, backoff_s=0.01)))
-    assert summary.rows == ()
+    assert summary.finished == ()
     assert "engine" in (summary.stopped or "")
     assert summary.hint
     assert len(events(run, "attempt_started")) < 50
@@ -400,7 +400,7 @@ def test_the_live_table_fits_the_terminal(height: int, listed: int) -> None:
     console = Console(file=StringIO(), width=80, height=height, force_terminal=True, color_system=None)
     display = LiveMatrixDisplay(StringIO(), console=console)
     for number in range(1, 41):
-        display(AttemptBegun(TrialKey("agent", "task", number), 1))
+        display(AttemptStarted(TrialKey("agent", "task", number), 1))
     with console.capture() as capture:
         console.print(display.render())
     shown = capture.get()

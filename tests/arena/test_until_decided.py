@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from schedule_bench import Simulation, chance, matrix_of, row_of
+from schedule_bench import Simulation, chance, make_trial, matrix_of
 
 from youbencha.engine.matrix import Matrix
-from youbencha.engine.until_decided import UntilDecidedSchedule, plan_comparisons
-from youbencha.engine.updates import ComparisonState, TrialRow
+from youbencha.engine.schedule import UntilDecidedSchedule, plan_comparisons
+from youbencha.engine.updates import ComparisonState
 from youbencha.errors import YouBenchaError
 from youbencha.stats.rounds import FinishedPair, confidence_of_each, replay_rounds
 from youbencha.stats.sequence import PairedSequence
-from youbencha.store.arena import TrialKey
+from youbencha.store.arena import TrialKey, TrialMeta
 
 RATES = {"base": 0.4, "good": 0.85, "same": 0.4, "bad": 0.05}
 BASELINES = {"good": "base", "same": "base", "bad": "base"}
@@ -38,12 +38,12 @@ def test_what_differs_is_decided_and_gets_no_more_trials(matrix: Matrix) -> None
     found = {each.first: each for each in simulation.schedule.comparisons}
     assert (found["good"].verdict, found["bad"].verdict) == ("better", "worse")
     assert found["same"].verdict in ("undecided", "equivalent")
-    trials = {name: sum(key.orchestrator == name for key in simulation.rows) for name in RATES}
+    trials = {name: sum(key.orchestrator == name for key in simulation.finished) for name in RATES}
     assert trials["good"] == found["good"].pairs < trials["base"]
     assert trials["bad"] == found["bad"].pairs < trials["base"]
     assert trials["same"] == trials["base"]
-    assert len(simulation.rows) <= 1200
-    assert simulation.schedule.left == 0
+    assert len(simulation.finished) <= 1200
+    assert simulation.schedule.remaining == 0
     low, high = found["good"].interval
     assert 0 < low <= (found["good"].difference or 0) <= high
 
@@ -52,14 +52,14 @@ def test_decisions_do_not_depend_on_the_order_in_which_trials_end(matrix: Matrix
     runs = [simulate(matrix, seed=seed, parallel=parallel) for seed, parallel in ((1, 8), (2, 8), (3, 1), (4, 100))]
     first = runs[0]
     for other in runs[1:]:
-        assert other.rows == first.rows
+        assert other.finished == first.finished
         assert other.states == first.states
         assert list(other.schedule.comparisons) == list(first.schedule.comparisons)
 
 
 def test_pairs_are_interleaved_and_slots_are_used(matrix: Matrix) -> None:
     schedule = UntilDecidedSchedule(matrix)
-    schedule.begin({})
+    schedule.start({})
     first_round = [due.key for due in iter(lambda: schedule.next(lambda _: True), None)]
     assert sorted(first_round, key=matrix.place) == first_round
     assert {key[:2] for key in first_round} == {(cell.orchestrator, cell.task) for cell in matrix.cells}
@@ -72,11 +72,11 @@ def test_a_killed_run_continues_to_the_same_end(matrix: Matrix, killed_after: in
     whole = simulate(matrix)
     killed = Simulation(UntilDecidedSchedule(matrix), chance(RATES), seed=5)
     killed.run(killed_after)
-    assert len(killed.rows) == killed_after
+    assert len(killed.finished) == killed_after
     again = Simulation(UntilDecidedSchedule(matrix), chance(RATES), seed=6)
-    again.rows = dict(random.Random(0).sample(list(killed.rows.items()), killed_after))
+    again.finished = dict(random.Random(0).sample(list(killed.finished.items()), killed_after))
     again.run()
-    assert again.rows == whole.rows
+    assert again.finished == whole.finished
     assert list(again.schedule.comparisons) == list(whole.schedule.comparisons)
 
 
@@ -86,7 +86,7 @@ def test_the_rounds_can_be_replayed_from_the_results_alone(matrix: Matrix) -> No
     for state in simulation.schedule.comparisons:
 
         def find(task: str, number: int, state: ComparisonState = state) -> FinishedPair | None:
-            rows = [simulation.rows.get(TrialKey(name, task, number)) for name in state[:2]]
+            rows = [simulation.finished.get(TrialKey(name, task, number)) for name in state[:2]]
             return FinishedPair(*(row.composite_score for row in rows if row)) if all(rows) else None
 
         sequence = PairedSequence(tasks, margin=0.05, confidence=confidence_of_each(BASELINES))
@@ -94,7 +94,7 @@ def test_the_rounds_can_be_replayed_from_the_results_alone(matrix: Matrix) -> No
         assert (sequence.interval, sequence.verdict) == (state.interval, state.verdict)
 
 
-class CountedRows(dict[TrialKey, TrialRow]):
+class CountedRows(dict[TrialKey, TrialMeta]):
     looked_up = 0
 
     def get(self, key: TrialKey, default: Any = None) -> Any:
@@ -105,7 +105,7 @@ class CountedRows(dict[TrialKey, TrialRow]):
 def test_a_round_looks_only_at_its_own_trials(matrix: Matrix) -> None:
     """So the time that a long run takes for its decisions grows with its trials, not with their square."""
     simulation = Simulation(UntilDecidedSchedule(matrix), chance(RATES))
-    simulation.rows = rows = CountedRows()
+    simulation.finished = rows = CountedRows()
     simulation.run()
     assert len(rows) > 500
     assert rows.looked_up < 6 * len(rows)
@@ -119,10 +119,10 @@ def test_at_most_so_many_trials_are_run(tmp_path: Path, tasks: int) -> None:
     simulation = simulate(planned)
     (state,) = simulation.schedule.comparisons
     assert state.verdict == "undecided"
-    assert 50 - 2 * 4 * tasks < len(simulation.rows) <= 50
-    assert simulation.schedule.left == 0
+    assert 50 - 2 * 4 * tasks < len(simulation.finished) <= 50
+    assert simulation.schedule.remaining == 0
     assert plan_comparisons(matrix, margin=0.05).total == 20 * 2 * tasks
-    assert all(planned.find(key) for key in simulation.rows)
+    assert all(planned.find(key) for key in simulation.finished)
 
 
 def test_a_pair_without_two_valid_trials_is_missing(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_pair_without_two_valid_trials_is_missing(tmp_path: Path) -> None:
     (state,) = broken.run().values()
     assert state.verdict == "better"
     assert state.missing == 1
-    assert 2 * (state.pairs + 1) == len(broken.rows)
+    assert 2 * (state.pairs + 1) == len(broken.finished)
 
 
 def test_a_task_without_valid_trials_ends_its_comparison_only(matrix: Matrix) -> None:
@@ -148,12 +148,12 @@ def test_a_task_without_valid_trials_ends_its_comparison_only(matrix: Matrix) ->
     found = {first: state for (first, _), state in broken.run().items()}
     assert (found["bad"].verdict, found["bad"].given_up, found["bad"].missing) == ("undecided", ("task-1",), 3)
     assert str(found["bad"]).endswith("undecided; given up: no valid pair of trials on task-1")
-    assert sum(key.orchestrator == "bad" for key in broken.rows) == 8 + 2
+    assert sum(key.orchestrator == "bad" for key in broken.finished) == 8 + 2
     assert (found["good"].verdict, found["good"].given_up) == ("better", ())
     again = Simulation(UntilDecidedSchedule(matrix), score)
-    again.rows = dict(broken.rows)
+    again.finished = dict(broken.finished)
     again.run()
-    assert again.rows == broken.rows, "a resumed run has nothing to do"
+    assert again.finished == broken.finished, "a resumed run has nothing to do"
     assert list(again.schedule.comparisons) == list(broken.schedule.comparisons)
 
 
@@ -163,7 +163,7 @@ def test_if_no_trial_is_valid_it_ends_undecided(tmp_path: Path) -> None:
     (state,) = broken.run().values()
     assert (state.verdict, state.pairs, state.difference) == ("undecided", 0, None)
     assert state.interval == (-1, 1)
-    assert len(broken.rows) == 2 * 2 * 3
+    assert len(broken.finished) == 2 * 2 * 3
 
 
 def test_a_comparison_whose_trials_cannot_run_does_not_hold_up_the_others(matrix: Matrix) -> None:
@@ -172,21 +172,21 @@ def test_a_comparison_whose_trials_cannot_run_does_not_hold_up_the_others(matrix
     found = {each.first: each for each in schedule.comparisons}
     assert found["good"].verdict == "better"
     assert (found["bad"].verdict, found["bad"].rounds) == ("undecided", 0)
-    assert schedule.left == 8, "they can be run later"
+    assert schedule.remaining == 8, "they can be run later"
 
 
-def test_trials_that_were_taken_over_count(matrix: Matrix) -> None:
+def test_reused_trials_count(matrix: Matrix) -> None:
     """All of the baseline's, and more than are needed. They do not count as trials of the run."""
     whole, score = simulate(matrix), chance(RATES)
-    few = plan_comparisons(matrix, margin=0.05, max_trials=sum(key.orchestrator != "base" for key in whole.rows))
+    few = plan_comparisons(matrix, margin=0.05, max_trials=sum(key.orchestrator != "base" for key in whole.finished))
     again = Simulation(UntilDecidedSchedule(few), score)
-    taken_over = [TrialKey("base", cell.task, number) for cell in matrix.cells[::4] for number in range(1, 301)]
-    again.rows = {key: row_of(key, score(key))._replace(reused_from="earlier") for key in taken_over}
+    reused = [TrialKey("base", cell.task, number) for cell in matrix.cells[::4] for number in range(1, 301)]
+    again.finished = {key: make_trial(key, score(key)).model_copy(update={"reused_from": "earlier"}) for key in reused}
     again.run()
     assert list(again.schedule.comparisons) == list(whole.schedule.comparisons)
-    own = {key for key, row in again.rows.items() if row.reused_from is None}
-    assert own == {key for key in whole.rows if key.orchestrator != "base"}
-    assert again.schedule.most == few.total + len(taken_over), "in the end, the run has them, too"
+    own = {key for key, row in again.finished.items() if row.reused_from is None}
+    assert own == {key for key in whole.finished if key.orchestrator != "base"}
+    assert again.schedule.max_trials == few.total + len(reused), "in the end, the run has them, too"
 
 
 def test_without_a_baseline_nothing_can_be_decided(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from engine_bench import EngineBench, events, metas
 
 from youbencha.engine.matrix import Matrix
 from youbencha.engine.run import MatrixOptions, run_matrix
-from youbencha.engine.until_decided import plan_comparisons
+from youbencha.engine.schedule import plan_comparisons
 from youbencha.scripted_model import Script, ScriptedModel
 from youbencha.store.read import load_runs
 
@@ -242,4 +242,4 @@ async def test_what_cannot_go_on_does_not_hold_up_the_others(tmp_path: Path, mod
     ]
     assert (summary.complete, summary.ended) == (False, False)
     assert [(each.orchestrator, each.task) for each in summary.skipped] == [("wrong", "task")]
-    assert summary.trials == len(summary.rows) + 2
+    assert summary.trials == len(summary.finished) + 2

@@ -24,8 +24,15 @@ from agent_clis import NEWEST
 from claude_bench import API_KEY, bash, says, script, versions
 from docker_engine import Engine, containers_of
 from systems import posix_only
-from youbencha.engine.attempts import NODE_LOST, AttemptLost, FinishedAttempt, TrialJob, run_attempt
-from youbencha.engine.failures import Consequence, consequence_of
+from youbencha.engine.attempt import (
+    NODE_LOST,
+    AttemptLost,
+    Consequence,
+    FinishedAttempt,
+    TrialJob,
+    consequence_of,
+    run_attempt,
+)
 from youbencha.engine.matrix import Cell, Matrix
 from youbencha.engine.resume import run_info
 from youbencha.engine.run import MatrixOptions, run_matrix

@@ -25,15 +25,15 @@ from youbencha.cli.matrix import (
     show_plan,
 )
 from youbencha.engine.arena import PlanChoices, plan_arena
+from youbencha.engine.attempt import OpensExecutor
 from youbencha.engine.dry_run import describe_plan
-from youbencha.engine.executor import OpensExecutor
 from youbencha.engine.matrix import Matrix
 from youbencha.engine.resume import check_unchanged, run_info
 from youbencha.engine.reuse import Reusable, find_pool, find_reusable, reuse_results
 from youbencha.engine.run import MatrixControl, MatrixOptions, run_matrix
+from youbencha.engine.schedule import plan_comparisons
 from youbencha.engine.selection import Selection
 from youbencha.engine.shipping import check_files
-from youbencha.engine.until_decided import plan_comparisons
 from youbencha.engine.updates import MatrixSummary
 from youbencha.errors import YouBenchaError
 from youbencha.report.comparison import make_comparison

@@ -27,15 +27,14 @@ from youbencha.engine.matrix import Matrix
 from youbencha.engine.reuse import Reusable
 from youbencha.engine.run import MatrixControl, MatrixOptions
 from youbencha.engine.updates import (
-    AttemptBegun,
     AttemptEvent,
     AttemptFailed,
+    AttemptStarted,
     ComparisonState,
     MatrixSummary,
-    RunBegun,
+    RunStarted,
     Stopping,
     TrialFinished,
-    TrialRow,
     TrialsSkipped,
     Update,
 )
@@ -46,7 +45,7 @@ from youbencha.report.leaderboard import make_leaderboard
 from youbencha.report.leaderboard_document import Grouping
 from youbencha.report.leaderboard_formats import ArenaFormat, render_leaderboard
 from youbencha.sandbox.docker.engine import connect
-from youbencha.store.arena import TrialKey
+from youbencha.store.arena import TrialKey, TrialMeta
 from youbencha.store.arena_run import ArenaRun
 from youbencha.store.read import load_runs
 from youbencha.text import count, duration, one_line, plural, sentences, usd
@@ -93,28 +92,28 @@ class MatrixDisplay:
 
     def __call__(self, update: Update) -> None:
         match update:
-            case RunBegun(trials, finished):
+            case RunStarted(trials, finished):
                 self.trials, self.finished = trials, finished
-            case AttemptBegun(key, number):
+            case AttemptStarted(key, number):
                 self.running[key] = RunningTrial(number, time.time())
             case AttemptEvent(key, event) if key in self.running:
                 self.running[key].progress.take(event)
             case AttemptFailed(key, info):
                 self.running.pop(key, None)
                 self.spent_usd += info.cost_usd or 0
-            case TrialFinished(row):
-                self._count(row)
+            case TrialFinished(meta):
+                self._count(meta)
             case ComparisonState(first, second):
                 self.comparisons[first, second] = update
         for line in self._lines(update):
             self.print(*line)
 
-    def _count(self, row: TrialRow) -> None:
-        self.running.pop(row.key, None)
+    def _count(self, meta: TrialMeta) -> None:
+        self.running.pop(meta.key, None)
         self.finished += 1
-        self.solved += row.outcome == "solved"
-        self.not_valid += not row.valid
-        self.spent_usd += row.last_cost_usd or 0
+        self.solved += meta.outcome == "solved"
+        self.not_valid += not meta.valid
+        self.spent_usd += meta.last_attempt_cost_usd or 0  # earlier attempts were counted when they failed
 
     def print(self, mark: str, style: str, text: str) -> None:
         """Print a line."""
@@ -129,7 +128,7 @@ class MatrixDisplay:
 
     def _lines(self, update: Update) -> list[tuple[str, str, str]]:
         match update:
-            case RunBegun(_, finished, warnings):
+            case RunStarted(_, finished, warnings):
                 already = [("", "", f"{plural(finished, 'trial')} already finished")] if finished else []
                 return already + [("!", "yellow", f"warning: {warning}") for warning in warnings]
             case AttemptEvent(_, WarningRaised(code=code, message=message)) if code == CACHE_NOT_WRITABLE:
@@ -138,8 +137,8 @@ class MatrixDisplay:
                 again = f"; again in {duration(retry_in_s * 1000)}" if retry_in_s is not None else ""
                 reason = one_line(info.reason, _LONGEST_REASON)
                 return [("!", "yellow", f"{key}, attempt {info.number}: {info.outcome}: {reason}{again}")]
-            case TrialFinished(row):
-                return [(*_mark(row), f"{self.finished}/{self.trials} {row.key}: {_result(row)}")]
+            case TrialFinished(meta):
+                return [(*_mark(meta), f"{self.finished}/{self.trials} {meta.key}: {_result(meta)}")]
             case TrialsSkipped(reason=reason):
                 text = f"no further trials of {update.which}: {one_line(reason, 2 * _LONGEST_REASON)}"
                 return [("!", "yellow", text)]
@@ -157,17 +156,17 @@ class MatrixDisplay:
         return
 
 
-def _mark(row: TrialRow) -> tuple[str, str]:
-    return _MARKS[row.outcome == "solved" if row.valid else None]
+def _mark(meta: TrialMeta) -> tuple[str, str]:
+    return _MARKS[meta.outcome == "solved" if meta.valid else None]
 
 
-def _result(row: TrialRow) -> str:
-    score = "" if row.composite_score is None else f"score {row.composite_score:.3f}"
-    cost = "" if row.cost_usd is None else usd(row.cost_usd)
-    took = "" if row.duration_s is None else duration(row.duration_s * 1000)
-    tries = f"{row.attempts} attempts" if row.attempts > 1 else ""
-    reason = "" if row.outcome == "solved" else one_line(row.reason or "", _LONGEST_REASON)
-    return ", ".join(part for part in (row.outcome or "unknown", score, cost, took, tries, reason) if part)
+def _result(meta: TrialMeta) -> str:
+    score = "" if meta.composite_score is None else f"score {meta.composite_score:.3f}"
+    cost = "" if meta.all_attempts_cost_usd is None else usd(meta.all_attempts_cost_usd)
+    took = "" if meta.duration_s is None else duration(meta.duration_s * 1000)
+    tries = f"{len(meta.attempts)} attempts" if len(meta.attempts) > 1 else ""
+    reason = "" if meta.outcome == "solved" else one_line(meta.reason or "", _LONGEST_REASON)
+    return ", ".join(part for part in (meta.outcome or "unknown", score, cost, took, tries, reason) if part)
 
 
 class ScreenMatrixDisplay(MatrixDisplay):
@@ -179,16 +178,16 @@ class ScreenMatrixDisplay(MatrixDisplay):
 
     def __call__(self, update: Update) -> None:
         match update:
-            case RunBegun(trials):
+            case RunStarted(trials):
                 self._screen.expected = trials
-            case AttemptBegun(key, number):
+            case AttemptStarted(key, number):
                 self._screen.begin(_session_id(key, number), str(key) + (f", attempt {number}" if number > 1 else ""))
             case AttemptEvent(key, event) if key in self.running:
                 self._screen.take(_session_id(key, self.running[key].number), event)
             case AttemptFailed(key, info):
                 self._screen.end(_session_id(key, info.number), info.outcome)
-            case TrialFinished(row):
-                self._screen.end(_session_id(row.key, row.attempts), row.outcome or "unknown")
+            case TrialFinished(meta):
+                self._screen.end(_session_id(meta.key, len(meta.attempts)), meta.outcome or "unknown")
         super().__call__(update)
 
     def print(self, mark: str, style: str, text: str) -> None:
@@ -370,13 +369,13 @@ async def check_matrix_models(matrix: Matrix, done: Container[TrialKey] = ()) ->
 
 
 def _show(summary: MatrixSummary, run: ArenaRun, *, by_task: bool) -> None:
-    if summary.rows:
+    if summary.finished:
         loaded = load_runs([run.path])
         board = with_baselines(make_leaderboard(loaded), loaded)
         by = Grouping.TASK if by_task else Grouping.AGENT
         text = render_leaderboard(board, ArenaFormat.TABLE, by, width=width_of(sys.stdout), base=run.path)
         typer.echo(text, nl=False)
-    finished = f"{count(len(summary.rows))} of {plural(summary.trials, 'trial')} finished"
+    finished = f"{count(len(summary.finished))} of {plural(summary.trials, 'trial')} finished"
     not_valid = f", {count(summary.not_valid)} not valid" if summary.not_valid else ""
     spent = f", {usd(summary.spent_usd)} spent" if summary.spent_usd else ""
     typer.echo(f"\n{finished}{not_valid}{spent}{_saved(summary)}\nResults: {run.path}")
@@ -390,7 +389,7 @@ def _saved(summary: MatrixSummary) -> str:
 
 
 def _say_what_is_left(summary: MatrixSummary) -> None:
-    left = summary.trials - len(summary.rows)
+    left = summary.trials - len(summary.finished)
     typer.echo(f"{plural(left, 'trial')} not finished", err=True)
     reasons: dict[str, list[str]] = {}
     for each in summary.skipped:
@@ -410,7 +409,7 @@ def _document(summary: MatrixSummary, run: ArenaRun) -> dict[str, Any]:
         "run": run.name,
         "directory": str(run.path),
         "trials": summary.trials,
-        "finished": len(summary.rows),
+        "finished": len(summary.finished),
         "complete": summary.complete,
         "not_valid": summary.not_valid,
         "interrupted": summary.drained and not summary.complete,
@@ -421,8 +420,22 @@ def _document(summary: MatrixSummary, run: ArenaRun) -> dict[str, Any]:
         "saved_trials": summary.saved if summary.comparisons else None,
         "saved_usd": summary.saved_usd if summary.comparisons else None,
         "skipped": [each._asdict() for each in summary.skipped],
-        "results": [
-            {**row.key._asdict(), **{name: value for name, value in row._asdict().items() if name != "key"}}
-            for row in summary.rows
-        ],
+        "results": [_as_data(meta) for meta in summary.finished],
+    }
+
+
+def _as_data(meta: TrialMeta) -> dict[str, Any]:
+    return {
+        **meta.key._asdict(),
+        "outcome": meta.outcome,
+        "valid": meta.valid,
+        "composite_score": meta.composite_score,
+        "cost_usd": meta.all_attempts_cost_usd,
+        "last_cost_usd": meta.last_attempt_cost_usd,
+        "total_tokens": meta.total_tokens,
+        "duration_s": meta.duration_s,
+        "reason": meta.reason,
+        "attempts": len(meta.attempts),
+        "reused_from": meta.reused_from,
+        "retried": meta.retried,
     }

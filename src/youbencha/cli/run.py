@@ -267,7 +267,7 @@ def run_cases(
             tui=title if tui else None,
             by_task=True,
             resume="the same options and",
-            succeeded=lambda summary: all(row.outcome == "solved" for row in summary.rows),
+            succeeded=lambda summary: all(meta.outcome == "solved" for meta in summary.finished),
         )
     finally:
         if junit is not None and session.run is not None:

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 
 from youbencha.adapters import get_adapter
 from youbencha.engine.arena_problems import ArenaProblems
-from youbencha.engine.identity import agent_hash, validation_hash
-from youbencha.engine.matrix import Cell, Matrix
+from youbencha.engine.matrix import Cell, Matrix, agent_hash, validation_hash
 from youbencha.engine.selection import Selection, select
 from youbencha.errors import ConfigError, Problem, YouBenchaError
 from youbencha.evaluators.base import VALIDATION

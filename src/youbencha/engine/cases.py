@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from youbencha.adapters import get_adapter
-from youbencha.engine.identity import agent_hash, validation_hash
-from youbencha.engine.matrix import Cell, Matrix
+from youbencha.engine.matrix import Cell, Matrix, agent_hash, validation_hash
 from youbencha.errors import ConfigError, Problem, YouBenchaError
 from youbencha.progress import StepProgress
 from youbencha.spec.document import read_document

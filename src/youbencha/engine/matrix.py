@@ -1,13 +1,24 @@
-"""The matrix of a run: which agent does which task how often, and in which order."""
+"""The matrix of a run: which agent does which task how often, and in which order.
+
+Hashes tell whether two trials are comparable. No value of a secret is in them: variables stay references. The version
+of the harness is not part of them: a newer one may reuse the trials of an older one.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
+from pathlib import Path
+from typing import Any
+
+import orjson
 
 from youbencha.evaluators.base import VALIDATION
+from youbencha.spec.agent_files import AgentFiles
+from youbencha.spec.base import trial_identity
 from youbencha.store.arena import TrialKey, UntilDecided
 from youbencha.trial.plan import Plan
 
@@ -22,15 +33,14 @@ class Cell:
     task_text: str
     """The task's description, for `task.md`."""
     agent_hash: str
-    """Of everything that the agent's work depends on."""
+    """Hash of everything that the agent's work depends on."""
     validation_hash: str
-    """Of everything else that the scores depend on."""
+    """Hash of everything else that the scores depend on."""
     files: str | None = None
     """The digest of the files that the agent gets besides those of its task, which is part of its hash."""
     category: str | None = None
     changes: tuple[str, ...] = ()
     """The keys in which a variant differs from its orchestrator."""
-
     commit_files: tuple[str, ...] = ()
     """Files of the task's commit that the agent reads on its own: instructions, skills and settings."""
     rerun: frozenset[int] = frozenset()
@@ -45,7 +55,7 @@ class Cell:
 
     @property
     def provider(self) -> str | None:
-        """Of its model, as far as it is known."""
+        """The provider of its model, as far as it is known."""
         return self.plan.gateway.provider if self.plan.gateway else None
 
 
@@ -53,7 +63,7 @@ class Cell:
 class Matrix:
     cells: tuple[Cell, ...]
     trials: int
-    """Of each cell."""
+    """How many trials each cell has."""
     baselines: Mapping[str, str] = field(default_factory=dict)
     """What each orchestrator is compared with, if with another one of the matrix."""
     until_decided: UntilDecided | None = None
@@ -75,7 +85,7 @@ class Matrix:
                 yield TrialKey(cell.orchestrator, cell.task, number), cell
 
     def place(self, key: TrialKey) -> tuple[int, int, int]:
-        """Where a trial is in the order: trials are sorted by it."""
+        """Return the sort key of a trial in this order."""
         position, agent = self._places[key.orchestrator, key.task]
         return key.number, position, (agent - (key.number - 1 + position)) % len(self._by_task[key.task])
 
@@ -99,3 +109,33 @@ class Matrix:
             for position, cells in enumerate(self._by_task.values())
             for agent, cell in enumerate(cells)
         }
+
+
+def agent_hash(plan: Plan, files: str | None, script: Path | None = None) -> str:
+    """Hash everything that the agent's work depends on.
+
+    `files` is the digest of the files that the agent gets, `script` its adapter script or the file with its prompt.
+    """
+    case = plan.case
+    given = {"files": files} if files is not None else {}  # other hashes are as before there were such files
+    return _hash(
+        {
+            **given,
+            "agent": trial_identity(case.agent, exclude=AgentFiles.model_fields),
+            "script": hashlib.sha256(script.read_bytes()).hexdigest() if script else None,
+            "model": plan.model,
+            "commit": case.commit,
+            "timeout_ms": plan.timeout_ms,
+            "sandbox": trial_identity(plan.sandbox),
+            "gateway": trial_identity(case.gateway) if case.gateway else None,
+        }
+    )
+
+
+def validation_hash(plan: Plan) -> str:
+    """Hash everything else that the scores depend on: the evaluators, with commits in place of tags."""
+    return _hash([[evaluator.name, dict(evaluator.config)] for evaluator in plan.evaluators])
+
+
+def _hash(content: Any) -> str:
+    return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)).hexdigest()

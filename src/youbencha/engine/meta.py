@@ -1,4 +1,4 @@
-"""Make `meta.json` of a trial from the results of its attempts."""
+"""Make the record of a trial (`meta.json`) from the results of its attempts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from youbencha.store.bundle import AgentRun, EvaluationResult, OutcomeName, Resu
 from youbencha.text import one_line, plural
 from youbencha.usage import total_tokens
 
-_EXIT_REASONS: Mapping[OutcomeName, ExitReason] = {
+_EXIT_REASON_BY_OUTCOME: Mapping[OutcomeName, ExitReason] = {
     "solved": "completed",
     "unsolved": "completed",
     "limit": "crashed",
@@ -27,27 +27,29 @@ _EXIT_REASONS: Mapping[OutcomeName, ExitReason] = {
     "verifier_error": "not_measured",
 }
 
-_EXIT_REASONS_OF_CAUSES: Mapping[FailureCause, ExitReason] = {
+_EXIT_REASON_BY_CAUSE: Mapping[FailureCause, ExitReason] = {
     "MAX_BUDGET": "budget_exceeded",
     "MAX_TURNS": "gave_up",
     "STOPPED": "gave_up",
     "GAVE_UP": "gave_up",
     "OUT_OF_MEMORY": "out_of_memory",
 }
-"""Of valid trials; they come before those of the outcome."""
+"""For valid trials; they come before those of the outcome."""
 
 Unfinished = Literal["killed", "interrupted"]
 UNFINISHED_REASONS: Mapping[Unfinished, str] = {
     "killed": "youBencha was killed during the attempt.",
     "interrupted": "The run was interrupted.",
 }
-"""Why an attempt ended without an outcome, unless an error says more."""
+"""Reasons of attempts that ended without an outcome, unless an error has a better one."""
 
-_MOST_HOSTS = 10
+_MAX_HOSTS = 10
 
 
-def meta_of(key: TrialKey, cell: Cell, bundle: ResultsBundle, attempts: Sequence[AttemptInfo]) -> TrialMeta:
-    """The result of a trial. `bundle` is that of the attempt that counts, the last one."""
+def make_meta(key: TrialKey, cell: Cell, bundle: ResultsBundle | None, attempts: Sequence[AttemptInfo]) -> TrialMeta:
+    """Make the result of a trial. `bundle` is that of the attempt that counts, the last one; None if none started."""
+    if bundle is None:
+        return _make_meta_without_results(key, cell, attempts)
     assert bundle.outcome is not None
     agent, outcome = bundle.agent, bundle.outcome
     usage = agent.usage if agent and agent.usage else Usage()
@@ -75,7 +77,7 @@ def meta_of(key: TrialKey, cell: Cell, bundle: ResultsBundle, attempts: Sequence
         valid=outcome.valid,
         reason=_reason(bundle),
         category=cell.category,
-        all_attempts_cost_usd=cost_of_all(attempts),
+        all_attempts_cost_usd=total_cost(attempts),
         attempts=tuple(attempts),
         flags=_flags(validation, agent),
         identity=_identity(cell, bundle, agent, validation),
@@ -85,8 +87,8 @@ def meta_of(key: TrialKey, cell: Cell, bundle: ResultsBundle, attempts: Sequence
     )
 
 
-def meta_without_results(key: TrialKey, cell: Cell, attempts: Sequence[AttemptInfo]) -> TrialMeta:
-    """The result of a trial of which no attempt could be started."""
+def _make_meta_without_results(key: TrialKey, cell: Cell, attempts: Sequence[AttemptInfo]) -> TrialMeta:
+    """Make the result of a trial of which no attempt could be started."""
     last = attempts[-1]
     return TrialMeta(
         orchestrator=key.orchestrator,
@@ -97,7 +99,7 @@ def meta_without_results(key: TrialKey, cell: Cell, attempts: Sequence[AttemptIn
         valid=False,
         reason=last.reason,
         category=cell.category,
-        all_attempts_cost_usd=cost_of_all(attempts),
+        all_attempts_cost_usd=total_cost(attempts),
         attempts=tuple(attempts),
         identity=TrialIdentity(
             agent_hash=cell.agent_hash,
@@ -110,9 +112,9 @@ def meta_without_results(key: TrialKey, cell: Cell, attempts: Sequence[AttemptIn
     )
 
 
-def attempt_of(number: int, bundle: ResultsBundle) -> AttemptInfo:
-    """One attempt from its results, which may be partial."""
-    execution, usage = bundle.execution, _spent(bundle.agent)
+def make_attempt_info(number: int, bundle: ResultsBundle) -> AttemptInfo:
+    """Describe an attempt from its results, which may be partial."""
+    execution, usage = bundle.execution, _budgeted_usage(bundle.agent)
     outcome = bundle.outcome
     unfinished: Unfinished = "interrupted" if execution.interrupted else "killed"
     return AttemptInfo(
@@ -128,29 +130,29 @@ def attempt_of(number: int, bundle: ResultsBundle) -> AttemptInfo:
 
 
 def _reason(bundle: ResultsBundle) -> str:
-    """Why the outcome is what it is; if an evaluator could not judge, also why not."""
+    """Return the reason for the outcome; if an evaluator could not judge, also why not."""
     assert bundle.outcome is not None
     details = []
     if bundle.outcome.name == "verifier_error":
-        details = [each.message for each in bundle.evaluators if each.status == "skipped" and not each.advisory]
+        details = [result.message for result in bundle.evaluators if result.status == "skipped" and not result.advisory]
     return one_line(": ".join((bundle.outcome.reason, *details[:1])))
 
 
-def cost_of_all(attempts: Sequence[AttemptInfo]) -> float | None:
-    """What all attempts cost. None if that of one is unknown."""
+def total_cost(attempts: Sequence[AttemptInfo]) -> float | None:
+    """Return what all attempts cost. None if the cost of one is unknown."""
     return _sum([attempt.cost_usd for attempt in attempts]) if attempts else None
 
 
-def _spent(agent: AgentRun | None) -> Usage | None:
-    """The usage that counts for budgets. It is unknown if only the agent reports it, although there is a gateway."""
+def _budgeted_usage(agent: AgentRun | None) -> Usage | None:
+    """Return the usage that counts for budgets. It is unknown if there is a gateway, and only the agent reports it."""
     if agent is None or agent.gateway is None or agent.usage == agent.gateway.usage:
         return agent.usage if agent else None
     return None
 
 
 def _cost_with_evaluators(bundle: ResultsBundle) -> float | None:
-    """What an attempt cost, with its judges. An agent without a known cost makes it unknown."""
-    usage = _spent(bundle.agent)
+    """Return what an attempt cost, with its judges. An agent without a known cost makes it unknown."""
+    usage = _budgeted_usage(bundle.agent)
     costs = [usage.cost_usd if usage else None]
     costs += [result.usage.cost_usd for result in bundle.evaluators if result.usage is not None]
     return _sum(costs)
@@ -174,9 +176,9 @@ def _exit_reason(bundle: ResultsBundle) -> ExitReason:
         if agent.status == "timeout":
             return "timeout"
         for error in agent.errors:
-            if error.cause is not None and error.cause in _EXIT_REASONS_OF_CAUSES:
-                return _EXIT_REASONS_OF_CAUSES[error.cause]
-    return _EXIT_REASONS[bundle.outcome.name]
+            if error.cause is not None and error.cause in _EXIT_REASON_BY_CAUSE:
+                return _EXIT_REASON_BY_CAUSE[error.cause]
+    return _EXIT_REASON_BY_OUTCOME[bundle.outcome.name]
 
 
 def _score(bundle: ResultsBundle, validation: EvaluationResult | None, rubric: EvaluationResult | None) -> FinalScore:
@@ -190,7 +192,7 @@ def _score(bundle: ResultsBundle, validation: EvaluationResult | None, rubric: E
 
 
 def _flags(validation: EvaluationResult | None, agent: AgentRun | None) -> tuple[IntegrityFlag, ...]:
-    """What the validation found, and hosts that are not on the allowlist."""
+    """Return what the validation found, and the attempts to reach hosts that are not on the allowlist."""
     written = validation.metrics.get("flags") or () if validation else ()
     denied = agent.sandbox.denied or () if agent and agent.sandbox else ()
     return (
@@ -198,10 +200,10 @@ def _flags(validation: EvaluationResult | None, agent: AgentRun | None) -> tuple
         *(
             IntegrityFlag(
                 kind="network",
-                evidence=f"{each.host} was denied ({plural(each.attempts, 'attempt')})",
+                evidence=f"{host.host} was denied ({plural(host.attempts, 'attempt')})",
                 severity="evidence",
             )
-            for each in denied[:_MOST_HOSTS]
+            for host in denied[:_MAX_HOSTS]
         ),
     )
 

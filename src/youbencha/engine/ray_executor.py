@@ -13,8 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from youbencha import __version__
-from youbencha.engine.attempts import NODE_LOST, AttemptLost, FinishedAttempt, TrialJob, run_attempt
-from youbencha.engine.executor import OpensExecutor
+from youbencha.engine.attempt import NODE_LOST, AttemptLost, FinishedAttempt, OpensExecutor, TrialJob, run_attempt
 from youbencha.engine.file_parts import FilePart, PartsWriter
 from youbencha.engine.matrix import Cell, Matrix
 from youbencha.engine.ray_cluster import Cluster

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from youbencha.engine.journal import Journal, read_journal
 from youbencha.engine.matrix import Cell
 from youbencha.engine.selection import Selection, select
 from youbencha.errors import YouBenchaError
@@ -20,6 +19,7 @@ from youbencha.spec.arena_loader import Arena
 from youbencha.store.arena import FlagKind, IntegrityFlag, TrialKey, TrialMeta
 from youbencha.store.arena_run import ArenaRun, TrialDirectory
 from youbencha.store.bundle import EvaluationResult, OutcomeName
+from youbencha.store.journal import Journal
 from youbencha.store.layout import PATCH_FILE, TRIALS_DIR
 from youbencha.store.legacy import without_zeros
 from youbencha.trial.context import Host
@@ -65,7 +65,7 @@ async def rescore_run(
     with run.locked():
         await asyncio.to_thread(remove_private, f"{run.name}-", host.cache_dir)
         targets = [target for target in finished_trials(run) if wanted(target.key)]
-        async with Journal(run.path, size=read_journal(run.path).size) as journal:
+        with Journal(run.path) as journal:
 
             async def one(target: _Target) -> RescoredTrial:
                 async with limit:

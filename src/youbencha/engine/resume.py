@@ -15,15 +15,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from youbencha import __version__
-from youbencha.engine.attempts import TrialJob, earlier_attempts
-from youbencha.engine.journal import JournalContents
+from youbencha.engine.attempt import TrialJob, find_earlier_attempts
 from youbencha.engine.matrix import Cell, Matrix
-from youbencha.engine.meta import meta_of
-from youbencha.engine.updates import TrialRow, row_of
+from youbencha.engine.meta import make_meta
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.budget import Spend
 from youbencha.store.arena import AttemptInfo, CellInfo, RunInfo, TrialKey, TrialMeta
 from youbencha.store.arena_run import ArenaRun
+from youbencha.store.journal import JournalContents
 from youbencha.store.layout import JOURNAL_FILE
 from youbencha.text import iso_time, plural
 from youbencha.trial.context import Host
@@ -32,64 +31,64 @@ from youbencha.workspace.run_dir import private_of, remove_sources
 from youbencha.workspace.trees import remove_tree
 
 STAGING = ".reuse-"
-"""The names of trials that are not yet taken over completely begin with it."""
+"""The start of the names of trials that are still being copied for reuse."""
 
 
 class ResumeState(NamedTuple):
-    finished: dict[TrialKey, TrialRow]
+    finished: dict[TrialKey, TrialMeta]
     earlier: dict[TrialKey, list[AttemptInfo]]
     """Attempts of trials that are not finished."""
     spent: Mapping[str, Spend]
-    """By orchestrator, as far as it is known."""
+    """What each orchestrator has spent, as far as it is known."""
     resumed: bool
     warnings: tuple[str, ...]
 
 
 def load_state(matrix: Matrix, run: ArenaRun, journal: JournalContents) -> ResumeState:
-    """Determine what is left to do. An attempt that was finished, but not noted as a trial, becomes one."""
-    noted: dict[TrialKey, list[Mapping[str, Any]]] = {}
+    """Determine what is left to do. A finished attempt that was not recorded as a trial becomes one."""
+    journaled: dict[TrialKey, list[Mapping[str, Any]]] = {}
     for line in journal.records:
         if line.get("event") == "attempt_finished" and (key := _key_in(line)):
-            noted.setdefault(key, []).append(line)
+            journaled.setdefault(key, []).append(line)
     finished, earlier, attempts = {}, {}, dict[str, list[AttemptInfo]]()
-    for key in dict.fromkeys((*run.trials(), *noted)):
+    for key in dict.fromkeys((*run.trials(), *journaled)):
         if (cell := matrix.find(key)) is None:
             continue
         job = TrialJob(key=key, cell=cell, directory=run.trial(key))
-        meta = _finished(job, noted.get(key, ()))
+        meta = _load_finished(job, journaled.get(key, ()))
         if meta is None:
             earlier[key] = job.attempts
         else:
-            finished[key] = row_of(key, meta)
+            finished[key] = meta
         if meta is None or meta.reused_from is None:
             attempts.setdefault(key.orchestrator, []).extend(meta.attempts if meta else job.attempts)
-    spent = {orchestrator: spend_of(some) for orchestrator, some in attempts.items()}
+    spent = {orchestrator: add_up(some) for orchestrator, some in attempts.items()}
     return ResumeState(finished, earlier, spent, journal.has_begun, tuple(_warnings(journal)))
 
 
-def spend_of(attempts: Sequence[AttemptInfo]) -> Spend:
-    """What attempts cost, as far as it is known."""
+def add_up(attempts: Sequence[AttemptInfo]) -> Spend:
+    """Add up what attempts cost, as far as it is known."""
     costs = [Decimal(str(attempt.cost_usd)) for attempt in attempts if attempt.cost_usd is not None]
     return Spend(sum(costs, Decimal(0)) if costs else None, sum(attempt.total_tokens or 0 for attempt in attempts))
 
 
-def _finished(job: TrialJob, noted: Any) -> TrialMeta | None:
-    """The result of a trial, if it is finished; else its earlier attempts are added to the job."""
+def _load_finished(job: TrialJob, journaled: Any) -> TrialMeta | None:
+    """Return the result of a trial if it is finished. Otherwise, add its earlier attempts to the job."""
     meta, cell = job.directory.meta(), job.cell
-    if meta is not None and is_of(meta, cell):
+    if meta is not None and matches(meta, cell):
         return meta
-    bundle = earlier_attempts(job, noted)
+    bundle = find_earlier_attempts(job, journaled)
     if bundle is None or bundle.outcome is None or bundle.outcome.retry:  # it has attempts left, or gets one more
         return None
-    meta = meta_of(job.key, cell, bundle, job.attempts)
+    meta = make_meta(job.key, cell, bundle, job.attempts)
     job.directory.save(meta, task_text=cell.task_text, attempt=job.attempts[-1].number)
     return meta
 
 
-def is_of(meta: TrialMeta, cell: Cell) -> bool:
+def matches(meta: TrialMeta, cell: Cell) -> bool:
     """Whether this is a result of the same agent, task and validation."""
-    found = meta.identity
-    return found is not None and (found.agent_hash, found.validation_hash) == (cell.agent_hash, cell.validation_hash)
+    ran = meta.identity
+    return ran is not None and (ran.agent_hash, ran.validation_hash) == (cell.agent_hash, cell.validation_hash)
 
 
 def check_unchanged(info: RunInfo, matrix: Matrix, *, otherwise: str = "start a new run") -> None:

@@ -11,14 +11,14 @@ from statistics import fmean
 from typing import NamedTuple
 
 from youbencha.engine.arena import RUBRIC
-from youbencha.engine.journal import Journal, read_journal
 from youbencha.engine.matrix import Cell, Matrix
 from youbencha.engine.rescore import LOGS, rescore_trial
-from youbencha.engine.resume import STAGING, is_of
+from youbencha.engine.resume import STAGING, matches
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import VALIDATION
 from youbencha.store.arena import TrialKey, TrialMeta
 from youbencha.store.arena_run import ArenaRun, TrialDirectory, find_arena_run, not_writable
+from youbencha.store.journal import Journal
 from youbencha.store.layout import META_FILE, PATCH_FILE
 from youbencha.store.locate import arena_runs, arena_runs_at
 from youbencha.trial.context import Host
@@ -59,7 +59,7 @@ class ReusableTrial(NamedTuple):
     @property
     def is_unchanged(self) -> bool:
         """Whether the validation is unchanged as well. If not, the work is validated again, without an agent."""
-        return is_of(self.meta, self.cell)
+        return matches(self.meta, self.cell)
 
     @property
     def rank(self) -> tuple[bool, str, str]:
@@ -102,7 +102,7 @@ def find_reusable(matrix: Matrix, pool: Iterable[ArenaRun]) -> Reusable:
                 costs.setdefault((key.orchestrator, key.task), {}).setdefault(is_same, []).append(
                     meta.all_attempts_cost_usd
                 )
-            is_invalid = meta.valid is False and is_of(meta, cell)
+            is_invalid = meta.valid is False and matches(meta, cell)
             if is_invalid or (meta.rerun and meta.identity.agent_hash == cell.agent_hash):
                 invalid.add(key)
             trial = ReusableTrial(cell, source, run.name, meta)
@@ -120,8 +120,8 @@ async def reuse_results(reusable: Reusable, host: Host, run: ArenaRun, *, parall
     run anew: a judge cannot see again what it saw.
     """
     slots, tasks = asyncio.Semaphore(parallel), list[asyncio.Task[bool]]()
-    with run.locked():
-        async with Journal(run.path, size=read_journal(run.path).size) as journal, asyncio.TaskGroup() as group:
+    with run.locked(), Journal(run.path) as journal:
+        async with asyncio.TaskGroup() as group:
             for key, trial in reusable.trials.items():
                 reused_from = trial.meta.reused_from or trial.run
                 meta = trial.meta.model_copy(update={"reused_from": reused_from, "rerun": key in reusable.invalid})
@@ -136,7 +136,7 @@ def _applies(meta: TrialMeta, cell: Cell, source: TrialDirectory) -> bool:
         return False
     names = {evaluator.name for evaluator in cell.plan.evaluators}
     can_be_rescored = VALIDATION in names and RUBRIC not in names and (source.path / PATCH_FILE).is_file()
-    return is_of(meta, cell) or can_be_rescored
+    return matches(meta, cell) or can_be_rescored
 
 
 class _Copying(NamedTuple):
@@ -155,7 +155,7 @@ class _Copying(NamedTuple):
         staging = TrialDirectory(self.run.path / f"{STAGING}{name}", name)
         async with slots:
             await asyncio.to_thread(self._copy, staging)
-            if not is_of(self.meta, self.cell):
+            if not matches(self.meta, self.cell):
                 try:
                     await rescore_trial(staging, self.meta, self.cell, host)
                 except YouBenchaError:

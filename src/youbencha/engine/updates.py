@@ -1,4 +1,4 @@
-"""What a run of a matrix reports while it works, and at its end."""
+"""What a run of a matrix reports while it works, and when it ends."""
 
 from __future__ import annotations
 
@@ -8,39 +8,18 @@ from typing import NamedTuple
 from youbencha.events import Event
 from youbencha.stats.comparison import DifferenceInterval, Verdict
 from youbencha.store.arena import AttemptInfo, TrialKey, TrialMeta
-from youbencha.store.bundle import OutcomeName
 from youbencha.text import first_few
 
 
-class TrialRow(NamedTuple):
-    """What is kept of a finished trial."""
-
-    key: TrialKey
-    outcome: OutcomeName | None
-    valid: bool | None
-    composite_score: float | None
-    cost_usd: float | None
-    """Of all attempts."""
-    last_cost_usd: float | None
-    """Of the attempt that counts, with its judges."""
-    total_tokens: int | None
-    duration_s: float | None
-    reason: str | None
-    attempts: int
-    reused_from: str | None = None
-    retried: bool = False
-    """Whether it is valid only after an attempt that was not."""
-
-
-class RunBegun(NamedTuple):
+class RunStarted(NamedTuple):
     trials: int
     """With `--until-decided`, at most."""
     finished: int
-    """Before; they are not repeated."""
+    """How many were finished before; they are not repeated."""
     warnings: tuple[str, ...] = ()
 
 
-class AttemptBegun(NamedTuple):
+class AttemptStarted(NamedTuple):
     key: TrialKey
     number: int
 
@@ -58,11 +37,11 @@ class AttemptFailed(NamedTuple):
     key: TrialKey
     info: AttemptInfo
     retry_in_s: float | None
-    """None: not again."""
+    """None if it is not repeated."""
 
 
 class TrialFinished(NamedTuple):
-    row: TrialRow
+    meta: TrialMeta
 
 
 class TrialsSkipped(NamedTuple):
@@ -71,7 +50,7 @@ class TrialsSkipped(NamedTuple):
     orchestrator: str | None
     """None for all orchestrators whose work is validated in the same way."""
     task: str | None
-    """None: of all tasks."""
+    """None for all tasks."""
     reason: str
 
     @property
@@ -80,19 +59,19 @@ class TrialsSkipped(NamedTuple):
 
 
 class ComparisonState(NamedTuple):
-    """How far a comparison of a run with `--until-decided` is."""
+    """The progress of a comparison in a run with `--until-decided`."""
 
     first: str
     second: str
     """The baseline."""
     rounds: int
-    """Completed."""
+    """How many are complete."""
     difference: float | None
     interval: DifferenceInterval
     """Valid at every look."""
     verdict: Verdict
     pairs: int
-    """Of two valid trials."""
+    """Pairs of two valid trials."""
     missing: int
     """Pairs without two valid trials."""
     given_up: tuple[str, ...] = ()
@@ -117,37 +96,44 @@ class Stopping(NamedTuple):
 
 
 Update = (
-    RunBegun | AttemptBegun | AttemptEvent | AttemptFailed | TrialFinished | TrialsSkipped | ComparisonState | Stopping
+    RunStarted
+    | AttemptStarted
+    | AttemptEvent
+    | AttemptFailed
+    | TrialFinished
+    | TrialsSkipped
+    | ComparisonState
+    | Stopping
 )
 UpdateSink = Callable[[Update], None]
 
 
 class MatrixSummary(NamedTuple):
     trials: int
-    rows: tuple[TrialRow, ...]
-    """Of all finished trials, in the order of the run."""
+    finished: tuple[TrialMeta, ...]
+    """In the order of the run."""
     skipped: tuple[TrialsSkipped, ...] = ()
     stopped: str | None = None
     """Why the run ended before everything had run."""
     hint: str | None = None
     drained: bool = False
-    """Ended by Ctrl-C."""
+    """Whether Ctrl-C ended it."""
     spent_usd: float | None = None
     """On all attempts of this run, as far as it is known. None if nothing is."""
     comparisons: tuple[ComparisonState, ...] = ()
-    """Of a run with `--until-decided`."""
+    """Set in a run with `--until-decided`."""
     max_trials: int | None = None
-    """The most that it could have had."""
+    """How many trials such a run could have had."""
     budget_spent: bool = False
     """Whether it was stopped by the budget of the run."""
 
     @property
     def complete(self) -> bool:
-        return len(self.rows) == self.trials
+        return len(self.finished) == self.trials
 
     @property
     def not_valid(self) -> int:
-        return sum(not row.valid for row in self.rows)
+        return sum(not meta.valid for meta in self.finished)
 
     @property
     def ended(self) -> bool:
@@ -157,29 +143,13 @@ class MatrixSummary(NamedTuple):
     @property
     def saved(self) -> int:
         """Trials that were not needed, because every comparison was decided before."""
-        decided = all(each.verdict != "undecided" for each in self.comparisons)
-        own = sum(row.reused_from is None for row in self.rows)
+        decided = all(comparison.verdict != "undecided" for comparison in self.comparisons)
+        own = sum(meta.reused_from is None for meta in self.finished)
         return self.max_trials - own if self.max_trials and decided else 0
 
     @property
     def saved_usd(self) -> float | None:
-        """About what they would have cost."""
-        costs = [row.cost_usd for row in self.rows if row.cost_usd is not None]
+        """An estimate of what they would have cost."""
+        known = (meta.all_attempts_cost_usd for meta in self.finished)
+        costs = [cost for cost in known if cost is not None]
         return self.saved * sum(costs) / len(costs) if costs else None
-
-
-def row_of(key: TrialKey, meta: TrialMeta) -> TrialRow:
-    return TrialRow(
-        key=key,
-        outcome=meta.outcome,
-        valid=meta.valid,
-        composite_score=meta.composite_score,
-        cost_usd=meta.all_attempts_cost_usd,
-        last_cost_usd=meta.attempts[-1].cost_usd if meta.attempts else None,
-        total_tokens=meta.total_tokens,
-        duration_s=meta.duration_s,
-        reason=meta.reason,
-        attempts=len(meta.attempts),
-        reused_from=meta.reused_from,
-        retried=meta.retried,
-    )

@@ -168,6 +168,11 @@ class TrialMeta(Record):
         return self.valid is not False and (self.rerun or earlier)
 
     @property
+    def last_attempt_cost_usd(self) -> float | None:
+        """What the attempt that counts cost, with its judges."""
+        return self.attempts[-1].cost_usd if self.attempts else None
+
+    @property
     def evidence(self) -> tuple[IntegrityFlag, ...]:
         """The flags that are evidence of an attempt to cheat."""
         return tuple(flag for flag in self.flags if flag.severity == "evidence")
