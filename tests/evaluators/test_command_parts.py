@@ -9,7 +9,7 @@ import pytest
 
 from systems import posix_only
 from youbencha.evaluators.junit import Unusable, count_in, count_tests, reports
-from youbencha.scoring.test_output import TestCounts
+from youbencha.scoring.runner_results import TestCounts
 from youbencha.workspace.trees import remove_tree
 
 

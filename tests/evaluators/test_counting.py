@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from youbencha.evaluators.validation.reports import NOBODY, Authorship, ExpectedTests, Report, expect_tests, tally
-from youbencha.scoring.reward import parse_reward
-from youbencha.scoring.test_output import TestCounts, TestId, TestResult
+from youbencha.scoring.measures import parse_reward
+from youbencha.scoring.runner_results import TestCounts, TestId, TestResult
 
 NUMBER = st.integers(0, 1000)
 A, B, C = TestId("test_a", file="tests/a.py"), TestId("test_b", file="tests/a.py"), TestId("test_c", file="own.py")

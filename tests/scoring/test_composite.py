@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youbencha.scoring.composite import Part, between, composite, weighted_mean
-from youbencha.scoring.lint import lint_score
+from youbencha.scoring.composite import Part, composite, rescale, weighted_mean
+from youbencha.scoring.measures import lint_score
 from youbencha.spec.arena import GreenWeights, Weights
 from youbencha.store.arena import Scores
 
@@ -68,7 +68,7 @@ def test_a_better_part_is_not_a_worse_score(parts: list[Part], at: int, score: f
 
 @given(st.none() | SCORE, st.none() | SCORE, st.none() | SCORE)
 def test_calibrated_score(score: float | None, floor: float | None, ceiling: float | None) -> None:
-    calibrated = between(score, floor, ceiling)
+    calibrated = rescale(score, floor, ceiling)
     known = score is not None and floor is not None and ceiling is not None and ceiling > floor
     assert (calibrated is not None) == known
     if calibrated is not None:
@@ -76,8 +76,8 @@ def test_calibrated_score(score: float | None, floor: float | None, ceiling: flo
 
 
 def test_calibrated_score_of_floor_and_ceiling() -> None:
-    assert [between(score, 0.2, 0.8) for score in (0.0, 0.2, 0.5, 0.8, 1.0)] == pytest.approx([0, 0, 0.5, 1, 1])
-    assert between(0.5, 0.5, 0.5) is None
+    assert [rescale(score, 0.2, 0.8) for score in (0.0, 0.2, 0.5, 0.8, 1.0)] == pytest.approx([0, 0, 0.5, 1, 1])
+    assert rescale(0.5, 0.5, 0.5) is None
 
 
 @given(st.none() | NUMBER, st.none() | NUMBER)

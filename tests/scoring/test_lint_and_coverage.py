@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youbencha.scoring.coverage import CodeCoverage, coverage_score, parse_coverage
-from youbencha.scoring.lint import count_issues
+from youbencha.scoring.measures import CodeCoverage, count_issues, coverage_score, parse_coverage
 
 DATA = Path(__file__).parents[1] / "data"
 LINT = DATA / "lint_outputs"

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youbencha.scoring.test_output import TestCounts, parse_test_output
+from youbencha.scoring.runner_output import parse_test_output
+from youbencha.scoring.runner_results import TestCounts
 
 OUTPUTS = Path(__file__).parents[1] / "data" / "test_outputs"
 

@@ -13,7 +13,7 @@ from typing import Any
 from youbencha.evaluators.base import printable
 from youbencha.evaluators.globs import Glob
 from youbencha.files import read_nofollow
-from youbencha.scoring.test_output import TestCounts, TestId, TestResult
+from youbencha.scoring.runner_results import TestCounts, TestId, TestResult
 from youbencha.workspace.trees import TreeFile, files_below
 
 MAX_REPORT_BYTES = 32 * 1024 * 1024

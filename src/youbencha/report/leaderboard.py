@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from youbencha.report.arena_selection import Exclusion, exclude, in_category, newest_only
 from youbencha.report.commit_files import CommitFiles, commit_notes
-from youbencha.scoring.composite import between
+from youbencha.scoring.composite import rescale
 from youbencha.stats.intervals import Interval, mean_interval, pass_rate_interval
 from youbencha.stats.missing import FAILED_SCORE, SOLVED_SCORE
 from youbencha.store.arena import TrialMeta
@@ -306,7 +306,7 @@ def _calibrated(trials: Sequence[TrialMeta], calibration: Mapping[str, Range] | 
         return None
     unknown = Range(None, None)
     return mean_interval(
-        _by_task((trial.task, between(score_of(trial), *calibration.get(trial.task, unknown))) for trial in trials)
+        _by_task((trial.task, rescale(score_of(trial), *calibration.get(trial.task, unknown))) for trial in trials)
     )
 
 
@@ -388,7 +388,7 @@ def _notes(results: ArenaResults) -> Iterable[str]:
     yield from _configurations(metas)
     if results.calibration is not None:
         tasks = {trial.task for trial in metas}
-        missing = [task for task in tasks if between(0.0, *results.calibration.get(task, Range(None, None))) is None]
+        missing = [task for task in tasks if rescale(0.0, *results.calibration.get(task, Range(None, None))) is None]
         if missing:
             yield f"Not calibrated, and so not in the calibrated score: {listed(missing)}."
 

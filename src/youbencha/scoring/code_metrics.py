@@ -82,7 +82,7 @@ _REPORT_SUFFIXES = (".xml", ".json", ".info", ".html", ".out", ".tap")
 
 
 def code_metrics_score(files: Iterable[SourceFile]) -> float:
-    """By the number of source files, the length of the largest, and the number of test files. Others are ignored."""
+    """Score by the number of source files, the length of the largest, and the number of test files."""
     files = tuple(files)
     source = [file.lines for file in files if is_source_file(file.path)]
     tests = sum(_is_test_code(file.path) for file in files)

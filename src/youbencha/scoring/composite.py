@@ -1,6 +1,6 @@
 """Combine the measured parts of a trial into one score between 0 and 1.
 
-None is not measured, and left out. 0 was measured, and failed.
+None: not measured, and left out. 0: measured, and failed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Part(NamedTuple):
 
 
 def composite(scores: Scores, weights: Weights | GreenWeights) -> float | None:
-    """The weighted mean of the parts that were measured. None if none was, or none of them has a weight."""
+    """Return the weighted mean of the measured parts. None if none was, or none of them has a weight."""
     if isinstance(weights, GreenWeights):
         return weighted_mean(_greenfield_parts(scores, weights if _any(weights) else GreenWeights()))
     return weighted_mean(_standard_parts(scores, weights if _any(weights) else Weights()))
@@ -34,8 +34,8 @@ def weighted_mean(parts: Iterable[Part]) -> float | None:
     return _clipped(sum(score * (weight / total) for score, weight in measured))
 
 
-def between(score: float | None, floor: float | None, ceiling: float | None) -> float | None:
-    """Where a score is between what doing nothing gets (0) and what the reference solution gets (1)."""
+def rescale(score: float | None, floor: float | None, ceiling: float | None) -> float | None:
+    """Scale a score from what doing nothing gets (0) to what the reference solution gets (1)."""
     if score is None or floor is None or ceiling is None or ceiling <= floor:
         return None
     return _clipped((score - floor) / (ceiling - floor))
@@ -60,7 +60,7 @@ def _greenfield_parts(scores: Scores, weights: GreenWeights) -> tuple[Part, ...]
 
 
 def _covering_tests(scores: Scores) -> float | None:
-    """The agent's own tests, times their coverage: tests that test nothing are worth nothing."""
+    """Multiply the score of the agent's own tests by their coverage: tests that test nothing are worth nothing."""
     if scores.agent_tests == 0:
         return 0.0
     if scores.agent_tests is None or scores.coverage is None:

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 from youbencha.evaluators.validation.reports import RunReports
 from youbencha.files import read_nofollow
-from youbencha.scoring.test_output import TestResult
+from youbencha.scoring.runner_results import TestResult
 from youbencha.spec.arena import CanarySpec
 from youbencha.workspace.trees import remove_tree
 

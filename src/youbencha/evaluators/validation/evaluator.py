@@ -36,8 +36,8 @@ from youbencha.process import OUTPUT_LIMIT_BYTES, Redactor
 from youbencha.scoring.code_metrics import code_metrics_score
 from youbencha.scoring.composite import composite
 from youbencha.scoring.integrity import IntegrityContext, integrity_flags, tampering_flags
-from youbencha.scoring.lint import lint_score
-from youbencha.scoring.test_output import TestResult
+from youbencha.scoring.measures import lint_score
+from youbencha.scoring.runner_results import TestResult
 from youbencha.spec.arena import GreenWeights, Weights
 from youbencha.store.arena import IntegrityFlag, Scores
 from youbencha.store.bundle import AssertionResult, EvaluationResult

@@ -39,8 +39,8 @@ from youbencha.files import open_nofollow, read_nofollow
 from youbencha.sandbox.base import Sandbox
 from youbencha.sandbox.local import HOST, LocalSandbox, open_local_sandbox
 from youbencha.scoring.code_metrics import SourceFile, is_source_file, is_test_file
-from youbencha.scoring.lint import count_issues
-from youbencha.scoring.test_output import TestResults
+from youbencha.scoring.measures import count_issues
+from youbencha.scoring.runner_results import TestResults
 from youbencha.spec.arena import CanarySpec
 from youbencha.text import one_line, visible
 from youbencha.workspace import FileChange

@@ -13,16 +13,9 @@ from typing import Any, NamedTuple
 
 from youbencha.evaluators.junit import MAX_REPORT_BYTES, MAX_REPORTS, Stamp, Unusable, read_cases, reports
 from youbencha.files import read_nofollow
-from youbencha.scoring.reward import Reward
-from youbencha.scoring.test_output import (
-    DOC_TESTS,
-    TestCounts,
-    TestId,
-    TestResult,
-    TestResults,
-    collect_results,
-    parse_test_output,
-)
+from youbencha.scoring.measures import Reward
+from youbencha.scoring.runner_output import parse_test_output
+from youbencha.scoring.runner_results import DOC_TESTS, TestCounts, TestId, TestResult, TestResults, collect_results
 from youbencha.workspace.trees import TreeFile
 
 EXIT_CODE = "exit code"

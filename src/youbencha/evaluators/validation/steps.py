@@ -21,9 +21,8 @@ from youbencha.evaluators.validation.task import ValidationConfig, remove_below
 from youbencha.files import read_nofollow
 from youbencha.process import Command, Limits, Redactor
 from youbencha.sandbox.base import Sandbox
-from youbencha.scoring.coverage import coverage_score, parse_coverage
-from youbencha.scoring.reward import Reward, parse_reward
-from youbencha.scoring.test_output import TestId
+from youbencha.scoring.measures import Reward, coverage_score, parse_coverage, parse_reward
+from youbencha.scoring.runner_results import TestId
 from youbencha.workspace.trees import TreeFile
 
 SELECT_BY_NAME = frozenset({"go", "cargo"})

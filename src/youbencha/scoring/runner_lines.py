@@ -1,4 +1,4 @@
-"""What test runners print about each test: go, and the Test Anything Protocol (TAP, versions 12 to 14)."""
+"""Read what test runners print about each test: go, and the Test Anything Protocol (TAP, versions 12 to 14)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from youbencha.scoring.test_output import Contradiction, TestCounts, TestId, TestResult, TestResults, collect_results
+from youbencha.scoring.runner_results import Contradiction, TestCounts, TestId, TestResult, TestResults, collect_results
 
 MAX_MISSING_POINTS = 1_000_000
 """A plan can announce any number."""
@@ -70,7 +70,7 @@ def _parents(test: str) -> Iterator[str]:
 
 
 def count_go(text: str) -> TestCounts | None:
-    """Tests with `-v` or `-json`; else packages, because passed tests are not printed."""
+    """Count tests with `-v` or `-json`; otherwise packages, because passed tests are not printed."""
     packages = _packages_in_events(text) or _packages_in_lines(text)
     if not packages:
         return None
@@ -191,7 +191,7 @@ class _Document:
             self.leaves.append(point)
 
     def closed(self) -> list[_Point]:
-        """The points at the end. Those that are missing are errors."""
+        """Return the points at the end. Those that are missing are errors."""
         self.close_opened()
         self.leaves += self.subtests
         if self.plan is not None:
@@ -208,7 +208,7 @@ class _TapReader:
         self._open = [_Document(0)]
 
     def at(self, indent: int) -> _Document:
-        """The document of this indentation; deeper ones have ended."""
+        """Return the document of this indentation; deeper ones have ended."""
         while self._open[-1].indent > indent:
             closed = self._open.pop()
             if self._open[-1].indent < indent:
@@ -233,7 +233,7 @@ class _TapReader:
 
 
 def count_tap(text: str) -> TestCounts | None:
-    """Test points without subtests of their own. Points with a TODO count as skipped."""
+    """Count test points without subtests of their own. Points with a TODO count as skipped."""
     points = _tap_points(text)
     return None if points is None else TestCounts.of_results(result for _, result in points)
 
@@ -244,7 +244,7 @@ def list_tap(text: str) -> TestResults:
 
 
 def _tap_points(text: str) -> list[_Point] | None:
-    """The test points of all documents. None if there is no document."""
+    """Return the test points of all documents. None if there is no document."""
     if not re.search(r"^(?:1\.\.\d|TAP version \d)", text, re.MULTILINE):
         return None
     runs, reader = [], _TapReader()
@@ -270,7 +270,7 @@ _TAP_NAME = re.compile(r"[ \t]{0,9}(?P<number>\d{0,9})(?:[ \t]{1,9}-)?[ \t]{0,9}
 
 
 def _tap_name(text: str) -> str:
-    """The description; the number of a point that has none."""
+    """Return the description; the number of a point that has none."""
     match = _TAP_NAME.fullmatch(_TAP_DIRECTIVE.split(text, maxsplit=1)[0])
     return (match["name"] or match["number"] or "-") if match else text.strip()
 

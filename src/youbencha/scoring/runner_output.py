@@ -1,7 +1,9 @@
-"""What test runners print: the summaries of pytest, unittest, vitest, jest, mocha, node and cargo, and names of tests.
+"""Count and name the tests in what test runners print, which is not trusted: the agent's code may have printed it.
 
-The time is linear in the length of the text: every pattern begins at the beginning of a line or with a literal, and
-repeats at most a few hundred times.
+Output that is not understood, or contradicts itself, gives nothing: nothing is guessed. Expected failures count as
+skipped, as in pytest's JUnit reports. Here are the summaries of pytest, unittest, vitest, jest, mocha, node and cargo;
+`runner_lines.py` reads the lines of go and TAP. The time is linear in the length of the text: every pattern begins at
+the beginning of a line or with a literal, and repeats at most a few hundred times.
 """
 
 from __future__ import annotations
@@ -9,32 +11,32 @@ from __future__ import annotations
 import re
 from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from youbencha.scoring.test_lines import count_go, count_tap, list_go, list_tap
-from youbencha.scoring.test_output import (
+from youbencha.scoring.runner_lines import count_go, count_tap, list_go, list_tap
+from youbencha.scoring.runner_results import (
     DOC_TESTS,
     Contradiction,
     TestCounts,
-    TestFormat,
     TestId,
     TestResult,
     TestResults,
     collect_results,
 )
 
+TestFormat = Literal["pytest", "unittest", "vitest", "jest", "mocha", "node", "go", "cargo", "tap", "plain"]
 _SCRIPT = re.compile(r"^(?:> \S{1,200}@\S{1,100} \S|yarn run v\d)", re.MULTILINE)
 """npm, pnpm and yarn print this line before the script of each package."""
 
 
 def _summaries(text: str, start: re.Pattern[str], summary: re.Pattern[str], *, strict: bool) -> list[re.Match[str]]:
-    """The summaries of separate runs. `strict`: each run that started has one."""
-    found = list(summary.finditer(text))
-    starts = [each.start() for each in start.finditer(text)]
-    run_of = [bisect(starts, each.start()) for each in found]
+    """Find the summaries of separate runs. `strict`: each run that started has one."""
+    summaries = list(summary.finditer(text))
+    starts = [match.start() for match in start.finditer(text)]
+    run_of = [bisect(starts, match.start()) for match in summaries]
     if len(set(run_of)) < len(run_of) or (strict and starts and run_of != list(range(1, len(starts) + 1))):
         raise Contradiction
-    return found
+    return summaries
 
 
 def _tally(items: Iterable[str], kinds: Mapping[str, TestResult]) -> TestCounts:
@@ -81,8 +83,8 @@ _PYTEST_KINDS: dict[str, TestResult] = {
 
 def _pytest(text: str) -> TestCounts | None:
     summary = _PYTEST_SUMMARY if _PYTEST_START.search(text) else _PYTEST_QUIET
-    found = _summaries(text, _PYTEST_START, summary, strict=True)
-    return _total([_tally(_listed(each[1]), _PYTEST_KINDS) for each in found])
+    summaries = _summaries(text, _PYTEST_START, summary, strict=True)
+    return _total([_tally(_listed(match[1]), _PYTEST_KINDS) for match in summaries])
 
 
 def _listed(items: str) -> list[str]:
@@ -103,7 +105,7 @@ _UNITTEST_KINDS: dict[str, TestResult] = {
 
 
 def _unittest(text: str) -> TestCounts | None:
-    return _total([_unittest_run(each) for each in _summaries(text, _SCRIPT, _UNITTEST, strict=False)])
+    return _total([_unittest_run(match) for match in _summaries(text, _SCRIPT, _UNITTEST, strict=False)])
 
 
 def _unittest_run(summary: re.Match[str]) -> TestCounts:
@@ -134,7 +136,7 @@ _VITEST = re.compile(
 
 
 def _vitest(text: str) -> TestCounts | None:
-    return _total([_vitest_run(*each.groups()) for each in _summaries(text, _VITEST_START, _VITEST, strict=True)])
+    return _total([_vitest_run(*match.groups()) for match in _summaries(text, _VITEST_START, _VITEST, strict=True)])
 
 
 def _vitest_run(files: str | None, tests: str | None, errors: str | None) -> TestCounts:
@@ -171,7 +173,7 @@ _JEST = re.compile(
 
 
 def _jest(text: str) -> TestCounts | None:
-    return _total([_jest_run(*each.groups()) for each in _summaries(text, _SCRIPT, _JEST, strict=False)])
+    return _total([_jest_run(*match.groups()) for match in _summaries(text, _SCRIPT, _JEST, strict=False)])
 
 
 def _jest_run(suites: str | None, tests: str | None) -> TestCounts:
@@ -189,8 +191,8 @@ _MOCHA = re.compile(
 
 
 def _mocha(text: str) -> TestCounts | None:
-    found = _summaries(text, _SCRIPT, _MOCHA, strict=False)
-    return _total([_mocha_run(*map(int, each.groups(default="0"))) for each in found])
+    summaries = _summaries(text, _SCRIPT, _MOCHA, strict=False)
+    return _total([_mocha_run(*map(int, match.groups(default="0"))) for match in summaries])
 
 
 def _mocha_run(passed: int, skipped: int, failures: int) -> TestCounts:
@@ -204,14 +206,14 @@ _TAP_START = re.compile(r"^TAP version \d{1,3}$", re.MULTILINE)
 
 
 def _node(text: str) -> TestCounts | None:
-    found = _summaries(text, _SCRIPT, _NODE_SPEC, strict=False) + _last_of_each_run(text)
-    return _total([_node_run(*map(int, each.groups())) for each in found])
+    summaries = _summaries(text, _SCRIPT, _NODE_SPEC, strict=False) + _last_of_each_run(text)
+    return _total([_node_run(*map(int, match.groups())) for match in summaries])
 
 
 def _last_of_each_run(text: str) -> list[re.Match[str]]:
     """Lines that tests print are comments, too, but come before the summary."""
-    runs = [each.start() for each in _TAP_START.finditer(text)]
-    return list({bisect(runs, each.start()): each for each in _NODE_TAP.finditer(text)}.values())
+    runs = [match.start() for match in _TAP_START.finditer(text)]
+    return list({bisect(runs, match.start()): match for match in _NODE_TAP.finditer(text)}.values())
 
 
 def _node_run(tests: int, _: int, passed: int, failures: int, cancelled: int, skipped: int, todo: int) -> TestCounts:
@@ -229,7 +231,7 @@ _NODE_MARKS: dict[str, TestResult] = {"✔": "passed", "✖": "failures", "﹣":
 
 
 def _list_node(text: str) -> TestResults:
-    """The tests that have no subtests, each with the names of those around it."""
+    """List the tests that have no subtests, each with the names of those around it."""
     return list_tap(text) if _NODE_TAP.search(text) else collect_results(_node_spec(text))
 
 
@@ -259,7 +261,7 @@ _CARGO = re.compile(
 def _cargo(text: str) -> TestCounts | None:
     """Each test binary announces how many tests it runs. If it does not end with a result, all of them failed."""
     counts, announced = TestCounts(), None
-    lines = [each.groups() for each in _CARGO.finditer(text)]
+    lines = [match.groups() for match in _CARGO.finditer(text)]
     for running, verdict, *numbers in lines:
         if running is not None:
             counts.count("errors", announced or 0)
@@ -299,7 +301,7 @@ _PLAIN = re.compile(r"^[^\d\n]{0,80}(\d{1,9}) passed(?:,? (?:and )?(\d{1,9}) fai
 
 
 def _plain(text: str) -> TestCounts | None:
-    """The last `3 passed, 1 failed` at the beginning of a line, or after a few words. Any program can print it."""
+    """Read the last `3 passed, 1 failed` at the beginning of a line, or after a few words. Any program can print it."""
     *_, last = [None, *_PLAIN.finditer(text)]
     if last is None:
         return None
@@ -329,4 +331,43 @@ FORMATS = (
     OutputFormat("tap", ("1..", "TAP version"), _tap, list_tap),
 )
 PLAIN = OutputFormat("plain", (), _plain)
-"""What any program may print. It counts if the output is of no test runner."""
+"""The format of any program. It counts if no test runner is recognised."""
+
+
+class ParsedTests(NamedTuple):
+    format: TestFormat
+    counts: TestCounts
+    results: TestResults | None = None
+    """By test. None if the output does not name them all."""
+
+
+def parse_test_output(text: str) -> list[ParsedTests]:
+    """Return the tests in the output of a test command, for each test runner; none if they cannot be determined.
+
+    Several runs of one test runner are added up if each has a beginning and a summary of its own. If there are several
+    test runners, only those that name their tests count.
+    """
+    text = _strip_escapes(text)
+    parsed: list[ParsedTests] = []
+    contradictory = False
+    for output_format in FORMATS:
+        if any(word in text for word in output_format.words):
+            try:
+                counts = output_format.parse(text)
+            except Contradiction:
+                contradictory = True
+                continue
+            if counts is not None:
+                parsed.append(ParsedTests(output_format.name, counts, output_format.list_tests(text) or None))
+    if not parsed and not contradictory and (counts := PLAIN.parse(text)) is not None:
+        return [ParsedTests(PLAIN.name, counts)]
+    is_single = len(parsed) == 1 and not contradictory
+    return parsed if is_single else [tests for tests in parsed if tests.results is not None]
+
+
+_ESCAPE = re.compile(r"\x1b(?:\[[0-?]{0,99}[ -/]{0,9}[@-~]|\][^\x07\x1b\n]{0,999}(?:\x07|\x1b\\)|[@-Z\\^_])")
+
+
+def _strip_escapes(text: str) -> str:
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return _ESCAPE.sub("", text) if "\x1b" in text else text

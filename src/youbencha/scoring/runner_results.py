@@ -1,17 +1,12 @@
-"""Tests in what test runners print, which is not trusted: the agent's code may have printed it.
-
-Output that is not understood, or contradicts itself, gives None: nothing is guessed. Expected failures count as
-skipped, as in pytest's JUnit reports.
-"""
+"""Identify tests and count how they ended, whichever test runner ran them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
-TestFormat = Literal["pytest", "unittest", "vitest", "jest", "mocha", "node", "go", "cargo", "tap", "plain"]
 TestResult = Literal["passed", "failures", "errors", "skipped", "ignored"]
 """`ignored`: not a test."""
 DOC_TESTS = "doc tests"
@@ -21,7 +16,7 @@ _WORST_FIRST: tuple[TestResult, ...] = ("errors", "failures", "skipped", "passed
 
 @dataclass(frozen=True, slots=True)
 class TestId:
-    """What identifies a test, whoever runs it."""
+    """Identifies a test, whoever runs it."""
 
     __test__: ClassVar = False  # its name makes pytest collect it
 
@@ -37,7 +32,7 @@ class TestId:
 
     @property
     def identifiers(self) -> list[str]:
-        """What may name it in its source, without parameters and subtests: itself, then the modules that it is in.
+        """Its possible names in its source, without parameters and subtests: itself, then the modules that it is in.
 
         Macros make up names, such as `tests::adds::case_1` for `adds` with rstest.
         """
@@ -49,7 +44,7 @@ TestResults = Mapping[TestId, TestResult]
 
 
 def collect_results(tests: Iterable[tuple[TestId, TestResult]]) -> dict[TestId, TestResult]:
-    """The result of each test. If one is reported several times, the worst counts."""
+    """Collect the result of each test. If one is reported several times, the worst counts."""
     results: dict[TestId, TestResult] = {}
     for test, result in tests:
         results[test] = min(result, results.get(test, result), key=_WORST_FIRST.index)
@@ -75,7 +70,7 @@ class TestCounts:
 
     @property
     def pass_rate(self) -> float | None:
-        """Of the tests that were run. None if there were none."""
+        """The share of the tests that ran. None if none did."""
         return self.passed / self.ran if self.ran else None
 
     def count(self, result: TestResult, number: int = 1) -> None:
@@ -108,46 +103,5 @@ class TestCounts:
         return {**asdict(self), "pass_rate": self.pass_rate}
 
 
-class ParsedTests(NamedTuple):
-    format: TestFormat
-    counts: TestCounts
-    results: TestResults | None = None
-    """By test. None if the output does not name them all."""
-
-
 class Contradiction(Exception):
     """The output is of a test runner, but its numbers do not fit together, or runs cannot be told apart."""
-
-
-def parse_test_output(text: str) -> list[ParsedTests]:
-    """Return the tests in the output of a test command, for each test runner; none if they cannot be determined.
-
-    Several runs of one test runner are added up if each has a beginning and a summary of its own. If there are several
-    test runners, only those that name their tests count.
-    """
-    from youbencha.scoring.test_formats import FORMATS, PLAIN  # a cycle: they are written with the types above
-
-    text = _plain(text)
-    parsed: list[ParsedTests] = []
-    contradictory = False
-    for output_format in FORMATS:
-        if any(word in text for word in output_format.words):
-            try:
-                counts = output_format.parse(text)
-            except Contradiction:
-                contradictory = True
-                continue
-            if counts is not None:
-                parsed.append(ParsedTests(output_format.name, counts, output_format.list_tests(text) or None))
-    if not parsed and not contradictory and (counts := PLAIN.parse(text)) is not None:
-        return [ParsedTests(PLAIN.name, counts)]
-    is_single = len(parsed) == 1 and not contradictory
-    return parsed if is_single else [tests for tests in parsed if tests.results is not None]
-
-
-_ESCAPE = re.compile(r"\x1b(?:\[[0-?]{0,99}[ -/]{0,9}[@-~]|\][^\x07\x1b\n]{0,999}(?:\x07|\x1b\\)|[@-Z\\^_])")
-
-
-def _plain(text: str) -> str:
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return _ESCAPE.sub("", text) if "\x1b" in text else text
