@@ -215,11 +215,11 @@ def test_a_key_is_at_the_variants_line_if_the_variant_gives_it(arenas: ArenaBenc
     arena = load_arena_file(arenas.write(WRITTEN))
     _, mine, other = arena.orchestrators
     path = ("orchestrators", 0)
-    assert arena.path_of(mine) == (*path, "variants", 0)
-    assert arena.path_of(mine, "env", "A") == (*path, "variants", 0, "env", "A")
-    assert arena.path_of(mine, "env", "ANTHROPIC_API_KEY") == (*path, "env", "ANTHROPIC_API_KEY")
-    assert arena.path_of(other, "config", "effort") == (*path, "variants", 1, "config", "effort")
-    assert arena.path_of(other, "model") == (*path, "model")
+    assert arena.path_to(mine) == (*path, "variants", 0)
+    assert arena.path_to(mine, "env", "A") == (*path, "variants", 0, "env", "A")
+    assert arena.path_to(mine, "env", "ANTHROPIC_API_KEY") == (*path, "env", "ANTHROPIC_API_KEY")
+    assert arena.path_to(other, "config", "effort") == (*path, "variants", 1, "config", "effort")
+    assert arena.path_to(other, "model") == (*path, "model")
 
 
 def test_a_problem_of_a_variant_is_at_its_own_line(arenas: ArenaBench) -> None:

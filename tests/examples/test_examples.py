@@ -21,7 +21,7 @@ from youbencha.engine.arena import load_arena, plan_arena
 from youbencha.engine.dry_run import describe_plan
 from youbencha.loop.plan import check_loop
 from youbencha.spec import load_yaml_model
-from youbencha.spec.loader import Loaded, load_eval_config, load_test_case
+from youbencha.spec.loader import LoadedCase, load_eval_config, load_test_case
 from youbencha.spec.loop_loader import load_loop_file
 from youbencha.spec.settings import Settings, load_settings
 from youbencha.trial.checks import check_parts
@@ -42,7 +42,7 @@ RUNNABLE = {
 }  # fmt: skip
 
 
-def loads(path: Path, variables: dict[str, Any] | None = None) -> Loaded[Any]:
+def loads(path: Path, variables: dict[str, Any] | None = None) -> LoadedCase[Any]:
     load = load_eval_config if path.name in EVAL_CONFIGS else load_test_case
     return load(path, variables, check=check_parts)
 

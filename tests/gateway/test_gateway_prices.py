@@ -16,7 +16,7 @@ from youbencha.gateway.prices import PriceList, Prices
 
 
 class SlowList(PriceList):
-    """Loads only when the test says so. Loaded in the event loop, it would block everything."""
+    """Loads only when the test says so. LoadedCase in the event loop, it would block everything."""
 
     def __init__(self) -> None:
         super().__init__()

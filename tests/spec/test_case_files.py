@@ -12,7 +12,7 @@ import pytest
 from youbencha.errors import ConfigError, Problem
 from youbencha.spec.base import added, trial_identity
 from youbencha.spec.gateway import GatewaySpec
-from youbencha.spec.loader import UncheckedParts, is_eval_config, load_eval_config, load_test_case
+from youbencha.spec.loader import CaseParts, is_eval_config, load_eval_config, load_test_case
 from youbencha.spec.testcase import TestCase
 
 MINIMAL = "repo: https://example.org/shop.git\nagent: {type: claude-code}\nevaluators: [git-diff]\n"
@@ -103,7 +103,7 @@ def test_all_problems_are_reported_together_with_those_of_checks(tmp_path: Path)
         "  - {file: evaluator.yaml}\n  - {file: missing.yaml}\n  - {}\n  - {name: a, file: b}\n",
     )
 
-    def check(parts: UncheckedParts) -> list[Problem]:
+    def check(parts: CaseParts) -> list[Problem]:
         assert parts.agent is not None
         found = [parts.document.problem(("agent", "config", "bad"), "is bad", at_key=True)]
         return found + [each.problem("is wrong", key=("config", "wrong")) for each in parts.evaluators if each.config]

@@ -35,7 +35,7 @@ from youbencha.events import ProgressNote
 from youbencha.loop.plan import check_loop
 from youbencha.scaffold import FileResult, begin_project, install_agent_files
 from youbencha.spec.arena_loader import is_arena
-from youbencha.spec.loader import Loaded, is_eval_config
+from youbencha.spec.loader import LoadedCase, is_eval_config
 from youbencha.spec.loop_loader import is_loop_file, load_loop_file
 from youbencha.spec.schema import json_schema
 from youbencha.spec.testcase import EvalConfig, TestCase
@@ -45,7 +45,7 @@ from youbencha.suggest.draft import DEFAULT_AGENT, UserAnswers
 from youbencha.suggest.facts import Facts, RepositoryInfo, collect_facts, find_repository
 from youbencha.suggest.session import NO_AGENT, Suggester, Suggestion, suggest
 from youbencha.text import plural
-from youbencha.trial.checks import advice_on
+from youbencha.trial.checks import lint_case
 from youbencha.trial.evaluation import load_eval_plan
 from youbencha.trial.plan import PlanOptions, load_case, missing_prerequisites, plan_loaded
 from youbencha.workspace.checkpoints import Checkpoints
@@ -164,7 +164,7 @@ def validate(
 
     try:
         with options.add_hint(config):
-            checked = _check(config, var, thorough=verbose)
+            checked = _check(config, var, strict=verbose)
     except ConfigError as error:
         if as_json:
             problems = [_as_data(problem) for problem in error.problems]
@@ -195,10 +195,10 @@ def _check_arena(config: Path) -> _Checked:
     return _Checked(summary, [*arena.notices, *missing_prerequisites_of_arena(arena)])
 
 
-def _check(config: Path, var: list[str] | None, *, thorough: bool) -> _Checked:
+def _check(config: Path, var: list[str] | None, *, strict: bool) -> _Checked:
     if is_arena(config):
         return _check_arena(config)
-    return _check_loop(config) if is_loop_file(config) else _check_case(config, var, thorough=thorough)
+    return _check_loop(config) if is_loop_file(config) else _check_case(config, var, strict=strict)
 
 
 def _check_loop(config: Path) -> _Checked:
@@ -212,20 +212,20 @@ def _check_loop(config: Path) -> _Checked:
     return _Checked(", ".join(parts), file.warnings)
 
 
-def _check_case(config: Path, var: list[str] | None, *, thorough: bool) -> _Checked:
+def _check_case(config: Path, var: list[str] | None, *, strict: bool) -> _Checked:
     host, variables = options.host_here(), options.variables_given(var)
     if is_eval_config(config):
-        return _summarize(load_eval_plan(config, host, variables=variables).loaded, thorough=thorough)
+        return _summarize(load_eval_plan(config, host, variables=variables).loaded, strict=strict)
     loaded = load_case(config, host, variables=variables)
     plan = plan_loaded(loaded, host, PlanOptions(resolve_env=False))
-    return _summarize(loaded, run_async(missing_prerequisites(loaded, plan, host)), thorough=thorough)
+    return _summarize(loaded, run_async(missing_prerequisites(loaded, plan, host)), strict=strict)
 
 
 def _summarize(
-    loaded: Loaded[TestCase] | Loaded[EvalConfig], missing: Sequence[Problem] = (), *, thorough: bool
+    loaded: LoadedCase[TestCase] | LoadedCase[EvalConfig], missing: Sequence[Problem] = (), *, strict: bool
 ) -> _Checked:
     evaluators = ", ".join(evaluator.name for evaluator in loaded.evaluators)
-    return _Checked(f"{loaded.name} ({evaluators})", [*missing, *advice_on(loaded, thorough=thorough)])
+    return _Checked(f"{loaded.name} ({evaluators})", [*missing, *lint_case(loaded, strict=strict)])
 
 
 def _as_data(problem: Problem) -> dict[str, object]:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from youbencha.adapters import get_adapter
-from youbencha.engine.arena_problems import ArenaProblems
 from youbencha.engine.matrix import Cell, Matrix, agent_hash, validation_hash
 from youbencha.engine.selection import Selection, select
 from youbencha.errors import ConfigError, Problem, YouBenchaError
@@ -24,7 +23,7 @@ from youbencha.gateway.upstreams import read_secrets
 from youbencha.progress import StepProgress
 from youbencha.spec.agent_files import AgentFiles
 from youbencha.spec.arena import BudgetSpec, OrchestratorSpec, TaskSpec
-from youbencha.spec.arena_loader import Arena, load_arena_file
+from youbencha.spec.arena_loader import Arena, ArenaProblems, load_arena_file
 from youbencha.spec.gateway import GatewaySpec
 from youbencha.spec.sandbox import SandboxSpec
 from youbencha.spec.testcase import AgentSpec, EvaluatorEntry, TestCase
@@ -182,7 +181,7 @@ def _check_variables(arena: Arena, env: Mapping[str, str], entries: Sequence[Orc
             for variable in names_in(text):
                 if variable not in env:
                     message = f"${{{variable}}} is set neither in `secrets.env_file` nor in the environment"
-                    problems.add_at(arena.path_of(entry, "env", name), message, f"export {variable} first")
+                    problems.add_at(arena.path_to(entry, "env", name), message, f"export {variable} first")
     problems.raise_if_any()
 
 
@@ -209,7 +208,7 @@ async def _find_task(
         text = task.prompt or _text_of(await repository.read_file(task.prompt_file, _TASK_BYTES), task.prompt_file)
     except YouBenchaError as error:
         message = f"task {task.key}, tag {task.tag}: {error.message}"
-        problems.append(arena.document.problem(arena.path_of(task, key), message, error.hint))
+        problems.append(arena.document.problem(arena.path_to(task, key), message, error.hint))
         return None
     found = FoundTask(task, text, repository.commit, commits["validation_tag"], commits["reference_tag"])
     return found._replace(repository=repository)
@@ -225,7 +224,7 @@ async def _check_repository_files(
             await task.repository.read_file(name, _LARGEST_NAMED_FILE)
         except YouBenchaError as error:
             message = f"there is no file {arena.directory / name}, and none for task {task.spec.key}: {error.message}"
-            problems.add_at(arena.path_of(orchestrator, "config", option), message, error.hint)
+            problems.add_at(arena.path_to(orchestrator, "config", option), message, error.hint)
 
 
 async def _open(arena: Arena, host: Host, task: TaskSpec, progress: StepProgress) -> Repository:
@@ -316,7 +315,7 @@ def _script(arena: Arena, orchestrator: OrchestratorSpec, written: str, choices:
     elif relative.startswith("../") or re.search(r"\s", relative):
         fault, hint = "must be below the arena's directory, without white space in its path", "move it"
     if fault:
-        raise arena.document.error([arena.document.problem(arena.path_of(orchestrator, "adapter"), fault, hint)])
+        raise arena.document.error([arena.document.problem(arena.path_to(orchestrator, "adapter"), fault, hint)])
     return relative
 
 

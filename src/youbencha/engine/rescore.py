@@ -14,7 +14,7 @@ from youbencha.engine.matrix import Cell
 from youbencha.engine.selection import Selection, select
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.validation import with_rubric
-from youbencha.spec.arena import key_of_repo
+from youbencha.spec.arena import repo_key
 from youbencha.spec.arena_loader import Arena
 from youbencha.store.arena import FlagKind, IntegrityFlag, TrialKey, TrialMeta
 from youbencha.store.arena_run import ArenaRun, TrialDirectory
@@ -101,14 +101,14 @@ def selection_for_trials(arena: Arena, keys: Sequence[TrialKey], tasks: tuple[st
     """
     wanted = select(arena.orchestrators, arena.spec.tasks, Selection(tasks=tasks)).tasks
     names, agents = {key.task for key in keys}, {key.orchestrator for key in keys}
-    found = tuple(task.key for task in wanted if {task.key, key_of_repo(task.repo)} & names)
+    found = tuple(task.key for task in wanted if {task.key, repo_key(task.repo)} & names)
     return Selection(tuple(each.name for each in arena.orchestrators if each.name in agents), found) if found else None
 
 
 def find_cell(cells: Sequence[Cell], key: TrialKey) -> Cell | None:
     """The cell of a trial; else any of its task. The original harness calls a task by the last part of its address."""
     named = [cell for cell in cells if cell.task == key.task]
-    found = named or [cell for cell in cells if key_of_repo(cell.plan.case.repo) == key.task]
+    found = named or [cell for cell in cells if repo_key(cell.plan.case.repo) == key.task]
     return next((cell for cell in found if cell.orchestrator == key.orchestrator), next(iter(found), None))
 
 

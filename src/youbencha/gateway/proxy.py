@@ -25,7 +25,7 @@ from youbencha.gateway.ledger import Ledger
 from youbencha.gateway.prices import Prices
 from youbencha.gateway.refusals import Reason, Refusal, body_of, headers_of, status_of
 from youbencha.gateway.relay import Chunks, replay
-from youbencha.gateway.request import ClientRequest, body_to_send, path_of, peer_of, read_request, route_request
+from youbencha.gateway.request import ClientRequest, body_to_send, path_to, peer_of, read_request, route_request
 from youbencha.json_lines import mapping
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Proxy:
             call.finish()
 
     def _new_call(self, labels: Labels, request: web.Request, route: Route | None) -> PendingCall:
-        return PendingCall(f"{self._prefix}-{next(self._ids)}", labels, request.method, path_of(request), route)
+        return PendingCall(f"{self._prefix}-{next(self._ids)}", labels, request.method, path_to(request), route)
 
     def _refuse_key(self, request: web.Request, route: Route | None, secret: str | None) -> web.StreamResponse:
         invalid = self._keys.explain(secret)

@@ -148,13 +148,13 @@ def peer_of(request: web.Request) -> str | None:
     return own if isinstance(own, str) else request.remote
 
 
-def path_of(request: web.Request) -> str:
+def path_to(request: web.Request) -> str:
     """Return the path without decoding it, because `%2F` and `%3F` in a name must stay as they are."""
     return request.rel_url.raw_path.replace("%3A", ":").replace("%3a", ":")
 
 
 def route_request(request: web.Request, headers: Mapping[str, str]) -> Route | None:
-    path = path_of(request)
+    path = path_to(request)
     if not path.isascii() or not request.rel_url.raw_query_string.isascii():
         return None
     route = route_of(request.method, path, headers)

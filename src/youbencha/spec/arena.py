@@ -17,8 +17,8 @@ ValidationMode = Literal["diff", "shared", "separate"]
 Minutes = Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False), INT_AS_FLOAT]
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False), INT_AS_FLOAT]
 NAME_PATTERN = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._@+-]*$")
-LONGEST_NAME = 100
-Name = Annotated[str, Field(max_length=LONGEST_NAME, pattern=NAME_PATTERN.pattern)]
+MAX_NAME_CHARS = 100
+Name = Annotated[str, Field(max_length=MAX_NAME_CHARS, pattern=NAME_PATTERN.pattern)]
 """Also the name of a directory in the results."""
 
 NULL = "null"
@@ -28,7 +28,7 @@ Env = dict[VariableName, str]
 """`${NAME}` is taken from `secrets.env_file`, then from the environment."""
 
 
-def key_of_repo(repo: str) -> str:
+def repo_key(repo: str) -> str:
     """The last part of an address, without `.git`: the default for a task's id."""
     return re.split(r"[/:]", repo.rstrip("/"))[-1].removesuffix(".git")
 
@@ -115,16 +115,16 @@ class VariantSpec(AgentFiles):
     def changed_keys(self) -> list[str]:
         """Such as `skills` and `config.effort`, in the order of the model."""
         keys = [key for key in type(self).model_fields if key in self.model_fields_set and key != "name"]
-        inside = {key: [f"{key}.{name}" for name in getattr(self, key)] for key in _ADDED}
+        inside = {key: [f"{key}.{name}" for name in getattr(self, key)] for key in MERGED_KEYS}
         return [name for key in keys for name in inside.get(key, [key])]
 
     def changes(self, key: str, *inside: Step) -> bool:
         """Whether this key is the variant's, not the orchestrator's. `inside` are the steps from it to a value."""
         given = key in self.model_fields_set
-        return given and (key not in _ADDED or not inside or inside[0] in getattr(self, key))
+        return given and (key not in MERGED_KEYS or not inside or inside[0] in getattr(self, key))
 
 
-_ADDED = ("env", "config")
+MERGED_KEYS = ("env", "config")
 """Keys of a variant that are merged with the orchestrator's; others replace them."""
 
 
@@ -182,7 +182,7 @@ class OrchestratorSpec(AgentFiles):
     def with_variant(self, variant: VariantSpec) -> Self:
         """The variant as an orchestrator of its own."""
         given = {name: getattr(variant, name) for name in variant.model_fields_set}
-        for name in variant.model_fields_set & set(_ADDED):
+        for name in variant.model_fields_set & set(MERGED_KEYS):
             removed = {key for key, value in given[name].items() if value is None}
             both = {**getattr(self, name), **given[name]}
             given[name] = {key: value for key, value in both.items() if key not in removed}
@@ -339,7 +339,7 @@ class TaskSpec(StrictModel):
     @property
     def key(self) -> str:
         """Identifies the task in results and options."""
-        return self.id or key_of_repo(self.repo)
+        return self.id or repo_key(self.repo)
 
     @property
     def suite(self) -> str | None:

@@ -60,7 +60,7 @@ class LocatedEvaluator(NamedTuple):
         return self.document.problem((*self.path, *key), message, hint, kind=kind)
 
 
-class Loaded(NamedTuple, Generic[Case]):
+class LoadedCase(NamedTuple, Generic[Case]):
     """A valid test case or eval configuration, and where it is written."""
 
     case: Case
@@ -82,7 +82,7 @@ class Loaded(NamedTuple, Generic[Case]):
         return self.case.name or (self.file.stem if self.file else "unnamed")
 
 
-class UncheckedParts(NamedTuple):
+class CaseParts(NamedTuple):
     """What only adapters and evaluators can check: their own options.
 
     Read even from an invalid file, so that all problems are reported at once.
@@ -94,7 +94,7 @@ class UncheckedParts(NamedTuple):
     evaluators: tuple[LocatedEvaluator, ...]
 
 
-Check = Callable[[UncheckedParts], Sequence[Problem]]
+Check = Callable[[CaseParts], Sequence[Problem]]
 
 
 def load_test_case(
@@ -103,13 +103,13 @@ def load_test_case(
     *,
     check: Check | None = None,
     agent: AgentOverride | None = None,
-) -> Loaded[TestCase]:
+) -> LoadedCase[TestCase]:
     """Load a test case; `agent` replaces what the file says about the agent."""
     document = read_document(path, code="TEST_CASE_INVALID", what="The test case")
     return _load(path, document, TestCase, variables or {}, check, agent)
 
 
-def check_test_case(case: TestCase, directory: Path | str, *, check: Check | None = None) -> Loaded[TestCase]:
+def check_test_case(case: TestCase, directory: Path | str, *, check: Check | None = None) -> LoadedCase[TestCase]:
     """Check a test case that is in no file. Relative paths in it start at `directory`."""
     data = case.model_dump(mode="json", exclude_unset=True)
     document = Document(data, None, "TEST_CASE_INVALID", "The test case")
@@ -118,7 +118,7 @@ def check_test_case(case: TestCase, directory: Path | str, *, check: Check | Non
 
 def load_eval_config(
     path: Path | str, variables: Mapping[str, Any] | None = None, *, check: Check | None = None
-) -> Loaded[EvalConfig]:
+) -> LoadedCase[EvalConfig]:
     document = read_document(path, code="EVAL_CONFIG_INVALID", what="The eval configuration")
     return _load(path, document, EvalConfig, variables or {}, check)
 
@@ -139,7 +139,7 @@ def _load(
     variables: Mapping[str, Any],
     check: Check | None,
     agent: AgentOverride | None = None,
-) -> Loaded[Case]:
+) -> LoadedCase[Case]:
     document, _, refusals = document.translated(youbencha.translate)
     document, problems, literal = _substituted(document, variables)
     problems += refusals
@@ -157,14 +157,14 @@ def _checked(
     variables: Mapping[str, Any],
     check: Check | None,
     problems: list[Problem],
-) -> Loaded[Case]:
+) -> LoadedCase[Case]:
     """`case` is the model, or its problems; `problems` are those found before."""
     problems += case if isinstance(case, list) else []
     parts = _unchecked_parts(document, directory, variables, problems)
     problems += check(parts) if check else []
     if isinstance(case, list) or problems:
         raise document.error(_first_for_each_path(problems))
-    return Loaded(case, document, directory, parts.evaluators, _hash(case, parts.evaluators))
+    return LoadedCase(case, document, directory, parts.evaluators, _hash(case, parts.evaluators))
 
 
 def _first_for_each_path(problems: Sequence[Problem]) -> list[Problem]:
@@ -197,7 +197,7 @@ def _substituted(document: Document, variables: Mapping[str, Any]) -> tuple[Docu
 
 def _unchecked_parts(
     document: Document, directory: Path, variables: Mapping[str, Any], problems: list[Problem]
-) -> UncheckedParts:
+) -> CaseParts:
     data = document.data if isinstance(document.data, Mapping) else {}
     agent, entries = data.get("agent"), data.get("evaluators")
     evaluators: list[LocatedEvaluator] = []
@@ -213,7 +213,7 @@ def _unchecked_parts(
                 problems += error.problems if target.is_file() else [missing]
         elif isinstance(name, str) and isinstance(config, Mapping):
             evaluators.append(LocatedEvaluator(name.strip(), config, directory, document, path))
-    return UncheckedParts(document, directory, agent if isinstance(agent, Mapping) else None, tuple(evaluators))
+    return CaseParts(document, directory, agent if isinstance(agent, Mapping) else None, tuple(evaluators))
 
 
 def _name_config_file(entry: Any) -> tuple[Any, Any, Any]:

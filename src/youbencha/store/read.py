@@ -20,7 +20,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.files import read_file, read_nofollow
 from youbencha.json_lines import amount, count, loads, loads_lossy, mapping
 from youbencha.log.model import Usage, YouBenchaLog, usage_of
-from youbencha.spec.arena import key_of_repo
+from youbencha.spec.arena import repo_key
 from youbencha.store.arena import RunInfo, TrialKey, TrialMeta, read_meta, read_run_info
 from youbencha.store.bundle import ResultsBundle
 from youbencha.store.layout import CALIBRATION_FILE, LEDGER_FILE, LOG_FILE, META_FILE, RUN_FILE, RUNS_DIR, TRIALS_DIR
@@ -234,7 +234,7 @@ class ArenaResults:
         """Add the arena's categories to trials that have none, such as those of the original."""
 
         def with_category(trial: ArenaTrial) -> ArenaTrial:
-            category = trial.meta.category or categories.get(key_of_repo(trial.meta.task))
+            category = trial.meta.category or categories.get(repo_key(trial.meta.task))
             return trial._replace(meta=trial.meta.model_copy(update={"category": category}))
 
         return replace(self, trials=tuple(map(with_category, self.trials))) if categories else self

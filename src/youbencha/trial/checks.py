@@ -13,16 +13,17 @@ from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators import get_evaluator
 from youbencha.hooks.run import hook_problems
 from youbencha.spec.agent_files import AgentFiles
-from youbencha.spec.loader import Loaded, LocatedEvaluator, UncheckedParts
+from youbencha.spec.loader import CaseParts, LoadedCase, LocatedEvaluator
 from youbencha.spec.testcase import EvalConfig, TestCase
+from youbencha.trial.agent_files import files_problems
 
 _AGENT_KEYS = ("agent_name", "version")
 """Keys next to `config` that the adapter gets as part of its configuration."""
 
-_SHORT_PROMPT = 20
+MIN_PROMPT_CHARS = 20
 
 
-def check_parts(parts: UncheckedParts, env: Mapping[str, str] | None = None) -> list[Problem]:
+def check_parts(parts: CaseParts, env: Mapping[str, str] | None = None) -> list[Problem]:
     """Every problem of the agent's and the evaluators' own options.
 
     `env` is the environment that youBencha runs in; without it, references to its variables are not checked.
@@ -41,7 +42,7 @@ def adapter_config(agent: Mapping[str, Any]) -> dict[str, Any]:
     return {**(config if isinstance(config, Mapping) else {}), **outside}
 
 
-def _agent_problems(parts: UncheckedParts, agent: Mapping[str, Any]) -> list[Problem]:
+def _agent_problems(parts: CaseParts, agent: Mapping[str, Any]) -> list[Problem]:
     kind = agent.get("type")
     if not isinstance(kind, str):
         return []  # the model reports this
@@ -50,17 +51,15 @@ def _agent_problems(parts: UncheckedParts, agent: Mapping[str, Any]) -> list[Pro
     except YouBenchaError as error:
         return [parts.document.problem(("agent", "type"), error.message, error.hint)]
     problems = list(_conflicts(parts, agent))
-    found = adapter.check_config(adapter_config(agent), parts.directory)
-    problems += [_in_agent(parts, agent, problem) for problem in found]
+    config_problems = adapter.check_config(adapter_config(agent), parts.directory)
+    problems += [_in_agent(parts, agent, problem) for problem in config_problems]
     if AgentFiles.model_fields.keys() & agent.keys():
-        from youbencha.trial.agent_files import files_problems
-
         for problem in files_problems(agent, adapter, parts.directory):
             problems.append(parts.document.problem(("agent", *problem.keys), problem.message, problem.hint))
     return problems
 
 
-def _conflicts(parts: UncheckedParts, agent: Mapping[str, Any]) -> Iterator[Problem]:
+def _conflicts(parts: CaseParts, agent: Mapping[str, Any]) -> Iterator[Problem]:
     config = agent.get("config")
     for name in (*_AGENT_KEYS, "model"):
         if isinstance(config, Mapping) and agent.get(name) is not None and config.get(name) not in (None, agent[name]):
@@ -68,7 +67,7 @@ def _conflicts(parts: UncheckedParts, agent: Mapping[str, Any]) -> Iterator[Prob
             yield parts.document.problem(("agent", "config", name), message, "remove one of the two", at_key=True)
 
 
-def _in_agent(parts: UncheckedParts, agent: Mapping[str, Any], problem: Problem) -> Problem:
+def _in_agent(parts: CaseParts, agent: Mapping[str, Any], problem: Problem) -> Problem:
     keys = problem.keys
     is_outside = bool(keys) and keys[0] in _AGENT_KEYS and agent.get(str(keys[0])) is not None
     path = ("agent", *keys) if is_outside else ("agent", "config", *keys)
@@ -80,10 +79,10 @@ def evaluator_problems(
 ) -> Sequence[Problem]:
     """Every problem of an evaluator's options. Without `env`, references to its variables are not checked."""
     try:
-        found = get_evaluator(evaluator.name)
-        problems = list(found.check_config(evaluator.config, evaluator.config_dir, agent_type=agent_type))
+        instance = get_evaluator(evaluator.name)
+        problems = list(instance.check_config(evaluator.config, evaluator.config_dir, agent_type=agent_type))
         if env is not None:
-            problems += found.check_environment(evaluator.config, env)
+            problems += instance.check_environment(evaluator.config, env)
         return [
             evaluator.problem(problem.message, problem.hint, key=("config", *problem.keys), kind=problem.kind)
             for problem in problems
@@ -95,7 +94,7 @@ def evaluator_problems(
         return [evaluator.problem(message, "contact the author of the package", key=("name",))]
 
 
-def _missing_reference(parts: UncheckedParts) -> Iterator[Problem]:
+def _missing_reference(parts: CaseParts) -> Iterator[Problem]:
     data = parts.document.data if isinstance(parts.document.data, Mapping) else {}
     needed = "expected_directory" if "directory" in data else "expected"
     for evaluator in parts.evaluators if not data.get(needed) else ():
@@ -106,7 +105,7 @@ def _missing_reference(parts: UncheckedParts) -> Iterator[Problem]:
                 )
 
 
-def _hook_problems(parts: UncheckedParts) -> Iterator[Problem]:
+def _hook_problems(parts: CaseParts) -> Iterator[Problem]:
     """Yield problems of the hooks after the evaluation. The programs of the others may be in the repository."""
     data = parts.document.data
     hooks = data.get("post_evaluation") if isinstance(data, Mapping) else None
@@ -114,12 +113,12 @@ def _hook_problems(parts: UncheckedParts) -> Iterator[Problem]:
         yield parts.document.problem(("post_evaluation", *problem.keys), problem.message, problem.hint)
 
 
-def advice_on(loaded: Loaded[TestCase] | Loaded[EvalConfig], *, thorough: bool = False) -> list[Problem]:
-    """Warnings about a valid configuration. `thorough` adds what is often intended."""
-    return [*_usual(loaded), *(_thorough(loaded) if thorough else ())]
+def lint_case(loaded: LoadedCase[TestCase] | LoadedCase[EvalConfig], *, strict: bool = False) -> list[Problem]:
+    """Warnings about a valid configuration. `strict` adds warnings about what may be intended."""
+    return [*_lint(loaded), *(_lint_strictly(loaded) if strict else ())]
 
 
-def _usual(loaded: Loaded[TestCase] | Loaded[EvalConfig]) -> Iterator[Problem]:
+def _lint(loaded: LoadedCase[TestCase] | LoadedCase[EvalConfig]) -> Iterator[Problem]:
     if loaded.case.name is None:
         yield Problem("name", f"is missing; the file's name is used: {loaded.name}", file=loaded.file)
     if isinstance(loaded.case, TestCase) and loaded.case.agent.config.get("tools"):
@@ -132,11 +131,11 @@ def _usual(loaded: Loaded[TestCase] | Loaded[EvalConfig]) -> Iterator[Problem]:
             yield evaluator.problem(f"{name} is listed {times} times", hint, key=("name",))
 
 
-def _thorough(loaded: Loaded[TestCase] | Loaded[EvalConfig]) -> Iterator[Problem]:
+def _lint_strictly(loaded: LoadedCase[TestCase] | LoadedCase[EvalConfig]) -> Iterator[Problem]:
     yield from loaded.unknown_variables
     if not loaded.case.description:
         yield Problem("description", "is missing; the report will have no description", file=loaded.file)
     prompt = loaded.case.agent.config.get("prompt") if isinstance(loaded.case, TestCase) else None
-    if isinstance(prompt, str) and len(prompt.strip()) < _SHORT_PROMPT:
+    if isinstance(prompt, str) and len(prompt.strip()) < MIN_PROMPT_CHARS:
         message = f"is very short ({len(prompt.strip())} characters)"
         yield loaded.document.problem(("agent", "config", "prompt"), message, "describe the whole task")

@@ -16,7 +16,7 @@ from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators import EvaluationContext, get_evaluator
 from youbencha.events import EvaluatorFinished, EventSink, PhaseStarted
 from youbencha.process import Redactor
-from youbencha.spec.loader import Loaded, NamedEvaluator, load_eval_config
+from youbencha.spec.loader import LoadedCase, NamedEvaluator, load_eval_config
 from youbencha.spec.testcase import EvalConfig
 from youbencha.store.bundle import EvaluationError, EvaluationResult, Outcome, TestCaseInfo
 from youbencha.store.layout import DIFF_FILE
@@ -194,7 +194,7 @@ def _skipped(name: str, error: Exception, started: float) -> EvaluationResult:
 class EvalPlan(NamedTuple):
     """A checked configuration of `yb eval`, with absolute paths."""
 
-    loaded: Loaded[EvalConfig]
+    loaded: LoadedCase[EvalConfig]
     directory: Path
     expected_dir: Path | None
     output_dir: Path

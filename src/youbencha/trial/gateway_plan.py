@@ -13,7 +13,7 @@ from youbencha.evaluators import get_evaluator
 from youbencha.gateway.api import Provider
 from youbencha.gateway.upstreams import ConfiguredModel, Upstream, find_upstreams, key_names, read_secrets
 from youbencha.spec.gateway import CassetteSpec, GatewaySpec, GatewayType
-from youbencha.spec.loader import Loaded
+from youbencha.spec.loader import LoadedCase
 from youbencha.spec.testcase import TestCase
 from youbencha.workspace import public_url
 
@@ -176,7 +176,7 @@ def _no_key(provider: Provider | None) -> YouBenchaError:
     )
 
 
-def check_replay(loaded: Loaded[TestCase], gateway: GatewayPlan | None, env: Mapping[str, str]) -> None:
+def check_replay(loaded: LoadedCase[TestCase], gateway: GatewayPlan | None, env: Mapping[str, str]) -> None:
     """Raise ConfigError if an evaluator would call a real model during a replay. `env` is the agent's."""
     if gateway is None or gateway.spec.cassette is None or gateway.spec.cassette.mode != "replay":
         return

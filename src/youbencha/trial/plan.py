@@ -13,7 +13,7 @@ from youbencha.errors import Problem, YouBenchaError
 from youbencha.evaluators import get_evaluator
 from youbencha.gateway.upstreams import ConfiguredModel
 from youbencha.spec.document import Document
-from youbencha.spec.loader import Loaded, NamedEvaluator, check_test_case, load_test_case
+from youbencha.spec.loader import LoadedCase, NamedEvaluator, check_test_case, load_test_case
 from youbencha.spec.sandbox import SandboxSpec
 from youbencha.spec.testcase import AgentOverride, TestCase
 from youbencha.spec.variables import REFERENCE
@@ -111,13 +111,13 @@ def load_plan(
 
 def load_case(
     file: Path | str, host: Host, *, variables: Mapping[str, Any] | None = None, agent: AgentOverride | None = None
-) -> Loaded[TestCase]:
+) -> LoadedCase[TestCase]:
     """Read and check a test case, with the settings' variables under those given."""
     known = {**host.settings.settings.variables, **(variables or {})}
     return load_test_case(file, known, check=partial(check_parts, env=host.env), agent=agent)
 
 
-def plan_loaded(loaded: Loaded[TestCase], host: Host, options: PlanOptions = PlanOptions()) -> Plan:  # noqa: B008 - immutable
+def plan_loaded(loaded: LoadedCase[TestCase], host: Host, options: PlanOptions = PlanOptions()) -> Plan:  # noqa: B008 - immutable
     """Plan a test case that was checked, with settings and environment."""
     case, settings = loaded.case, host.settings
     defaults = settings.settings
@@ -164,7 +164,7 @@ def plan_loaded(loaded: Loaded[TestCase], host: Host, options: PlanOptions = Pla
 
 
 def _check_home(
-    loaded: Loaded[TestCase],
+    loaded: LoadedCase[TestCase],
     adapter: BaseAdapter,
     sandbox: SandboxSpec,
     host: Host,
@@ -199,12 +199,12 @@ def merged_sandbox(*strongest_first: SandboxSpec | None) -> SandboxSpec:
     return result
 
 
-def _workspace(loaded: Loaded[TestCase], host: Host) -> Path:
+def _workspace(loaded: LoadedCase[TestCase], host: Host) -> Path:
     path = loaded.case.workspace_dir
     return host.settings.workspace_dir if path is None else loaded.directory / Path(path).expanduser()
 
 
-async def missing_prerequisites(loaded: Loaded[TestCase], plan: Plan, host: Host) -> list[Problem]:
+async def missing_prerequisites(loaded: LoadedCase[TestCase], plan: Plan, host: Host) -> list[Problem]:
     """Return what a run needs and this machine lacks. The file is valid nevertheless, perhaps for another machine.
 
     Nothing is fetched, so remote repositories are not checked.
@@ -219,7 +219,7 @@ async def check_version(plan: Plan, adapter: BaseAdapter) -> None:
         await adapter.check_version(plan.agent_config, plan.env)
 
 
-async def _too_old(loaded: Loaded[TestCase], plan: Plan, adapter: BaseAdapter) -> list[Problem]:
+async def _too_old(loaded: LoadedCase[TestCase], plan: Plan, adapter: BaseAdapter) -> list[Problem]:
     try:
         await check_version(plan, adapter)
     except YouBenchaError as error:
@@ -227,7 +227,9 @@ async def _too_old(loaded: Loaded[TestCase], plan: Plan, adapter: BaseAdapter) -
     return []
 
 
-async def _not_in_repository(loaded: Loaded[TestCase], plan: Plan, host: Host, adapter: BaseAdapter) -> list[Problem]:
+async def _not_in_repository(
+    loaded: LoadedCase[TestCase], plan: Plan, host: Host, adapter: BaseAdapter
+) -> list[Problem]:
     source = read_source(plan.case.repo, plan.config_dir)
     if isinstance(source, RemoteUrl):
         return []

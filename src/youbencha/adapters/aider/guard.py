@@ -1,4 +1,4 @@
-"""Loaded into Aider's process as `sitecustomize`, before Aider itself, to do what no flag of Aider can do (0.86.2).
+"""LoadedCase into Aider's process as `sitecustomize`, before Aider itself, to do what no flag of Aider can do (0.86.2).
 
 A repository may contain `.aider.conf.yml`, `.env` and `.aider.model.settings.yml`. Aider reads them even if others are
 given, and they can name commands to run, and the address that the key is sent to. Aider also writes into the user's

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from youbencha.spec.arena import NAME_PATTERN, key_of_repo
+from youbencha.spec.arena import NAME_PATTERN, repo_key
 from youbencha.spec.compat import Notice, Translation
 
 INSTALL_CMD = "npm install"
@@ -177,7 +177,7 @@ def _names(task: Mapping[str, Any], repos: Mapping[str, int]) -> dict[str, Any]:
 
 def _repo_name(task: Mapping[str, Any]) -> str:
     repo = task.get("repo")
-    return key_of_repo(repo.strip()) if isinstance(repo, str) else ""
+    return repo_key(repo.strip()) if isinstance(repo, str) else ""
 
 
 def _sandbox_type(sandbox: object) -> object:
