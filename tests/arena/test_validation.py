@@ -225,7 +225,7 @@ async def test_ignored_files_are_validated_only_if_asked_for(bench: ValidationBe
 
 
 async def test_large_files_are_validated_in_a_copy(bench: ValidationBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("youbencha.workspace.diff.LARGE", 1000)
+    monkeypatch.setattr("youbencha.workspace.listing.MAX_FILE_BYTES", 1000)
     large = "#" * 2000 + "\n"
     program = writes({"calc.py": SOLUTION["calc.py"] + large, "data/new.txt": large})
     seen = {mode: await bench.run(program, build_cmd="cat data/new.txt", mode=mode) for mode in ("diff", "separate")}

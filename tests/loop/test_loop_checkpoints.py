@@ -18,7 +18,7 @@ from youbencha.loop.directory import LoopDirectory, new_loop_id
 from youbencha.store.loop_lock import loop_lock, running_loop
 from youbencha.store.loops import LoopState, loop_ids
 from youbencha.workspace.checkpoints import Checkpoints
-from youbencha.workspace.worktrees import add_worktree
+from youbencha.workspace.working_tree import add_worktree
 
 CACHE = "cache"
 

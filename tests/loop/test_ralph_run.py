@@ -12,7 +12,7 @@ import pytest
 from loop_bench import RALPH, LoopBench
 
 from systems import posix_only
-from youbencha.workspace.diff import LARGE
+from youbencha.workspace.listing import MAX_FILE_BYTES
 
 pytestmark = posix_only("the agents are shell scripts")
 
@@ -154,7 +154,7 @@ def test_a_dirty_tree_goes_on(loops: LoopBench) -> None:
     loops.configure("echo changed > README.md; echo LOOP_COMPLETE")
     (loops.tree / "README.md").write_text("not committed\n")
     with (loops.tree / "large.bin").open("wb") as file:
-        file.truncate(LARGE + 1)
+        file.truncate(MAX_FILE_BYTES + 1)
     done = loops.ralph("run", "-c", str(loops.root / "ralph.yml"), "--no-tui")
     assert done.returncode == 0
     assert "1 file with uncommitted changes: checkpoint 0 has them" in done.stdout

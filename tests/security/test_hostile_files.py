@@ -37,11 +37,11 @@ from youbencha.store.read import load_results
 from youbencha.suggest.facts import find_tests
 from youbencha.trial.agent import sha256_of
 from youbencha.user_dirs import Cache
-from youbencha.workspace.diff import entries_of
+from youbencha.workspace.changes import hash_files
+from youbencha.workspace.listing import save_gitignores
+from youbencha.workspace.mirror import git_dir_of_tree
 from youbencha.workspace.repository import uses_large_files
-from youbencha.workspace.store import git_dir_of_tree
 from youbencha.workspace.trees import TreeFile, copy_tree
-from youbencha.workspace.walk import keep_rules
 
 pytestmark = posix_only("links, pipes and devices")
 
@@ -107,12 +107,12 @@ def compared(top: Path) -> bool:
 
 
 def hashed(top: Path) -> bool:
-    found = asyncio.run(entries_of(top, [b"a/file"], (), None))
+    found = asyncio.run(hash_files(top, [b"a/file"], (), None))
     return found[b"a/file"].id == hashlib.sha1(b"blob 4\0text").hexdigest()
 
 
 def ignore_rules(top: Path) -> bool:
-    keep_rules(top / "tree", [b"a/.gitignore"], top / "git")
+    save_gitignores(top / "tree", [b"a/.gitignore"], top / "git")
     return any((top / "git").rglob(".gitignore"))
 
 

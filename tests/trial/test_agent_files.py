@@ -18,8 +18,7 @@ from youbencha.spec.testcase import AgentSpec, TestCase
 from youbencha.store.bundle import ResultsBundle
 from youbencha.trial.agent_files import files_digest
 from youbencha.trial.run import run_trial
-from youbencha.workspace.given_files import MOST_BYTES, MOST_FILES, GivenFile, copy_given, given_files
-from youbencha.workspace.overlay import Overlay
+from youbencha.workspace.overlay import MAX_BYTES, MAX_FILES, GivenFile, Overlay, copy_given, given_files
 
 REPOSITORY = {
     "README.md": "the original\n",
@@ -164,8 +163,8 @@ async def test_interrupted_while_they_are_laid(trials: TrialBench, monkeypatch: 
         goes_on.wait(60)
         lays(overlay, file)
 
-    lays = Overlay._lay
-    monkeypatch.setattr(Overlay, "_lay", lays_slowly)
+    lays = Overlay._put
+    monkeypatch.setattr(Overlay, "_put", lays_slowly)
     host = trials.host()
     plan = trials.plan(host, overlaid_case(trials, "pass"))
     task = asyncio.create_task(run_trial(plan, host, directory=trials.runs / "one"))
@@ -326,11 +325,11 @@ def test_a_link_to_a_file_inside_becomes_that_file(tmp_path: Path) -> None:
 
 def test_the_limits_of_a_directory(tmp_path: Path) -> None:
     with (tmp_path / "large").open("wb") as file:
-        file.truncate(MOST_BYTES + 1)
+        file.truncate(MAX_BYTES + 1)
     with pytest.raises(YouBenchaError, match="has more than 256 MiB"):
         given_files(tmp_path)
     (tmp_path / "large").unlink()
-    for number in range(MOST_FILES + 1):
+    for number in range(MAX_FILES + 1):
         (tmp_path / str(number)).touch()
     with pytest.raises(YouBenchaError, match="has more than 10,000 files"):
         given_files(tmp_path)

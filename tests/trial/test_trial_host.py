@@ -17,7 +17,7 @@ import youbencha
 from youbencha.errors import YouBenchaError
 from youbencha.store import prune
 from youbencha.trial.run import run_trial
-from youbencha.workspace import store
+from youbencha.workspace import mirror
 
 WRITE = "open('new.txt', 'w').write('x')"
 
@@ -54,7 +54,7 @@ async def test_a_remote_is_asked_for_its_references_once(trials: TrialBench, mon
     """Its branch moves, and the second trial still starts from the same commit. Another host sees the new one."""
     repository = trials.repository()
     as_remote(monkeypatch, repository)
-    asked = count_calls(monkeypatch, store, "ask_remote")
+    asked = count_calls(monkeypatch, mirror, "ask_remote")
     host = trials.host()
     case = trials.case(WRITE, repo="https://host.invalid/repository", expected="main")
     both = await asyncio.gather(

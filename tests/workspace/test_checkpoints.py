@@ -15,7 +15,7 @@ from systems import posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.workspace import recording
 from youbencha.workspace.checkpoints import REFS, loops_with_checkpoints
-from youbencha.workspace.diff import LARGE
+from youbencha.workspace.listing import MAX_FILE_BYTES
 
 pytestmark = posix_only("directories are opened, and links are not followed")
 REF = f"{REFS}/{LOOP}"
@@ -244,7 +244,7 @@ async def test_restore_names_files_that_it_cannot_recreate(source: Path, tmp_pat
     """Of two files that were not recorded, the one that still exists stays, and the one that is gone is named."""
     for name in ("large one", "large two"):
         with (source / name).open("wb") as file:
-            file.truncate(LARGE + 1)
+            file.truncate(MAX_FILE_BYTES + 1)
     async with opened(source, tmp_path / "cache") as checkpoints:
         await checkpoints.take(0, "start")
         (source / "large one").unlink()
@@ -263,7 +263,7 @@ async def test_restore_refuses_what_it_would_lose(source: Path, tmp_path: Path) 
     async with opened(source, tmp_path / "cache") as checkpoints:
         await checkpoints.take(0, "start")
         with (source / "data").open("wb") as file:
-            file.truncate(LARGE + 1)
+            file.truncate(MAX_FILE_BYTES + 1)
         taken = await checkpoints.take(1, "one")
         assert taken.warning == "not in the checkpoint, because too large or not readable: data"
         (source / "other").write_text("y")

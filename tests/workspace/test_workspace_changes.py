@@ -14,8 +14,8 @@ from git_repositories import Opener, commit, git, head
 from systems import ON_LINUX, posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.workspace import FileChange, Snapshot
-from youbencha.workspace.diff import read_difference
-from youbencha.workspace.git_dir import current_commit, is_ref_name
+from youbencha.workspace.changes import read_difference
+from youbencha.workspace.git import current_commit, is_ref_name
 
 needs_posix = posix_only("links, modes and names that it does not have")
 

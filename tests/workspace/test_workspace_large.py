@@ -16,10 +16,10 @@ from git_repositories import Opener, commit, git
 from systems import linux_only, posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.text import shown, without_long_words
-from youbencha.workspace import FileChange, Snapshot, diff, recording
-from youbencha.workspace.diff import entries_of
+from youbencha.workspace import FileChange, Snapshot, listing, recording
+from youbencha.workspace.changes import hash_files
 from youbencha.workspace.trees import remove_tree
-from youbencha.workspace.working_tree import changes_in_repository
+from youbencha.workspace.working_tree import uncommitted_changes
 
 
 @pytest.fixture
@@ -33,15 +33,15 @@ def tree(tmp_path: Path) -> Path:
 @pytest.fixture
 def large_from_2_mib(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the limit, for tests with many large files. Other tests here use the real limit."""
-    for module in (diff, recording):
-        monkeypatch.setattr(module, "LARGE", 2 << 20)
+    for module in (listing, recording):
+        monkeypatch.setattr(module, "MAX_FILE_BYTES", 2 << 20)
 
 
 def make_large(path: Path, begin: bytes = b"") -> None:
     """All hole behind its beginning, so that it costs no room."""
     with path.open("wb") as file:
         file.write(begin)
-        file.truncate(diff.LARGE + 1)
+        file.truncate(listing.MAX_FILE_BYTES + 1)
 
 
 async def test_compared_but_not_stored(tree: Path, tmp_path: Path) -> None:
@@ -65,12 +65,12 @@ async def test_compared_but_not_stored(tree: Path, tmp_path: Path) -> None:
 async def test_sparse_files_count_together_by_their_size(tree: Path, tmp_path: Path) -> None:
     """They cost nothing to create, but git needs two seconds for each."""
     (tree / "old").touch()
-    os.truncate(tree / "old", diff.LARGE)
+    os.truncate(tree / "old", listing.MAX_FILE_BYTES)
     start = await Snapshot.take(tree, tmp_path / "start.git")
     assert (await start.changes(tmp_path / "patch")).files == ()
     for number in range(40):
         (tree / f"sparse-{number}").touch()
-        os.truncate(tree / f"sparse-{number}", diff.LARGE)
+        os.truncate(tree / f"sparse-{number}", listing.MAX_FILE_BYTES)
     (tree / "dense").write_bytes(bytes(1 << 20))
     with (tree / "old").open("r+b") as file:
         file.write(b"changed")
@@ -142,7 +142,7 @@ async def test_ignored_large_files_do_not_count(tree: Path, tmp_path: Path) -> N
 
 async def test_in_the_users_directory(source: Path, tmp_path: Path) -> None:
     make_large(source / "huge")
-    changes = await changes_in_repository(source, tmp_path / "start.git", tmp_path / "patch")
+    changes = await uncommitted_changes(source, tmp_path / "start.git", tmp_path / "patch")
     assert changes is not None
     assert (changes.files, changes.left_out_of_patch) == ((FileChange("huge", "added", None, None),), ("huge",))
 
@@ -152,8 +152,8 @@ def test_memory_stays_small(tree: Path, tmp_path: Path) -> None:
     """A terabyte, and what is read of it and others together: neither git nor we take more than a fraction."""
     script = (
         "import asyncio, resource, sys\nfrom pathlib import Path\nfrom youbencha.workspace import Snapshot\n"
-        "import youbencha.workspace.diff as large\n"
-        "large._READ_AT_MOST = 160 << 20\n"
+        "import youbencha.workspace.changes as large\n"
+        "large._MAX_READ_BYTES = 160 << 20\n"
         "async def main():\n    tree, place = map(Path, sys.argv[1:])\n"
         "    start = await Snapshot.take(tree, place / 'git')\n"
         "    for name, size in (('huge', 1 << 40), ('large', 159 << 20)):\n"
@@ -172,10 +172,10 @@ def test_memory_stays_small(tree: Path, tmp_path: Path) -> None:
 
 async def test_ids_match_gits(tree: Path) -> None:
     (tree / "small").write_bytes(os.urandom(3_000_000))
-    entries = await entries_of(tree, [b"small", b"gone"], [], None)
+    entries = await hash_files(tree, [b"small", b"gone"], [], None)
     assert {path: entry.id for path, entry in entries.items()} == {b"small": git(tree, "hash-object", "small")}
     content = (tree / "small").read_bytes()
-    (entry,) = (await entries_of(tree, [b"small"], [], "a" * 64)).values()
+    (entry,) = (await hash_files(tree, [b"small"], [], "a" * 64)).values()
     assert entry.id == hashlib.sha256(b"blob 3000000\0" + content).hexdigest()
 
 

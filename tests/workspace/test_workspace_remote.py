@@ -19,8 +19,8 @@ from git_repositories import HttpBackend, Opener, PlainFiles, commit, files, git
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
+from youbencha.workspace.mirror import Mirror
 from youbencha.workspace.source import RemoteUrl, read_source
-from youbencha.workspace.store import Mirror
 
 needs_posix = posix_only("scripts in the place of programs, signals")
 

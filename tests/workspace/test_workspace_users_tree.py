@@ -10,12 +10,12 @@ from git_repositories import commit, files, git, head
 
 from systems import posix_only
 from youbencha.workspace import Changes, RunDirectory
-from youbencha.workspace.working_tree import changes_in_repository
+from youbencha.workspace.working_tree import uncommitted_changes
 
 
 async def look(directory: Path, tmp_path: Path, **about: object) -> Changes | None:
     place = tmp_path / f"ours-{os.urandom(3).hex()}"
-    return await changes_in_repository(directory, place / "start.git", tmp_path / "patch", **about)  # type: ignore[arg-type]
+    return await uncommitted_changes(directory, place / "start.git", tmp_path / "patch", **about)  # type: ignore[arg-type]
 
 
 async def changed(directory: Path, tmp_path: Path, **about: object) -> list[tuple[str, str]]:
@@ -90,7 +90,7 @@ async def test_our_own_files_do_not_count(source: Path, tmp_path: Path) -> None:
             (source / name).mkdir()
             (source / name / "x").write_text("x\n")
         where = (run.private / "start.git", run.artifacts / "patch")
-        changes = await changes_in_repository(source, *where, left_out=[other])
+        changes = await uncommitted_changes(source, *where, left_out=[other])
     assert changes is not None
     assert changes.files == ()
 

@@ -10,7 +10,7 @@ from test_checkpoints_hostile import set_traps
 
 from systems import posix_only
 from youbencha.errors import YouBenchaError
-from youbencha.workspace.worktrees import add_worktree, remove_worktree, worktrees_of
+from youbencha.workspace.working_tree import add_worktree, list_worktrees, remove_worktree
 
 pytestmark = posix_only("checkpoints")
 
@@ -23,22 +23,22 @@ async def test_a_worktree_is_made_and_removed(source: Path) -> None:
     assert (made.parent / "README.md").read_text() == "third\n"
     assert git(made, "rev-parse", "--abbrev-ref", "HEAD") == "ralph/one"
     assert git(made, "status", "--porcelain") == ""
-    (found,) = await worktrees_of(source)
+    (found,) = await list_worktrees(source)
     assert (found.name, found.merged) == ("one", True)
     await remove_worktree(source, found)
     assert not made.parent.exists()
-    assert await worktrees_of(source) == []
+    assert await list_worktrees(source) == []
     assert git(source, "branch", "--list", "ralph/*") == ""
 
 
 async def test_work_that_is_not_merged_is_kept(source: Path) -> None:
     made = await add_worktree(source, "one")
     (made / "new").write_text("1")
-    (found,) = await worktrees_of(source)
+    (found,) = await list_worktrees(source)
     with pytest.raises(YouBenchaError, match="contains modified or untracked files"):
         await remove_worktree(source, found)
     last = commit(made, {"new": "2"})
-    (found,) = await worktrees_of(made)
+    (found,) = await list_worktrees(made)
     assert not found.merged, "also seen from the working tree itself"
     with pytest.raises(YouBenchaError, match="its branch ralph/one is not merged"):
         await remove_worktree(source, found)
@@ -51,7 +51,7 @@ async def test_work_that_is_not_merged_is_kept(source: Path) -> None:
 async def test_other_worktrees_are_none_of_ours(source: Path, tmp_path: Path) -> None:
     git(source, "worktree", "add", "--quiet", "-b", "ralph/other", str(tmp_path / "other"))
     git(source, "worktree", "add", "--quiet", "-b", "mine", str(source.parent / "source-worktrees" / "mine"))
-    assert await worktrees_of(source) == []
+    assert await list_worktrees(source) == []
 
 
 async def test_no_hook_and_no_filter_is_run(source: Path, tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ async def test_no_hook_and_no_filter_is_run(source: Path, tmp_path: Path) -> Non
     trace = tmp_path / "trace"
     set_traps(source, trace)
     made = await add_worktree(source, "one")
-    (found,) = await worktrees_of(source)
+    (found,) = await list_worktrees(source)
     (made / "README.md").write_text("x")
     with pytest.raises(YouBenchaError):
         await remove_worktree(source, found)

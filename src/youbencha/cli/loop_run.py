@@ -35,8 +35,7 @@ from youbencha.text import duration, plural, usd, visible
 from youbencha.transcript.recording import Recorder
 from youbencha.trial.context import Host
 from youbencha.trial.plan import resolved_environment
-from youbencha.workspace.working_tree import require_repository
-from youbencha.workspace.worktrees import add_worktree
+from youbencha.workspace.working_tree import add_worktree, require_repository
 
 _PROMPT, _AGENT, _LIMITS, _OUTPUT = "What to do", "The agent", "Limits", "Output"
 _TO_RAISE = {

@@ -26,9 +26,8 @@ from youbencha.store.journal import JournalContents
 from youbencha.store.layout import JOURNAL_FILE
 from youbencha.text import iso_time, plural
 from youbencha.trial.context import Host
-from youbencha.workspace.reclaim import make_accessible
 from youbencha.workspace.run_dir import private_of, remove_sources
-from youbencha.workspace.trees import remove_tree
+from youbencha.workspace.trees import make_accessible, remove_tree
 
 STAGING = ".reuse-"
 """The start of the names of trials that are still being copied for reuse."""

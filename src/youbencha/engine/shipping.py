@@ -22,7 +22,7 @@ from youbencha.trial.agent_files import entries
 from youbencha.trial.plan import Plan
 from youbencha.trial.remote_gateways import has_gateway_secret, portable
 from youbencha.workspace import Repository
-from youbencha.workspace.packs import name_of, unpack_commits
+from youbencha.workspace.repository import pack_name, unpack_commits
 from youbencha.workspace.source import RemoteUrl, read_source
 
 _IN_CONFIG_DIR = re.compile(r"\{config_dir\}/(\S+)")
@@ -71,7 +71,7 @@ async def unpack_plan(
     if portable_plan.commits:
         home = cache_dir.absolute() / "sent"
         home.mkdir(parents=True, exist_ok=True)
-        git_dir = home / f"{name_of(portable_plan.commits)}.git"
+        git_dir = home / f"{pack_name(portable_plan.commits)}.git"
         if not git_dir.exists():
             await unpack_commits(pack(), portable_plan.commits, git_dir)
         case = case.model_copy(update={"repo": str(git_dir)})

@@ -31,8 +31,8 @@ from youbencha.evaluators.globs import GlobList, PathFilter
 from youbencha.spec import StrictModel
 from youbencha.store.bundle import AssertionResult, EvaluationResult
 from youbencha.text import plural
+from youbencha.workspace.listing import in_tool_cache
 from youbencha.workspace.trees import TreeFile, files_below
-from youbencha.workspace.walk import in_tool_cache
 
 __all__ = ["ExpectedDiff"]
 

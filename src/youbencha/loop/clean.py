@@ -18,10 +18,8 @@ from youbencha.store.loops import loop_ids
 from youbencha.user_dirs import default_cache_dir
 from youbencha.workspace.checkpoints import Checkpoints, loops_with_checkpoints
 from youbencha.workspace.run_dir import remove_private
-from youbencha.workspace.trees import remove_tree
-from youbencha.workspace.walk import size_on_disk
-from youbencha.workspace.working_tree import locate
-from youbencha.workspace.worktrees import Worktree, remove_worktree, worktrees_of
+from youbencha.workspace.trees import remove_tree, size_on_disk
+from youbencha.workspace.working_tree import Worktree, list_worktrees, locate, remove_worktree
 
 _DAY_S = 86_400
 
@@ -79,7 +77,7 @@ class Cleaning(NamedTuple):
         if location is None:
             return []
         found = []
-        for worktree in await worktrees_of(self.tree):
+        for worktree in await list_worktrees(self.tree):
             directory = worktree.path / location.prefix
             if not running_loop(directory, self.cache_dir) and self._is_old(worktree.path):
                 remove = partial(self._remove_worktree, worktree, directory)

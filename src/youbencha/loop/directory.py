@@ -25,8 +25,7 @@ from youbencha.store.loops import (
     read_iterations,
     read_state,
 )
-from youbencha.workspace.reclaim import make_accessible
-from youbencha.workspace.trees import remove_tree
+from youbencha.workspace.trees import make_accessible, remove_tree
 
 RECORDING_FILE = "recording.jsonl"
 GUIDANCE_FILE = "guidance.jsonl"

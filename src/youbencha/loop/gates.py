@@ -129,14 +129,12 @@ async def _changes(plan: LoopPlan, directory: RunDirectory, artifacts_dir: Path,
     if all(gate.command is not None for gate in plan.spec.gates):
         return None
     from youbencha.workspace.trees import remove_tree
-    from youbencha.workspace.working_tree import changes_in_repository
+    from youbencha.workspace.working_tree import uncommitted_changes
 
     artifacts_dir.mkdir(parents=True, exist_ok=True)
     git_dir, own = directory.private / "gates.git", [plan.directory / RALPH_DIR]
     try:
-        return await changes_in_repository(
-            plan.directory, git_dir, artifacts_dir / DIFF_FILE, since=since, left_out=own
-        )
+        return await uncommitted_changes(plan.directory, git_dir, artifacts_dir / DIFF_FILE, since=since, left_out=own)
     finally:
         remove_tree(git_dir)
 

@@ -17,10 +17,8 @@ from typing import NamedTuple
 from youbencha.errors import YouBenchaError
 from youbencha.locks import is_locked, lock_file, read_note
 from youbencha.store.layout import RESULTS_FILE
-from youbencha.workspace.reclaim import make_accessible
 from youbencha.workspace.run_dir import ARTIFACTS, LOCK, PRIVATE_PARENT, private_in, remove_sources, run_started_at
-from youbencha.workspace.trees import not_removable, remove_tree
-from youbencha.workspace.walk import size_on_disk
+from youbencha.workspace.trees import make_accessible, not_removable, remove_tree, size_on_disk
 
 
 class OldRun(NamedTuple):

@@ -11,7 +11,7 @@ from pathlib import Path
 from youbencha.errors import YouBenchaError
 from youbencha.files import PathNotAllowed, read_nofollow, read_within
 from youbencha.workspace import FileChange
-from youbencha.workspace.diff import ChangeKind
+from youbencha.workspace.changes import ChangeKind
 from youbencha.workspace.git import ReadOnlyGit
 from youbencha.workspace.source import public_url
 
@@ -107,7 +107,7 @@ async def collect_facts(directory: Path, home: RepositoryInfo | None, baseline: 
         baseline=commit,
         baseline_is_published=bool(published.strip()),
         changes=await _changes(git, home.top, commit),
-        patch=await git.ask("diff", "--no-ext-diff", "--no-textconv", commit, most_bytes=MAX_PATCH_BYTES) or "",
+        patch=await git.ask("diff", "--no-ext-diff", "--no-textconv", commit, max_bytes=MAX_PATCH_BYTES) or "",
         tests=find_tests(home.top),
     )
 

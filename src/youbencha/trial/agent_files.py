@@ -24,8 +24,7 @@ from youbencha.evaluators.base import in_thread
 from youbencha.sandbox.local import HostSandbox
 from youbencha.spec.agent_files import AgentFiles
 from youbencha.text import first_few
-from youbencha.workspace.given_files import GivenFile, copy_given, digest_of, given_file, given_files, invalid
-from youbencha.workspace.overlay import Overlay
+from youbencha.workspace.overlay import GivenFile, Overlay, copy_given, given_file, given_files, hash_given, invalid
 
 if TYPE_CHECKING:
     from youbencha.sandbox.base import Sandbox
@@ -84,10 +83,10 @@ def _source(path: str, directory: Path) -> Path:
 
 def files_digest(agent: AgentSpec, directory: Path) -> str | None:
     """Hash the contents of all files that an agent gets; None if it gets none. The same on every machine."""
-    lines = [f"{entry.kind} {entry.name} {digest_of(entry.files())}\n" for entry in entries(agent, directory)]
+    lines = [f"{entry.kind} {entry.name} {hash_given(entry.files())}\n" for entry in entries(agent, directory)]
     for option, name in named_files(agent):
         if os.path.isfile(file := _source(name, directory)):  # noqa: PTH113 - of any text
-            lines.append(f"{option} {digest_of([given_file(file, option)])}\n")
+            lines.append(f"{option} {hash_given([given_file(file, option)])}\n")
     return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest() if lines else None
 
 
@@ -248,7 +247,7 @@ async def give_files(context: TrialContext) -> None:
     laid = [entry for entry in given if entry.kind == "files"]
     if laid or agent.without:
         context.overlay = overlay = Overlay(context.directory.modified, context.directory.private / "overlaid")
-        await in_thread(lambda _: overlay.take_out(agent.without))
+        await in_thread(lambda _: overlay.remove(agent.without))
         for entry in laid:
             await in_thread(partial(_lay, overlay, entry))
         await overlay.hide_from_git(context.repository.commit)
@@ -256,13 +255,13 @@ async def give_files(context: TrialContext) -> None:
 
 async def take_files_away(context: TrialContext, overlay: Overlay) -> None:
     """Restore the checkout, after the agent's processes have ended and before it is looked at."""
-    if replaced := await in_thread(lambda _: overlay.take_away()):
+    if replaced := await in_thread(lambda _: overlay.revert()):
         message = f"the agent put directories in place of files that were laid over the checkout: {first_few(replaced)}"
         context.warn("WORKSPACE_TAMPERED", f"{message}; they were removed")
 
 
 def _lay(overlay: Overlay, entry: Given, _: object) -> None:
-    overlay.lay(entry.files())
+    overlay.apply(entry.files())
 
 
 def _home_of(sandbox: Sandbox, harness_env: Mapping[str, str]) -> Path:

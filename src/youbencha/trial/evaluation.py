@@ -25,7 +25,7 @@ from youbencha.trial.checks import check_parts
 from youbencha.trial.context import Host
 from youbencha.trial.results import ResultFiles, RunRecord, TrialResult
 from youbencha.workspace import RunDirectory
-from youbencha.workspace.working_tree import changes_in_repository
+from youbencha.workspace.working_tree import uncommitted_changes
 
 if TYPE_CHECKING:
     from youbencha.trial.gateway_session import TrialGateway
@@ -238,7 +238,7 @@ async def evaluate_directory(plan: EvalPlan, host: Host, *, on_event: EventSink)
 
         on_event(PhaseStarted(phase="evaluation", detail=str(plan.directory)))
         try:
-            changes = await changes_in_repository(plan.directory, run.private / "start.git", run.artifacts / DIFF_FILE)
+            changes = await uncommitted_changes(plan.directory, run.private / "start.git", run.artifacts / DIFF_FILE)
             if changes is not None:
                 record.files.add(DIFF_FILE)
             context = EvaluationContext(

@@ -17,7 +17,7 @@ from youbencha.log.model import Count, Record, as_json
 from youbencha.process import Redactor
 from youbencha.spec.testcase import AgentSpec
 from youbencha.trial.agent_files import entries, named_files
-from youbencha.workspace.given_files import GivenFile, given_file
+from youbencha.workspace.overlay import GivenFile, given_file
 
 MANIFEST = "agent.json"
 _MAX_FILE_BYTES = 1024**2

@@ -13,10 +13,10 @@ with RunDirectory.create(Path(".youbencha-workspace")) as run:
 
 from __future__ import annotations
 
-from youbencha.workspace.diff import Changes, FileChange
+from youbencha.workspace.changes import Changes, FileChange
+from youbencha.workspace.recording import Snapshot
 from youbencha.workspace.repository import Repository, open_repository
 from youbencha.workspace.run_dir import RunDirectory
-from youbencha.workspace.snapshot import Snapshot
 from youbencha.workspace.source import public_url
 
 __all__ = ["Changes", "FileChange", "Repository", "RunDirectory", "Snapshot", "open_repository", "public_url"]

@@ -34,15 +34,13 @@ from weakref import finalize
 from youbencha.errors import YouBenchaError
 from youbencha.files import open_file, read_file, read_nofollow
 from youbencha.text import shown
-from youbencha.workspace.diff import FILE, LINK, PROGRAM, Entry
-from youbencha.workspace.git import GitFailed, git, users_settings
-from youbencha.workspace.git_dir import is_ref_name, make_git_dir
+from youbencha.workspace.changes import FILE, LINK, PROGRAM, Entry, entries_at
+from youbencha.workspace.git import ANY_NAME, GitDir, GitFailed, git, is_ref_name, make_git_dir, users_settings
+from youbencha.workspace.listing import TreeFiles, ignored_at_start, save_gitignores_at
+from youbencha.workspace.mirror import common_dir
 from youbencha.workspace.recording import TreeRecorder, restore_files
 from youbencha.workspace.run_dir import make_private
-from youbencha.workspace.snapshot import entries_at
-from youbencha.workspace.store import common_dir
 from youbencha.workspace.trees import remove_tree
-from youbencha.workspace.walk import TreeFiles, ignored_among, keep_rules_of
 from youbencha.workspace.working_tree import Location, locate, require_repository
 
 REFS = "refs/youbencha/loops"
@@ -111,9 +109,8 @@ class Checkpoints:
         tree = Path(os.path.realpath(tree))
         repository = _UsersRepository(require_repository(tree), make_private(loop_id, cache_dir))
         try:
-            repository.make_git_dir()
-            settings = await repository.ignore_settings()
-            recorder = TreeRecorder(repository.top, repository.prefix, repository.git_dir, settings, _NEVER)
+            await repository.make_git_dir()
+            recorder = TreeRecorder(repository.top, repository.prefix, repository.git_dir, _NEVER)
             checkpoints = cls(tree, loop_id, repository, recorder)
             await checkpoints._load()
         except BaseException:
@@ -155,7 +152,7 @@ class Checkpoints:
             await self._check_refs()
             before = self._commit(since)
             after = await self._record() if until is None else self._commit(until)
-        answer = self._repository.git_dir / f"answer-{os.urandom(4).hex()}"  # not in memory: it may be large
+        answer = self._repository.git_dir.new_file("answer")  # not in memory: it may be large
         try:
             await self._repository.git(*_DIFF, *_STYLES[style], f"--output={answer}", before, after)
             with open_file(answer) as file:
@@ -382,9 +379,8 @@ class Checkpoints:
         }
         new = TreeFiles(sorted(entries.keys() - target.keys() - set(read_left_out(message))))
         if new.files:
-            git_dir = self._repository.git_dir
-            await keep_rules_of(self._commit(name), git_dir, self._repository.common / "objects")
-            ignored_then = await ignored_among(new, git_dir)
+            await save_gitignores_at(self._commit(name), self._repository.git_dir)
+            ignored_then = await ignored_at_start(new, self._repository.git_dir.path)
             differing |= dict.fromkeys(path for path in new.files if path not in ignored_then)
         return differing
 
@@ -407,26 +403,32 @@ class _UsersRepository:
         """The path of the directory, with a slash at the end; empty for the top."""
         self.common = Path(os.path.realpath(common_dir(location.git_dir)))
         """With the objects and refs, which linked working trees share."""
-        self.git_dir = private / "ours.git"
+        self.git_dir = GitDir(private / "ours.git")
         self._git_dir_of_tree = location.git_dir
         self.close = finalize(self, remove_tree, private)
         """Removes the private directory."""
 
-    def make_git_dir(self) -> None:
+    async def make_git_dir(self) -> None:
         if (self.common / "reftable").is_dir():
             raise YouBenchaError(
                 "REPO_UNSUPPORTED",
                 f"The repository {self.top} keeps its refs in reftables, which checkpoints do not support yet.",
                 hint="Convert them to files with `git refs migrate`, or do without: `checkpoint_interval: 0`.",
             )
-        make_git_dir(self.git_dir, "0" * (64 if self._uses_sha256() else 40))
+        path = self.git_dir.path
+        make_git_dir(path, "0" * (64 if self._uses_sha256() else 40))
         for name in ("objects", "refs"):
-            shutil.rmtree(self.git_dir / name)
+            shutil.rmtree(path / name)
         for name in ("objects", "refs", "packed-refs"):
-            (self.git_dir / name).symlink_to(self.common / name)
+            (path / name).symlink_to(self.common / name)
         with suppress(OSError):
             rules = read_file(self.common / "info" / "exclude", _MAX_CONFIG_BYTES)
-            (self.git_dir / "info" / "exclude").write_bytes(rules)
+            (path / "info" / "exclude").write_bytes(rules)
+        # The user's own ignore file, which is not that of the repository.
+        written = (await users_settings(path, r"^core\.excludesfile$")).get("core.excludesfile")
+        default = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config") / "git" / "ignore"
+        excludes = os.path.expanduser(written or default)  # noqa: PTH111 - there may be no home
+        self.git_dir = GitDir(path, settings={**ANY_NAME, "core.excludesFile": excludes})
 
     def _uses_sha256(self) -> bool:
         with suppress(OSError):
@@ -435,7 +437,7 @@ class _UsersRepository:
         return False
 
     async def git(self, *arguments: str, stdin: bytes | None = None, index: Path | None = None) -> bytes:
-        return await git(self.git_dir, *arguments, stdin=stdin, index=index)
+        return await self.git_dir.git(*arguments, stdin=stdin, index=index)
 
     def refuse_links(self, refs: str) -> None:
         """Raise `OSError` if an agent has put links in the repository through which git would write elsewhere."""
@@ -469,7 +471,7 @@ class _UsersRepository:
         return {path[below:] for path in paths if path.startswith(self.prefix)} - {b""}
 
     async def commit_tree(self, root: str, *parents: str, message: bytes) -> str:
-        output = await git(self.git_dir, "commit-tree", root, *parents, stdin=message, settings=_WHO)
+        output = await git(self.git_dir.path, "commit-tree", root, *parents, stdin=message, settings=_WHO)
         return output.decode().strip()
 
     async def message(self, commit: str) -> str:
@@ -480,12 +482,6 @@ class _UsersRepository:
         asked = "".join(f"{name}\n" for name in ids).encode()
         lines = (await self.git("cat-file", "--batch-check", stdin=asked)).decode().splitlines()
         return {name for name, line in zip(ids, lines, strict=True) if line.startswith(f"{name} commit ")}
-
-    async def ignore_settings(self) -> dict[str, str]:
-        """Name the user's own ignore file, which is not that of the repository."""
-        written = (await users_settings(self.git_dir, r"^core\.excludesfile$")).get("core.excludesfile")
-        default = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config") / "git" / "ignore"
-        return {"core.excludesFile": os.path.expanduser(written or default)}  # noqa: PTH111 - there may be no home
 
 
 def loops_with_checkpoints(tree: Path) -> list[str]:

@@ -1,34 +1,34 @@
-"""Run git.
+"""Run git, and write git directories of our own.
 
 `git` runs plumbing commands, and runs nothing that a repository contains. No configuration of the user or the system is
 read; hooks, monitors, filters and transports are off. Plumbing starts no other program, so it does not need the guarded
-process layer: a call costs 2 ms instead of 5.
+process layer: a call costs 2 ms instead of 5. `ReadOnlyGit` reads a folder in the user's own repository.
 
-`ReadOnlyGit` reads a folder in the user's own repository, `ask_remote` contacts a remote with the user's own
-credentials. Neither asks for a password.
+Git directories are written without git: `git init` starts a process, and copies the user's templates.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import re
-import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, Self
 
 from youbencha.errors import YouBenchaError
-from youbencha.process import Command, Limits, ProcessResult, Redactor, find_executable, run
+from youbencha.files import read_nofollow, replace_atomically
+from youbencha.process import Command, Limits, find_executable, run
 from youbencha.process.environment import PROGRAM, TEMPORARY, select
 from youbencha.text import without_long_words
-from youbencha.workspace.source import RemoteUrl
+from youbencha.workspace.trees import remove_tree
 
 _DEADLINE_S = 600.0
-_ON_WINDOWS = sys.platform == "win32"
 
 ALWAYS: Mapping[str, str] = {
     "core.fsmonitor": "false",
@@ -50,11 +50,8 @@ _PLUMBING: Mapping[str, str] = {
     "index.version": "2",
 }
 
-ONLY_RECORDED: Mapping[str, str] = {"core.protectHFS": "false", "core.protectNTFS": "false"}
-"""Allows names that are dangerous to check out, if they are only recorded."""
-
-AS_RECORDED: Mapping[str, str] = {} if _ON_WINDOWS else ONLY_RECORDED
-"""For checking out what was recorded. Where a backslash separates directories, git's protection stays on."""
+ANY_NAME: Mapping[str, str] = {"core.protectHFS": "false", "core.protectNTFS": "false"}
+"""Allows names that are dangerous only on other systems: for recording files, and for writing what was recorded."""
 
 _ENVIRONMENT: Mapping[str, str] = {
     "LC_ALL": "C",
@@ -68,41 +65,20 @@ _ENVIRONMENT: Mapping[str, str] = {
     "GIT_TERMINAL_PROMPT": "0",
 }
 
-_INHERITED = PROGRAM | TEMPORARY if _ON_WINDOWS else {"PATH"}
+_INHERITED = PROGRAM | TEMPORARY
 _ASK_S = 60.0
 
 _NO_PROGRAMS: Mapping[str, str] = {**ALWAYS, "core.quotePath": "false", "diff.external": ""}
 
 _FILTERS = r"^filter\..*\.(clean|smudge|process)$"
-LOOK_S = 120.0
-FETCH_S = 3600.0
-_MAX_LISTING_BYTES = 256 * 1024 * 1024
-"""The longest listing of a remote's branches and tags that is read. Each takes about 70 bytes."""
 
-_KEPT_OF_GIT = ("GIT_SSH", "GIT_SSL_", "GIT_HTTP_", "GIT_PROXY_", "GIT_ASKPASS", "GIT_CONFIG", "GIT_EXEC_PATH")
-"""Prefixes of git's variables about how to reach a remote; the others refer to a repository."""
+RAW = "* -text !eol -ident !filter !working-tree-encoding !diff\n"
+"""Overrides `.gitattributes`: bytes are written and recorded unchanged, and no program is run on them."""
 
-_SETTINGS: Mapping[str, str] = {
-    **ALWAYS,
-    "fetch.recurseSubmodules": "false",
-    "fetch.writeCommitGraph": "false",
-    "http.lowSpeedLimit": "1000",
-    "http.lowSpeedTime": "60",  # abort a connection that hangs
-}
-
-_NETWORK_ENVIRONMENT: Mapping[str, str] = {
-    "LC_ALL": "C",  # git's messages are parsed below
-    "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh",  # `file`: the user may have mapped an address to a local path
-    "GIT_TERMINAL_PROMPT": "0",
-    "GCM_INTERACTIVE": "never",
-}
-
-_SSH = "ssh -oBatchMode=yes"
-
-_LOCAL_FAILURE = re.compile(
-    r"bad object|corrupt|missing object|not a git repository: '|did not send all necessary objects"
-    r"|unable to create|unable to write|cannot lock ref|No space left|packed-refs"
-)
+_SHA256_LENGTH = 64
+_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_MAX_REF_BYTES, _MAX_CONFIG_BYTES = 4096, 1 << 20
+_MAX_PACKED_BYTES = 16 * 1024 * 1024
 
 
 class GitFailed(YouBenchaError):
@@ -153,6 +129,33 @@ async def git(
     return output
 
 
+@dataclass(frozen=True)
+class GitDir:
+    """A git directory of our own, and what every command in it needs."""
+
+    path: Path
+    objects: Path | None = None
+    """An additional object store to read from."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Added to the defaults."""
+
+    async def git(
+        self,
+        *arguments: str,
+        tree: Path | None = None,
+        index: Path | None = None,
+        stdin: bytes | None = None,
+    ) -> bytes:
+        return await git(
+            self.path, *arguments,
+            tree=tree, index=index, objects=self.objects, stdin=stdin, settings=self.settings,
+        )  # fmt: skip
+
+    def new_file(self, kind: str) -> Path:
+        """Return a new name for a temporary file: a killed git leaves its lock next to the file."""
+        return self.path / f"{kind}-{os.urandom(4).hex()}"
+
+
 async def users_settings(git_dir: Path, pattern: str) -> dict[str, str]:
     """Return the settings of the user's own configuration whose names match."""
     kept = ("GIT_CONFIG", "GIT_EXEC_PATH")
@@ -194,19 +197,11 @@ async def _run(argv: list[str], cwd: Path, env: Mapping[str, str], stdin: bytes 
         raise GitFailed("", f"it took more than {_DEADLINE_S:.0f} s") from None
     finally:
         if process.returncode is None:
-            await _kill(process)
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.communicate()
     assert process.returncode is not None
     return process.returncode, output, errors
-
-
-async def _kill(process: asyncio.subprocess.Process) -> None:
-    """End git and everything that it started."""
-    with contextlib.suppress(ProcessLookupError):
-        if sys.platform == "win32":
-            process.kill()
-        else:
-            os.killpg(process.pid, signal.SIGKILL)
-    await process.communicate()
 
 
 class ReadOnlyGit:
@@ -222,12 +217,12 @@ class ReadOnlyGit:
         filters = await git.ask("config", "--name-only", "--get-regexp", _FILTERS) or ""
         return cls(directory, {**_NO_PROGRAMS, **dict.fromkeys(filters.splitlines(), "")})
 
-    async def ask(self, *arguments: str, most_bytes: int | None = None) -> str | None:
-        """Return what git prints, up to `most_bytes`; None if it fails."""
+    async def ask(self, *arguments: str, max_bytes: int | None = None) -> str | None:
+        """Return what git prints, up to `max_bytes`; None if it fails."""
         env = select(os.environ, _INHERITED | {"HOME"})
         env |= {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
         lines: list[bytes] = []
-        remaining = most_bytes
+        remaining = max_bytes
 
         def on_line(line: bytes) -> None:
             nonlocal remaining
@@ -243,107 +238,156 @@ class ReadOnlyGit:
         return os.fsdecode(b"\n".join(lines)) if done.exit.code == 0 else None
 
 
-class RemoteFailure(NamedTuple):
-    pattern: str
-    code: str
-    message: str
-    hint: str
+# Git directories, written without git: `git init` starts a process, and copies the user's templates
 
 
-FAILURES = (
-    RemoteFailure(
-        r"host key verification failed|authentication failed|permission denied|could not read (username|password)"
-        r"|terminal prompts disabled|error: (401|403)|access denied|invalid credentials",
-        "REPO_ACCESS_DENIED",
-        "The repository {url} cannot be read with your credentials.",
-        "Try `git ls-remote {url}`: it must work without asking you anything (set up a key, helper or known host).",
-    ),
-    RemoteFailure(
-        r"repository .*not found|does not appear to be a git repository|not found: did you run|error: 404"
-        r"|project you were looking for could not be found",
-        "REPO_NOT_FOUND",
-        "There is no repository at {url}, or you have no access to it.",
-        "Check the address, and that your credentials reach it.",
-    ),
-    RemoteFailure(
-        r"not our ref|unadvertised object|couldn't find remote ref",
-        "REPO_COMMIT_UNKNOWN",
-        "The repository {url} does not provide that commit.",
-        "Check the commit's id, or name a branch that contains it.",
-    ),
-)
-"""Known messages of git; any other means that the remote cannot be reached."""
+class FileSystem(NamedTuple):
+    """What a directory's file system supports; `git init` checks the same."""
+
+    executable_bit: bool
+    links: bool
+    case_sensitive: bool
+
+    @property
+    def exact(self) -> bool:
+        """Whether files are stored unchanged."""
+        return self.executable_bit and self.links and self.case_sensitive
 
 
-async def ask_remote(
-    remote: RemoteUrl, git_dir: Path | None, *arguments: str, timeout_s: float = LOOK_S, after: tuple[str, ...] = ()
-) -> str:
-    """Run `git <arguments> <url> <after>`. Credentials are in the environment, because command lines are visible.
+def probe(directory: Path) -> FileSystem:
+    """Check the file system of `directory`, which must be writable and contain the file HEAD."""
+    head, link = directory / "HEAD", directory / "a-link"
+    mode = head.stat().st_mode
+    head.chmod(mode ^ 0o100)
+    executable_bit = head.stat().st_mode == mode ^ 0o100
+    head.chmod(mode)
+    try:
+        link.symlink_to("HEAD")
+        links = link.is_symlink()
+        link.unlink()
+    except OSError:
+        links = False
+    return FileSystem(executable_bit, links, case_sensitive=not (directory / "heAD").exists())
 
-    git runs the programs that the configuration in `git_dir` names, so this must be our own. None: none is needed.
+
+def make_git_dir(path: Path, commit: str | None = None, *, attributes: str | None = RAW) -> None:
+    """Make a bare git directory. `commit` is any id: its length shows which hash the repository uses."""
+    _make(path, "ref: refs/heads/main\n")
+    _write(path / "config", bare_config(commit))
+    if attributes is not None:
+        (path / "info").mkdir(exist_ok=True)
+        _write(path / "info" / "attributes", attributes)
+
+
+def make_agents_git_dir(path: Path, commit: str, branch: str) -> FileSystem:
+    """Make a git directory with one branch at that commit, without the commit's parents."""
+    _make(path, f"ref: refs/heads/{branch}\n")
+    (path / "refs" / "heads").mkdir()
+    # Not a separate file: a branch may have a name that a file on this system cannot have.
+    _write(path / "packed-refs", f"# pack-refs with: peeled fully-peeled sorted \n{commit} refs/heads/{branch}\n")
+    _write(path / "shallow", f"{commit}\n")
+    file_system = probe(path)
+    _write(path / "config", _config(commit, bare="false", **_settings_for(file_system)))
+    return file_system
+
+
+def reset_config(git_dir: Path, *, bare: bool = False) -> None:
+    """Replace the configuration of a git directory that an agent may have written: it could name programs to run."""
+    config = _read(git_dir, "config", _MAX_CONFIG_BYTES) or ""
+    is_sha256 = re.search(r"^\s*objectformat\s*=\s*sha256\s*$", config, re.IGNORECASE | re.MULTILINE)
+    core = {"bare": str(bare).lower(), "filemode": "true", "logallrefupdates": "true"}
+    text = _config("0" * _SHA256_LENGTH if is_sha256 else None, **core)
+    replace_atomically(git_dir / "config", text.encode())
+
+
+@contextmanager
+def scratch_git_dir(
+    near: Path, commit: str, objects: Path | None = None, settings: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[GitDir]:
+    """Make a temporary git directory on the same disk as `near`."""
+    path = near.with_name(f".{near.name}-{os.urandom(4).hex()}.git")
+    make_git_dir(path, commit)
+    try:
+        yield GitDir(path, objects, settings)
+    finally:
+        remove_tree(path)
+
+
+def _make(path: Path, head: str) -> None:
+    path.mkdir(parents=True, exist_ok=True)
+    for name in ("objects", "refs"):
+        (path / name).mkdir(exist_ok=True)
+    (path / "objects" / "pack").mkdir(exist_ok=True)
+    _write(path / "HEAD", head)
+
+
+def _config(commit: str | None, **core: str) -> str:
+    sha256 = commit is not None and len(commit) == _SHA256_LENGTH
+    lines = ["[core]", f"\trepositoryformatversion = {int(sha256)}"]
+    lines += [f"\t{name} = {value}" for name, value in core.items()]
+    lines += ["[extensions]", "\tobjectformat = sha256"] if sha256 else []
+    return "\n".join(lines) + "\n"
+
+
+def bare_config(commit: str | None) -> str:
+    """The configuration of a git directory without a tree. `commit` is any id, as in `make_git_dir`."""
+    return _config(commit, bare="true")
+
+
+def _settings_for(file_system: FileSystem) -> dict[str, str]:
+    settings = {"filemode": str(file_system.executable_bit).lower(), "logallrefupdates": "true"}
+    if not file_system.links:
+        settings["symlinks"] = "false"
+    if not file_system.case_sensitive:
+        settings["ignorecase"] = "true"
+    if sys.platform == "darwin":
+        settings["precomposeunicode"] = "true"
+    return settings
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+
+
+def current_commit(tree: Path) -> str | None:
+    """Return the commit that the agent's own HEAD names, or None if it is invalid.
+
+    Read without git, which would trust the configuration there. The files in the tree may differ from the commit.
     """
-    argv = (git_program(), "--no-pager", f"--git-dir={git_dir or os.devnull}", *as_options(_SETTINGS), *arguments)
-    env = await _environment(remote)
-    result = await run(
-        Command(argv=(*argv, remote.public_url, *after), cwd=git_dir or Path(os.sep), env=env),
-        limits=Limits(timeout_s=timeout_s, output_bytes=_MAX_LISTING_BYTES),
-        redactor=Redactor(remote.secrets),
-    )
-    if result.exit.code != 0:
-        raise _error(remote, result, timeout_s)
-    if result.truncated:
-        raise YouBenchaError(
-            "REPO_TOO_LARGE",
-            f"The repository {remote.public_url} has more branches and tags than can be listed.",
-            hint="Clone it with those that you need, and name the clone's directory.",
-        )
-    return result.printed
+    git_dir = tree / ".git"
+    if tree.is_symlink() or git_dir.is_symlink():
+        return None
+    name = _read(git_dir, "HEAD", _MAX_REF_BYTES)
+    if name is None or not name.startswith("ref: "):
+        return _as_id(name)
+    ref = name.removeprefix("ref: ").strip()
+    if not is_ref_name(ref):
+        return None
+    return _as_id(_read(git_dir, ref, _MAX_REF_BYTES)) if os.path.lexists(git_dir / ref) else _packed(git_dir, ref)
 
 
-async def _environment(remote: RemoteUrl) -> dict[str, str]:
-    inherited = (name for name in os.environ if not name.startswith("GIT_") or name.startswith(_KEPT_OF_GIT))
-    env = {**{name: os.environ[name] for name in inherited}, **_NETWORK_ENVIRONMENT}
-    if remote.url != remote.public_url:
-        written = env.get("GIT_CONFIG_COUNT", "")
-        count = int(written) if written.isdecimal() else 0
-        env[f"GIT_CONFIG_KEY_{count}"] = f"url.{remote.url}.insteadOf"
-        env[f"GIT_CONFIG_VALUE_{count}"] = remote.public_url
-        env["GIT_CONFIG_COUNT"] = str(count + 1)
-    over_http = remote.url.startswith(("http://", "https://"))
-    if not over_http and not {"GIT_SSH", "GIT_SSH_COMMAND"} & env.keys() and not await _has_own_ssh(env):
-        env["GIT_SSH_COMMAND"] = _SSH
-    return env
-
-
-async def _has_own_ssh(env: Mapping[str, str]) -> bool:
-    """Whether the user's configuration names a command for ssh, which the variable would override."""
-    argv = (git_program(), "config", "--global", "--get", "core.sshCommand")
-    return (await run(Command(argv=argv, cwd=Path.home(), env=env), limits=Limits(timeout_s=LOOK_S))).exit.code == 0
-
-
-def _error(remote: RemoteUrl, result: ProcessResult, timeout_s: float) -> YouBenchaError:
-    url = remote.public_url
-    output = result.output.strip()
-    if _is_local_failure(output):
-        return GitFailed("fetch", output)
-    for failure in () if result.timed_out else FAILURES:
-        if re.search(failure.pattern, result.printed, re.IGNORECASE):
-            message, hint = failure.message.format(url=url), failure.hint.format(url=url)
-            return YouBenchaError(failure.code, message, hint=hint, context={"reason": output})
-    reason = f"no answer within {timeout_s:.0f} s" if result.timed_out else _reason_in(output)
-    return YouBenchaError(
-        "REPO_UNREACHABLE",
-        f"The repository {url} cannot be reached: {reason}",
-        hint="Check the address, the network and the proxy. A full `commit` that was used before needs no network.",
-        context={"reason": output},
+def is_ref_name(name: str) -> bool:
+    """Whether it is a valid name of a ref, which is also safe as a path."""
+    parts = name.split("/")
+    return (
+        not re.search(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{", name)
+        and not name.endswith(".")
+        and name != "@"
+        and all(part and not part.startswith(".") and not part.endswith(".lock") for part in parts)
     )
 
 
-def _is_local_failure(output: str) -> bool:
-    """Whether the mirror is damaged, or the disk is full. The remote's messages begin with `remote:`."""
-    return any(_LOCAL_FAILURE.search(line) for line in output.splitlines() if not line.startswith("remote:"))
+def _packed(git_dir: Path, ref: str) -> str | None:
+    lines = (_read(git_dir, "packed-refs", _MAX_PACKED_BYTES) or "").splitlines()
+    return next((_as_id(line[: -len(ref)]) for line in lines if line.endswith(f" {ref}")), None)
 
 
-def _reason_in(output: str) -> str:
-    lines = [line for line in output.splitlines() if line.startswith(("fatal: ", "ssh: ", "error: "))]
-    return (lines or output.splitlines() or ["git gave no reason"])[0].partition(": ")[2] or output
+def _as_id(text: str | None) -> str | None:
+    return text.strip() if text is not None and _ID.fullmatch(text.strip()) else None
+
+
+def _read(git_dir: Path, name: str, limit: int) -> str | None:
+    try:
+        return read_nofollow(git_dir, name, limit).decode("utf-8", "replace")
+    except OSError:
+        return None

@@ -1,49 +1,153 @@
-"""Lay files over a tree before an agent works in it, and take them away when it has ended; or take out files of it.
+"""Files that a user gives to an agent: list them within limits, hash them, copy them, put them over a tree for a time.
 
-Paths of files that are laid belong to the harness: whatever is there at the end is removed, and a file that was there
-before is put back. Paths of files that are taken out belong to the agent: they are put back only where it made nothing
-of its own. Nothing else is touched, and no link is followed: the agent may have put one in place of any directory.
-No program may run in the tree meanwhile, and its directories must be accessible.
+In a directory of them, a link is used only if it leads to a file in the same directory, and becomes that file. Anything
+called `.git` is left out: a skill or a plugin is often a clone.
+
+Paths of files that are put over a tree belong to the harness: whatever is there at the end is removed, and a file that
+was there before is restored. Paths of files that are removed belong to the agent: they are restored only where it made
+nothing of its own. Nothing else is touched, and no link is followed: the agent may have put one in place of any
+directory. No program may run in the tree meanwhile, and its directories must be accessible.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import re
+import shutil
 import stat
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import nofollow_directory
+from youbencha.files import is_directory, nofollow_directory, open_file, replacing, walk
 from youbencha.text import shown
-from youbencha.workspace.git import GitFailed, git
-from youbencha.workspace.git_dir import scratch_git_dir
-from youbencha.workspace.given_files import GivenFile, given_file, invalid, not_writable
+from youbencha.workspace.git import GitFailed, scratch_git_dir
 from youbencha.workspace.trees import remove_tree
+
+MAX_FILES = 10_000
+MAX_BYTES = 256 * 1024**2
+"""Limits of one directory. Larger ones belong into an image or into the repository."""
+
+_GIT = ".git"
+
+
+class GivenFile(NamedTuple):
+    path: str
+    """Where it belongs, with forward slashes."""
+    source: Path
+    size: int
+    mode: int
+    """Permissions. The owner can always read and write it."""
+
+    @property
+    def is_program(self) -> bool:
+        return bool(self.mode & stat.S_IXUSR)
+
+    def write(self, target: Path) -> None:
+        """Copy it in place of whatever file or link is there. The directory must exist. Raises `OSError`."""
+        with open_file(self.source) as source, replacing(target) as partial:
+            with partial.open("xb") as copy:
+                shutil.copyfileobj(source, copy)
+            partial.chmod(self.mode)
+
+
+def given_file(source: Path, path: str) -> GivenFile:
+    """Describe one file that belongs to `path`. Raises `AGENT_FILES_INVALID`."""
+    try:
+        about = source.stat()
+    except (OSError, ValueError) as error:  # ValueError: it contains a NUL character
+        raise invalid(f"{shown(source)} cannot be read: {getattr(error, 'strerror', error)}") from error
+    if not stat.S_ISREG(about.st_mode):
+        raise invalid(f"{source} is not a file")
+    if not os.access(source, os.R_OK):
+        raise invalid(f"{source} cannot be read: you have no permission")
+    _check_limits(source, 1, about.st_size)
+    return GivenFile(path, source, about.st_size, stat.S_IMODE(about.st_mode) & 0o777 | 0o600)
+
+
+def given_files(top: Path, *, git_refused: bool = False) -> list[GivenFile]:
+    """List the files of a directory, in the order of their paths. Raises `AGENT_FILES_INVALID`.
+
+    `git_refused`: anything called `.git` is an error.
+    """
+    if not top.is_dir():
+        raise invalid(f"{top} is not a directory" if top.exists() else f"there is no directory {top}")
+    top = Path(os.path.realpath(top))
+    files: list[GivenFile] = []
+    size = 0
+    for entry in walk(os.fspath(top), enter=lambda entry: entry.name.lower() != _GIT, on_error=_raise_unreadable):
+        if entry.name.lower() == _GIT:
+            if git_refused:
+                raise invalid(f"{shown(entry.path)} would change the repository itself", "remove it")
+        elif not is_directory(entry):
+            source = _inside(top, Path(entry.path)) if entry.is_symlink() else Path(entry.path)
+            files.append(given_file(source, Path(entry.path).relative_to(top).as_posix()))
+            size += files[-1].size
+            _check_limits(top, len(files), size)
+    return sorted(files, key=lambda file: file.path.encode("utf-8", "surrogateescape"))
+
+
+def _raise_unreadable(error: OSError) -> None:
+    raise invalid(f"{error.filename} cannot be read: {error.strerror or error}") from error
+
+
+def _inside(top: Path, link: Path) -> Path:
+    """Return the file of `top` that a link leads to."""
+    target = Path(os.path.realpath(link))
+    if target.is_relative_to(top) and target.is_file() and _GIT not in map(str.lower, target.relative_to(top).parts):
+        return target
+    raise invalid(
+        f"{shown(link)} is a link that does not lead to a file in {top}", "put a copy of the file there instead"
+    )
+
+
+def copy_given(files: Iterable[GivenFile], directory: Path) -> None:
+    """Copy files into a directory of the harness. Raises `AGENT_FILES_NOT_WRITABLE`."""
+    try:
+        for file in files:
+            target = directory / file.path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            file.write(target)
+    except OSError as error:
+        raise not_writable(directory, error) from error
+
+
+def hash_given(files: Iterable[GivenFile]) -> str:
+    """Hash paths, contents and whether they are programs: the same on every machine, unlike times and modes."""
+    digest = hashlib.sha256()
+    for file in files:
+        with open_file(file.source) as source:
+            content = hashlib.file_digest(source, "sha256").hexdigest()
+        line = f"{file.path}\0{int(file.is_program)}\0{content}\n"
+        digest.update(line.encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
 
 
 class Overlay:
-    """The files that were laid over one tree."""
+    """Files that are put over one tree while an agent works in it, and files that are removed from it."""
 
-    def __init__(self, tree: Path, kept: Path) -> None:
-        """`kept` is a directory for the originals of files that are replaced, which an agent cannot change."""
-        self._tree, self._kept = tree, kept
+    def __init__(self, tree: Path, private: Path) -> None:
+        """`private` is a directory for copies of replaced and removed files, which an agent cannot change."""
+        self._tree, self._private = tree, private
         self._originals: dict[str, GivenFile | str | None] = {}
-        """Each path that was laid, and what was there before: a file, of which there is a copy, or a link's target."""
+        """Each path that was put there, and what was there before: a file, with a copy, or a link's target."""
         self._made: list[Path] = []
         """Directories that were made, outer ones first."""
-        self._taken_out: dict[str, GivenFile | str] = {}
-        """Each path that was taken out, and what was there, as in `_originals`."""
+        self._removed: dict[str, GivenFile | str] = {}
+        """Each path that was removed, and what was there, as in `_originals`."""
 
     def check(self, files: Sequence[GivenFile]) -> None:
         """Raise `AGENT_FILES_INVALID` if something in the tree is in the way."""
         for file in files:
             target = self._tree / file.path
-            blocked = next((each for each in self._above(target) if _exists(each) and not _is_directory(each)), None)
-            if blocked is None and _exists(target) and not _can_be_kept(target):
+            blocked = next(
+                (above for above in self._above(target) if _exists(above) and not _is_directory(above)), None
+            )
+            if blocked is None and _exists(target) and not _can_be_restored(target):
                 blocked = target
             if blocked is not None:
                 name = shown(blocked.relative_to(self._tree))
@@ -52,30 +156,30 @@ class Overlay:
                     "rename the file, or remove it from `files`",
                 )
 
-    def lay(self, files: Sequence[GivenFile]) -> None:
-        """Put the files into the tree. Raises YouBenchaError; what was done until then can be taken away."""
+    def apply(self, files: Sequence[GivenFile]) -> None:
+        """Put the files into the tree. Raises YouBenchaError; `revert` undoes what was done until then."""
         self.check(files)
         try:
-            self._kept.mkdir(mode=0o700, exist_ok=True)
+            self._private.mkdir(mode=0o700, exist_ok=True)
             for file in files:
-                self._lay(file)
+                self._put(file)
         except OSError as error:
             raise not_writable(self._tree, error) from error
 
-    def take_out(self, paths: Sequence[str]) -> None:
-        """Remove files and directories of the tree, before any are laid over it. What does not exist is ignored."""
+    def remove(self, paths: Sequence[str]) -> None:
+        """Remove files and directories of the tree, before `apply`. What does not exist is ignored."""
         try:
-            self._kept.mkdir(mode=0o700, exist_ok=True)
+            self._private.mkdir(mode=0o700, exist_ok=True)
             for path in paths:
                 target = self._tree / path
                 if self._is_reachable(target) and _exists(target):
                     for file in _files_in(target):
-                        self._taken_out[file.relative_to(self._tree).as_posix()] = self._keep(file)
+                        self._removed[file.relative_to(self._tree).as_posix()] = self._keep(file)
                     remove_tree(target)
         except OSError as error:
             raise not_writable(self._tree, error) from error
 
-    def _lay(self, file: GivenFile) -> None:
+    def _put(self, file: GivenFile) -> None:
         target = self._tree / file.path
         for directory in self._above(target):
             if not _exists(directory):
@@ -88,11 +192,11 @@ class Overlay:
         if target.is_symlink():
             return str(target.readlink())
         original = given_file(target, target.name)
-        copy = self._kept / str(len(self._originals) + len(self._taken_out))
+        copy = self._private / str(len(self._originals) + len(self._removed))
         original.write(copy)
         return original._replace(source=copy)
 
-    def take_away(self) -> list[str]:
+    def revert(self) -> list[str]:
         """Remove the files, and put back what was there before. May be called again.
 
         Returns the paths where the agent had put a directory, which was removed with everything in it. A file whose
@@ -115,18 +219,18 @@ class Overlay:
                 if self._is_reachable(directory) and _is_directory(directory):
                     with suppress(OSError):  # it is not empty: the agent's own files stay
                         directory.rmdir()
-            self._put_back()
+            self._restore_removed()
         except OSError as error:
             raise YouBenchaError(
                 "AGENT_FILES_NOT_REMOVABLE",
-                f"The agent's files cannot be taken away from {self._tree}: {error.filename} {error.strerror}",
+                f"The agent's files cannot be removed from {self._tree}: {error.filename} {error.strerror}",
             ) from error
-        self._originals, self._made, self._taken_out = {}, [], {}
+        self._originals, self._made, self._removed = {}, [], {}
         return replaced
 
-    def _put_back(self) -> None:
-        """Put back what was taken out, where the agent made nothing of its own."""
-        for path, original in self._taken_out.items():
+    def _restore_removed(self) -> None:
+        """Put back what was removed, where the agent made nothing of its own."""
+        for path, original in self._removed.items():
             target = self._tree / path
             if self._is_blocked(target) or _exists(target):
                 continue
@@ -148,13 +252,13 @@ class Overlay:
 
     async def _skip_tracked(self, index: Path, commit: str) -> Collection[str]:
         """Mark the files that are in the index, and return them."""
-        with scratch_git_dir(self._kept, commit) as scratch:
-            listed = await git(scratch, "ls-files", "-z", index=index)
-            tracked = {os.fsdecode(path) for path in listed.split(b"\0")} & {*self._originals, *self._taken_out}
+        with scratch_git_dir(self._private, commit) as scratch:
+            listed = await scratch.git("ls-files", "-z", index=index)
+            tracked = {os.fsdecode(path) for path in listed.split(b"\0")} & {*self._originals, *self._removed}
             if tracked:
                 names = b"".join(os.fsencode(path) + b"\0" for path in sorted(tracked))
                 arguments = ("update-index", "--skip-worktree", "-z", "--stdin")
-                await git(scratch, *arguments, tree=self._tree, index=index, stdin=names)
+                await scratch.git(*arguments, tree=self._tree, index=index, stdin=names)
         return tracked
 
     def _make_way(self, target: Path) -> None:
@@ -174,20 +278,18 @@ class Overlay:
         return all(_is_directory(directory) for directory in self._above(target))
 
     def _above(self, target: Path) -> Iterator[Path]:
-        """The directories between the tree and a file, outer ones first."""
-        return reversed([each for each in target.parents if self._tree in each.parents])
+        """Return the directories between the tree and a file, outer ones first."""
+        return reversed([above for above in target.parents if self._tree in above.parents])
 
 
 _exists = os.path.lexists
 
 
-def _files_in(target: Path) -> Iterator[Path]:
-    """The files and links in a directory, or the one file."""
+def _files_in(target: Path) -> list[Path]:
+    """List the files and links in a directory, or the one file."""
     if not _is_directory(target):
-        yield target
-    for folder, directories, files in os.walk(target):
-        links = [name for name in directories if not _is_directory(Path(folder, name))]
-        yield from (Path(folder, name) for name in sorted((*files, *links)))
+        return [target]
+    return sorted(Path(entry.path) for entry in walk(os.fspath(target)) if not is_directory(entry))
 
 
 def _restore(original: GivenFile | str, target: Path) -> None:
@@ -205,13 +307,13 @@ def _is_directory(path: Path) -> bool:
     return stat.S_ISDIR(about.st_mode) and not getattr(about, "st_reparse_tag", 0)
 
 
-def _can_be_kept(path: Path) -> bool:
+def _can_be_restored(path: Path) -> bool:
     mode = path.lstat().st_mode
     return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
 
 
 def _as_pattern(path: str) -> bytes:
-    """A line of an exclude file for exactly this path; a line end in it cannot be written, and `?` stands for it."""
+    """Return a line of an exclude file for exactly this path. `?` stands for a line end, which cannot be written."""
     return b"/" + re.sub(rb"[\\*?\[\] \t]", rb"\\\g<0>", os.fsencode(path)).replace(b"\n", b"?") + b"\n"
 
 
@@ -219,3 +321,22 @@ def _exclude(git_dir: Path, lines: bytes) -> None:
     if lines:
         with nofollow_directory(git_dir, "info") as info:
             info.append("exclude", lines)
+
+
+def invalid(message: str, hint: str | None = None) -> YouBenchaError:
+    return YouBenchaError("AGENT_FILES_INVALID", message, hint=hint)
+
+
+def not_writable(directory: Path, error: OSError) -> YouBenchaError:
+    return YouBenchaError(
+        "AGENT_FILES_NOT_WRITABLE",
+        f"The agent's files cannot be copied to {directory}: {error.filename or ''} {error.strerror or error}",
+        hint="Check that there is room, and that no file is where a directory must be.",
+    )
+
+
+def _check_limits(top: Path, count: int, size: int) -> None:
+    if count > MAX_FILES:
+        raise invalid(f"{top} has more than {MAX_FILES:,} files", "give the agent fewer, or use an image that has them")
+    if size > MAX_BYTES:
+        raise invalid(f"{top} has more than {MAX_BYTES // 1024**2} MiB", "give the agent less")

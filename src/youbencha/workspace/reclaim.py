@@ -16,7 +16,7 @@ from pathlib import Path
 from youbencha.errors import YouBenchaError
 from youbencha.files import open_nofollow, replacing
 from youbencha.text import listed, shown
-from youbencha.workspace.git_dir import reset_config
+from youbencha.workspace.git import reset_config
 from youbencha.workspace.trees import FileCopies, remove_tree
 
 Identity = tuple[int, int]

@@ -1,8 +1,8 @@
-"""Record the files of a user's tree as git objects, again and again, and write recorded files back.
+"""Record trees: what an agent changed in a trial, and again and again the files of a user's tree in a loop.
 
-Files that existed at the start count, whatever the ignore rules say. New files count unless the present rules ignore
-them, or they are in the cache of a tool. Anything called `.git`, at any level, is left out, as are unreadable files and
-files larger than 64 MB.
+git records into an index and a git directory of our own, outside the tree. The agent's own `.git` is not used: it may
+have committed, rewritten history, or put commands into its configuration (filters, hooks, monitors) that would then run
+on this machine.
 """
 
 from __future__ import annotations
@@ -11,18 +11,38 @@ import asyncio
 import os
 import stat
 import time
-from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import NamedTuple, Self
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import is_directory, walk
 from youbencha.text import listed, shown
-from youbencha.workspace.diff import LARGE, LINK, Entry
-from youbencha.workspace.git import AS_RECORDED, ONLY_RECORDED, GitFailed, git
-from youbencha.workspace.snapshot import entries_at
-from youbencha.workspace.walk import TOOL_CACHES, ignored_by_rules
+from youbencha.workspace.changes import (
+    DIFF_OPTIONS,
+    LINK,
+    Changes,
+    Entries,
+    Entry,
+    FileChange,
+    StoredTree,
+    compare_entries,
+    entries_at,
+    hash_files,
+    read_difference,
+)
+from youbencha.workspace.git import ANY_NAME, GitDir, GitFailed, current_commit, make_git_dir
+from youbencha.workspace.listing import (
+    MAX_FILE_BYTES,
+    TOOL_CACHES,
+    TreeFiles,
+    ignored_at_start,
+    ignored_by_rules,
+    list_files,
+    save_gitignores,
+)
 
 PERMISSIONS = 0o777
 _TICK_NS = 50_000_000
@@ -33,6 +53,140 @@ _LIST = (
     *("ls-files", "--others", "--exclude-standard", "-z", "--exclude=.[gG][iI][tT]"),
     *(f"--exclude={'**/' * ('/' in name)}{name}" for name in TOOL_CACHES),
 )
+
+
+class Snapshot(NamedTuple):
+    """The state of `tree` at one time.
+
+    New files that are ignored by the `.gitignore` files of that time do not count, as with `git add --all`, and neither
+    do new files in caches of tools.
+    """
+
+    tree: Path
+    git_dir: Path
+    start: str
+    """The id of that state: a commit or a tree."""
+    base_commit: str | None = None
+    """The commit that was checked out."""
+    apart: Entries = MappingProxyType({})
+    """Files at the start that are too large for git."""
+
+    @classmethod
+    async def take(cls, tree: Path, git_dir: Path) -> Self:
+        """Take a snapshot of a directory. `git_dir` must not exist."""
+        make_git_dir(git_dir)
+        return await cls(tree.absolute(), git_dir.absolute(), start="").retake()
+
+    async def retake(self) -> Self:
+        """Take a snapshot of the current state, so that earlier changes do not count as the agent's.
+
+        Reads and hashes every file.
+        """
+        found = await self._list_files()
+        save_gitignores(self.tree, found.files, self.git_dir)
+        git_dir = GitDir(self.git_dir, settings=ANY_NAME)
+        async with _indexed(self.tree, git_dir, found.without(found.large).files) as index:
+            start = await _write_tree(git_dir, index)
+        return self._replace(start=start, apart=await hash_files(self.tree, found.large, found.too_deep, start))
+
+    async def changes(self, patch_file: Path) -> Changes:
+        """Return all changes, whatever was committed, and write the patch to `patch_file`.
+
+        If the tree is missing or a link, everything was deleted. Anything inside a `.git` is ignored.
+        """
+        git_dir = GitDir(self.git_dir, settings=ANY_NAME)
+        difference = await compare_tree(
+            self.tree, await self._list_files(), git_dir, self.start, patch_file, apart=self.apart
+        )
+        return Changes(
+            difference.files,
+            patch_file,
+            self.base_commit,
+            current_commit=current_commit(self.tree),
+            left_out_of_patch=difference.left_out_of_patch,
+            recorded=StoredTree(self.git_dir, difference.tree),
+        )
+
+    async def _list_files(self) -> TreeFiles:
+        """List the files of the tree that count. Before the first snapshot, all of them do."""
+        found = list_files(self.tree, make_readable=True)
+        ignored = await ignored_at_start(found, self.git_dir) if self.start else set()
+        if ignored:
+            ignored -= self.apart.keys() | (await entries_at(GitDir(self.git_dir), self.start)).keys()
+        return found.without(ignored)
+
+
+class TreeDifference(NamedTuple):
+    files: tuple[FileChange, ...]
+    """All changes, sorted by path."""
+    left_out_of_patch: tuple[str, ...]
+    tree: str
+    """The id of the tree with the changes that are in the patch."""
+
+
+async def compare_tree(
+    tree: Path,
+    found: TreeFiles,
+    git_dir: GitDir,
+    start: str,
+    patch_file: Path,
+    *,
+    apart: Entries = MappingProxyType({}),
+) -> TreeDifference:
+    """Compare the files of a tree with a commit or a recorded tree, and write the patch to `patch_file`.
+
+    Files that are too large for git are compared by their hashes. `apart` are those that were too large at the start.
+    """
+    too_large = apart.keys() & set(found.files) | found.large
+    async with _indexed(tree, git_dir, found.without(too_large).files) as index:
+        large = found.large - apart.keys()
+        entries = await entries_at(git_dir, start) if large else {}
+        before = {path: entries[path] for path in large if path in entries}
+        await _put_entries(git_dir, index, before)  # unchanged, so that git finds no difference in them
+        answer = git_dir.new_file("answer")  # not in memory: it may be large
+        try:
+            await git_dir.git("diff-index", "--cached", *DIFF_OPTIONS, f"--output={answer}", start, index=index)
+            files = read_difference(answer, patch_file)
+        finally:
+            answer.unlink(missing_ok=True)
+        recorded = await _write_tree(git_dir, index)
+    then = {**apart, **before}
+    now = await hash_files(tree, too_large, found.too_deep, start, known=then)
+    not_in_patch = _in_order(compare_entries(then, now))
+    left_out = tuple(change.path for change in not_in_patch)
+    return TreeDifference(_in_order([*files, *not_in_patch]), left_out, recorded)
+
+
+def _in_order(changes: Iterable[FileChange]) -> tuple[FileChange, ...]:
+    return tuple(sorted(changes, key=lambda change: os.fsencode(change.path)))
+
+
+@asynccontextmanager
+async def _indexed(tree: Path, git_dir: GitDir, paths: Collection[bytes]) -> AsyncIterator[Path]:
+    """Make an index of all files, not only of those whose times have changed: programs can set times."""
+    index = git_dir.new_file("index")
+    try:
+        await _update_index(tree, git_dir, index, "--add", "--remove", paths=paths)
+        yield index
+    finally:
+        index.unlink(missing_ok=True)
+
+
+async def _update_index(tree: Path, git_dir: GitDir, index: Path, *options: str, paths: Collection[bytes]) -> None:
+    if paths:
+        names = b"".join(path + b"\0" for path in paths)
+        await git_dir.git("update-index", *options, "-z", "--stdin", tree=tree, index=index, stdin=names)
+
+
+async def _put_entries(git_dir: GitDir, index: Path, entries: Entries) -> None:
+    """Put entries into an index as they are, whatever the files."""
+    if entries:
+        lines = (f"{entry.mode} {entry.id} 0\t".encode() + path + b"\0" for path, entry in entries.items())
+        await git_dir.git("update-index", "-z", "--index-info", index=index, stdin=b"".join(lines))
+
+
+async def _write_tree(git_dir: GitDir, index: Path) -> str:
+    return (await git_dir.git("write-tree", index=index)).decode().strip()
 
 
 class _Stamp(NamedTuple):
@@ -51,20 +205,19 @@ class _Stamp(NamedTuple):
 
 
 class TreeRecorder:
-    """Records one directory of a working tree in an index of its own.
+    """Records one directory of a user's working tree in an index of its own.
 
-    Only files that have changed since the last time are read.
+    Files that existed at the start count, whatever the ignore rules say. New files count unless the present rules
+    ignore them, or they are in the cache of a tool. Anything called `.git`, at any level, is left out, as are
+    unreadable files and large ones. Only files that have changed since the last time are read.
     """
 
-    def __init__(
-        self, top: Path, prefix: bytes, git_dir: Path, settings: Mapping[str, str], left_out: Collection[bytes]
-    ) -> None:
+    def __init__(self, top: Path, prefix: bytes, git_dir: GitDir, skip: Collection[bytes]) -> None:
         """`top` is that of the working tree, `prefix` the path of the directory in it, with a slash at the end."""
         self._top, self._prefix, self._git_dir = top, prefix, git_dir
         self._tree = Path(os.fsdecode(os.fsencode(top) + b"/" + prefix))
-        self._settings = {**ONLY_RECORDED, **settings}
-        self._never = left_out
-        self._index = git_dir / "recorded.index"
+        self._skip = skip
+        self._index = git_dir.path / "recorded.index"
         self._root: str | None = None
         self._stamps: Mapping[bytes, _Stamp] = {}
         self._uncertain: set[bytes] = set()
@@ -104,7 +257,7 @@ class TreeRecorder:
         return f"not in the checkpoint, because too large or not readable: {listed(new)}" if new else None
 
     async def _list(self) -> dict[bytes, _Stamp]:
-        paths = {path for path in await self._not_ignored() if path.partition(b"/")[0] not in self._never}
+        paths = {path for path in await self._not_ignored() if path.partition(b"/")[0] not in self._skip}
         return await asyncio.to_thread(self._stamp_all, paths)
 
     async def _not_ignored(self) -> list[bytes]:
@@ -121,14 +274,13 @@ class TreeRecorder:
             for path in await self._ls_files(self._top / os.fsdecode(above)):
                 (repositories if path.endswith(b"/") else nested).append(above + path)
         if nested:  # the rules above it apply, too
-            nested = list(set(nested) - await ignored_by_rules(self._top, nested, self._git_dir, self._settings))
+            nested = list(
+                set(nested) - await ignored_by_rules(self._top, nested, self._git_dir.path, self._git_dir.settings)
+            )
         return [path[len(self._prefix) :] for path in (*paths, *nested) if not path.endswith(b"/")]
 
     async def _ls_files(self, tree: Path, *pathspecs: str) -> list[bytes]:
-        output = await git(
-            self._git_dir, *_LIST, "--", *pathspecs,
-            tree=tree, index=self._git_dir / "no.index", settings=self._settings,
-        )  # fmt: skip
+        output = await self._git_dir.git(*_LIST, "--", *pathspecs, tree=tree, index=self._git_dir.path / "no.index")
         return output.split(b"\0")[:-1]
 
     def _stamp_all(self, paths: set[bytes]) -> dict[bytes, _Stamp]:
@@ -154,9 +306,10 @@ class TreeRecorder:
         # What git could take for unchanged is removed from the index first.
         unseen = {path for path in changed if path not in before or before[path].in_git == found[path].in_git}
         stale = [path for path in self.entries if path not in found or path in unseen or path in self.left_out]
-        await self._update_index("--force-remove", paths=stale)
-        await self._update_index("--add", "--remove", "--replace", paths=changed - self.left_out)
-        root = (await git(self._git_dir, "write-tree", index=self._index)).decode().strip()
+        index = (self._tree, self._git_dir, self._index)
+        await _update_index(*index, "--force-remove", paths=stale)
+        await _update_index(*index, "--add", "--remove", "--replace", paths=changed - self.left_out)
+        root = await _write_tree(self._git_dir, self._index)
         await self._read_entries(root)
         self.permissions = {
             path: found[path].mode & PERMISSIONS for path, entry in self.entries.items() if entry.mode != LINK
@@ -172,7 +325,7 @@ class TreeRecorder:
             self.entries = await entries_at(self._git_dir, root)
             return
         options = ("-r", "-z", "--raw", "--no-renames", "--no-abbrev")
-        fields = (await git(self._git_dir, "diff-tree", *options, self._root, root)).split(b"\0")
+        fields = (await self._git_dir.git("diff-tree", *options, self._root, root)).split(b"\0")
         entries = dict(self.entries)
         for about, path in zip(fields[:-1:2], fields[1::2], strict=True):
             _, mode, _, name, kind = about.decode().split(" ")
@@ -182,18 +335,10 @@ class TreeRecorder:
                 entries[path] = Entry(mode, name)
         self.entries = entries
 
-    async def _update_index(self, *options: str, paths: Collection[bytes]) -> None:
-        if paths:
-            names = b"".join(path + b"\0" for path in paths)
-            await git(
-                self._git_dir, "update-index", *options, "-z", "--stdin",
-                tree=self._tree, index=self._index, stdin=names, settings=self._settings,
-            )  # fmt: skip
-
     def _cannot_be_read(self, path: bytes, stamp: _Stamp) -> bool:
         if not stat.S_ISREG(stamp.mode):
             return False
-        return stamp.size > LARGE or not os.access(os.fsencode(self._tree) + b"/" + path, os.R_OK)
+        return stamp.size > MAX_FILE_BYTES or not os.access(os.fsencode(self._tree) + b"/" + path, os.R_OK)
 
 
 def _stamp(about: os.stat_result) -> _Stamp:
@@ -206,7 +351,7 @@ def _is_behind_link(top: bytes, path: bytes) -> bool:
 
 
 async def restore_files(
-    tree: Path, wanted: Mapping[bytes, Entry | None], git_dir: Path, permissions: Mapping[bytes, int]
+    tree: Path, wanted: Mapping[bytes, Entry | None], git_dir: GitDir, permissions: Mapping[bytes, int]
 ) -> None:
     """Make files of a tree as recorded; None: the file should not exist.
 
@@ -230,9 +375,9 @@ async def restore_files(
         ) from error
 
 
-async def _check_contents(files: Mapping[bytes, Entry], git_dir: Path) -> None:
+async def _check_contents(files: Mapping[bytes, Entry], git_dir: GitDir) -> None:
     ids = b"".join(entry.id.encode() + b"\n" for entry in files.values())
-    output = await git(git_dir, "cat-file", "--batch-check=%(objecttype)", stdin=ids)
+    output = await git_dir.git("cat-file", "--batch-check=%(objecttype)", stdin=ids)
     for path, kind in zip(files, output.splitlines(), strict=True):
         if kind != b"blob":
             raise YouBenchaError(
@@ -289,13 +434,12 @@ def _remove_files(tree: Path, paths: Iterable[bytes]) -> None:
                 directory.rmdir()
 
 
-async def _write_files(tree: Path, files: Mapping[bytes, Entry], git_dir: Path) -> None:
+async def _write_files(tree: Path, files: Mapping[bytes, Entry], git_dir: GitDir) -> None:
     if not files:
         return
-    index = git_dir / f"restored-{os.urandom(4).hex()}.index"
-    lines = b"".join(f"{entry.mode} {entry.id} 0\t".encode() + path + b"\0" for path, entry in files.items())
+    index = git_dir.new_file("index")
     try:
-        await git(git_dir, "update-index", "-z", "--index-info", index=index, stdin=lines, settings=AS_RECORDED)
-        await git(git_dir, "checkout-index", "--all", "--force", tree=tree, index=index, settings=AS_RECORDED)
+        await _put_entries(git_dir, index, files)
+        await git_dir.git("checkout-index", "--all", "--force", tree=tree, index=index)
     finally:
         index.unlink(missing_ok=True)

@@ -1,8 +1,14 @@
-"""Open a repository at a commit, and check it out."""
+"""Open a repository at a commit, check it out, and write its trees and single files.
+
+For a validation, git applies an agent's patch to an index, where it refuses `.git` and paths outside the tree; and it
+replaces links that are in the way of a file, and follows none. What could be recorded can be written: names that are
+dangerous only on other systems (`git~1`) are not refused then.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import re
 import shutil
@@ -15,23 +21,32 @@ from youbencha.files import open_nofollow
 from youbencha.progress import StepProgress
 from youbencha.text import did_you_mean, first_few
 from youbencha.user_dirs import default_cache_dir
-from youbencha.workspace import revisions
-from youbencha.workspace.diff import Entry, FileChange
-from youbencha.workspace.git import GitFailed, git
-from youbencha.workspace.git_dir import is_ref_name, make_agents_git_dir, make_git_dir, probe, scratch_git_dir
-from youbencha.workspace.packs import pack_commits
+from youbencha.workspace.changes import DIFF_OPTIONS, Entry, FileChange, StoredTree, entries_at, read_difference
+from youbencha.workspace.git import (
+    ANY_NAME,
+    GitDir,
+    GitFailed,
+    git,
+    is_ref_name,
+    make_agents_git_dir,
+    make_git_dir,
+    probe,
+    scratch_git_dir,
+)
+from youbencha.workspace.listing import GITIGNORE, list_files, save_gitignores
+from youbencha.workspace.mirror import LocalStore, Mirror, Store
+from youbencha.workspace.recording import Snapshot
 from youbencha.workspace.run_dir import not_writable, writing_to
-from youbencha.workspace.snapshot import Snapshot, entries_at
 from youbencha.workspace.source import RefKind, Refs, RemoteUrl, read_source, short_name
-from youbencha.workspace.store import LocalStore, Mirror, Store
-from youbencha.workspace.trees import remove_tree
-from youbencha.workspace.walk import NAME, files_in, keep_rules
+from youbencha.workspace.trees import remove_tree, walk_accessible
 
 _NO_BRANCH = "main"
 _SUBMODULE = 0o160000
-_ENOUGH = 65536
+_MAX_ATTRIBUTES_BYTES = 65536
 COMMIT_ID = re.compile(r"[0-9a-fA-F]{4,64}")
 _REFUSED = r"(?i)invalid path|malformed"
+_PACK = ("pack-objects", "--revs", "--quiet", "--window=0", "--compression=1", "--delta-base-offset")
+"""Existing deltas are reused, and no new ones are computed."""
 
 _NO_ROOM = (
     r"(?i)unable to (write|create|append)|cannot (create|write|mkdir)|could not write|write error"
@@ -65,8 +80,8 @@ async def open_repository(
     if commit is not None:
         return Repository(store, await store.commit(commit), name, progress)
     known = await store.refs()
-    found = await store.bring(known.pick(name, "branch", store.public_url))
-    return Repository(store, found, name or known.default_branch, progress)
+    resolved = await store.fetch_commit(known.resolve(name, "branch", store.public_url))
+    return Repository(store, resolved, name or known.default_branch, progress)
 
 
 class _TreeEntry(NamedTuple):
@@ -127,15 +142,15 @@ class Repository:
         start = Snapshot(directory, git_dir, self.commit, self.commit)
         if await submodules_in(directory) or not probe(git_dir).exact:
             return await start.retake()
-        if NAME in (directory / ".git" / "index").read_bytes():
-            keep_rules(directory, files_in(directory).files, git_dir)
+        if GITIGNORE in (directory / ".git" / "index").read_bytes():
+            save_gitignores(directory, list_files(directory).files, git_dir)
         return start
 
     async def resolve(self, name: str, source: RefKind = "branch") -> str:
         """Return the full id of the commit of another branch, tag or commit, and fetch it if needed."""
         if source == "commit":
             return await self._store.commit(name)
-        return await self._store.bring((await self._store.refs()).pick(name, source, self.public_url))
+        return await self._store.fetch_commit((await self._store.refs()).resolve(name, source, self.public_url))
 
     async def read_file(self, name: str, limit: int) -> bytes:
         """Return the content of a file of the commit, if it is no larger than `limit`. Raises YouBenchaError."""
@@ -143,7 +158,7 @@ class Repository:
         entries = await self._entries_beside(path)
         entry = entries.get(str(path))
         if entry is None or not entry.is_file:
-            files = [each for each, about in entries.items() if about.is_file]
+            files = [file for file, entry in entries.items() if entry.is_file]
             raise YouBenchaError(
                 "REPO_FILE_UNKNOWN",
                 f"The commit {self.commit[:12]} of {self.public_url} has no file {path}.",
@@ -190,13 +205,18 @@ class Repository:
         return await self.resolve(name, "commit")
 
     async def pack(self, commits: Sequence[str], near: Path) -> bytes:
-        """Pack commits, without their history, for another machine (`packs.unpack_commits`)."""
-        return await pack_commits(self._store.objects, commits, near)
+        """Pack commits, without their history, for another machine (`unpack_commits`).
 
-    async def files_of(self, commit: str, near: Path) -> dict[str, Entry]:
-        """All files of a commit, by their paths. `near` is a path beside which a temporary directory may be made."""
-        with scratch_git_dir(near, commit) as scratch:
-            entries = await entries_at(scratch, commit, objects=self._store.objects)
+        A temporary directory is made beside `near`.
+        """
+        with scratch_git_dir(near, commits[0], self._store.objects) as scratch:
+            wanted = "".join(f"--shallow {commit}\n" for commit in commits) + "\n".join(commits)
+            return await scratch.git(*_PACK, "--stdout", stdin=wanted.encode())
+
+    async def files_at(self, commit: str, near: Path) -> dict[str, Entry]:
+        """Return all files of a commit, by their paths. A temporary directory is made beside `near`."""
+        with scratch_git_dir(near, commit, self._store.objects) as scratch:
+            entries = await entries_at(scratch, commit)
         return {os.fsdecode(path): entry for path, entry in entries.items()}
 
     async def write_patched(self, patch: Path | None, directory: Path) -> tuple[FileChange, ...]:
@@ -204,18 +224,42 @@ class Repository:
 
         Returns what the patch changed. Raises `PATCH_NOT_APPLICABLE`.
         """
+        directory = directory.absolute()
         with writing_to(directory):
             _make_fresh(directory)
-            return await revisions.write_patched(self._store.objects, self.commit, patch, directory.absolute())
+            with scratch_git_dir(directory, self.commit, self._store.objects, ANY_NAME) as scratch:
+                index = scratch.path / "index"
+                await scratch.git("read-tree", self.commit, index=index)
+                if patch is not None and patch.stat().st_size:
+                    try:
+                        arguments = ("apply", "--cached", "--whitespace=nowarn", str(patch.absolute()))
+                        await scratch.git(*arguments, index=index)
+                    except GitFailed as failed:
+                        raise _not_applicable(patch, self.commit, failed.reason) from failed
+                await _write_index(scratch, index, directory)
+                return await _difference(scratch, "diff-index", "--cached", self.commit, index=index)
 
     async def write_files(self, commit: str, paths: Collection[str], directory: Path) -> None:
-        """Write some files of a commit into a tree that an agent's programs may have changed."""
-        if paths:
-            await revisions.write_files(self._store.objects, commit, paths, directory.absolute())
+        """Write some files of a commit into a tree that an agent may have changed, in place of what is there.
+
+        No program may run in the tree meanwhile.
+        """
+        if not paths:
+            return
+        directory = directory.absolute()
+        for _ in walk_accessible(directory):  # an agent's programs may have left directories without permissions
+            pass
+        with scratch_git_dir(directory, commit, self._store.objects) as scratch:
+            index = scratch.path / "index"
+            await scratch.git("read-tree", commit, index=index)
+            names = b"".join(os.fsencode(path) + b"\0" for path in paths)
+            await scratch.git("checkout-index", "--force", "-z", "--stdin", tree=directory, index=index, stdin=names)
 
     async def difference(self, commit: str, patch_file: Path) -> tuple[FileChange, ...]:
         """Return what another commit changes, and write the patch to `patch_file`."""
-        return await revisions.difference(self._store.objects, self.commit, commit, patch_file.absolute())
+        patch_file = patch_file.absolute()
+        with scratch_git_dir(patch_file, self.commit, self._store.objects) as scratch:
+            return await _difference(scratch, "diff-tree", "-r", self.commit, commit, patch_file=patch_file)
 
     def _local_branch(self) -> str:
         return self.branch if self.branch is not None and is_ref_name(self.branch) else _NO_BRANCH
@@ -225,7 +269,7 @@ class Repository:
             with writing_to(directory):
                 await make()
         except GitFailed as failed:
-            if not await self._store.renew():
+            if not await self._store.refetch():
                 raise YouBenchaError(
                     "REPO_DAMAGED",
                     f"The files of {commit[:12]} cannot be read from {self.public_url}: {failed.reason}",
@@ -248,18 +292,10 @@ async def check_out(objects: Path, commit: str, branch: str, directory: Path) ->
     file_system = make_agents_git_dir(agents, commit, branch)
     index = agents / "index"
     links = {} if file_system.links else {"core.symlinks": "false"}
-    with scratch_git_dir(directory, commit) as scratch:
-        writing = git(
-            scratch, "read-tree", "-u", "--reset", commit, tree=directory, index=index, objects=objects, settings=links
-        )
-        # Without the parents' objects (`--shallow`); existing deltas are reused, and no new ones are computed.
-        packing = git(
-            scratch,
-            *("pack-objects", "--revs", "--quiet", "--window=0", "--compression=1", "--delta-base-offset"),
-            str(agents / "objects" / "pack" / "pack"),
-            objects=objects,
-            stdin=f"--shallow {commit}\n{commit}\n".encode(),
-        )
+    with scratch_git_dir(directory, commit, objects, links) as scratch:
+        writing = scratch.git("read-tree", "-u", "--reset", commit, tree=directory, index=index)
+        wanted = f"--shallow {commit}\n{commit}\n"  # without the parents' objects
+        packing = scratch.git(*_PACK, str(agents / "objects" / "pack" / "pack"), stdin=wanted.encode())
         try:
             await _both(writing, packing)
         except GitFailed as failed:
@@ -269,12 +305,55 @@ async def check_out(objects: Path, commit: str, branch: str, directory: Path) ->
 async def write_tree(objects: Path, commit: str, directory: Path) -> None:
     """Write only the files of a commit, in place of whatever is in `directory`."""
     _make_fresh(directory)
-    with scratch_git_dir(directory, commit) as scratch:
+    with scratch_git_dir(directory, commit, objects) as scratch:
         try:
-            arguments = ("read-tree", "-u", "--reset", commit)
-            await git(scratch, *arguments, tree=directory, index=scratch / "index", objects=objects)
+            await scratch.git("read-tree", "-u", "--reset", commit, tree=directory, index=scratch.path / "index")
         except GitFailed as failed:
             raise _checkout_error(failed, commit, directory) from failed
+
+
+async def write_recorded(recorded: StoredTree, directory: Path) -> None:
+    """Write the files of a recorded tree. `directory` must not exist."""
+    directory.mkdir()
+    with scratch_git_dir(directory, recorded.id, recorded.git_dir / "objects", ANY_NAME) as scratch:
+        index = scratch.path / "index"
+        await scratch.git("read-tree", recorded.id, index=index)
+        await _write_index(scratch, index, directory)
+
+
+async def _write_index(scratch: GitDir, index: Path, directory: Path) -> None:
+    await scratch.git("checkout-index", "--all", "--force", tree=directory, index=index)
+
+
+async def _difference(
+    scratch: GitDir, *arguments: str, index: Path | None = None, patch_file: Path | None = None
+) -> tuple[FileChange, ...]:
+    answer = scratch.path / "answer"
+    command, *others = arguments
+    await scratch.git(command, *DIFF_OPTIONS, f"--output={answer}", *others, index=index)
+    return read_difference(answer, patch_file or scratch.path / "patch")
+
+
+def pack_name(commits: Sequence[str]) -> str:
+    """Name a repository with only these commits."""
+    return hashlib.sha256("\n".join(commits).encode()).hexdigest()[:32]
+
+
+async def unpack_commits(pack: bytes, commits: Sequence[str], git_dir: Path) -> None:
+    """Make a bare repository with packed commits. HEAD is the first of them."""
+    partial = git_dir.with_name(f".{git_dir.name}-{os.urandom(4).hex()}")
+    try:
+        make_git_dir(partial, commits[0])
+        (partial / "shallow").write_text("".join(f"{commit}\n" for commit in commits))
+        (partial / "packed-refs").write_text(f"{commits[0]} refs/heads/main\n")
+        await git(partial, "index-pack", "--stdin", stdin=pack)
+        try:
+            partial.rename(git_dir)
+        except OSError:  # another process was quicker
+            if not git_dir.exists():
+                raise
+    finally:
+        remove_tree(partial)
 
 
 def _make_fresh(directory: Path) -> None:
@@ -323,6 +402,14 @@ def uses_large_files(directory: Path) -> bool:
     """Whether the repository uses Git LFS."""
     try:
         with open_nofollow(directory, ".gitattributes") as file:
-            return b"filter=lfs" in file.read(_ENOUGH)
+            return b"filter=lfs" in file.read(_MAX_ATTRIBUTES_BYTES)
     except OSError:
         return False
+
+
+def _not_applicable(patch: Path, commit: str, reason: str) -> YouBenchaError:
+    return YouBenchaError(
+        "PATCH_NOT_APPLICABLE",
+        f"The patch {patch.name} cannot be applied to commit {commit[:12]}: {reason}",
+        hint="It must be made by git, for this commit, with binary files; paths outside of the tree are refused.",
+    )

@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from youbencha.errors import YouBenchaError
 from youbencha.text import did_you_mean, first_few
-from youbencha.workspace.git_dir import is_ref_name
+from youbencha.workspace.git import is_ref_name
 
 _REMOTE = frozenset({"https", "http", "ssh", "git"})
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -151,8 +151,8 @@ class Refs(NamedTuple):
     commits: frozenset[str] = frozenset()
     """Ids that are known to be commits, and to exist locally."""
 
-    def pick(self, name: str | None, kind: Literal["branch", "tag"], where: str) -> str:
-        """Return the id that a name refers to, or HEAD if there is none."""
+    def resolve(self, name: str | None, kind: Literal["branch", "tag"], where: str) -> str:
+        """Return the id that a name refers to; without a name, that of HEAD."""
         if not self.ids and self.head is None:
             raise YouBenchaError(
                 "REPO_EMPTY", f"The repository {where} is empty.", hint="It needs at least one commit to start from."

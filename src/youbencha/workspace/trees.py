@@ -4,7 +4,7 @@ Links are never followed. Directories may be read-only, nested deeper than the l
 five terabytes. There is no recursion: an agent may nest directories deeper than Python's recursion limit.
 """
 
-# ruff: noqa: PTH101, PTH102, PTH104, PTH106, PTH108, PTH112, PTH113, PTH115, PTH116, PTH118, PTH119, PTH123, PTH211
+# ruff: noqa: PTH101, PTH102, PTH104, PTH106, PTH108, PTH112, PTH113, PTH115, PTH116, PTH119, PTH123, PTH211
 # Strings instead of `Path`, which is slow for many files. Bytes, where names may not be text.
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import AnyStr, BinaryIO, NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.files import is_directory, open_nofollow
+from youbencha.files import is_directory, open_nofollow, walk
 from youbencha.text import shown
+
+if sys.platform == "linux":
+    import fcntl
 
 CANNOT_BE_HERE = frozenset({errno.ENAMETOOLONG, errno.EFBIG})
 """Errors for files that cannot be copied: the path would be too long, or the file too large for the disk."""
@@ -205,8 +208,6 @@ class FileCopies:
         """Share the blocks, if the file system can. After a failure, it is not tried again."""
         if sys.platform != "linux" or not self._clones:
             return False
-        import fcntl
-
         try:
             fcntl.ioctl(copy, _FICLONE, source.fileno())
         except OSError:
@@ -253,9 +254,6 @@ def is_sparse(tree: Path, name: str, state: os.stat_result) -> bool:
 
 def _data_in(fd: int, size: int) -> Iterator[tuple[int, int]]:
     """Yield the start and end of each range of data; the whole file if the system does not report holes."""
-    if sys.platform == "win32":
-        yield 0, size
-        return
     end = 0
     while end < size:
         try:
@@ -313,24 +311,49 @@ def files_below(tree: Path, skip: Iterable[Path] = ()) -> Iterator[TreeFile]:
     A directory that cannot be read counts as empty.
     """
     excluded = _Excluded(skip)
-    waiting = [""]
-    while waiting:
-        below = waiting.pop()
-        for entry in _entries(os.path.join(tree, below)):
-            if entry.name.lower() == ".git" or entry in excluded:
+    below = len(os.fspath(tree)) + 1
+
+    def counts(entry: os.DirEntry[str]) -> bool:
+        return entry.name.lower() != ".git" and entry not in excluded
+
+    for entry in walk(os.fspath(tree), enter=counts):
+        if counts(entry) and (entry.is_symlink() or entry.is_file(follow_symlinks=False)):
+            yield TreeFile(tree, entry.path[below:].replace(os.sep, "/"), entry.is_symlink())
+
+
+def walk_accessible(top: AnyStr | os.PathLike[AnyStr]) -> Iterator[os.DirEntry[AnyStr]]:
+    """Yield everything below a directory as `walk` does. Directories without permissions get them."""
+
+    def enter(entry: os.DirEntry[AnyStr]) -> bool:
+        with suppress(OSError):  # it is another user's, or its path is too long
+            make_accessible(entry.path)
+        return True
+
+    make_accessible(top)
+    yield from walk(top, enter=enter)
+
+
+def make_accessible(directory: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> None:
+    """Give the owner all permissions. `directory` must not be a link, which would be followed."""
+    mode = os.stat(directory).st_mode
+    if mode & stat.S_IRWXU != stat.S_IRWXU:
+        os.chmod(directory, stat.S_IMODE(mode) | stat.S_IRWXU)
+
+
+def size_on_disk(tree: Path) -> int:
+    """Return the bytes that the files of a tree take on disk. Unreadable directories are not counted."""
+    total = 0
+    seen: set[tuple[int, int]] = set()
+    for entry in walk(os.fspath(tree)):
+        with suppress(OSError):  # removed meanwhile
+            about = entry.stat(follow_symlinks=False)
+            if is_directory(entry) or (about.st_dev, about.st_ino) in seen:
                 continue
-            if entry.is_dir(follow_symlinks=False):
-                waiting.append(f"{below}{entry.name}/")
-            elif entry.is_symlink() or entry.is_file(follow_symlinks=False):
-                yield TreeFile(tree, below + entry.name, entry.is_symlink())
-
-
-def _entries(directory: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(directory) as entries:
-            return list(entries)
-    except OSError:
-        return []
+            if about.st_nlink > 1:  # count a file with several names once
+                seen.add((about.st_dev, about.st_ino))
+            blocks: int | None = getattr(about, "st_blocks", None)  # unknown on Windows
+            total += about.st_size if blocks is None else blocks * _BLOCK
+    return total
 
 
 def remove_tree(top: Path) -> None:
@@ -380,7 +403,7 @@ class _Removal:
             if is_directory(entry):
                 moved.append(self._move(entry.path))
             else:
-                _unlink(entry.path)
+                os.unlink(entry.path)
         return moved
 
     def _move(self, directory: bytes) -> bytes:
@@ -389,13 +412,3 @@ class _Removal:
         self._moved += 1
         os.rename(directory, target)
         return target
-
-
-def _unlink(path: bytes) -> None:
-    try:
-        os.unlink(path)
-    except PermissionError:
-        if sys.platform != "win32":
-            raise
-        os.chmod(path, stat.S_IWRITE)  # a read-only file cannot be removed there
-        os.unlink(path)

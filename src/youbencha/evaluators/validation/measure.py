@@ -44,7 +44,7 @@ from youbencha.scoring.runner_results import TestResults
 from youbencha.spec.arena import CanarySpec
 from youbencha.text import one_line, visible
 from youbencha.workspace import FileChange
-from youbencha.workspace.revisions import write_recorded
+from youbencha.workspace.repository import write_recorded
 from youbencha.workspace.trees import FileCopies, copy_tree, remove_tree
 
 _MAX_SOURCE_BYTES = 8 * 1024 * 1024

@@ -27,7 +27,7 @@ from youbencha.scoring.code_metrics import is_runner_configuration, is_test_conf
 from youbencha.spec.arena import Canary, Env, GreenWeights, ValidationSpec, Weights
 from youbencha.spec.base import Line
 from youbencha.workspace import FileChange, Repository
-from youbencha.workspace.diff import Entry
+from youbencha.workspace.changes import Entry
 from youbencha.workspace.trees import remove_tree
 
 
@@ -120,9 +120,9 @@ class ValidationTask:
         validation = await repository.find(config.validation_tag) if config.validation_tag else None
         reference = await repository.find(config.reference_tag) if config.reference_tag else None
         near = context.scratch_dir / "commits"
-        given = await repository.files_of(repository.commit, near)
-        final = await repository.files_of(validation, near) if validation else given
-        solved = await repository.files_of(reference, near) if reference else given
+        given = await repository.files_at(repository.commit, near)
+        final = await repository.files_at(validation, near) if validation else given
+        solved = await repository.files_at(reference, near) if reference else given
         hidden = [path for path, entry in final.items() if entry != given.get(path) and entry.mode != _SUBMODULE]
         return cls(
             repository=repository,

@@ -19,8 +19,8 @@ from typing import BinaryIO, Literal, NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import open_nofollow, replacing
-from youbencha.workspace.trees import is_sparse
-from youbencha.workspace.walk import open_up_to, unreadable
+from youbencha.workspace.git import GitDir
+from youbencha.workspace.listing import unreadable
 
 ChangeKind = Literal["added", "modified", "deleted", "type_changed"]
 
@@ -34,10 +34,7 @@ _KINDS: Mapping[bytes, ChangeKind] = {b"A": "added", b"M": "modified", b"D": "de
 _CHUNK = 1 << 20
 _BINARY = b"-"
 
-LARGE = 64 * 1024 * 1024
-"""In bytes. Larger files are too large."""
-
-_READ_AT_MOST = 8 * 1024 * 1024 * 1024
+_MAX_READ_BYTES = 8 * 1024 * 1024 * 1024
 """In bytes, for all files together. A sparse file of a terabyte is created quickly, but takes long to read."""
 
 LINK, FILE, PROGRAM, _DIRECTORY = "120000", "100644", "100755", "040000"
@@ -151,53 +148,25 @@ class Entry(NamedTuple):
 Entries = Mapping[bytes, Entry]
 
 
-def large_among(tree: Path, paths: Iterable[bytes], *, is_workspace: bool = True) -> frozenset[bytes]:
-    """Return the paths of files that are too large. In a workspace, inaccessible directories are made accessible.
-
-    The sizes of sparse files are added up: they cost nothing to create, but git needs two seconds for each 64 MiB of
-    zeros.
-    """
-    large: set[bytes] = set()
-    sparse_bytes = 0
-    for path in paths:
-        if (about := _stat(tree, path, is_workspace=is_workspace)) is None:
-            continue  # git will report what is wrong with it
-        if about.st_size > LARGE:
-            large.add(path)
-        elif is_sparse(tree, os.fsdecode(path), about):
-            sparse_bytes += about.st_size
-            if sparse_bytes > LARGE:
-                large.add(path)
-    return frozenset(large)
+async def entries_at(git_dir: GitDir, start: str) -> dict[bytes, Entry]:
+    """Return all files of a commit or a tree."""
+    output = await git_dir.git("ls-tree", "-r", "-z", "--full-tree", start)
+    lines = (line.partition(b"\t") for line in output.split(b"\0") if line)
+    entries = ((path, entry.decode().split(" ")) for entry, _, path in lines)
+    return {path: Entry(mode, name) for path, (mode, _, name) in entries}
 
 
-def _stat(tree: Path, path: bytes, *, is_workspace: bool) -> os.stat_result | None:
-    top = os.fsencode(tree)
-    try:
-        try:
-            return os.lstat(top + b"/" + path)
-        except PermissionError:
-            if not is_workspace:
-                raise
-        open_up_to(top, path.rpartition(b"/")[0])
-        return os.lstat(top + b"/" + path)
-    except OSError:
-        return None
-
-
-async def entries_of(
+async def hash_files(
     tree: Path,
     paths: Iterable[bytes],
     too_deep: Iterable[bytes],
     like: str | None,
     *,
     known: Collection[bytes] | None = None,
-    is_workspace: bool = True,
 ) -> dict[bytes, Entry]:
     """Compute the entries that git would record. `like` is any id of the repository: its length shows the hash.
 
     Of paths in `too_deep`, nothing else is known. Files that are not in `known`, if given, are new and not read.
-    In a workspace, an unreadable file is made readable.
     """
     deep = {path: Entry(_DIRECTORY, "") for path in too_deep}
     chosen = sorted(paths)
@@ -206,20 +175,14 @@ async def entries_of(
     stop = Event()
     name = "sha256" if like is not None and len(like) == _SHA256_LENGTH else "sha1"
     try:
-        return deep | await asyncio.to_thread(
-            _Reader(os.fsencode(tree), name, known, is_workspace, stop).entries, chosen
-        )
+        return deep | await asyncio.to_thread(_Reader(os.fsencode(tree), name, known, stop).entries, chosen)
     finally:
         stop.set()
 
 
-def changes_of(before: Entries, now: Entries) -> list[FileChange]:
-    found = []
-    for path in {**before, **now}:
-        kind = _kind(before.get(path), now.get(path))
-        if kind is not None:
-            found.append(FileChange(os.fsdecode(path), kind, None, None))
-    return found
+def compare_entries(before: Entries, now: Entries) -> list[FileChange]:
+    kinds = {path: _kind(before.get(path), now.get(path)) for path in {**before, **now}}
+    return [FileChange(os.fsdecode(path), kind, None, None) for path, kind in kinds.items() if kind]
 
 
 def _kind(before: Entry | None, now: Entry | None) -> ChangeKind | None:
@@ -231,12 +194,9 @@ def _kind(before: Entry | None, now: Entry | None) -> ChangeKind | None:
 
 
 class _Reader:
-    def __init__(
-        self, top: bytes, hash_name: str, known: Collection[bytes] | None, is_workspace: bool, stop: Event
-    ) -> None:
-        self._top, self._hash_name, self._known, self._is_workspace = top, hash_name, known, is_workspace
-        self._stop = stop
-        self._left = _READ_AT_MOST
+    def __init__(self, top: bytes, hash_name: str, known: Collection[bytes] | None, stop: Event) -> None:
+        self._top, self._hash_name, self._known, self._stop = top, hash_name, known, stop
+        self._left = _MAX_READ_BYTES
 
     def entries(self, paths: list[bytes]) -> dict[bytes, Entry]:
         return {path: entry for path in paths if (entry := self._entry(path))}
@@ -246,30 +206,28 @@ class _Reader:
         try:
             about = os.lstat(path)
             if stat.S_ISLNK(about.st_mode):
-                return Entry(LINK, self._blob([os.readlink(path)], about.st_size))  # noqa: PTH115 - bytes
+                return Entry(LINK, self._hash_blob([os.readlink(path)], about.st_size))  # noqa: PTH115 - bytes
             mode = PROGRAM if about.st_mode & stat.S_IXUSR else FILE
             if about.st_size > self._left or (self._known is not None and name not in self._known):
-                return Entry(mode, self._id_without_reading(about))
+                return Entry(mode, self._hash_stat(about))
             self._left -= about.st_size
-            return Entry(mode, self._id_of_file(name, about))
+            return Entry(mode, self._hash_file(name, about))
         except FileNotFoundError:
             return None
         except OSError as error:
             raise unreadable(path, error) from error
 
-    def _id_of_file(self, name: bytes, about: os.stat_result) -> str:
-        if self._is_workspace and not about.st_mode & stat.S_IRUSR:
-            os.chmod(self._top + b"/" + name, stat.S_IMODE(about.st_mode) | stat.S_IRUSR)  # noqa: PTH101
+    def _hash_file(self, name: bytes, about: os.stat_result) -> str:
         with open_nofollow(Path(os.fsdecode(self._top)), os.fsdecode(name)) as file:
-            return self._blob(iter(lambda: b"" if self._stop.is_set() else file.read(_CHUNK), b""), about.st_size)
+            return self._hash_blob(iter(lambda: b"" if self._stop.is_set() else file.read(_CHUNK), b""), about.st_size)
 
-    def _blob(self, parts: Iterable[bytes], size: int) -> str:
+    def _hash_blob(self, parts: Iterable[bytes], size: int) -> str:
         digest = hashlib.new(self._hash_name, b"blob %d\0" % size, usedforsecurity=False)
         for part in parts:
             digest.update(part)
         return digest.hexdigest()
 
-    def _id_without_reading(self, about: os.stat_result) -> str:
+    def _hash_stat(self, about: os.stat_result) -> str:
         """Return an id for a file that is not read. Programs cannot set its `ctime`."""
         known = f"{about.st_size} {about.st_ino} {about.st_ctime_ns}"
         return hashlib.new(self._hash_name, known.encode(), usedforsecurity=False).hexdigest()

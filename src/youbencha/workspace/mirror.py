@@ -1,26 +1,30 @@
-"""The object stores of repositories: a local repository, or the mirror of a remote one."""
+"""Where commits come from: a local repository, which is read in place, or the mirror of a remote one in the cache.
+
+git contacts a remote with the user's own credentials, and never asks for a password.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import read_file, read_nofollow
 from youbencha.locks import lock_file
+from youbencha.process import Command, Limits, ProcessResult, Redactor, run
 from youbencha.progress import StepProgress
 from youbencha.user_dirs import cache_not_writable
-from youbencha.workspace.git import FETCH_S, GitFailed, ask_remote, git
-from youbencha.workspace.git_dir import bare_config, make_git_dir
+from youbencha.workspace.git import ALWAYS, GitFailed, as_options, bare_config, git, git_program, make_git_dir
 from youbencha.workspace.source import LOCAL_FORMAT, LOCAL_PREFIXES, Refs, RemoteUrl, from_listing, from_local
 from youbencha.workspace.trees import remove_tree
 
 _POINTER = "gitdir:"
-_LONGEST_POINTER = 8192
+_MAX_POINTER_BYTES = 8192
 _REFSPECS = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
 _FETCH = ("fetch", "--quiet", "--no-tags", "--prune", "--no-write-fetch-head", "--no-recurse-submodules")
 _LIST = ("ls-remote", "--symref")
@@ -35,6 +39,36 @@ _UNDER_WAY = ".fetching"
 
 _LENGTHS = (40, 64)
 _AT_LEAST = 4
+
+_LOOK_S = 120.0
+_FETCH_S = 3600.0
+_MAX_LISTING_BYTES = 256 * 1024 * 1024
+"""The longest listing of a remote's branches and tags that is read. Each takes about 70 bytes."""
+
+_KEPT_OF_GIT = ("GIT_SSH", "GIT_SSL_", "GIT_HTTP_", "GIT_PROXY_", "GIT_ASKPASS", "GIT_CONFIG", "GIT_EXEC_PATH")
+"""Prefixes of git's variables about how to reach a remote; the others refer to a repository."""
+
+_NETWORK_SETTINGS: Mapping[str, str] = {
+    **ALWAYS,
+    "fetch.recurseSubmodules": "false",
+    "fetch.writeCommitGraph": "false",
+    "http.lowSpeedLimit": "1000",
+    "http.lowSpeedTime": "60",  # abort a connection that hangs
+}
+
+_NETWORK_ENVIRONMENT: Mapping[str, str] = {
+    "LC_ALL": "C",  # git's messages are parsed below
+    "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh",  # `file`: the user may have mapped an address to a local path
+    "GIT_TERMINAL_PROMPT": "0",
+    "GCM_INTERACTIVE": "never",
+}
+
+_SSH = "ssh -oBatchMode=yes"
+
+_LOCAL_FAILURE = re.compile(
+    r"bad object|corrupt|missing object|not a git repository: '|did not send all necessary objects"
+    r"|unable to create|unable to write|cannot lock ref|No space left|packed-refs"
+)
 
 
 class LocalStore:
@@ -68,12 +102,12 @@ class LocalStore:
             raise unknown_commit(written, self.public_url)
         return found
 
-    async def bring(self, object_id: str) -> str:
+    async def fetch_commit(self, object_id: str) -> str:
         """Return the commit behind an id of `refs`."""
         known = self.known_refs is not None and object_id in self.known_refs.commits
         return object_id if known else await self.commit(object_id)
 
-    async def renew(self) -> bool:
+    async def refetch(self) -> bool:
         """Fetch everything again, because something is damaged. Return False: that is not possible."""
         return False
 
@@ -81,7 +115,7 @@ class LocalStore:
 def find_git_dir(path: Path) -> Path | None:
     """Find the git directory of a working tree or of a bare repository, whose `.git` may be left out."""
     candidates = (path, path.parent / f"{path.name}.git")
-    return git_dir_of_tree(path) or next((each for each in candidates if _is_git_dir(each)), None)
+    return git_dir_of_tree(path) or next((path for path in candidates if _is_git_dir(path)), None)
 
 
 def git_dir_of_tree(path: Path) -> Path | None:
@@ -105,7 +139,7 @@ def common_dir(git_dir: Path) -> Path:
 def _pointer(file: Path) -> str:
     """The content of a small file; empty if there is none."""
     try:
-        return read_file(file, _LONGEST_POINTER).decode("utf-8", "surrogateescape")
+        return read_file(file, _MAX_POINTER_BYTES).decode("utf-8", "surrogateescape")
     except OSError:
         return ""
 
@@ -165,10 +199,10 @@ class Mirror:
         self._known = _identity(self.git_dir)
         return found
 
-    async def bring(self, object_id: str) -> str:
+    async def fetch_commit(self, object_id: str) -> str:
         return await self.commit(object_id)
 
-    async def renew(self) -> bool:
+    async def refetch(self) -> bool:
         """Fetch again, unless another process has done so since the mirror was read."""
         async with self._locked():
             if _identity(self.git_dir) == self._known:
@@ -212,7 +246,7 @@ class Mirror:
         With another configuration, fetching could run programs that it names.
         """
         try:
-            config = read_nofollow(self.git_dir, "config", _LONGEST_POINTER).decode("utf-8", "replace")
+            config = read_nofollow(self.git_dir, "config", _MAX_POINTER_BYTES).decode("utf-8", "replace")
         except OSError:
             return False
         return config == bare_config("0" * self._object_id_length())
@@ -239,7 +273,7 @@ class Mirror:
         how = _FETCH if prune else tuple(option for option in _FETCH if option != "--prune")
         mark = git_dir / _UNDER_WAY
         mark.touch()
-        await ask_remote(self._remote, git_dir, *how, timeout_s=FETCH_S, after=refspecs)
+        await ask_remote(self._remote, git_dir, *how, timeout_s=_FETCH_S, after=refspecs)
         mark.unlink()
 
     def _clear(self) -> None:
@@ -337,3 +371,113 @@ def unknown_commit(written: str, where: str) -> YouBenchaError:
         f"The repository {where} has no commit {written}.",
         hint="Check the id; a commit that is on no branch needs its full id.",
     )
+
+
+# Contacting a remote
+
+
+class _RemoteFailure(NamedTuple):
+    pattern: str
+    code: str
+    message: str
+    hint: str
+
+
+_FAILURES = (
+    _RemoteFailure(
+        r"host key verification failed|authentication failed|permission denied|could not read (username|password)"
+        r"|terminal prompts disabled|error: (401|403)|access denied|invalid credentials",
+        "REPO_ACCESS_DENIED",
+        "The repository {url} cannot be read with your credentials.",
+        "Try `git ls-remote {url}`: it must work without asking you anything (set up a key, helper or known host).",
+    ),
+    _RemoteFailure(
+        r"repository .*not found|does not appear to be a git repository|not found: did you run|error: 404"
+        r"|project you were looking for could not be found",
+        "REPO_NOT_FOUND",
+        "There is no repository at {url}, or you have no access to it.",
+        "Check the address, and that your credentials reach it.",
+    ),
+    _RemoteFailure(
+        r"not our ref|unadvertised object|couldn't find remote ref",
+        "REPO_COMMIT_UNKNOWN",
+        "The repository {url} does not provide that commit.",
+        "Check the commit's id, or name a branch that contains it.",
+    ),
+)
+"""Known messages of git; any other means that the remote cannot be reached."""
+
+
+async def ask_remote(
+    remote: RemoteUrl, git_dir: Path | None, *arguments: str, timeout_s: float = _LOOK_S, after: tuple[str, ...] = ()
+) -> str:
+    """Run `git <arguments> <url> <after>`. Credentials are in the environment, because command lines are visible.
+
+    git runs the programs that the configuration in `git_dir` names, so this must be our own. None: none is needed.
+    """
+    where = f"--git-dir={git_dir or os.devnull}"
+    argv = (git_program(), "--no-pager", where, *as_options(_NETWORK_SETTINGS), *arguments)
+    env = await _network_environment(remote)
+    result = await run(
+        Command(argv=(*argv, remote.public_url, *after), cwd=git_dir or Path(os.sep), env=env),
+        limits=Limits(timeout_s=timeout_s, output_bytes=_MAX_LISTING_BYTES),
+        redactor=Redactor(remote.secrets),
+    )
+    if result.exit.code != 0:
+        raise _remote_error(remote, result, timeout_s)
+    if result.truncated:
+        raise YouBenchaError(
+            "REPO_TOO_LARGE",
+            f"The repository {remote.public_url} has more branches and tags than can be listed.",
+            hint="Clone it with those that you need, and name the clone's directory.",
+        )
+    return result.printed
+
+
+async def _network_environment(remote: RemoteUrl) -> dict[str, str]:
+    inherited = (name for name in os.environ if not name.startswith("GIT_") or name.startswith(_KEPT_OF_GIT))
+    env = {**{name: os.environ[name] for name in inherited}, **_NETWORK_ENVIRONMENT}
+    if remote.url != remote.public_url:
+        written = env.get("GIT_CONFIG_COUNT", "")
+        count = int(written) if written.isdecimal() else 0
+        env[f"GIT_CONFIG_KEY_{count}"] = f"url.{remote.url}.insteadOf"
+        env[f"GIT_CONFIG_VALUE_{count}"] = remote.public_url
+        env["GIT_CONFIG_COUNT"] = str(count + 1)
+    over_http = remote.url.startswith(("http://", "https://"))
+    if not over_http and not {"GIT_SSH", "GIT_SSH_COMMAND"} & env.keys() and not await _has_own_ssh(env):
+        env["GIT_SSH_COMMAND"] = _SSH
+    return env
+
+
+async def _has_own_ssh(env: Mapping[str, str]) -> bool:
+    """Whether the user's configuration names a command for ssh, which the variable would override."""
+    argv = (git_program(), "config", "--global", "--get", "core.sshCommand")
+    return (await run(Command(argv=argv, cwd=Path.home(), env=env), limits=Limits(timeout_s=_LOOK_S))).exit.code == 0
+
+
+def _remote_error(remote: RemoteUrl, result: ProcessResult, timeout_s: float) -> YouBenchaError:
+    url = remote.public_url
+    output = result.output.strip()
+    if _is_local_failure(output):
+        return GitFailed("fetch", output)
+    for failure in () if result.timed_out else _FAILURES:
+        if re.search(failure.pattern, result.printed, re.IGNORECASE):
+            message, hint = failure.message.format(url=url), failure.hint.format(url=url)
+            return YouBenchaError(failure.code, message, hint=hint, context={"reason": output})
+    reason = f"no answer within {timeout_s:.0f} s" if result.timed_out else _reason_in(output)
+    return YouBenchaError(
+        "REPO_UNREACHABLE",
+        f"The repository {url} cannot be reached: {reason}",
+        hint="Check the address, the network and the proxy. A full `commit` that was used before needs no network.",
+        context={"reason": output},
+    )
+
+
+def _is_local_failure(output: str) -> bool:
+    """Whether the mirror is damaged, or the disk is full. The remote's messages begin with `remote:`."""
+    return any(_LOCAL_FAILURE.search(line) for line in output.splitlines() if not line.startswith("remote:"))
+
+
+def _reason_in(output: str) -> str:
+    lines = [line for line in output.splitlines() if line.startswith(("fatal: ", "ssh: ", "error: "))]
+    return (lines or output.splitlines() or ["git gave no reason"])[0].partition(": ")[2] or output
