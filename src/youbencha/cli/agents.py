@@ -53,7 +53,6 @@ def install(
 
     Example: `yb agents install claude-code@2.0.62 codex`
     """
-
     requests = [parse_request(text) for text in agents]
     toolbox = Toolbox()
     for request in requests:
@@ -70,7 +69,6 @@ def list_agents(as_json: Annotated[bool, typer.Option("--json", help="For progra
 
     Example: `yb agents list --json`
     """
-
     toolbox = Toolbox()
     rows = [
         *(_row(have, have.source) for have in toolbox.installed()),
@@ -95,7 +93,6 @@ def path(
 
     Example: `yb agents path claude-code`
     """
-
     program = run_async(program_of(parse_request(agent)))
     if program is None:
         hint = f"Install it: `yb agents install {agent}`."
@@ -111,7 +108,6 @@ def remove(
 
     Example: `yb agents remove claude-code@2.0.62`
     """
-
     request = parse_request(agent)
     if request.version is None:
         raise YouBenchaError(
@@ -129,7 +125,6 @@ def verify() -> None:
 
     Example: `yb agents verify`
     """
-
     toolbox = Toolbox()
     problems = [f"{path} is damaged" for path in toolbox.damaged()]
     for have in toolbox.installed():
@@ -177,7 +172,6 @@ def build(
 
     Example: `yb images build claude-code --base youbencha/base:bookworm`
     """
-
     names = agents or list(RECIPES)
     if len(names) > 1 and (tag or version):
         raise YouBenchaError(
@@ -195,7 +189,6 @@ def list_built(as_json: Annotated[bool, typer.Option("--json", help="For program
 
     Example: `yb images list --json`
     """
-
     images = run_async(list_images())
     if as_json:
         typer.echo(json.dumps([image._asdict() for image in images], indent=2))

@@ -90,7 +90,6 @@ class GateOptions(NamedTuple):
 
         In GitHub Actions, these lines are annotations.
         """
-
         if self.fail_if is None:
             return None
         result = apply_gate(report, self.fail_if, self.measures)
@@ -149,7 +148,6 @@ def report(
 
     Example: `thunderdome report --format html --output report.html`
     """
-
     directory = results_dir(results, config)
     runs = [locate_arena_run(directory, each) for each in run or (LATEST,)]
     loaded, rules = load_results(runs, config, category, exclude)
@@ -164,7 +162,6 @@ def load_results(
 
     Also return the rules for excluding trials.
     """
-
     loaded = load_runs(sources)
     if config != options.ARENA_FILE or config.exists():
         loaded = loaded.with_categories(task_categories(config))
@@ -187,7 +184,6 @@ def parse_suites(written: list[str] | None) -> dict[str, tuple[str, ...]]:
 
 def show(board: Leaderboard, form: ArenaFormat, by: Grouping, output: Path | None) -> None:
     """Print the leaderboard, or write it to a file."""
-
     base = output.absolute().parent if output else Path.cwd()
     text = render_leaderboard(board, form, by, width=width_of(None if output else sys.stdout), base=base)
     if output is None:
@@ -199,7 +195,6 @@ def show(board: Leaderboard, form: ArenaFormat, by: Grouping, output: Path | Non
 
 def results_dir(results: Path | None, config: Path) -> Path:
     """Return the results directory that was named, or that of the configuration, which need not be valid otherwise."""
-
     if results is not None:
         return results
     if config == options.ARENA_FILE and not config.exists():
@@ -230,7 +225,6 @@ def leaderboard(
 
     Example: `thunderdome leaderboard --by suite --exclude 'run=2025-*'`
     """
-
     directory = results_dir(results, config)
     sources = [locate_arena_run(directory, each) for each in run] if run else [directory]
     loaded, rules = load_results(sources, config, category, exclude)
@@ -252,7 +246,6 @@ def list_all(
 
     Example: `thunderdome list --json`
     """
-
     with options.add_hint(config):
         arena = load_arena_file(config)
     directory = results or arena.results_dir
@@ -317,7 +310,6 @@ def _suites(arena: Arena) -> list[Row]:
 
 def _runs(results: Path, last: int) -> Iterator[Row]:
     """The newest runs. A run of the original Thunderdome does not say how many trials were planned."""
-
     for path in arena_runs(results)[::-1][:last]:
         row: Row = {"run": path.name, "path": str(path), "began": None, "trials_finished": None, "trials_planned": None}
         row["trials_finished"] = sum(1 for _ in path.glob(f"{TRIALS_DIR}/*/*/trial-*/{META_FILE}"))
@@ -407,7 +399,6 @@ def compare(
 
     Example: `yb compare claude-code+tdd claude-code --fail-if worse`
     """
-
     gate = GateOptions(fail_if, tuple(measure or ()))
     gate.check()
     found = find_pairs(_results_dir(results, config), first, second)
@@ -424,7 +415,6 @@ def compare(
 
 def _results_dir(results: Path | None, config: Path) -> Path:
     """As for `thunderdome report`; if there is no arena here, the results of `yb run` with many trials."""
-
     directory = results_dir(results, config)
     if results is not None or directory.is_dir():
         return directory
@@ -468,7 +458,6 @@ def rescore(
 
     Example: `thunderdome rescore --task bench-time-tracker`
     """
-
     host = options.host_here()
     arena = options.arena_here(config, host)
 
@@ -536,7 +525,6 @@ def calibrate(
 
     Example: `thunderdome calibrate --task bench-time-tracker`
     """
-
     host = options.host_here()
     arena = options.arena_here(config, host)
     directory = results or arena.results_dir

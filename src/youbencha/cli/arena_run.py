@@ -263,7 +263,6 @@ def run(
 
     Example: `thunderdome run --orchestrator claude-code --task bench-time-tracker --trials 3`
     """
-
     selection = Selection(tuple(orchestrator or ()), tuple(task or ()), tuple(category or ()))
     _check(which, selection, trials, reuse, resume=resume, dry_run=dry_run)
     until = UntilOptions(until_decided, margin, max_trials)
@@ -376,7 +375,6 @@ class _Session:
 
     def succeeded(self, summary: MatrixSummary) -> bool:
         """Whether every trial measured its agent, and the gate passed, if there is one."""
-
         gate = self._request.gate
         if gate.fail_if is None:
             return measured(summary)
@@ -415,7 +413,6 @@ class _Session:
 
     async def _plan_again(self) -> Matrix:
         """Plan what the run planned when it began."""
-
         found = find_arena_run(self._request.results, self._which)
         info = found.info()
         selection = Selection(*(tuple(info.selection.get(name, ())) for name in _SELECTING))

@@ -46,7 +46,6 @@ Global = Annotated[bool, typer.Option("--global", help="Use the settings in your
 
 def _keys(incomplete: str) -> list[str]:
     """Complete a key for the shell."""
-
     return [key for key in known_keys() if key.startswith(incomplete)]
 
 
@@ -72,7 +71,6 @@ def init(
 
     Example: `yb config init --global`
     """
-
     directory = Path.home() if everywhere else Path.cwd()
     present = settings_file_in(directory)
     if present and not force:
@@ -107,7 +105,6 @@ def get(key: Key) -> None:
 
     Example: `yb config get agent.model`
     """
-
     check_key(key)
     value: Any = settings_here().settings.model_dump()
     for step in key.split("."):
@@ -128,7 +125,6 @@ def set_setting(
 
     Example: `yb config set agent.model opus`
     """
-
     everywhere = everywhere or Path.cwd() == Path.home()
     file = _file(everywhere) or (Path.home() if everywhere else Path.cwd()) / _NEW_FILE
     users_file = settings_file_in(Path.home())
@@ -143,7 +139,6 @@ def unset(key: Key, everywhere: Global = False) -> None:
 
     Example: `yb config unset agent.model`
     """
-
     file = _file(everywhere)
     if file is not None and unset_value(file, key):
         typer.echo(f"removed {key} from {file}")
@@ -155,7 +150,6 @@ def unset(key: Key, everywhere: Global = False) -> None:
 
 def _file(everywhere: bool) -> Path | None:
     """The file to change. In the home directory, there is only the user's own."""
-
     found = find_settings(Path.cwd(), Path.home())
     return found.user if everywhere or Path.cwd() == Path.home() else found.project
 
@@ -190,7 +184,6 @@ def doctor(
 
     Exit code 0 if at least one agent can be run here; 2 if git, disk space, valid settings or every agent is missing.
     """
-
     diagnosis = run_async(examine(Path.cwd(), Path.home(), os.environ, deadline_s=timeout))
     return show_diagnosis(diagnosis, f"{', '.join(diagnosis.usable_agents)} can be run here", as_json=as_json)
 
@@ -262,7 +255,6 @@ def prune(
 
     Example: `yb prune --keep 20`
     """
-
     _reap(dry_run=dry_run)
     root = workspace_dir or settings_here().workspace_dir
     cleared = _clear(root, dry_run=dry_run)
@@ -296,7 +288,6 @@ def prune(
 
 def _reap(*, dry_run: bool) -> None:
     """Remove the containers of dead runs without asking: they contain nothing of value."""
-
     reaped = run_async(reap_containers(dry_run=dry_run))
     for name in reaped.names:
         typer.echo(f"{'would remove' if dry_run else 'removed'} the container {name} of a crashed run")
@@ -307,7 +298,6 @@ def _clear(root: Path, *, dry_run: bool) -> bool:
 
     Return whether none of them is left.
     """
-
     all_removed = True
     for run, directories in orphaned_directories(root).items():
         what = f"the files of the crashed run {run.name} in {directories[0].parent}"

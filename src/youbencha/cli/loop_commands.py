@@ -61,7 +61,6 @@ def diff(
 
     Example: `ralph diff 3`
     """
-
     to_terminal = sys.stdout.isatty()
     style: PatchStyle = "stat" if stat else "shown" if to_terminal else "exact"
     cache_dir = settings_here().cache_dir
@@ -87,7 +86,6 @@ def restore(
 
     Example: `ralph restore 3`
     """
-
     chosen, cache_dir = _chosen(loop), settings_here().cache_dir
     if name is None:
         return _list(chosen, cache_dir)
@@ -129,7 +127,6 @@ def _list(loop: str, cache_dir: Path | None) -> int:
 
 def _chosen(loop: str | None) -> str:
     """The loop that was named, or the latest in this directory."""
-
     known = loops_with_checkpoints(Path.cwd())
     if loop is not None and loop in known:
         return loop
@@ -171,7 +168,6 @@ def clean(
 
     Example: `ralph clean --older-than 30`
     """
-
     cleaning = Cleaning(Path.cwd(), 0 if everything else older_than, settings_here().cache_dir, force)
     found = run_async(cleaning.leftovers()) + (cleaning.agents_files() if everything else [])
     if not found:
@@ -216,7 +212,6 @@ def events(
 
     Example: `ralph events --last 20`
     """
-
     project = find_project(os.environ, Path.cwd())
     log = TopicLog(Path.cwd() / file) if file else events_of_project(os.environ, project)
     try:
@@ -246,7 +241,6 @@ def guide(
 
     Example: `ralph guide "Leave the public API alone"`
     """
-
     text = " ".join(words).strip()
     if not text or len(text) > MAX_PAYLOAD:
         raise YouBenchaError("GUIDANCE_INVALID", f"Guidance must have between 1 and {MAX_PAYLOAD:,} characters.")
@@ -284,7 +278,6 @@ def replay(
 
     Example: `ralph replay --speed 4`
     """
-
     factor, name = _factor(speed), which or "the newest loop"
     with open_recording(which, Path.cwd()) as file:
         recording = read_any(file)
@@ -353,7 +346,6 @@ def init(
     Exit code 1 if a ralph.yml exists; then nothing is written, unless you give --force. A PROMPT.md is never
     overwritten.
     """
-
     if list_presets:
         for name, description in PRESETS.items():
             typer.echo(f"{name:<18} {description}")
@@ -375,7 +367,6 @@ def doctor(
 
     Exit code 0 if a loop can be started here; 2 if not.
     """
-
     sources = loop_sources(config, hats)
     diagnosis = run_async(examine_loop(Path.cwd(), Path.home(), os.environ, **sources._asdict(), deadline_s=timeout))
     return show_diagnosis(diagnosis, "`ralph run` starts the loop", as_json=as_json)

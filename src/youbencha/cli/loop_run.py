@@ -189,7 +189,6 @@ def _plan_only(config: Path | None, host: Host, overrides: LoopOverrides, *, goe
 
 def _start_in_worktree(config: Path | None, host: Host, overrides: LoopOverrides, output: _Output) -> int:
     """Start a loop in a new working tree, with the configuration and the prompt of this directory."""
-
     plan, loop_id = _plan(config, host, Path.cwd(), overrides, None), new_loop_id()
     directory = run_async(add_worktree(Path.cwd(), loop_id))
     typer.echo(f"This loop works in {directory}, on the branch ralph/{loop_id}.", err=True)
@@ -219,7 +218,6 @@ def _continue(config: Path | None, host: Host, overrides: LoopOverrides, output:
 
 def _checked(plan: LoopPlan, output: _Output) -> LoopPlan:
     """Refuse a directory that is not in a repository, if checkpoints are wanted; show the plan, if that is wanted."""
-
     if plan.spec.event_loop.checkpoint_interval:
         require_repository(plan.directory)
     if output.verbose and not output.as_json:
@@ -231,7 +229,6 @@ def _plan(
     config: Path | None, host: Host, directory: Path, overrides: LoopOverrides, history: LoopHistory | None
 ) -> LoopPlan:
     """Plan the loop. One that goes on has the file, the prompt and the options of its start, unless given now."""
-
     if history is not None:
         overrides = overrides.over(history.state.options)
     if history is not None and config is None and history.state.config_file:
@@ -387,7 +384,6 @@ def plan(
 
     Example: `ralph plan "Let users export their data"`
     """
-
     extra = list(args or ())
     after = sys.argv[sys.argv.index("--") + 1 :] if "--" in sys.argv else []
     if idea is not None and after == [idea, *extra]:  # no idea was given, and typer took the first argument for it

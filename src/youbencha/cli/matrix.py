@@ -307,7 +307,6 @@ def run_and_show(
     the table has a row for each agent and task. `resume` is the command that continues the run. If everything ran,
     `succeeded` decides whether the exit code is 0, by default if every trial measured its agent.
     """
-
     control, display = MatrixControl(), choose_matrix_display(quiet=quiet, tui=tui)
     try:
         summary = run_async(display.show(work(display, control)), drain=control.drain)
@@ -337,7 +336,6 @@ def measured(summary: MatrixSummary) -> bool:
 
 def show_plan(matrix: Matrix, options: MatrixOptions, *, as_json: bool, reusable: Reusable | None = None) -> None:
     """Show what would run, and the most that it can cost."""
-
     plan = describe_plan(matrix, parallel=options.parallel, attempts=options.retries.attempts, reusable=reusable)
     typer.echo(json.dumps(plan.as_data(), indent=2) if as_json else plan.as_text())
 
@@ -351,7 +349,6 @@ async def check_engine(matrix: Matrix) -> None:
 
 async def check_matrix_versions(matrix: Matrix, env: Mapping[str, str]) -> None:
     """Raise at once if the CLI of an agent is too old. `env` is the harness's environment."""
-
     checked = set()
     for plan in (cell.plan for cell in matrix.cells):
         kind, config = plan.case.agent.type, plan.agent_config
@@ -363,7 +360,6 @@ async def check_matrix_versions(matrix: Matrix, env: Mapping[str, str]) -> None:
 
 async def check_matrix_models(matrix: Matrix, done: Container[TrialKey] = ()) -> None:
     """Raise at once if a provider does not know a model that is configured for trials which are not done."""
-
     cells = {(cell.orchestrator, cell.task): cell for key, cell in matrix.order() if key not in done}.values()
     await check_models(model for cell in cells for model in cell.plan.configured_models(cell.orchestrator))
 

@@ -49,7 +49,6 @@ def report(
 
     Example: `yb report --from .youbencha-workspace --format html --open`
     """
-
     workspaces = [] if source else workspaces_here()
     if (matrix := find_matrix(source, workspaces)) is not None:
         _report_matrix(matrix, form, output, open_it=open_it)

@@ -105,7 +105,6 @@ def run(
 
     Example: `yb run -c testcase.yaml`
     """
-
     if not dry_run:
         get_ready()  # in the background, while the test case is read and the repository fetched
 
@@ -329,7 +328,6 @@ def evaluate(
 
     Example: `yb eval -c eval.yaml`
     """
-
     host = options.host_here()
     quiet = quiet or host.settings.settings.log_level in ("warn", "error")
     with options.add_hint(config):

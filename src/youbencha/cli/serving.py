@@ -65,7 +65,6 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 def parse_keys(values: Sequence[str]) -> dict[str, Caps]:
     """Parse `--key NAME[=BUDGET_USD]`, in the order of the command line."""
-
     keys: dict[str, Caps] = {}
     for each in values or [DEFAULT_KEY]:
         name, equals, budget = each.partition("=")
@@ -91,7 +90,6 @@ def parse_dollars(option: str, value: str, amount: str) -> Decimal:
 
 def parse_prices(values: Sequence[str]) -> dict[str, ModelPrice]:
     """Parse `--price MODEL=IN/OUT[/CACHE_READ/CACHE_WRITE]`. The name of a model may contain `=` and `/`."""
-
     prices: dict[str, ModelPrice] = {}
     for each in values:
         model, _, amounts = each.rpartition("=")
@@ -121,7 +119,6 @@ def load_secrets(path: Path) -> dict[str, str]:
 
 def parse_upstreams(urls: Sequence[str], key_envs: Sequence[str], env: Mapping[str, str]) -> dict[Provider, Upstream]:
     """Parse `--upstream` and `--upstream-key-env`. Without any `--upstream`, use the environment."""
-
     url_of = _read_urls(urls)
     key_env_of = _read_key_envs(key_envs, url_of, env)
     specs = {
@@ -480,7 +477,6 @@ def gateway(
 
     Example: `yb gateway --key alice=2.5 --key bob --ledger calls.jsonl`
     """
-
     address = address_given(listen)
     keys, prices = parse_keys(key or []), parse_prices(price or [])
     total_usd = None if budget_total is None else parse_dollars("--budget-total", budget_total, budget_total)
@@ -505,7 +501,6 @@ def gateway(
 
 def _redactor(env: Mapping[str, str], upstreams: Mapping[Provider, Upstream]) -> Redactor:
     """Return a redactor of the real keys. Virtual keys are always recognised by their prefix."""
-
     real = {f"{name}_KEY": upstream.key for name, upstream in upstreams.items() if upstream.key != NO_KEY}
     return Redactor.for_env(env, real)
 
@@ -578,7 +573,6 @@ def serve_script(
 
     Prints one line of JSON with its URL when it is ready, and one line on stderr for each request.
     """
-
     variables = dict(_variable(each) for each in var or [])
     address = address_given(listen)
     loaded = load_script(script, variables=variables)

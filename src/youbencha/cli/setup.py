@@ -65,7 +65,6 @@ def init(
 
     Exit code 1 if a testcase.yaml exists; then nothing is written, unless you give --force.
     """
-
     return write_files(lambda: run_async(begin_project(directory, force=force)), "TESTCASE_EXISTS", _NEXT)
 
 
@@ -100,7 +99,6 @@ def install_agents(
 
     To install agent CLIs, use `yb agents install`. Exit code 1 if a file cannot be written.
     """
-
     return show_files(install_agent_files(directory, force=force))
 
 
@@ -125,7 +123,6 @@ def list_all(as_json: Annotated[bool, typer.Option("--json", help="For programs.
 
     Example: `yb list --json`
     """
-
     evaluators: dict[str, str] = {}
     for name in evaluator_names():
         try:
@@ -161,7 +158,6 @@ def validate(
 
     Example: `yb validate -c testcase.yaml -v`
     """
-
     try:
         with options.add_hint(config):
             checked = _check(config, var, strict=verbose)
@@ -276,7 +272,6 @@ def schema(
 
     Example: `yb schema testcase > testcase.schema.json`
     """
-
     module, attribute = _MODELS[name]
     model: type[BaseModel] = getattr(import_module(module), attribute)
     typer.echo(json.dumps(json_schema(model), indent=2, ensure_ascii=False))
@@ -299,7 +294,6 @@ def completion(
 
     `yb --install-completion` installs it for the current shell.
     """
-
     root = context.find_root()
     name = root.info_name or "yb"
     variable = f"_{name.replace('-', '_').upper()}_COMPLETE"
@@ -326,7 +320,6 @@ def suggest_testcase(
 
     Example: `yb suggest-testcase --agent claude-code --output-dir ../my-repo`
     """
-
     if agent != NO_AGENT:
         get_adapter(agent)  # report a wrong name before asking anything
     directory = _directory(output_dir)
@@ -458,7 +451,6 @@ def demo(
 
 def _demo_loop() -> int:
     """Run the loop in a temporary repository, and show what it changed."""
-
     with TemporaryDirectory(prefix="youbencha-demo-", ignore_cleanup_errors=True) as temporary:
         with choose_loop_display(as_json=False, quiet=False) as display:
             progress = StepPrinter(lambda line: display(ProgressNote(text=line)))

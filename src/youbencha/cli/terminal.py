@@ -38,7 +38,6 @@ def width_of(stream: TextIO | None) -> int:
 
 def console_on(stream: TextIO) -> Console:
     """Return a console that does not wrap lines, and writes styles only where they are wanted."""
-
     return Console(file=stream, highlight=False, soft_wrap=True, force_terminal=not is_plain(stream))
 
 
@@ -74,7 +73,6 @@ class StepPrinter:
 @contextmanager
 def steps_on_stderr() -> Iterator[StepProgress]:
     """Yield a callback that prints steps to standard error; on a terminal, details are in a line that is updated."""
-
     console = console_on(sys.stderr)
     repeat_after_s = math.inf if console.is_terminal else _REPEAT_AFTER_S
     printer = StepPrinter(lambda line: console.print(escape(line)), repeat_after_s=repeat_after_s)
