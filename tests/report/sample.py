@@ -270,11 +270,11 @@ def bundle(**changes: Any) -> ResultsBundle:
     return ResultsBundle.model_validate({**document(), **changes})
 
 
-def hostile_bundle() -> ResultsBundle:
-    """The same, with harm wherever a text is not of a fixed set."""
+def hostile_bundle(text: str = "") -> ResultsBundle:
+    """Return a bundle with this text, or with all hostile ones, wherever a text is not from a fixed set."""
     kept = {"status", "overall_status", "cost_source", "version", "timestamp"}
     kept |= {"started_at", "completed_at", "code"}
-    text = hostile_text()
+    text = text or hostile_text()
 
     def poisoned(value: Any, key: str = "") -> Any:
         if isinstance(value, dict):

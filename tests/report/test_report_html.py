@@ -159,10 +159,6 @@ def test_a_template_in_a_text_is_not_run(hostile: Page) -> None:
     assert " $x$ 49 " not in hostile.words
 
 
-def test_hostile_text_can_be_encoded() -> None:
-    render_html(sample.hostile_bundle(), everything()).encode("utf-8")
-
-
 @pytest.mark.parametrize(
     "words",
     [
