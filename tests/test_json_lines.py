@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 
 from youbencha.json_lines import (
-    amount,
+    as_amount,
+    as_count,
+    as_mapping,
+    as_records,
+    as_str,
+    as_strs,
     canonical,
-    count,
     decode,
     decode_event,
     dumps,
     encode,
     loads,
     loads_lossy,
-    mapping,
-    records,
-    text,
-    texts,
 )
 
 HALF = rb'{"type": "x", "a": "cut \ud83d"}'
@@ -30,28 +30,28 @@ HUGE = 10**30
 
 @pytest.mark.parametrize("value", [None, True, False, -1, 1.0, "1", [], {}])
 def test_invalid_counts(value: object) -> None:
-    assert count(value) is None
+    assert as_count(value) is None
 
 
 def test_counts_have_a_bound_if_one_is_given() -> None:
-    assert (count(0), count(HUGE), count(5, 5), count(6, 5)) == (0, HUGE, 5, None)
+    assert (as_count(0), as_count(HUGE), as_count(5, 5), as_count(6, 5)) == (0, HUGE, 5, None)
 
 
 @pytest.mark.parametrize("value", [None, True, -0.5, "1", math.inf, math.nan, 10**400])
 def test_invalid_amounts(value: object) -> None:
-    assert amount(value) is None
+    assert as_amount(value) is None
 
 
 def test_amounts_are_floats() -> None:
-    assert [amount(0), amount(2), amount(0.25)] == [0.0, 2.0, 0.25]
-    assert isinstance(amount(2), float)
+    assert [as_amount(0), as_amount(2), as_amount(0.25)] == [0.0, 2.0, 0.25]
+    assert isinstance(as_amount(2), float)
 
 
 def test_a_field_of_another_type_is_none_or_empty() -> None:
-    assert (text(1), text(""), mapping([]), mapping(None)) == (None, "", {}, {})
-    assert records([{"a": 1}, 2, None, {}]) == [{"a": 1}, {}]
-    assert texts(["a", 1, None, ""]) == ("a", "")
-    assert (records({}), texts("ab")) == ([], ())
+    assert (as_str(1), as_str(""), as_mapping([]), as_mapping(None)) == (None, "", {}, {})
+    assert as_records([{"a": 1}, 2, None, {}]) == [{"a": 1}, {}]
+    assert as_strs(["a", 1, None, ""]) == ("a", "")
+    assert (as_records({}), as_strs("ab")) == ([], ())
 
 
 def test_a_lone_surrogate_is_kept() -> None:

@@ -22,7 +22,7 @@ from youbencha.adapters.claude_code.transports import ControlServer, Driver, Std
 from youbencha.errors import YouBenchaError
 from youbencha.events import Event, ToolDecided, WarningRaised
 from youbencha.files import replace_atomically
-from youbencha.json_lines import Record, encode, text
+from youbencha.json_lines import Record, as_str, encode
 from youbencha.log.session import SessionRecorder
 from youbencha.process import Command, Redactor, find_executable, run
 from youbencha.usage import sidecar_record
@@ -250,7 +250,7 @@ class SessionMetrics:
         self._handlers = ClaudeStreamReader().handlers()
 
     def on_record(self, record: Record) -> None:
-        handler = self._handlers.get(text(record.get("type")) or "")
+        handler = self._handlers.get(as_str(record.get("type")) or "")
         for event in handler(record) if handler else ():
             self._recorder.record(event)
 

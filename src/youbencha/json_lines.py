@@ -20,42 +20,44 @@ from typing import Any
 
 import orjson
 
+from youbencha.text import encodable, shorten, strip_ansi
+
 Record = Mapping[str, Any]
 _EMPTY: Record = {}
-_LARGEST_AMOUNT = 1e300
-QUOTE_CHARS = 120
+_MAX_AMOUNT = 1e300
+EXCERPT_CHARS = 120
 BYTE_ORDER_MARK = "\ufeff"
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def text(value: object) -> str | None:
+def as_str(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def count(value: object, at_most: int | None = None) -> int | None:
+def as_count(value: object, at_most: int | None = None) -> int | None:
     """A whole number from 0 up. `true` is not a number, although it is an `int` in Python."""
     if type(value) is not int or value < 0:
         return None
     return value if at_most is None or value <= at_most else None
 
 
-def amount(value: object) -> float | None:
+def as_amount(value: object) -> float | None:
     """A finite number from 0 up."""
-    if type(value) not in (int, float) or not 0 <= value < _LARGEST_AMOUNT:  # type: ignore[operator]
+    if type(value) not in (int, float) or not 0 <= value < _MAX_AMOUNT:  # type: ignore[operator]
         return None
     return float(value)  # type: ignore[arg-type]
 
 
-def mapping(value: object) -> Record:
+def as_mapping(value: object) -> Record:
     return value if isinstance(value, dict) else _EMPTY
 
 
-def records(value: object) -> list[Record]:
+def as_records(value: object) -> list[Record]:
     """The objects in a list, without other values."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def texts(value: object) -> tuple[str, ...]:
+def as_strs(value: object) -> tuple[str, ...]:
     return tuple([item for item in value if isinstance(item, str)]) if isinstance(value, list) else ()
 
 
@@ -133,10 +135,9 @@ def decode_event(line: bytes | str) -> Record | str:
     return _readable(line)
 
 
-def quoted(text: str) -> str:
-    """The start of a line, without lone surrogates, which cannot be written to a file."""
-    quote = text if len(text) <= QUOTE_CHARS else text[:QUOTE_CHARS] + "…"
-    return quote.encode("utf-8", "replace").decode("utf-8")
+def excerpt(text: str) -> str:
+    """Return the start of a line, to be quoted in a message."""
+    return encodable(shorten(text, EXCERPT_CHARS))
 
 
 def _readable(line: bytes | str) -> str:
@@ -161,28 +162,3 @@ def _salvage(text: str) -> object:
         return orjson.loads(json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None
-
-
-# `\x1B\[[0-9;]*m` alone misses what CLIs really write to a PTY: ESC[?25h, ESC[<u, ESC]9;4;0;BEL, ESC 7.
-# Every alternative is linear. Of a sequence that never ends, only the introducer is removed, not the text after it.
-ANSI_PATTERN = re.compile(
-    r"""\x1b(?:
-        \[[0-?]*[\x20-/]*[@-~]                  # CSI, private ones too
-      | \][^\x07\x1b\n]*(?:\x07|\x1b\\)         # OSC
-      | [PX^_][^\x1b\n]*\x1b\\                  # DCS, SOS, PM, APC
-      | [\x20-/]*[0-~]                          # ESC 7, ESC 8, ESC =, ESC ( B
-    )?""",
-    re.VERBOSE,
-)
-
-
-def strip_ansi(text: str) -> str:
-    """The text without terminal sequences; no ESC is left in it."""
-    return ANSI_PATTERN.sub("", text) if "\x1b" in text else text
-
-
-def clean_text(text: str) -> str:
-    """The text without terminal sequences, with plain line ends, and without lone surrogates."""
-    text = strip_ansi(text).replace("\r\n", "\n")
-    # A lone surrogate cannot be written to a UTF-8 file; the captured output may contain one.
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

@@ -17,7 +17,7 @@ from pathlib import Path
 from filelock import lock_descriptor
 
 from youbencha.files import NO_FOLLOW, read_nofollow
-from youbencha.json_lines import Record, loads, mapping
+from youbencha.json_lines import Record, as_mapping, loads
 from youbencha.progress import StepProgress
 
 _PAUSE_S = 0.1
@@ -61,7 +61,7 @@ def is_locked(path: Path) -> bool:
 def read_note(path: Path) -> Record:
     """Read the note about the last holder; empty if there is none. Windows hides it while the lock is held."""
     try:
-        return mapping(loads(read_nofollow(path.parent, path.name, _MAX_NOTE_BYTES)))
+        return as_mapping(loads(read_nofollow(path.parent, path.name, _MAX_NOTE_BYTES)))
     except (OSError, ValueError):
         return {}
 

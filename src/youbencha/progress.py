@@ -35,7 +35,7 @@ from youbencha.events import (
     WarningRaised,
     WorkspaceReady,
 )
-from youbencha.text import count, duration, one_line, plural, usd, visible
+from youbencha.text import format_count, format_duration, format_usd, one_line, plural, visible
 
 MOST_CHARACTERS = 100
 
@@ -182,7 +182,9 @@ def _line_of_loop(event: Event, short: Callable[[str], str]) -> Line | None:
         case LoopWaiting(kind="paused", reason=reason):
             return Line("‖", "yellow", "", short(reason))
         case LoopWaiting(reason=reason, kind=kind, until=until, at=at):
-            return Line("◷", "yellow", f"waiting {duration((until - at) * 1000)}:", short(reason or _words(kind)))
+            return Line(
+                "◷", "yellow", f"waiting {format_duration((until - at) * 1000)}:", short(reason or _words(kind))
+            )
         case GuidanceGiven(text=text):
             return Line("›", "cyan", "guidance:", short(text))
         case CompletionRefused(reason=reason):
@@ -208,21 +210,21 @@ def _agent(backend: str, model: str | None) -> str:
 def _limits(loop: LoopStarted) -> tuple[str | None, ...]:
     return (
         None if loop.max_iterations is None else f"at most {plural(loop.max_iterations, 'iteration')}",
-        None if loop.max_runtime_s is None else f"at most {duration(loop.max_runtime_s * 1000)}",
-        None if loop.max_cost_usd is None else f"at most {usd(loop.max_cost_usd)}",
+        None if loop.max_runtime_s is None else f"at most {format_duration(loop.max_runtime_s * 1000)}",
+        None if loop.max_cost_usd is None else f"at most {format_usd(loop.max_cost_usd)}",
     )
 
 
 def _figures(ended: IterationEnded) -> tuple[str | None, ...]:
     changed = None if ended.files_changed is None else f"{plural(ended.files_changed, 'file')} changed"
     used = (*_used(ended), OWN_FIGURES.get(ended.usage_source or ""))
-    return (duration(ended.duration_ms), *used, changed)
+    return (format_duration(ended.duration_ms), *used, changed)
 
 
 def _used(ended: IterationEnded | LoopEnded) -> tuple[str | None, str | None]:
     known = ended.input_tokens is not None or ended.output_tokens is not None
-    tokens = f"{count(ended.input_tokens)} in, {count(ended.output_tokens)} out" if known else None
-    return tokens, None if ended.cost_usd is None else usd(ended.cost_usd)
+    tokens = f"{format_count(ended.input_tokens)} in, {format_count(ended.output_tokens)} out" if known else None
+    return tokens, None if ended.cost_usd is None else format_usd(ended.cost_usd)
 
 
 def loop_totals(ended: LoopEnded) -> tuple[str | None, ...]:
@@ -231,7 +233,12 @@ def loop_totals(ended: LoopEnded) -> tuple[str | None, ...]:
         return ()  # recorded by an earlier version
     own = OWN_FIGURES["agent"] if ended.own_figures else None
     partial = "some of it is unknown" if ended.partial and ended.cost_usd is not None else None
-    return (f"{plural(ended.iterations, 'iteration')} in {duration(ended.elapsed_ms)}", *_used(ended), own, partial)
+    return (
+        f"{plural(ended.iterations, 'iteration')} in {format_duration(ended.elapsed_ms)}",
+        *_used(ended),
+        own,
+        partial,
+    )
 
 
 def clock_time(seconds: float) -> str:
@@ -324,10 +331,10 @@ class Progress:
         """Add what only the events before it tell."""
         match event:
             case ToolReturned(call_id=str(call_id), at=at) if call_id in self._called_at:
-                took = duration((at - self._called_at.pop(call_id)) * 1000)
+                took = format_duration((at - self._called_at.pop(call_id)) * 1000)
                 return line._replace(text=f"{line.text} ({took})".lstrip())
             case IterationStarted() if self.max_iterations is not None:
-                return line._replace(head=f"{line.head} of {count(self.max_iterations)}")
+                return line._replace(head=f"{line.head} of {format_count(self.max_iterations)}")
         return line
 
     def _count(self, call: ModelCalled) -> None:

@@ -37,7 +37,7 @@ from youbencha.events import (
     UserText,
     WarningRaised,
 )
-from youbencha.json_lines import QUOTE_CHARS
+from youbencha.json_lines import EXCERPT_CHARS
 from youbencha.log.session import CallFailed, CallMetered, McpServerFailed, ModelRefused, ModelSwitched, TotalsByModel
 from youbencha.usage import Tokens
 
@@ -337,8 +337,8 @@ def test_malformed_line_is_one_warning(broken):
 
 def test_malformed_line_is_quoted_in_part():
     (warned,) = parse_line(b"x" * 1_000_000)
-    assert warned.message.count("x") == QUOTE_CHARS
-    assert len(warned.message) < QUOTE_CHARS + 100
+    assert warned.message.count("x") == EXCERPT_CHARS - 1
+    assert len(warned.message) < EXCERPT_CHARS + 100
 
 
 def test_a_lone_surrogate_does_not_lose_the_line():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from youbencha.adapters.claude_code.stream import read_claims
-from youbencha.json_lines import clean_text, strip_ansi
+from youbencha.text import clean_text, strip_ansi
 
 
 @pytest.mark.parametrize(

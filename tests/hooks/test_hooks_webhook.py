@@ -250,7 +250,7 @@ async def test_artifacts_are_sent_on_request(hook_bench: HookBench) -> None:
     assert body["artifact_contents"] == {"report.md": "# ä\n"}
     assert body["artifacts_left_out"] == {
         "git-diff.patch": "is not text",
-        "youbencha-log.json": "cannot be read: No such file or directory",
+        "youbencha-log.json": "cannot be opened: No such file or directory",
     }
     assert body["summary"]["overall_status"] == "passed"
 

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from systems import posix_only
 from yb import yb
-from youbencha.json_lines import clean_text
 from youbencha.loop.agent_commands import Answer, Place, answer
 from youbencha.loop.memories import DEFAULT_BUDGET, Memories, within_budget
 from youbencha.loop.tasks import Task, TaskList, ready_tasks, task_lines
 from youbencha.loop.topics import TopicLog
+from youbencha.text import clean_text
 
 RALPH = (sys.executable, "-c", "from youbencha.cli import ralph; ralph()")
 

@@ -6,7 +6,17 @@ from typing import Any
 
 import pytest
 
-from youbencha.text import count, duration, label, percent, plural, short_value, size, usd, value
+from youbencha.text import (
+    format_count,
+    format_duration,
+    format_percent,
+    format_size,
+    format_usd,
+    format_value,
+    label,
+    plural,
+    short_value,
+)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +35,7 @@ from youbencha.text import count, duration, label, percent, plural, short_value,
     ],
 )
 def test_durations(milliseconds: int | None, text: str) -> None:
-    assert duration(milliseconds) == text
+    assert format_duration(milliseconds) == text
 
 
 @pytest.mark.parametrize(
@@ -40,16 +50,22 @@ def test_durations(milliseconds: int | None, text: str) -> None:
     ],
 )
 def test_dollars(dollars: float | None, text: str) -> None:
-    assert usd(dollars) == text
+    assert format_usd(dollars) == text
 
 
 def test_counts() -> None:
-    assert [count(None), count(0), count(1_204_000)] == ["unknown", "0", "1,204,000"]
+    assert [format_count(None), format_count(0), format_count(1_204_000)] == ["unknown", "0", "1,204,000"]
     assert [plural(1, "file"), plural(0, "file"), plural(2000, "file")] == ["1 file", "0 files", "2,000 files"]
 
 
 def test_percentages_are_never_rounded_up_to_100() -> None:
-    assert [percent(1), percent(0.99999), percent(0.784), percent(0.5), percent(0)] == [
+    assert [
+        format_percent(1),
+        format_percent(0.99999),
+        format_percent(0.784),
+        format_percent(0.5),
+        format_percent(0),
+    ] == [
         "100%",
         "99.9%",
         "78.4%",
@@ -59,12 +75,18 @@ def test_percentages_are_never_rounded_up_to_100() -> None:
 
 
 def test_sizes() -> None:
-    assert [size(0), size(1023), size(1536), size(5 * 1024**2), size(3 * 1024**4)] == [
+    assert [
+        format_size(0),
+        format_size(1023),
+        format_size(1536),
+        format_size(5 * 1024**2),
+        format_size(3 * 1024**4),
+    ] == [
         "0 B",
         "1023 B",
         "1.5 KiB",
-        "5.0 MiB",
-        "3072.0 GiB",
+        "5 MiB",
+        "3 TiB",
     ]
 
 
@@ -87,7 +109,7 @@ def test_sizes() -> None:
     ],
 )
 def test_metric_values(anything: Any, text: str) -> None:
-    assert value(anything) == text
+    assert format_value(anything) == text
 
 
 def test_a_long_value_is_cut_with_an_ellipsis() -> None:

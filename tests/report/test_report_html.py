@@ -272,7 +272,7 @@ def test_large_attachments_are_shown_in_part_with_a_note() -> None:
     words = Page(text).words
     for note in (
         "20 more files not shown",
-        "3.0 MiB",
+        "3 MiB",
         "800 messages left out",
         "800 calls left out",
         "more characters",

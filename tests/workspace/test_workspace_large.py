@@ -15,7 +15,7 @@ from git_repositories import Opener, commit, git
 
 from systems import linux_only, posix_only
 from youbencha.errors import YouBenchaError
-from youbencha.text import shown, without_long_words
+from youbencha.text import format_path, shorten_words
 from youbencha.workspace import FileChange, Snapshot, listing, recording
 from youbencha.workspace.changes import hash_files
 from youbencha.workspace.trees import remove_tree
@@ -294,10 +294,10 @@ async def test_messages_stay_short(tree: Path, tmp_path: Path) -> None:
 
 
 def test_names_in_messages() -> None:
-    assert shown("a/b.txt") == "a/b.txt"
-    assert len(shown("a" * 500 + "/end")) < 165
-    assert shown("a" * 500 + "/end").endswith("/end")
-    assert shown(b"\xff\n\x1b[2J").isprintable()
-    assert without_long_words("cannot read a/b: no") == "cannot read a/b: no"
-    assert len(without_long_words("x/" * 500 + "end: no")) < 180
-    assert len(without_long_words("many words " * 1000)) <= 2000
+    assert format_path("a/b.txt") == "a/b.txt"
+    assert len(format_path("a" * 500 + "/end")) < 165
+    assert format_path("a" * 500 + "/end").endswith("/end")
+    assert format_path(b"\xff\n\x1b[2J").isprintable()
+    assert shorten_words("cannot read a/b: no") == "cannot read a/b: no"
+    assert len(shorten_words("x/" * 500 + "end: no")) < 180
+    assert len(shorten_words("many words " * 1000)) <= 2000

@@ -44,7 +44,7 @@ from youbencha.store.arena_run import ArenaRun, find_arena_run, make_results
 from youbencha.store.layout import BENCH_DIR, LATEST, META_FILE, TRIALS_DIR
 from youbencha.store.locate import arena_runs, locate_arena_run
 from youbencha.store.read import ArenaResults, load_runs
-from youbencha.text import duration, plural, table
+from youbencha.text import format_duration, plural, table
 from youbencha.workspace import public_url
 
 _PANEL = "A gate for CI"
@@ -326,7 +326,7 @@ def _tables(found: dict[str, list[Row]]) -> Iterator[str]:
         (
             f"{row['id']} ({', '.join(row['aliases'])})" if row["aliases"] else row["id"],
             *map(_shown, (row["category"], row["tag"])),
-            duration(row["time_limit_minutes"] * 60_000),
+            format_duration(row["time_limit_minutes"] * 60_000),
             row["repo"],
         )
         for row in found["tasks"]

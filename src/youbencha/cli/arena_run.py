@@ -44,7 +44,7 @@ from youbencha.stats.comparison import MARGIN
 from youbencha.store.arena import UntilDecided
 from youbencha.store.arena_run import ArenaRun, create_run, find_arena_run
 from youbencha.store.read import load_runs
-from youbencha.text import plural, usd
+from youbencha.text import format_usd, plural
 from youbencha.trial.context import LOOPBACK, Host
 
 if TYPE_CHECKING:
@@ -451,7 +451,7 @@ def _announcement(matrix: Matrix, run: ArenaRun, request: _Request, reusable: Re
     attempts = request.options().retries.attempts
     plan = describe_plan(matrix, parallel=request.parallel, attempts=attempts, reusable=reusable)
     worst = plan.worst_case.with_retries_usd
-    cap = f"at most {usd(float(worst))}" if worst is not None else "no cost limit"
+    cap = f"at most {format_usd(float(worst))}" if worst is not None else "no cost limit"
     verb = "resuming" if resumed else "running"
     left = plan.trials if matrix.until_decided or reusable is None else plan.trials - len(reusable.trials)
     trials = f"{'at most ' if matrix.until_decided else ''}{plural(left, 'trial')}"

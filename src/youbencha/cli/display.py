@@ -12,7 +12,7 @@ from youbencha.cli.terminal import can_show_screen, is_plain
 from youbencha.errors import YouBenchaError
 from youbencha.events import Event
 from youbencha.progress import Line, Progress
-from youbencha.text import count, plural, usd
+from youbencha.text import format_clock, format_count, format_usd, plural
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -135,7 +135,7 @@ class LiveDisplay(Display):
         from rich.text import Text
 
         now = time.time()
-        title = Text.assemble((self._title, "bold"), (f"  {_clock(now - self._began)}", "dim"))
+        title = Text.assemble((self._title, "bold"), (f"  {format_clock(now - self._began)}", "dim"))
         body = [Text(), title, self._phases(now), self._figures()]
         return Group(*(part for part in body if part is not None))
 
@@ -161,9 +161,9 @@ class LiveDisplay(Display):
         if shown.tool_calls:
             parts.append(plural(shown.tool_calls, "tool call"))
         if shown.input_tokens is not None or shown.output_tokens is not None:
-            parts.append(f"{count(shown.input_tokens)} in · {count(shown.output_tokens)} out")
+            parts.append(f"{format_count(shown.input_tokens)} in · {format_count(shown.output_tokens)} out")
         if shown.cost_usd is not None:
-            parts.append(usd(shown.cost_usd))
+            parts.append(format_usd(shown.cost_usd))
         return Text(" · ".join(parts), style="dim", no_wrap=True, overflow="ellipsis") if parts else None
 
 
@@ -174,8 +174,3 @@ def _line_text(line: Line) -> Text:
     return Text.assemble(
         (f"{line.mark} ", line.style), (f"{line.head} " if line.head else "", "bold"), (line.text, dim)
     )
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes}:{rest:02d}"

@@ -37,7 +37,7 @@ from youbencha.loop.topics import MAX_PAYLOAD, TopicEvent, TopicLog, events_of_p
 from youbencha.scaffold import begin_loop
 from youbencha.store.loop_lock import loop_lock, running_loop
 from youbencha.store.loops import loop_ids
-from youbencha.text import iso_time, listed, one_line, plural, shown, table, visible
+from youbencha.text import format_path, iso_time, list_paths, one_line, plural, table, visible
 from youbencha.transcript.recording import RecordingReader
 from youbencha.workspace.checkpoints import Checkpoint, Checkpoints, PatchStyle, loops_with_checkpoints
 
@@ -92,12 +92,14 @@ def restore(
     with loop_lock(Path.cwd(), f"ralph restore {name}", cache_dir):
         paths, missing = _ask(chosen, cache_dir, lambda checkpoints: _preview(checkpoints, name))
         if missing:
-            typer.echo(f"warning  not in the checkpoint, too large or not readable then: {listed(missing)}", err=True)
+            typer.echo(
+                f"warning  not in the checkpoint, too large or not readable then: {list_paths(missing)}", err=True
+            )
         if not paths:
             typer.echo(f"The files are as they were at checkpoint {name}.")
             return 0
         for path in paths[:_MOST_LISTED]:
-            typer.echo(f"  {shown(path)}")
+            typer.echo(f"  {format_path(path)}")
         if len(paths) > _MOST_LISTED:
             typer.echo(f"  and {len(paths) - _MOST_LISTED} more")
         confirm(f"Restore {plural(len(paths), 'file')} to checkpoint {name} of the loop {chosen}?", yes=yes)

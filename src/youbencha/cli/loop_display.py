@@ -22,7 +22,7 @@ from youbencha.events import (
     LoopWaiting,
 )
 from youbencha.progress import Line, Progress, whole_lines
-from youbencha.text import duration, plural
+from youbencha.text import format_duration, plural
 from youbencha.transcript.line_writer import LineWriter
 from youbencha.transcript.recording import TYPE_NAMES, dropped_line, event_to_json
 
@@ -171,7 +171,7 @@ class LinesDisplay(LoopDisplay):
             return b""
         self._counted_at = time.monotonic()
         left_s = waiting.until - time.time()
-        line = Line("◷", "yellow", f"{duration(left_s * 1000)} left", "")
+        line = Line("◷", "yellow", f"{format_duration(left_s * 1000)} left", "")
         return self._printed(line, time.time()) if left_s > 0 else b""
 
     def __exit__(self, *_: object) -> None:

@@ -31,7 +31,7 @@ from youbencha.progress import loop_totals
 from youbencha.spec.loop import LoopSpec
 from youbencha.store.loop_lock import loop_lock
 from youbencha.store.loops import EXIT_CODES, LoopHistory
-from youbencha.text import duration, plural, usd, visible
+from youbencha.text import format_duration, format_usd, plural, visible
 from youbencha.transcript.recording import Recorder
 from youbencha.trial.context import Host
 from youbencha.trial.plan import resolved_environment
@@ -347,9 +347,9 @@ def _gateway(backend: Backend) -> str:
 def _limits(plan: LoopPlan) -> Iterator[str]:
     loop = plan.spec.event_loop
     yield plural(loop.max_iterations, "iteration")
-    yield duration(loop.max_runtime_seconds * 1000)
+    yield format_duration(loop.max_runtime_seconds * 1000)
     if loop.max_cost_usd is not None:
-        yield usd(loop.max_cost_usd)
+        yield format_usd(loop.max_cost_usd)
     yield plural(loop.max_consecutive_failures, "failure") + " in a row"
 
 

@@ -48,7 +48,7 @@ from youbencha.sandbox.docker.engine import connect
 from youbencha.store.arena import TrialKey, TrialMeta
 from youbencha.store.arena_run import ArenaRun
 from youbencha.store.read import load_runs
-from youbencha.text import count, duration, one_line, plural, sentences, usd
+from youbencha.text import format_count, format_duration, format_usd, one_line, plural, sentences
 from youbencha.trial.gateway_plan import check_models
 from youbencha.trial.plan import check_version
 from youbencha.usage import Tokens, total_tokens
@@ -134,7 +134,7 @@ class MatrixDisplay:
             case AttemptEvent(_, WarningRaised(code=code, message=message)) if code == CACHE_NOT_WRITABLE:
                 return [("!", "yellow", f"warning: {message}")]
             case AttemptFailed(key, info, retry_in_s):
-                again = f"; again in {duration(retry_in_s * 1000)}" if retry_in_s is not None else ""
+                again = f"; again in {format_duration(retry_in_s * 1000)}" if retry_in_s is not None else ""
                 reason = one_line(info.reason, _LONGEST_REASON)
                 return [("!", "yellow", f"{key}, attempt {info.number}: {info.outcome}: {reason}{again}")]
             case TrialFinished(meta):
@@ -162,8 +162,8 @@ def _mark(meta: TrialMeta) -> tuple[str, str]:
 
 def _result(meta: TrialMeta) -> str:
     score = "" if meta.composite_score is None else f"score {meta.composite_score:.3f}"
-    cost = "" if meta.all_attempts_cost_usd is None else usd(meta.all_attempts_cost_usd)
-    took = "" if meta.duration_s is None else duration(meta.duration_s * 1000)
+    cost = "" if meta.all_attempts_cost_usd is None else format_usd(meta.all_attempts_cost_usd)
+    took = "" if meta.duration_s is None else format_duration(meta.duration_s * 1000)
     tries = f"{len(meta.attempts)} attempts" if len(meta.attempts) > 1 else ""
     reason = "" if meta.outcome == "solved" else one_line(meta.reason or "", _LONGEST_REASON)
     return ", ".join(part for part in (meta.outcome or "unknown", score, cost, took, tries, reason) if part)
@@ -264,11 +264,11 @@ class LiveMatrixDisplay(MatrixDisplay):
         running = self.running.values()
         spent = self.spent_usd + sum(trial.progress.cost_usd or 0 for trial in running)
         parts = [
-            duration((now - self._began) * 1000),
+            format_duration((now - self._began) * 1000),
             f"{len(running)} running",
             f"{self.solved} solved",
             *([f"{self.not_valid} not valid"] if self.not_valid else []),
-            *([usd(spent)] if spent else []),
+            *([format_usd(spent)] if spent else []),
         ]
         return Text.assemble((f"{self.finished}/{self.trials}", "bold"), (f" · {' · '.join(parts)}", "dim"))
 
@@ -281,9 +281,9 @@ def _cells(key: TrialKey, trial: RunningTrial, now: float) -> tuple[str, ...]:
     return (
         str(key) + (f", attempt {trial.number}" if trial.number > 1 else ""),
         phase,
-        duration((now - trial.began) * 1000),
-        "" if tokens is None else f"{count(tokens)} tokens",
-        usd(shown.cost_usd) if shown.cost_usd is not None else "",
+        format_duration((now - trial.began) * 1000),
+        "" if tokens is None else f"{format_count(tokens)} tokens",
+        format_usd(shown.cost_usd) if shown.cost_usd is not None else "",
     )
 
 
@@ -371,17 +371,17 @@ def _show(summary: MatrixSummary, run: ArenaRun, *, by_task: bool) -> None:
         by = Grouping.TASK if by_task else Grouping.AGENT
         text = render_leaderboard(board, ArenaFormat.TABLE, by, width=width_of(sys.stdout), base=run.path)
         typer.echo(text, nl=False)
-    finished = f"{count(len(summary.finished))} of {plural(summary.trials, 'trial')} finished"
-    not_valid = f", {count(summary.not_valid)} not valid" if summary.not_valid else ""
-    spent = f", {usd(summary.spent_usd)} spent" if summary.spent_usd else ""
+    finished = f"{format_count(len(summary.finished))} of {plural(summary.trials, 'trial')} finished"
+    not_valid = f", {format_count(summary.not_valid)} not valid" if summary.not_valid else ""
+    spent = f", {format_usd(summary.spent_usd)} spent" if summary.spent_usd else ""
     typer.echo(f"\n{finished}{not_valid}{spent}{_saved(summary)}\nResults: {run.path}")
 
 
 def _saved(summary: MatrixSummary) -> str:
     if not summary.saved:
         return ""
-    money = f" (about {usd(summary.saved_usd)})" if summary.saved_usd else ""
-    return f"; {count(summary.saved)} of at most {count(summary.max_trials)} saved{money}"
+    money = f" (about {format_usd(summary.saved_usd)})" if summary.saved_usd else ""
+    return f"; {format_count(summary.saved)} of at most {format_count(summary.max_trials)} saved{money}"
 
 
 def _say_what_is_left(summary: MatrixSummary) -> None:

@@ -22,7 +22,7 @@ from youbencha.store.index import RunSummary, Store
 from youbencha.store.layout import BENCH_DIR
 from youbencha.store.locate import arena_runs, find_matrix, find_results, newest_results
 from youbencha.store.read import load_results, load_runs
-from youbencha.text import UNKNOWN, count, duration, one_line, plural, table, usd
+from youbencha.text import UNKNOWN, format_count, format_duration, format_usd, one_line, plural, table
 
 
 def report(
@@ -152,14 +152,14 @@ def _runs_table(summaries: Sequence[RunSummary], width: int) -> str:
 def _row(summary: RunSummary) -> tuple[str, ...]:
     outcome = (summary.outcome or "").replace("_", " ")
     words = (outcome, summary.title or "", summary.agent or "", summary.model or "")
-    figures = (count(_figure(summary.total_tokens)), usd(_figure(summary.cost_usd)))
+    figures = (format_count(_figure(summary.total_tokens)), format_usd(_figure(summary.cost_usd)))
     at_least = "≥ " if summary.partial else ""
     return (
         f"{summary.began:%Y-%m-%d %H:%M}",
         summary.state,
         *(one_line(word, _MAX_CELL) or "-" for word in words),
         *("-" if figure == UNKNOWN else at_least + figure for figure in figures),
-        duration(_figure(summary.duration_ms)).replace(UNKNOWN, "-"),
+        format_duration(_figure(summary.duration_ms)).replace(UNKNOWN, "-"),
         one_line(summary.run.name, 4096),
     )
 

@@ -37,7 +37,7 @@ from youbencha.gateway.upstreams import Upstream, find_upstreams, key_names, rea
 from youbencha.process import Redactor
 from youbencha.scripted_model import RecordedRequest, Script, ScriptedModel, load_script
 from youbencha.spec.gateway import GatewaySpec, ModelPrice, UpstreamSpec, UpstreamSpecs
-from youbencha.text import count, plural, usd
+from youbencha.text import format_count, format_usd, plural
 from youbencha.usage import Tokens
 
 DEFAULT_KEY = "default"
@@ -422,7 +422,7 @@ def _figures(totals: KeyTotals) -> list[str]:
     if counts := _tokens(totals.total.tokens):
         figures += [f"at least {counts}" if totals.total.partial else counts, _cost(totals.total)]
     numbers = {"refused": totals.refused, "rate limited": totals.rate_limited, "not recorded": totals.unmatched}
-    return figures + [f"{count(number)} {what}" for what, number in numbers.items() if number]
+    return figures + [f"{format_count(number)} {what}" for what, number in numbers.items() if number]
 
 
 def _cost(total: ModelTotals) -> str:
@@ -441,19 +441,21 @@ def _left(account: Account) -> list[str]:
         left.append(f"{_usd(-usd_left)} over {most}" if usd_left < 0 else f"{_usd(usd_left)} of {most} left")
     if (most_tokens := account.caps.tokens) is not None:
         tokens_left = most_tokens - account.spent_tokens - account.unseen_tokens
-        over = f"{count(-tokens_left)} tokens over {count(most_tokens)}"
-        left.append(over if tokens_left < 0 else f"{count(tokens_left)} of {count(most_tokens)} tokens left")
+        over = f"{format_count(-tokens_left)} tokens over {format_count(most_tokens)}"
+        left.append(
+            over if tokens_left < 0 else f"{format_count(tokens_left)} of {format_count(most_tokens)} tokens left"
+        )
     return left
 
 
 def _tokens(tokens: Tokens) -> str:
     """Return the known counts as text; empty if none is known."""
     known = ((kind, number) for kind, number in zip(_KINDS, tokens, strict=True) if number is not None)
-    return ", ".join(f"{count(number)} {kind}" for kind, number in known)
+    return ", ".join(f"{format_count(number)} {kind}" for kind, number in known)
 
 
 def _usd(amount: Decimal) -> str:
-    return usd(float(amount))
+    return format_usd(float(amount))
 
 
 def gateway(

@@ -16,7 +16,7 @@ from youbencha.report.commit_files import CommitFiles, commit_notes
 from youbencha.spec.arena import NULL
 from youbencha.spec.gateway import GatewaySpec, Scope
 from youbencha.store.arena import TrialKey
-from youbencha.text import count, duration, first_few, plural, table, usd
+from youbencha.text import first_few, format_count, format_duration, format_usd, plural, table
 from youbencha.workspace import public_url
 
 _FIRST = 6
@@ -143,11 +143,13 @@ class PlanDescription:
 
     def _reuse_lines(self, reusable: Reusable) -> Iterator[str]:
         data = self._reuse_data(reusable)
-        again = f", {count(data['rescored'])} of them scored again" if data["rescored"] else ""
+        again = f", {format_count(data['rescored'])} of them scored again" if data["rescored"] else ""
         yield f"reused        {plural(data['reused'], 'trial')}{again}"
         if data["to_run"] is None:
             return
-        which = first_few([f"{name} {count(left)}" for name, left in data["to_run_by_orchestrator"].items() if left])
+        which = first_few(
+            [f"{name} {format_count(left)}" for name, left in data["to_run_by_orchestrator"].items() if left]
+        )
         yield f"to run        {plural(data['to_run'], 'trial')}{f': {which}' if which else ''}"
         if data["to_run"]:
             yield f"cost          {_expected_in_words(self.expected_cost)}"
@@ -162,18 +164,18 @@ class PlanDescription:
         notes = commit_notes(CommitFiles(cell.task, cell.orchestrator, cell.commit_files) for cell in self.matrix.cells)
         yield from (f"note: {note}" for note in notes)
         pairs = f"{plural(len(agents), 'orchestrator')} x {plural(len(tasks), 'task')}"
-        trials = f"{count(self.trials)} ({pairs} x {count(self.matrix.trials)})"
+        trials = f"{format_count(self.trials)} ({pairs} x {format_count(self.matrix.trials)})"
         if self.matrix.until_decided:
             margin = self.matrix.until_decided.margin
-            trials = f"at most {count(self.trials)} ({pairs}), until decided with a margin of {margin:g}"
-        yield f"trials        {trials}, {count(self.parallel)} at a time"
+            trials = f"at most {format_count(self.trials)} ({pairs}), until decided with a margin of {margin:g}"
+        yield f"trials        {trials}, {format_count(self.parallel)} at a time"
         if self.reusable:
             yield from self._reuse_lines(self.reusable)
         first = self._first_trials()
         more = ", …" if len(first) < self.trials - self._reused.total() else ""
         if first:
             yield f"order         {', '.join(f'{key.orchestrator}/{key.task}/{key.number}' for key in first)}{more}"
-        yield f"longest time  {duration(self.longest_s * 1000)} for the agents, without validation and retries"
+        yield f"longest time  {format_duration(self.longest_s * 1000)} for the agents, without validation and retries"
         yield f"worst case    {_cost_in_words(self.worst_case, self.attempts)}"
 
 
@@ -269,28 +271,28 @@ def _task(cell: Cell) -> dict[str, Any]:
 def _orchestrator_row(cell: Cell) -> tuple[str, ...]:
     data = _orchestrator(cell)
     sandbox = data["image"] or data["sandbox"]
-    cap = "no limit" if data["per_trial_usd"] is None else usd(data["per_trial_usd"])
+    cap = "no limit" if data["per_trial_usd"] is None else format_usd(data["per_trial_usd"])
     return (data["name"], data["agent"], data["version"] or "-", data["model"] or "-", sandbox, cap)
 
 
 def _task_row(cell: Cell) -> tuple[str, ...]:
     data = _task(cell)
-    limit = duration(data["time_limit_s"] * 1000)
+    limit = format_duration(data["time_limit_s"] * 1000)
     return (data["id"], data["category"] or "-", data["tag"] or "-", (data["commit"] or "-")[:12], limit)
 
 
 def _cost_in_words(worst: CostBound, attempts: int) -> str:
     if worst.usd is None or worst.with_retries_usd is None:
         return f"unlimited: {worst.reason}"
-    retries = f"; {usd(float(worst.with_retries_usd))} if each is tried {attempts} times" if attempts > 1 else ""
-    return f"{usd(float(worst.usd))}{retries}"
+    retries = f"; {format_usd(float(worst.with_retries_usd))} if each is tried {attempts} times" if attempts > 1 else ""
+    return f"{format_usd(float(worst.usd))}{retries}"
 
 
 def _expected_in_words(expected: ExpectedCost) -> str:
     if expected.usd is None:
         return "unknown: no earlier trial of these orchestrators and tasks has a known cost"
     unknown = f"; the cost of {plural(expected.unknown, 'trial')} is unknown" if expected.unknown else ""
-    return f"about {usd(expected.usd)}, based on earlier trials{unknown}"
+    return f"about {format_usd(expected.usd)}, based on earlier trials{unknown}"
 
 
 def _number(amount: Decimal | None) -> float | None:

@@ -27,7 +27,7 @@ from youbencha.spec.sandbox import SandboxSpec
 from youbencha.store.bundle import ResultsBundle
 from youbencha.store.layout import LEDGER_FILE, REPORT_FILE, RESULTS_FILE
 from youbencha.store.read import load_results
-from youbencha.text import count
+from youbencha.text import format_count
 from youbencha.trial.context import Host
 from youbencha.trial.plan import Plan
 from youbencha.trial.remote_gateways import lend
@@ -62,7 +62,7 @@ def check_resources(matrix: Matrix, cluster: Cluster) -> None:
         needed = resources_of(cell.plan.sandbox)
         cpus, memory = needed["num_cpus"], needed.get("memory", 0.0)
         if not any(node.cpus >= cpus and node.resources.get("memory", 0.0) >= memory for node in cluster.nodes):
-            size = f" and {count(round(memory / 1024**2))} MiB" if memory else ""
+            size = f" and {format_count(round(memory / 1024**2))} MiB" if memory else ""
             raise YouBenchaError(
                 "RAY_TOO_SMALL",
                 f"No node of the Ray cluster has {cpus:g} CPUs{size}, which {cell.orchestrator} needs on {cell.task}.",

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from youbencha.gateway import fields as table
 from youbencha.gateway.api import WireName
-from youbencha.json_lines import mapping
+from youbencha.json_lines import as_mapping
 
 
 class RequestSize(NamedTuple):
@@ -218,12 +218,12 @@ class _Examination:
     def _tools(self, tools: list[Any]) -> None:
         waiting = list(tools)
         while waiting:
-            tool = mapping(waiting.pop())
+            tool = as_mapping(waiting.pop())
             for name in (
                 map(table.to_camel_case, tool) if self._wire == "gemini" else (str(tool.get("type", "custom")),)
             ):
                 name = _VERSION.sub("", name)
-                is_local = mapping(tool.get("environment")).get("type", "local") == "local"
+                is_local = as_mapping(tool.get("environment")).get("type", "local") == "local"
                 if name not in table.CLIENT_TOOLS | table.SERVER_TOOLS or not is_local:
                     raise UnpricedError(f"the tool `{name[:80]}`")
                 if name in table.SERVER_TOOLS and tool.get("execution") != "client":

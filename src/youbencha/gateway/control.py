@@ -18,7 +18,7 @@ from aiohttp import web
 from youbencha.errors import YouBenchaError
 from youbencha.gateway.cassette.matching import Places
 from youbencha.gateway.request import peer_of
-from youbencha.json_lines import mapping
+from youbencha.json_lines import as_mapping
 
 if TYPE_CHECKING:
     from youbencha.gateway.trial_keys import LentKeys, Tickets
@@ -108,7 +108,7 @@ async def _issue(keys: LentKeys, body: Mapping[str, Any], request: web.Request) 
 
 def _texts_in(value: object) -> list[tuple[str, str]]:
     """The entries of an object that are texts."""
-    return [(key, text) for key, text in mapping(value).items() if isinstance(text, str)]
+    return [(key, text) for key, text in as_mapping(value).items() if isinstance(text, str)]
 
 
 async def _end(keys: LentKeys, body: Mapping[str, Any], _: web.Request) -> dict[str, Any]:

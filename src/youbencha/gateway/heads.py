@@ -16,7 +16,7 @@ from typing import Any
 from youbencha.gateway.api import WireName
 from youbencha.gateway.cassette.matching import MESSAGES, ModelRequest, Places, RequestMatcher, path_forms
 from youbencha.gateway.cassette.volatile import around
-from youbencha.json_lines import canonical, loads, mapping
+from youbencha.json_lines import as_mapping, canonical, loads
 from youbencha.process import Redactor
 
 _MAX_HEADS = 64
@@ -49,7 +49,7 @@ class RequestHeads:
         if not self._complete:
             return
         try:
-            self._add(wire, path, _head_of(mapping(body), headers), _opening_of(mapping(body)))
+            self._add(wire, path, _head_of(as_mapping(body), headers), _opening_of(as_mapping(body)))
         except RecursionError:  # an agent may send anything
             self._complete = False
 
@@ -88,12 +88,12 @@ def _head_of(body: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, A
 
 def _system_messages(body: Mapping[str, Any]) -> Iterator[Any]:
     """Some APIs have the system prompt among the messages."""
-    return takewhile(lambda message: mapping(message).get("role") in _SYSTEM_ROLES, _conversation(body))
+    return takewhile(lambda message: as_mapping(message).get("role") in _SYSTEM_ROLES, _conversation(body))
 
 
 def _opening_of(body: Mapping[str, Any]) -> list[Any]:
     """The messages before the model's first answer."""
-    return list(takewhile(lambda message: mapping(message).get("role") in _ASKING_ROLES, _conversation(body)))
+    return list(takewhile(lambda message: as_mapping(message).get("role") in _ASKING_ROLES, _conversation(body)))
 
 
 _ASKING_ROLES = {*_SYSTEM_ROLES, "user"}

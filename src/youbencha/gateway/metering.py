@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from youbencha.gateway.api import WireName
 from youbencha.gateway.sse import SseParser
-from youbencha.json_lines import count, loads_lossy, mapping, records
+from youbencha.json_lines import as_count, as_mapping, as_records, loads_lossy
 from youbencha.usage import Tokens
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -176,21 +176,21 @@ class AnthropicUsage(UsageReader):
     def event(self, name: bytes, data: bytes) -> None:
         if name not in _MESSAGE_EVENTS:
             return
-        event = mapping(loads_lossy(data))
+        event = as_mapping(loads_lossy(data))
         match event.get("type"):
             case "message_start":
-                self._message(mapping(event.get("message")))
+                self._message(as_mapping(event.get("message")))
             case "message_delta":
                 self._usage(event)
-                self._stop(mapping(event.get("delta")))
-                self._final = self._final or _count(mapping(event.get("usage")).get("output_tokens")) is not None
+                self._stop(as_mapping(event.get("delta")))
+                self._final = self._final or _count(as_mapping(event.get("usage")).get("output_tokens")) is not None
             case "message_stop":  # without a message_delta, only the initial count of the output is known
                 self.ended, self.stopped = self._final, True
             case "error":
                 self.error = _error_word(event.get("error"), "type")
 
     def body(self, document: Any) -> None:
-        message = mapping(document)
+        message = as_mapping(document)
         if message.get("type") == "error":
             self.error = _error_word(message.get("error"), "type")
             return
@@ -219,11 +219,11 @@ class AnthropicUsage(UsageReader):
 
     def _usage(self, holder: Mapping[str, Any]) -> None:
         """Read counts, which are running totals: the last of each is valid."""
-        usage = mapping(holder.get("usage"))
+        usage = as_mapping(holder.get("usage"))
         for name in ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"):
             self._keep(name, usage.get(name))
-        self._keep("1h", mapping(usage.get("cache_creation")).get("ephemeral_1h_input_tokens"))
-        if tools := mapping(usage.get("server_tool_use")):
+        self._keep("1h", as_mapping(usage.get("cache_creation")).get("ephemeral_1h_input_tokens"))
+        if tools := as_mapping(usage.get("server_tool_use")):
             self._extra("web_searches", _count(tools.get("web_search_requests")))
 
     def _keep(self, name: str, value: Any) -> None:
@@ -242,10 +242,10 @@ class ChatUsage(UsageReader):
         if data == b"[DONE]":
             self.ended = True
             return
-        self._answer(mapping(loads_lossy(data)))
+        self._answer(as_mapping(loads_lossy(data)))
 
     def body(self, document: Any) -> None:
-        self._answer(mapping(document))
+        self._answer(as_mapping(document))
         self.ended = True
 
     def tokens(self) -> Tokens:
@@ -254,12 +254,14 @@ class ChatUsage(UsageReader):
     def _answer(self, answer: Mapping[str, Any]) -> None:
         if (model := answer.get("model")) != self.model:
             self.model = _model_name(model) or self.model
-        if usage := mapping(answer.get("usage")):
+        if usage := as_mapping(answer.get("usage")):
             # Some servers send running totals with each chunk: the last is valid.
             self._tokens = _openai_tokens(usage, input_name="prompt_tokens", output_name="completion_tokens")
             for way, name in (("input", "prompt"), ("output", "completion")):
-                self._extra(f"{way}_audio", _count(mapping(usage.get(f"{name}_tokens_details")).get("audio_tokens")))
-        if reasons := [reason for choice in records(answer.get("choices")) if (reason := choice.get("finish_reason"))]:
+                self._extra(f"{way}_audio", _count(as_mapping(usage.get(f"{name}_tokens_details")).get("audio_tokens")))
+        if reasons := [
+            reason for choice in as_records(answer.get("choices")) if (reason := choice.get("finish_reason"))
+        ]:
             self.finished = True
             self.calls_tool = "tool_calls" in reasons
         if error := answer.get("error"):
@@ -287,18 +289,18 @@ class ResponsesUsage(UsageReader):
     def event(self, name: bytes, data: bytes) -> None:
         if name not in _RESPONSE_EVENTS:
             return
-        event = mapping(loads_lossy(data))
+        event = as_mapping(loads_lossy(data))
         kind = event.get("type")
         if not isinstance(kind, str):
             return
         if kind in _RESPONSE_TYPES:
-            self._response(mapping(event.get("response")))
+            self._response(as_mapping(event.get("response")))
             self.ended = self.ended or kind in _LAST_RESPONSES
         elif kind == "error":
             self.error = _error_word(event.get("error") or event, "code", "type")
 
     def body(self, document: Any) -> None:
-        self._response(mapping(document))
+        self._response(as_mapping(document))
         self.ended = True
 
     def tokens(self) -> Tokens:
@@ -306,11 +308,11 @@ class ResponsesUsage(UsageReader):
 
     def _response(self, response: Mapping[str, Any]) -> None:
         self.model = _model_name(response.get("model")) or self.model
-        output = records(response.get("output"))
+        output = as_records(response.get("output"))
         self.calls_tool = any(item.get("type") in _LOCAL_CALLS for item in output)
-        if usage := mapping(response.get("usage")):
+        if usage := as_mapping(response.get("usage")):
             self._tokens = _openai_tokens(usage, input_name="input_tokens", output_name="output_tokens")
-            items = [(item.get("type"), mapping(item.get("action")).get("type")) for item in output]
+            items = [(item.get("type"), as_mapping(item.get("action")).get("type")) for item in output]
             # Opening a page that was found is a call, too, but has no fee.
             kinds = [kind for kind, action in items if action not in ("open_page", "find_in_page")]
             self._extra("web_searches", kinds.count("web_search_call"))
@@ -321,7 +323,7 @@ class ResponsesUsage(UsageReader):
 
 def _openai_tokens(usage: Mapping[str, Any], *, input_name: str, output_name: str) -> Tokens:
     """Read the usage of both APIs of OpenAI, which differ only in names. Their input includes cached tokens."""
-    details = mapping(usage.get(f"{input_name}_details"))
+    details = as_mapping(usage.get(f"{input_name}_details"))
     cache_read = _first_count(details, "cached_tokens")
     cache_creation = _first_count(details, "cache_write_tokens", "cache_creation_tokens")
     return Tokens(
@@ -360,11 +362,11 @@ class GeminiUsage(UsageReader):
         self._has_content = False
 
     def event(self, name: bytes, data: bytes) -> None:
-        self._chunk(mapping(loads_lossy(data)))
+        self._chunk(as_mapping(loads_lossy(data)))
 
     def body(self, document: Any) -> None:
         """Read an answer, or the list of chunks of a stream that was not requested as events."""
-        for chunk in records(document if isinstance(document, list) else [document]):
+        for chunk in as_records(document if isinstance(document, list) else [document]):
             self._chunk(chunk)
 
     def tokens(self) -> Tokens:
@@ -389,33 +391,33 @@ class GeminiUsage(UsageReader):
     def _chunk(self, chunk: Mapping[str, Any]) -> None:
         if (model := chunk.get("modelVersion")) != self.model:
             self.model = _model_name(model) or self.model
-        usage = mapping(chunk.get("usageMetadata"))
+        usage = as_mapping(chunk.get("usageMetadata"))
         for name, value in usage.items():
             if name in _GEMINI_COUNTS and (number := _count(value)) is not None:
                 self._counts[name] = number
         for way, name in (("input", "promptTokensDetails"), ("output", "candidatesTokensDetails")):
-            for each in records(usage.get(name)):
+            for each in as_records(usage.get(name)):
                 if each.get("modality") in ("AUDIO", "IMAGE", "VIDEO"):
                     self._extra(f"{way}_{each['modality'].lower()}", _count(each.get("tokenCount")))
-        if candidates := records(chunk.get("candidates")):
-            found = [mapping(each.get("groundingMetadata")).get("webSearchQueries") for each in candidates]
+        if candidates := as_records(chunk.get("candidates")):
+            found = [as_mapping(each.get("groundingMetadata")).get("webSearchQueries") for each in candidates]
             searches = sum(len(queries) for queries in found if isinstance(queries, list))
             # Before Gemini 3, any number of searches in a request has one fee.
             self._extra("web_searches", min(searches, 1) if (self.model or "").startswith("gemini-2") else searches)
             self.ended = all(candidate.get("finishReason") for candidate in candidates)
             self.stopped = self.stopped or self.ended
-            contents = [content for candidate in candidates if (content := mapping(candidate.get("content")))]
+            contents = [content for candidate in candidates if (content := as_mapping(candidate.get("content")))]
             self._has_content = self._has_content or bool(contents)
-            parts = (part for content in contents for part in records(content.get("parts")))
+            parts = (part for content in contents for part in as_records(content.get("parts")))
             self.calls_tool = self.calls_tool or any("functionCall" in part for part in parts)
-        elif mapping(chunk.get("promptFeedback")).get("blockReason"):
+        elif as_mapping(chunk.get("promptFeedback")).get("blockReason"):
             self.ended = True
         if error := chunk.get("error"):
             self.error = _error_word(error, "status", "type")
 
 
 def _count(value: Any) -> int | None:
-    return count(value, _MAX_TOKENS)
+    return as_count(value, _MAX_TOKENS)
 
 
 def _first_count(holder: Mapping[str, Any], *names: str) -> int | None:
@@ -429,7 +431,7 @@ def _model_name(value: Any) -> str | None:
 
 def _error_word(error: Any, *names: str) -> str:
     """Return an error's code. Only a single word is accepted, because messages may contain anything."""
-    values = (mapping(error).get(name) for name in names)
+    values = (as_mapping(error).get(name) for name in names)
     return next((word for word in values if isinstance(word, str) and _WORD.fullmatch(word)), "unknown_error")
 
 

@@ -19,7 +19,7 @@ from youbencha.errors import ConfigError, Problem
 from youbencha.gateway.api import PROVIDER_OF_PREFIX, Provider
 from youbencha.gateway.forward import load_certificates, new_client, proxy_for
 from youbencha.gateway.upstreams import ConfiguredModel, Upstream
-from youbencha.json_lines import loads, mapping, records
+from youbencha.json_lines import as_mapping, as_records, loads
 from youbencha.text import did_you_mean
 
 _DEADLINE_S = 5.0
@@ -86,8 +86,8 @@ async def _ask(client: aiohttp.ClientSession, upstream: Upstream, model: str) ->
 async def _list(client: aiohttp.ClientSession, upstream: Upstream) -> list[str]:
     """Ask for the names of all models; none if there is no list."""
     async with _get(client, upstream, _WHOLE_LIST[upstream.provider]) as answer:
-        body = mapping(loads(await answer.read())) if answer.status == _OK else {}
-    rows = records(body.get("models" if upstream.provider == "gemini" else "data"))
+        body = as_mapping(loads(await answer.read())) if answer.status == _OK else {}
+    rows = as_records(body.get("models" if upstream.provider == "gemini" else "data"))
     return [str(row.get("id") or row.get("name", "")).removeprefix("models/") for row in rows]
 
 

@@ -26,7 +26,7 @@ from youbencha.gateway.prices import Prices
 from youbencha.gateway.refusals import Reason, Refusal, body_of, headers_of, status_of
 from youbencha.gateway.relay import Chunks, replay
 from youbencha.gateway.request import ClientRequest, body_to_send, path_to, peer_of, read_request, route_request
-from youbencha.json_lines import mapping
+from youbencha.json_lines import as_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,7 +131,7 @@ class Proxy:
         try:
             call.asked = measure_request(route.wire, route.path, incoming.body, len(incoming.raw))
             call.request = hash(incoming.raw)
-            call.offers_tools = bool(mapping(incoming.body).get("tools"))
+            call.offers_tools = bool(as_mapping(incoming.body).get("tools"))
             model = call.asked.model or ("(none)" if call.billed else None)  # a list of models needs none
             if key.scope is not None and not key.scope.allows(route.provider, model):
                 raise Refusal("not_allowed", f"this key is not for {call.asked.model or 'models'} of {route.provider}")

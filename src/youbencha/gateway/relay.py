@@ -17,7 +17,7 @@ from youbencha.gateway.mask import KeyMask
 from youbencha.gateway.metering import BodyMeter, meter_for
 from youbencha.gateway.request import Headers, returned_headers
 from youbencha.gateway.usage_chunk import UsageChunkFilter
-from youbencha.json_lines import loads_lossy, mapping
+from youbencha.json_lines import as_mapping, loads_lossy
 
 if TYPE_CHECKING:
     from youbencha.gateway.cassette.answers import ReplayedAnswer
@@ -182,7 +182,7 @@ def _note_end(call: PendingCall) -> None:
 
 def _is_without_credit(body: bytes) -> bool:
     """Whether Anthropic rejects a request for want of credit, which has the same status as a malformed one."""
-    error = mapping(mapping(loads_lossy(body)).get("error")) if len(body) <= _MAX_ERROR_BYTES else {}
+    error = as_mapping(as_mapping(loads_lossy(body)).get("error")) if len(body) <= _MAX_ERROR_BYTES else {}
     return str(error.get("message", "")).startswith("Your credit balance is too low")
 
 

@@ -25,7 +25,7 @@ from youbencha.gateway.keys import PREFIX, BodyMemory, BodyMemoryError
 from youbencha.gateway.litellm.translate import QUERY
 from youbencha.gateway.refusals import Refusal
 from youbencha.gateway.usage_chunk import with_usage_asked
-from youbencha.json_lines import quoted
+from youbencha.json_lines import excerpt
 
 if TYPE_CHECKING:
     from youbencha.gateway.upstreams import Upstream
@@ -93,7 +93,7 @@ def _object_with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
         (name, _), *_ = Counter(name for name, _ in pairs).most_common(1)
-        raise Refusal("unreadable", f"the request has the key {quoted(name)} twice")
+        raise Refusal("unreadable", f"the request has the key {excerpt(name)} twice")
     return fields
 
 

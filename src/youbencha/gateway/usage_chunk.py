@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from youbencha.gateway.sse import parse_event
-from youbencha.json_lines import loads_lossy, mapping
+from youbencha.json_lines import as_mapping, loads_lossy
 
 _MAX_HELD = 64 * 1024
 """A larger event is not the usage, and is passed on as it arrives."""
@@ -24,12 +24,12 @@ def with_usage_asked(body: bytes, parsed: Mapping[str, Any]) -> tuple[bytes, boo
     """
     options = parsed.get("stream_options")
     is_plain = options is None or isinstance(options, dict)
-    if parsed.get("stream") is not True or not is_plain or mapping(options).get("include_usage") is True:
+    if parsed.get("stream") is not True or not is_plain or as_mapping(options).get("include_usage") is True:
         return body, False
     start = body.find(b"{") + 1
     if "stream_options" not in parsed and start and not body[: start - 1].strip():
         return body[:start] + _ASKED + body[start:], True
-    asking = {**parsed, "stream_options": {**mapping(options), "include_usage": True}}
+    asking = {**parsed, "stream_options": {**as_mapping(options), "include_usage": True}}
     try:
         return json.dumps(asking).encode(), True
     except (TypeError, ValueError, RecursionError):
@@ -104,5 +104,5 @@ def _is_usage_chunk(event: bytes) -> bool:
         return False
     lines = event.replace(b"\r\n", b"\n").replace(b"\r", b"\n").strip(b"\n")
     found = parse_event(lines)
-    chunk = mapping(loads_lossy(found[1])) if found else {}
+    chunk = as_mapping(loads_lossy(found[1])) if found else {}
     return chunk.get("choices") == [] and isinstance(chunk.get("usage"), dict)

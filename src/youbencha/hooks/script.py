@@ -15,6 +15,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.hooks.context import HookContext, HookFailed, HookOutcome
 from youbencha.process import Command, Limits, ProcessResult, find_executable, run
 from youbencha.spec.testcase import ScriptConfig
+from youbencha.text import shorten
 
 _TAIL_CHARACTERS = 2000
 _NAME_CHARACTERS = 80
@@ -120,7 +121,7 @@ def _metadata(result: ProcessResult) -> dict[str, Any]:
 def _shortened(command: str) -> str:
     """The first line, shortened: a line for a shell may be a whole program."""
     first, *more = command.splitlines()
-    return first[:_NAME_CHARACTERS] + "…" if more or len(first) > _NAME_CHARACTERS else first
+    return shorten(f"{first} …" if more else first, _NAME_CHARACTERS)
 
 
 def is_file(start: Path, name: str) -> bool:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from youbencha.json_lines import strip_ansi
 from youbencha.loop.hats import may_finish
 from youbencha.spec.loop import LoopSpec
+from youbencha.text import strip_ansi
 
 ClaimedBy = Literal["promise", "event", "gates"]
 _FENCE = re.compile(r" {0,3}(```|~~~)")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from youbencha.text import duration, plural, usd
+from youbencha.text import format_duration, format_usd, plural
 
 if TYPE_CHECKING:
     from youbencha.spec.loop import EventLoopSpec, LoopRetrySpec
@@ -136,10 +136,10 @@ def limit_reached(state: LoopState, spec: EventLoopSpec) -> End | None:
     if state.iterations >= spec.max_iterations:
         return End("max_iterations", f"{state.iterations} of {plural(spec.max_iterations, 'iteration')} have run")
     if state.elapsed_ms >= spec.max_runtime_seconds * 1000:
-        most = duration(spec.max_runtime_seconds * 1000)
-        return End("max_runtime", f"it has run for {duration(state.elapsed_ms)}, and may run for {most}")
+        most = format_duration(spec.max_runtime_seconds * 1000)
+        return End("max_runtime", f"it has run for {format_duration(state.elapsed_ms)}, and may run for {most}")
     if spec.max_cost_usd is not None and (state.cost_usd or 0.0) >= spec.max_cost_usd:
-        return End("max_cost", f"{usd(state.cost_usd or 0.0)} of {usd(spec.max_cost_usd)} are spent")
+        return End("max_cost", f"{format_usd(state.cost_usd or 0.0)} of {format_usd(spec.max_cost_usd)} are spent")
     return None
 
 

@@ -32,7 +32,6 @@ from youbencha.adapters.cli_agent.causes import (
 )
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.events import AssistantText, ContextUsed, Event, EventSink
-from youbencha.json_lines import clean_text
 from youbencha.log.model import CostSource, ErrorRecord, Usage, usage_of
 from youbencha.log.session import CallMetered
 from youbencha.loop.agent_commands import Place
@@ -43,7 +42,7 @@ from youbencha.loop.shell import shell_environment
 from youbencha.loop.topics import EVENTS_VARIABLE, LOOP_VARIABLE, ROOT_VARIABLE, TopicLog
 from youbencha.loop.watch import EndKind, IterationLimits, IterationWatch, SessionCost
 from youbencha.sandbox.base import Sandbox
-from youbencha.text import iso_time, one_line
+from youbencha.text import clean_text, iso_time, one_line
 from youbencha.trial.prepare import open_agent_sandbox, open_forward_proxy
 from youbencha.workspace import RunDirectory
 

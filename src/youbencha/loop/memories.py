@@ -12,7 +12,7 @@ from typing import Literal
 from youbencha import json_lines
 from youbencha.errors import YouBenchaError
 from youbencha.loop.agent_file import change_agent_file, new_id, read_agent_file
-from youbencha.text import iso_time, one_line
+from youbencha.text import clean_text, iso_time, one_line
 
 MEMORIES_FILE = "memories.md"
 DEFAULT_BUDGET = 2000
@@ -68,7 +68,7 @@ class Memories:
 
     def add(self, content: str, kind: MemoryType = "pattern", tags: Iterable[str] = ()) -> Memory:
         """Add a memory to the section of its type. The rest of the file stays as it is."""
-        content = json_lines.clean_text(content).strip()
+        content = clean_text(content).strip()
         if not content:
             raise YouBenchaError("MEMORY_EMPTY", "A memory needs a text.", hint="Say in a sentence what to remember.")
         new = Memory(
@@ -162,7 +162,7 @@ def _removed(text: str, memory_id: str) -> str:
 def _found(memories: Iterable[Memory], memory_id: str) -> Memory:
     memory = next((each for each in memories if each.id == memory_id), None)
     if memory is None:
-        message = f"There is no memory {json_lines.quoted(memory_id)}."
+        message = f"There is no memory {json_lines.excerpt(memory_id)}."
         raise YouBenchaError("MEMORY_NOT_FOUND", message, hint="`ralph tools memory list` shows all of them.")
     return memory
 
@@ -182,6 +182,6 @@ def _parsed(text: str) -> tuple[Memory, ...]:
         metadata = (_METADATA.search(line) for line in lines if not line.startswith(">"))
         written, created = next((found.groups() for found in metadata if found), ("", ""))
         tags = tuple(filter(None, (_as_tag(tag) for tag in written.split(","))))
-        whole = json_lines.clean_text("\n".join(content))[:_MOST_CONTENT]
+        whole = clean_text("\n".join(content))[:_MOST_CONTENT]
         memories.append(Memory(heading[1], kind, whole, tags, created))
     return tuple(memories)

@@ -10,7 +10,7 @@ from itertools import accumulate, islice
 from youbencha.loop.hats import may_finish, receivers
 from youbencha.spec.loop import HatSpec, LoopSpec, ScratchpadSpec
 from youbencha.store.loops import PendingEvent
-from youbencha.text import plural, shortened
+from youbencha.text import plural, shorten
 
 MOST_SCRATCHPAD = 16_000
 MOST_GATE_OUTPUT = 8_000
@@ -80,7 +80,7 @@ def _title(parts: PromptParts) -> str:
 
 def _guidance(messages: Sequence[str]) -> str:
     text = "\n".join(f"- {message.strip()}" for message in messages)
-    return f"Follow this first:\n\n{shortened(text, _MOST_GUIDANCE)}" if text else ""
+    return f"Follow this first:\n\n{shorten(text, _MOST_GUIDANCE)}" if text else ""
 
 
 def _role(parts: PromptParts) -> str:

@@ -11,7 +11,7 @@ from youbencha.progress import OWN_FIGURES
 from youbencha.report.document import Block, Column, Heading, NoteList, Paragraph, Table
 from youbencha.report.markdown import render_markdown
 from youbencha.store.loops import IterationRecord, LoopState
-from youbencha.text import count, duration, plural, usd
+from youbencha.text import format_count, format_duration, format_usd, plural
 
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens", "cost_usd")
 
@@ -67,7 +67,7 @@ def summary_data(state: LoopState, records: Sequence[IterationRecord]) -> dict[s
 def render_summary(state: LoopState, records: Sequence[IterationRecord]) -> str:
     totals = total_usage(records)
     figures = [
-        f"{plural(len(records), 'iteration')} in {duration(state.elapsed_ms)}",
+        f"{plural(len(records), 'iteration')} in {format_duration(state.elapsed_ms)}",
         f"tokens: {_tokens(totals)}",
         f"cost: {_cost(totals)}",
         *_agents(records),
@@ -96,10 +96,10 @@ def _row(record: IterationRecord) -> tuple[str, ...]:
         str(record.iteration),
         f"{record.outcome}{_verdict(record)}",
         " · ".join(filter(None, (record.hat, record.backend, record.model))),
-        duration(record.duration_ms),
-        count(record.input_tokens),
-        count(record.output_tokens),
-        f"{usd(record.cost_usd)}{' (own)' if record.usage_source in OWN_FIGURES else ''}",
+        format_duration(record.duration_ms),
+        format_count(record.input_tokens),
+        format_count(record.output_tokens),
+        f"{format_usd(record.cost_usd)}{' (own)' if record.usage_source in OWN_FIGURES else ''}",
         "?" if record.files_changed is None else str(record.files_changed),
         ", ".join(f"{gate.name} {gate.status}" for gate in record.gates),
     )
@@ -129,12 +129,12 @@ def _by_agent(records: Sequence[IterationRecord]) -> dict[str, list[IterationRec
 
 
 def _tokens(totals: TotalUsage) -> str:
-    return f"{count(totals.input_tokens)} in, {count(totals.output_tokens)} out"
+    return f"{format_count(totals.input_tokens)} in, {format_count(totals.output_tokens)} out"
 
 
 def _cost(totals: TotalUsage) -> str:
     partial = " (some of it is unknown)" if totals.partial and totals.cost_usd is not None else ""
-    return f"{usd(totals.cost_usd)}{' (own)' if totals.own_figures else ''}{partial}"
+    return f"{format_usd(totals.cost_usd)}{' (own)' if totals.own_figures else ''}{partial}"
 
 
 def _total(records: Sequence[IterationRecord], name: str) -> Any:

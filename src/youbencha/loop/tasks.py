@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 from youbencha import json_lines
 from youbencha.errors import YouBenchaError
 from youbencha.loop.agent_file import change_agent_file, new_id, read_agent_file
-from youbencha.text import iso_time, one_line
+from youbencha.text import clean_text, iso_time, one_line
 
 TASKS_FILE = "tasks.jsonl"
 
@@ -85,7 +85,7 @@ class TaskList:
             priority=min(max(priority, 1), _LOWEST_PRIORITY),
             blocked_by=tuple(blocked_by),
             created=iso_time(time.time()),
-            description=description and json_lines.clean_text(description)[:_MOST_DESCRIPTION],
+            description=description and clean_text(description)[:_MOST_DESCRIPTION],
             key=key,
             loop_id=loop_id,
         )
@@ -162,7 +162,7 @@ def _added(tasks: list[Task], task: Task) -> Task:
 def _found(tasks: Iterable[Task], task_id: str) -> Task:
     task = next((each for each in tasks if each.id == task_id), None)
     if task is None:
-        message = f"There is no task {json_lines.quoted(task_id)}."
+        message = f"There is no task {json_lines.excerpt(task_id)}."
         raise YouBenchaError("TASK_NOT_FOUND", message, hint="`ralph tools task list --all` shows all of them.")
     return task
 
@@ -172,7 +172,7 @@ def _parsed(text: str) -> tuple[tuple[Task, ...], tuple[str, ...]]:
     tasks: dict[str, Task] = {}
     others: list[str] = []
     for line in text.split("\n"):
-        task = _task(json_lines.mapping(json_lines.loads_lossy(line.encode("utf-8", "replace"))))
+        task = _task(json_lines.as_mapping(json_lines.loads_lossy(line.encode("utf-8", "replace"))))
         if task is not None and task.id not in tasks and len(tasks) < _MOST_TASKS:
             tasks[task.id] = task
         elif line.strip():
@@ -181,17 +181,19 @@ def _parsed(text: str) -> tuple[tuple[Task, ...], tuple[str, ...]]:
 
 
 def _task(record: json_lines.Record) -> Task | None:
-    task_id, title, status = (json_lines.text(record.get(name)) for name in ("id", "title", "status"))
-    priority = json_lines.count(record.get("priority"), _LOWEST_PRIORITY)
+    task_id, title, status = (json_lines.as_str(record.get(name)) for name in ("id", "title", "status"))
+    priority = json_lines.as_count(record.get("priority"), _LOWEST_PRIORITY)
     if not task_id or not title or status not in STATUSES or not priority:
         return None
-    texts = {name: json_lines.text(record.get(name)) for name in ("description", "key", "loop_id", "started", "closed")}
+    texts = {
+        name: json_lines.as_str(record.get(name)) for name in ("description", "key", "loop_id", "started", "closed")
+    }
     return Task(
         id=one_line(task_id, 100),
         title=one_line(title, _MOST_TITLE),
         status=status,
         priority=priority,
-        blocked_by=json_lines.texts(record.get("blocked_by")),
-        created=json_lines.text(record.get("created")) or "",
+        blocked_by=json_lines.as_strs(record.get("blocked_by")),
+        created=json_lines.as_str(record.get("created")) or "",
         **texts,
     )

@@ -13,6 +13,7 @@ from youbencha import json_lines
 from youbencha.errors import YouBenchaError
 from youbencha.files import nofollow_directory, open_nofollow, read_nofollow
 from youbencha.store.layout import RALPH_DIR
+from youbencha.text import clean_text
 
 EVENTS_VARIABLE = "RALPH_EVENTS_FILE"
 LOOP_VARIABLE = "RALPH_LOOP_ID"
@@ -129,7 +130,7 @@ def _parsed(data: bytes, offset: int) -> NewEvents:
         if isinstance(found, TopicEvent):
             events.append(found)
         elif found:
-            malformed.append(MalformedLine(json_lines.quoted(line[:500].decode("utf-8", "replace").strip()), found))
+            malformed.append(MalformedLine(json_lines.excerpt(line[:500].decode("utf-8", "replace").strip()), found))
     return NewEvents(tuple(events), offset, tuple(malformed))
 
 
@@ -153,15 +154,15 @@ def _event(line: bytes) -> TopicEvent | str | None:
         return "has no valid `topic`"
     payload = record.get("payload")
     text = payload if isinstance(payload, str) else "" if payload is None else json_lines.dumps(payload)
-    text = json_lines.clean_text(text)
+    text = clean_text(text)
     if len(text) > MAX_PAYLOAD:
         text = text[:MAX_PAYLOAD] + _CUT
-    return TopicEvent(json_lines.clean_text(topic), text, json_lines.text(record.get("ts")) or "")
+    return TopicEvent(clean_text(topic), text, json_lines.as_str(record.get("ts")) or "")
 
 
 def check_topic(topic: str) -> None:
     if not _TOPIC.fullmatch(topic):
-        message = f"{json_lines.quoted(topic)!r} is not a topic: it is one word of up to 200 characters."
+        message = f"{json_lines.excerpt(topic)!r} is not a topic: it is one word of up to 200 characters."
         raise YouBenchaError("TOPIC_INVALID", message, hint='For example `ralph emit build.done "tests: pass"`.')
 
 
@@ -191,7 +192,7 @@ def events_of_project(env: Mapping[str, str], project: Path) -> TopicLog:
     if not file.is_relative_to(project / RALPH_DIR):  # an agent may have written that
         raise YouBenchaError(
             "EVENTS_FILE_OUTSIDE",
-            f"{CURRENT_EVENTS} names {json_lines.quoted(named)!r}, which is not in {RALPH_DIR}.",
+            f"{CURRENT_EVENTS} names {json_lines.excerpt(named)!r}, which is not in {RALPH_DIR}.",
             hint=f"Remove {CURRENT_EVENTS}, or name the file with --file.",
         )
     return TopicLog(file, project)

@@ -22,7 +22,7 @@ from youbencha.events import (
     UsageReported,
 )
 from youbencha.log.session import CallMetered
-from youbencha.text import duration, usd
+from youbencha.text import format_duration, format_usd
 from youbencha.usage import Tokens
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ class IterationWatch:
         spent, most = self.cost.usd, self._limits.cost_usd
         if most is not None and spent is not None and spent >= most:
             about = "about " if self.cost.is_estimated else ""
-            self._pending = EndReason("cost", f"it cost {about}{usd(spent)}, and {usd(most)} were left")
+            self._pending = EndReason("cost", f"it cost {about}{format_usd(spent)}, and {format_usd(most)} were left")
 
     def _on_message(self, event: CallMetered) -> None:
         """With the next message of the model, all calls of its previous message are done, even without a result."""
@@ -286,4 +286,4 @@ def _difference(now: int | None, before: int | None) -> int | None:
 
 
 def _time(seconds: float) -> str:
-    return duration(seconds * 1000)
+    return format_duration(seconds * 1000)

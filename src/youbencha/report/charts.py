@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from youbencha.report.comparison_model import ComparedTrial, TaskComparison
 from youbencha.report.leaderboard import Row
 from youbencha.stats.comparison import DifferenceInterval
-from youbencha.text import first_few, one_line, plural, usd
+from youbencha.text import first_few, format_usd, one_line, plural
 
 _ROOM = 0.06
 """Left free at both ends, as a share of the values' range."""
@@ -275,7 +275,7 @@ def frontier_chart(agents: Iterable[Row]) -> Chart | None:
     on_it = sorted((point for point in points if point.on_frontier), key=lambda point: point.x)
     return replace(
         _FRAME,
-        x_ticks=tuple(Tick(scale(value), usd(value)) for value in scale.ticks()),
+        x_ticks=tuple(Tick(scale(value), format_usd(value)) for value in scale.ticks()),
         y_ticks=tuple(Tick(_height_of(value), f"{value:.2f}") for value in (0.0, 0.25, 0.5, 0.75, 1.0)),
         points=tuple(_apart(points)),
         frontier=" ".join(f"{point.x:.1f},{point.y:.1f}" for point in on_it),
@@ -329,7 +329,7 @@ def _point(row: Row, x: float, score: float) -> Point:
         label_x=x - 10 if to_the_left else x + 10,
         label_y=y - 10,  # above the line of the frontier
         anchor="end" if to_the_left else "start",
-        description=f"{label}: score {score:.3f}, {usd(row.cost_per_trial_usd)} per trial",
+        description=f"{label}: score {score:.3f}, {format_usd(row.cost_per_trial_usd)} per trial",
     )
 
 

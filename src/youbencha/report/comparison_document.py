@@ -26,7 +26,7 @@ from youbencha.report.formatting import (
 )
 from youbencha.report.leaderboard import listed
 from youbencha.stats.comparison import DifferenceInterval, MissingBounds, ValueDifference, Verdict
-from youbencha.text import count, join_words, one_line, percent, plural, usd
+from youbencha.text import format_count, format_percent, format_usd, join_words, one_line, plural
 
 BASELINES = "Compared with the baseline"
 """The heading of that part of a leaderboard."""
@@ -112,7 +112,9 @@ def _pair_blocks(report: ComparisonReport, pair: PairComparison, base: Path | No
         yield NoteList([f"First: {names[0]}", f"Second: {names[1]}"])
         titles = ["First", "Second"]
     agents = [Column(title, number=True, is_name=True) for title in titles]
-    yield Table((Column(""), *agents, Column(f"Difference [{percent(report.confidence)}]")), list(figure_rows(pair)))
+    yield Table(
+        (Column(""), *agents, Column(f"Difference [{format_percent(report.confidence)}]")), list(figure_rows(pair))
+    )
     yield NoteList([*certainty_lines(pair, report), FIGURES_LEGEND])
     if differing := [task for task in pair.tasks if task.difference]:
         yield Heading(f"Tasks where they differ most ({len(differing)} of {plural(len(pair.tasks), 'task')})", 3)
@@ -152,7 +154,7 @@ FIGURES_LEGEND = (
 
 def overview_table(report: ComparisonReport) -> Table:
     """Return a row for each of several comparisons."""
-    interval = f"of the mean scores on these tasks, with an interval of {percent(report.confidence)} for each."
+    interval = f"of the mean scores on these tasks, with an interval of {format_percent(report.confidence)} for each."
     columns = (
         Column("First"),
         Column("Second"),
@@ -239,7 +241,7 @@ def _on_others(pair: PairComparison) -> Iterator[str]:
 def _trials_needed(pair: PairComparison) -> str:
     if pair.difference.more_trials is None:
         return ""
-    cost = "" if pair.more_trials_cost_usd is None else f" (≈ {usd(pair.more_trials_cost_usd)})"
+    cost = "" if pair.more_trials_cost_usd is None else f" (≈ {format_usd(pair.more_trials_cost_usd)})"
     return f"; about {plural(pair.difference.more_trials, 'more trial')}{cost} would tell"
 
 
@@ -284,22 +286,22 @@ def figure_rows(pair: PairComparison) -> Iterator[FigureRow]:
         one, two = pair.first.passes[-1], pair.second.passes[-1]
         yield FigureRow(
             f"pass@{one.k}",
-            percent(one.any),
-            percent(two.any),
+            format_percent(one.any),
+            format_percent(two.any),
             _points(one.any - two.any),
         )
-        yield FigureRow(f"pass^{one.k}", percent(one.all), percent(two.all), _points(one.all - two.all))
-    yield _value_row("Cost per trial", pair.cost_usd, usd)
+        yield FigureRow(f"pass^{one.k}", format_percent(one.all), format_percent(two.all), _points(one.all - two.all))
+    yield _value_row("Cost per trial", pair.cost_usd, format_usd)
     costs = first.cost_per_solved_usd, second.cost_per_solved_usd
     yield FigureRow(
         "Cost per solved",
         format_share(costs[0], first.cost_usd),
         format_share(costs[1], second.cost_usd),
-        UNKNOWN_CELL if costs[0] is None or costs[1] is None else _sign(costs[0] - costs[1], usd),
+        UNKNOWN_CELL if costs[0] is None or costs[1] is None else _sign(costs[0] - costs[1], format_usd),
     )
     times = pair.duration_s
     yield _value_row("Time per trial", times, _milliseconds if max(times.first or 0, times.second or 0) < 1 else _span)
-    yield _value_row("Tokens per trial", pair.tokens, lambda tokens: count(round(tokens)))
+    yield _value_row("Tokens per trial", pair.tokens, lambda tokens: format_count(round(tokens)))
     yield FigureRow("Trials", format_coverage(pair.first.coverage), format_coverage(pair.second.coverage))
 
 
@@ -360,7 +362,8 @@ def early_lines(pair: PairComparison) -> Iterator[str]:
     if (early := pair.decided_early) is not None:
         yield (
             f"Judged by the confidence sequence of the run, after {plural(early.rounds, 'round')}: "
-            f"{plural(early.trials, 'trial')} of at most {count(early.max_trials)}, {count(early.saved)} saved."
+            f"{plural(early.trials, 'trial')} of at most {format_count(early.max_trials)}, "
+            f"{format_count(early.saved)} saved."
         )
         if early.given_up:
             yield f"Given up: no valid pair of trials in several rounds on {listed(early.given_up)}."
@@ -426,8 +429,8 @@ def _short_verdict(pair: PairComparison) -> str:
 
 def _overview_cells(pair: PairComparison) -> tuple[str, ...]:
     found = pair.difference
-    more = "" if found.more_trials is None else f"≈ {count(found.more_trials)}"
-    cost = "" if pair.more_trials_cost_usd is None else f" (≈ {usd(pair.more_trials_cost_usd)})"
+    more = "" if found.more_trials is None else f"≈ {format_count(found.more_trials)}"
+    cost = "" if pair.more_trials_cost_usd is None else f" (≈ {format_usd(pair.more_trials_cost_usd)})"
     return (
         shown_name(pair.first.name),
         shown_name(pair.second.name),
@@ -435,7 +438,7 @@ def _overview_cells(pair: PairComparison) -> tuple[str, ...]:
         _with_interval(found.estimate, found.on_these_tasks, signed),
         f"{found.verdict_on_tasks_like_these}{bracketed(found.on_tasks_like_these, signed)}",
         _p(pair.p_adjusted),
-        count(found.tasks),
+        format_count(found.tasks),
         " : ".join(f"{each.coverage.valid}/{each.coverage.finished}" for each in (pair.first, pair.second)),
         more + cost,
     )

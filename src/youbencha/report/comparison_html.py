@@ -33,7 +33,7 @@ from youbencha.report.formatting import remarks
 from youbencha.report.html import Tile, render_page
 from youbencha.report.leaderboard import SOLVED
 from youbencha.stats.comparison import Verdict
-from youbencha.text import count, one_line, plural, usd
+from youbencha.text import format_count, format_usd, one_line, plural
 
 MOST_TRIALS = 20
 """Of one agent on one task. All are in the format json."""
@@ -173,17 +173,21 @@ def _tiles(pair: PairComparison) -> Iterator[Tile]:
     found, early = pair.difference, pair.decided_early
     yield Tile("Difference of scores", "unknown" if found.estimate is None else signed(found.estimate))
     lacking = len(pair.only_first) + len(pair.only_second)
-    yield Tile("Tasks compared", count(found.tasks), f"{count(lacking)} more have one score only" if lacking else "")
+    yield Tile(
+        "Tasks compared",
+        format_count(found.tasks),
+        f"{format_count(lacking)} more have one score only" if lacking else "",
+    )
     one, two = pair.first.coverage, pair.second.coverage
-    finished = f"of {count(one.finished)} + {count(two.finished)} finished"
-    yield Tile("Valid trials", f"{count(one.valid)} + {count(two.valid)}", finished)
+    finished = f"of {format_count(one.finished)} + {format_count(two.finished)} finished"
+    yield Tile("Valid trials", f"{format_count(one.valid)} + {format_count(two.valid)}", finished)
     if early is not None:
         note = f"after {plural(early.rounds, 'round')}"
-        yield Tile("Trials saved", f"{count(early.saved)} of {count(early.max_trials)}", note)
+        yield Tile("Trials saved", f"{format_count(early.saved)} of {format_count(early.max_trials)}", note)
     if found.more_trials is not None:
         cost = pair.more_trials_cost_usd
-        note = "" if cost is None else f"for about {usd(cost)}"
-        yield Tile("More trials needed", f"about {count(found.more_trials)}", note)
+        note = "" if cost is None else f"for about {format_usd(cost)}"
+        yield Tile("More trials needed", f"about {format_count(found.more_trials)}", note)
 
 
 def _tasks(pair: PairComparison, base: Path) -> _Tasks:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from youbencha.report.commit_files import describe_files
-from youbencha.text import UNKNOWN, count, duration, plural, usd
+from youbencha.text import UNKNOWN, format_count, format_duration, format_usd, plural
 
 if TYPE_CHECKING:
     from youbencha.log.model import Usage
@@ -50,11 +50,11 @@ def tokens(usage: Usage | None) -> str:
     """Format the tokens; those of the cache only if they were counted: most agents have none."""
     if usage is None or (usage.input_tokens is None and usage.output_tokens is None):
         return UNKNOWN
-    parts = [f"{count(usage.input_tokens)} in", f"{count(usage.output_tokens)} out"]
+    parts = [f"{format_count(usage.input_tokens)} in", f"{format_count(usage.output_tokens)} out"]
     if usage.cache_read_tokens is not None:
-        parts.append(f"{count(usage.cache_read_tokens)} cache read")
+        parts.append(f"{format_count(usage.cache_read_tokens)} cache read")
     if usage.cache_creation_tokens is not None:
-        parts.append(f"{count(usage.cache_creation_tokens)} cache write")
+        parts.append(f"{format_count(usage.cache_creation_tokens)} cache write")
     return ("at least " if usage.partial else "") + " · ".join(parts)
 
 
@@ -63,7 +63,7 @@ def cost(usage: Usage | None) -> str:
     if usage is None or usage.cost_usd is None:
         return UNKNOWN
     source = COST_SOURCES.get(usage.cost_source or "", "source unknown")
-    return f"{'at least ' if usage.partial else ''}{usd(usage.cost_usd)} ({source})"
+    return f"{'at least ' if usage.partial else ''}{format_usd(usage.cost_usd)} ({source})"
 
 
 def judging_cost(bundle: ResultsBundle) -> str | None:
@@ -75,7 +75,7 @@ def judging_cost(bundle: ResultsBundle) -> str | None:
     if not known:
         return UNKNOWN
     lower_bound = len(known) < len(spent) or any(usage.partial for usage in spent)
-    return f"{'at least ' if lower_bound else ''}{usd(sum(known))}"
+    return f"{'at least ' if lower_bound else ''}{format_usd(sum(known))}"
 
 
 def agent_name(agent: AgentRun) -> str:
@@ -95,7 +95,7 @@ def tools(agent: AgentRun) -> str:
     total = sum(number for _, number in used) if agent.tool_calls is None else agent.tool_calls
     if agent.tool_calls is None and agent.tools_used is None:
         return UNKNOWN
-    names = ", ".join(f"{name} {count(number)}" for name, number in used)
+    names = ", ".join(f"{name} {format_count(number)}" for name, number in used)
     return plural(total, "call") + (f": {names}" if names else "")
 
 
@@ -129,10 +129,10 @@ def agent_figures(agent: AgentRun) -> list[Figure]:
         Figure("Agent", agent_name(agent)),
         Figure("Agent status", agent_status(agent)),
         Figure("Model", agent.model or UNKNOWN),
-        Figure("Agent time", duration(agent.duration_ms)),
+        Figure("Agent time", format_duration(agent.duration_ms)),
         Figure("Tokens", tokens(agent.usage)),
         Figure("Cost", cost(agent.usage)),
-        Figure("Turns", count(agent.turns)),
+        Figure("Turns", format_count(agent.turns)),
         Figure("Tools", tools(agent)),
         *(gateway_figures(agent.gateway) if agent.gateway else ()),
         *_known(("Sandbox", _sandbox(agent.sandbox) if agent.sandbox else None)),
@@ -155,10 +155,10 @@ def gateway_figures(gateway: GatewayReport) -> list[Figure]:
         "rate-limited": gateway.rate_limited,
         "refused": gateway.refused,
     }
-    counts += [f"{count(number)} {name}" for name, number in numbers.items() if number]
+    counts += [f"{format_count(number)} {name}" for name, number in numbers.items() if number]
     return _known(
         ("Gateway", f"{gateway.type}: {', '.join(counts)}"),
-        ("Provider wait", duration(gateway.provider_wait_ms) if gateway.provider_wait_ms else None),
+        ("Provider wait", format_duration(gateway.provider_wait_ms) if gateway.provider_wait_ms else None),
         ("Budget", _budget(gateway.budget) if gateway.budget else None),
         ("Agent's own count", _difference(gateway)),
         ("Cassette", _cassette(gateway.cassette) if gateway.cassette else None),
@@ -167,13 +167,13 @@ def gateway_figures(gateway: GatewayReport) -> list[Figure]:
 
 
 def _paid(gateway: GatewayReport) -> str:
-    return UNKNOWN if gateway.paid_usd is None else f"{usd(gateway.paid_usd)}: replayed answers are free"
+    return UNKNOWN if gateway.paid_usd is None else f"{format_usd(gateway.paid_usd)}: replayed answers are free"
 
 
 def _budget(budget: BudgetReport) -> str:
-    caps = [usd(budget.cap_usd)] if budget.cap_usd is not None else []
-    caps += [f"{count(budget.cap_tokens)} tokens"] if budget.cap_tokens is not None else []
-    unsure = f" (and up to {usd(budget.unsure_usd)} for interrupted answers)" if budget.unsure_usd else ""
+    caps = [format_usd(budget.cap_usd)] if budget.cap_usd is not None else []
+    caps += [f"{format_count(budget.cap_tokens)} tokens"] if budget.cap_tokens is not None else []
+    unsure = f" (and up to {format_usd(budget.unsure_usd)} for interrupted answers)" if budget.unsure_usd else ""
     return f"{' and '.join(caps) or 'for each call'}, {_budget_state(budget)}{unsure}"
 
 
@@ -196,13 +196,13 @@ def _difference(gateway: GatewayReport) -> str | None:
         "cache write": differs.cache_creation_tokens,
     }
     parts = [f"{number:+,} {name}" for name, number in counts.items() if number]
-    parts += [f"{'-' if differs.cost_usd < 0 else '+'}{usd(abs(differs.cost_usd))}"] if differs.cost_usd else []
+    parts += [f"{'-' if differs.cost_usd < 0 else '+'}{format_usd(abs(differs.cost_usd))}"] if differs.cost_usd else []
     return f"gateway's is {', '.join(parts)}" if parts else "the same"
 
 
 def _cassette(cassette: CassetteReport) -> str:
     counts = {"replayed": cassette.replayed, "recorded": cassette.recorded, "WITHOUT AN ANSWER": cassette.unmatched}
-    counted = ", ".join(f"{count(number)} {name}" for name, number in counts.items() if number)
+    counted = ", ".join(f"{format_count(number)} {name}" for name, number in counts.items() if number)
     return f"{cassette.mode}: {counted or 'nothing'}"
 
 
@@ -254,7 +254,7 @@ def execution_figures(bundle: ResultsBundle) -> list[Figure]:
     return _known(
         ("Started", run.started_at),
         ("Completed", run.completed_at),
-        ("Duration", duration(run.duration_ms)),
+        ("Duration", format_duration(run.duration_ms)),
         ("youBencha", run.youbencha_version),
         ("System", run.environment.os),
         ("Python", run.environment.python_version if run.environment.python_version != UNKNOWN else None),

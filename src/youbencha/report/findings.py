@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from youbencha.report.figures import Figure, cost, tokens
-from youbencha.text import count, duration, label, percent, short_value, visible
+from youbencha.text import format_count, format_duration, format_percent, label, short_value, visible
 
 if TYPE_CHECKING:
     from youbencha.store.bundle import AssertionResult, EvaluationResult
@@ -38,7 +38,7 @@ class FileTable(NamedTuple):
 
     @property
     def note(self) -> str:
-        return f"and {count(self.left_out)} more" if self.left_out else ""
+        return f"and {format_count(self.left_out)} more" if self.left_out else ""
 
 
 class AssertionRow(NamedTuple):
@@ -72,7 +72,7 @@ def explanation(result: EvaluationResult, most: int = 12) -> Explanation:
         return Explanation((), ())
     failed = [each for each in map(_assertion, result.assertions) if not each.passed]
     reasons = [_reason(each) for each in failed if not (each.message and each.message in result.message)]
-    more = [f"and {count(len(reasons) - most)} more"] if len(reasons) > most else []
+    more = [f"and {format_count(len(reasons) - most)} more"] if len(reasons) > most else []
     return Explanation((*reasons[:most], *more), last_lines(result.metrics, most))
 
 
@@ -134,7 +134,7 @@ def _is_file_list(value: Any) -> bool:
 
 def _figure(name: str, value: Any) -> Figure:
     if name.endswith("_ms") and isinstance(value, int | float):
-        return Figure(label(name.removesuffix("_ms")), duration(value))
+        return Figure(label(name.removesuffix("_ms")), format_duration(value))
     return Figure(label(name), _metric(name, value))
 
 
@@ -176,7 +176,7 @@ def _cell(key: str, row: Mapping[str, Any]) -> str:
 def _metric(name: str, value: Any) -> str:
     fraction = share(value)
     if name in _SHARES and fraction is not None:
-        return percent(fraction)
+        return format_percent(fraction)
     return "none" if value in ([], (), {}) else short_value(value)
 
 

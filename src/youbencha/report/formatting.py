@@ -9,7 +9,7 @@ from youbencha.report.comparison_model import ComparisonReport
 from youbencha.report.document import MAX_LISTED
 from youbencha.report.leaderboard import Leaderboard, Total, TrialCoverage
 from youbencha.stats.intervals import Interval
-from youbencha.text import count, duration, one_line, percent, plural, usd
+from youbencha.text import format_count, format_duration, format_percent, format_usd, one_line, plural
 
 UNKNOWN_CELL = "-"
 MAX_NAME = 60
@@ -27,7 +27,7 @@ def format_mean(value: float | None) -> str:
 
 
 def format_rate(rate: Interval) -> str:
-    return UNKNOWN_CELL if rate.mean is None else percent(rate.mean)
+    return UNKNOWN_CELL if rate.mean is None else format_percent(rate.mean)
 
 
 def format_coverage(trials: TrialCoverage) -> str:
@@ -37,11 +37,11 @@ def format_coverage(trials: TrialCoverage) -> str:
 
 def format_share(dollars: float | None, total: Total) -> str:
     """Format the part of a total that falls to one trial: a lower bound, if the total is one."""
-    return UNKNOWN_CELL if dollars is None else ("≥ " if total.partial else "") + usd(dollars)
+    return UNKNOWN_CELL if dollars is None else ("≥ " if total.partial else "") + format_usd(dollars)
 
 
 def format_seconds(seconds: float | None) -> str:
-    return UNKNOWN_CELL if seconds is None else duration(seconds * 1000)
+    return UNKNOWN_CELL if seconds is None else format_duration(seconds * 1000)
 
 
 def remarks(board: Leaderboard | ComparisonReport, max_listed: int | None = MAX_LISTED) -> Iterator[str]:
@@ -49,7 +49,7 @@ def remarks(board: Leaderboard | ComparisonReport, max_listed: int | None = MAX_
     yield f"{plural(len(board.runs), 'run')}: {_name_ends([one_line(run, 100) for run in board.runs])}"
     yield from (f"excluded by {one_line(rule.rule)}: {describe_exclusion(rule)}" for rule in board.exclusions)
     if board.superseded:
-        yield f"older trials of the same identity, left out: {count(board.superseded)}"
+        yield f"older trials of the same identity, left out: {format_count(board.superseded)}"
     yield from (f"note: {note}" for note in board.notes)
     unreadable = [f"not readable: {one_line(str(path), 500)}: {reason}" for path, reason in board.unreadable]
     yield from limit_lines(unreadable, "file that is not readable", max_listed)
@@ -59,12 +59,14 @@ def describe_exclusion(exclusion: Exclusion) -> str:
     if not exclusion.matched:
         return "nothing, because no trial fits the rule"
     others = exclusion.matched - exclusion.dropped
-    losses = [f"{count(lost)} of {one_line(agent, MAX_NAME)}" for agent, lost in exclusion.dropped_by_agent.items()]
-    more = [f"{count(len(losses) - MAX_LISTED)} more agents"] if len(losses) > MAX_LISTED else []
+    losses = [
+        f"{format_count(lost)} of {one_line(agent, MAX_NAME)}" for agent, lost in exclusion.dropped_by_agent.items()
+    ]
+    more = [f"{format_count(len(losses) - MAX_LISTED)} more agents"] if len(losses) > MAX_LISTED else []
     return (
         plural(exclusion.dropped, "trial")
         + (f" ({', '.join([*losses[:MAX_LISTED], *more])})" if losses else "")
-        + (f", and {count(others)} already excluded by an earlier rule" if others else "")
+        + (f", and {format_count(others)} already excluded by an earlier rule" if others else "")
     )
 
 

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from youbencha.report.comparison_document import are_missing, digits, shown_name, signed
 from youbencha.report.comparison_model import ComparisonReport, PairComparison
 from youbencha.stats.comparison import Difference, DifferenceInterval, ValueDifference, Verdict, verdict_of
-from youbencha.text import duration, join_words, plural, usd
+from youbencha.text import format_duration, format_usd, join_words, plural
 
 
 class Gate(StrEnum):
@@ -194,12 +194,12 @@ def _points(share: float) -> str:
 
 
 def _seconds(seconds: float) -> str:
-    return duration(seconds * 1000)
+    return format_duration(seconds * 1000)
 
 
 _FORMS = {
     Measure.SCORE: _Form(digits, "fall", signed),
     Measure.SOLVED: _Form(_points, "fall", _with_sign(_points)),
-    Measure.COST: _Form(usd, "rise", _with_sign(usd)),
+    Measure.COST: _Form(format_usd, "rise", _with_sign(format_usd)),
     Measure.TIME: _Form(_seconds, "rise", _with_sign(_seconds)),
 }

@@ -23,7 +23,18 @@ from youbencha.report.findings import findings
 from youbencha.report.patch import FilePatch, read_patch
 from youbencha.report.sharing import path_shortener, replace_texts
 from youbencha.store.layout import DIFF_FILE, LOG_FILE
-from youbencha.text import UNKNOWN, count, duration, first_line, one_line, percent, plural, size, usd, visible
+from youbencha.text import (
+    UNKNOWN,
+    first_line,
+    format_count,
+    format_duration,
+    format_percent,
+    format_size,
+    format_usd,
+    one_line,
+    plural,
+    visible,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -107,8 +118,10 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(count=count, cut=cut, duration=duration, link=_link, percent=percent, size=size)
-    environment.filters.update(code_apart=_code_apart, one_line=one_line, plural=plural, usd=usd)
+    environment.filters.update(
+        count=format_count, cut=cut, duration=format_duration, link=_link, percent=format_percent, size=format_size
+    )
+    environment.filters.update(code_apart=_code_apart, one_line=one_line, plural=plural, usd=format_usd)
     return environment
 
 
@@ -134,22 +147,22 @@ def _tiles(bundle: ResultsBundle) -> list[Tile]:
     summary, agent, judging = bundle.summary, bundle.agent, figures.judging_cost(bundle)
     tiles = [
         Tile("Evaluators passed", f"{summary.passed} of {summary.total_evaluators}", _not_passed(summary)),
-        Tile("Duration", duration(bundle.execution.duration_ms), _agent_share(bundle)),
+        Tile("Duration", format_duration(bundle.execution.duration_ms), _agent_share(bundle)),
     ]
     if agent is not None:
         usage = agent.usage
         lower_bound = "at least " if usage and usage.partial else ""
-        price = usd(usage.cost_usd if usage else None)
+        price = format_usd(usage.cost_usd if usage else None)
         source = figures.COST_SOURCES.get(usage.cost_source or "", "") if usage and usage.cost_usd is not None else ""
-        total = count(usage.total_tokens if usage else None)
+        total = format_count(usage.total_tokens if usage else None)
         detail = figures.tokens(usage)
         tiles += [
             Tile("Agent", one_line(agent.type, 40), _version_and_status(agent)),
             Tile("Model", one_line(agent.model or UNKNOWN, 60)),
             Tile("Cost", lower_bound + price if price != UNKNOWN else UNKNOWN, _and_judging(source, judging)),
             Tile("Tokens", total, detail if detail != UNKNOWN else ""),
-            Tile("Turns", count(agent.turns)),
-            Tile("Tool calls", count(agent.tool_calls), _most_used_tools(agent.tools_used)),
+            Tile("Turns", format_count(agent.turns)),
+            Tile("Tool calls", format_count(agent.tool_calls), _most_used_tools(agent.tools_used)),
         ]
     elif judging:
         tiles.append(Tile("Judging cost", judging, "spent by the evaluators"))
@@ -171,12 +184,12 @@ def _not_passed(summary: Summary) -> str:
 
 def _agent_share(bundle: ResultsBundle) -> str:
     spent = bundle.agent.duration_ms if bundle.agent else None
-    return "" if spent is None else f"the agent {duration(spent)}"
+    return "" if spent is None else f"the agent {format_duration(spent)}"
 
 
 def _most_used_tools(tools_used: dict[str, int] | None) -> str:
     most = figures.most_used(tools_used)[:4]
-    return ", ".join(f"{one_line(name, 30)} {count(number)}" for name, number in most)
+    return ", ".join(f"{one_line(name, 30)} {format_count(number)}" for name, number in most)
 
 
 def _phases(bundle: ResultsBundle) -> list[PhaseBar]:
@@ -186,7 +199,7 @@ def _phases(bundle: ResultsBundle) -> list[PhaseBar]:
     phases, start = [], 0.0
     for name, each in spent:
         width = round(each / total * 1000, 2)
-        phases.append(PhaseBar(name, duration(each), round(start, 2), width))
+        phases.append(PhaseBar(name, format_duration(each), round(start, 2), width))
         start += width
     return phases
 
@@ -287,7 +300,7 @@ def _tool_entry(call: ToolCall) -> ToolEntry:
 
 def cut(text: str, limit: int = LONGEST_TEXT) -> str:
     """Shorten a text, and add how much is missing."""
-    return text if len(text) <= limit else f"{text[:limit]}\n… {count(len(text) - limit)} more characters"
+    return text if len(text) <= limit else f"{text[:limit]}\n… {format_count(len(text) - limit)} more characters"
 
 
 @dataclass(frozen=True)
@@ -344,7 +357,7 @@ def _log(file: BinaryIO) -> tuple[YouBenchaLog | None, str | None]:
 
     try:
         if (bytes_in_it := os.fstat(file.fileno()).st_size) > _LARGEST_LOG:
-            return None, f"The agent's log is too large to be shown ({size(bytes_in_it)})."
+            return None, f"The agent's log is too large to be shown ({format_size(bytes_in_it)})."
         return parse_log(file.read()), None
     except (OSError, ValueError, RecursionError) as error:
         return None, f"The agent's log could not be read ({type(error).__name__})."

@@ -417,7 +417,5 @@ def _configurations(metas: Iterable[TrialMeta]) -> Iterable[str]:
 
 
 def listed(names: Iterable[str]) -> str:
-    """`a, b and 3 more`."""
-    ordered = sorted(names)
-    shown = ", ".join(one_line(name, 100) for name in ordered[:_MAX_NAMES])
-    return f"{shown} and {len(ordered) - _MAX_NAMES} more" if len(ordered) > _MAX_NAMES else shown
+    """Return the first names in alphabetical order: `a, b and 3 more`."""
+    return first_few([one_line(name, 100) for name in sorted(names)], _MAX_NAMES)

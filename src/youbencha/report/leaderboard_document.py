@@ -26,7 +26,7 @@ from youbencha.stats.intervals import Interval
 from youbencha.store.arena import FlagSeverity
 from youbencha.store.bundle import OutcomeName
 from youbencha.store.read import ArenaTrial
-from youbencha.text import count, first_few, one_line, usd
+from youbencha.text import first_few, format_count, format_usd, one_line
 
 MAX_EVIDENCE = 300
 _MAX_CHANGES = 5
@@ -149,15 +149,15 @@ def _rate_interval(rate: Interval) -> str:
 def format_outcomes(counts: Mapping[str, int]) -> str:
     """Return a list such as `3 solved, 1 provider error`."""
     ordered = sorted(counts.items(), key=lambda item: _OUTCOME_ORDER.index(item[0]))
-    return ", ".join(f"{count(number)} {name.replace('_', ' ')}" for name, number in ordered) or UNKNOWN_CELL
+    return ", ".join(f"{format_count(number)} {name.replace('_', ' ')}" for name, number in ordered) or UNKNOWN_CELL
 
 
 def _money(total: Total) -> str:
-    return UNKNOWN_CELL if total.value is None else ("≥ " if total.partial else "") + usd(total.value)
+    return UNKNOWN_CELL if total.value is None else ("≥ " if total.partial else "") + format_usd(total.value)
 
 
 def _tokens(total: Total) -> str:
-    return UNKNOWN_CELL if total.value is None else ("≥ " if total.partial else "") + count(round(total.value))
+    return UNKNOWN_CELL if total.value is None else ("≥ " if total.partial else "") + format_count(round(total.value))
 
 
 _AGENT = RowColumn(Column("Agent"), lambda row: one_line(row.agent, MAX_NAME))
@@ -196,7 +196,7 @@ _FIGURES = (
         lambda row: _money(row.uncounted_cost_usd),
     ),
     RowColumn(Column("Time", number=True, drop=4), lambda row: format_seconds(row.median_duration_s)),
-    RowColumn(Column("Flags", number=True), lambda row: count(row.flags)),
+    RowColumn(Column("Flags", number=True), lambda row: format_count(row.flags)),
 )
 _FRONTIER = RowColumn(
     Column("Pareto", note="no other agent has a better score for as little money.", drop=3),
@@ -215,7 +215,7 @@ def _repeated_attempts(board: Leaderboard) -> Iterator[str]:
     for trial in board.trials:
         for attempt in trial.meta.attempts[:-1]:
             lower_bound = "≥ " if attempt.partial else ""
-            cost = "unknown cost" if attempt.cost_usd is None else f"{lower_bound}{usd(attempt.cost_usd)}"
+            cost = "unknown cost" if attempt.cost_usd is None else f"{lower_bound}{format_usd(attempt.cost_usd)}"
             outcome = attempt.outcome.replace("_", " ")
             reason = f": {one_line(attempt.reason, MAX_EVIDENCE)}" if attempt.reason else ""
             yield f"repeated: {trial_name(trial)}: attempt {attempt.number}: {outcome} ({cost}){reason}"

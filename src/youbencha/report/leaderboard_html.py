@@ -26,7 +26,7 @@ from youbencha.report.leaderboard_document import (
 )
 from youbencha.store.layout import META_FILE, PATCH_FILE
 from youbencha.store.read import ArenaTrial
-from youbencha.text import count, one_line, plural, usd
+from youbencha.text import format_count, format_usd, one_line, plural
 
 MOST_TRIALS = 1000
 _OPEN_ROWS = 60
@@ -105,10 +105,12 @@ def _tiles(board: Leaderboard) -> Iterator[Tile]:
     yield Tile("Trials", format_coverage(board.coverage), "valid / finished / planned")
     known = [row.cost_usd for row in board.agents if row.cost_usd.value is not None]
     lower_bound = any(row.cost_usd.partial or row.cost_usd.unknown for row in board.agents)
-    total = usd(sum(each.value or 0 for each in known)) if known else UNKNOWN_CELL
+    total = format_usd(sum(each.value or 0 for each in known)) if known else UNKNOWN_CELL
     yield Tile("Cost", f"{'≥ ' if known and lower_bound else ''}{total}", "of attempts that count")
     flagged = sum(bool(trial.meta.evidence) for trial in board.trials)
-    yield Tile("Integrity flags", count(sum(row.flags for row in board.agents)), f"in {plural(flagged, 'trial')}")
+    yield Tile(
+        "Integrity flags", format_count(sum(row.flags for row in board.agents)), f"in {plural(flagged, 'trial')}"
+    )
 
 
 def _trial(trial: ArenaTrial, base: Path) -> _TrialRow:
@@ -126,8 +128,8 @@ def _trial(trial: ArenaTrial, base: Path) -> _TrialRow:
         outcome=one_line(outcome.replace("_", " "), 30),
         look="" if meta.outcome is None else look,
         score=UNKNOWN_CELL if meta.composite_score is None else f"{meta.composite_score:.3f}",
-        cost=UNKNOWN_CELL if meta.total_cost_usd is None else partial + usd(meta.total_cost_usd),
-        tokens=UNKNOWN_CELL if meta.total_tokens is None else partial + count(meta.total_tokens),
+        cost=UNKNOWN_CELL if meta.total_cost_usd is None else partial + format_usd(meta.total_cost_usd),
+        tokens=UNKNOWN_CELL if meta.total_tokens is None else partial + format_count(meta.total_tokens),
         time=format_seconds(meta.duration_s),
         reason=one_line(meta.reason or "", 200),
         flags=len(meta.evidence),

@@ -23,7 +23,7 @@ from youbencha.report.document import (
     Table,
     tidy,
 )
-from youbencha.text import one_line, shortened, visible
+from youbencha.text import one_line, shorten, visible
 
 _GAP = "&#8203;"
 """An invisible character that keeps `@name` and `#1` from becoming mentions and references."""
@@ -129,6 +129,6 @@ def code(text: str, limit: int = 300) -> str:
 
 def fence(text: str) -> str:
     """Format several lines as a code block. The fence is longer than any in the text."""
-    body = shortened(visible(text[: _MAX_BLOCK * 2]), _MAX_BLOCK).strip("\n")
+    body = shorten(visible(text[: _MAX_BLOCK * 2]), _MAX_BLOCK).strip("\n")
     marks = "`" * max(3, 1 + max((len(run) for run in _BACKTICKS.findall(body)), default=0))
     return f"{marks}text\n{body}\n{marks}"

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from youbencha.text import shorten
+
 Kind = Literal["add", "del", "same", "hunk", "note"]
 MOST_FILES = 100
 MOST_LINES = 4000
@@ -155,4 +157,4 @@ def _byte(found: re.Match[bytes]) -> bytes:
 
 
 def _cut(line: str) -> str:
-    return line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…"
+    return shorten(line, LONGEST_LINE)

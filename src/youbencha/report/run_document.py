@@ -24,7 +24,7 @@ from youbencha.report.document import (
 from youbencha.report.figures import STATUS_SIGNS, Figure
 from youbencha.report.findings import AssertionRow, FileTable, findings
 from youbencha.store.bundle import AgentRun, EvaluationResult, HookResult, ResultsBundle
-from youbencha.text import count, duration
+from youbencha.text import format_count, format_duration
 
 _SUMMARY_LABELS = frozenset({"Agent", "Agent status", "Model", "Tokens", "Cost"})
 
@@ -59,7 +59,7 @@ def summary_blocks(bundle: ResultsBundle) -> list[Block]:
         Figure("Verdict", f"{sign} {figures.verdict(bundle)}"),
         Figure("Evaluators", figures.evaluator_counts(bundle)),
         *figures.outcome_figures(bundle)[:2],
-        Figure("Duration", duration(bundle.execution.duration_ms)),
+        Figure("Duration", format_duration(bundle.execution.duration_ms)),
     ]
     if bundle.agent is not None:
         rows += [figure for figure in figures.agent_figures(bundle.agent) if figure.label in _SUMMARY_LABELS]
@@ -68,7 +68,7 @@ def summary_blocks(bundle: ResultsBundle) -> list[Block]:
     if not bundle.evaluators:
         return [_facts(rows)]
     verdicts = [
-        (STATUS_SIGNS[result.status], result.evaluator, result.message, duration(result.duration_ms))
+        (STATUS_SIGNS[result.status], result.evaluator, result.message, format_duration(result.duration_ms))
         for result in bundle.evaluators
     ]
     columns = (Column(""), Column("Evaluator"), Column("Message"), Column("Time", number=True))
@@ -83,7 +83,7 @@ def _execution(bundle: ResultsBundle) -> Iterator[Block]:
     yield Heading("Execution")
     yield _facts(figures.execution_figures(bundle))
     if bundle.execution.phases_ms:
-        rows = [(name, duration(milliseconds)) for name, milliseconds in figures.phases(bundle)]
+        rows = [(name, format_duration(milliseconds)) for name, milliseconds in figures.phases(bundle)]
         yield Table((Column("Phase"), Column("Time", number=True)), rows)
     yield Folded("Run identity", [_facts(figures.identity_figures(bundle))])
 
@@ -95,7 +95,7 @@ def _agent(agent: AgentRun | None) -> Iterator[Block]:
         return
     yield _facts(figures.agent_figures(agent))
     if agent.tools_used:
-        rows = [(Code(name), count(number)) for name, number in figures.most_used(agent.tools_used)]
+        rows = [(Code(name), format_count(number)) for name, number in figures.most_used(agent.tools_used)]
         yield Table((Column("Tool"), Column("Calls", number=True)), rows)
     for heading, records in (("Errors", agent.errors), ("Warnings", agent.warnings)):
         if records:
@@ -119,7 +119,7 @@ def _evaluators(bundle: ResultsBundle) -> Iterator[Block]:
 def evaluator_blocks(result: EvaluationResult) -> Iterator[Block]:
     sorted_findings = findings(result)
     yield Heading(f"{STATUS_SIGNS[result.status]} {result.evaluator}", 3)
-    verdict = (Strong(result.status), f" in {duration(result.duration_ms)}: ")
+    verdict = (Strong(result.status), f" in {format_duration(result.duration_ms)}: ")
     if "\n" in result.message.strip():
         yield Paragraph(verdict)
         yield Preformatted(result.message)
@@ -175,7 +175,7 @@ def _hooks(bundle: ResultsBundle) -> Iterator[Block]:
 
 def _hook(moment: str, hook: HookResult) -> tuple[str, ...]:
     message = f"{hook.message} ({hook.error.message})" if hook.error else hook.message
-    return STATUS_SIGNS[hook.status], hook.hook, moment, message, duration(hook.duration_ms)
+    return STATUS_SIGNS[hook.status], hook.hook, moment, message, format_duration(hook.duration_ms)
 
 
 def _artifacts(bundle: ResultsBundle) -> Iterator[Block]:

@@ -13,7 +13,7 @@ from youbencha.report.findings import explanation, last_lines
 from youbencha.report.markdown import render_markdown
 from youbencha.report.run_document import run_title, summary_blocks
 from youbencha.store.bundle import AgentRun, EvaluationResult, HookResult, Outcome, ResultsBundle
-from youbencha.text import UNKNOWN, count, duration, one_line, shortened, visible
+from youbencha.text import UNKNOWN, format_count, format_duration, one_line, shorten, visible
 
 _MAX_LINE = 200
 _MAX_REASON = 500
@@ -48,7 +48,7 @@ def _above(bundle: ResultsBundle) -> list[tuple[str, str]]:
         lines.append(("Outcome", f"{bundle.outcome.name.replace('_', ' ')}: {bundle.outcome.reason}"))
     lines += _what_to_do(bundle.agent, bundle.outcome) if bundle.agent else []
     lines += _agent(bundle.agent) if bundle.agent else []
-    lines.append(("Duration", duration(bundle.execution.duration_ms)))
+    lines.append(("Duration", format_duration(bundle.execution.duration_ms)))
     if judging := figures.judging_cost(bundle):
         lines.append(("Judging cost", judging))
     return lines
@@ -86,7 +86,7 @@ def _warnings(agent: AgentRun) -> list[tuple[str, str]]:
     """Return the warnings: an agent that was denied its tools can still pass."""
     lines = [("Warning", warning.message) for warning in agent.warnings[:_MAX_WARNINGS]]
     more = len(agent.warnings) - len(lines)
-    return [*lines, ("Warning", f"and {count(more)} more: see the report")] if more else lines
+    return [*lines, ("Warning", f"and {format_count(more)} more: see the report")] if more else lines
 
 
 def _evaluator(result: EvaluationResult) -> list[tuple[str, str]]:
@@ -105,7 +105,7 @@ def _hook(hook: HookResult) -> list[tuple[str, str]]:
 
 def _output(lines: Iterable[str]) -> list[tuple[str, str]]:
     """Return lines of a program's output as labels without a value; marked, so that CI takes none for a command."""
-    return [(f"  │ {shortened(line, _MAX_LINE)}", "") for line in lines]
+    return [(f"  │ {shorten(line, _MAX_LINE)}", "") for line in lines]
 
 
 def _plain(lines: Iterable[tuple[str, str]], limit: int = _MAX_LINE) -> list[tuple[str, str]]:

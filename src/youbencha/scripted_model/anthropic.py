@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from youbencha.gateway.api import Action
-from youbencha.json_lines import records
+from youbencha.json_lines import as_records
 from youbencha.scripted_model.format import ScriptedAnswer
 from youbencha.scripted_model.wire import (
     ClaimedTokens,
@@ -46,7 +46,7 @@ class AnthropicMessages(Wire):
     def read(self, request: HttpRequest) -> ScriptRequest:
         body = request.body
         messages = [
-            ScriptedMessage(str(m.get("role")), tuple(texts_of(m.get("content")))) for m in records(body["messages"])
+            ScriptedMessage(str(m.get("role")), tuple(texts_of(m.get("content")))) for m in as_records(body["messages"])
         ]
         first = next((message for message in messages if message.role == "user"), None)
         return script_request(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from youbencha.gateway.api import Action
-from youbencha.json_lines import records
+from youbencha.json_lines import as_records
 from youbencha.scripted_model.format import ScriptedAnswer, StopReason
 from youbencha.scripted_model.wire import (
     MODEL_WITHOUT_NAME,
@@ -82,7 +82,7 @@ class Gemini(Wire):
         body = request.body
         messages = [
             ScriptedMessage(str(c.get("role", "user")), tuple(texts_of(c.get("parts"))))
-            for c in records(body["contents"])
+            for c in as_records(body["contents"])
         ]
         system = body.get("systemInstruction") or body.get("system_instruction")
         found = _CALLED.search(request.path)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from youbencha.gateway.api import Action
-from youbencha.json_lines import records
+from youbencha.json_lines import as_records
 from youbencha.scripted_model.format import ScriptedAnswer, StopReason
 from youbencha.scripted_model.wire import (
     ClaimedTokens,
@@ -101,7 +101,7 @@ class OpenAIChat(OpenAI):
     def read(self, request: HttpRequest) -> ScriptRequest:
         body = request.body
         messages = [
-            ScriptedMessage(str(m.get("role")), tuple(texts_of(m.get("content")))) for m in records(body["messages"])
+            ScriptedMessage(str(m.get("role")), tuple(texts_of(m.get("content")))) for m in as_records(body["messages"])
         ]
         return script_request(
             session=session_of(request),
@@ -254,7 +254,7 @@ def _messages(given: Any) -> list[ScriptedMessage]:
         return [ScriptedMessage("user", (given,))]
     return [
         ScriptedMessage(str(item.get("role", "assistant")), tuple(texts_of(item.get("content"))))
-        for item in records(given)
+        for item in as_records(given)
     ]
 
 
@@ -365,12 +365,12 @@ class Offered(NamedTuple):
 
 def offered_tools(body: Mapping[str, Any]) -> dict[str, Offered]:
     """Return the tools by name. For its newest models, Codex 0.166 puts them into the conversation."""
-    added = [item for item in records(body.get("input")) if item.get("type") == "additional_tools"]
+    added = [item for item in as_records(body.get("input")) if item.get("type") == "additional_tools"]
     return {name: tool for holder in (body, *added) for name, tool in _named(holder, None)}
 
 
 def _named(holder: Mapping[str, Any], namespace: str | None) -> Iterator[tuple[str, Offered]]:
-    for tool in records(holder.get("tools")):
+    for tool in as_records(holder.get("tools")):
         name, kind = text_in(tool, "name"), tool.get("type")
         if kind == "namespace":
             yield from _named(tool, name)

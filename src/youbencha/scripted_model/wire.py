@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from youbencha.gateway.api import Action, WireName
 from youbencha.gateway.sse import write_event
-from youbencha.json_lines import records
+from youbencha.json_lines import as_records
 from youbencha.scripted_model.format import ScriptedAnswer, ScriptedUsage, working_directory
 
 Required = tuple[str, tuple[type, ...], str]
@@ -108,7 +108,7 @@ def texts_of(content: Any) -> Iterator[str]:
     """Yield the texts of a field that is a string or a list of blocks."""
     if isinstance(content, str):
         yield content
-    for block in records(content):
+    for block in as_records(content):
         if isinstance(block.get("text"), str):
             yield block["text"]
 

@@ -29,7 +29,7 @@ from youbencha.store.layout import (
     WORKSPACES,
 )
 from youbencha.store.loops import loop_began, loop_ids
-from youbencha.text import one_line, shown
+from youbencha.text import format_path, one_line
 from youbencha.workspace.run_dir import ARTIFACTS, run_started_at
 
 RunKind = Literal["run", "arena", "loop"]
@@ -100,13 +100,13 @@ def find_run(which: str, roots: Sequence[Path], kinds: Sequence[RunKind] = get_a
     if which == LATEST and runs:
         return runs[0]
     matches = [run for run in runs if run.name == which] or [run for run in runs if run.name.startswith(which)]
-    return _only([run for run in runs if run in matches], which, " or ".join(map(shown, roots)))
+    return _only([run for run in runs if run in matches], which, " or ".join(map(format_path, roots)))
 
 
 def _only(matches: Sequence[StoredRun], which: str, place: str) -> StoredRun:
     if len(matches) == 1:
         return matches[0]
-    names = f": {', '.join(shown(run.name) for run in matches[:_MAX_NAMES])}" if matches else ""
+    names = f": {', '.join(format_path(run.name) for run in matches[:_MAX_NAMES])}" if matches else ""
     message = f"{'Several runs begin' if matches else 'No run begins'} with {one_line(which)} in {place}{names}."
     hint = "Write more of the name." if matches else "`yb runs` and `thunderdome list` show the runs."
     raise YouBenchaError("RUN_NOT_FOUND", message, hint=hint)
@@ -200,11 +200,11 @@ def arena_runs_at(source: Path) -> list[Path]:
     place = Path(os.path.realpath(source))  # `results/latest` is a link, and the report names the run
     hint = "`thunderdome run` makes results. Name a run (`results/runs/…`), or the directory of all runs' results."
     if not place.is_dir():
-        raise results_not_found(f"There is no directory {shown(source)}.", hint)
+        raise results_not_found(f"There is no directory {format_path(source)}.", hint)
     place = place.parent if place.name == TRIALS_DIR else place
     runs = [place] if is_arena_run(place) else arena_runs(place)
     if not runs:
-        raise results_not_found(f"{shown(source)} has no results of the arena.", hint)
+        raise results_not_found(f"{format_path(source)} has no results of the arena.", hint)
     return runs
 
 
@@ -215,7 +215,7 @@ def locate_arena_run(results: Path, which: str = LATEST) -> Path:
     if Path(which).is_dir():
         return Path(which)
     runs = [StoredRun(0.0, 0, path, "arena") for path in arena_runs(results) if path.name.startswith(which)]
-    return _only(runs, which, shown(results)).path
+    return _only(runs, which, format_path(results)).path
 
 
 def find_matrix(path: Path | None, workspaces: Sequence[Path]) -> Path | None:
@@ -257,7 +257,7 @@ def _latest_arena_run(results: Path) -> Path:
     if runs := arena_runs(results):
         return runs[-1]
     hint = "`thunderdome run` makes one; `--results` names another place."
-    raise YouBenchaError("RUN_NOT_FOUND", f"There is no run in {shown(results)}.", hint=hint)
+    raise YouBenchaError("RUN_NOT_FOUND", f"There is no run in {format_path(results)}.", hint=hint)
 
 
 def _arena_runs_in(directory: Path) -> list[Path]:

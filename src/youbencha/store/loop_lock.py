@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
-from youbencha.json_lines import text
+from youbencha.json_lines import as_str
 from youbencha.locks import describe_holder, is_locked, lock_file, read_note
 from youbencha.user_dirs import cache_not_writable, default_cache_dir
 
@@ -62,7 +62,7 @@ def running_loop(tree: Path, cache_dir: Path | None = None) -> RunningLoop | Non
 
 def _read_holder(path: Path) -> RunningLoop:
     note = read_note(path)
-    return RunningLoop(text(note.get("loop")), describe_holder(note))
+    return RunningLoop(as_str(note.get("loop")), describe_holder(note))
 
 
 def _lock_path(tree: Path, cache_dir: Path | None) -> Path:

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import read_file, read_nofollow
-from youbencha.json_lines import amount, count, loads, loads_lossy, mapping
+from youbencha.json_lines import as_amount, as_count, as_mapping, loads, loads_lossy
 from youbencha.log.model import Usage, YouBenchaLog, usage_of
 from youbencha.spec.arena import repo_key
 from youbencha.store.arena import RunInfo, TrialKey, TrialMeta, read_meta, read_run_info
@@ -107,9 +107,9 @@ def ledger_usage(artifacts: Path, user: str | None = None) -> Usage | None:
         lines = read_nofollow(artifacts, LEDGER_FILE, MAX_RESULTS_BYTES).splitlines()
     except OSError:
         return None
-    calls = [call for call in map(mapping, map(loads_lossy, lines)) if user is None or call.get("key") == user]
-    tokens = [Tokens(*(count(call.get(name), _MAX_TOKENS) for name in _TOKENS)) for call in calls]
-    costs = [amount(call.get("cost_usd")) for call, used in zip(calls, tokens, strict=True) if used != Tokens()]
+    calls = [call for call in map(as_mapping, map(loads_lossy, lines)) if user is None or call.get("key") == user]
+    tokens = [Tokens(*(as_count(call.get(name), _MAX_TOKENS) for name in _TOKENS)) for call in calls]
+    costs = [as_amount(call.get("cost_usd")) for call, used in zip(calls, tokens, strict=True) if used != Tokens()]
     known = [cost for cost in costs if cost is not None]
     spent = float(sum(known)) if len(known) == len(costs) else None
     return usage_of(add_all(tokens), spent, partial=True, cost_source="gateway")
@@ -388,7 +388,7 @@ def _load_calibration(runs: Iterable[Path]) -> tuple[dict[str, Range] | None, li
     is_calibrated = False
     for place in places:
         try:
-            document = mapping(loads(read_nofollow(place, CALIBRATION_FILE, _MAX_CALIBRATION_BYTES)))
+            document = as_mapping(loads(read_nofollow(place, CALIBRATION_FILE, _MAX_CALIBRATION_BYTES)))
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -398,8 +398,8 @@ def _load_calibration(runs: Iterable[Path]) -> tuple[dict[str, Range] | None, li
             problems.append(_unreadable(place / CALIBRATION_FILE, place, one_line(f"is not JSON: {error}")))
             continue
         is_calibrated |= bool(document)
-        for task, limits in mapping(document.get("tasks")).items():
-            ranges[task] = Range(*(_share(mapping(limits).get(name)) for name in Range._fields))
+        for task, limits in as_mapping(document.get("tasks")).items():
+            ranges[task] = Range(*(_share(as_mapping(limits).get(name)) for name in Range._fields))
     return ranges if is_calibrated else None, problems
 
 

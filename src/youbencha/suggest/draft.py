@@ -17,7 +17,7 @@ from ruamel.yaml.scalarstring import LiteralScalarString
 
 from youbencha.spec.variables import REFERENCE
 from youbencha.suggest.facts import Facts
-from youbencha.text import first_line, shortened
+from youbencha.text import first_line, shorten
 
 DEFAULT_AGENT = "claude-code"
 
@@ -48,7 +48,7 @@ def draft(facts: Facts, wanted: UserAnswers) -> dict[str, Any]:
     """Return a complete test case: limits around what was measured, the project's tests, a judge."""
     return {
         "name": _name(facts.directory),
-        "description": shortened(first_line(wanted.prompt), 120),
+        "description": shorten(first_line(wanted.prompt), 120),
         **_fixed(facts, wanted),
         "evaluators": [*_limits(facts), *_expected(facts), *_tests(facts), _judge(wanted)],
     }

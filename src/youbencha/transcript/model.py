@@ -19,7 +19,7 @@ from youbencha.events import (
     LoopWaiting,
 )
 from youbencha.progress import OWN_FIGURES, loop_totals
-from youbencha.text import count, duration, plural, usd
+from youbencha.text import format_count, format_duration, format_usd, plural
 from youbencha.transcript.session import MAX_TEXT, STATES, Bounds, Session, State, TranscriptEntry, fold
 
 
@@ -215,10 +215,10 @@ def _iteration_ended(model: Transcript, event: IterationEnded) -> None:
     session.own_figures = event.usage_source in OWN_FIGURES
     session.files_changed = event.files_changed
     figures = [
-        duration(event.duration_ms),
-        None if event.input_tokens is None else f"{count(event.input_tokens)} in",
-        None if event.output_tokens is None else f"{count(event.output_tokens)} out",
-        None if event.cost_usd is None else usd(event.cost_usd),
+        format_duration(event.duration_ms),
+        None if event.input_tokens is None else f"{format_count(event.input_tokens)} in",
+        None if event.output_tokens is None else f"{format_count(event.output_tokens)} out",
+        None if event.cost_usd is None else format_usd(event.cost_usd),
         OWN_FIGURES.get(event.usage_source or ""),
         None if event.files_changed is None else f"{plural(event.files_changed, 'file')} changed",
     ]

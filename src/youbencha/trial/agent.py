@@ -20,7 +20,7 @@ from youbencha.log.model import YouBenchaLog
 from youbencha.log.session import CallMetered
 from youbencha.sandbox.base import Sandbox
 from youbencha.store.bundle import GatewayReport
-from youbencha.text import plural
+from youbencha.text import first_few, plural
 from youbencha.trial.agent_files import give_files
 from youbencha.trial.context import TrialContext
 from youbencha.user_dirs import Cache
@@ -115,9 +115,8 @@ def _note_denied_hosts(context: TrialContext) -> None:
     denied = proxy.denied()
     context.record.sandbox = sandbox.model_copy(update={"denied": denied})
     if denied:
-        hosts = ", ".join(f"{each.host} ({plural(each.attempts, 'attempt')})" for each in denied[:_SHOWN_HOSTS])
-        more = f" and {len(denied) - _SHOWN_HOSTS} more" if len(denied) > _SHOWN_HOSTS else ""
-        context.warn("NETWORK_DENIED", f"the agent tried to reach hosts that are not in the allowlist: {hosts}{more}")
+        hosts = first_few([f"{host.host} ({plural(host.attempts, 'attempt')})" for host in denied], _SHOWN_HOSTS)
+        context.warn("NETWORK_DENIED", f"the agent tried to reach hosts that are not in the allowlist: {hosts}")
 
 
 def reclaim(context: TrialContext) -> None:

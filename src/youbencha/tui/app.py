@@ -21,7 +21,7 @@ from textual.driver import Driver
 from textual.filter import NoColor
 from textual.widgets import Input, Static
 
-from youbencha.text import count, one_line, plural
+from youbencha.text import format_count, one_line, plural
 from youbencha.transcript.model import SearchHit
 from youbencha.transcript.session import Session
 from youbencha.tui.dialogs import DiffScreen, Help, Question
@@ -216,7 +216,9 @@ class ScreenApp(App[None]):
         right: Spans = ()
         if not self.is_live():
             unseen = (
-                f"{count(self.transcript.unseen)} new" if self.can_follow() and self.transcript.unseen else "follow"
+                f"{format_count(self.transcript.unseen)} new"
+                if self.can_follow() and self.transcript.unseen
+                else "follow"
             )
             right = (("  ", "dim"), (f" ↓ {unseen} · G ", "alert"))
         return self._just_said() or self._found() or self._state_text() or self._about_session(), right

@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from youbencha.text import count, usd
+from youbencha.text import format_clock, format_count, format_usd
 from youbencha.transcript.session import Session, TranscriptEntry
-from youbencha.tui.rows import STATE_MARKS, clean, clock, visible_entries
+from youbencha.tui.rows import STATE_MARKS, clean, visible_entries
 from youbencha.tui.screen import Screen
 
 _MARKS = {**STATE_MARKS, "running": "…"}
@@ -36,14 +36,14 @@ def _lines(screen: Screen) -> Iterator[str]:
     for session in screen.model.sessions:
         yield from ("", f"## {_heading(session)}", "")
         if session.left_out:
-            yield f"({count(session.left_out)} earlier entries are not kept)"
+            yield f"({format_count(session.left_out)} earlier entries are not kept)"
         for entry in visible_entries(session):
             yield from _entry(entry)
 
 
 def _heading(session: Session) -> str:
-    took = None if session.ended_at is None else clock(session.ended_at - session.started_at)
-    cost = None if session.progress.cost_usd is None else usd(session.progress.cost_usd)
+    took = None if session.ended_at is None else format_clock(session.ended_at - session.started_at)
+    cost = None if session.progress.cost_usd is None else format_usd(session.progress.cost_usd)
     number = None if session.number is None else f"Iteration {session.number}"
     return " · ".join(part for part in (number, clean(session.title), session.status or "running", took, cost) if part)
 
@@ -60,4 +60,4 @@ def _entry(entry: TranscriptEntry) -> Iterator[str]:
         for text in ("\n".join(rest), entry.detail, entry.result or ""):
             yield from (f"{indent}    {line}" for line in clean(text).splitlines())
     if entry.cut:
-        yield f"{indent}    ({count(entry.cut)} characters are not kept)"
+        yield f"{indent}    ({format_count(entry.cut)} characters are not kept)"

@@ -9,10 +9,10 @@ from rich.cells import cell_len
 from textual import events
 
 from youbencha.progress import clock_time
-from youbencha.text import one_line, plural, usd
+from youbencha.text import format_clock, format_usd, one_line, plural
 from youbencha.transcript.session import Session
 from youbencha.tui.row_view import PanelView, RowView
-from youbencha.tui.rows import STATE_MARKS, ScreenRow, Span, clean, clock, fit, spinner
+from youbencha.tui.rows import STATE_MARKS, ScreenRow, Span, clean, fit, spinner
 from youbencha.tui.themes import Palette
 
 _BAR_CELLS = 8
@@ -62,7 +62,7 @@ class HeaderBar(PanelView):
 
     def _places(self) -> list[HeaderFigure]:
         app, model = self.app, self.app.model
-        elapsed = HeaderFigure(2, ((clock(model.totals(app.now()).elapsed_s), "text"),))
+        elapsed = HeaderFigure(2, ((format_clock(model.totals(app.now()).elapsed_s), "text"),))
         if model.loop is not None:
             number = next((each.number for each in reversed(model.sessions) if each.number), 0)
             most = f"/{model.loop.max_iterations}" if model.loop.max_iterations else ""
@@ -127,11 +127,11 @@ def short_count(number: int | None) -> str:
 def _cost(spent: float | None, limit: float | None) -> list[HeaderFigure]:
     if spent is None and limit is None:
         return []
-    shown = "?" if spent is None else usd(spent)
+    shown = "?" if spent is None else format_usd(spent)
     if limit is None:
         return [HeaderFigure(1, ((shown, "text"),))]
     share = (spent or 0) / limit if limit else 1.0
-    return [HeaderFigure(1, ((shown, _level(share)), (f" / {usd(limit)}", "dim")), _bar(share))]
+    return [HeaderFigure(1, ((shown, _level(share)), (f" / {format_usd(limit)}", "dim")), _bar(share))]
 
 
 def _context(session: Session) -> list[HeaderFigure]:
@@ -176,14 +176,14 @@ class SessionList(RowView):
         now = app.now()
         running = session.state == "running"
         mark = spinner(now) if running else STATE_MARKS[session.state]
-        took = clock((session.ended_at if session.ended_at is not None else now) - session.started_at)
+        took = format_clock((session.ended_at if session.ended_at is not None else now) - session.started_at)
         number = f"{session.number:>3} " if session.number is not None else ""
         changed = plural(session.files_changed, "file") if session.files_changed else ""
         name = session.title or (changed if session.state == "ok" else session.status.replace("_", " "))
         name = one_line(clean(name), 80)
         room = self.text_cells - 2 - len(number) - len(f" {took:>5}")
         cost = session.progress.cost_usd
-        spent = f" {usd(cost):>7}" if cost is not None else ""
+        spent = f" {format_usd(cost):>7}" if cost is not None else ""
         spent = spent if cell_len(name) + len(spent) <= room else ""
         style = "text" if running else "dim"
         spans = ((f"{mark} ", session.state), (number, "strong" if running else "text"))
@@ -257,4 +257,4 @@ def waiting_text(reason: str, until: float, now: float) -> str:
     """`23:10 left, until 15:00:00 · usage limit`. The reason comes last: it may be cut."""
     left = max(0.0, until - now)
     at = clock_time(until)
-    return f"{clock(left)} left, until {at} · {one_line(clean(reason), 200)}"
+    return f"{format_clock(left)} left, until {at} · {one_line(clean(reason), 200)}"

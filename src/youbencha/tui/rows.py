@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from rich.cells import cell_len
 
-from youbencha.text import count, first_line, one_line, visible
+from youbencha.text import first_line, format_clock, format_count, one_line, strip_ansi, visible
 from youbencha.transcript.session import Session, TranscriptEntry
 
 Span = tuple[str, str]
@@ -36,9 +36,6 @@ _LONGEST_PROMPT = 3
 """Rows of a prompt that is not folded at first."""
 
 _ASCII = re.compile(r"[ -~\n]*\Z")
-_SEQUENCE = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~])"
-)
 _OVERWRITTEN = re.compile(r"[^\n]*\r")
 _BACKSPACE = re.compile(r"[^\n\x08]\x08")
 _NO_WIDTH = re.compile("[\u00ad\u034f\u180e\u200b-\u200d\u2060-\u2064\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]")
@@ -49,7 +46,7 @@ def clean(text: str) -> str:
     """Return text as a terminal would leave it, without anything that controls the terminal."""
     if _ASCII.match(text):
         return text
-    text = _SEQUENCE.sub("", text) if "\x1b" in text else text
+    text = strip_ansi(text)
     if "\r" in text:
         text = _OVERWRITTEN.sub("", re.sub(r"\r+(?=\n|\Z)", "", text))
     text = _BACKSPACE.sub("", text) if "\x08" in text else text
@@ -188,12 +185,7 @@ def seconds(took: float) -> str:
         return f"{took:.1f}s"
     if took < 59.5:
         return f"{took:.0f}s"
-    return clock(took)
-
-
-def clock(took: float) -> str:
-    minutes, rest = divmod(round(took), 60)
-    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}" if minutes >= 60 else f"{minutes}:{rest:02d}"
+    return format_clock(took)
 
 
 def _size_of(result: str) -> str:
@@ -216,7 +208,7 @@ _DIFF_STYLES = {"+ ": "added", "- ": "removed"}
 
 
 def _left_out(entry: TranscriptEntry) -> list[ScreenRow]:
-    return [ScreenRow(((f"  … {count(entry.cut)} characters are not kept", "faint"),))] if entry.cut else []
+    return [ScreenRow(((f"  … {format_count(entry.cut)} characters are not kept", "faint"),))] if entry.cut else []
 
 
 _INLINE = re.compile(r"(`[^`]+`|\*\*[^*]+\*\*)")

@@ -11,7 +11,7 @@ from itertools import accumulate
 from textual import events
 from textual.message import Message
 
-from youbencha.text import count
+from youbencha.text import format_count
 from youbencha.transcript.session import Session, TranscriptEntry
 from youbencha.tui.row_view import RowView
 from youbencha.tui.rows import BLANK, ScreenRow, foldable, folded_at_first, gap_between, lay_out, visible_entries
@@ -85,7 +85,7 @@ class Layout:
         rows = self._starts[blocks] - len(self._head)
         del self._blocks[:blocks]
         noun = "entry" if self.session.left_out == 1 else "entries"
-        text = f"… {count(self.session.left_out)} earlier {noun} not kept here"
+        text = f"… {format_count(self.session.left_out)} earlier {noun} not kept here"
         self._head = [ScreenRow(((text, "faint"),)), BLANK]
         return rows
 

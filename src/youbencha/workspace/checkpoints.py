@@ -33,7 +33,7 @@ from weakref import finalize
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import open_file, read_file, read_nofollow
-from youbencha.text import shown
+from youbencha.text import format_path
 from youbencha.workspace.changes import FILE, LINK, PROGRAM, Entry, entries_at
 from youbencha.workspace.git import ANY_NAME, GitDir, GitFailed, git, is_ref_name, make_git_dir, users_settings
 from youbencha.workspace.listing import TreeFiles, ignored_at_start, save_gitignores_at
@@ -192,7 +192,7 @@ class Checkpoints:
             if lost := sorted(self._recorder.left_out & target.keys()):
                 raise YouBenchaError(
                     "RESTORE_WOULD_LOSE",
-                    f"{shown(lost[0])} would be replaced, but is too large or not readable, so that it cannot be kept.",
+                    f"{format_path(lost[0])} would be replaced, but is too large or unreadable, so it cannot be kept.",
                     hint="Move it away, then try again. Nothing was changed.",
                 )
             differing = await self._differing(name, target, message)
@@ -359,7 +359,7 @@ class Checkpoints:
         if wrong := next((path for path, entry in target.items() if not _is_recordable(path, entry)), None):
             raise YouBenchaError(
                 "CHECKPOINT_DAMAGED",
-                f"The checkpoint {name} was replaced: it has {shown(wrong)}, which youBencha does not record.",
+                f"The checkpoint {name} was replaced: it has {format_path(wrong)}, which youBencha does not record.",
                 hint="Nothing was changed. Restore another checkpoint.",
             )
         self._recorder.always_count(target)  # so that what is replaced is kept, even if it is ignored now

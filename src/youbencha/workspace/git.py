@@ -25,7 +25,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.files import read_nofollow, replace_atomically
 from youbencha.process import Command, Limits, find_executable, run
 from youbencha.process.environment import PROGRAM, TEMPORARY, select
-from youbencha.text import without_long_words
+from youbencha.text import shorten_words
 from youbencha.workspace.trees import remove_tree
 
 _DEADLINE_S = 600.0
@@ -124,7 +124,7 @@ async def git(
     argv = [git_program(), "--no-pager", *where, *as_options(_PLUMBING), *as_options(settings or {}), *arguments]
     status, output, errors = await _run(argv, tree or git_dir, env, stdin)
     if status != 0:
-        reason = without_long_words(errors.decode(errors="replace").strip())
+        reason = shorten_words(errors.decode(errors="replace").strip())
         raise GitFailed(arguments[0], reason or f"it ended with status {status}", status)
     return output
 

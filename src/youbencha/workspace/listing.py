@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import is_directory, read_nofollow, walk
-from youbencha.text import shown
+from youbencha.text import format_path
 from youbencha.workspace.git import ANY_NAME, GitDir, GitFailed, git
 from youbencha.workspace.trees import is_sparse, make_accessible
 
@@ -154,7 +154,7 @@ class _Listing:
 def unreadable(path: bytes, error: OSError) -> YouBenchaError:
     return YouBenchaError(
         "GIT_FAILED",
-        f"Cannot read {shown(path)}: {error.strerror or error}",
+        f"Cannot read {format_path(path)}: {error.strerror or error}",
         hint="The agent left something that cannot be read: its content is unknown.",
     )
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import is_directory, nofollow_directory, open_file, replacing, walk
-from youbencha.text import shown
+from youbencha.text import format_path
 from youbencha.workspace.git import GitFailed, scratch_git_dir
 from youbencha.workspace.trees import remove_tree
 
@@ -60,7 +60,7 @@ def given_file(source: Path, path: str) -> GivenFile:
     try:
         about = source.stat()
     except (OSError, ValueError) as error:  # ValueError: it contains a NUL character
-        raise invalid(f"{shown(source)} cannot be read: {getattr(error, 'strerror', error)}") from error
+        raise invalid(f"{format_path(source)} cannot be read: {getattr(error, 'strerror', error)}") from error
     if not stat.S_ISREG(about.st_mode):
         raise invalid(f"{source} is not a file")
     if not os.access(source, os.R_OK):
@@ -82,7 +82,7 @@ def given_files(top: Path, *, git_refused: bool = False) -> list[GivenFile]:
     for entry in walk(os.fspath(top), enter=lambda entry: entry.name.lower() != _GIT, on_error=_raise_unreadable):
         if entry.name.lower() == _GIT:
             if git_refused:
-                raise invalid(f"{shown(entry.path)} would change the repository itself", "remove it")
+                raise invalid(f"{format_path(entry.path)} would change the repository itself", "remove it")
         elif not is_directory(entry):
             source = _inside(top, Path(entry.path)) if entry.is_symlink() else Path(entry.path)
             files.append(given_file(source, Path(entry.path).relative_to(top).as_posix()))
@@ -101,7 +101,7 @@ def _inside(top: Path, link: Path) -> Path:
     if target.is_relative_to(top) and target.is_file() and _GIT not in map(str.lower, target.relative_to(top).parts):
         return target
     raise invalid(
-        f"{shown(link)} is a link that does not lead to a file in {top}", "put a copy of the file there instead"
+        f"{format_path(link)} is a link that does not lead to a file in {top}", "put a copy of the file there instead"
     )
 
 
@@ -150,9 +150,9 @@ class Overlay:
             if blocked is None and _exists(target) and not _can_be_restored(target):
                 blocked = target
             if blocked is not None:
-                name = shown(blocked.relative_to(self._tree))
+                name = format_path(blocked.relative_to(self._tree))
                 raise invalid(
-                    f"{shown(file.path)} cannot be laid over the checkout: {name} is in the way",
+                    f"{format_path(file.path)} cannot be laid over the checkout: {name} is in the way",
                     "rename the file, or remove it from `files`",
                 )
 

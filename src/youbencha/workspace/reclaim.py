@@ -15,7 +15,7 @@ from pathlib import Path
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import open_nofollow, replacing
-from youbencha.text import listed, shown
+from youbencha.text import format_path, list_paths
 from youbencha.workspace.git import reset_config
 from youbencha.workspace.trees import FileCopies, remove_tree
 
@@ -57,7 +57,7 @@ def restore_directory(path: Path, made: Identity, found: list[str]) -> Identity:
     """Find the original directory and move it back, or create it again, and return its identity."""
     about = _look(path)
     if about is None or (about.st_dev, about.st_ino) != made or not stat.S_ISDIR(about.st_mode):
-        found.append(f"{shown(path.name)} was {'replaced' if about else 'removed or moved'}")
+        found.append(f"{format_path(path.name)} was {'replaced' if about else 'removed or moved'}")
         remove_tree(path)
         if _moved_back(path, made):
             found[-1] += ", and was found again"
@@ -65,7 +65,7 @@ def restore_directory(path: Path, made: Identity, found: list[str]) -> Identity:
             path.mkdir(parents=True)
             made = identity(path) or made
     elif about.st_mode & _RIGHTS != _RIGHTS:
-        found.append(f"the permissions of {shown(path.name)} were removed")
+        found.append(f"the permissions of {format_path(path.name)} were removed")
     make_accessible(path)
     return made
 
@@ -75,7 +75,7 @@ def restore_tree(tree: Path, found: list[str]) -> None:
     about = _look(tree)
     if about is None or not stat.S_ISDIR(about.st_mode):
         state = "is missing" if about is None else f"was replaced by {_kind(about.st_mode)}, which was not followed"
-        found.append(f"{shown(tree.name)} {state}: all its files count as deleted")
+        found.append(f"{format_path(tree.name)} {state}: all its files count as deleted")
         remove_tree(tree)
         tree.mkdir()
     make_accessible(tree)
@@ -83,7 +83,7 @@ def restore_tree(tree: Path, found: list[str]) -> None:
 
 def remove_planted(path: Path, found: list[str]) -> None:
     if (about := _look(path)) is not None:
-        found.append(f"{_kind(about.st_mode)} {shown(path.name)} was planted, and was removed")
+        found.append(f"{_kind(about.st_mode)} {format_path(path.name)} was planted, and was removed")
         remove_tree(path)
 
 
@@ -99,7 +99,7 @@ def clean_artifacts(artifacts: Path, kept: Collection[str], found: list[str]) ->
                 planted.append(entry.name)
                 remove_tree(path)
     if planted:
-        found.append(f"planted in the artifacts, and removed: {listed(planted)}")
+        found.append(f"planted in the artifacts, and removed: {list_paths(planted)}")
 
 
 def strip_set_uid(tree: Path) -> str | None:
@@ -143,7 +143,7 @@ def _sanitize(tree: Path, *, git: bool) -> str | None:
             with suppress(OSError):
                 _strip(path, about)
                 stripped.append(str(path.relative_to(tree)))
-    return f"set-uid or set-gid permissions were removed: {listed(stripped)}" if stripped else None
+    return f"set-uid or set-gid permissions were removed: {list_paths(stripped)}" if stripped else None
 
 
 def _sanitize_or_remove(path: Path, about: os.stat_result, *, bare: bool = False) -> None:

@@ -19,7 +19,7 @@ from typing import NamedTuple, Self
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import is_directory, walk
-from youbencha.text import listed, shown
+from youbencha.text import format_path, list_paths
 from youbencha.workspace.changes import (
     DIFF_OPTIONS,
     LINK,
@@ -254,7 +254,7 @@ class TreeRecorder:
     def newly_left_out(self) -> str | None:
         """Describe what was left out and not described before."""
         new, self._reported = self.left_out - self._reported, set(self.left_out)
-        return f"not in the checkpoint, because too large or not readable: {listed(new)}" if new else None
+        return f"not in the checkpoint, because too large or not readable: {list_paths(new)}" if new else None
 
     async def _list(self) -> dict[bytes, _Stamp]:
         paths = {path for path in await self._not_ignored() if path.partition(b"/")[0] not in self._skip}
@@ -382,7 +382,7 @@ async def _check_contents(files: Mapping[bytes, Entry], git_dir: GitDir) -> None
         if kind != b"blob":
             raise YouBenchaError(
                 "CHECKPOINT_DAMAGED",
-                f"The content of {shown(path)} is no longer in the repository.",
+                f"The content of {format_path(path)} is no longer in the repository.",
                 hint="Nothing was changed. `git fsck` shows what is missing; restore another checkpoint.",
             )
 
@@ -415,7 +415,7 @@ def _is_directory(path: bytes) -> bool:
 def _in_the_way(path: bytes, of: bytes) -> YouBenchaError:
     return YouBenchaError(
         "RESTORE_BLOCKED",
-        f"{shown(path)} is in the way of {shown(of)}.",
+        f"{format_path(path)} is in the way of {format_path(of)}.",
         hint="Nothing was changed. Move it away, then try again.",
     )
 

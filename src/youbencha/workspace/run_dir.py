@@ -25,7 +25,7 @@ from typing import Self
 
 from youbencha.errors import YouBenchaError
 from youbencha.locks import lock_file
-from youbencha.text import shown
+from youbencha.text import format_path
 from youbencha.user_dirs import default_cache_dir
 from youbencha.workspace.reclaim import (
     Identity,
@@ -285,7 +285,7 @@ class RunDirectory:
             return
         for directory in reversed([each for each in self.path.parents if self.modified in each.parents]):
             if directory.is_symlink() or directory.is_file():
-                found.append(f"{shown(directory.name)} was replaced by a link or a file, which was not followed")
+                found.append(f"{format_path(directory.name)} was replaced by a link or a file, which was not followed")
                 directory.unlink()
 
     def _reclaim_lock(self, found: list[str]) -> None:

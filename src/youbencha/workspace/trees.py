@@ -21,7 +21,7 @@ from typing import AnyStr, BinaryIO, NamedTuple
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import is_directory, open_nofollow, walk
-from youbencha.text import shown
+from youbencha.text import format_path
 
 if sys.platform == "linux":
     import fcntl
@@ -370,7 +370,7 @@ def remove_tree(top: Path) -> None:
 def not_removable(top: Path, error: OSError) -> YouBenchaError:
     return YouBenchaError(
         "WORKSPACE_NOT_REMOVABLE",
-        f"Cannot remove {shown(error.filename or top)}: {error.strerror or error}",
+        f"Cannot remove {format_path(error.filename or top)}: {error.strerror or error}",
         hint="It may belong to another user, such as a container's: remove it by hand.",
     )
 

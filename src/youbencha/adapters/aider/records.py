@@ -18,10 +18,11 @@ from youbencha.adapters.cli_agent.agent_files import parsed_record, read_beginni
 from youbencha.adapters.cli_agent.causes import read_api_body
 from youbencha.adapters.cli_agent.transcript import Conversation
 from youbencha.events import AssistantText, SessionResult
-from youbencha.json_lines import Record, clean_text, mapping, text
+from youbencha.json_lines import Record, as_mapping, as_str
 from youbencha.log.model import ToolCall
 from youbencha.log.session import RetriedCalls
 from youbencha.process import ProcessResult
+from youbencha.text import clean_text
 from youbencha.usage import SessionUsage, Tokens, add_all
 
 _DONE = "Completed --message-file"
@@ -49,15 +50,15 @@ def read_analytics(path: Path) -> AnalyticsSummary:
     waiting = finished = launched = False
     for record in read_json_lines(path):
         launched = True
-        properties = json_lines.mapping(record.get("properties"))
+        properties = json_lines.as_mapping(record.get("properties"))
         match record.get("event"):
             case "message_send_starting":
                 asked, waiting, exception = asked + 1, True, None
             case "message_send":
                 waiting = False
-                costs.append(json_lines.amount(properties.get("cost")))
+                costs.append(json_lines.as_amount(properties.get("cost")))
             case "message_send_exception":
-                exception = json_lines.text(properties.get("exception")) or ""
+                exception = json_lines.as_str(properties.get("exception")) or ""
             case "exit":
                 finished = properties.get("reason") == _DONE
     known = [cost for cost in costs if cost]
@@ -82,24 +83,24 @@ class Calls(NamedTuple):
 
 def read_calls(path: Path) -> Calls:
     records = list(read_json_lines(path))
-    usages = [json_lines.mapping(record.get("usage")) for record in records]
+    usages = [json_lines.as_mapping(record.get("usage")) for record in records]
     tokens = tuple(_tokens(usage) for usage in usages if usage)
-    model = json_lines.text(records[0].get("model")) if records else None
+    model = json_lines.as_str(records[0].get("model")) if records else None
     return Calls(model, tokens, len(tokens) == len(records))
 
 
 def _tokens(usage: Record) -> Tokens:
     """Read LiteLLM's usage, in which the prompt's tokens include the cached ones, for every provider."""
-    prompt = json_lines.count(usage.get("prompt_tokens"))
-    details = json_lines.mapping(usage.get("prompt_tokens_details"))
+    prompt = json_lines.as_count(usage.get("prompt_tokens"))
+    details = json_lines.as_mapping(usage.get("prompt_tokens_details"))
     read = _first(usage.get("cache_read_input_tokens"), details.get("cached_tokens"))
-    written = json_lines.count(usage.get("cache_creation_input_tokens"))
+    written = json_lines.as_count(usage.get("cache_creation_input_tokens"))
     new = None if prompt is None else max(0, prompt - (read or 0) - (written or 0))
-    return Tokens(new, json_lines.count(usage.get("completion_tokens")), read, written)
+    return Tokens(new, json_lines.as_count(usage.get("completion_tokens")), read, written)
 
 
 def _first(*values: object) -> int | None:
-    return next((found for value in values if (found := json_lines.count(value)) is not None), None)
+    return next((found for value in values if (found := json_lines.as_count(value)) is not None), None)
 
 
 def read_json_lines(path: Path) -> Iterator[Record]:
@@ -260,6 +261,6 @@ def _failure(match: re.Match[str]) -> AiderFailure:
 
 def _type(body: str) -> str:
     try:
-        return text(mapping(mapping(orjson.loads(body)).get("error")).get("type")) or ""
+        return as_str(as_mapping(as_mapping(orjson.loads(body)).get("error")).get("type")) or ""
     except orjson.JSONDecodeError:
         return ""

@@ -49,7 +49,7 @@ from youbencha.adapters.cli_agent.versions import parse_version
 from youbencha.errors import ConfigError, Problem
 from youbencha.events import Event, ToolDecided, WarningRaised
 from youbencha.gateway.api import GatewayAccess
-from youbencha.json_lines import Record, loads, mapping
+from youbencha.json_lines import Record, as_mapping, loads
 from youbencha.log.session import SessionRecord
 from youbencha.process import Command, Input, Limits, ProcessResult, Redactor, run
 
@@ -157,7 +157,7 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
         return (
             (base / ".credentials.json").is_file()
             or bool(settings.get("apiKeyHelper") or state.get("primaryApiKey"))
-            or credentials_given(mapping(settings.get("env")))
+            or credentials_given(as_mapping(settings.get("env")))
         )
 
     def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider:
@@ -323,7 +323,7 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
 
 def _read(path: Path) -> Record:
     try:
-        return mapping(loads(path.read_bytes()))
+        return as_mapping(loads(path.read_bytes()))
     except (OSError, ValueError):
         return {}
 

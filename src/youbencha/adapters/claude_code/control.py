@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from youbencha.json_lines import Record, mapping, records, text, texts
+from youbencha.json_lines import Record, as_mapping, as_records, as_str, as_strs
 from youbencha.process.redact import MASK
 
 MALFORMED = "CONTROL_MALFORMED_MESSAGE"
@@ -228,7 +228,7 @@ class ControlProtocol:
         return _Wait((activity.expecting_since or self._result_at) + timeouts.more_results_s, self._end_with_result)
 
     def _react(self, message: Record, now: float) -> list[Action]:
-        kind = text(message.get("type"))
+        kind = as_str(message.get("type"))
         if kind == "control_request":
             return self._asked(read_request(message))
         if kind == "control_response" and answers_initialize(message):
@@ -264,12 +264,12 @@ class ControlProtocol:
         return [Send(refuse_answer(request)), *warnings]
 
     def _decide(self, request: ControlRequest) -> list[Action]:
-        tool = text(request.body.get("tool_name", request.body.get("toolName")))
-        call = text(request.body.get("tool_use_id"))  # missing in 1.0.128
+        tool = as_str(request.body.get("tool_name", request.body.get("toolName")))
+        call = as_str(request.body.get("tool_use_id"))  # missing in 1.0.128
         arguments = request.body.get("input")
         denied = self._reason_to_deny(tool, arguments)
         self._activity.decided(call, allowed=denied is None)
-        answer = allow_answer(request, mapping(arguments)) if denied is None else deny_answer(request, denied)
+        answer = allow_answer(request, as_mapping(arguments)) if denied is None else deny_answer(request, denied)
         call_id = call if call is not None or request.id is None else str(request.id)
         return [Send(answer), Decided(call_id, tool or "(unnamed)", denied is None, denied or "every tool is allowed")]
 
@@ -346,20 +346,20 @@ class ControlRequest(NamedTuple):
 
 def read_request(message: Record) -> ControlRequest:
     flat = "request" not in message
-    body = message if flat else mapping(message.get("request"))
-    return ControlRequest(_request_id(message.get("request_id")), text(body.get("subtype")) or "", body, flat)
+    body = message if flat else as_mapping(message.get("request"))
+    return ControlRequest(_request_id(message.get("request_id")), as_str(body.get("subtype")) or "", body, flat)
 
 
 def answers_initialize(message: Record) -> bool:
     """Whether a `control_response` answers our `initialize`, even with a refusal."""
     if "response" not in message:
         return message.get("subtype") == "initialize"
-    return mapping(message.get("response")).get("request_id") == INITIALIZE_ID
+    return as_mapping(message.get("response")).get("request_id") == INITIALIZE_ID
 
 
 def content_blocks(message: Record) -> list[Record]:
     """The content blocks of an `assistant` or `user` message."""
-    return records(mapping(message.get("message")).get("content"))
+    return as_records(as_mapping(message.get("message")).get("content"))
 
 
 def _request_id(value: object) -> RequestId | None:
@@ -470,7 +470,7 @@ def result_verdict(result: Record) -> ResultVerdict:
 
 
 def _describe(failure: str, result: Record) -> str:
-    listed = texts(result.get("errors")) or (text(result.get("result")) or "",)
+    listed = as_strs(result.get("errors")) or (as_str(result.get("result")) or "",)
     details = " ".join(" ".join(listed).split())
     return f"{failure}: {details[:_MAX_QUOTED_RESULT]}" if details else failure
 
@@ -550,37 +550,37 @@ class Activity:
 
     def _on_assistant(self, message: Record) -> None:
         """Note the model's calls. All calls of its previous answer are then done, even without a result."""
-        parent = text(message.get("parent_tool_use_id"))
-        answer = text(mapping(message.get("message")).get("id"))
+        parent = as_str(message.get("parent_tool_use_id"))
+        answer = as_str(as_mapping(message.get("message")).get("id"))
         stale = [key for key, call in self._calls.items() if call.parent == parent and call.message != answer]
         for key in stale:
             del self._calls[key]
         self._call_without_id = False
-        made = [text(block.get("id")) for block in content_blocks(message) if block.get("type") == "tool_use"]
+        made = [as_str(block.get("id")) for block in content_blocks(message) if block.get("type") == "tool_use"]
         self._calls |= {call: _Call(parent, answer) for call in made if call is not None}
 
     def _on_user(self, message: Record) -> None:
         results = [block for block in content_blocks(message) if block.get("type") == "tool_result"]
         for block in results:
-            self._calls.pop(text(block.get("tool_use_id")) or "", None)
+            self._calls.pop(as_str(block.get("tool_use_id")) or "", None)
         if results:
             self._call_without_id = False
             if message.get("parent_tool_use_id") is None:
                 self._end_unreported = False  # the next request of this turn informs the model
 
     def _on_system(self, message: Record, now: float) -> None:
-        subtype, name = message.get("subtype"), text(message.get("task_id"))
+        subtype, name = message.get("subtype"), as_str(message.get("task_id"))
         if subtype == "init":
             self._turns_begun += 1
             self.in_turn, self.expecting_since, self._end_unreported = True, None, False
         elif subtype == "background_tasks_changed":
-            self._set_tasks({key: task for key, task in map(_read_task, records(message.get("tasks"))) if key}, now)
+            self._set_tasks({key: task for key, task in map(_read_task, as_records(message.get("tasks"))) if key}, now)
         elif name is None:
             return
         elif subtype == "task_started" and message.get("is_backgrounded") is not False:
             self._tasks[name] = _read_task(message)[1]
         elif subtype == "task_notification" or (
-            subtype == "task_updated" and text(mapping(message.get("patch")).get("status")) in _ENDED
+            subtype == "task_updated" and as_str(as_mapping(message.get("patch")).get("status")) in _ENDED
         ):
             self._set_tasks({key: task for key, task in self._tasks.items() if key != name}, now)
 
@@ -603,5 +603,5 @@ class Activity:
 
 
 def _read_task(message: Record) -> tuple[str, _Task]:
-    kind = text(message.get("task_type")) or COMMAND
-    return text(message.get("task_id")) or "", _Task(kind, text(message.get("tool_use_id")))
+    kind = as_str(message.get("task_type")) or COMMAND
+    return as_str(message.get("task_id")) or "", _Task(kind, as_str(message.get("tool_use_id")))

@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 
 from youbencha.files import PathNotAllowed, open_nofollow, read_file, read_within, replace_atomically
-from youbencha.json_lines import Record, mapping
+from youbencha.json_lines import Record, as_mapping
 from youbencha.process import OUTPUT_LIMIT_BYTES, Redactor
 
 _LONGEST_LINE = 32 * 1024 * 1024
@@ -40,7 +40,7 @@ def read_lines(root: Path, name: str) -> Iterator[bytes]:
 def parsed_record(line: bytes | str) -> Iterator[Record]:
     """The record in a line, if there is one."""
     try:
-        yield mapping(orjson.loads(line))
+        yield as_mapping(orjson.loads(line))
     except orjson.JSONDecodeError:
         return
 

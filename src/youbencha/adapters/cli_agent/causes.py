@@ -16,7 +16,7 @@ from typing import NamedTuple
 import orjson
 
 from youbencha.adapters.cli_agent import codes
-from youbencha.json_lines import count, mapping, text
+from youbencha.json_lines import as_count, as_mapping, as_str
 from youbencha.text import iso_time
 
 _STATUS_IN_TEXT = r"API Error: (?:Request rejected \()?(\d{3})\b"
@@ -236,11 +236,11 @@ class ApiBody(NamedTuple):
 def read_api_body(reported: str) -> ApiBody:
     """Return the message and status of the body; `reported` itself if it is not such a body."""
     try:
-        error = mapping(mapping(orjson.loads(reported)).get("error")) if reported.lstrip().startswith("{") else {}
+        error = as_mapping(as_mapping(orjson.loads(reported)).get("error")) if reported.lstrip().startswith("{") else {}
     except orjson.JSONDecodeError:
         error = {}
-    code = count(error.get("code"))
-    return ApiBody(text(error.get("message")) or reported, code if code is not None and 400 <= code <= 599 else None)
+    code = as_count(error.get("code"))
+    return ApiBody(as_str(error.get("message")) or reported, code if code is not None and 400 <= code <= 599 else None)
 
 
 # How agents report when a usage limit ends:

@@ -18,11 +18,12 @@ from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.kind import AgentKind, malformed, truncated
 from youbencha.adapters.cli_agent.transcript import left_out_here
 from youbencha.adapters.cli_agent.warnings import taken_from_text, transcript_shortened
-from youbencha.json_lines import clean_text, strip_ansi, text
+from youbencha.json_lines import as_str
 from youbencha.log.masking import without_secrets
 from youbencha.log.model import AgentInfo, Claim, ErrorRecord, Message, ModelInfo, YouBenchaLog, usage_of
 from youbencha.log.session import LeftOut, SessionFacts, SessionRecord
 from youbencha.process import TRUNCATION_MARK, Redactor
+from youbencha.text import clean_text, strip_ansi
 
 if TYPE_CHECKING:
     from youbencha.log.session import StreamReader
@@ -57,7 +58,7 @@ def normalize(
         session = _with_plain_text(session, result)
     measured, session = session, _with_claims(session, read_claims, result)
     facts, usage, claims = session.facts, session.facts.usage, _claims(measured, session)
-    configured = text(context.model or context.config.get("model")) or None
+    configured = as_str(context.model or context.config.get("model")) or None
     prompt = result.details.get("prompt") or context.config.get("prompt")
     log = YouBenchaLog(
         agent_info=AgentInfo(

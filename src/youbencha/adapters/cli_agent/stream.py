@@ -24,10 +24,11 @@ from youbencha.events import (
     ToolCalled,
     WarningRaised,
 )
-from youbencha.json_lines import Record, clean_text, decode_event, quoted
+from youbencha.json_lines import Record, decode_event, excerpt
 from youbencha.log.masking import without_secrets_in_event
 from youbencha.log.session import CallMetered, LeftOut, SessionFacts, SessionRecord, SessionRecorder, StreamReader
 from youbencha.process import OUTPUT_LIMIT_BYTES, ProcessResult, Redactor, Started
+from youbencha.text import clean_text
 
 if TYPE_CHECKING:
     import asyncio
@@ -130,7 +131,7 @@ class OutputReader:
         self._malformed += 1
         if self._malformed > MALFORMED_WARNINGS:
             return
-        message = f"Skipped a line that is not an event of {self._kind.title}: {quoted(self._redactor.text(text))}"
+        message = f"Skipped a line that is not an event of {self._kind.title}: {excerpt(self._redactor.text(text))}"
         self._malformed_example = self._malformed_example or message
         self._emit(WarningRaised(code=self._kind.code(codes.MALFORMED_LINE), message=message))
 

@@ -10,10 +10,10 @@ from datetime import datetime
 from typing import Any
 
 from youbencha.events import AssistantText, Event, ToolCalled, ToolReturned, UserText
-from youbencha.json_lines import dumps, strip_ansi
+from youbencha.json_lines import dumps
 from youbencha.log.model import Message, ToolCall
 from youbencha.log.session import LeftOut
-from youbencha.text import join_words, plural
+from youbencha.text import join_words, plural, strip_ansi
 
 TRANSCRIPT_LIMIT = 10 * 1024 * 1024
 """In characters."""

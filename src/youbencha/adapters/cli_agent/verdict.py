@@ -22,10 +22,10 @@ from youbencha.adapters.cli_agent.causes import (
     reset_time,
 )
 from youbencha.adapters.cli_agent.kind import AgentKind, error_record, truncated
-from youbencha.json_lines import clean_text
 from youbencha.log.model import ErrorRecord, Status
 from youbencha.log.session import SessionFacts, SessionRecord
 from youbencha.process import LimitHit, ProcessResult
+from youbencha.text import clean_text, shorten
 
 _UNAUTHORIZED = 401
 _TAIL_CHARACTERS = 8_000
@@ -388,5 +388,4 @@ def _joined(texts: Iterable[str]) -> str:
 
 
 def _quote(text: str) -> str:
-    text = clean_text(text).strip()
-    return text if len(text) <= _LINE_CHARACTERS else text[:_LINE_CHARACTERS] + "…"
+    return shorten(clean_text(text).strip(), _LINE_CHARACTERS)

@@ -23,7 +23,7 @@ from youbencha.events import (
     UsageReported,
     WarningRaised,
 )
-from youbencha.json_lines import Record, count, mapping, text
+from youbencha.json_lines import Record, as_count, as_mapping, as_str
 from youbencha.usage import SessionUsage, Tokens
 
 _RETRY = re.compile(r"Reconnecting\.\.\. (?P<attempt>\d+)/\d+(?: \((?P<why>.*)\))?\s*$", re.DOTALL)
@@ -57,38 +57,38 @@ class CodexReader(StreamReader):
         }
 
     def _started(self, record: Record) -> Iterator[Event]:
-        yield SessionStarted(session_id=text(record.get("thread_id")), model=None, agent_version=None)
+        yield SessionStarted(session_id=as_str(record.get("thread_id")), model=None, agent_version=None)
 
     def _item_started(self, record: Record) -> Iterator[Event]:
-        item = mapping(record.get("item"))
-        if text(item.get("type")) in _TOOL_ARGUMENTS:
+        item = as_mapping(record.get("item"))
+        if as_str(item.get("type")) in _TOOL_ARGUMENTS:
             yield from self._call(item)
 
     def _item_completed(self, record: Record) -> Iterator[Event]:
-        item = mapping(record.get("item"))
-        content = text(item.get("text")) or ""
-        match text(item.get("type")):
+        item = as_mapping(record.get("item"))
+        content = as_str(item.get("text")) or ""
+        match as_str(item.get("type")):
             case "agent_message":
                 self._last_text = content
                 yield AssistantText(text=content)
             case "reasoning":
                 yield AssistantThinking(text=content)
             case "error":  # only a notice: a failed run has `turn.failed`
-                yield WarningRaised(code=f"CODEX_{codes.NOTICE}", message=text(item.get("message")) or "")
+                yield WarningRaised(code=f"CODEX_{codes.NOTICE}", message=as_str(item.get("message")) or "")
             case kind if kind in _TOOL_ARGUMENTS:
                 yield from self._call(item)
                 yield from _returned(item)
 
     def _call(self, item: Record) -> Iterator[Event]:
         """Report a call once: some tools are reported only when they have ended."""
-        call_id = text(item.get("id"))
+        call_id = as_str(item.get("id"))
         if call_id is not None and call_id in self._called:
             return
         self._called.add(call_id or "")
         yield ToolCalled(call_id=call_id, name=_tool_name(item), arguments=_arguments(item))
 
     def _completed(self, record: Record) -> Iterator[Event]:
-        if usage := mapping(record.get("usage")):
+        if usage := as_mapping(record.get("usage")):
             tokens = tokens_of(usage)
             yield UsageReported(
                 input_tokens=tokens.input,
@@ -99,12 +99,12 @@ class CodexReader(StreamReader):
         yield SessionResult(subtype="completed", is_error=False, text=self._last_text, turns=None, duration_ms=None)
 
     def _failed(self, record: Record) -> Iterator[Event]:
-        message = text(mapping(record.get("error")).get("message")) or ""
+        message = as_str(as_mapping(record.get("error")).get("message")) or ""
         yield _call_failed(message)
         yield SessionResult(subtype="failed", is_error=True, text=message, turns=None, duration_ms=None)
 
     def _error(self, record: Record) -> Iterator[Event]:
-        message = text(record.get("message")) or ""
+        message = as_str(record.get("message")) or ""
         retry = _RETRY.match(message)
         if retry is None:
             yield _call_failed(message)
@@ -115,10 +115,10 @@ class CodexReader(StreamReader):
 
 def tokens_of(usage: Record) -> Tokens:
     """Read tokens. Codex includes the cached ones in its input; `Tokens` does not."""
-    whole, read = count(usage.get("input_tokens")), count(usage.get("cached_input_tokens"))
-    created = count(usage.get("cache_write_input_tokens"))
+    whole, read = as_count(usage.get("input_tokens")), as_count(usage.get("cached_input_tokens"))
+    created = as_count(usage.get("cache_write_input_tokens"))
     uncached = None if whole is None else max(0, whole - (read or 0) - (created or 0))
-    return Tokens(uncached, count(usage.get("output_tokens")), read, created)
+    return Tokens(uncached, as_count(usage.get("output_tokens")), read, created)
 
 
 def _call_failed(message: str) -> CallFailed:
@@ -132,7 +132,7 @@ def _status(message: str) -> int | None:
 
 
 def _tool_name(item: Record) -> str:
-    server, tool = text(item.get("server")), text(item.get("tool"))
+    server, tool = as_str(item.get("server")), as_str(item.get("tool"))
     return f"{server}.{tool}" if server and tool else str(item["type"])
 
 
@@ -143,7 +143,7 @@ def _arguments(item: Record) -> dict[str, Any]:
 
 
 def _returned(item: Record) -> Iterator[Event]:
-    call_id, status = text(item.get("id")), item.get("status")
+    call_id, status = as_str(item.get("id")), item.get("status")
     if status == "declined":
         yield ToolDenied(call_id=call_id, name=_tool_name(item))
     failed = status in ("failed", "declined") or item.get("exit_code") not in (0, None)
@@ -151,12 +151,12 @@ def _returned(item: Record) -> Iterator[Event]:
 
 
 def _content(item: Record) -> str:
-    if (output := text(item.get("aggregated_output"))) is not None:
+    if (output := as_str(item.get("aggregated_output"))) is not None:
         return output
-    if message := text(mapping(item.get("error")).get("message")):
+    if message := as_str(as_mapping(item.get("error")).get("message")):
         return message
-    parts = mapping(item.get("result")).get("content")
-    texts = (text(mapping(part).get("text")) for part in parts) if isinstance(parts, list) else ()
+    parts = as_mapping(item.get("result")).get("content")
+    texts = (as_str(as_mapping(part).get("text")) for part in parts) if isinstance(parts, list) else ()
     return "\n".join(part for part in texts if part)
 
 
@@ -176,8 +176,8 @@ def with_session_file(session: SessionRecord, home: Path | None) -> SessionRecor
     totals: list[Tokens] = []
     for kind, payload in _payloads(path, home):
         if kind == "turn_context":
-            model = text(payload.get("model")) or model
-        elif total := mapping(mapping(payload.get("info")).get("total_token_usage")):
+            model = as_str(payload.get("model")) or model
+        elif total := as_mapping(as_mapping(payload.get("info")).get("total_token_usage")):
             tokens = tokens_of(total)
             # The total is repeated when a rate limit changes.
             totals += [] if totals and totals[-1] == tokens else [tokens]
@@ -193,7 +193,7 @@ def _session_file(home: Path | None, session_id: str | None) -> Path | None:
 
 def _payloads(path: Path, home: Path) -> Iterator[tuple[str, Record]]:
     for record in matching_records(path, home, _WANTED):
-        payload = mapping(record.get("payload"))
-        kind = text(record.get("type"))
+        payload = as_mapping(record.get("payload"))
+        kind = as_str(record.get("type"))
         if kind == "turn_context" or payload.get("type") == "token_count":
             yield kind or "", payload

@@ -22,6 +22,7 @@ from youbencha.files import read_nofollow
 from youbencha.json_lines import Record
 from youbencha.log.model import ToolCall
 from youbencha.process import Redactor
+from youbencha.text import shorten
 from youbencha.usage import SIDECAR, SessionUsage, Tokens
 
 METRICS_VARIABLE = "YOUBENCHA_METRICS_FILE"
@@ -47,10 +48,10 @@ def with_metrics(invocation: Invocation[Any], session: SessionRecord, redactor: 
     known = _Fields(metrics.record, redactor)
     found = {
         "usage": known.usage(),
-        "turns": known.read("turns", json_lines.count),
+        "turns": known.read("turns", json_lines.as_count),
         "tools_used": known.read("tools_used", _tools),
-        "model": known.read("model", json_lines.text),
-        "session_id": known.read("session_id", json_lines.text),
+        "model": known.read("model", json_lines.as_str),
+        "session_id": known.read("session_id", json_lines.as_str),
         "unread_metrics": (*metrics.problems, *known.problems),
     }
     known_facts = {name: value for name, value in found.items() if value}
@@ -93,17 +94,17 @@ class _Fields:
         value = self._record.get(name)
         found = None if value is None else reader(value)
         if value is not None and found is None:
-            self.problems.append(f"{name} is {_shortened(self._redactor.text(repr(value)))}")
+            self.problems.append(f"{name} is {shorten(self._redactor.text(repr(value)), 40)}")
         return found
 
     def usage(self) -> SessionUsage | None:
         tokens = Tokens(
-            self.read("input_tokens", json_lines.count),
-            self.read("output_tokens", json_lines.count),
-            self.read("cache_read_tokens", json_lines.count),
-            self.read("cache_creation_tokens", json_lines.count),
+            self.read("input_tokens", json_lines.as_count),
+            self.read("output_tokens", json_lines.as_count),
+            self.read("cache_read_tokens", json_lines.as_count),
+            self.read("cache_creation_tokens", json_lines.as_count),
         )
-        cost, total = self.read("cost_usd", json_lines.amount), self.read("total_cost_usd", json_lines.amount)
+        cost, total = self.read("cost_usd", json_lines.as_amount), self.read("total_cost_usd", json_lines.as_amount)
         cost = total if cost is None else cost
         return None if tokens == Tokens() and cost is None else SessionUsage(tokens, cost)
 
@@ -115,13 +116,9 @@ def _sidecar_in_repository(invocation: Invocation[Any]) -> Path:
 def _tools(value: object) -> dict[str, int] | None:
     """`{"Bash": 3}`, or the names one by one: `["Bash", "Read", "Bash"]`."""
     if isinstance(value, dict):
-        return value if all(json_lines.count(times) is not None for times in value.values()) else None
-    is_names = isinstance(value, list) and len(json_lines.texts(value)) == len(value)
-    return dict(Counter(json_lines.texts(value))) if is_names else None
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 40 else f"{text[:40]}…"
+        return value if all(json_lines.as_count(times) is not None for times in value.values()) else None
+    is_names = isinstance(value, list) and len(json_lines.as_strs(value)) == len(value)
+    return dict(Counter(json_lines.as_strs(value))) if is_names else None
 
 
 _MOST = 10_000

@@ -46,7 +46,7 @@ class CopilotReader(StreamReader):
         }
 
     def _started(self, record: Record) -> Iterator[Event]:
-        model = json_lines.text(_data(record).get("model"))
+        model = json_lines.as_str(_data(record).get("model"))
         yield SessionStarted(session_id=None, model=model, agent_version=None)
 
     def _turn(self, record: Record) -> Iterator[Event]:
@@ -56,53 +56,53 @@ class CopilotReader(StreamReader):
     def _message(self, record: Record) -> Iterator[Event]:
         data, parent = _data(record), _parent(record)
         if parent is None:
-            yield CallMetered(tokens=Tokens(), model=json_lines.text(data.get("model")))
-        if thought := json_lines.text(data.get("reasoningText")):
+            yield CallMetered(tokens=Tokens(), model=json_lines.as_str(data.get("model")))
+        if thought := json_lines.as_str(data.get("reasoningText")):
             yield AssistantThinking(text=thought, parent=parent)
-        if text := json_lines.text(data.get("content")):
-            yield AssistantText(text=text, parent=parent, sent_at=json_lines.text(record.get("timestamp")))
+        if text := json_lines.as_str(data.get("content")):
+            yield AssistantText(text=text, parent=parent, sent_at=json_lines.as_str(record.get("timestamp")))
 
     def _delta(self, record: Record) -> Iterator[Event]:
-        if text := json_lines.text(_data(record).get("deltaContent")):
+        if text := json_lines.as_str(_data(record).get("deltaContent")):
             yield AssistantTextDelta(text=text, parent=_parent(record))
 
     def _tool_started(self, record: Record) -> Iterator[Event]:
         data = _data(record)
-        call_id = json_lines.text(data.get("toolCallId"))
-        name = json_lines.text(data.get("toolName")) or "(unnamed)"
+        call_id = json_lines.as_str(data.get("toolCallId"))
+        name = json_lines.as_str(data.get("toolName")) or "(unnamed)"
         if call_id is not None:
             self._tools[call_id] = name
-        arguments = json_lines.mapping(data.get("arguments"))
+        arguments = json_lines.as_mapping(data.get("arguments"))
         yield ToolCalled(call_id=call_id, name=name, arguments=arguments, parent=_parent(record))
 
     def _tool_ended(self, record: Record) -> Iterator[Event]:
         data = _data(record)
-        call_id = json_lines.text(data.get("toolCallId"))
-        error = json_lines.mapping(data.get("error"))
+        call_id = json_lines.as_str(data.get("toolCallId"))
+        error = json_lines.as_mapping(data.get("error"))
         if error.get("code") == "denied":
             yield ToolDenied(call_id=call_id, name=self._tools.get(call_id or "", "(unnamed)"))
-        content = json_lines.text(json_lines.mapping(data.get("result")).get("content"))
+        content = json_lines.as_str(json_lines.as_mapping(data.get("result")).get("content"))
         yield ToolReturned(
             call_id=call_id,
-            content=content if content is not None else json_lines.text(error.get("message")) or "",
+            content=content if content is not None else json_lines.as_str(error.get("message")) or "",
             is_error=data.get("success") is not True,
             parent=_parent(record),
         )
 
     def _call_failed(self, record: Record) -> Iterator[Event]:
-        self._last_status = json_lines.count(_data(record).get("statusCode"))
+        self._last_status = json_lines.as_count(_data(record).get("statusCode"))
         return iter(())
 
     def _retried(self, record: Record) -> Iterator[Event]:
-        reason = json_lines.text(_data(record).get("reason"))
+        reason = json_lines.as_str(_data(record).get("reason"))
         yield RequestRetried(attempt=None, status=self._last_status, reason=reason, delay_ms=None)
 
     def _error(self, record: Record) -> Iterator[Event]:
         data = _data(record)
         yield CallFailed(
-            kind=json_lines.text(data.get("errorType")),
-            status=json_lines.count(data.get("statusCode")),
-            text=json_lines.text(data.get("message")) or "",
+            kind=json_lines.as_str(data.get("errorType")),
+            status=json_lines.as_count(data.get("statusCode")),
+            text=json_lines.as_str(data.get("message")) or "",
         )
 
     def _result(self, record: Record) -> Iterator[Event]:
@@ -111,18 +111,18 @@ class CopilotReader(StreamReader):
             is_error=record.get("exitCode") != 0,
             text=None,
             turns=None,
-            duration_ms=json_lines.count(json_lines.mapping(record.get("usage")).get("sessionDurationMs")),
-            session_id=json_lines.text(record.get("sessionId")),
+            duration_ms=json_lines.as_count(json_lines.as_mapping(record.get("usage")).get("sessionDurationMs")),
+            session_id=json_lines.as_str(record.get("sessionId")),
         )
 
 
 def _data(record: Record) -> Record:
-    return json_lines.mapping(record.get("data"))
+    return json_lines.as_mapping(record.get("data"))
 
 
 def _parent(record: Record) -> str | None:
     """The tool call that started the subagent whose event this is."""
-    return json_lines.text(_data(record).get("parentToolCallId"))
+    return json_lines.as_str(_data(record).get("parentToolCallId"))
 
 
 # Tokens of a session, from `session-state/ID/events.jsonl` in the CLI's home.
@@ -140,21 +140,24 @@ def usage_in(home: Path | None, session_id: str | None) -> SessionUsage | None:
     calls: list[Tokens] = []
     path = home / "session-state" / session_id / "events.jsonl"
     for record in matching_records(path, home, _WANTED):
-        data = json_lines.mapping(record.get("data"))
+        data = json_lines.as_mapping(record.get("data"))
         if record.get("type") == "session.usage_record":
-            calls.append(_tokens(json_lines.mapping(data.get("usage"))))
+            calls.append(_tokens(json_lines.as_mapping(data.get("usage"))))
         elif totals := _totals(data):
             return SessionUsage(add_all(totals))
     return SessionUsage(add_all(calls), partial=True) if calls else None
 
 
 def _totals(shutdown: Record) -> list[Tokens]:
-    metrics = json_lines.mapping(json_lines.mapping(shutdown.get("accountingSnapshot")).get("modelMetrics"))
-    return [_tokens(json_lines.mapping(json_lines.mapping(model).get("usage"))) for model in metrics.values()]
+    metrics = json_lines.as_mapping(json_lines.as_mapping(shutdown.get("accountingSnapshot")).get("modelMetrics"))
+    return [_tokens(json_lines.as_mapping(json_lines.as_mapping(model).get("usage"))) for model in metrics.values()]
 
 
 def _tokens(usage: Record) -> Tokens:
-    given = json_lines.count(usage.get("inputTokens"))
-    read, written = json_lines.count(usage.get("cacheReadTokens")), json_lines.count(usage.get("cacheWriteTokens"))
+    given = json_lines.as_count(usage.get("inputTokens"))
+    read, written = (
+        json_lines.as_count(usage.get("cacheReadTokens")),
+        json_lines.as_count(usage.get("cacheWriteTokens")),
+    )
     new = None if given is None else max(0, given - (read or 0) - (written or 0))
-    return Tokens(new, json_lines.count(usage.get("outputTokens")), read, written)
+    return Tokens(new, json_lines.as_count(usage.get("outputTokens")), read, written)

@@ -19,7 +19,7 @@ from youbencha.events import (
     UsageReported,
     WarningRaised,
 )
-from youbencha.json_lines import Record, count, mapping, text
+from youbencha.json_lines import Record, as_count, as_mapping, as_str
 from youbencha.usage import Tokens
 
 _API_ERROR = re.compile(r"^\[API Error: (?P<body>.*)\]\s*$", re.DOTALL)
@@ -48,42 +48,42 @@ class GeminiCliReader(StreamReader):
 
     def _started(self, record: Record) -> Iterator[Event]:
         yield SessionStarted(
-            session_id=text(record.get("session_id")), model=text(record.get("model")), agent_version=None
+            session_id=as_str(record.get("session_id")), model=as_str(record.get("model")), agent_version=None
         )
 
     def _message(self, record: Record) -> Iterator[Event]:
         """Read a message of the model; the repeated prompt is skipped."""
         if record.get("role") != "assistant":
             return
-        content = text(record.get("content")) or ""
+        content = as_str(record.get("content")) or ""
         if record.get("delta") is True:
-            self._sent_at = self._sent_at or text(record.get("timestamp"))
+            self._sent_at = self._sent_at or as_str(record.get("timestamp"))
             self._draft.append(content)
             yield AssistantTextDelta(text=content)
         else:
             yield from self._ended_text()
-            yield AssistantText(text=content, sent_at=text(record.get("timestamp")))
+            yield AssistantText(text=content, sent_at=as_str(record.get("timestamp")))
 
     def _tool_called(self, record: Record) -> Iterator[Event]:
         yield from self._ended_text()
-        call_id, name = text(record.get("tool_id")), text(record.get("tool_name")) or "unknown"
+        call_id, name = as_str(record.get("tool_id")), as_str(record.get("tool_name")) or "unknown"
         if call_id is not None:
             self._tools[call_id] = name
-        yield ToolCalled(call_id=call_id, name=name, arguments=mapping(record.get("parameters")))
+        yield ToolCalled(call_id=call_id, name=name, arguments=as_mapping(record.get("parameters")))
 
     def _tool_returned(self, record: Record) -> Iterator[Event]:
         yield from self._ended_text()
-        call_id, error = text(record.get("tool_id")), mapping(record.get("error"))
+        call_id, error = as_str(record.get("tool_id")), as_mapping(record.get("error"))
         name = self._tools.pop(call_id or "", "unknown")
         if error.get("type") == "policy_violation":
             yield ToolDenied(call_id=call_id, name=name)
-        output = text(record.get("output"))
-        content = output if output is not None else text(error.get("message")) or ""
+        output = as_str(record.get("output"))
+        content = output if output is not None else as_str(error.get("message")) or ""
         yield ToolReturned(call_id=call_id, content=content, is_error=record.get("status") == "error")
 
     def _error(self, record: Record) -> Iterator[Event]:
         yield from self._ended_text()
-        message = text(record.get("message")) or ""
+        message = as_str(record.get("message")) or ""
         if record.get("severity") == "error":
             yield CallFailed(kind=None, status=None, text=message)
         else:
@@ -91,20 +91,20 @@ class GeminiCliReader(StreamReader):
 
     def _result(self, record: Record) -> Iterator[Event]:
         yield from self._ended_text()
-        stats, message = mapping(record.get("stats")), text(mapping(record.get("error")).get("message"))
+        stats, message = as_mapping(record.get("stats")), as_str(as_mapping(record.get("error")).get("message"))
         if stats:
             yield _usage(stats)
             # Only for the model: the tokens are in the sum.
-            yield CallMetered(tokens=Tokens(), model=_model(mapping(stats.get("models"))))
+            yield CallMetered(tokens=Tokens(), model=_model(as_mapping(stats.get("models"))))
         if message and (api := _API_ERROR.match(message)):
             body = read_api_body(api["body"])
             yield CallFailed(kind=None, status=body.status, text=body.message)
         yield SessionResult(
-            subtype=text(record.get("status")),
+            subtype=as_str(record.get("status")),
             is_error=record.get("status") != "success",
             text=message,
             turns=None,
-            duration_ms=count(stats.get("duration_ms")),
+            duration_ms=as_count(stats.get("duration_ms")),
         )
 
     def _ended_text(self) -> Iterator[Event]:
@@ -115,15 +115,15 @@ class GeminiCliReader(StreamReader):
 
 def _usage(stats: Record) -> UsageReported:
     """Read tokens. Thinking is only in the total; it counts as output, and is billed as such."""
-    whole, prompt = count(stats.get("total_tokens")), count(stats.get("input_tokens"))
+    whole, prompt = as_count(stats.get("total_tokens")), as_count(stats.get("input_tokens"))
     written = whole - prompt if whole is not None and prompt is not None and whole >= prompt else None
     return UsageReported(
-        input_tokens=count(stats.get("input")),
-        output_tokens=written if written is not None else count(stats.get("output_tokens")),
-        cache_read_tokens=count(stats.get("cached")),
+        input_tokens=as_count(stats.get("input")),
+        output_tokens=written if written is not None else as_count(stats.get("output_tokens")),
+        cache_read_tokens=as_count(stats.get("cached")),
     )
 
 
 def _model(models: Record) -> str | None:
     """The model with the most tokens: the CLI also makes side requests to smaller ones."""
-    return max(models, key=lambda name: count(mapping(models[name]).get("total_tokens")) or 0, default=None)
+    return max(models, key=lambda name: as_count(as_mapping(models[name]).get("total_tokens")) or 0, default=None)

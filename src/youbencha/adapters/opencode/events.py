@@ -24,7 +24,8 @@ from youbencha.events import (
     ToolDenied,
     ToolReturned,
 )
-from youbencha.json_lines import Record, strip_ansi
+from youbencha.json_lines import Record
+from youbencha.text import strip_ansi
 from youbencha.usage import Tokens
 
 _GOES_ON = "tool-calls"
@@ -53,62 +54,62 @@ class OpenCodeReader(StreamReader):
     def _start(self, record: Record) -> Iterator[Event]:
         if not self._started:
             self._started = True
-            session_id = json_lines.text(record.get("sessionID"))
+            session_id = json_lines.as_str(record.get("sessionID"))
             yield SessionStarted(session_id=session_id, model=None, agent_version=None)
 
     def _text(self, record: Record) -> Iterator[Event]:
-        if text := json_lines.text(_part(record).get("text")):
+        if text := json_lines.as_str(_part(record).get("text")):
             yield AssistantText(text=text)
 
     def _thought(self, record: Record) -> Iterator[Event]:
-        if text := json_lines.text(_part(record).get("text")):
+        if text := json_lines.as_str(_part(record).get("text")):
             yield AssistantThinking(text=text)
 
     def _tool(self, record: Record) -> Iterator[Event]:
         part = _part(record)
-        state = json_lines.mapping(part.get("state"))
-        call_id, name = json_lines.text(part.get("callID")), json_lines.text(part.get("tool")) or "(unnamed)"
-        yield ToolCalled(call_id=call_id, name=name, arguments=json_lines.mapping(state.get("input")))
-        error = json_lines.text(state.get("error"))
+        state = json_lines.as_mapping(part.get("state"))
+        call_id, name = json_lines.as_str(part.get("callID")), json_lines.as_str(part.get("tool")) or "(unnamed)"
+        yield ToolCalled(call_id=call_id, name=name, arguments=json_lines.as_mapping(state.get("input")))
+        error = json_lines.as_str(state.get("error"))
         if error is not None and _DENIED.search(error):
             yield ToolDenied(call_id=call_id, name=name)
-        content = json_lines.text(state.get("output")) if error is None else error
+        content = json_lines.as_str(state.get("output")) if error is None else error
         failed = state.get("status") != "completed"
         yield ToolReturned(call_id=call_id, content=content or "", is_error=failed)
 
     def _finished(self, record: Record) -> Iterator[Event]:
         part = _part(record)
         yield CallMetered(
-            tokens=_tokens(json_lines.mapping(part.get("tokens"))), cost_usd=json_lines.amount(part.get("cost"))
+            tokens=_tokens(json_lines.as_mapping(part.get("tokens"))), cost_usd=json_lines.as_amount(part.get("cost"))
         )
-        reason = json_lines.text(part.get("reason"))
+        reason = json_lines.as_str(part.get("reason"))
         if reason != _GOES_ON:
             broken = reason in _BROKEN_OFF
             yield SessionResult(subtype=reason, is_error=broken, text=None, turns=None, duration_ms=None)
 
     def _error(self, record: Record) -> Iterator[Event]:
         yield from self._start(record)
-        error = json_lines.mapping(record.get("error"))
-        data = json_lines.mapping(error.get("data"))
-        name = json_lines.text(error.get("name"))
-        text = json_lines.text(data.get("message")) or name or ""
-        yield CallFailed(kind=name, status=json_lines.count(data.get("statusCode")), text=text)
+        error = json_lines.as_mapping(record.get("error"))
+        data = json_lines.as_mapping(error.get("data"))
+        name = json_lines.as_str(error.get("name"))
+        text = json_lines.as_str(data.get("message")) or name or ""
+        yield CallFailed(kind=name, status=json_lines.as_count(data.get("statusCode")), text=text)
         yield SessionResult(subtype="error", is_error=True, text=text, turns=None, duration_ms=None)
 
 
 def _part(record: Record) -> Record:
-    return json_lines.mapping(record.get("part"))
+    return json_lines.as_mapping(record.get("part"))
 
 
 def _tokens(tokens: Record) -> Tokens:
     """Read tokens. Reasoning counts as output, and is billed as such."""
-    cache = json_lines.mapping(tokens.get("cache"))
-    output, reasoning = json_lines.count(tokens.get("output")), json_lines.count(tokens.get("reasoning"))
+    cache = json_lines.as_mapping(tokens.get("cache"))
+    output, reasoning = json_lines.as_count(tokens.get("output")), json_lines.as_count(tokens.get("reasoning"))
     return Tokens(
-        json_lines.count(tokens.get("input")),
+        json_lines.as_count(tokens.get("input")),
         None if output is None else output + (reasoning or 0),
-        json_lines.count(cache.get("read")),
-        json_lines.count(cache.get("write")),
+        json_lines.as_count(cache.get("read")),
+        json_lines.as_count(cache.get("write")),
     )
 
 
@@ -156,5 +157,5 @@ def with_model(session: SessionRecord, database: Path) -> SessionRecord:
             found = connection.execute(_LAST_ANSWER, (session.facts.session_id,)).fetchone()
     except (OSError, sqlite3.Error):
         return session
-    provider, model = map(json_lines.text, found or (None, None))
+    provider, model = map(json_lines.as_str, found or (None, None))
     return session.with_facts(provider=provider, model=model) if provider and model else session

@@ -34,7 +34,7 @@ from youbencha.gateway.cassette.matching import (
 from youbencha.gateway.cassette.mismatch import Continuation, Mismatch, Outline, compare, find_position, outline
 from youbencha.gateway.cassette.store import VERSION, AnswersByTrial, CassetteStore, Recording, RecordingHead
 from youbencha.gateway.cassette.volatile import around
-from youbencha.json_lines import dumps, mapping
+from youbencha.json_lines import as_mapping, dumps
 from youbencha.process import Redactor
 from youbencha.spec.gateway import CassetteMode, CassetteTiming
 from youbencha.text import one_line
@@ -258,7 +258,7 @@ class CassetteSession:
 
 
 def _field(body: Any, key: str) -> Any:
-    return mapping(body).get(key)
+    return as_mapping(body).get(key)
 
 
 def _nothing_recorded(directory: Path) -> YouBenchaError:

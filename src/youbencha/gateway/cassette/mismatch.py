@@ -9,7 +9,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from youbencha.gateway.cassette.matching import MESSAGES, CanonicalRequest, ModelRequest
-from youbencha.json_lines import canonical, dumps, mapping, records
+from youbencha.json_lines import as_mapping, as_records, canonical, dumps
+from youbencha.text import shorten
 
 
 class Mismatch(NamedTuple):
@@ -47,7 +48,7 @@ _MIN_LARGE_BYTES = 1000
 
 
 def outline(request: ModelRequest, matched: CanonicalRequest) -> Outline:
-    body = mapping(matched.body)
+    body = as_mapping(matched.body)
     talk = messages_in(body)
     fields = {key: canonical(value) for key, value in body.items() if value is not talk}
     return Outline(
@@ -75,7 +76,7 @@ def find_position(request: Outline, earlier: Iterable[Outline]) -> Continuation:
 
 def messages_in(body: Any) -> list[Any]:
     """Return the conversation of a request in any API."""
-    return next((talk for key in MESSAGES if isinstance(talk := mapping(body).get(key), list)), [])
+    return next((talk for key in MESSAGES if isinstance(talk := as_mapping(body).get(key), list)), [])
 
 
 def compare(title: str, body: Any, recorded: Any, file_name: str, lost: str | None) -> Mismatch:
@@ -107,7 +108,7 @@ def _tool_differences(tools: Any, recorded: Any) -> str:
 
 
 def _tool_names(tools: Any) -> set[str]:
-    tools = records(tools)
+    tools = as_records(tools)
     functions = [tool.get("function") for tool in tools]
     return {str(holder["name"]) for holder in [*tools, *functions] if isinstance(holder, dict) and "name" in holder}
 
@@ -152,7 +153,7 @@ def _diff(recorded: list[str], now: list[str]) -> list[str]:
         if one.startswith("-") and other.startswith("+"):
             old, new = _from_difference(one[1:], other[1:])
             shown[at : at + 2] = [f"-{old}", f"+{new}"]
-    shown = [_clip(line, _MAX_WIDTH) for line in shown]
+    shown = [shorten(line, _MAX_WIDTH) for line in shown]
     return [*shown, f"… and {len(whole) - _MAX_LINES} more lines"] if len(whole) > _MAX_LINES else shown
 
 
@@ -165,11 +166,7 @@ def _from_difference(one: str, other: str) -> tuple[str, str]:
 
 
 def _quote(line: str) -> str:
-    return repr(_clip(line.strip(), _SHORT))
-
-
-def _clip(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
+    return repr(shorten(line.strip(), _SHORT))
 
 
 def _equal_ends(first: list[str], second: list[str]) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from youbencha.gateway.api import WireName
 from youbencha.gateway.fields import TOP_LEVEL, to_camel_case
-from youbencha.json_lines import mapping, records
+from youbencha.json_lines import as_mapping, as_records
 
 _OF_PROVIDER = "llm_provider-"
 _OF_LITELLM = (_OF_PROVIDER, "x-litellm-")
@@ -85,6 +85,8 @@ def unmetered_option(wire: WireName, body: object, model: str | None) -> str | N
     if not isinstance(body, Mapping):
         return "a body that is not a JSON object"
     fields = [name for name in body if name not in TOP_LEVEL[wire] and to_camel_case(name) not in TOP_LEVEL[wire]]
-    fields += [f"metadata.{name}" for name in mapping(body.get("metadata")) if name != "user_id"]
-    fields += [f"tools: {kind}" for tool in records(body.get("tools")) if (kind := str(tool.get("type"))[:3]) == "mcp"]
+    fields += [f"metadata.{name}" for name in as_mapping(body.get("metadata")) if name != "user_id"]
+    fields += [
+        f"tools: {kind}" for tool in as_records(body.get("tools")) if (kind := str(tool.get("type"))[:3]) == "mcp"
+    ]
     return f"`{fields[0][:80]}`" if fields else "several models" if model and "," in model else None

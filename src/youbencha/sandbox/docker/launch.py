@@ -19,6 +19,7 @@ from youbencha.sandbox.base import GATEWAY_PORT
 from youbencha.sandbox.docker.channel import ExitReport, InitChannel, StartFailure, StartOrder
 from youbencha.sandbox.docker.container import Container, ContainerContext
 from youbencha.sandbox.docker.engine import EngineError
+from youbencha.text import format_size
 
 if TYPE_CHECKING:
     from youbencha.spec.sandbox import SandboxSpec
@@ -142,7 +143,7 @@ class ContainerRunning:
 
     @property
     def _memory(self) -> LimitHit:
-        return LimitHit("memory", _format_size(self._spec.memory))
+        return LimitHit("memory", format_size(self._spec.memory))
 
     @property
     def _breached_disk(self) -> LimitHit | None:
@@ -286,11 +287,4 @@ def died_at_once(state: dict[str, Any] | None) -> YouBenchaError:
 
 
 def disk_limit(spec: SandboxSpec) -> LimitHit:
-    return LimitHit("disk", _format_size(spec.disk))
-
-
-def _format_size(size: int) -> str:
-    for unit, bytes_ in (("TiB", 1024**4), ("GiB", 1024**3), ("MiB", 1024**2)):
-        if size >= bytes_:
-            return f"{size / bytes_:.4g} {unit}"
-    return f"{size} bytes"
+    return LimitHit("disk", format_size(spec.disk))
