@@ -75,7 +75,7 @@ AGENTS_TASK: dict[str, tuple[Any, Callable[[Cell], Any], Any]] = {
     "category": ("bugs/easy", lambda cell: cell.category, "bugs/easy"),
     "prompt_file": ("v1.txt", lambda cell: cell.plan.agent_config["prompt"], "v1"),
     "prompt": ("Do that.", lambda cell: cell.task_text, "Do that."),
-    "time_limit_minutes": (1.5, lambda cell: cell.plan.timeout_ms, 90_000),
+    "time_limit_minutes": (1.5, lambda cell: cell.plan.timeout_s, 90.0),
     "resources": (
         {"cpus": 2, "memory": "1g", "pids": 100, "disk": "2g"},
         lambda cell: [getattr(cell.plan.sandbox, name) for name in ("cpus", "memory", "pids", "disk")],
@@ -576,7 +576,7 @@ def test_a_plan_is_described(small: ArenaBench) -> None:
 def test_no_schedule_takes_longer_than_the_longest_time(limits: list[int], trials: int, parallel: int) -> None:
     """However the trials are ordered: each starts when one of those before it has ended."""
     fields: Any = {"task": "", "task_text": "", "agent_hash": "", "validation_hash": ""}
-    cells = [Cell(orchestrator="", plan=SimpleNamespace(timeout_ms=each * 1000), **fields) for each in limits]  # type: ignore[arg-type]
+    cells = [Cell(orchestrator="", plan=SimpleNamespace(timeout_s=each), **fields) for each in limits]  # type: ignore[arg-type]
     longest = describe_plan(Matrix(cells=tuple(cells), trials=trials), parallel=parallel).longest_s
     for order in (sorted(limits * trials), sorted(limits * trials, reverse=True), limits * trials):
         free = [0.0] * parallel

@@ -12,7 +12,7 @@ from youbencha.scripted_model import ScriptedAnswer, ScriptedUsage
 from youbencha.scripted_model.anthropic import message_events, message_json
 from youbencha.scripted_model.format import substitute
 from youbencha.scripted_model.wire import ClaimedTokens, event_bytes, tokens_of
-from youbencha.spec.variables import names_in
+from youbencha.spec.variables import list_names
 
 ANSWER = ScriptedAnswer.model_validate(
     {
@@ -116,4 +116,4 @@ def test_a_client_reassembles_the_same_message(text: str, thinking: str | None, 
 def test_variables_are_filled_in_everywhere() -> None:
     value = {"${a}": ["${a}/${b}", 5, None], "x": {"y": "$a $${a} ${a b} {a}"}}
     assert substitute(value, {"a": "1", "b": "${a}"}) == {"1": ["1/${a}", 5, None], "x": {"y": "$a ${a} ${a b} {a}"}}
-    assert sorted(names_in(value)) == ["a", "a", "b"]
+    assert sorted(list_names(value)) == ["a", "a", "b"]

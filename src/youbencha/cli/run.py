@@ -171,7 +171,7 @@ def _plan_rows(plan: Plan) -> dict[str, object]:
         "gateway": _gateway_text(plan),
         **_cassette_rows(plan),
         "sandbox": _sandbox_text(plan),
-        "timeout_ms": plan.timeout_ms,
+        "timeout_ms": round(plan.timeout_s * 1000),
         "pre_execution": [hook.name for hook in case.pre_execution],
         "evaluators": [evaluator.name for evaluator in plan.evaluators],
         "post_evaluation": [hook.name for hook in case.post_evaluation],

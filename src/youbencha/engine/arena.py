@@ -27,7 +27,7 @@ from youbencha.spec.arena_loader import Arena, ArenaProblems, load_arena_file
 from youbencha.spec.gateway import GatewaySpec
 from youbencha.spec.sandbox import SandboxSpec
 from youbencha.spec.testcase import AgentSpec, EvaluatorEntry, TestCase
-from youbencha.spec.variables import names_in
+from youbencha.spec.variables import list_names
 from youbencha.text import first_few, plural
 from youbencha.trial.agent_files import commit_files, files_digest, repository_files
 from youbencha.trial.context import Host
@@ -178,7 +178,7 @@ def _check_variables(arena: Arena, env: Mapping[str, str], entries: Sequence[Orc
     problems = ArenaProblems(arena)
     for entry in entries:
         for name, text in entry.env.items():
-            for variable in names_in(text):
+            for variable in list_names(text):
                 if variable not in env:
                     message = f"${{{variable}}} is set neither in `secrets.env_file` nor in the environment"
                     problems.add_at(arena.path_to(entry, "env", name), message, f"export {variable} first")

@@ -80,7 +80,7 @@ class PlanDescription:
     @property
     def longest_s(self) -> float:
         """For the agents alone: the time limits, as if the longest trial were the last to start."""
-        limits = [(cell.plan.timeout_ms / 1000, left) for cell in self.matrix.cells if (left := self.to_run(cell))]
+        limits = [(cell.plan.timeout_s, left) for cell in self.matrix.cells if (left := self.to_run(cell))]
         longest = max((limit for limit, _ in limits), default=0.0)
         together = sum(limit * left for limit, left in limits)
         if self.matrix.until_decided:
@@ -264,7 +264,7 @@ def _task(cell: Cell) -> dict[str, Any]:
         "repo": public_url(case.repo),
         "tag": case.branch,
         "commit": case.commit,
-        "time_limit_s": cell.plan.timeout_ms / 1000,
+        "time_limit_s": cell.plan.timeout_s,
     }
 
 

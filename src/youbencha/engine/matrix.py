@@ -125,7 +125,7 @@ def agent_hash(plan: Plan, files: str | None, script: Path | None = None) -> str
             "script": hashlib.sha256(script.read_bytes()).hexdigest() if script else None,
             "model": plan.model,
             "commit": case.commit,
-            "timeout_ms": plan.timeout_ms,
+            "timeout_ms": round(plan.timeout_s * 1000),
             "sandbox": trial_identity(plan.sandbox),
             "gateway": trial_identity(case.gateway) if case.gateway else None,
         }

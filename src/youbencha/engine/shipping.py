@@ -17,7 +17,7 @@ from youbencha.adapters.cli_agent.environment import is_model_credential
 from youbencha.engine.file_parts import FilePart, PartsWriter, parts_of_user
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.judge.setup import JUDGE_NAME
-from youbencha.spec.variables import names_in
+from youbencha.spec.variables import list_names
 from youbencha.trial.agent_files import entries
 from youbencha.trial.plan import Plan
 from youbencha.trial.remote_gateways import has_gateway_secret, portable
@@ -87,7 +87,7 @@ def _variables_in(plan: Plan) -> set[str]:
     """The variables that evaluators and hooks refer to, without keys of models: those stay here."""
     hooks = [hook.config.model_dump(mode="json") for hook in (*plan.case.pre_execution, *plan.case.post_evaluation)]
     settings = [*(dict(evaluator.config) for evaluator in plan.evaluators), *hooks]
-    return {name for name in names_in(settings) if not is_model_credential(name)}
+    return {name for name in list_names(settings) if not is_model_credential(name)}
 
 
 def check_files(plan: Plan) -> None:

@@ -32,7 +32,7 @@ async def run_script(config: ScriptConfig, context: HookContext, log_name: str) 
     log_file = context.artifacts_dir / log
     log_file.unlink(missing_ok=True)  # of an earlier attempt with the same artifacts
     redactor = context.redactor.with_env(env)
-    limits = Limits(timeout_s=config.timeout_ms / 1000)
+    limits = Limits(timeout_s=config.timeout_s)
     result = await run(Command(argv=argv, cwd=cwd, env=env), limits=limits, redactor=redactor, log_file=log_file)
     name = redactor.text(_shortened(config.command))
     metadata = {"command": name, "log": log, **_metadata(result)}

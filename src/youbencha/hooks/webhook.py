@@ -106,7 +106,7 @@ def _request(config: WebhookConfig, context: HookContext, bundle: ResultsBundle)
         url=url,
         headers={**{name: value for name, value in defaults.items() if name.lower() not in known}, **given},
         body=as_json_bytes(_payload(config, bundle, context.artifacts_dir, context.redactor)),
-        timeout_s=config.timeout_ms / 1000,
+        timeout_s=config.timeout_s,
         proxy=proxy_for(url),
         redactor=Redactor(_secrets(address, given)),
     )

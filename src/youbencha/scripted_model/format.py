@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from youbencha.spec import ProblemAt, load_yaml_model, parse_yaml_model
-from youbencha.spec.variables import REFERENCE, names_in
+from youbencha.spec.variables import REFERENCE, list_names
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 _WRITTEN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m)?\s*")
@@ -64,7 +64,7 @@ def _variables_are_known(value: Any, info: ValidationInfo) -> Any:
     if not info.context or VARIABLES not in info.context:
         return value
     known = AUTOMATIC | set(info.context[VARIABLES])
-    for name in names_in(value):
+    for name in list_names(value):
         if name not in known:
             raise ValueError(f"unknown variable '{name}' (known: {', '.join(sorted(known))})")
     return value

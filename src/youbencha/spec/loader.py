@@ -26,8 +26,8 @@ _FREE_TEXT: tuple[tuple[str, ...], ...] = (
     ("pre_execution",),
     ("post_evaluation",),
 )
-"""Where an undefined `${NAME}` may be literal text: a prompt about templates, a hook's shell line, a variable of the
-environment. Elsewhere (`repo`, `branch` …) it is a mistake."""
+"""Keys where an undefined `${NAME}` may be literal text: a prompt about templates, a hook's shell line, an environment
+variable. Elsewhere (`repo`, `branch` …) it is a mistake."""
 
 Case = TypeVar("Case", bound=TestCase | EvalConfig)
 
@@ -38,7 +38,7 @@ class NamedEvaluator(NamedTuple):
     name: str
     config: Mapping[str, Any]
     config_dir: Path
-    """Where relative paths in `config` start."""
+    """The directory where relative paths in `config` start."""
 
 
 class LocatedEvaluator(NamedTuple):
@@ -49,7 +49,7 @@ class LocatedEvaluator(NamedTuple):
     config_dir: Path
     document: Document
     path: tuple[Step, ...]
-    """Of the entry with `name` and `config` in that document."""
+    """The path of the entry with `name` and `config` in that document."""
 
     def named(self) -> NamedEvaluator:
         return NamedEvaluator(self.name, self.config, self.config_dir)
@@ -66,11 +66,11 @@ class LoadedCase(NamedTuple, Generic[Case]):
     case: Case
     document: Document
     directory: Path
-    """Where relative paths in it start."""
+    """The directory where relative paths in it start."""
     evaluators: tuple[LocatedEvaluator, ...]
     config_hash: str
     unknown_variables: tuple[Problem, ...] = ()
-    """Undefined variables in free text, where they may be literal text."""
+    """Warnings about undefined variables in free text, where they may be literal text."""
 
     @property
     def file(self) -> Path | None:
@@ -83,9 +83,9 @@ class LoadedCase(NamedTuple, Generic[Case]):
 
 
 class CaseParts(NamedTuple):
-    """What only adapters and evaluators can check: their own options.
+    """The parts of a test case that only adapters and evaluators can check: their own options.
 
-    Read even from an invalid file, so that all problems are reported at once.
+    They are read even from an invalid file, so that all problems are reported at once.
     """
 
     document: Document
@@ -113,7 +113,7 @@ def check_test_case(case: TestCase, directory: Path | str, *, check: Check | Non
     """Check a test case that is in no file. Relative paths in it start at `directory`."""
     data = case.model_dump(mode="json", exclude_unset=True)
     document = Document(data, None, "TEST_CASE_INVALID", "The test case")
-    return _checked(case, document, Path(directory).absolute(), {}, check, [])
+    return _check(case, document, Path(directory).absolute(), {}, check, [])
 
 
 def load_eval_config(
@@ -141,16 +141,16 @@ def _load(
     agent: AgentOverride | None = None,
 ) -> LoadedCase[Case]:
     document, _, refusals = document.translated(youbencha.translate)
-    document, problems, literal = _substituted(document, variables)
+    document, problems, literal = _substitute(document, variables)
     problems += refusals
     if agent is not None:
         document = replace(document, data=agent.merged_over(document.data))
     case = document.validate(model)
-    loaded = _checked(case, document, Path(path).absolute().parent, variables, check, problems)
+    loaded = _check(case, document, Path(path).absolute().parent, variables, check, problems)
     return loaded._replace(unknown_variables=tuple(literal))
 
 
-def _checked(
+def _check(
     case: Case | list[Problem],
     document: Document,
     directory: Path,
@@ -158,25 +158,25 @@ def _checked(
     check: Check | None,
     problems: list[Problem],
 ) -> LoadedCase[Case]:
-    """`case` is the model, or its problems; `problems` are those found before."""
+    """Check everything else. `case` is the model, or its problems; `problems` are those of earlier steps."""
     problems += case if isinstance(case, list) else []
-    parts = _unchecked_parts(document, directory, variables, problems)
+    parts = _read_parts(document, directory, variables, problems)
     problems += check(parts) if check else []
     if isinstance(case, list) or problems:
-        raise document.error(_first_for_each_path(problems))
+        raise document.error(_first_at_each_path(problems))
     return LoadedCase(case, document, directory, parts.evaluators, _hash(case, parts.evaluators))
 
 
-def _first_for_each_path(problems: Sequence[Problem]) -> list[Problem]:
-    """An undefined variable is often an invalid value, too."""
+def _first_at_each_path(problems: Sequence[Problem]) -> list[Problem]:
+    """Keep one problem for each part: an undefined variable is often an invalid value as well."""
     first: dict[tuple[Path | None, KeyPath], Problem] = {}
     for problem in problems:
         first.setdefault((problem.file, problem.keys), problem)
     return list(first.values())
 
 
-def _substituted(document: Document, variables: Mapping[str, Any]) -> tuple[Document, list[Problem], list[Problem]]:
-    """The document with its variables substituted, problems with undefined ones, and those that may be literal text."""
+def _substitute(document: Document, variables: Mapping[str, Any]) -> tuple[Document, list[Problem], list[Problem]]:
+    """Return the document with its variables substituted, problems with undefined ones, and those in free text."""
     undefined: list[Problem] = []
     literal: list[Problem] = []
 
@@ -195,7 +195,7 @@ def _substituted(document: Document, variables: Mapping[str, Any]) -> tuple[Docu
     return replace(document, data=substitute_tree(document.data, variables, on_undefined)), undefined, literal
 
 
-def _unchecked_parts(
+def _read_parts(
     document: Document, directory: Path, variables: Mapping[str, Any], problems: list[Problem]
 ) -> CaseParts:
     data = document.data if isinstance(document.data, Mapping) else {}
@@ -225,7 +225,7 @@ def _name_config_file(entry: Any) -> tuple[Any, Any, Any]:
 
 def _read_evaluator(file: Path, variables: Mapping[str, Any]) -> LocatedEvaluator:
     read = read_document(file, code="EVALUATOR_INVALID", what="The evaluator file")
-    document, undefined, _ = _substituted(read, variables)
+    document, undefined, _ = _substitute(read, variables)
     model = document.validate(EvaluatorFile)
     if isinstance(model, list) or undefined:
         raise ConfigError(document.code, document.what, [*undefined, *(model if isinstance(model, list) else [])])
@@ -235,5 +235,5 @@ def _read_evaluator(file: Path, variables: Mapping[str, Any]) -> LocatedEvaluato
 def _hash(case: TestCase | EvalConfig, evaluators: Sequence[LocatedEvaluator]) -> str:
     """A hash of the content: comments, the order of keys and file names do not matter."""
     content = case.model_dump(mode="json", exclude={"evaluators"}, exclude_none=True)
-    content["evaluators"] = [{"name": each.name, "config": dict(each.config)} for each in evaluators]
+    content["evaluators"] = [{"name": evaluator.name, "config": dict(evaluator.config)} for evaluator in evaluators]
     return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)).hexdigest()

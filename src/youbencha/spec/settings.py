@@ -109,6 +109,10 @@ class Settings(StrictModel):
     sandbox: Sandbox = SandboxSpec.model_construct()
     """Where agents run: the default for test cases."""
 
+    @property
+    def agent_timeout_s(self) -> float:
+        return (self.agent.timeout_ms or self.timeout_ms) / 1000
+
 
 class SettingsFiles(NamedTuple):
     """The settings files that exist."""

@@ -68,6 +68,10 @@ class ScriptConfig(StrictModel):
     """True: `command` is a line for the system's shell, and `args` are its $1, $2, … False: it is one program. If not
     given, a `command` of several words is a line for the shell, and `args` are appended to it."""
 
+    @property
+    def timeout_s(self) -> float:
+        return self.timeout_ms / 1000
+
 
 class WebhookConfig(StrictModel):
     """An HTTP request with the results."""
@@ -84,6 +88,10 @@ class WebhookConfig(StrictModel):
     """Try three times, 1 s and 2 s apart, if there is no response or its status is 408, 425, 429 or 5xx."""
     timeout_ms: Milliseconds = 5_000
     """Time limit of each attempt, in milliseconds."""
+
+    @property
+    def timeout_s(self) -> float:
+        return self.timeout_ms / 1000
 
 
 class DatabaseConfig(StrictModel):
@@ -194,6 +202,10 @@ class TestCase(StrictModel):
     """The prefix of the run directory's name."""
     timeout: Milliseconds | None = None
     """The agent's time limit in milliseconds. Defaults to the settings' limit."""
+
+    @property
+    def timeout_s(self) -> float | None:
+        return self.timeout / 1000 if self.timeout is not None else None
 
     @model_validator(mode="after")
     def _expected_is_whole(self) -> Self:

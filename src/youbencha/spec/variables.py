@@ -9,7 +9,7 @@ from typing import Any
 REFERENCE = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 Step = str | int
 OnUndefined = Callable[[tuple[Step, ...], str], None]
-"""Called with the path and the name of each undefined variable."""
+"""A callback for the path and the name of each undefined variable."""
 
 
 def substitute_tree(
@@ -33,27 +33,27 @@ def _substitute_text(text: str, variables: Mapping[str, Any], on_undefined: Call
     if whole and not whole[1] and whole[2] in variables:
         return variables[whole[2]]
 
-    def replacement(found: re.Match[str]) -> str:
-        escape, name = found.groups()
+    def replace(match: re.Match[str]) -> str:
+        escape, name = match.groups()
         if escape:
-            return found.group()[1:]
+            return match.group()[1:]
         if name not in variables:
             on_undefined(name)
-            return found.group()
+            return match.group()
         value = variables[name]
         return str(value).lower() if isinstance(value, bool) else str(value)
 
-    return REFERENCE.sub(replacement, text)
+    return REFERENCE.sub(replace, text)
 
 
-def names_in(value: Any) -> Iterator[str]:
-    """Every variable that a value refers to."""
+def list_names(value: Any) -> Iterator[str]:
+    """Yield the name of every variable that a value refers to."""
     if isinstance(value, str):
         yield from (name for escape, name in REFERENCE.findall(value) if not escape)
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            yield from names_in(key)
-            yield from names_in(item)
+            yield from list_names(key)
+            yield from list_names(item)
     elif isinstance(value, list):
         for item in value:
-            yield from names_in(item)
+            yield from list_names(item)

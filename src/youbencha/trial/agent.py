@@ -76,7 +76,7 @@ def _execution_context(context: TrialContext) -> AgentExecutionContext:
         repo_dir=directory.modified,
         artifacts_dir=directory.artifacts,
         config=plan.agent_config,
-        timeout=plan.timeout_ms,
+        timeout=round(plan.timeout_s * 1000),
         env={**context.proxy.variables, **plan.env} if context.proxy else plan.env,
         model=plan.model,
         config_dir=plan.config_dir,

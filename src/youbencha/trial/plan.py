@@ -43,7 +43,7 @@ class Plan:
     model: str | None
     env: Mapping[str, str] = field(repr=False)
     """Of the agent; it may contain secrets."""
-    timeout_ms: int
+    timeout_s: float
     workspace_dir: Path
     max_concurrent: int
     """Evaluators that run at the same time."""
@@ -155,7 +155,7 @@ def plan_loaded(loaded: LoadedCase[TestCase], host: Host, options: PlanOptions =
         agent_config=adapter_config(case.agent.model_dump(include={"config", "agent_name", "version"})),
         model=model,
         env=env,
-        timeout_ms=case.timeout or defaults.agent.timeout_ms or defaults.timeout_ms,
+        timeout_s=case.timeout_s or defaults.agent_timeout_s,
         workspace_dir=Path(options.workspace_dir or _workspace(loaded, host)),
         max_concurrent=defaults.evaluators.max_concurrent,
         gateway=gateway,

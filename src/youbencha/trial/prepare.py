@@ -206,7 +206,7 @@ async def _check_ready(plan: Plan, host: Host, adapter: BaseAdapter) -> None:
         await check_models(plan.configured_models(plan.case.agent.type))
     if plan.agent_is_in_image:
         return
-    limit_s = min(base.READY_TIMEOUT_S, plan.timeout_ms / 1000)
+    limit_s = min(base.READY_TIMEOUT_S, plan.timeout_s)
     try:
         async with asyncio.timeout(limit_s):
             env = dict(plan.env)
