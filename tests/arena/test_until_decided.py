@@ -13,8 +13,7 @@ from youbencha.engine.matrix import Matrix
 from youbencha.engine.schedule import UntilDecidedSchedule, plan_comparisons
 from youbencha.engine.updates import ComparisonState
 from youbencha.errors import YouBenchaError
-from youbencha.stats.rounds import FinishedPair, confidence_of_each, replay_rounds
-from youbencha.stats.sequence import PairedSequence
+from youbencha.stats.sequence import FinishedPair, PairedSequence, replay_rounds, shared_confidence
 from youbencha.store.arena import TrialKey, TrialMeta
 
 RATES = {"base": 0.4, "good": 0.85, "same": 0.4, "bad": 0.05}
@@ -89,7 +88,7 @@ def test_the_rounds_can_be_replayed_from_the_results_alone(matrix: Matrix) -> No
             rows = [simulation.finished.get(TrialKey(name, task, number)) for name in state[:2]]
             return FinishedPair(*(row.composite_score for row in rows if row)) if all(rows) else None
 
-        sequence = PairedSequence(tasks, margin=0.05, confidence=confidence_of_each(BASELINES))
+        sequence = PairedSequence(tasks, margin=0.05, confidence=shared_confidence(BASELINES))
         assert len(replay_rounds(sequence, find).intervals) == state.rounds
         assert (sequence.interval, sequence.verdict) == (state.interval, state.verdict)
 

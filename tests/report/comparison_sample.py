@@ -15,9 +15,7 @@ from youbencha.report.comparison_model import (
     TaskResult,
 )
 from youbencha.report.leaderboard import Row, Total, TrialCoverage
-from youbencha.stats.comparison import Difference, DifferenceInterval, ValueDifference
-from youbencha.stats.intervals import Interval
-from youbencha.stats.passing import PassOfK
+from youbencha.stats.model import Difference, DifferenceInterval, Interval, PassOfK, ValueDifference
 
 COVERAGE = TrialCoverage(planned=30, finished=30, valid=29, validity_unknown=0, scored=29)
 

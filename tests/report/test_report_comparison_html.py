@@ -14,7 +14,7 @@ from test_report_html import URL_ATTRIBUTES, Page
 from youbencha.report.charts import Axis, Measured, intervals_picture, round_step, rounds_picture, task_picture
 from youbencha.report.comparison_html import MOST_TASKS, MOST_TRIALS, render_comparison_html
 from youbencha.report.comparison_model import ComparisonReport
-from youbencha.stats.comparison import DifferenceInterval
+from youbencha.stats.model import DifferenceInterval
 from youbencha.text import visible
 
 HOSTILE = "\x1b[2J\u202e<script>alert(1)</script>\"'><img src=x onerror=x>{{ 7*7 }}"

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from youbencha.stats import comparison, resampling
-from youbencha.stats.comparison import DifferenceInterval, TaskScores, compare_scores, compare_values, verdict_of
+from youbencha.stats.comparison import compare_scores, compare_values
+from youbencha.stats.model import DifferenceInterval, TaskScores, judge_interval
 
 SCORES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=4).map(tuple)
 COMPARISONS = st.lists(st.tuples(SCORES, SCORES), min_size=2, max_size=8)
@@ -128,7 +129,7 @@ def test_one_trial_of_one_task_says_next_to_nothing() -> None:
     ],
 )
 def test_verdicts(low: float, high: float, verdict: str) -> None:
-    assert verdict_of(DifferenceInterval(low, high), 0.05) == verdict
+    assert judge_interval(DifferenceInterval(low, high), 0.05) == verdict
 
 
 def test_the_detectable_difference_is_found_in_80_of_100_cases(few_resamples: None) -> None:

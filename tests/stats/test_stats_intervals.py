@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youbencha.stats.intervals import Interval, mean_interval, pass_rate_interval, wilson
+from youbencha.stats.intervals import Quantiles, mean_interval, pass_rate_interval, wilson
+from youbencha.stats.model import Interval
 
 SHARES = st.floats(0, 1)
 TRIALS = st.dictionaries(st.text(max_size=3), st.lists(SHARES, min_size=1, max_size=4), min_size=2, max_size=30)
@@ -29,6 +31,15 @@ TRIALS = st.dictionaries(st.text(max_size=3), st.lists(SHARES, min_size=1, max_s
 )
 def test_wilson_of_known_shares(passed: int, n: int, low: float, high: float) -> None:
     assert wilson(passed / n, n) == (pytest.approx(low, abs=5e-5), pytest.approx(high, abs=5e-5))
+
+
+@pytest.mark.parametrize(
+    ("probability", "degrees", "published"),
+    [(0.975, 1, 12.706), (0.9995, 2, 31.599), (0.975, 10, 2.228), (0.975, 120, 1.980), (0.975, math.inf, 1.960)],
+)
+def test_students_quantile(probability: float, degrees: float, published: float) -> None:
+    """Abramowitz and Stegun, table 26.10."""
+    assert Quantiles.of(2 * probability - 1).of_t(degrees) == pytest.approx(published, abs=0.0005)
 
 
 def test_all_solved_is_not_certainty() -> None:

@@ -11,10 +11,9 @@ import pytest
 from numpy.typing import NDArray
 
 from youbencha.stats import comparison
-from youbencha.stats.comparison import Difference
-from youbencha.stats.missing import AgentTrials, TaskTrials, compare_with_missing
-from youbencha.stats.rounds import FinishedPair, PairedRounds
-from youbencha.stats.sequence import PairedSequence
+from youbencha.stats.comparison import AgentTrials, TaskTrials, compare_with_missing
+from youbencha.stats.model import Difference
+from youbencha.stats.sequence import FinishedPair, PairedRounds, PairedSequence
 
 ALL, HALF, NONE = (1.0,) * 4, (1.0, 1.0, 0.0, 0.0), (0.0,) * 4
 

@@ -14,8 +14,9 @@ import scipy
 from numpy.typing import NDArray
 
 from youbencha.stats import comparison
-from youbencha.stats.comparison import TaskScores, compare_scores
+from youbencha.stats.comparison import compare_scores
 from youbencha.stats.intervals import mean_interval
+from youbencha.stats.model import TaskScores
 
 Scores = NDArray[np.float64]
 """By task and trial."""

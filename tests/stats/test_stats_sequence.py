@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from youbencha.stats.comparison import DifferenceInterval, Verdict
-from youbencha.stats.sequence import MOST_PAIRS, PairedSequence
+from youbencha.stats.model import DifferenceInterval, Verdict
+from youbencha.stats.sequence import MAX_PAIRS, PairedSequence
 
 SIMULATED = 400
 """2,000 would not find more: with either number, the tests notice a bound of 6 instead of 40, but not one of 10."""
@@ -179,7 +179,7 @@ def test_tasks_that_vary_more_get_more_pairs() -> None:
         sequence.add_round({task: agents.differences(task, size) for task, size in sequence.next_round().items()})
     sizes = sequence.next_round()
     assert (sizes["task 0"], sizes["task 1"], sizes["task 2"]) == (1, 1, 1)
-    assert 2 <= sizes["task 3"] <= MOST_PAIRS
+    assert 2 <= sizes["task 3"] <= MAX_PAIRS
 
 
 def test_missing_pairs_are_asked_for_again() -> None:

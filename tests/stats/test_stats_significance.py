@@ -10,8 +10,8 @@ import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from youbencha.stats.passing import is_flaky, pass_at_k, pass_hat_k
-from youbencha.stats.significance import MOST_EXACT, holm, sign_flip_test
+from youbencha.stats.intervals import is_flaky, pass_at_k, pass_hat_k
+from youbencha.stats.resampling import MAX_EXACT, holm, sign_flip_test
 
 DARWIN = (49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48)
 """Crossed less self-fertilised plants, in eighths of an inch: Fisher, The Design of Experiments, section 21."""
@@ -44,13 +44,13 @@ def test_as_scipy(differences: list[float]) -> None:
 
 def test_the_halves_of_many_tasks_are_counted_exactly() -> None:
     """Equal differences: the number of pluses has a binomial distribution."""
-    ups = MOST_EXACT - 10
-    expected = 2 * sum(comb(MOST_EXACT, k) for k in range(ups, MOST_EXACT + 1)) / 2**MOST_EXACT
+    ups = MAX_EXACT - 10
+    expected = 2 * sum(comb(MAX_EXACT, k) for k in range(ups, MAX_EXACT + 1)) / 2**MAX_EXACT
     assert sign_flip_test([0.3] * ups + [-0.3] * 10) == pytest.approx(expected, rel=1e-12)
 
 
 def test_more_tasks_than_can_be_counted() -> None:
-    tasks, ups = MOST_EXACT + 26, 38
+    tasks, ups = MAX_EXACT + 26, 38
     expected = 2 * sum(comb(tasks, k) for k in range(ups, tasks + 1)) / 2**tasks
     found = sign_flip_test([0.3] * ups + [-0.3] * (tasks - ups))
     assert found == pytest.approx(expected, abs=0.005)

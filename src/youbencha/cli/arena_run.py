@@ -40,7 +40,7 @@ from youbencha.report.comparison import make_comparison
 from youbencha.report.contestants import baseline_pairs
 from youbencha.spec.arena import BudgetSpec
 from youbencha.spec.arena_loader import Arena
-from youbencha.stats.comparison import MARGIN
+from youbencha.stats.model import MARGIN
 from youbencha.store.arena import UntilDecided
 from youbencha.store.arena_run import ArenaRun, create_run, find_arena_run
 from youbencha.store.read import load_runs

@@ -11,9 +11,8 @@ from typing import NamedTuple, Protocol
 from youbencha.engine.matrix import Cell, Matrix
 from youbencha.engine.updates import ComparisonState
 from youbencha.errors import YouBenchaError
-from youbencha.stats.missing import FAVOURED
-from youbencha.stats.rounds import FinishedPair, PairedRounds, confidence_of_each
-from youbencha.stats.sequence import PairedSequence
+from youbencha.stats.comparison import FAVOURED
+from youbencha.stats.sequence import FinishedPair, PairedRounds, PairedSequence, shared_confidence
 from youbencha.store.arena import TrialKey, TrialMeta, UntilDecided
 from youbencha.text import first_few, join_words, plural
 
@@ -132,7 +131,7 @@ class UntilDecidedSchedule:
         self._matrix = matrix
         self._finished: Mapping[TrialKey, TrialMeta] = {}
         self._tasks = tuple(dict.fromkeys(cell.task for cell in matrix.cells))
-        confidence = confidence_of_each(matrix.baselines)
+        confidence = shared_confidence(matrix.baselines)
         self._comparisons = [
             _Comparison(first, second, PairedSequence(self._tasks, margin=margin, confidence=confidence))
             for first, second in matrix.baselines.items()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from youbencha.events import Event
-from youbencha.stats.comparison import DifferenceInterval, Verdict
+from youbencha.stats.model import DifferenceInterval, Verdict
 from youbencha.store.arena import AttemptInfo, TrialKey, TrialMeta
 from youbencha.text import first_few
 

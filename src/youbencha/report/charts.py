@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from youbencha.report.comparison_model import ComparedTrial, TaskComparison
 from youbencha.report.leaderboard import Row
-from youbencha.stats.comparison import DifferenceInterval
+from youbencha.stats.model import DifferenceInterval
 from youbencha.text import first_few, format_usd, one_line, plural
 
 _ROOM = 0.06

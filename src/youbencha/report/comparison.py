@@ -40,11 +40,11 @@ from youbencha.report.leaderboard import (
     score_of,
 )
 from youbencha.report.until_decided import SequenceJudge, find_recorded_run, is_recorded, single_look_warnings
-from youbencha.stats.comparison import MARGIN, Difference, TaskScores, ValueDifference, compare_values
-from youbencha.stats.missing import compare_with_missing
-from youbencha.stats.passing import is_flaky, passes_of_k
-from youbencha.stats.rounds import confidence_of_each
-from youbencha.stats.significance import holm
+from youbencha.stats.comparison import compare_values, compare_with_missing
+from youbencha.stats.intervals import is_flaky, passes_of_k
+from youbencha.stats.model import MARGIN, Difference, TaskScores, ValueDifference
+from youbencha.stats.resampling import holm
+from youbencha.stats.sequence import shared_confidence
 from youbencha.store.arena import RunInfo, TrialIdentity
 from youbencha.store.layout import ATTEMPTS_DIR, LOG_FILE, PATCH_FILE, RUNS_DIR
 from youbencha.store.read import ArenaResults, ArenaTrial
@@ -60,7 +60,7 @@ def make_comparison(pairs: Pairs, rules: Sequence[str] = (), *, margin: float | 
     if not 0 < margin < 1:
         raise YouBenchaError("MARGIN_INVALID", f"--margin {margin:g}: not between 0 and 1.", hint="Such as 0.05.")
     selections = {side.source.runs: select_results(side.source.results, rules) for pair in pairs.pairs for side in pair}
-    confidence = confidence_of_each(pairs.pairs)
+    confidence = shared_confidence(pairs.pairs)
     sides = [make_sides(pair, [selections[side.source.runs] for side in pair]) for pair in pairs.pairs]
     if pairs.one_pair:
         check_common(*sides[0])

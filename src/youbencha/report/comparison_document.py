@@ -25,7 +25,7 @@ from youbencha.report.formatting import (
     remarks,
 )
 from youbencha.report.leaderboard import listed
-from youbencha.stats.comparison import DifferenceInterval, MissingBounds, ValueDifference, Verdict
+from youbencha.stats.model import DifferenceInterval, MissingBounds, ValueDifference, Verdict
 from youbencha.text import format_count, format_percent, format_usd, join_words, one_line, plural
 
 BASELINES = "Compared with the baseline"

@@ -24,7 +24,7 @@ from youbencha.report.document import render_terminal
 from youbencha.report.gate import GateResult, Measure, judge
 from youbencha.report.junit import JunitCase, JunitSuite, junit_xml, suite_start_time
 from youbencha.report.markdown import render_markdown
-from youbencha.stats.comparison import Bound, Difference, DifferenceInterval, MissingBounds, ValueDifference
+from youbencha.stats.model import Bound, Difference, DifferenceInterval, MissingBounds, ValueDifference
 from youbencha.text import one_line, visible
 
 JSON_VERSION = "1.0.0"

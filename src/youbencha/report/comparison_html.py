@@ -32,7 +32,7 @@ from youbencha.report.comparison_model import ComparedTrial, ComparisonReport, P
 from youbencha.report.formatting import remarks
 from youbencha.report.html import Tile, render_page
 from youbencha.report.leaderboard import SOLVED
-from youbencha.stats.comparison import Verdict
+from youbencha.stats.model import Verdict
 from youbencha.text import format_count, format_usd, one_line, plural
 
 MOST_TRIALS = 20

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from youbencha.report.arena_selection import Exclusion
 from youbencha.report.leaderboard import Row, TrialCoverage
-from youbencha.stats.comparison import Difference, DifferenceInterval, ValueDifference, Verdict
-from youbencha.stats.passing import PassOfK
+from youbencha.stats.model import Difference, DifferenceInterval, PassOfK, ValueDifference, Verdict
 from youbencha.store.read import Unreadable
 
 

@@ -11,7 +11,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.report.arena_selection import Exclusion, exclude, newest_only
 from youbencha.report.contestants import Contestant, Pair
 from youbencha.report.leaderboard import SOLVED, Row, TrialCoverage, coverage_of, listed, make_row, score_of
-from youbencha.stats.missing import AgentTrials, TaskTrials
+from youbencha.stats.comparison import AgentTrials, TaskTrials
 from youbencha.store.arena import TrialMeta
 from youbencha.store.read import ArenaResults, ArenaTrial
 from youbencha.text import one_line, plural

@@ -8,7 +8,7 @@ from youbencha.report.arena_selection import Exclusion
 from youbencha.report.comparison_model import ComparisonReport
 from youbencha.report.document import MAX_LISTED
 from youbencha.report.leaderboard import Leaderboard, Total, TrialCoverage
-from youbencha.stats.intervals import Interval
+from youbencha.stats.model import Interval
 from youbencha.text import format_count, format_duration, format_percent, format_usd, one_line, plural
 
 UNKNOWN_CELL = "-"

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from youbencha.report.comparison_document import are_missing, digits, shown_name, signed
 from youbencha.report.comparison_model import ComparisonReport, PairComparison
-from youbencha.stats.comparison import Difference, DifferenceInterval, ValueDifference, Verdict, verdict_of
+from youbencha.stats.model import Difference, DifferenceInterval, ValueDifference, Verdict, judge_interval
 from youbencha.text import format_duration, format_usd, join_words, plural
 
 
@@ -89,7 +89,7 @@ def _judge_values(measure: Measure, found: ValueDifference, margin: float) -> Ju
         verdict: Verdict = "equivalent"
     else:
         less = None if interval is None else DifferenceInterval(-interval.high, -interval.low)
-        verdict = verdict_of(less, margin=0)
+        verdict = judge_interval(less, margin=0)
     return Judgement(measure, verdict, found.difference, interval, interval.high if interval else None)
 
 

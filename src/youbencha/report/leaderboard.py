@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 from youbencha.report.arena_selection import Exclusion, exclude, in_category, newest_only
 from youbencha.report.commit_files import CommitFiles, commit_notes
 from youbencha.scoring.composite import rescale
-from youbencha.stats.intervals import Interval, mean_interval, pass_rate_interval
-from youbencha.stats.missing import FAILED_SCORE, SOLVED_SCORE
+from youbencha.stats.comparison import FAILED_SCORE, SOLVED_SCORE
+from youbencha.stats.intervals import mean_interval, pass_rate_interval
+from youbencha.stats.model import Interval
 from youbencha.store.arena import TrialMeta
 from youbencha.store.read import ArenaResults, ArenaTrial, Range, UnfinishedTrial, Unreadable
 from youbencha.text import first_few, one_line, plural

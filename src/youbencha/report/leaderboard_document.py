@@ -22,7 +22,7 @@ from youbencha.report.formatting import (
     remarks,
 )
 from youbencha.report.leaderboard import Leaderboard, Row, ScoreBounds, Total
-from youbencha.stats.intervals import Interval
+from youbencha.stats.model import Interval
 from youbencha.store.arena import FlagSeverity
 from youbencha.store.bundle import OutcomeName
 from youbencha.store.read import ArenaTrial

@@ -29,7 +29,7 @@ from youbencha.report.leaderboard_document import (
 )
 from youbencha.report.leaderboard_html import render_leaderboard_html
 from youbencha.report.markdown import render_markdown
-from youbencha.stats.intervals import CONFIDENCE
+from youbencha.stats.model import CONFIDENCE
 from youbencha.store.arena import FlagSeverity
 from youbencha.store.read import ArenaTrial
 from youbencha.text import one_line, visible

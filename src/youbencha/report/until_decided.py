@@ -9,10 +9,16 @@ from typing import NamedTuple
 from youbencha.report.comparison_model import DecidedEarly
 from youbencha.report.comparison_sides import Figure, Side, is_solved, trials_of_both
 from youbencha.report.leaderboard import listed, score_of
-from youbencha.stats.comparison import Bound, Difference, DifferenceInterval, MissingBounds, verdict_of
-from youbencha.stats.missing import FAILED_SCORE, SOLVED_SCORE, Agent, bound_by, missing_bounds, with_bounds
-from youbencha.stats.rounds import FindPair, FinishedPair, SequenceBounds, confidence_of_each, replay_rounds
-from youbencha.stats.sequence import PairedSequence
+from youbencha.stats.comparison import FAILED_SCORE, SOLVED_SCORE, Agent, bound_by, missing_bounds, with_bounds
+from youbencha.stats.model import Bound, Difference, DifferenceInterval, MissingBounds, judge_interval
+from youbencha.stats.sequence import (
+    FindPair,
+    FinishedPair,
+    PairedSequence,
+    SequenceBounds,
+    replay_rounds,
+    shared_confidence,
+)
 from youbencha.store.arena import RunInfo, TrialMeta
 
 
@@ -25,7 +31,7 @@ class RecordedRun(NamedTuple):
     def sequence(self, margin: float) -> PairedSequence:
         """Return a new sequence for a comparison of the run."""
         tasks = list(dict.fromkeys(cell.task for cell in self.info.cells))
-        return PairedSequence(tasks, margin=margin, confidence=confidence_of_each(self.info.baselines))
+        return PairedSequence(tasks, margin=margin, confidence=shared_confidence(self.info.baselines))
 
 
 def find_recorded_run(first: Side, second: Side) -> RecordedRun | None:
@@ -71,8 +77,8 @@ class SequenceJudge(NamedTuple):
             once,
             on_these_tasks=interval,
             on_tasks_like_these=others,
-            verdict=verdict_of(interval, self.margin),
-            verdict_on_tasks_like_these=verdict_of(others, self.margin),
+            verdict=judge_interval(interval, self.margin),
+            verdict_on_tasks_like_these=judge_interval(others, self.margin),
             p_value=None,  # as the detectable difference, only for one look
             detectable=None,
             more_trials=None if (more := sequence.pairs_needed()) is None else 2 * more,
@@ -101,7 +107,7 @@ class SequenceJudge(NamedTuple):
             once,
             on_these_tasks=interval,
             on_tasks_like_these=None,
-            verdict=verdict_of(interval, self.margin),
+            verdict=judge_interval(interval, self.margin),
             verdict_on_tasks_like_these="undecided",
             p_value=None,
             detectable=None,

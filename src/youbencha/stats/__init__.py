@@ -1,1 +1,1 @@
-"""Intervals for the means of scores. All functions are pure."""
+"""Intervals, comparisons and confidence sequences. All functions are pure."""

@@ -1,132 +1,46 @@
-"""Compare two agents by what they did on the same tasks: by how much they differ, and whether that is real."""
+"""Compare two agents by what they did on the same tasks: by how much they differ, and whether that is real.
+
+Missing and retried trials are perhaps no accident: an agent that makes its bad trials invalid would win by those that
+are left, or by those that replace them. It cannot do that to the trials of another agent. So a verdict holds only if it
+would be the same if all such trials of the agent that it favours had failed.
+"""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import Literal, NamedTuple
 
-from youbencha.stats.intervals import CONFIDENCE
-from youbencha.stats.significance import sign_flip_test
-from youbencha.stats.spread import TIE, Quantiles, Spread, discreteness, sample_variance, tied_share
+import numpy as np
 
-Verdict = Literal["better", "worse", "equivalent", "undecided"]
-"""Of the first compared with the second."""
-MARGIN = 0.05
+from youbencha.stats.intervals import TIE, Quantiles, Spread, discreteness, sample_variance, tied_share
+from youbencha.stats.model import (
+    CONFIDENCE,
+    MARGIN,
+    Bound,
+    Difference,
+    DifferenceInterval,
+    MissingBounds,
+    TaskScores,
+    ValueDifference,
+    Verdict,
+    judge_interval,
+)
+from youbencha.stats.resampling import resample, sign_flip_test
+
 _MAX_TRIALS = 1_000_000
 """For each task and agent. If more are needed, their number is not known."""
 _PSEUDO_PAIRS = 3
-"""To add, half with a positive difference and half with a negative one. Bonett and Price (2012) add 2: with these, 95 %
-intervals for rates near 0 or 1 held the truth in only 92 to 94 % of simulated comparisons."""
+"""The number of pairs to add, half with a positive difference and half with a negative one. Bonett and Price (2012) add
+2: with these, 95% intervals for rates near 0 or 1 held the truth in only 92 to 94% of simulated comparisons."""
 _DIGITS = 6
 """Further ones differ between computers, and say nothing."""
 
 NO_TASK = "no task has a score of both"
 ONE_TASK = "there is only one task"
-
-
-class TaskScores(NamedTuple):
-    """The scores of the valid trials of both on one task, each from 0 to 1; or other figures that are at least 0."""
-
-    task: str
-    first: tuple[float, ...]
-    second: tuple[float, ...]
-
-
-class DifferenceInterval(NamedTuple):
-    """A 95 % interval."""
-
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
-    """What the difference would be if every missing or retried trial of one agent had the same score."""
-
-    estimate: float
-    on_these_tasks: DifferenceInterval
-    on_tasks_like_these: DifferenceInterval | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MissingBounds:
-    """How far the missing and retried trials of an agent could change a difference."""
-
-    of_first: bool
-    """Whether the agent is the first; else the second."""
-    missing: int
-    """The number of planned trials without a valid result."""
-    retried: int = 0
-    """The number of trials that are valid only after an attempt that was not."""
-    trials: int
-    """All trials of the agent, the missing ones included."""
-    if_failed: Bound
-    if_solved: Bound
-
-    @property
-    def uncertain(self) -> int:
-        return self.missing + self.retried
-
-    @property
-    def both(self) -> tuple[Bound, Bound]:
-        return self.if_failed, self.if_solved
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """The first's mean score less the second's, over the tasks that both have scores for."""
-
-    estimate: float | None
-    on_these_tasks: DifferenceInterval | None
-    """If the same tasks were run again, without end."""
-    on_tasks_like_these: DifferenceInterval | None
-    """If other tasks of the same kind were run: the tasks are a sample, too."""
-    p_value: float | None
-    """Of the exact sign-flip test over tasks."""
-    tasks: int
-    verdict: Verdict
-    """On these tasks."""
-    verdict_on_tasks_like_these: Verdict
-    more_trials: int | None
-    """About how many more trials, of both together, would decide on these tasks. None: it is decided, or not known."""
-    detectable: float | None
-    """The smallest difference that this many trials find in 80 of 100 cases. None: not even 1."""
-    reason: str | None = None
-    """Why there is no estimate or no interval."""
-    bounds: MissingBounds | None = None
-    """The bounds of the agent whose missing trials count most against the verdict. None: no trial is missing."""
-    overturned: bool = False
-    """Whether it would be decided if no trial were missing or retried, and is not."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValueDifference:
-    """Of a figure such as cost or time: the first's mean less the second's, over the tasks for which both are known."""
-
-    first: float | None
-    second: float | None
-    difference: float | None
-    interval: DifferenceInterval | None
-    """On tasks like these."""
-    ratio: float | None
-    """The first's mean divided by the second's. None: not known, or the second's is 0."""
-    ratio_interval: DifferenceInterval | None
-    tasks: int
-    reason: str | None = None
-    """Why there is no difference or no interval."""
-
-
-def verdict_of(interval: DifferenceInterval | None, margin: float) -> Verdict:
-    """Judge a difference by its interval."""
-    if interval is None:
-        return "undecided"
-    if -margin <= interval.low and interval.high <= margin:
-        return "equivalent"
-    return "better" if interval.low > 0 else "worse" if interval.high < 0 else "undecided"
 
 
 def compare_scores(
@@ -151,7 +65,7 @@ def compare_scores(
     means = _differences(common)
     spread = _spread_on_these_tasks(common, quantiles)
     estimate, these, like_these = fmean(means), *_intervals(common, spread, quantiles)
-    verdict = verdict_of(these, margin)
+    verdict = judge_interval(these, margin)
     detectable = quantiles.with_power * spread.error()
     return Difference(
         estimate=estimate,
@@ -160,7 +74,7 @@ def compare_scores(
         p_value=sign_flip_test(means),
         tasks=len(common),
         verdict=verdict,
-        verdict_on_tasks_like_these=verdict_of(like_these, margin),
+        verdict_on_tasks_like_these=judge_interval(like_these, margin),
         more_trials=_more_trials(common, spread, estimate, margin, quantiles) if verdict == "undecided" else None,
         detectable=detectable if detectable <= 1 else None,
         reason=None if like_these else ONE_TASK,
@@ -176,10 +90,6 @@ def estimate_difference(tasks: Sequence[TaskScores], *, confidence: float = CONF
 
 def compare_values(tasks: Sequence[TaskScores], *, confidence: float = CONFIDENCE) -> ValueDifference:
     """Compare two agents by a figure that has no upper limit. What is not known is not among the figures."""
-    import numpy as np
-
-    from youbencha.stats.resampling import resample
-
     common = _common(tasks)
     if not common:
         return ValueDifference(
@@ -290,7 +200,7 @@ def _least_pairs(common: Sequence[TaskScores], quantiles: Quantiles) -> float:
 def _on_tasks_like_these(
     common: Sequence[TaskScores], on_these: DifferenceInterval, quantiles: Quantiles
 ) -> DifferenceInterval | None:
-    """The tasks are a sample, too. What is not known about these tasks is not known about others."""
+    """Return the interval if the tasks are a sample. What is unknown about these tasks is unknown about others."""
     tasks = len(common)
     if tasks == 1:
         return None
@@ -333,3 +243,133 @@ def _both(common: Sequence[TaskScores]) -> tuple[list[tuple[float, ...]], list[t
 
 def _rounded(low: float, high: float) -> DifferenceInterval:
     return DifferenceInterval(round(low, _DIGITS), round(high, _DIGITS))
+
+
+FAILED_SCORE, SOLVED_SCORE = 0.0, 1.0
+Agent = Literal[0, 1]
+"""The first or the second of a comparison."""
+AGENTS: tuple[Agent, Agent] = (0, 1)
+
+FAVOURED: Mapping[Verdict, tuple[Agent, ...]] = {"better": (0,), "worse": (1,), "equivalent": (0, 1), "undecided": ()}
+"""The agents that could have caused a verdict by making their bad trials invalid."""
+
+
+class AgentTrials(NamedTuple):
+    """The trials of one agent on one task."""
+
+    scores: tuple[float, ...] = ()
+    """Scores of trials that were valid at the first attempt."""
+    retried: tuple[float, ...] = ()
+    """Scores of trials that are valid, but only after an attempt that was not."""
+    missing: int = 0
+    """The number of planned trials without a valid result."""
+
+    @property
+    def valid(self) -> tuple[float, ...]:
+        return (*self.scores, *self.retried)
+
+    @property
+    def uncertain(self) -> int:
+        return self.missing + len(self.retried)
+
+    def filled(self, score: float) -> tuple[float, ...]:
+        """Return the scores as if every missing or retried trial had this one."""
+        return (*self.scores, *[score] * self.uncertain)
+
+
+class TaskTrials(NamedTuple):
+    """The trials of both agents on one task."""
+
+    task: str
+    first: AgentTrials
+    second: AgentTrials
+
+    def of(self, agent: Agent) -> AgentTrials:
+        return (self.first, self.second)[agent]
+
+    def filled(self, agent: Agent, score: float) -> TaskScores:
+        """Return the scores as if every missing or retried trial of one agent had this one."""
+        first, second = (self.of(side).filled(score) if side == agent else self.of(side).valid for side in AGENTS)
+        return TaskScores(self.task, first, second)
+
+
+def compare_with_missing(
+    tasks: Sequence[TaskTrials], *, margin: float = MARGIN, confidence: float = CONFIDENCE
+) -> Difference:
+    """Compare two agents as `compare_scores` does, and leave undecided what missing or retried trials could change."""
+    valid = [TaskScores(task.task, task.first.valid, task.second.valid) for task in tasks]
+    difference = compare_scores(valid, margin=margin, confidence=confidence)
+    if not difference.tasks:
+        return difference
+    bounds = [
+        missing_bounds(
+            tasks,
+            agent,
+            if_failed=bound_by(tasks, agent, FAILED_SCORE, confidence=confidence),
+            if_solved=bound_by(tasks, agent, SOLVED_SCORE, confidence=confidence),
+        )
+        for agent in AGENTS
+        if any(task.of(agent).uncertain for task in tasks)
+    ]
+    return with_bounds(difference, bounds, margin)
+
+
+def bound_by(tasks: Sequence[TaskTrials], agent: Agent, score: float, *, confidence: float = CONFIDENCE) -> Bound:
+    """Compare two agents as if every missing or retried trial of one of them had this score."""
+    return estimate_difference([task.filled(agent, score) for task in tasks], confidence=confidence)
+
+
+def missing_bounds(tasks: Sequence[TaskTrials], agent: Agent, *, if_failed: Bound, if_solved: Bound) -> MissingBounds:
+    trials = [task.of(agent) for task in tasks]
+    missing = sum(cell.missing for cell in trials)
+    return MissingBounds(
+        of_first=agent == 0,
+        missing=missing,
+        retried=sum(len(cell.retried) for cell in trials),
+        trials=missing + sum(len(cell.valid) for cell in trials),
+        if_failed=if_failed,
+        if_solved=if_solved,
+    )
+
+
+def with_bounds(difference: Difference, bounds: Sequence[MissingBounds], margin: float) -> Difference:
+    """Leave what the missing or retried trials of an agent could overturn undecided. `bounds` has those of each."""
+    if not bounds:
+        return difference
+    if_failed = {_agent(bound): judge_interval(bound.if_failed.on_these_tasks, margin) for bound in bounds}
+    elsewhere = {_agent(bound): judge_interval(bound.if_failed.on_tasks_like_these, margin) for bound in bounds}
+    verdict = confirmed(difference.verdict, if_failed)
+    return replace(
+        difference,
+        verdict=verdict,
+        verdict_on_tasks_like_these=confirmed(difference.verdict_on_tasks_like_these, elsewhere),
+        bounds=_most_telling(difference, bounds, if_failed),
+        overturned=verdict != difference.verdict,
+    )
+
+
+def confirmed(verdict: Verdict, if_failed: Mapping[Agent, Verdict]) -> Verdict:
+    """Return the verdict if it holds although the trials of the agents it favours had failed; else `undecided`.
+
+    `if_failed` has the verdict if an agent's missing and retried trials had failed, for each agent that has some.
+    """
+    return verdict if all(if_failed.get(agent, verdict) == verdict for agent in FAVOURED[verdict]) else "undecided"
+
+
+def _most_telling(
+    difference: Difference, bounds: Sequence[MissingBounds], if_failed: Mapping[Agent, Verdict]
+) -> MissingBounds:
+    """Return the bounds to show: those that overturn the verdict, otherwise those of the agent that seems better."""
+    leader: Agent = 0 if (difference.estimate or 0) >= 0 else 1
+    favoured = FAVOURED[difference.verdict]
+
+    def rank(bound: MissingBounds) -> tuple[bool, bool, int]:
+        agent = _agent(bound)
+        overturns = agent in favoured and if_failed[agent] != difference.verdict
+        return overturns, agent == leader, bound.uncertain
+
+    return max(bounds, key=rank)
+
+
+def _agent(bounds: MissingBounds) -> Agent:
+    return 0 if bounds.of_first else 1
