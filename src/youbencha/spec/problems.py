@@ -44,8 +44,8 @@ class UnlocatedProblem:
 
 def list_problems(error: ValidationError, model: type[BaseModel], data: Any) -> list[Problem]:
     """All problems of data that are in no file. `data` are those that the model refused."""
-    found = list_unlocated(error, model, data)
-    return [Problem(problem.path, problem.message, problem.hint, kind=problem.kind) for problem in found]
+    unlocated = list_unlocated(error, model, data)
+    return [Problem(problem.path, problem.message, problem.hint, kind=problem.kind) for problem in unlocated]
 
 
 def list_unlocated(error: ValidationError, model: type[BaseModel], data: Any) -> list[UnlocatedProblem]:
@@ -205,7 +205,7 @@ def schemas_inside(schemas: Iterable[dict[str, Any]], step: Step, root: Mapping[
             inside.append(schema["properties"][step])
         else:
             inside += [schema.get("additionalProperties"), *schema.get("patternProperties", {}).values()]
-    return [found for inner in inside if isinstance(inner, dict) for found in alternatives(inner, root)]
+    return [schema for inner in inside if isinstance(inner, dict) for schema in alternatives(inner, root)]
 
 
 def _is_called(schema: Mapping[str, Any], label: Step) -> bool:

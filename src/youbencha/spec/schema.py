@@ -31,12 +31,12 @@ def json_schema(model: type[BaseModel]) -> dict[str, Any]:
     """Return the JSON Schema of a file format. It accepts what the loader accepts, including older keys."""
     schema = model.model_json_schema()
     parts = {model.__name__: schema, **schema.get("$defs", {})}
-    for each in _models_in(model, set()):
-        properties = parts.get(each.__name__, {}).get("properties", {})
-        for name, text in _field_docs(each):
+    for inner in _models_in(model, set()):
+        properties = parts.get(inner.__name__, {}).get("properties", {})
+        for name, text in _field_docs(inner):
             if name in properties:
                 properties[name].setdefault("description", text)
-        for name, older in _older_names(each):
+        for name, older in _older_names(inner):
             if name in properties:
                 properties[older] = {**properties[name], "deprecated": True}
     for path, place in _OLDER_KEYS.get(model, {}).items():

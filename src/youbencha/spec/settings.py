@@ -176,16 +176,16 @@ class LoadedSettings(NamedTuple):
 def load_settings(cwd: Path | str, home: Path | str) -> LoadedSettings:
     """Load the settings for a directory. All problems in all files are one ConfigError."""
     cwd, home = Path(cwd).absolute(), Path(home).absolute()
-    found = find_settings(cwd, home)
-    if not found.files:
-        return LoadedSettings(Settings.model_construct(), cwd, home, warnings=found.warnings)
-    written = _read_all(found)
+    present = find_settings(cwd, home)
+    if not present.files:
+        return LoadedSettings(Settings.model_construct(), cwd, home, warnings=present.warnings)
+    written = _read_all(present)
     merged: dict[str, Any] = {}
     origin: dict[str, Path] = {}
     for file, values in written.items():
         merged = _merged(_without_replaced_types(merged, values), values)
         origin |= {key: file for key, _ in leaves(values)}
-    return LoadedSettings(Settings.model_validate(merged), cwd, home, found.files, origin, found.warnings)
+    return LoadedSettings(Settings.model_validate(merged), cwd, home, present.files, origin, present.warnings)
 
 
 def find_settings(cwd: Path, home: Path) -> SettingsFiles:
@@ -217,8 +217,10 @@ def leaves(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, A
 
 def _project_directories(cwd: Path, home: Path) -> list[Path]:
     """The current directory and those above it in its repository, none of which is the home directory or above it."""
-    found = project_directories(cwd)
-    return [each for each in found[:1] if each != home] if home in found else found
+    directories = project_directories(cwd)
+    if home in directories:
+        return [] if cwd == home else directories[:1]
+    return directories
 
 
 def _is_trusted(file: Path, cwd: Path, warnings: list[str]) -> bool:
@@ -229,11 +231,11 @@ def _is_trusted(file: Path, cwd: Path, warnings: list[str]) -> bool:
     return False
 
 
-def _read_all(found: SettingsFiles) -> dict[Path, dict[str, Any]]:
+def _read_all(present: SettingsFiles) -> dict[Path, dict[str, Any]]:
     written: dict[Path, dict[str, Any]] = {}
     problems: list[Problem] = []
-    for file in found.files:
-        user_values = None if file == found.user else written.get(found.user, {}) if found.user else {}
+    for file in present.files:
+        user_values = None if file == present.user else written.get(present.user, {}) if present.user else {}
         try:
             written[file] = read_settings(file, user_values)
         except ConfigError as error:

@@ -1,6 +1,9 @@
 """Translations of the originals' spellings: pure functions of plain data, applied before validation.
 
 The result is a file like any other. `moved` leads every position in an error back to what the user wrote.
+
+Options of adapters and evaluators (`agent.config`, `evaluators[].config`) are passed on as they are written: hashes and
+plugins see them so. Their own models know their older spellings.
 """
 
 from __future__ import annotations

@@ -48,8 +48,8 @@ def is_original(data: object) -> bool:
         "trials" in data
         and data.keys() <= _TOP_KEYS
         and bool(orchestrators)
-        and all({"adapter", "image"} <= each.keys() <= _ORCHESTRATOR_KEYS for each in orchestrators)
-        and all(each.keys() <= _TASK_KEYS for each in tasks)
+        and all({"adapter", "image"} <= entry.keys() <= _ORCHESTRATOR_KEYS for entry in orchestrators)
+        and all(task.keys() <= _TASK_KEYS for task in tasks)
     )
 
 
@@ -190,4 +190,4 @@ def _mode(data: Mapping[str, Any]) -> object:
 
 
 def _mappings(entries: object) -> list[Mapping[str, Any]]:
-    return [each for each in entries if isinstance(each, Mapping)] if isinstance(entries, Iterable) else []
+    return [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, Iterable) else []
