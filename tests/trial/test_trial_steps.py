@@ -19,7 +19,7 @@ from youbencha.transcript.recording import RecordingReader
 from youbencha.trial.agent import end_agent, run_agent
 from youbencha.trial.evaluation import evaluate_all
 from youbencha.trial.prepare import open_trial
-from youbencha.trial.run import load_ahead, run_trial
+from youbencha.trial.run import run_trial
 from youbencha.usage import SIDECAR
 from youbencha.workspace import Changes
 
@@ -69,8 +69,8 @@ async def test_ending_an_agent_twice_has_no_effect(trials: TrialBench) -> None:
     plan = trials.plan(host, trials.case(f"{WRITE}; open({str(trials.runs / 'one/artifacts/planted')!r}, 'w')"))
     async with open_trial(plan, host, directory=trials.runs / "one", on_event=lambda _: None) as context:
         await run_agent(context)
-        warnings = list(context.record.warnings)
-        assert [code for code, _ in warnings] == ["WORKSPACE_TAMPERED"]
+        warnings = context.record.warnings
+        assert [warning.code for warning in warnings] == ["WORKSPACE_TAMPERED"]
         ours = context.directory.artifacts / "ours.txt"
         ours.write_text("x")
         await end_agent(context)
@@ -141,8 +141,3 @@ async def test_run_evaluators_alone(trials: TrialBench) -> None:
     assert results[2].error is not None
     assert results[2].error.code == "EVALUATOR_UNKNOWN"
     assert sorted(path.name for path in (trials.root / "artifacts/evaluators").iterdir()) == ["command", "command-2"]
-
-
-async def test_preloaded_modules_exist() -> None:
-    """In a trial, a failure of it would only cost time."""
-    await load_ahead()

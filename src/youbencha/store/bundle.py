@@ -11,18 +11,13 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer
 
 from youbencha.log.model import (
-    AgentInfo,
     Count,
     ErrorRecord,
-    Execution,
-    Message,
-    ModelInfo,
     Record,
     Status,
     Timestamp,
     Unmasked,
     Usage,
-    YouBenchaLog,
 )
 
 RESULTS_VERSION = "1.0.0"
@@ -360,10 +355,3 @@ class ResultsBundle(Record):
     identity: Identity
     hooks: Hooks = Hooks()
     artifacts: ArtifactManifest = ArtifactManifest()
-
-
-MODELS_OF_A_RUN: tuple[type[Record], ...] = (
-    *(SandboxReport, TestCaseInfo, Environment, RunExecution, AgentRun, Summary, Identity, Hooks, ArtifactManifest),
-    *(ResultsBundle, Execution, AgentInfo, ModelInfo, Message, YouBenchaLog, Artifact, EvaluationResult, Outcome),
-)
-"""Models that every run uses, in the order in which it needs them."""

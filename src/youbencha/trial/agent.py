@@ -53,8 +53,8 @@ async def run_agent(context: TrialContext) -> YouBenchaLog:
         if context.record.gateway is not None:
             log = _reconcile(context, log, context.record.gateway)
         try:
-            context.files.save_log(log)
-            context.files.save_metrics()
+            context.record.save_log(log)
+            context.record.save_metrics()
         except YouBenchaError as error:  # the agent did run, so this is a result
             context.record.failure = error.message
             context.warn(error.code, error.message)
@@ -103,7 +103,7 @@ async def end_agent(context: TrialContext) -> None:
         return
     await gateway.end_agent()
     reclaim(context)
-    context.record.gateway = gateway.report()
+    context.record.set_gateway(gateway.report())
     for code, message in gateway.findings():
         context.warn(code, message)
 
@@ -113,7 +113,7 @@ def _note_denied_hosts(context: TrialContext) -> None:
     if proxy is None or sandbox is None or sandbox.denied is not None:
         return
     denied = proxy.denied()
-    context.record.sandbox = sandbox.model_copy(update={"denied": denied})
+    context.record.set_sandbox(sandbox.model_copy(update={"denied": denied}))
     if denied:
         hosts = first_few([f"{host.host} ({plural(host.attempts, 'attempt')})" for host in denied], _SHOWN_HOSTS)
         context.warn("NETWORK_DENIED", f"the agent tried to reach hosts that are not in the allowlist: {hosts}")
@@ -131,8 +131,9 @@ def reclaim(context: TrialContext) -> None:
 def _reconcile(context: TrialContext, log: YouBenchaLog, report: GatewayReport) -> YouBenchaLog:
     from youbencha.trial.gateway_report import reconciled, tokens_outside_gateway
 
-    log, context.record.gateway = reconciled(log, report)
-    if beyond := tokens_outside_gateway(context.record.gateway.difference):
+    log, report = reconciled(log, report)
+    context.record.set_gateway(report)
+    if beyond := tokens_outside_gateway(report.difference):
         message = (
             f"the agent reports {beyond:,} tokens more than went through the gateway; "
             "it may have reached a model directly, outside of any budget"
@@ -142,8 +143,8 @@ def _reconcile(context: TrialContext, log: YouBenchaLog, report: GatewayReport) 
 
 
 def _on_agent_event(context: TrialContext, event: Event) -> None:
-    if isinstance(event, ProcessStarted) and context.record.executable is None:
-        context.record.executable = event.executable
+    if isinstance(event, ProcessStarted) and context.record.bundle.identity.agent_executable is None:
+        context.record.set_executable(event.executable)
         if (program := _host_path(event.executable, context.sandbox)) is not None:
             context.digest = asyncio.create_task(asyncio.to_thread(sha256_of, program, context.host.cache))
     if not (isinstance(event, CallMetered) and context.gateway):  # the gateway reports each call

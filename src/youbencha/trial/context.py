@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from youbencha.trial.gateways import SharedGateways
     from youbencha.trial.plan import Plan
     from youbencha.trial.remote_gateways import RemoteGateways
-    from youbencha.trial.results import ResultFiles, RunRecord
+    from youbencha.trial.results import TrialRecord
     from youbencha.workspace import Repository, RunDirectory, Snapshot
     from youbencha.workspace.overlay import Overlay
     from youbencha.workspace.source import Refs, RemoteUrl
@@ -183,8 +183,7 @@ class TrialContext:
     """To the hosts of the sandbox's allowlist, if there is one."""
     redactor: Redactor
     """Knows every secret of the trial."""
-    record: RunRecord
-    files: ResultFiles
+    record: TrialRecord
     on_event: RecordedEvents
     start: Snapshot | None = None
     """The tree when the agent begins. None before that, and after the comparison."""
@@ -198,7 +197,7 @@ class TrialContext:
     """Of the agent's executable."""
 
     def warn(self, code: str, message: str) -> None:
-        self.record.warnings.append((code, message))
+        self.record.warn(code, message)
         self.on_event(WarningRaised(code=code, message=message))
 
     def note(self, text: str) -> None:
@@ -212,4 +211,4 @@ class TrialContext:
         try:
             yield
         finally:
-            self.record.phases_ms[name] = round((time.monotonic() - started) * 1000)
+            self.record.add_phase(name, time.monotonic() - started)

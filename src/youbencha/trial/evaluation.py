@@ -23,7 +23,7 @@ from youbencha.store.layout import DIFF_FILE
 from youbencha.text import iso_time
 from youbencha.trial.checks import check_parts
 from youbencha.trial.context import Host
-from youbencha.trial.results import ResultFiles, RunRecord, TrialResult
+from youbencha.trial.results import TrialRecord, TrialResult
 from youbencha.workspace import RunDirectory
 from youbencha.workspace.working_tree import uncommitted_changes
 
@@ -228,19 +228,21 @@ def load_eval_plan(file: Path | str, host: Host, *, variables: Mapping[str, Any]
 async def evaluate_directory(plan: EvalPlan, host: Host, *, on_event: EventSink) -> TrialResult:
     """Evaluate a directory without changing it. An interrupt leaves valid results of what was finished."""
     with RunDirectory.create(plan.output_dir, "eval", cache_dir=host.cache_dir) as run:
-        record = _new_record(plan, run)
-        redactor = Redactor.for_env(host.env)
-        files = ResultFiles(run.artifacts, record, redactor)
+        redactor, started = Redactor.for_env(host.env), time.time()
+        evaluators = [evaluator.named() for evaluator in plan.loaded.evaluators]
+        record = TrialRecord(
+            _describe_case(plan), run, redactor, expected_evaluators=len(evaluators), started_at=started
+        )
 
         def on_result(index: int, result: EvaluationResult) -> None:
-            record.evaluators[index] = result
+            record.add_result(index, result)
             on_event(EvaluatorFinished(evaluator=result.evaluator, status=result.status, message=result.message))
 
         on_event(PhaseStarted(phase="evaluation", detail=str(plan.directory)))
         try:
             changes = await uncommitted_changes(plan.directory, run.private / "start.git", run.artifacts / DIFF_FILE)
             if changes is not None:
-                record.files.add(DIFF_FILE)
+                record.add_diff()
             context = EvaluationContext(
                 directory=plan.directory,
                 artifacts_dir=run.artifacts,
@@ -254,14 +256,13 @@ async def evaluate_directory(plan: EvalPlan, host: Host, *, on_event: EventSink)
                 scratch_dir=run.private / "scratch",
                 agent_scratch_dir=run.scratch,
             )
-            evaluators = [evaluator.named() for evaluator in plan.loaded.evaluators]
             max_concurrent = host.settings.settings.evaluators.max_concurrent
             await evaluate_all(evaluators, context, max_concurrent=max_concurrent, on_result=on_result)
         except BaseException as error:
-            files.save_results(complete=False, interrupted=isinstance(error, asyncio.CancelledError))
+            record.save_results(complete=False, interrupted=isinstance(error, asyncio.CancelledError))
             raise
-        record.phases_ms["evaluation"] = round((time.time() - record.started_at) * 1000)
-        bundle = await files.finish(
+        record.add_phase("evaluation", time.time() - started)
+        bundle = await record.finish(
             plan.loaded.case.post_evaluation,
             judged=plan.directory,
             config_dir=plan.loaded.directory,
@@ -272,19 +273,12 @@ async def evaluate_directory(plan: EvalPlan, host: Host, *, on_event: EventSink)
         return TrialResult(bundle, run)
 
 
-def _new_record(plan: EvalPlan, run: RunDirectory) -> RunRecord:
-    case = plan.loaded.case
-    return RunRecord(
-        run_id=run.name,
-        workspace_dir=run.path,
-        test_case=TestCaseInfo(
-            name=plan.loaded.name,
-            description=case.description,
-            config_file=str(plan.loaded.file or ""),
-            config_hash=plan.loaded.config_hash,
-            directory=str(plan.directory),
-            expected_directory=str(plan.expected_dir) if plan.expected_dir else None,
-        ),
-        expected_evaluators=len(plan.loaded.evaluators),
-        started_at=time.time(),
+def _describe_case(plan: EvalPlan) -> TestCaseInfo:
+    return TestCaseInfo(
+        name=plan.loaded.name,
+        description=plan.loaded.case.description,
+        config_file=str(plan.loaded.file or ""),
+        config_hash=plan.loaded.config_hash,
+        directory=str(plan.directory),
+        expected_directory=str(plan.expected_dir) if plan.expected_dir else None,
     )

@@ -22,13 +22,13 @@ from youbencha.progress import notes_to
 from youbencha.sandbox.base import FORWARD_PROXY_PORT, Sandbox
 from youbencha.sandbox.local import HOST
 from youbencha.spec.sandbox import Network, SandboxSpec
-from youbencha.store.bundle import TestCaseInfo
+from youbencha.store.bundle import AgentRun, TestCaseInfo
 from youbencha.transcript.recording import TRANSCRIPT_FILE, RecordedEvents
 from youbencha.trial.agent_files import commit_files
 from youbencha.trial.context import Host, TrialContext
 from youbencha.trial.gateway_plan import check_models
 from youbencha.trial.plan import Plan
-from youbencha.trial.results import ResultFiles, RunRecord
+from youbencha.trial.results import TrialRecord
 from youbencha.workspace import Repository, RunDirectory, public_url
 from youbencha.workspace.reclaim import sanitize_tree, strip_set_uid
 
@@ -111,11 +111,20 @@ async def _prepare(
         directory.remove()
         raise
     on_event(WorkspaceReady(directory=str(directory.path), tree=str(directory.modified)))
-    record = _new_record(plan, repository, directory, started_at)
-    record.sandbox = sandbox.report()
-    record.commit_files = files_read
-    record.phases_ms["checkout"] = round((time.time() - started_at) * 1000)
     redactor = Redactor.for_env(host.env, plan.env, gateway.secrets if gateway else {})
+    agent_spec = plan.case.agent
+    record = TrialRecord(
+        _describe_case(plan, repository),
+        directory,
+        redactor,
+        expected_evaluators=len(plan.evaluators),
+        started_at=started_at,
+        agent=AgentRun(
+            type=agent_spec.type, agent_name=agent_spec.agent_name, model=plan.model, sandbox=sandbox.report()
+        ),
+        commit_files=files_read,
+    )
+    record.add_phase("checkout", time.time() - started_at)
     on_event.record(directory.artifacts / TRANSCRIPT_FILE, redactor)
     return TrialContext(
         plan=plan,
@@ -129,7 +138,6 @@ async def _prepare(
         proxy=proxy,
         redactor=redactor,
         record=record,
-        files=ResultFiles(directory.artifacts, record, redactor),
         on_event=on_event,
     )
 
@@ -174,26 +182,16 @@ def _make_directory(plan: Plan, host: Host, path: Path | str | None, run_id: str
     return RunDirectory.create(plan.workspace_dir, name, cache_dir=host.cache_dir, away_from=away_from)
 
 
-def _new_record(plan: Plan, repository: Repository, directory: RunDirectory, started_at: float) -> RunRecord:
-    agent = plan.case.agent
-    return RunRecord(
-        run_id=directory.name,
-        workspace_dir=directory.path,
-        test_case=TestCaseInfo(
-            name=plan.name,
-            description=plan.case.description,
-            config_file=str(plan.config_file or ""),
-            config_hash=plan.config_hash,
-            repo=repository.public_url,
-            branch=repository.branch,
-            commit=repository.commit,
-            expected_branch=plan.case.expected,
-        ),
-        expected_evaluators=len(plan.evaluators),
-        started_at=started_at,
-        agent_type=agent.type,
-        agent_name=agent.agent_name,
-        agent_model=plan.model,
+def _describe_case(plan: Plan, repository: Repository) -> TestCaseInfo:
+    return TestCaseInfo(
+        name=plan.name,
+        description=plan.case.description,
+        config_file=str(plan.config_file or ""),
+        config_hash=plan.config_hash,
+        repo=repository.public_url,
+        branch=repository.branch,
+        commit=repository.commit,
+        expected_branch=plan.case.expected,
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators import EvaluationContext
 from youbencha.events import EvaluatorFinished, EventSink
-from youbencha.store.bundle import MODELS_OF_A_RUN, EvaluationResult
+from youbencha.store.bundle import EvaluationResult
 from youbencha.store.layout import AGENT_FILES, DIFF_FILE
 from youbencha.trial.agent import end_agent, reclaim, run_agent
 from youbencha.trial.agent_files import take_files_away
@@ -22,7 +22,7 @@ from youbencha.trial.evaluation import EVALUATORS, can_check_task, check_task, e
 from youbencha.trial.kept_files import keep_agent_files
 from youbencha.trial.plan import Plan
 from youbencha.trial.prepare import agent_sandbox, open_trial, sandbox_for_evaluators
-from youbencha.trial.results import TrialResult, outcome_of_agent
+from youbencha.trial.results import TrialResult
 from youbencha.workspace import Changes, Snapshot
 from youbencha.workspace.reclaim import sanitize_bare_repositories, sanitize_tree, strip_set_uid
 from youbencha.workspace.trees import copy_tree, remove_tree
@@ -53,27 +53,22 @@ async def run_trial(
     trials of a matrix share one. A cancellation leaves valid results of what was finished, marked as interrupted
     unless there was already a verdict.
     """
-    loading = asyncio.create_task(load_ahead())
-    try:
-        opening = open_trial(plan, host, directory=directory, run_id=run_id, agent=agent, on_event=on_event)
-        async with opening as context:
-            try:
-                return await _run(context, delete_workspace=delete_workspace, keep_files=directory is None)
-            except asyncio.CancelledError:
-                if not context.files.has_verdict:
-                    await save_interrupted(context)
-                raise
-    finally:
-        loading.cancel()
-        await asyncio.gather(loading, return_exceptions=True)
+    opening = open_trial(plan, host, directory=directory, run_id=run_id, agent=agent, on_event=on_event)
+    async with opening as context:
+        try:
+            return await _run(context, delete_workspace=delete_workspace, keep_files=directory is None)
+        except asyncio.CancelledError:
+            if not context.record.has_verdict:
+                await save_interrupted(context)
+            raise
 
 
 async def _run(context: TrialContext, *, delete_workspace: bool, keep_files: bool) -> TrialResult:
-    plan, directory, files = context.plan, context.directory, context.files
+    plan, directory, record = context.plan, context.directory, context.record
     if keep_files:
         target = directory.artifacts / AGENT_FILES
         await asyncio.to_thread(keep_agent_files, plan.case.agent, plan.config_dir, target, context.redactor)
-        context.record.files.add(AGENT_FILES)
+        record.add_agent_files()
     context.start = await _take_start(context)
     try:
         await _check_task(context)
@@ -81,23 +76,23 @@ async def _run(context: TrialContext, *, delete_workspace: bool, keep_files: boo
         if delete_workspace:
             directory.delete_sources()
         raise
-    files.save_results(complete=False)
+    record.save_results(complete=False)
     await run_agent(context)
     changes = await compare(context)
-    files.save_progress()
+    record.save_progress()
     try:
         await _evaluate(context, changes)
         await _close_gateway(context)
     except (YouBenchaError, OSError) as error:  # the agent did run, so this is a result
-        context.record.failure = f"Cannot evaluate what the agent did: {error}"
-        context.warn("EVALUATION_FAILED", context.record.failure)
+        record.failure = f"Cannot evaluate what the agent did: {error}"
+        context.warn("EVALUATION_FAILED", record.failure)
     directory.release_room()
     if not delete_workspace:
         await _sanitize_bare_repositories(context)
         await _settle(context)
     if warning := context.host.cache.take_warning():
         context.warn(*warning)
-    bundle = await files.finish(
+    bundle = await record.finish(
         plan.case.post_evaluation,
         judged=directory.modified,
         config_dir=plan.config_dir,
@@ -130,8 +125,8 @@ async def save_interrupted(context: TrialContext) -> None:
             await compare(context)
             await _sanitize_bare_repositories(context)
             await _close_gateway(context)
-    context.files.save_metrics()
-    context.files.save_results(complete=False, interrupted=True)
+    context.record.save_metrics()
+    context.record.save_results(complete=False, interrupted=True)
 
 
 async def _take_start(context: TrialContext) -> Snapshot:
@@ -148,7 +143,7 @@ async def _take_start(context: TrialContext) -> Snapshot:
 async def _run_pre_execution(context: TrialContext) -> None:
     from youbencha.hooks import HookContext, pre_execution_variables, run_pre_execution
 
-    plan, directory, test_case = context.plan, context.directory, context.record.test_case
+    plan, directory, test_case = context.plan, context.directory, context.record.bundle.test_case
     hooks = HookContext(
         working_dir=directory.modified,
         artifacts_dir=directory.artifacts,
@@ -161,7 +156,7 @@ async def _run_pre_execution(context: TrialContext) -> None:
         on_note=context.note,
     )
     results = await run_pre_execution(plan.case.pre_execution, hooks)
-    context.record.pre_execution = results
+    context.record.add_hooks(pre_execution=results)
     if results and results[-1].status == "failed":
         from youbencha.report.findings import last_lines
 
@@ -221,11 +216,11 @@ async def compare(context: TrialContext) -> Changes | None:
             record.failure = f"Cannot determine what the agent changed: {error}"
             context.warn("CHANGES_UNKNOWN", record.failure)
             return None
-        record.files.add(DIFF_FILE)
+        record.add_diff()
         if changes.left_out_of_patch:
             left_out = ", ".join(changes.left_out_of_patch[:10])
             context.warn("PATCH_INCOMPLETE", f"too large or too deep for the patch: {left_out}")
-        record.executable_sha256 = await context.digest if context.digest else None
+        record.set_digest(await context.digest if context.digest else None)
         return changes
 
 
@@ -234,14 +229,14 @@ async def _evaluate(context: TrialContext, changes: Changes | None) -> None:
     with context.phase("evaluation"):
 
         def on_result(index: int, result: EvaluationResult) -> None:
-            context.record.evaluators[index] = result
-            if len(context.record.evaluators) < len(plan.evaluators):
-                context.files.save_progress()
+            context.record.add_result(index, result)
+            if not context.record.is_judged:
+                context.record.save_progress()
             context.on_event(
                 EvaluatorFinished(evaluator=result.evaluator, status=result.status, message=result.message)
             )
 
-        if (outcome := outcome_of_agent(context.record)) and not outcome.valid:
+        if (outcome := context.record.outcome_of_agent()) and not outcome.valid:
             for index, result in enumerate(skipped_results(plan.evaluators, outcome)):
                 on_result(index, result)
             return
@@ -282,12 +277,3 @@ async def _close_gateway(context: TrialContext) -> None:
     if context.gateway is not None:
         for code, message in await context.gateway.close():
             context.warn(code, message)
-
-
-async def load_ahead() -> None:
-    """Build validators, a millisecond each, while the trial waits for git and its agent, and import the report."""
-    for model in MODELS_OF_A_RUN:
-        model.model_rebuild()
-        await asyncio.sleep(0)
-    import youbencha.report.markdown
-    import youbencha.report.sharing  # noqa: F401
