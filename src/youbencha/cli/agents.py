@@ -44,9 +44,12 @@ class AgentRow:
 
 @app.command()
 def install(
-    agents: Annotated[list[str], typer.Argument(metavar="AGENT[@VERSION]...", help="For example claude-code@2.0.62.")],
+    agents: Annotated[
+        list[str],
+        typer.Argument(metavar="AGENT[@VERSION]...", help="An agent with a version, such as claude-code@2.0.62."),
+    ],
     source: Annotated[
-        From | None, typer.Option("--from", help="The source; by default, the best one is chosen.")
+        From | None, typer.Option("--from", help="Where to download it from. Default: the best source for the agent.")
     ] = None,
 ) -> None:
     """Install agents, each in the given version or else the newest.
@@ -64,7 +67,7 @@ def install(
 
 
 @app.command("list")
-def list_agents(as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False) -> None:
+def list_agents(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Show what is in the toolbox, and which agents are on PATH.
 
     Example: `yb agents list --json`
@@ -72,7 +75,7 @@ def list_agents(as_json: Annotated[bool, typer.Option("--json", help="For progra
     toolbox = Toolbox()
     rows = [
         *(_row(have, have.source) for have in toolbox.installed()),
-        *(_row(found, "PATH") for found in run_async(on_path())),
+        *(_row(agent, "PATH") for agent in run_async(on_path())),
     ]
     if as_json:
         typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
@@ -87,7 +90,7 @@ def list_agents(as_json: Annotated[bool, typer.Option("--json", help="For progra
 
 @app.command()
 def path(
-    agent: Annotated[str, typer.Argument(metavar="AGENT[@VERSION]", help="For example claude-code.")],
+    agent: Annotated[str, typer.Argument(metavar="AGENT[@VERSION]", help="An agent, such as claude-code.")],
 ) -> None:
     """Print the path of the program that a run would use: the one on PATH, else the newest in the toolbox.
 
@@ -102,7 +105,9 @@ def path(
 
 @app.command()
 def remove(
-    agent: Annotated[str, typer.Argument(metavar="AGENT@VERSION", help="As `yb agents list` shows it.")],
+    agent: Annotated[
+        str, typer.Argument(metavar="AGENT@VERSION", help="An agent with a version, as shown by `yb agents list`.")
+    ],
 ) -> None:
     """Remove one version of an agent from the toolbox.
 
@@ -158,13 +163,15 @@ images_app = Commands(help="Build and list container images that contain an agen
 @images_app.command()
 def build(
     agents: Annotated[
-        list[str] | None, typer.Argument(metavar="[AGENT]...", help="claude-code or aider; by default both.")
+        list[str] | None, typer.Argument(metavar="[AGENT]...", help="claude-code or aider. Default: both.")
     ] = None,
-    base: Annotated[str | None, typer.Option(metavar="IMAGE", help="The base image; else node:20-bookworm.")] = None,
+    base: Annotated[
+        str | None, typer.Option(metavar="IMAGE", help="The base image. Default: node:20-bookworm.")
+    ] = None,
     tag: Annotated[
-        str | None, typer.Option(metavar="NAME:TAG", help="The image's tag; else thunderdome/AGENT:latest.")
+        str | None, typer.Option(metavar="NAME:TAG", help="The image's tag. Default: thunderdome/AGENT:latest.")
     ] = None,
-    version: Annotated[str | None, typer.Option(help="Version of the agent's CLI; else the pinned one.")] = None,
+    version: Annotated[str | None, typer.Option(help="Version of the agent's CLI. Default: the pinned one.")] = None,
 ) -> None:
     """Build images, each with an agent's CLI from the toolbox, its adapter, and youBencha's control server.
 
@@ -184,7 +191,7 @@ def build(
 
 
 @images_app.command("list")
-def list_built(as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False) -> None:
+def list_built(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Show the images that were built here.
 
     Example: `yb images list --json`

@@ -144,12 +144,12 @@ class _LazyCommands(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         entry = self._table[name]
         module, _, attribute = entry.where.partition(":")
-        found = getattr(import_module(f"youbencha.cli.{module}"), attribute)
+        command = getattr(import_module(f"youbencha.cli.{module}"), attribute)
         holder = Commands()
-        if isinstance(found, typer.Typer):
-            holder.add_typer(found, name=name)
+        if isinstance(command, typer.Typer):
+            holder.add_typer(command, name=name)
         else:
-            holder.command(name, **({"context_settings": _FORWARD} if entry.forwards else {}))(found)
+            holder.command(name, **({"context_settings": _FORWARD} if entry.forwards else {}))(command)
         return get_group(holder).commands[name]
 
     def __iter__(self) -> Iterator[str]:

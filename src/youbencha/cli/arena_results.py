@@ -99,8 +99,10 @@ class GateOptions(NamedTuple):
         return result
 
 
-Format = Annotated[ArenaFormat, typer.Option("--format", "-f", help="The format.")]
-Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Default: standard output.")]
+Format = Annotated[ArenaFormat, typer.Option("--format", "-f", help="Output format.")]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file. Default: standard output.")
+]
 By = Annotated[
     Grouping, typer.Option("--by", help="One row for each agent; each agent and task; each agent and suite.")
 ]
@@ -109,7 +111,7 @@ Exclude = Annotated[
     typer.Option(
         "--exclude",
         metavar="RULE",
-        help="Leave trials out: agent=PATTERN, task=PATTERN, category=PATTERN, run=PATTERN, trial=AGENT/TASK/N, "
+        help="Exclude trials: agent=PATTERN, task=PATTERN, category=PATTERN, run=PATTERN, trial=AGENT/TASK/N, "
         "outcome=NAME, exit_reason=NAME, cost=DOLLARS, flagged. Can be repeated.",
     ),
 ]
@@ -149,7 +151,7 @@ def report(
     Example: `thunderdome report --format html --output report.html`
     """
     directory = results_dir(results, config)
-    runs = [locate_arena_run(directory, each) for each in run or (LATEST,)]
+    runs = [locate_arena_run(directory, name) for name in run or (LATEST,)]
     loaded, rules = load_results(runs, config, category, exclude)
     board = make_leaderboard(loaded, rules, suites=parse_suites(suite))
     show(with_baselines(board, loaded, rules), form, by, output)
@@ -208,7 +210,7 @@ def results_dir(results: Path | None, config: Path) -> Path:
 def leaderboard(
     run: Annotated[
         list[str] | None,
-        typer.Argument(help="Runs: directories, names, or the start of a name. Default: all in the results directory."),
+        typer.Argument(help="Runs: directories, names or prefixes of names. Default: all in the results directory."),
     ] = None,
     form: Format = ArenaFormat.TABLE,
     output: Output = None,
@@ -226,7 +228,7 @@ def leaderboard(
     Example: `thunderdome leaderboard --by suite --exclude 'run=2025-*'`
     """
     directory = results_dir(results, config)
-    sources = [locate_arena_run(directory, each) for each in run] if run else [directory]
+    sources = [locate_arena_run(directory, name) for name in run] if run else [directory]
     loaded, rules = load_results(sources, config, category, exclude)
     show(make_leaderboard(loaded, rules, over_runs=True, suites=parse_suites(suite)), form, by, output)
 
@@ -238,9 +240,9 @@ def list_all(
     config: options.ArenaFile = options.ARENA_FILE,
     results: options.ResultsDir = None,
     last: Annotated[
-        int, typer.Option("--last", "-n", metavar="N", min=0, help="How many runs, the newest first.")
+        int, typer.Option("--last", "-n", metavar="N", min=0, help="Show at most N runs, newest first.")
     ] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the orchestrators, the tasks and the runs.
 
@@ -249,36 +251,36 @@ def list_all(
     with options.add_hint(config):
         arena = load_arena_file(config)
     directory = results or arena.results_dir
-    found = {
+    listing = {
         "orchestrators": _orchestrators(arena),
         "tasks": _tasks(arena),
         "suites": _suites(arena),
         "runs": list(_runs(directory, last)),
     }
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
+        typer.echo(json.dumps(listing, indent=2))
         return
-    typer.echo("\n\n".join(_tables(found)))
-    if not found["runs"]:
+    typer.echo("\n\n".join(_tables(listing)))
+    if not listing["runs"]:
         typer.echo(f"\nno runs in {directory}")
 
 
 def _orchestrators(arena: Arena) -> list[Row]:
-    """The orchestrators, each followed by its variants."""
+    """The orchestrators, spec followed by its variants."""
     baselines = arena.baselines()
     rows: list[Row] = []
     for entry in arena.entries:
-        each = entry.spec
+        spec = entry.spec
         row = {
-            "name": each.name,
+            "name": spec.name,
             "variant_of": entry.orchestrator.name if entry.variant else None,
             "changes": entry.variant.changed_keys if entry.variant else [],
-            "adapter": each.adapter,
-            "agent": None if each.adapter or each.does_nothing else each.agent or each.name,
-            "version": each.version,
-            "model": each.model,
-            "image": each.image,
-            "baseline": baselines.get(each.name),
+            "adapter": spec.adapter,
+            "agent": None if spec.adapter or spec.does_nothing else spec.agent or spec.name,
+            "version": spec.version,
+            "model": spec.model,
+            "image": spec.image,
+            "baseline": baselines.get(spec.name),
         }
         rows.append(row)
     return rows
@@ -287,15 +289,15 @@ def _orchestrators(arena: Arena) -> list[Row]:
 def _tasks(arena: Arena) -> list[Row]:
     return [
         {
-            "id": each.key,
-            "aliases": list(each.aliases),
-            "name": each.name,
-            "category": each.category,
-            "repo": public_url(each.repo),
-            "tag": each.tag,
-            "time_limit_minutes": each.time_limit_minutes,
+            "id": task.key,
+            "aliases": list(task.aliases),
+            "name": task.name,
+            "category": task.category,
+            "repo": public_url(task.repo),
+            "tag": task.tag,
+            "time_limit_minutes": task.time_limit_minutes,
         }
-        for each in arena.spec.tasks
+        for task in arena.spec.tasks
     ]
 
 
@@ -319,9 +321,9 @@ def _runs(results: Path, last: int) -> Iterator[Row]:
         yield row
 
 
-def _tables(found: dict[str, list[Row]]) -> Iterator[str]:
+def _tables(listing: dict[str, list[Row]]) -> Iterator[str]:
     width = width_of(sys.stdout)
-    yield _table_of_orchestrators(found["orchestrators"], width)
+    yield _table_of_orchestrators(listing["orchestrators"], width)
     tasks = [
         (
             f"{row['id']} ({', '.join(row['aliases'])})" if row["aliases"] else row["id"],
@@ -329,17 +331,17 @@ def _tables(found: dict[str, list[Row]]) -> Iterator[str]:
             format_duration(row["time_limit_minutes"] * 60_000),
             row["repo"],
         )
-        for row in found["tasks"]
+        for row in listing["tasks"]
     ]
     columns = ("TASK", "CATEGORY", "TAG", "TIME LIMIT", "REPOSITORY")
     yield table(columns, tasks, width=width, right=("TIME LIMIT",), drop=("REPOSITORY", "TAG", "TIME LIMIT"))
-    if found["suites"]:
-        suites = [(row["suite"], str(len(row["tasks"])), f"--category '{row['suite']}/*'") for row in found["suites"]]
+    if listing["suites"]:
+        suites = [(row["suite"], str(len(row["tasks"])), f"--category '{row['suite']}/*'") for row in listing["suites"]]
         yield table(("SUITE", "TASKS", "OPTION"), suites, width=width, right=("TASKS",), drop=("OPTION",))
-    if found["runs"]:
+    if listing["runs"]:
         runs = [
             (row["run"], _minute(row["began"]), f"{row['trials_finished']:,}", _number(row["trials_planned"]))
-            for row in found["runs"]
+            for row in listing["runs"]
         ]
         columns_of_runs = ("RUN", "BEGAN", "FINISHED", "PLANNED")
         yield table(columns_of_runs, runs, width=width, right=("FINISHED", "PLANNED"), drop=("BEGAN",))
@@ -376,17 +378,17 @@ _WHAT = "An orchestrator or variant of the latest run, a RUN (its directory, its
 def compare(
     first: Annotated[str | None, typer.Argument(metavar="A", help=_WHAT)] = None,
     second: Annotated[
-        str | None, typer.Argument(metavar="B", help="What to compare it with. Default: its baseline.")
+        str | None, typer.Argument(metavar="B", help="The agent to compare it with. Default: its baseline.")
     ] = None,
-    form: Annotated[ComparisonFormat, typer.Option("--format", "-f", help="The format.")] = ComparisonFormat.TABLE,
+    form: Annotated[ComparisonFormat, typer.Option("--format", "-f", help="Output format.")] = ComparisonFormat.TABLE,
     output: Output = None,
     margin: Annotated[
         float | None,
-        typer.Option(metavar="M", help="Scores that differ by at most this are equivalent. Default: 0.05."),
+        typer.Option(metavar="M", help="Treat scores that differ by at most this much as equivalent. Default: 0.05."),
     ] = None,
     fail_if: FailIf = None,
     measure: Measures = None,
-    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a JUnit report, too.")] = None,
+    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write a JUnit report.")] = None,
     exclude: Exclude = None,
     results: options.ResultsDir = None,
     config: options.ArenaFile = options.ARENA_FILE,
@@ -401,8 +403,8 @@ def compare(
     """
     gate = GateOptions(fail_if, tuple(measure or ()))
     gate.check()
-    found = find_pairs(_results_dir(results, config), first, second)
-    report = make_comparison(found, exclude or (), margin=margin)
+    pairs = find_pairs(_results_dir(results, config), first, second)
+    report = make_comparison(pairs, exclude or (), margin=margin)
     _show(report, form, output)
     _show_on_github(report)
     gated = gate.apply(report, "yb compare")
@@ -442,7 +444,9 @@ def rescore(
     task: options.OnlyTasks = None,
     orchestrator: Annotated[
         list[str] | None,
-        typer.Option("--orchestrator", metavar="NAME", help="Only this one; `*` is any text. Can be repeated."),
+        typer.Option(
+            "--orchestrator", metavar="NAME", help="Only this orchestrator; `*` matches any text. Can be repeated."
+        ),
     ] = None,
     results: options.ResultsDir = None,
     config: options.ArenaFile = options.ARENA_FILE,
@@ -490,10 +494,10 @@ def _show_rescored(done: RescoredTrial) -> None:
 
 
 def _summarise(done: list[RescoredTrial]) -> int:
-    changed = [each for each in done if each.problem is None and each.before != each.after]
-    failed = [each for each in done if each.problem is not None]
+    changed = [trial for trial in done if trial.problem is None and trial.before != trial.after]
+    failed = [trial for trial in done if trial.problem is not None]
     if changed:
-        rows = [(*map(str, each.key), _score(each.before), _score(each.after)) for each in changed]
+        rows = [(*map(str, trial.key), _score(trial.before), _score(trial.after)) for trial in changed]
         header = ("ORCHESTRATOR", "TASK", "TRIAL", "BEFORE", "NOW")
         typer.echo(table(header, rows, width=width_of(sys.stdout), right=header[2:]))
     typer.echo(f"{plural(len(done) - len(failed), 'trial')} rescored, {len(changed)} changed, {len(failed)} failed")
@@ -512,7 +516,7 @@ def calibrate(
     config: options.ArenaFile = options.ARENA_FILE,
     parallel: options.Validations = None,
     threshold: Annotated[
-        float, typer.Option(metavar="SCORE", min=0, max=1, help="Warn if doing nothing scores more.")
+        float, typer.Option(metavar="SCORE", min=0, max=1, help="Warn if doing nothing scores more than this.")
     ] = THRESHOLD,
     as_json: Annotated[bool, typer.Option("--json", help="Print calibration.json.")] = False,
 ) -> int:
@@ -542,7 +546,7 @@ def calibrate(
         typer.echo(json.dumps(data, indent=2))
     else:
         _print_table(tasks)
-    warnings = [(each.task, warning) for each in tasks for warning in each.warnings(threshold)]
+    warnings = [(task.task, warning) for task in tasks for warning in task.warnings(threshold)]
     for name, warning in warnings:
         typer.echo(f"warning  {name}: {warning}", err=True)
     return 1 if warnings else 0

@@ -17,9 +17,8 @@ from youbencha.cli.arena_results import FailIf, GateOptions, Measures
 from youbencha.cli.interrupts import run_async
 from youbencha.cli.matrix import (
     MatrixDisplay,
-    check_engine,
+    check_matrix,
     check_matrix_models,
-    check_matrix_versions,
     measured,
     run_and_show,
     show_plan,
@@ -121,7 +120,7 @@ Decided = Annotated[
     bool,
     typer.Option(
         "--until-decided",
-        help="Run pairs of trials until each orchestrator is better or worse than its baseline, or equivalent.",
+        help="Run pairs of trials until each orchestrator is better than, worse than or equivalent to its baseline.",
         rich_help_panel=_DECIDED,
     ),
 ]
@@ -129,7 +128,7 @@ Margin = Annotated[
     float | None,
     typer.Option(
         metavar="M",
-        help="Differences of scores within plus or minus M are equivalent. Default: 0.05.",
+        help="Treat score differences within ±M as equivalent. Default: 0.05.",
         rich_help_panel=_DECIDED,
     ),
 ]
@@ -138,7 +137,7 @@ MaxTrials = Annotated[
     typer.Option(
         metavar="N",
         min=2,
-        help="End after N trials of all together. Default: 20 for each orchestrator and task.",
+        help="Stop after N trials in total. Default: 20 per orchestrator and task.",
         rich_help_panel=_DECIDED,
     ),
 ]
@@ -202,56 +201,73 @@ _SELECTING = ("orchestrators", "tasks", "categories")
 Names = list[str] | None
 
 
+Which = Annotated[str | None, typer.Argument(metavar="[RUN]", help="The run to resume. Default: the latest.")]
+Orchestrator = Annotated[
+    Names, typer.Option(metavar="NAME", help="Only these orchestrators; `*` matches any text.", rich_help_panel=_WHAT)
+]
+Task = Annotated[
+    Names,
+    typer.Option(
+        metavar="TASK",
+        help="Only these tasks: an id, a name, a repository or the end of its path.",
+        rich_help_panel=_WHAT,
+    ),
+]
+Category = Annotated[
+    Names,
+    typer.Option(
+        metavar="NAME", help="Only tasks in these categories; `suite/*` is a whole suite.", rich_help_panel=_WHAT
+    ),
+]
+Trials = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, help="Number of trials for each orchestrator and task.", rich_help_panel=_WHAT),
+]
+Parallel = Annotated[int | None, typer.Option(metavar="N", min=1, help="Number of trials to run at the same time.")]
+Budget = Annotated[float | None, typer.Option(metavar="USD", min=0, help="Budget for all trials together.")]
+Resume = Annotated[
+    bool,
+    typer.Option("--resume", help="Continue a stopped or killed run.", rich_help_panel=_AGAIN),
+]
+Reuse = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RUN|DIR",
+        help="Reuse results that still apply, from a run or from all runs in a directory; rescore them if only the"
+        " validation changed.",
+        rich_help_panel=_AGAIN,
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and its maximum cost without running anything.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Results = Annotated[Path | None, typer.Option(metavar="DIR", help="Where results are written.")]
+CleanupAggressive = Annotated[bool, typer.Option("--cleanup-aggressive", hidden=True)]
+
+
 def run(
-    which: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", help="With --resume: the run. Default: the latest.")
-    ] = None,
-    orchestrator: Annotated[
-        Names, typer.Option(metavar="NAME", help="Only these; `*` matches any text.", rich_help_panel=_WHAT)
-    ] = None,
-    task: Annotated[
-        Names,
-        typer.Option(metavar="TASK", help="Only these: an id, a name, a repository or its end.", rich_help_panel=_WHAT),
-    ] = None,
-    category: Annotated[
-        Names, typer.Option(metavar="NAME", help="Only tasks of these; `suite/*` is a suite.", rich_help_panel=_WHAT)
-    ] = None,
-    trials: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Of each orchestrator on each task.", rich_help_panel=_WHAT)
-    ] = None,
+    which: Which = None,
+    orchestrator: Orchestrator = None,
+    task: Task = None,
+    category: Category = None,
+    trials: Trials = None,
     until_decided: Decided = False,
     margin: Margin = None,
     max_trials: MaxTrials = None,
-    parallel: Annotated[int | None, typer.Option(metavar="N", min=1, help="Trials at the same time.")] = None,
-    budget: Annotated[
-        float | None, typer.Option(metavar="USD", min=0, help="The most that all trials together may spend.")
-    ] = None,
+    parallel: Parallel = None,
+    budget: Budget = None,
     executor: Executor = ExecutorName.LOCAL,
     address: Address = None,
-    resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Continue a run that was stopped or killed.", rich_help_panel=_AGAIN),
-    ] = False,
-    reuse: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RUN|DIR",
-            help="Reuse results that still apply, from a run or from all runs in a directory; rescore them if only the"
-            " validation changed.",
-            rich_help_panel=_AGAIN,
-        ),
-    ] = None,
+    resume: Resume = False,
+    reuse: Reuse = None,
     fail_if: FailIf = None,
     measure: Measures = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the plan and the most that it can cost; run nothing.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
     quiet: options.Quiet = False,
     tui: options.Tui = False,
     config: options.ArenaFile = options.ARENA_FILE,
-    results: Annotated[Path | None, typer.Option(metavar="DIR", help="Where results are written.")] = None,
-    cleanup_aggressive: Annotated[bool, typer.Option("--cleanup-aggressive", hidden=True)] = False,
+    results: Results = None,
+    cleanup_aggressive: CleanupAggressive = False,
 ) -> int:
     """Run a matrix of orchestrators, tasks and trials.
 
@@ -286,8 +302,7 @@ def run(
     again = _command(config, results, where)
     title = config.name if tui else None
     return run_and_show(
-        session.work,
-        lambda: session.run,
+        session,
         as_json=as_json,
         quiet=quiet,
         tui=title,
@@ -391,8 +406,7 @@ class _Session:
             matrix = await request.plan()
         open_executor = request.place.open_executor(matrix, request.arena, request.results)
         if open_executor is None:
-            await check_engine(matrix)
-            await check_matrix_versions(matrix, request.host.env)
+            await check_matrix(matrix, request.host.env)
         reusable = request.find_reusable(matrix, self._reuse)
         if reusable is not None:
             matrix = reusable.mark_rerun(matrix)
@@ -413,20 +427,20 @@ class _Session:
 
     async def _plan_again(self) -> Matrix:
         """Plan what the run planned when it began."""
-        found = find_arena_run(self._request.results, self._which)
-        info = found.info()
+        run = find_arena_run(self._request.results, self._which)
+        info = run.info()
         selection = Selection(*(tuple(info.selection.get(name, ())) for name in _SELECTING))
         choices = self._request.choices._replace(trials=info.trials)
         given = self._request.until
         until = given.of_run(info.until_decided)
         self._request = self._request._replace(selection=selection, choices=choices, until=until)
         matrix = await self._request.plan()
-        reuse = f"start a new run with `--reuse {found.name}`, which takes over all results that still apply"
+        reuse = f"start a new run with `--reuse {run.name}`, which takes over all results that still apply"
         check_unchanged(info, matrix, otherwise=reuse)
-        self.run = found
+        self.run = run
         rerun = {(cell.orchestrator, cell.task): frozenset(cell.rerun) for cell in info.cells}
         cells = tuple(replace(cell, rerun=rerun[cell.orchestrator, cell.task]) for cell in matrix.cells)
-        return given.raise_limit(replace(matrix, cells=cells, baselines=info.baselines), found)
+        return given.raise_limit(replace(matrix, cells=cells, baselines=info.baselines), run)
 
 
 def _new_run(request: _Request, matrix: Matrix) -> ArenaRun:

@@ -49,7 +49,7 @@ def _keys(incomplete: str) -> list[str]:
     return [key for key in known_keys() if key.startswith(incomplete)]
 
 
-Key = Annotated[str, typer.Argument(metavar="KEY", help="For example agent.model.", autocompletion=_keys)]
+Key = Annotated[str, typer.Argument(metavar="KEY", help="A settings key, such as agent.model.", autocompletion=_keys)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def init(
 
 
 @app.command("list")
-def list_settings(as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False) -> None:
+def list_settings(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Show the settings in effect here, and where each comes from. Variables with names of secrets are masked.
 
     Example: `yb config list`
@@ -117,9 +117,11 @@ def get(key: Key) -> None:
 @app.command("set")
 def set_setting(
     key: Key,
-    value: Annotated[str, typer.Argument(help="true, false, a number, or text.")],
+    value: Annotated[str, typer.Argument(help="The new value: true, false, a number or text.")],
     everywhere: Global = False,
-    as_text: Annotated[bool, typer.Option("--string", help="Keep the value as text, even if it is a number.")] = False,
+    as_text: Annotated[
+        bool, typer.Option("--string", help="Store the value as text even if it looks like a number.")
+    ] = False,
 ) -> None:
     """Change a setting in its file; comments and everything else are kept.
 
@@ -150,8 +152,8 @@ def unset(key: Key, everywhere: Global = False) -> None:
 
 def _file(everywhere: bool) -> Path | None:
     """The file to change. In the home directory, there is only the user's own."""
-    found = find_settings(Path.cwd(), Path.home())
-    return found.user if everywhere or Path.cwd() == Path.home() else found.project
+    files = find_settings(Path.cwd(), Path.home())
+    return files.user if everywhere or Path.cwd() == Path.home() else files.project
 
 
 def _rows(loaded: LoadedSettings) -> Iterator[SettingRow]:
@@ -177,8 +179,8 @@ _NOT_READY = 2
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="For each check.")] = 30.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="Time limit for each check.")] = 30.0,
 ) -> int:
     """Check git, Docker, disk, settings and each agent with its version and login; suggest fixes.
 
@@ -243,11 +245,11 @@ def prune(
     ] = None,
     keep: Annotated[int | None, typer.Option(metavar="N", min=0, help="Keep the newest N runs.")] = None,
     sources_only: Annotated[
-        bool, typer.Option("--sources-only", help="Remove only the agents' files, and keep the results.")
+        bool, typer.Option("--sources-only", help="Remove only the agents' files; keep the results.")
     ] = False,
-    workspace_dir: Annotated[Path | None, typer.Option(help="Where the runs are.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed; remove nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    workspace_dir: Annotated[Path | None, typer.Option(help="The workspace that contains the runs.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed without removing it.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> int:
     """Remove old runs, and what crashed runs left elsewhere. Runs in progress are never touched.
 
@@ -313,7 +315,7 @@ def _clear(root: Path, *, dry_run: bool) -> bool:
 
 
 def _age(written: str) -> timedelta:
-    found = re.fullmatch(r"(\d{1,6})([mhdw])", written.strip())
-    if not found:
+    match = re.fullmatch(r"(\d{1,6})([mhdw])", written.strip())
+    if not match:
         raise YouBenchaError("AGE_INVALID", f"--older-than {written}: not an age", hint="Write 30m, 12h, 7d or 2w.")
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+    return timedelta(**{_UNITS[match[2]]: int(match[1])})

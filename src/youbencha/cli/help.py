@@ -109,7 +109,7 @@ def _parameter_rows(ctx: Any, command: TyperCommand | TyperGroup) -> dict[str, l
 
 def _plain_type(names: str) -> str:
     """`<path>` becomes `PATH`, and `<pypi|npm>` becomes `pypi|npm`."""
-    return re.sub(r"<(.+)>$", lambda found: found[1] if "|" in found[1] else found[1].upper(), names)
+    return re.sub(r"<(.+)>$", lambda match: match[1] if "|" in match[1] else match[1].upper(), names)
 
 
 def _names_width(sections: Iterable[Sequence[Row]], width: int) -> int:

@@ -44,15 +44,19 @@ from youbencha.workspace.checkpoints import Checkpoint, Checkpoints, PatchStyle,
 Result = TypeVar("Result")
 _MOST_LISTED = 50
 
-Loop = Annotated[str | None, typer.Option("--loop", metavar="ID", help="Which loop. Default: the latest here.")]
+Loop = Annotated[
+    str | None, typer.Option("--loop", metavar="ID", help="The loop. Default: the latest in this directory.")
+]
 
 
 def diff(
-    since: Annotated[str, typer.Argument(metavar="[N]", help="Since this checkpoint; 0 is before the loop.")] = "0",
+    since: Annotated[
+        str, typer.Argument(metavar="[N]", help="Start from this checkpoint; 0 is the state before the loop.")
+    ] = "0",
     until: Annotated[
-        str | None, typer.Argument(metavar="[M]", help="Until this one. Default: the files as they are now.")
+        str | None, typer.Argument(metavar="[M]", help="Compare with this checkpoint. Default: the current files.")
     ] = None,
-    stat: Annotated[bool, typer.Option("--stat", help="Only the files, and how many lines changed.")] = False,
+    stat: Annotated[bool, typer.Option("--stat", help="Show only the files and their changed line counts.")] = False,
     loop: Loop = None,
 ) -> int:
     """Show what the loop has changed since an iteration.
@@ -74,10 +78,10 @@ def diff(
 
 def restore(
     name: Annotated[
-        str | None, typer.Argument(metavar="[N]", help="The checkpoint. Without it, all of them are listed.")
+        str | None, typer.Argument(metavar="[N]", help="The checkpoint. Default: list all checkpoints.")
     ] = None,
     loop: Loop = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> int:
     """Make the files as they were after an iteration (0: before the loop).
 
@@ -119,9 +123,9 @@ def _list(loop: str, cache_dir: Path | None) -> int:
 
     numbered, others = _ask(loop, cache_dir, listed)
     typer.echo(f"Checkpoints of the loop {loop}:")
-    for each in numbered:
-        what = plural(each.files_changed, "file") + " changed" if each.number else "before the loop"
-        typer.echo(f"{each.number:>5}  {each.commit[:12]}  {what}")
+    for checkpoint in numbered:
+        change = plural(checkpoint.files_changed, "file") + " changed" if checkpoint.number else "before the loop"
+        typer.echo(f"{checkpoint.number:>5}  {checkpoint.commit[:12]}  {change}")
     for name in others:
         typer.echo(f"       {name}")
     return 0
@@ -153,15 +157,19 @@ def _ask(loop: str, cache_dir: Path | None, call: Callable[[Checkpoints], Awaita
 
 
 def clean(
-    older_than: Annotated[float, typer.Option(metavar="DAYS", min=0, help="Only what is older than this.")] = 7.0,
+    older_than: Annotated[
+        float, typer.Option(metavar="DAYS", min=0, help="Remove only items older than this many days.")
+    ] = 7.0,
     everything: Annotated[
-        bool, typer.Option("--all", help="All loops, and the scratchpad, tasks, memories and events, too.")
+        bool, typer.Option("--all", help="Remove all loops, the scratchpad, tasks, memories and events.")
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Remove working trees that have changes which are not committed or merged.")
+        bool, typer.Option("--force", help="Remove working trees even if they have uncommitted or unmerged changes.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed; remove nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; only --all and --force do.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be removed without removing it.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask for confirmation (only --all and --force ask).")
+    ] = False,
 ) -> int:
     """Remove what earlier loops left: their directories in .ralph, their checkpoints, and their working trees.
 
@@ -171,31 +179,33 @@ def clean(
     Example: `ralph clean --older-than 30`
     """
     cleaning = Cleaning(Path.cwd(), 0 if everything else older_than, settings_here().cache_dir, force)
-    found = run_async(cleaning.leftovers()) + (cleaning.agents_files() if everything else [])
-    if not found:
+    leftovers = run_async(cleaning.leftovers()) + (cleaning.agents_files() if everything else [])
+    if not leftovers:
         typer.echo("nothing to remove")
         return 0
-    for each in found:
-        typer.echo(f"{each.size_bytes / 1_000_000:9,.1f} MB  {each.what}")
-    total = f"{plural(len(found), 'item')}, {sum(each.size_bytes for each in found) / 1_000_000:,.1f} MB"
+    for leftover in leftovers:
+        typer.echo(f"{leftover.size_bytes / 1_000_000:9,.1f} MB  {leftover.what}")
+    total = (
+        f"{plural(len(leftovers), 'item')}, {sum(leftover.size_bytes for leftover in leftovers) / 1_000_000:,.1f} MB"
+    )
     if dry_run:
         typer.echo(f"would remove {total}")
         return 0
     confirm(f"Remove {total}?", yes=yes or not (everything or force))
-    kept = run_async(_remove(found))
-    typer.echo(f"removed {total}" if not kept else f"removed {plural(len(found) - kept, 'item')}; {kept} kept")
+    kept = run_async(_remove(leftovers))
+    typer.echo(f"removed {total}" if not kept else f"removed {plural(len(leftovers) - kept, 'item')}; {kept} kept")
     return 0 if not kept else 1
 
 
-async def _remove(found: list[Leftover]) -> int:
-    """Remove each, and return how many could not be removed."""
+async def _remove(leftovers: list[Leftover]) -> int:
+    """Remove leftover, and return how many could not be removed."""
     kept = 0
-    for each in found:
+    for leftover in leftovers:
         try:
-            await each.remove()
+            await leftover.remove()
         except (YouBenchaError, OSError) as error:
             kept += 1
-            typer.echo(f"kept {each.what}: {error}", err=True)
+            typer.echo(f"kept {leftover.what}: {error}", err=True)
     return kept
 
 
@@ -205,10 +215,16 @@ class EventsFormat(StrEnum):
 
 
 def events(
-    last: Annotated[int | None, typer.Option(metavar="N", min=1, help="Only the last N.")] = None,
-    topic: Annotated[str | None, typer.Option(metavar="TOPIC", help="Only these; `*` as in triggers.")] = None,
-    form: Annotated[EventsFormat, typer.Option("--format", help="JSON has the whole payloads.")] = EventsFormat.TABLE,
-    file: Annotated[Path | None, typer.Option(metavar="FILE", help="Default: of the current loop.")] = None,
+    last: Annotated[int | None, typer.Option(metavar="N", min=1, help="Show only the last N events.")] = None,
+    topic: Annotated[
+        str | None, typer.Option(metavar="TOPIC", help="Show only these topics; `*` works as in triggers.")
+    ] = None,
+    form: Annotated[
+        EventsFormat, typer.Option("--format", help="Output format; JSON has complete payloads.")
+    ] = EventsFormat.TABLE,
+    file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The events file. Default: the current loop's.")
+    ] = None,
 ) -> None:
     """Show the events of a loop.
 
@@ -217,16 +233,16 @@ def events(
     project = find_project(os.environ, Path.cwd())
     log = TopicLog(Path.cwd() / file) if file else events_of_project(os.environ, project)
     try:
-        found, malformed = log.read_all()
+        events, malformed = log.read_all()
     except OSError as error:
         raise YouBenchaError("EVENTS_NOT_READABLE", f"{log.file} {error.strerror}.", hint="Check the file.") from error
-    chosen = [event for event in found if topic is None or matches(topic, event.topic)][-(last or 0) :]
+    chosen = [event for event in events if topic is None or matches(topic, event.topic)][-(last or 0) :]
     if form is EventsFormat.JSON:
-        records = [{"topic": each.topic, "payload": each.payload, "ts": each.at} for each in chosen]
+        records = [{"topic": event.topic, "payload": event.payload, "ts": event.at} for event in chosen]
         typer.echo(json.dumps(records, indent=2, ensure_ascii=False))
     elif chosen:
-        room = max(20, width_of(sys.stdout) - 26 - max(len(each.topic) for each in chosen))
-        rows = [(one_line(each.at[:19], 19), one_line(each.topic), one_line(each.payload, room)) for each in chosen]
+        room = max(20, width_of(sys.stdout) - 26 - max(len(event.topic) for event in chosen))
+        rows = [(one_line(event.at[:19], 19), one_line(event.topic), one_line(event.payload, room)) for event in chosen]
         typer.echo(table(("TIME", "TOPIC", "PAYLOAD"), rows, width=10_000))
     else:
         typer.echo(f"no events in {log.file}")
@@ -265,11 +281,9 @@ def replay(
         typer.Argument(metavar="[FILE|LOOP]", help="A recording, or a loop's id. Default: the newest loop here."),
     ] = None,
     speed: Annotated[
-        str, typer.Option(metavar="X", help="So many times as fast as it was; `max`: without pauses.")
+        str, typer.Option(metavar="X", help="Playback speed multiplier; `max` plays without pauses.")
     ] = "1",
-    first_iteration: Annotated[
-        int, typer.Option("--from", metavar="N", min=1, help="Play everything before this iteration at once.")
-    ] = 1,
+    first_iteration: Annotated[int, typer.Option("--from", metavar="N", min=1, help="Skip to this iteration.")] = 1,
     no_tui: Annotated[bool, typer.Option("--no-tui", help="Print lines instead of the screen.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the events as JSON lines.")] = False,
 ) -> int:
@@ -338,10 +352,14 @@ def init(
     backend: Annotated[
         str, typer.Option("--backend", "-b", metavar="NAME", help="The agent: claude, codex, … or custom.")
     ] = "auto",
-    preset: Annotated[str, typer.Option(metavar="NAME", help="What to begin with; see --list-presets.")] = "plain",
-    list_presets: Annotated[bool, typer.Option("--list-presets", help="List the presets, and write nothing.")] = False,
+    preset: Annotated[
+        str, typer.Option(metavar="NAME", help="The preset to start from; see --list-presets.")
+    ] = "plain",
+    list_presets: Annotated[
+        bool, typer.Option("--list-presets", help="List the presets without writing anything.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing ralph.yml.")] = False,
-    directory: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Where to write.")] = Path(),
+    directory: Annotated[Path, typer.Option("--dir", metavar="DIR", help="The directory to write to.")] = Path(),
 ) -> int:
     """Write a ralph.yml and a PROMPT.md.
 
@@ -360,8 +378,8 @@ def init(
 def doctor(
     config: Config = None,
     hats: Hats = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="For each check.")] = 30.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="Time limit for each check.")] = 30.0,
 ) -> int:
     """Check what a loop needs, and suggest fixes.
 

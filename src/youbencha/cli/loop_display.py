@@ -72,9 +72,9 @@ class _UnfinishedText:
 
     def add(self, text: str) -> list[str]:
         """Take the next characters, and return the lines that are complete."""
-        complete, found, rest = (self._rest + text).rpartition("\n")
+        complete, newline, rest = (self._rest + text).rpartition("\n")
         self._rest = rest[-_LONGEST_UNFINISHED:]
-        lines = whole_lines(complete) if found else []
+        lines = whole_lines(complete) if newline else []
         self._printed.update(lines)
         return lines if self.begun else _without_first_blanks(lines)
 

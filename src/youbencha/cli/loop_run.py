@@ -43,102 +43,116 @@ _TO_RAISE = {
     "max_runtime": " --max-runtime SECONDS",
     "max_cost": " --max-cost USD",
 }
-"""The option that a loop needs to go on, after it has reached a limit."""
+"""The option that lets a loop continue after it has reached a limit."""
+
+
+Prompt = Annotated[
+    str | None, typer.Option("--prompt", "-p", metavar="TEXT", help="The prompt.", rich_help_panel=_PROMPT)
+]
+PromptFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--prompt-file",
+        "-P",
+        metavar="FILE",
+        help="Read the prompt from this file. Default: PROMPT.md.",
+        rich_help_panel=_PROMPT,
+    ),
+]
+Promise = Annotated[
+    str | None,
+    typer.Option(
+        "--completion-promise",
+        metavar="TEXT",
+        help="The text that the agent prints as its last line when the work is done.",
+        rich_help_panel=_PROMPT,
+    ),
+]
+BackendOption = Annotated[
+    str | None,
+    typer.Option(
+        "--backend", "-b", metavar="NAME", help="The agent to run: claude, codex, … or auto.", rich_help_panel=_AGENT
+    ),
+]
+Model = Annotated[str | None, typer.Option(metavar="NAME", help="The agent's model.", rich_help_panel=_AGENT)]
+Sandbox = Annotated[
+    str | None, typer.Option(metavar="local|docker", help="Where the agent runs.", rich_help_panel=_AGENT)
+]
+Args = Annotated[list[str] | None, typer.Argument(metavar="-- ARGS", help="Further arguments for the agent's CLI.")]
+MaxIterations = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", min=1, help="Maximum number of iterations, including failed ones.", rich_help_panel=_LIMITS
+    ),
+]
+MaxRuntime = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS", min=0, help="Loop time limit, excluding usage-limit waits.", rich_help_panel=_LIMITS
+    ),
+]
+MaxCost = Annotated[
+    float | None, typer.Option(metavar="USD", min=0, help="Budget for the whole loop.", rich_help_panel=_LIMITS)
+]
+IdleTimeout = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS",
+        min=0,
+        help="Stop an iteration after this long without output, unless a tool is running. 0 disables it.",
+        rich_help_panel=_LIMITS,
+    ),
+]
+Resume = Annotated[bool, typer.Option("--continue", help="Continue the newest loop in this directory.")]
+Worktree = Annotated[bool, typer.Option("--worktree", help="Work in a new git worktree instead of this directory.")]
+NoTui = Annotated[bool, typer.Option("--no-tui", help="Print lines instead of the screen.", rich_help_panel=_OUTPUT)]
+Autonomous = Annotated[bool, typer.Option("--autonomous", "-a", help="Same as --no-tui.", rich_help_panel=_OUTPUT)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print every event as a line of JSON.", rich_help_panel=_OUTPUT)]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the outcome.", rich_help_panel=_OUTPUT)]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Print the plan before the loop starts.", rich_help_panel=_OUTPUT)
+]
+RecordSession = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Also write the recording to this file.", rich_help_panel=_OUTPUT),
+]
 
 
 def run(
     config: Config = None,
     hats: Hats = None,
-    prompt: Annotated[
-        str | None, typer.Option("--prompt", "-p", metavar="TEXT", help="What to do.", rich_help_panel=_PROMPT)
-    ] = None,
-    prompt_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--prompt-file",
-            "-P",
-            metavar="FILE",
-            help="The same, in a file. Default: PROMPT.md.",
-            rich_help_panel=_PROMPT,
-        ),
-    ] = None,
-    promise: Annotated[
-        str | None,
-        typer.Option(
-            "--completion-promise",
-            metavar="TEXT",
-            help="The last line of an answer that says that the work is done.",
-            rich_help_panel=_PROMPT,
-        ),
-    ] = None,
-    backend: Annotated[
-        str | None,
-        typer.Option("--backend", "-b", metavar="NAME", help="claude, codex, … or auto.", rich_help_panel=_AGENT),
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The agent's model.", rich_help_panel=_AGENT)
-    ] = None,
-    sandbox: Annotated[
-        str | None, typer.Option(metavar="local|docker", help="Where the agent runs.", rich_help_panel=_AGENT)
-    ] = None,
-    args: Annotated[
-        list[str] | None, typer.Argument(metavar="-- ARGS", help="Further arguments for the agent's CLI.")
-    ] = None,
-    max_iterations: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="Of the whole loop, failed ones too.", rich_help_panel=_LIMITS),
-    ] = None,
-    max_runtime: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0, help="Of the whole loop.", rich_help_panel=_LIMITS)
-    ] = None,
-    max_cost: Annotated[
-        float | None, typer.Option(metavar="USD", min=0, help="Of the whole loop.", rich_help_panel=_LIMITS)
-    ] = None,
-    idle_timeout: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SECONDS",
-            min=0,
-            help="End an iteration that prints nothing for so long while no tool runs. 0: never.",
-            rich_help_panel=_LIMITS,
-        ),
-    ] = None,
-    goes_on: Annotated[bool, typer.Option("--continue", help="Continue the newest loop in this directory.")] = False,
-    worktree: Annotated[
-        bool, typer.Option("--worktree", help="Work in a new git worktree, not in this directory.")
-    ] = False,
+    prompt: Prompt = None,
+    prompt_file: PromptFile = None,
+    promise: Promise = None,
+    backend: BackendOption = None,
+    model: Model = None,
+    sandbox: Sandbox = None,
+    args: Args = None,
+    max_iterations: MaxIterations = None,
+    max_runtime: MaxRuntime = None,
+    max_cost: MaxCost = None,
+    idle_timeout: IdleTimeout = None,
+    resume: Resume = False,
+    worktree: Worktree = False,
     dry_run: options.DryRun = False,
-    no_tui: Annotated[
-        bool, typer.Option("--no-tui", help="Print lines instead of the screen.", rich_help_panel=_OUTPUT)
-    ] = False,
-    autonomous: Annotated[
-        bool, typer.Option("--autonomous", "-a", help="The same as --no-tui.", rich_help_panel=_OUTPUT)
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print every event as a line of JSON.", rich_help_panel=_OUTPUT)
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print only the outcome.", rich_help_panel=_OUTPUT)
-    ] = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Print the loop's decisions first.", rich_help_panel=_OUTPUT)
-    ] = False,
-    record_session: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the recording there, too.", rich_help_panel=_OUTPUT),
-    ] = None,
+    no_tui: NoTui = False,
+    autonomous: Autonomous = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    record_session: RecordSession = None,
 ) -> int:
     """Run an agent again and again until its work is done and verified.
 
-    Each iteration begins with a fresh context, in this directory. Ctrl-C ends it; `ralph run --continue` goes on.
+    Each iteration begins with a fresh context, in this directory. Ctrl-C stops it; `ralph run --continue` resumes it.
 
     Exit code 0: done (or cancelled by the agent) · 1: repeated failure, stale, or stopped · 2: a limit, or could not
     run · 3: a restart was asked for · 130: interrupted.
 
     Example: `ralph run -p "Make all tests pass" --max-iterations 20`
     """
-    if worktree and goes_on:
-        hint = "Change to the working tree, and continue there."
+    if worktree and resume:
+        hint = "Change to the worktree and continue there."
         raise YouBenchaError("OPTION_INVALID", "--worktree and --continue exclude each other", hint=hint)
     if args and "--" not in sys.argv:
         hint = "Give the prompt with -p; arguments for the agent's CLI follow `--`."
@@ -146,7 +160,7 @@ def run(
     if not dry_run:
         get_ready()  # in the background, while the configuration is read
 
-    file, hats, settings = loop_sources(config, hats, use_variable=not goes_on)
+    file, hats, settings = loop_sources(config, hats, use_variable=not resume)
     overrides = LoopOverrides(
         hats=hats,
         settings=settings,
@@ -164,13 +178,13 @@ def run(
     )
     host = options.host_here()
     if dry_run:
-        _show(_plan_only(file, host, overrides, goes_on=goes_on), as_json=as_json)
+        _show(_plan_only(file, host, overrides, resume=resume), as_json=as_json)
         return 0
     with_screen = not (no_tui or autonomous or as_json or quiet)
     output = _Output(as_json, quiet, verbose, with_screen, record_session)
     if worktree:
         return _start_in_worktree(file, host, overrides, output)
-    return _continue(file, host, overrides, output) if goes_on else _start(Path.cwd(), file, host, overrides, output)
+    return _continue(file, host, overrides, output) if resume else _start(Path.cwd(), file, host, overrides, output)
 
 
 class _Output(NamedTuple):
@@ -182,9 +196,9 @@ class _Output(NamedTuple):
     """For a second recording."""
 
 
-def _plan_only(config: Path | None, host: Host, overrides: LoopOverrides, *, goes_on: bool) -> LoopPlan:
+def _plan_only(config: Path | None, host: Host, overrides: LoopOverrides, *, resume: bool) -> LoopPlan:
     here = Path.cwd()
-    return _plan(config, host, here, overrides, load_history(LoopDirectory.newest(here)) if goes_on else None)
+    return _plan(config, host, here, overrides, load_history(LoopDirectory.newest(here)) if resume else None)
 
 
 def _start_in_worktree(config: Path | None, host: Host, overrides: LoopOverrides, output: _Output) -> int:
@@ -330,7 +344,7 @@ def describe(plan: LoopPlan) -> Iterator[tuple[str, str]]:
         own = f", {_backend(plan.hat_backends[name])}" if name in plan.hat_backends else ""
         yield f"Hat {name}", f"{', '.join(hat.triggers) or 'never'} → {', '.join(hat.publishes) or 'nothing'}{own}"
     if loop.escalation:
-        steps = [_backend(each) if each else "a person" for each in plan.escalation]
+        steps = [_backend(step) if step else "a person" for step in plan.escalation]
         yield "Escalation", f"after {plural(loop.retry.attempts, 'failure')}: {', then '.join(steps)}"
     if plan.warnings:
         yield "Warnings", "; ".join(map(str, plan.warnings))
@@ -364,17 +378,17 @@ def _completion(plan: LoopPlan) -> Iterator[str]:
 
 
 def plan(
-    idea: Annotated[str | None, typer.Argument(metavar="IDEA", help="What you have in mind, roughly.")] = None,
+    idea: Annotated[str | None, typer.Argument(metavar="IDEA", help="A rough description of what you want.")] = None,
     args: Annotated[
         list[str] | None, typer.Argument(metavar="-- ARGS", help="Further arguments for the agent's CLI.")
     ] = None,
     config: Config = None,
     hats: Hats = None,
     backend: Annotated[
-        str | None, typer.Option("--backend", "-b", metavar="NAME", help="claude, codex, … or auto.")
+        str | None, typer.Option("--backend", "-b", metavar="NAME", help="The agent to run: claude, codex, … or auto.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the agent's instructions, and start nothing.")
+        bool, typer.Option("--dry-run", help="Print the agent's instructions without starting it.")
     ] = False,
 ) -> int:
     """Plan with the agent, in its own interactive session.

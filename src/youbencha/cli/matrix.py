@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Container, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Self, TextIO
+from typing import Any, Protocol, Self, TextIO
 
 import typer
 from rich.console import Console, Group, RenderableType
@@ -257,7 +257,7 @@ class LiveMatrixDisplay(MatrixDisplay):
             table.add_row(*_cells(key, trial, now))
         if len(self.running) > most:
             table.add_row(Text(f"and {len(self.running) - most} more", "dim"))
-        comparisons = (Text(str(each), "dim", no_wrap=True) for each in self.comparisons.values())
+        comparisons = (Text(str(comparison), "dim", no_wrap=True) for comparison in self.comparisons.values())
         return Group(Text(), table, *comparisons, self._totals(now))
 
     def _totals(self, now: float) -> RenderableType:
@@ -287,12 +287,17 @@ def _cells(key: TrialKey, trial: RunningTrial, now: float) -> tuple[str, ...]:
     )
 
 
-Work = Callable[[MatrixDisplay, "MatrixControl"], Coroutine[Any, Any, "MatrixSummary"]]
+class MatrixSession(Protocol):
+    """One invocation: it plans, creates or finds the directory of its run, and runs the matrix."""
+
+    run: ArenaRun | None
+    """None until there is one."""
+
+    async def work(self, display: MatrixDisplay, control: MatrixControl) -> MatrixSummary: ...
 
 
 def run_and_show(
-    work: Work,
-    run: Callable[[], ArenaRun | None],
+    session: MatrixSession,
     *,
     as_json: bool,
     quiet: bool = False,
@@ -303,27 +308,27 @@ def run_and_show(
 ) -> int:
     """Run a matrix, which the first Ctrl-C drains and the second aborts; print the result and return the exit code.
 
-    `run` returns the run, once there is one. `tui` is the title of the full screen, if it is wanted. With `by_task`,
-    the table has a row for each agent and task. `resume` is the command that continues the run. If everything ran,
-    `succeeded` decides whether the exit code is 0, by default if every trial measured its agent.
+    `tui` is the title of the full screen, if it is wanted. With `by_task`, the table has a row for each agent and task.
+    `resume` is the command that continues the run. If everything ran, `succeeded` decides whether the exit code is 0,
+    by default if every trial measured its agent.
     """
     control, display = MatrixControl(), choose_matrix_display(quiet=quiet, tui=tui)
     try:
-        summary = run_async(display.show(work(display, control)), drain=control.drain)
+        summary = run_async(display.show(session.work(display, control)), drain=control.drain)
     except KeyboardInterrupt:
-        if (found := run()) is not None:
-            typer.echo(f"interrupted; {_how_to_resume(resume, found)}", err=True)
+        if session.run is not None:
+            typer.echo(f"interrupted; {_how_to_resume(resume, session.run)}", err=True)
         raise
-    found = run()
-    assert found is not None
+    run = session.run
+    assert run is not None
     with suppress(BrokenPipeError):  # it is in the results, too
         if as_json:
-            typer.echo(json.dumps(_document(summary, found), indent=2))
+            typer.echo(json.dumps(_document(summary, run), indent=2))
         else:
-            _show(summary, found, by_task=by_task)
+            _show(summary, run, by_task=by_task)
     if not summary.complete:
-        _say_what_is_left(summary)
-        typer.echo(_how_to_resume(resume, found), err=True)
+        _print_unfinished(summary)
+        typer.echo(_how_to_resume(resume, run), err=True)
         if not summary.ended:
             return INTERRUPTED if summary.drained else NOT_PASSED
     return 0 if (succeeded or measured)(summary) else NOT_PASSED
@@ -331,7 +336,15 @@ def run_and_show(
 
 def measured(summary: MatrixSummary) -> bool:
     """Whether every trial measured its agent; if some need not, whether every comparison has results."""
-    return all(each.pairs for each in summary.comparisons) if summary.comparisons else not summary.not_valid
+    return all(comparison.pairs for comparison in summary.comparisons) if summary.comparisons else not summary.not_valid
+
+
+async def check_matrix(matrix: Matrix, env: Mapping[str, str]) -> None:
+    """Raise at once if there is no container engine for the matrix, or if the CLI of an agent is too old."""
+    if any(cell.plan.sandbox.type == "docker" for cell in matrix.cells):
+        async with connect():
+            pass
+    await _check_versions(matrix, env)
 
 
 def show_plan(matrix: Matrix, options: MatrixOptions, *, as_json: bool, reusable: Reusable | None = None) -> None:
@@ -340,15 +353,8 @@ def show_plan(matrix: Matrix, options: MatrixOptions, *, as_json: bool, reusable
     typer.echo(json.dumps(plan.as_data(), indent=2) if as_json else plan.as_text())
 
 
-async def check_engine(matrix: Matrix) -> None:
-    """Raise at once if there is no engine for the containers. A run that has begun would wait for one."""
-    if any(cell.plan.sandbox.type == "docker" for cell in matrix.cells):
-        async with connect():
-            return
-
-
-async def check_matrix_versions(matrix: Matrix, env: Mapping[str, str]) -> None:
-    """Raise at once if the CLI of an agent is too old. `env` is the harness's environment."""
+async def _check_versions(matrix: Matrix, env: Mapping[str, str]) -> None:
+    """Raise if the CLI of an agent is too old. `env` is the harness's environment."""
     checked = set()
     for plan in (cell.plan for cell in matrix.cells):
         kind, config = plan.case.agent.type, plan.agent_config
@@ -384,12 +390,12 @@ def _saved(summary: MatrixSummary) -> str:
     return f"; {format_count(summary.saved)} of at most {format_count(summary.max_trials)} saved{money}"
 
 
-def _say_what_is_left(summary: MatrixSummary) -> None:
+def _print_unfinished(summary: MatrixSummary) -> None:
     left = summary.trials - len(summary.finished)
     typer.echo(f"{plural(left, 'trial')} not finished", err=True)
     reasons: dict[str, list[str]] = {}
-    for each in summary.skipped:
-        reasons.setdefault(each.reason, []).append(each.which)
+    for skipped in summary.skipped:
+        reasons.setdefault(skipped.reason, []).append(skipped.which)
     for reason, places in reasons.items():
         typer.echo(f"  {', '.join(places)}: {one_line(reason, 500)}", err=True)
     if summary.stopped:
@@ -411,7 +417,9 @@ def _document(summary: MatrixSummary, run: ArenaRun) -> dict[str, Any]:
         "interrupted": summary.drained and not summary.complete,
         "stopped": summary.stopped,
         "spent_usd": summary.spent_usd,
-        "comparisons": [{**each._asdict(), "interval": each.interval._asdict()} for each in summary.comparisons],
+        "comparisons": [
+            {**comparison._asdict(), "interval": comparison.interval._asdict()} for comparison in summary.comparisons
+        ],
         "max_trials": summary.max_trials,
         "saved_trials": summary.saved if summary.comparisons else None,
         "saved_usd": summary.saved_usd if summary.comparisons else None,

@@ -43,15 +43,16 @@ ARENA_FILE = Path("thunderdome.yaml")
 """Its default."""
 
 RunNames = Annotated[
-    list[str] | None, typer.Argument(help="A run: its directory, its name, or the start of it. Default: the latest.")
+    list[str] | None, typer.Argument(help="A run: its directory, its name or a prefix of it. Default: the latest.")
 ]
 OnlyTasks = Annotated[list[str] | None, typer.Option("--task", metavar="TASK", help="Only this task. Can be repeated.")]
 Validations = Annotated[
-    int | None, typer.Option("--parallel", metavar="N", min=1, help="Validations at the same time.")
+    int | None, typer.Option("--parallel", metavar="N", min=1, help="Number of validations to run at the same time.")
 ]
 
 ResultsDir = Annotated[
-    Path | None, typer.Option("--results", metavar="DIR", help="The results directory. Default: the configuration's.")
+    Path | None,
+    typer.Option("--results", metavar="DIR", help="The results directory. Default: the one in the configuration."),
 ]
 
 DeleteWorkspace = Annotated[
@@ -60,12 +61,12 @@ DeleteWorkspace = Annotated[
 ]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print results.json to standard output.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the verdict, and no progress.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the verdict.")]
 
 Tui = Annotated[bool, typer.Option("--tui", help="Show the full screen: transcripts, tool calls, diffs, search.")]
 
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Check files, options and names, and show what would run; run nothing.")
+    bool, typer.Option("--dry-run", help="Check everything and show what would run, without running it.")
 ]
 
 Var = Annotated[
@@ -123,28 +124,31 @@ Gateway = Annotated[
 ]
 
 Budget = Annotated[
-    float | None, typer.Option(metavar="USD", help="The most that the agent may spend.", rich_help_panel=_MODEL)
+    float | None, typer.Option(metavar="USD", help="Spending cap for the agent.", rich_help_panel=_MODEL)
 ]
 
 Record = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Record the model's answers there.", rich_help_panel=_MODEL)
+    Path | None,
+    typer.Option(metavar="DIR", help="Record the model's answers to this cassette.", rich_help_panel=_MODEL),
 ]
 
 Replay = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Answer from the recordings there; call no model.", rich_help_panel=_MODEL),
+    typer.Option(metavar="DIR", help="Replay answers from this cassette; call no model.", rich_help_panel=_MODEL),
 ]
 
 Cassette = Annotated[
     Path | None,
     typer.Option(
-        metavar="DIR", help="Answer from the recordings there; record what is missing.", rich_help_panel=_MODEL
+        metavar="DIR", help="Replay answers from this cassette, and record missing ones.", rich_help_panel=_MODEL
     ),
 ]
 
 WorkspaceDir = Annotated[
     Path | None,
-    typer.Option(help="Where runs are stored; overrides the test case and the settings.", rich_help_panel=_SANDBOX),
+    typer.Option(
+        help="Store runs in this directory; overrides the test case and the settings.", rich_help_panel=_SANDBOX
+    ),
 ]
 
 
@@ -261,7 +265,7 @@ def arena_here(config: Path, host: Host, *, resolve_env: bool = False) -> Arena:
 
 def variables_given(written: Sequence[str] | None) -> dict[str, Any]:
     """Read `--var NAME=TEXT` and `--var NAME:=NUMBER`."""
-    return dict(_variable(each) for each in written or ())
+    return dict(_variable(text) for text in written or ())
 
 
 def _variable(written: str) -> tuple[str, Any]:
@@ -276,13 +280,13 @@ def _variable(written: str) -> tuple[str, Any]:
 
 def _json_value(name: str, value: str) -> Any:
     try:
-        found = json.loads(value)
+        parsed = json.loads(value)
     except ValueError:
-        found = None
-    if not isinstance(found, int | float | str):
+        parsed = None
+    if not isinstance(parsed, int | float | str):
         hint = f"For text write {name}=TEXT."
         raise YouBenchaError("VARIABLE_INVALID", f"--var {name}:={value}: not a number, true or false", hint=hint)
-    return found
+    return parsed
 
 
 @contextmanager

@@ -36,14 +36,15 @@ def report(
         ),
     ] = None,
     form: Annotated[
-        ReportFormat, typer.Option("--format", "-f", help="markdown (or md), json, html or junit.")
+        ReportFormat, typer.Option("--format", "-f", help="Output format: markdown (or md), json, html or junit.")
     ] = ReportFormat.MARKDOWN,
     output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="Default: next to the results. `-` prints it.")
+        str | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write to this file; `-` prints it. Default: next to the results."
+        ),
     ] = None,
-    open_it: Annotated[
-        bool, typer.Option("--open", help="Open it afterwards, with the system's default program.")
-    ] = False,
+    open_it: Annotated[bool, typer.Option("--open", help="Open the report with the system's default program.")] = False,
 ) -> None:
     """Write a report about a run.
 
@@ -98,8 +99,10 @@ _MAX_FIGURE = 10**15
 
 
 def runs(
-    last: Annotated[int, typer.Option("--last", "-n", metavar="N", min=1, help="How many, the newest first.")] = 20,
-    workspace_dir: Annotated[Path | None, typer.Option(help="Where the runs are.")] = None,
+    last: Annotated[
+        int, typer.Option("--last", "-n", metavar="N", min=1, help="Show at most N runs, newest first.")
+    ] = 20,
+    workspace_dir: Annotated[Path | None, typer.Option(help="The workspace that contains the runs.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the runs in the workspace, the newest first: verdict, agent, model, tokens, cost.

@@ -18,9 +18,8 @@ from youbencha.cli.display import Display, choose_display
 from youbencha.cli.interrupts import run_async
 from youbencha.cli.matrix import (
     MatrixDisplay,
-    check_engine,
+    check_matrix,
     check_matrix_models,
-    check_matrix_versions,
     run_and_show,
     show_plan,
 )
@@ -61,6 +60,23 @@ from youbencha.workspace import public_url
 _MANY = "Many trials"
 
 
+Trials = Annotated[
+    int, typer.Option(metavar="N", min=1, help="Number of trials for each agent and test case.", rich_help_panel=_MANY)
+]
+Parallel = Annotated[
+    int, typer.Option(metavar="N", min=1, help="Number of trials to run at the same time.", rich_help_panel=_MANY)
+]
+Resume = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RUN",
+        help="Continue this run of the same trials; `latest` is the newest.",
+        rich_help_panel=_MANY,
+    ),
+]
+Junit = Annotated[Path | None, typer.Option(metavar="FILE", help="Also write a JUnit report.")]
+
+
 def run(
     config: options.Configs,
     delete_workspace: options.DeleteWorkspace = None,
@@ -80,21 +96,10 @@ def run(
     replay: options.Replay = None,
     cassette: options.Cassette = None,
     workspace_dir: options.WorkspaceDir = None,
-    trials: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Of each agent on each test case.", rich_help_panel=_MANY)
-    ] = 1,
-    parallel: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Trials at the same time.", rich_help_panel=_MANY)
-    ] = 1,
-    resume: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RUN",
-            help="Continue this run of the same trials (`latest`: the newest).",
-            rich_help_panel=_MANY,
-        ),
-    ] = None,
-    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a JUnit report, too.")] = None,
+    trials: Trials = 1,
+    parallel: Parallel = 1,
+    resume: Resume = None,
+    junit: Junit = None,
 ) -> int:
     """Run an agent on a repository as a test case describes, and judge the result.
 
@@ -116,7 +121,7 @@ def run(
         sandbox=options.sandbox_option(sandbox, image, network),
     )
     variables = options.variables_given(var)
-    choices = [options.agent_choice(each, name) for each in agent or (None,) for name in model or (None,)]
+    choices = [options.agent_choice(kind, name) for kind in agent or (None,) for name in model or (None,)]
     quiet = quiet or settings.log_level in ("warn", "error")
     delete = not settings.keep_workspace if delete_workspace is None else delete_workspace
     if len(config) > 1 or len(choices) > 1 or trials > 1 or resume is not None or config[0].is_dir():
@@ -189,8 +194,8 @@ def _gateway_text(plan: Plan) -> str:
 
 
 def _cassette_rows(plan: Plan) -> dict[str, str | list[str]]:
-    found = preview_recording(plan)
-    return {} if found is None else {"cassette": found.summary, "cassette_lacks": list(found.missing)}
+    preview = preview_recording(plan)
+    return {} if preview is None else {"cassette": preview.summary, "cassette_lacks": list(preview.missing)}
 
 
 def _sandbox_text(plan: Plan) -> str:
@@ -223,11 +228,11 @@ class CasesRequest(NamedTuple):
         return Path(self.plan_options.workspace_dir or self.host.settings.workspace_dir) / BENCH_DIR
 
     async def plan(self, *, resolve_commits: bool = True) -> Matrix:
-        found = find_cases(self.given)
-        for file in found.skipped:
+        cases = find_cases(self.given)
+        for file in cases.skipped:
             print(f"note     {file} is not a test case, and is skipped", file=sys.stderr)
         return await plan_cases(
-            found.files,
+            cases.files,
             list(dict.fromkeys(self.agents)),
             self.host,
             trials=self.trials,
@@ -259,8 +264,7 @@ def run_cases(
     title = ", ".join(path.name for path in request.given)
     try:
         return run_and_show(
-            session.work,
-            lambda: session.run,
+            session,
             as_json=as_json,
             quiet=quiet,
             tui=title if tui else None,
@@ -284,8 +288,7 @@ class _Session:
     async def work(self, display: MatrixDisplay, control: MatrixControl) -> MatrixSummary:
         request = self._request
         matrix = await request.plan()
-        await check_engine(matrix)
-        await check_matrix_versions(matrix, request.host.env)
+        await check_matrix(matrix, request.host.env)
         if not request.resume:
             await check_matrix_models(matrix)
         run = _found_run(request, matrix) if request.resume else _new_run(request, matrix)

@@ -66,19 +66,19 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 def parse_keys(values: Sequence[str]) -> dict[str, Caps]:
     """Parse `--key NAME[=BUDGET_USD]`, in the order of the command line."""
     keys: dict[str, Caps] = {}
-    for each in values or [DEFAULT_KEY]:
-        name, equals, budget = each.partition("=")
+    for value in values or [DEFAULT_KEY]:
+        name, equals, budget = value.partition("=")
         if _LIKE_A_KEY.match(name):  # not shown in the message: it may be a real key
             raise _invalid_option(
                 "KEY", "--key takes a name, but this looks like a key", "Choose any name, for example --key alice=2.5."
             )
         if not _KEY_NAME.fullmatch(name):
             raise _invalid_option(
-                "KEY", f"--key {each}: not a valid name", "Use up to 64 letters, digits, `.`, `_` and `-`."
+                "KEY", f"--key {value}: not a valid name", "Use up to 64 letters, digits, `.`, `_` and `-`."
             )
         if name in keys:
             raise _invalid_option("KEY", f"--key {name} is given twice", "Give each key a different name.")
-        keys[name] = Caps(usd=parse_dollars("--key", each, budget) if equals else None)
+        keys[name] = Caps(usd=parse_dollars("--key", value, budget) if equals else None)
     return keys
 
 
@@ -91,12 +91,12 @@ def parse_dollars(option: str, value: str, amount: str) -> Decimal:
 def parse_prices(values: Sequence[str]) -> dict[str, ModelPrice]:
     """Parse `--price MODEL=IN/OUT[/CACHE_READ/CACHE_WRITE]`. The name of a model may contain `=` and `/`."""
     prices: dict[str, ModelPrice] = {}
-    for each in values:
-        model, _, amounts = each.rpartition("=")
+    for value in values:
+        model, _, amounts = value.rpartition("=")
         parts = amounts.split("/")
         if not model or len(parts) not in (2, 4) or not all(map(_DOLLARS.fullmatch, parts)):
             hint = "Write MODEL=IN/OUT or MODEL=IN/OUT/CACHE_READ/CACHE_WRITE, in dollars per million tokens."
-            raise _invalid_option("PRICE", f"--price {each}: not a price", hint)
+            raise _invalid_option("PRICE", f"--price {value}: not a price", hint)
         if model in prices:
             raise _invalid_option("PRICE", f"--price {model} is given twice", "Give each model one price.")
         names = ("input", "output", "cache_read", "cache_write")
@@ -125,25 +125,25 @@ def parse_upstreams(urls: Sequence[str], key_envs: Sequence[str], env: Mapping[s
         provider: UpstreamSpec(url=url_of.get(provider) or url_of.get(None), key_env=key_env_of.get(provider))
         for provider in _PROVIDERS
     }
-    found = find_upstreams(GatewaySpec(upstreams=UpstreamSpecs(**specs)), env)
+    known = find_upstreams(GatewaySpec(upstreams=UpstreamSpecs(**specs)), env)
     if not url_of:
-        if not found:
+        if not known:
             raise _no_key(_PROVIDERS)
-        return found
+        return known
     upstreams: dict[Provider, Upstream] = {}
     for provider, spec in specs.items():
         if spec.url is None:
             continue
-        if provider not in found and _host(spec.url) in _PUBLIC:
+        if provider not in known and _host(spec.url) in _PUBLIC:
             raise _no_key([provider])
-        upstreams[provider] = found.get(provider) or same_for_all(spec.url, NO_KEY)[provider]
+        upstreams[provider] = known.get(provider) or same_for_all(spec.url, NO_KEY)[provider]
     return upstreams
 
 
 def _read_urls(values: Sequence[str]) -> ByProvider:
     urls: ByProvider = {}
-    for each in values:
-        provider, url = _split("--upstream", each)
+    for value in values:
+        provider, url = _split("--upstream", value)
         if "@" in url:  # not shown in the message: it may be a key
             raise _invalid_upstream(
                 "--upstream: the URL must not contain a user or a password", "Set the key in the environment."
@@ -151,7 +151,7 @@ def _read_urls(values: Sequence[str]) -> ByProvider:
         host = _host(url)
         if host is None:
             raise _invalid_upstream(
-                f"--upstream {each}: not a URL", "Write http://HOST:PORT or, for one API, anthropic=https://…"
+                f"--upstream {value}: not a URL", "Write http://HOST:PORT or, for one API, anthropic=https://…"
             )
         # A provider's public address gets only the key of that provider.
         _set_once(urls, provider or _PUBLIC.get(host), url, "--upstream")
@@ -170,11 +170,11 @@ def _host(url: str) -> str | None:
 
 def _read_key_envs(values: Sequence[str], url_of: ByProvider, env: Mapping[str, str]) -> ByProvider:
     names: ByProvider = {}
-    for each in values:
-        provider, name = _split("--upstream-key-env", each)
+    for value in values:
+        provider, name = _split("--upstream-key-env", value)
         if not _VARIABLE.fullmatch(name):
             raise _invalid_upstream(
-                f"--upstream-key-env {each}: not the name of a variable",
+                f"--upstream-key-env {value}: not the name of a variable",
                 "Give the name of the variable, not the key itself.",
             )
         if not env.get(name, "").strip():
@@ -204,7 +204,7 @@ def _split(option: str, value: str) -> tuple[Provider | None, str]:
     named = _NAMED.fullmatch(value)
     if named is None:
         return None, value
-    provider = next((each for each in _PROVIDERS if each == named[1]), None)
+    provider = next((provider for provider in _PROVIDERS if provider == named[1]), None)
     if provider is None:
         raise _invalid_upstream(f"{option} {named[1]}=…: unknown API", f"Use one of {', '.join(_PROVIDERS)}.")
     return provider, named[2]
@@ -337,15 +337,15 @@ async def serve(options: ServeOptions, stop: asyncio.Event) -> None:
         async with gateway:
             await gateway.ready()
             secrets = {name: gateway.issue(Labels(name), caps=caps).key for name, caps in options.keys.items()}
-            printer.keys = {name: key for name, each in secrets.items() if (key := gateway.keys.find(each, None))}
+            printer.keys = {name: key for name, secret in secrets.items() if (key := gateway.keys.find(secret, None))}
             if not options.address.is_local:
                 lines.say(f"warning: {gateway.url} can be reached from other machines; its keys spend your money")
             print(json.dumps({"url": gateway.url, "keys": secrets}), flush=True)
             try:
                 await stop.wait()
             finally:
-                for each in secrets.values():
-                    gateway.end(each)
+                for secret in secrets.values():
+                    gateway.end(secret)
                 for key in printer.keys.values():
                     await gateway.settled(key)
                 if not options.quiet:
@@ -575,7 +575,7 @@ def serve_script(
 
     Prints one line of JSON with its URL when it is ready, and one line on stderr for each request.
     """
-    variables = dict(_variable(each) for each in var or [])
+    variables = dict(_variable(text) for text in var or [])
     address = address_given(listen)
     loaded = load_script(script, variables=variables)
     try:

@@ -59,7 +59,7 @@ Next:
 
 def init(
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
-    directory: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Where to write.")] = Path(),
+    directory: Annotated[Path, typer.Option("--dir", metavar="DIR", help="The directory to write to.")] = Path(),
 ) -> int:
     """Write a commented testcase.yaml, and the judge's definition for Claude Code and Copilot.
 
@@ -93,7 +93,7 @@ def show_files(results: Sequence[FileResult]) -> int:
 
 def install_agents(
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
-    directory: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Where to write.")] = Path(),
+    directory: Annotated[Path, typer.Option("--dir", metavar="DIR", help="The directory to write to.")] = Path(),
 ) -> int:
     """Write agentic-judge.md into .github/agents and .claude/agents.
 
@@ -118,7 +118,7 @@ Several judges: agentic-judge-NAME (or :NAME), each with its own assertions.
 `yb doctor` shows which agents can run here."""
 
 
-def list_all(as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False) -> None:
+def list_all(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """List the evaluators and agents that a test case can use, including those of installed plugins.
 
     Example: `yb list --json`
@@ -148,8 +148,8 @@ def validate(
     config: Annotated[
         Path, typer.Option("--config", "-c", help="A test case, an eval configuration, an arena or a loop.")
     ],
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also show what is unusual but allowed.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also show unusual but allowed settings.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     var: options.Var = None,
 ) -> int:
     """Check a test case (or an eval configuration, an arena, a loop), and everything it refers to. Runs nothing.
@@ -301,17 +301,17 @@ def completion(
 
 
 def suggest_testcase(
-    agent: Annotated[str, typer.Option(metavar="TYPE", help="The agent that makes the suggestion, or `none`.")],
-    output_dir: Annotated[Path, typer.Option(metavar="DIR", help="The folder in which an agent has worked.")],
+    agent: Annotated[str, typer.Option(metavar="TYPE", help="The agent that writes the suggestion, or `none`.")],
+    output_dir: Annotated[Path, typer.Option(metavar="DIR", help="The folder that the agent has worked in.")],
     agent_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Your own instructions for the suggesting agent, in Markdown.")
     ] = None,
-    save: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the test case.")] = Path("testcase.yaml"),
+    save: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")] = Path("testcase.yaml"),
     baseline: Annotated[
         str | None,
-        typer.Option(metavar="REF", help="What the agent started from: a branch, tag or commit; else a repository."),
+        typer.Option(metavar="REF", help="What the agent started from: a branch, tag, commit or repository."),
     ] = None,
-    prompt: Annotated[str | None, typer.Option(metavar="TEXT", help="The prompt that the agent got.")] = None,
+    prompt: Annotated[str | None, typer.Option(metavar="TEXT", help="The prompt given to the agent.")] = None,
     model: Annotated[str | None, typer.Option(metavar="NAME", help="The model of the suggesting agent.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Save without asking.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
@@ -424,7 +424,7 @@ def _may_save(save: Path, *, asking: bool, yes: bool, force: bool) -> bool:
 
 def demo(
     workspace_dir: Annotated[
-        Path | None, typer.Option(help="Where the run is stored. Default: as for `yb run`.")
+        Path | None, typer.Option(help="Store the run in this directory. Default: same as `yb run`.")
     ] = None,
     loop: Annotated[bool, typer.Option("--loop", help="Show a loop (`ralph run`) instead.")] = False,
 ) -> int:
