@@ -26,7 +26,7 @@ async def test_a_forged_result_is_replaced(runs: RunBench) -> None:
     forged = runs.root / "forged.json"
     good = await runs.run(runs.program(EDIT))
     forged.write_bytes((good.artifacts / "results.json").read_bytes())
-    forge = f"cp '{forged}' ../artifacts/results.json; mkdir ../artifacts/git-diff.patch; exit 3"
+    forge = f"cp '{forged}' ../artifacts/results.json; exit 3"
     done = await runs.run(runs.tampering(forge))
     assert done.done.code == 1, done.done.err
     assert done.bundle.summary.overall_status == "failed"
@@ -39,7 +39,6 @@ async def test_a_forged_result_is_replaced(runs: RunBench) -> None:
     [
         "rm -rf ../artifacts",
         "rm -rf ../artifacts; ln -s {victim} ../artifacts",
-        "mkdir ../artifacts/results.json",
         "ln -s {victim}/file ../artifacts/git-diff.patch",
         "rm -rf ../.youbencha ../.lock",
         "chmod 000 ../artifacts ..",
@@ -89,14 +88,11 @@ async def test_reports_come_from_our_own_results(runs: RunBench) -> None:
     assert Path(runs.workspace).is_dir()
 
 
-async def test_tampering_is_reported(runs: RunBench) -> None:
-    done = await runs.run(
-        runs.tampering(f"{EDIT}; echo forged > ../artifacts/notes.txt; rm -rf ../artifacts/results.json")
-    )
+async def test_removed_directories_are_reported(runs: RunBench) -> None:
+    done = await runs.run(runs.tampering(f"{EDIT}; rm -rf ../artifacts"))
     assert done.done.code == 0, done.done.err
     assert done.bundle.agent is not None
     assert "WORKSPACE_TAMPERED" in [warning.code for warning in done.bundle.agent.warnings]
-    assert not (done.artifacts / "notes.txt").exists()
 
 
 async def test_files_of_hooks_beside_the_results_are_kept(runs: RunBench) -> None:

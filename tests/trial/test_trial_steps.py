@@ -66,7 +66,8 @@ while "agent" not in open({str(recorded)!r}).read():  # a live viewer reads the 
 async def test_ending_an_agent_twice_has_no_effect(trials: TrialBench) -> None:
     """As when an interrupt comes after the agent has ended: what is in the run directory by then is ours."""
     host = trials.host()
-    plan = trials.plan(host, trials.case(f"{WRITE}; open({str(trials.runs / 'one/artifacts/planted')!r}, 'w')"))
+    remove = f"import shutil; shutil.rmtree({str(trials.runs / 'one/artifacts')!r})"
+    plan = trials.plan(host, trials.case(f"{WRITE}; {remove}"))
     async with open_trial(plan, host, directory=trials.runs / "one", on_event=lambda _: None) as context:
         await run_agent(context)
         warnings = context.record.warnings

@@ -1,11 +1,10 @@
-"""Changes of an agent beside its tree are found and repaired before anything there is read or written."""
+"""What an agent removed beside its tree is made again before anything there is read or written; and `yb prune`."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import shlex
 import stat
 import subprocess
 import sys
@@ -20,9 +19,8 @@ from youbencha.errors import YouBenchaError
 from youbencha.locks import try_lock
 from youbencha.store.prune import old_runs, orphaned_directories, remove_all_orphaned, remove_orphaned, remove_run
 from youbencha.workspace import RunDirectory, Snapshot
-from youbencha.workspace.reclaim import strip_set_uid
 from youbencha.workspace.run_dir import make_private
-from youbencha.workspace.trees import remove_tree
+from youbencha.workspace.sanitize import strip_set_uid
 
 pytestmark = posix_only("shell scripts, links and modes")
 
@@ -54,8 +52,8 @@ def agent(run: RunDirectory, script: str) -> None:
 
 
 def in_order(run: RunDirectory) -> bool:
-    """All is where it was, ours, and can be used; and a second look finds nothing."""
-    assert sorted(name for name in os.listdir(run.path) if name != "agents") == [".lock", "artifacts", "src-modified"]
+    """All is where it was, and can be used; and a second look finds nothing."""
+    assert sorted(os.listdir(run.path)) == [".lock", "artifacts", "src-modified"]
     for path in (run.path, run.artifacts, run.modified):
         mode = path.lstat().st_mode
         assert stat.S_ISDIR(mode)
@@ -65,11 +63,9 @@ def in_order(run: RunDirectory) -> bool:
 
 
 def test_nothing_to_reclaim(run: RunDirectory) -> None:
-    agent(run, "echo x > file; mkdir ../agents; echo x > ../agents/file")
-    assert run.reclaim() == ()
+    agent(run, "echo x > file")
     assert in_order(run)
     assert files(run.artifacts) == {"events.jsonl": "ours\n", "agent-logs/log": "ours\n"}
-    assert files(run.path / "agents") == {"file": "x\n"}  # an agent may need it, and nothing else reads it
 
 
 def test_private_files_are_not_beside_the_tree(run: RunDirectory, tmp_path: Path) -> None:
@@ -93,85 +89,27 @@ def test_private_even_without_a_cache(tmp_path: Path, monkeypatch: pytest.Monkey
     assert os.listdir(tmp_path / "tmp") == []
 
 
-TRICKS = {
-    "artifacts-link": ("rm -r ../artifacts; ln -s ../../precious ../artifacts", "artifacts was replaced"),
-    "artifacts-file": ("rm -r ../artifacts; echo x > ../artifacts", "artifacts was replaced"),
-    "artifacts-other": ("rm -r ../artifacts; mkdir ../artifacts; echo x > ../artifacts/x", "artifacts was replaced"),
+DAMAGE = {
+    "artifacts-link": ("rm -r ../artifacts; ln -s ../../precious ../artifacts", "artifacts was removed or replaced"),
+    "artifacts-file": ("rm -r ../artifacts; echo x > ../artifacts", "artifacts was removed or replaced"),
     "artifacts-gone": ("rm -r ../artifacts", "artifacts was removed"),
-    "artifacts-closed": ("chmod 000 ../artifacts", "permissions of artifacts"),
-    "all-closed": ("chmod 000 ../artifacts .. .", "permissions of run-"),
+    "all-closed": ("chmod 000 ../artifacts .. .", ""),
     "all-gone": ('rm -rf "$(dirname "$PWD")"', "run-.* was removed"),
-    "all-link": ('cd ..; d=$PWD; cd ..; rm -rf "$d"; ln -s ../precious "$d"', "run-.* was replaced"),
-    "root-gone": ('cd ../..; rm -rf "$PWD"', "run-.* was removed"),
-    "root-file": ('cd ../..; d=$PWD; rm -rf "$d"; echo x > "$d"', "run-.* was removed"),
-    "tree-gone": ('rm -r "$PWD"', "src-modified is missing"),
-    "tree-link": ('d=$PWD; cd ..; rm -r "$d"; ln -s ../../precious "$d"', "src-modified was replaced by a link"),
-    "tree-file": ('d=$PWD; cd ..; rm -r "$d"; echo x > "$d"', "src-modified was replaced by a file"),
-    "lock-gone": ("rm ../.lock", "lock of the run"),
-    "lock-link": ("rm ../.lock; ln -s ../../precious/file ../.lock", "lock of the run"),
-    "lock-directory": ("rm ../.lock; mkdir ../.lock; echo x > ../.lock/x", "lock of the run"),
-    "expected-link": ("ln -s ../../precious ../src-expected", "a link src-expected was planted"),
-    "expected-directory": ("mkdir ../src-expected; echo x > ../src-expected/x", "a directory src-expected"),
-    "expected-closed": ("mkdir -p ../src-expected/a/b; chmod 000 ../src-expected/a ../src-expected", "src-expected"),
+    "root-gone": ('cd ../..; rm -rf "$PWD"', "root was removed"),
+    "tree-gone": ('rm -r "$PWD"', "src-modified was removed"),
+    "tree-link": ('d=$PWD; cd ..; rm -r "$d"; ln -s ../../precious "$d"', "src-modified was removed or replaced"),
+    "tree-file": ('d=$PWD; cd ..; rm -r "$d"; echo x > "$d"', "src-modified was removed or replaced"),
+    "lock-gone": ("rm ../.lock", ""),
 }
 
 
-@pytest.mark.parametrize("trick", TRICKS)
-def test_impostors(run: RunDirectory, trick: str) -> None:
-    script, reported = TRICKS[trick]
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damage_is_repaired(run: RunDirectory, damage: str) -> None:
+    script, reported = DAMAGE[damage]
     agent(run, script)
     assert re.search(reported, "\n".join(run.reclaim()))
     assert in_order(run)
     assert set(files(run.artifacts)) <= {"events.jsonl", "agent-logs/log"}
-
-
-def test_moved_directories_are_found_again(run: RunDirectory) -> None:
-    agent(run, 'echo x > new; cd ..; mv artifacts a; chmod 500 a; d=$PWD; cd ..; mv "$d" elsewhere; ln -s / "$d"')
-    found = "\n".join(run.reclaim())
-    assert found.count("found again") == 2
-    assert in_order(run)
-    assert files(run.artifacts) == {"events.jsonl": "ours\n", "agent-logs/log": "ours\n"}
-    assert files(run.modified) == {"new": "x\n"}
-
-
-def test_planted_artifacts(run: RunDirectory) -> None:
-    agent(
-        run,
-        """cd ../artifacts
-        echo '{"passed": true}' > results.json
-        ln -s ../../../precious/file git-diff.patch
-        ln -s ../../../precious evaluators
-        ln -s ../../../precious other-logs
-        mkfifo pipe-logs; mkdir -p closed/deep; chmod 000 closed/deep closed
-        rm events.jsonl; ln -s ../../../precious/file events.jsonl
-        mkdir -p hooks/sub; echo log > hooks/sub/log; ln -s / hooks/sub/link; chmod 100 hooks
-        mkfifo agent-logs/pipe
-        """,
-    )
-    (reported,) = run.reclaim()
-    assert reported.startswith(
-        "planted in the artifacts, and removed: agent-logs/pipe, closed, evaluators, events.jsonl,"
-    )
-    assert reported.endswith("git-diff.patch and 4 more")
-    assert in_order(run)
-    assert files(run.artifacts) == {"agent-logs/log": "ours\n", "hooks/sub/log": "log\n"}
-    assert sorted(os.listdir(run.artifacts / "hooks" / "sub")) == ["log"]
-
-
-def test_planted_deeper_than_paths_can_be(run: RunDirectory) -> None:
-    nest = "import os\nfor _ in range(900): os.mkdir('dir-name'); os.chdir('dir-name')"
-    agent(run, f"cd ../artifacts/agent-logs; {shlex.quote(sys.executable)} -c {shlex.quote(nest)}")
-    (reported,) = run.reclaim()
-    assert len(reported) < 400
-    assert in_order(run)
-    assert (run.artifacts / "agent-logs" / "log").exists()
-
-
-def test_names_that_are_not_utf_8(run: RunDirectory) -> None:
-    agent(run, "printf x > \"$(printf '../artifacts/a\\033[2J\\n\\377')\"")
-    (reported,) = run.reclaim()
-    reported.encode()
-    assert reported.isprintable()
 
 
 @pytest.mark.parametrize(
@@ -183,15 +121,6 @@ def test_tampering_with_private_files_is_reported(run: RunDirectory, script: str
     assert "results may be wrong" in reported
     assert run.private.is_dir()
     assert in_order(run)
-
-
-def test_unrepairable_damage_is_an_error(run: RunDirectory, tmp_path: Path) -> None:
-    (tmp_path / "root").rename(tmp_path / "moved")
-    (tmp_path / "root").symlink_to("/proc/self")
-    with pytest.raises(YouBenchaError):
-        run.reclaim()
-    (tmp_path / "root").unlink()
-    (tmp_path / "moved").rename(tmp_path / "root")
 
 
 # -- what is read and written afterwards --------------------------------------------------------------------------
@@ -442,7 +371,7 @@ def test_removed_permissions_are_restored(tmp_path: Path) -> None:
             os.chown(place, 65534, 65534)
         argv = [sys.executable, "-c", AS_NOBODY, place]
         done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
-        assert done.stdout.splitlines() == ["2", "['a/new', 'b/deep/new']", "['.gitignore']"], done.stderr
+        assert done.stdout.splitlines() == ["0", "['a/new', 'b/deep/new']", "['.gitignore']"], done.stderr
     finally:
         subprocess.run(["chmod", "-R", "u+rwx", place], check=True)
         shutil.rmtree(place)
@@ -470,21 +399,6 @@ def test_a_run_with_a_foreign_lock_is_not_started(tmp_path: Path, monkeypatch: p
     assert os.listdir(tmp_path / "cache" / "runs") == []
 
 
-def test_a_lost_lock_is_reported(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
-    held: list[int] = []
-
-    def quicker(path: Path) -> None:
-        remove_tree(path)
-        if path.name == ".lock":
-            held.append(taken(path))
-
-    monkeypatch.setattr("youbencha.workspace.run_dir.remove_tree", quicker)
-    agent(run, "rm ../.lock")
-    assert "another process took the lock of the run" in run.reclaim()
-    assert old_runs(run.path.parent)[0].in_use
-    os.close(held[0])
-
-
 SCRATCH_TRICKS = (
     "touch '{0}/planted'; chmod 500 '{0}'",
     "rm -r '{0}'",
@@ -505,7 +419,7 @@ def test_the_scratch_directory_is_clean_for_a_judge(run: RunDirectory, precious:
 
 def test_only_the_user_enters_a_run_directory(run: RunDirectory, tmp_path: Path) -> None:
     assert stat.S_IMODE(run.path.stat().st_mode) == 0o700
-    agent(run, "chmod 777 ..")
+    agent(run, 'rm -r "$(dirname "$PWD")"')
     run.reclaim()
     assert stat.S_IMODE(run.path.stat().st_mode) == 0o700
     with RunDirectory.create_at(tmp_path / "here", cache_dir=tmp_path / "cache") as made:

@@ -30,7 +30,7 @@ from youbencha.trial.gateway_plan import check_models
 from youbencha.trial.plan import Plan
 from youbencha.trial.results import TrialRecord
 from youbencha.workspace import Repository, RunDirectory, public_url
-from youbencha.workspace.reclaim import sanitize_tree, strip_set_uid
+from youbencha.workspace.sanitize import sanitize_tree, strip_set_uid
 
 if TYPE_CHECKING:
     from youbencha.sandbox.forward_proxy import ForwardProxy

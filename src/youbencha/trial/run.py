@@ -24,7 +24,7 @@ from youbencha.trial.plan import Plan
 from youbencha.trial.prepare import agent_sandbox, open_trial, sandbox_for_evaluators
 from youbencha.trial.results import TrialResult
 from youbencha.workspace import Changes, Snapshot
-from youbencha.workspace.reclaim import sanitize_bare_repositories, sanitize_tree, strip_set_uid
+from youbencha.workspace.sanitize import sanitize_bare_repositories, sanitize_tree, strip_set_uid
 from youbencha.workspace.trees import copy_tree, remove_tree
 
 _START = "start.git"

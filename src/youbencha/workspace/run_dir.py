@@ -1,10 +1,8 @@
 """The directory of a run: `<workspace>/<name>-<time>-<id>/`.
 
-An agent works in one directory of it, and can reach the others by `..`. So while the agent runs, nothing that it is
-judged by is stored here; and `reclaim` restores the rest afterwards.
-
-An agent on the host works in a private directory instead, and its tree is moved here at the end: agents read
-instructions in all directories above the one in which they work, and the run directory is often in a user's project.
+An agent in a container sees only its tree. An agent on the host works in a private directory, and its tree is moved
+here at the end: agents read instructions in all directories above the one in which they work, and the run directory is
+often in a user's project. While the agent runs, nothing that it is judged by is stored here.
 """
 
 from __future__ import annotations
@@ -13,6 +11,7 @@ import errno
 import os
 import re
 import stat
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -27,16 +26,7 @@ from youbencha.errors import YouBenchaError
 from youbencha.locks import lock_file
 from youbencha.text import format_path
 from youbencha.user_dirs import default_cache_dir
-from youbencha.workspace.reclaim import (
-    Identity,
-    clean_artifacts,
-    identity,
-    kept_open,
-    remove_planted,
-    restore_directory,
-    restore_tree,
-)
-from youbencha.workspace.trees import copy_tree, remove_tree
+from youbencha.workspace.trees import copy_tree, make_accessible, remove_tree
 
 ARTIFACTS, LOCK, PRIVATE_PARENT = "artifacts", ".lock", "private_parent"
 _IGNORE_ALL = "# Created by youBencha: git ignores everything in this directory.\n*\n"
@@ -76,10 +66,7 @@ class RunDirectory:
         self.private = private
         """For the harness only. It is outside `path`, and is removed when the run is closed."""
         self._scratch: list[Path] = []
-        self._held, self._watched, self._reserved = ExitStack(), ExitStack(), ExitStack()
-        self._reserved_for_end = ExitStack()
-        self._made: dict[Path, Identity | None] = {}
-        self._kept: frozenset[str] = frozenset()
+        self._held, self._reserved, self._reserved_for_end = ExitStack(), ExitStack(), ExitStack()
         self._private_state: State | None = None
 
     @classmethod
@@ -140,7 +127,6 @@ class RunDirectory:
                 raise not_writable(path, "another process took its lock")
             for directory in (run.modified, run.artifacts) if run.owns_tree else (run.artifacts,):
                 directory.mkdir()
-            run._remember()
             undo.pop_all()
             return run
 
@@ -160,36 +146,27 @@ class RunDirectory:
         with writing_to(self.path):
             self._reserved.enter_context(room_set_aside(self.path, self.private))
             self._reserved_for_end.enter_context(room_set_aside(self.path, bytes_=_RESULT_BYTES, files=_RESULT_FILES))
-        self._kept = frozenset(os.listdir(self.artifacts))  # noqa: PTH208 - only the names are wanted
         self._private_state = state_of(self.private)
 
     def reclaim(self) -> tuple[str, ...]:
-        """Restore the run directory, after the agent's processes have ended and before anything here is read.
+        """Prepare the directory for evaluators and results, after the agent's processes have ended.
 
-        Afterwards, the run directory, its lock and its artifacts are the original ones or created again, `src-modified`
-        is a directory (a user's tree is left as it is), and everything that an agent planted where the harness reads or
-        writes is removed. Returns descriptions of what was repaired: usually nothing.
+        Directories that the agent removed or replaced are made again. If that was its tree, all its files count as
+        deleted. Returns descriptions of what was found: usually nothing.
         """
-        found: list[str] = []
+        assert self.owns_tree
         self._reserved.close()
+        found: list[str] = []
         with writing_to(self.path):
-            self._reclaim_way(found)
-            if not self.path.parent.is_dir():
-                remove_tree(self.path.parent)
-                _make_root(self.path.parent)
-            for directory in self._guarded:
-                made = self._made[directory]
-                assert made is not None
-                self._made[directory] = restore_directory(directory, made, found)
-            self.path.chmod(_OWNER_ONLY)
-            self._reclaim_lock(found)
-            self._watch()
-            if self.owns_tree:
-                restore_tree(self.modified, found)
-            remove_planted(self.expected, found)
-            clean_artifacts(self.artifacts, self._kept, found)
+            for directory in (self.path.parent, self.path, self.artifacts, self.modified.parent, self.modified):
+                _ensure_directory(directory, found)
+            if not (self.path / LOCK).exists():
+                self._held.close()
+                self._hold()
             self._check_private(found)
-            self._empty_scratch()
+            if "scratch" in vars(self):  # judges use it, too
+                remove_tree(self.scratch)
+                self.scratch.mkdir(mode=_OWNER_ONLY, parents=True)
         return tuple(found)
 
     def release_room(self) -> None:
@@ -236,7 +213,6 @@ class RunDirectory:
         with suppress(YouBenchaError):  # what cannot be removed from the cache does not affect the run
             for directory in (self.private, *self._scratch):
                 remove_tree(directory)
-        self._watched.close()
         self._held.close()
 
     def delete_sources(self) -> None:
@@ -256,59 +232,17 @@ class RunDirectory:
         if self._around_tree is not None:
             remove_tree(self.modified)
 
-    @property
-    def _guarded(self) -> list[Path]:
-        """The directories that the run cannot do without, outer ones first."""
-        around = self._around_tree if self._around_tree and self._around_tree in self.modified.parents else None
-        return [self.path, self.artifacts, *([around] if around else [])]
-
     def _hold(self) -> bool:
         """Take the lock. Return False if another process holds it."""
         lock = self._held.enter_context(lock_file(self.path / LOCK))
         # Without the name of the private directory, because an agent can read this. It begins with the run's name.
         return lock.take(**{PRIVATE_PARENT: str(self.private.parent)})
 
-    def _remember(self) -> None:
-        self._watch()
-        self._made = {path: identity(path) for path in (*self._guarded, self.path / LOCK)}
-
-    def _watch(self) -> None:
-        """Keep the directories open: see `kept_open`."""
-        before, self._watched = self._watched, ExitStack()
-        for directory in self._guarded:
-            self._watched.enter_context(kept_open(directory))
-        before.close()
-
-    def _reclaim_way(self, found: list[str]) -> None:
-        """Remove links on the way from a user's tree to the run: what they lead to must not be restored or removed."""
-        if self.owns_tree:
-            return
-        for directory in reversed([each for each in self.path.parents if self.modified in each.parents]):
-            if directory.is_symlink() or directory.is_file():
-                found.append(f"{format_path(directory.name)} was replaced by a link or a file, which was not followed")
-                directory.unlink()
-
-    def _reclaim_lock(self, found: list[str]) -> None:
-        lock = self.path / LOCK
-        if identity(lock) != self._made[lock]:
-            found.append("the lock of the run was removed or replaced")
-            self._held.close()
-            remove_tree(lock)
-            if not self._hold():
-                found.append("another process took the lock of the run")
-            self._made[lock] = identity(lock)
-
     def _check_private(self, found: list[str]) -> None:
         if self._private_state is not None and state_of(self.private) != self._private_state:
             found.append("files of the harness were changed while the agent ran: the results may be wrong")
         self._private_state = None  # from here on, the harness writes to it
         self.private.mkdir(mode=0o700, parents=True, exist_ok=True)
-
-    def _empty_scratch(self) -> None:
-        """Empty the scratch directory, which judges use, too."""
-        if "scratch" in vars(self):
-            remove_tree(self.scratch)
-            self.scratch.mkdir(mode=0o700)
 
 
 @contextmanager
@@ -317,8 +251,6 @@ def room_set_aside(*directories: Path, bytes_: int = _RESERVED_BYTES, files: int
 
     The files have no names, so that an agent cannot find them, and nothing is left if the harness is killed.
     """
-    import tempfile
-
     with ExitStack() as held:
         for directory in {each.stat().st_dev: each for each in directories}.values():
             opened = [held.enter_context(tempfile.TemporaryFile(dir=directory)) for _ in range(files)]
@@ -348,6 +280,14 @@ def remove_sources(run: Path) -> None:
     for name in os.listdir(run):  # noqa: PTH208 - only the names are wanted
         if name != ARTIFACTS:
             remove_tree(run / name)
+
+
+def _ensure_directory(path: Path, found: list[str]) -> None:
+    if path.is_symlink() or not path.is_dir():
+        found.append(f"{format_path(path.name)} was removed or replaced")
+        remove_tree(path)
+        path.mkdir(mode=_OWNER_ONLY, parents=True)
+    make_accessible(path)
 
 
 def _new_directory(root: Path, name: str) -> Path:
@@ -391,8 +331,6 @@ def _made_in(parent: Path, run: str) -> Path:
 
 def _private_parents(cache_dir: Path | None) -> list[Path]:
     """Where private directories may be, the best place first."""
-    import tempfile
-
     temporary = Path(tempfile.gettempdir()).absolute()
     is_chosen = any(os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
     parents = [temporary] if is_chosen or not _LARGE_TEMPORARY.is_dir() else [_LARGE_TEMPORARY, temporary]

@@ -329,7 +329,8 @@ def walk_accessible(top: AnyStr | os.PathLike[AnyStr]) -> Iterator[os.DirEntry[A
             make_accessible(entry.path)
         return True
 
-    make_accessible(top)
+    with suppress(OSError):
+        make_accessible(top)
     yield from walk(top, enter=enter)
 
 
