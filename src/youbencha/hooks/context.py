@@ -1,10 +1,9 @@
-"""The context of hooks, and their results."""
+"""The directories, variables and environment of hooks, and what a hook reports."""
 
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,20 +11,19 @@ from typing import Any
 from youbencha.errors import YouBenchaError
 from youbencha.process import Redactor
 from youbencha.spec.variables import REFERENCE
-from youbencha.store.bundle import EvaluationError, HookResult, ResultsBundle, TestCaseInfo
-from youbencha.text import iso_time
+from youbencha.store.bundle import ResultsBundle, TestCaseInfo
 
 
 @dataclass(frozen=True, kw_only=True)
 class HookContext:
     """The directories, variables and environment of hooks.
 
-    `${NAME}` is one of the hooks' own variables (`RESULTS_PATH` …), else of the hook's `env`, else of the environment
-    of youBencha.
+    `${NAME}` is looked up in the hooks' own variables (`RESULTS_PATH` …), then in the hook's `env`, then in youBencha's
+    environment.
     """
 
     working_dir: Path
-    """Where scripts run; their own `working_dir` is relative to it."""
+    """The directory in which scripts run; their own `working_dir` is relative to it."""
     artifacts_dir: Path
     config_dir: Path
     """The directory of the test case. Relative paths of programs and files start there."""
@@ -40,45 +38,45 @@ class HookContext:
     """`env` of one hook's configuration, references resolved."""
 
     def for_hook(self, hook_env: Mapping[str, str]) -> HookContext:
-        """The context of one hook, with the `env` of its configuration."""
+        """Return the context of one hook, with the `env` of its configuration."""
         return replace(self, hook_env={name: self.lenient(value) for name, value in hook_env.items()})
 
     def lenient(self, text: str) -> str:
         """Substitute variables. An unknown one stays unchanged: it may be meant for the program, such as `bash -c`."""
         return REFERENCE.sub(self._value_or_reference, text)
 
-    def exact(self, text: str, what: str) -> str:
+    def exact(self, text: str, key: str) -> str:
         """Substitute variables. An unknown one is an error: results must not go to an address or file of that name."""
-        unknown = [found[2] for found in REFERENCE.finditer(text) if self._value(found) is None]
-        if unknown:
-            raise YouBenchaError(
-                "HOOK_VARIABLE_UNKNOWN",
-                f"{what}: ${{{unknown[0]}}} is not defined",
-                hint=f"Set {unknown[0]} in the environment, or define it under `variables` in .youbencharc.",
-            )
+        for reference in REFERENCE.finditer(text):
+            if self._value(reference) is None:
+                raise YouBenchaError(
+                    "HOOK_VARIABLE_UNKNOWN",
+                    f"The variable {reference[2]} in `{key}` is not defined.",
+                    hint=f"Set {reference[2]} in the environment, or define it under `variables` in .youbencharc.",
+                )
         return self.lenient(text)
 
     def path(self, text: str, *, start: Path | None = None) -> Path:
-        """An absolute path. A relative one starts at `config_dir` unless `start` is given."""
+        """Return an absolute path. A relative one starts at `config_dir` unless `start` is given."""
         return (start or self.config_dir).absolute() / Path(text).expanduser()
 
     def environment(self) -> dict[str, str]:
-        """The environment of a program. The hooks' own variables cannot be overridden."""
+        """Return the environment of a program. The hooks' own variables cannot be overridden."""
         return {**self.env, **self.hook_env, **self.variables}
 
-    def _value_or_reference(self, found: re.Match[str]) -> str:
-        value = self._value(found)
-        return found.group() if value is None else value
+    def _value_or_reference(self, reference: re.Match[str]) -> str:
+        value = self._value(reference)
+        return reference.group() if value is None else value
 
-    def _value(self, found: re.Match[str]) -> str | None:
-        escape, name = found.groups()
+    def _value(self, reference: re.Match[str]) -> str | None:
+        escape, name = reference.groups()
         if escape:
-            return found.group()[1:]
-        return next((each[name] for each in (self.variables, self.hook_env, self.env) if name in each), None)
+            return reference.group()[1:]
+        return next((values[name] for values in (self.variables, self.hook_env, self.env) if name in values), None)
 
 
 def pre_execution_variables(test_case: TestCaseInfo, *, workspace_dir: Path, artifacts_dir: Path) -> dict[str, str]:
-    """The variables of pre-execution hooks. `workspace_dir` is the directory in which the agent will work."""
+    """Return the variables of pre-execution hooks. `workspace_dir` is the directory in which the agent will work."""
     return {
         "WORKSPACE_DIR": str(workspace_dir),
         "REPO_DIR": str(workspace_dir),
@@ -92,8 +90,8 @@ def pre_execution_variables(test_case: TestCaseInfo, *, workspace_dir: Path, art
 def post_evaluation_variables(
     bundle: ResultsBundle, *, workspace_dir: Path, repo_dir: Path, artifacts_dir: Path, results_path: Path
 ) -> dict[str, str]:
-    """The variables of post-evaluation hooks. `workspace_dir` is the directory of the run, `repo_dir` what was judged,
-    and `results_path` is `results.json`, which is already written."""
+    """Return the variables of post-evaluation hooks. `workspace_dir` is the directory of the run, `repo_dir` what was
+    judged, and `results_path` is `results.json`, which is already written."""
     return {
         "RESULTS_PATH": str(results_path),
         "ARTIFACTS_DIR": str(artifacts_dir),
@@ -106,42 +104,10 @@ def post_evaluation_variables(
 
 @dataclass(frozen=True, kw_only=True)
 class HookOutcome:
-    """What a hook that succeeded reports."""
+    """What a hook that ran reports."""
 
     message: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
-
-
-class HookFailed(YouBenchaError):
-    """A hook ran and failed."""
-
-    def __init__(self, code: str, message: str, *, hint: str | None = None, metadata: Mapping[str, Any]) -> None:
-        super().__init__(code, message, hint=hint)
-        self.metadata = metadata
-
-
-async def result_of(hook: str, work: Awaitable[HookOutcome], redactor: Redactor) -> HookResult:
-    """Turn the outcome of a hook, or any exception, into its result."""
-    at, started = time.time(), time.monotonic()
-    error = None
-    try:
-        done = await work
-        message, metadata = done.message, done.metadata
-    except Exception as raised:  # noqa: BLE001 - a failure must affect neither the run nor the other hooks
-        known = raised if isinstance(raised, YouBenchaError) else _unexpected(raised)
-        message, metadata = redactor.text(known.message), known.metadata if isinstance(known, HookFailed) else {}
-        error = EvaluationError(message=message, code=known.code, hint=known.hint)
-    return HookResult(
-        hook=hook,
-        status="failed" if error else "success",
-        message=message,
-        duration_ms=round((time.monotonic() - started) * 1000),
-        timestamp=iso_time(at),
-        metadata=dict(metadata),
-        error=error,
-    )
-
-
-def _unexpected(error: Exception) -> YouBenchaError:
-    reason = f"{error.strerror}: {error.filename}" if isinstance(error, OSError) and error.filename else str(error)
-    return YouBenchaError("HOOK_FAILED", " ".join(f"{type(error).__name__}: {reason}".split()))
+    error: str | None = None
+    """The code of its error, if it failed."""
+    hint: str | None = None

@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import json
 import os
+import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from youbencha.errors import YouBenchaError
 from youbencha.files import replace_atomically
@@ -21,11 +22,8 @@ from youbencha.spec.testcase import DatabaseConfig
 from youbencha.store.bundle import ResultsBundle
 from youbencha.text import iso_time
 
-if TYPE_CHECKING:
-    from sqlite3 import Connection
-
-PATIENCE_S = 30.0
-_BRIEF = ("evaluator", "status", "metrics", "message", "duration_ms", "timestamp")
+MAX_WAIT_S = 30.0
+_SUMMARY_FIELDS = ("evaluator", "status", "metrics", "message", "duration_ms", "timestamp")
 
 COLUMNS: Mapping[str, str] = {
     "run_id": "TEXT PRIMARY KEY",
@@ -50,9 +48,9 @@ COLUMNS: Mapping[str, str] = {
 async def export(config: DatabaseConfig, context: HookContext, bundle: ResultsBundle) -> HookOutcome:
     path = context.path(context.exact(config.output_path, "output_path"))
     await asyncio.to_thread(_write, config, path, bundle)
-    what = "the whole result" if config.include_full_bundle else "a summary"
-    metadata = {"type": config.type, "output_path": str(path), "exported": what}
-    return HookOutcome(message=f"wrote {what} to {path.name}", metadata=metadata)
+    exported = "the whole result" if config.include_full_bundle else "a summary"
+    metadata = {"type": config.type, "output_path": str(path), "exported": exported}
+    return HookOutcome(message=f"wrote {exported} to {path.name}", metadata=metadata)
 
 
 def _write(config: DatabaseConfig, path: Path, bundle: ResultsBundle) -> None:
@@ -63,7 +61,7 @@ def _write(config: DatabaseConfig, path: Path, bundle: ResultsBundle) -> None:
     except OSError as error:
         raise YouBenchaError(
             "HOOK_DATABASE_FAILED",
-            f"cannot write to {path}: {error.strerror or error}",
+            f"Cannot write to {path}: {error.strerror or error}",
             hint="Check the path, its permissions and free disk space.",
         ) from error
 
@@ -77,13 +75,13 @@ def _to_json_file(config: DatabaseConfig, path: Path, bundle: ResultsBundle, exp
 
 def _to_sqlite(config: DatabaseConfig, path: Path, bundle: ResultsBundle, exported_at: str) -> None:
     whole = as_json_bytes(bundle.model_dump(mode="json")).decode() if config.include_full_bundle else None
-    row = {**summary_of(bundle, exported_at), "bundle": whole}
+    row = {**flat_summary(bundle, exported_at), "bundle": whole}
     write_row(path, config.table, row, replace_all=not config.append)
 
 
 def without_details(bundle: Mapping[str, Any]) -> dict[str, Any]:
     """Return a result in the same form, but of each evaluator only what the original youBencha writes in this case."""
-    evaluators = [{key: each[key] for key in _BRIEF} for each in bundle["evaluators"]]
+    evaluators = [{key: result[key] for key in _SUMMARY_FIELDS} for result in bundle["evaluators"]]
     return {**bundle, "evaluators": evaluators, "hooks": {}}
 
 
@@ -92,8 +90,8 @@ def as_json_bytes(data: Mapping[str, Any]) -> bytes:
     return json.dumps(data, separators=(",", ":")).encode("ascii")
 
 
-def summary_of(bundle: ResultsBundle, exported_at: str) -> dict[str, str | int | float | bool | None]:
-    """Return one flat row. What is not known is null."""
+def flat_summary(bundle: ResultsBundle, exported_at: str) -> dict[str, str | int | float | bool | None]:
+    """Return one flat row. Unknown values are null."""
     agent, outcome = bundle.agent, bundle.outcome
     usage = (agent.usage if agent else None) or Usage()
     return {
@@ -119,7 +117,7 @@ def append_line(path: Path, line: bytes) -> None:
 
     If the last line has no line end (because of an editor or a crash), one is added first.
     """
-    with opened_and_locked(path) as fd:
+    with open_locked(path) as fd:
         size = os.fstat(fd).st_size
         start = b"" if size == 0 or _last_byte(fd, size) == b"\n" else b"\n"
         try:
@@ -147,20 +145,20 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 @contextmanager
-def opened_and_locked(path: Path, *, patience_s: float = PATIENCE_S) -> Iterator[int]:
+def open_locked(path: Path, *, max_wait_s: float = MAX_WAIT_S) -> Iterator[int]:
     """Open the file for appending, creating it if needed, and lock it against other processes.
 
     The lock is on the file itself, and the operating system releases it when the process ends.
     """
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + max_wait_s
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o666)
         try:
             if not wait_for_lock(fd, deadline - time.monotonic()):
                 raise YouBenchaError(
                     "HOOK_DATABASE_FAILED",
-                    f"another program keeps {path} locked",
-                    hint="See which one has it open (`lsof`), and end it or wait for it.",
+                    f"Another program keeps {path} locked",
+                    hint="See which one has it open (`lsof`), and stop it or wait for it.",
                 )
             if _still_there(fd, path):
                 yield fd
@@ -179,11 +177,9 @@ def _still_there(fd: int, path: Path) -> bool:
 
 def write_row(path: Path, table: str, row: Mapping[str, Any], *, replace_all: bool = False) -> None:
     """Write a row in one transaction. The same run written twice is one row; writers wait for each other."""
-    import sqlite3
-
     try:
         # Without a write-ahead log: one file that can be copied, also on a network drive. Each write is short.
-        with closing(sqlite3.connect(path, timeout=PATIENCE_S, isolation_level=None)) as connection:
+        with closing(sqlite3.connect(path, timeout=MAX_WAIT_S, isolation_level=None)) as connection:
             connection.execute("BEGIN IMMEDIATE")  # a lock that is requested later may be refused
             _prepare(connection, table)
             if replace_all:
@@ -196,12 +192,12 @@ def write_row(path: Path, table: str, row: Mapping[str, Any], *, replace_all: bo
     except sqlite3.Error as error:
         raise YouBenchaError(
             "HOOK_DATABASE_FAILED",
-            f"cannot write to the table {table} in {path}: {error}",
+            f"Cannot write to the table {table} in {path}: {error}",
             hint="Check that the file is a SQLite database, can be written, and is not kept locked by another program.",
         ) from error
 
 
-def _prepare(connection: Connection, table: str) -> None:
+def _prepare(connection: sqlite3.Connection, table: str) -> None:
     """Create the table, or add missing columns to an older one."""
     columns = ", ".join(f'"{name}" {kind}' for name, kind in COLUMNS.items())
     connection.execute(f'CREATE TABLE IF NOT EXISTS "{table}" ({columns})')
@@ -209,7 +205,7 @@ def _prepare(connection: Connection, table: str) -> None:
     if "run_id" not in present:
         raise YouBenchaError(
             "HOOK_DATABASE_FAILED",
-            f"the table {table} is not one of youBencha's: it has no column run_id",
+            f"The table {table} is not one of youBencha's: it has no column run_id",
             hint="Name another one with `table`.",
         )
     for name in (name for name in COLUMNS if name not in present):

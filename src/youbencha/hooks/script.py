@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from youbencha.errors import YouBenchaError
-from youbencha.hooks.context import HookContext, HookFailed, HookOutcome
+from youbencha.hooks.context import HookContext, HookOutcome
 from youbencha.process import Command, Limits, ProcessResult, find_executable, run
 from youbencha.spec.testcase import ScriptConfig
 from youbencha.text import shorten
 
-_TAIL_CHARACTERS = 2000
-_NAME_CHARACTERS = 80
+_MAX_TAIL_CHARS = 2000
+_MAX_NAME_CHARS = 80
 _NOT_ONE_WORD = re.compile(r"[\s|&;<>()`]")
 NO_PROGRAM_HINT = "A path with a slash (./setup.sh) is relative to the test case; a bare name is searched on PATH."
 
@@ -38,11 +38,11 @@ async def run_script(config: ScriptConfig, context: HookContext, log_name: str) 
     metadata = {"command": name, "log": log, **_metadata(result)}
     if result.exit.code == 0 and not result.timed_out:
         return HookOutcome(message=f"{name} succeeded{_leftovers(result)}", metadata=metadata)
-    raise HookFailed(
-        "HOOK_TIMEOUT" if result.timed_out else "HOOK_SCRIPT_FAILED",
-        f"{name} {_reason(config, result)}{_leftovers(result)}",
-        hint="Give it more time with `timeout_ms`." if result.timed_out else f"Its output is in {log}.",
+    return HookOutcome(
+        message=f"{name} {_reason(config, result)}{_leftovers(result)}",
         metadata=metadata,
+        error="HOOK_TIMEOUT" if result.timed_out else "HOOK_SCRIPT_FAILED",
+        hint="Give it more time with `timeout_ms`." if result.timed_out else f"Its output is in {log}.",
     )
 
 
@@ -73,7 +73,7 @@ def _argv(config: ScriptConfig, context: HookContext) -> tuple[str, ...]:
 
 
 def _no_program(reason: str) -> YouBenchaError:
-    return YouBenchaError("HOOK_PROGRAM_NOT_FOUND", f"cannot run the script: {reason}", hint=NO_PROGRAM_HINT)
+    return YouBenchaError("HOOK_PROGRAM_NOT_FOUND", f"Cannot run the script: {reason}", hint=NO_PROGRAM_HINT)
 
 
 def is_shell_line(command: str, starts: Iterable[Path]) -> bool:
@@ -97,16 +97,16 @@ def _shell_argv(
 
 def _reason(config: ScriptConfig, result: ProcessResult) -> str:
     if result.timed_out:
-        return f"took longer than {config.timeout_ms:,} ms and was ended"
+        return f"took longer than {config.timeout_ms:,} ms and was killed"
     if result.exit.code is not None:
         return f"failed with exit code {result.exit.code}"
-    return f"was ended by {result.exit.signal or 'an unknown signal'}"
+    return f"was killed by {result.exit.signal or 'an unknown signal'}"
 
 
 def _leftovers(result: ProcessResult) -> str:
     if not result.exit.leftovers or result.timed_out:
         return ""
-    return f"; still running, and ended with it: {', '.join(result.exit.leftovers)}"
+    return f"; still running, and killed with it: {', '.join(result.exit.leftovers)}"
 
 
 def _metadata(result: ProcessResult) -> dict[str, Any]:
@@ -114,14 +114,14 @@ def _metadata(result: ProcessResult) -> dict[str, Any]:
         "exit_code": result.exit.code,
         "signal": result.exit.signal,
         "timed_out": result.timed_out,
-        "output_tail": result.last_output[-_TAIL_CHARACTERS:],
+        "output_tail": result.last_output[-_MAX_TAIL_CHARS:],
     }
 
 
 def _shortened(command: str) -> str:
     """The first line, shortened: a line for a shell may be a whole program."""
     first, *more = command.splitlines()
-    return shorten(f"{first} …" if more else first, _NAME_CHARACTERS)
+    return shorten(f"{first} …" if more else first, _MAX_NAME_CHARS)
 
 
 def is_file(start: Path, name: str) -> bool:

@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit, urlunsplit
@@ -20,7 +21,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 from youbencha import __version__
 from youbencha.errors import YouBenchaError
 from youbencha.files import open_nofollow
-from youbencha.hooks.context import HookContext, HookFailed, HookOutcome
+from youbencha.hooks.context import HookContext, HookOutcome
 from youbencha.hooks.database import as_json_bytes
 from youbencha.process import Redactor
 from youbencha.spec.testcase import WebhookConfig
@@ -32,17 +33,17 @@ if TYPE_CHECKING:
 
 _EXCERPT_BYTES = 500
 
-_SHORTEST_SECRET = 6
+_MIN_SECRET_CHARS = 6
 """The same limit as everywhere: shorter values ("prod") occur in ordinary texts."""
 
-_WORTH_ANOTHER_TRY = frozenset({408, 425, 429})
-"""Besides 5xx: the server was busy or broken. Any other error would only be repeated."""
+_RETRYABLE_STATUS = frozenset({408, 425, 429})
+"""Besides 5xx: the server is busy or broken. Any other error would only be repeated."""
 
 _SCHEMES = ("http://", "https://")
 _CREDENTIALS = re.compile(r"https?://[^/?#]*@", re.IGNORECASE)
 MIB = 1024 * 1024
-LARGEST = MIB
-LARGEST_IN_ALL = 10 * MIB
+MAX_ARTIFACT_BYTES = MIB
+MAX_ALL_ARTIFACT_BYTES = 10 * MIB
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +73,7 @@ class _Answer:
     @property
     def is_retryable(self) -> bool:
         """Whether another attempt may succeed."""
-        return self.status is None or self.status in _WORTH_ANOTHER_TRY or self.status >= 500
+        return self.status is None or self.status in _RETRYABLE_STATUS or self.status >= 500
 
 
 async def send(config: WebhookConfig, context: HookContext, bundle: ResultsBundle, policy: RetryPolicy) -> HookOutcome:
@@ -90,14 +91,14 @@ async def send(config: WebhookConfig, context: HookContext, bundle: ResultsBundl
         return HookOutcome(message=f"delivered with {tries}, status {answer.status}", metadata=metadata)
     hint = f"It has moved to {answer.moved_to}: write that address." if answer.moved_to else None
     message = f"not delivered with {tries}: {answer.reason}"
-    raise HookFailed("HOOK_WEBHOOK_FAILED", message, hint=hint, metadata=metadata)
+    return HookOutcome(message=message, metadata=metadata, error="HOOK_WEBHOOK_FAILED", hint=hint)
 
 
 def _request(config: WebhookConfig, context: HookContext, bundle: ResultsBundle) -> _Request:
     from youbencha.gateway.forward import proxy_for
 
     url = context.exact(config.url, "url").strip()
-    address = _checked(url)
+    address = _require_address(url)
     given = {name: context.exact(value, f"headers.{name}") for name, value in config.headers.items()}
     defaults = {"Content-Type": "application/json", "User-Agent": f"youbencha/{__version__}"}
     known = {name.lower() for name in given}
@@ -121,23 +122,23 @@ def _payload(config: WebhookConfig, bundle: ResultsBundle, artifacts_dir: Path, 
     return payload
 
 
-def _checked(url: str) -> SplitResult:
-    address = address_of(url)
+def _require_address(url: str) -> SplitResult:
+    address = parse_address(url)
     if address is None:
-        raise YouBenchaError("HOOK_CONFIG_INVALID", "url: must be an http or https address, with a host")
+        raise YouBenchaError("HOOK_CONFIG_INVALID", "`url` must be an http or https address, with a host.")
     return address
 
 
 def _secrets(address: SplitResult, headers: Mapping[str, str]) -> list[str]:
-    """Parts of the request that a server may repeat in its answer, and that must not be shown."""
+    """List the parts of the request that a server may repeat in its answer, and that must not be shown."""
     parts = [address.query, address.password or "", address.path.lstrip("/")]
     parts += [part for pair in address.query.split("&") for part in pair.split("=")[1:]]
     parts += [part for value in headers.values() for part in (value, *value.split())]
-    return [part for part in parts if len(part) >= _SHORTEST_SECRET]
+    return [part for part in parts if len(part) >= _MIN_SECRET_CHARS]
 
 
 def _shown(url: str) -> str:
-    """The address as it was written, without user, password and query."""
+    """Return the address as it was written, without user, password and query."""
     try:
         address = urlsplit(url)
         return urlunsplit((address.scheme, address.netloc.rpartition("@")[2], address.path, "", ""))
@@ -200,16 +201,16 @@ def _host(location: str | None) -> str | None:
 @dataclass(frozen=True)
 class RetryPolicy:
     waits_s: tuple[float, ...] = (1.0, 2.0)
-    """Before the second attempt, the third, and so on."""
-    longest_wait_s: float = 30.0
-    """Limits what the server asks for."""
+    """The waits before the second attempt, the third, and so on."""
+    max_wait_s: float = 30.0
+    """The limit for what the server asks for."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     def wait_s(self, failures: int, asked_s: float | None) -> float | None:
         """Return how long to wait after that many failures; None after the last attempt."""
         if failures > len(self.waits_s):
             return None
-        return max(self.waits_s[failures - 1], min(asked_s or 0.0, self.longest_wait_s))
+        return max(self.waits_s[failures - 1], min(asked_s or 0.0, self.max_wait_s))
 
 
 def parse_retry_after(retry_after: str | None) -> float | None:
@@ -219,15 +220,13 @@ def parse_retry_after(retry_after: str | None) -> float | None:
         return float(text[:9])  # a longer number makes no difference
     if not text:
         return None
-    from email.utils import parsedate_to_datetime
-
     try:
         return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
     except (ValueError, OverflowError):
         return None
 
 
-def address_of(url: str) -> SplitResult | None:
+def parse_address(url: str) -> SplitResult | None:
     """Parse the address of a webhook; None if it cannot be used."""
     try:
         address = urlsplit(url)
@@ -241,12 +240,12 @@ def may_become_an_address(url: str) -> bool:
     """Whether a text with `${NAME}` can become an address, judging by the part before the first reference."""
     known, reference, _ = url.strip().partition("${")
     if not reference:
-        return address_of(known) is not None
+        return parse_address(known) is not None
     folded = known.lower()
     if not folded.startswith(_SCHEMES):
         return any(scheme.startswith(folded) for scheme in _SCHEMES)
     host_is_known = re.search(r"[/?#]", known.partition("://")[2]) is not None
-    return not host_is_known or address_of(known) is not None
+    return not host_is_known or parse_address(known) is not None
 
 
 def holds_credentials(url: str) -> bool:
@@ -258,12 +257,12 @@ def holds_credentials(url: str) -> bool:
 class ArtifactTexts:
     contents: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
-    """Which were left out, and why."""
+    """The reason for each that was left out."""
 
 
 def read_artifacts(manifest: ArtifactManifest, artifacts_dir: Path) -> ArtifactTexts:
     """Read the artifacts' texts, the most important first; what does not fit into one request is left out."""
-    texts, remaining = ArtifactTexts(), LARGEST_IN_ALL
+    texts, remaining = ArtifactTexts(), MAX_ALL_ARTIFACT_BYTES
     single = [path for path in (manifest.diff, manifest.agent_log) if path]
     for path in dict.fromkeys((*manifest.reports, *single, *manifest.evaluator_artifacts)):
         try:
@@ -281,7 +280,7 @@ def _read(path: str, artifacts_dir: Path, remaining: int) -> bytes:
     """Read an artifact without following links, which could lead to files that must not leave the machine."""
     with open_nofollow(artifacts_dir, path) as file:
         size = os.fstat(file.fileno()).st_size
-        if size > LARGEST:
+        if size > MAX_ARTIFACT_BYTES:
             raise OSError(errno.EFBIG, "is larger than 1 MiB")
         if size > remaining:
             raise OSError(errno.EFBIG, "exceeds 10 MiB together with the others")
