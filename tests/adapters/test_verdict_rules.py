@@ -10,8 +10,7 @@ from endings import run_ending
 from youbencha.adapters.aider import AiderAdapter
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
 from youbencha.adapters.cli_agent import CliAdapter, SessionFacts
-from youbencha.adapters.cli_agent.verdict import judge
-from youbencha.adapters.cli_agent.warnings import session_warnings
+from youbencha.adapters.cli_agent.verdict import judge, session_warnings
 from youbencha.adapters.codex import CodexAdapter
 from youbencha.adapters.command import CommandAdapter
 from youbencha.adapters.gemini_cli import GeminiCliAdapter
@@ -27,7 +26,7 @@ Agent = type[CliAdapter[Any]]
 
 def codes_of(agent: Agent, exit_code: int | None, **how: Any) -> list[str | None]:
     ending = run_ending(exit_code, stream_expected=how.pop("stream_expected", agent.emits_json), **how)
-    return [error.code for error in judge(agent.kind, ending, agent.rules, at=AT).errors]
+    return [error.code for error in judge(agent, ending, at=AT).errors]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +79,7 @@ def test_a_timeout_is_the_providers_if_the_last_call_failed(events: tuple[Event,
 @pytest.mark.parametrize(("agent", "warned"), [(CodexAdapter, False), (ClaudeCodeAdapter, True)])
 def test_another_model_than_at_the_start(agent: Agent, warned: bool) -> None:
     facts = SessionFacts(stream_seen=True, init_model="one", model="another")
-    found = list(session_warnings(agent.kind, facts, AT, compares_models=agent.rules.compares_models))
+    found = list(session_warnings(agent, facts, AT))
     assert bool(found) is warned
 
 
@@ -88,7 +87,7 @@ def test_the_reset_time_is_read_for_every_agent() -> None:
     said = "Claude AI usage limit reached|1750000000"
     result = SessionResult(subtype="failed", is_error=True, text=said, turns=None, duration_ms=None)
     ending = run_ending(1, facts=SessionFacts(stream_seen=True, results=1, result=result))
-    (error,) = judge(CodexAdapter.kind, ending, CodexAdapter.rules, at=AT).errors
+    (error,) = judge(CodexAdapter, ending, at=AT).errors
     assert (error.code, error.context and error.context["resets_at"]) == (
         "CODEX_RATE_LIMIT",
         "2025-06-15T15:06:40.000Z",

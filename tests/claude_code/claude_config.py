@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from youbencha.adapters.claude_code import ClaudeCodeConfig
-from youbencha.adapters.claude_code.options import CLAUDE
+from youbencha.adapters.claude_code.options import ClaudeCode
 from youbencha.adapters.cli_agent import config
 
 
 def parse_config(raw: Mapping[str, Any]) -> ClaudeCodeConfig:
-    return config.parse_config(CLAUDE, ClaudeCodeConfig, raw)
+    return config.parse_config(ClaudeCode, ClaudeCodeConfig, raw)

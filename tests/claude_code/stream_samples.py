@@ -9,7 +9,7 @@ from typing import Any
 
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
-from youbencha.adapters.claude_code.options import CLAUDE
+from youbencha.adapters.claude_code.options import ClaudeCode
 from youbencha.adapters.claude_code.stream import ClaudeStreamReader
 from youbencha.adapters.cli_agent.stream import OutputReader
 from youbencha.events import Event, WarningRaised
@@ -57,7 +57,7 @@ INIT = {"type": "system", "subtype": "init", "session_id": "s1", "model": "claud
 def feed(data: bytes) -> tuple[OutputReader, list[Event]]:
     """A reader that has read all of it, and what it passed on."""
     events: list[Event] = []
-    reader = OutputReader(CLAUDE, ClaudeStreamReader(), on_event=events.append)
+    reader = OutputReader(ClaudeCode, ClaudeStreamReader(), on_event=events.append)
     for one in data.split(b"\n"):
         reader.line(one)
     reader.finish()
@@ -115,7 +115,7 @@ class _AllEvents(OutputReader):
     """Notes the events of the stream as they are read, and warnings about lines that are none."""
 
     def __init__(self, events: list[Event]) -> None:
-        super().__init__(CLAUDE, ClaudeStreamReader(), on_event=self._on_warning)
+        super().__init__(ClaudeCode, ClaudeStreamReader(), on_event=self._on_warning)
         self._events = events
 
     def on_event(self, event: Event) -> None:

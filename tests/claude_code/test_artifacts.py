@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from youbencha.adapters.cli_agent import invocation
+from youbencha.adapters.cli_agent import adapter as invocation
 
 LOGS = "claude-code-logs"
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from claude_config import parse_config
 
+from youbencha.adapters.base import parse_version
 from youbencha.adapters.claude_code.command import choose_transport
-from youbencha.adapters.cli_agent.versions import parse_version
 from youbencha.errors import ConfigError
 
 

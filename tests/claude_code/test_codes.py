@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from youbencha.adapters.claude_code.options import CLAUDE
-from youbencha.adapters.cli_agent import codes
+from youbencha.adapters import codes
+from youbencha.adapters.claude_code.options import ClaudeCode
 
 OF_OTHERS = {"AGENT_IGNORED", "GAVE_UP", "METRICS_UNREADABLE", "NO_GATEWAY", "NOTICE"}
-CODES = [CLAUDE.code(value) for name, value in vars(codes).items() if name.isupper() and value not in OF_OTHERS]
+CODES = [ClaudeCode.code(value) for name, value in vars(codes).items() if name.isupper() and value not in OF_OTHERS]
 PAGE = Path(__file__).parents[2] / "docs" / "claude-code.md"
 
 

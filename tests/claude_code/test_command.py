@@ -13,9 +13,9 @@ from claude_config import parse_config
 from packaging.version import Version
 
 from invocations import invocation
+from youbencha.adapters.base import parse_version
 from youbencha.adapters.claude_code.command import build_command
 from youbencha.adapters.cli_agent import AgentCli
-from youbencha.adapters.cli_agent.versions import parse_version
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.process import Command
 

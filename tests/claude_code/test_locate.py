@@ -12,7 +12,7 @@ from claude_config import parse_config
 from small_clis import asked, in_toolbox, small_cli
 
 from youbencha.adapters.claude_code import ClaudeCodeAdapter
-from youbencha.adapters.claude_code.options import CLAUDE
+from youbencha.adapters.claude_code.options import ClaudeCode
 from youbencha.adapters.cli_agent import AgentCli
 from youbencha.adapters.cli_agent.locate import CliFinder
 from youbencha.errors import YouBenchaError
@@ -74,7 +74,7 @@ async def test_a_version_selects_the_matching_installation(
 
 
 async def test_a_missing_version_is_reported(env: dict[str, str], bin_dir: Path) -> None:
-    assert await CliFinder(CLAUDE).find(env) is None
+    assert await CliFinder(ClaudeCode).find(env) is None
     with pytest.raises(YouBenchaError) as caught:
         await locate(env)
     assert caught.value.code == "CLAUDE_CLI_NOT_FOUND"
@@ -157,11 +157,11 @@ async def test_a_replaced_file_is_asked_again_even_with_the_same_size_and_time(
 ) -> None:
     cli = small_cli(bin_dir / "claude", "2.0.1")
     before = cli.stat()
-    assert await CliFinder(CLAUDE).version_of(cli, env) == "2.0.1"
+    assert await CliFinder(ClaudeCode).version_of(cli, env) == "2.0.1"
     small_cli(cli, "2.0.2")
     os.utime(cli, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert (cli.stat().st_mtime_ns, cli.stat().st_size) == (before.st_mtime_ns, before.st_size)
-    assert await CliFinder(CLAUDE).version_of(cli, env) == "2.0.2"
+    assert await CliFinder(ClaudeCode).version_of(cli, env) == "2.0.2"
 
 
 async def test_a_link_changed_to_another_file(env: dict[str, str], bin_dir: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import tracemalloc
 
 from stream_samples import INIT, RESULT, log_of
 
-from youbencha.adapters.claude_code.options import CLAUDE
+from youbencha.adapters.claude_code.options import ClaudeCode
 from youbencha.adapters.claude_code.stream import ClaudeStreamReader
 from youbencha.adapters.cli_agent.stream import OutputReader
 
@@ -63,7 +63,7 @@ def test_a_long_session_is_normalized_completely():
 
 
 def test_the_end_of_an_endless_text_is_kept():
-    reader = OutputReader(CLAUDE, ClaudeStreamReader())
+    reader = OutputReader(ClaudeCode, ClaudeStreamReader())
     tracemalloc.start()
     for piece in [*["x" * 1_000_000] * 100, "the end"]:
         delta = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": piece}}

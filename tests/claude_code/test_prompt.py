@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from youbencha.adapters.claude_code import ClaudeCodeConfig
 from youbencha.adapters.claude_code.command import Delivery, check_prompt, print_delivery
-from youbencha.adapters.claude_code.options import CLAUDE
+from youbencha.adapters.claude_code.options import ClaudeCode
 from youbencha.adapters.cli_agent import config as common
 from youbencha.errors import ConfigError
 
@@ -35,7 +35,7 @@ class Prompt(NamedTuple):
 
 
 def read_prompt(config: ClaudeCodeConfig, *, workspace: Path, config_dir: Path | None) -> Prompt:
-    text = common.read_prompt(CLAUDE, config, workspace=workspace, config_dir=config_dir)
+    text = common.read_prompt(ClaudeCode, config, workspace=workspace, config_dir=config_dir)
     check_prompt(text, config)
     return Prompt(text, print_delivery(text, config))
 

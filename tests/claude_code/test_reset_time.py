@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from youbencha.adapters.cli_agent.causes import reset_time
+from youbencha.adapters.causes import reset_time
 
 NOW = datetime(2026, 11, 15, 20, 30, tzinfo=UTC)
 

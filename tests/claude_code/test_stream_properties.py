@@ -22,8 +22,7 @@ from stream_samples import (
 )
 
 from endings import run_ending
-from youbencha.adapters.claude_code import ClaudeCodeAdapter
-from youbencha.adapters.claude_code.options import CLAUDE
+from youbencha.adapters.claude_code.options import ClaudeCode
 from youbencha.adapters.cli_agent.stream import MALFORMED_WARNINGS
 from youbencha.adapters.cli_agent.verdict import judge
 from youbencha.events import AssistantText, AssistantTextDelta, Event, ToolReturned, WarningRaised
@@ -52,7 +51,7 @@ def check(data: bytes) -> None:
     session = feed(data)[0].session()
     for code in (0, 1, None):
         ending = run_ending(code, output=data.decode("utf-8", "replace"), facts=session.facts)
-        verdict = judge(CLAUDE, ending, ClaudeCodeAdapter.rules, at=AT)
+        verdict = judge(ClaudeCode, ending, at=AT)
         assert (verdict.status == "success") == (not verdict.errors)
     for log in (log_of(data), log_of(data, session=session)):
         assert YouBenchaLog.model_validate_json(log.model_dump_json()).messages == log.messages

@@ -9,13 +9,11 @@ import pytest
 from stream_samples import AT, INIT, RESULT, VERSIONS, assistant, facts_of, line, lines, text, transcript
 
 from endings import run_ending
-from youbencha.adapters.claude_code import ClaudeCodeAdapter
-from youbencha.adapters.claude_code.options import CLAUDE
-from youbencha.adapters.cli_agent import codes
-from youbencha.adapters.cli_agent.causes import COMMON_CAUSES
-from youbencha.adapters.cli_agent.verdict import Verdict
+from youbencha.adapters import codes
+from youbencha.adapters.causes import COMMON_CAUSES
+from youbencha.adapters.claude_code.options import ClaudeCode
+from youbencha.adapters.cli_agent.verdict import Verdict, session_warnings
 from youbencha.adapters.cli_agent.verdict import judge as verdict_on
-from youbencha.adapters.cli_agent.warnings import session_warnings
 from youbencha.events import RequestRetried
 from youbencha.log.model import ErrorRecord
 from youbencha.log.session import CallFailed, ModelSwitched, RetriedCalls, SessionFacts
@@ -25,7 +23,7 @@ from youbencha.usage import SessionUsage, Tokens
 NEW = ("2.1.197", "2.1.325")
 
 
-CAUSES = (*ClaudeCodeAdapter.rules.causes, *COMMON_CAUSES)
+CAUSES = (*ClaudeCode.causes, *COMMON_CAUSES)
 
 
 class Judged(NamedTuple):
@@ -35,8 +33,8 @@ class Judged(NamedTuple):
 
 
 def judge(ended, *, at):
-    verdict: Verdict = verdict_on(CLAUDE, ended, ClaudeCodeAdapter.rules, at=at)
-    return Judged(*verdict, tuple(session_warnings(CLAUDE, ended.facts, at, compares_models=True)))
+    verdict: Verdict = verdict_on(ClaudeCode, ended, at=at)
+    return Judged(*verdict, tuple(session_warnings(ClaudeCode, ended.facts, at)))
 
 
 def ending(*, facts=SessionFacts(), **how):  # noqa: B008  # it is frozen
@@ -363,7 +361,7 @@ ALL = ("Bash", "Read", "mcp__files__read")
     ],
 )
 def test_warning_of_tools_that_do_not_exist(tools: tuple[str, ...] | None, allowed: list[str], warned: bool):
-    found = session_warnings(CLAUDE, SessionFacts(tools=tools), AT, allowed_tools=allowed)
+    found = session_warnings(ClaudeCode, SessionFacts(tools=tools), AT, allowed_tools=allowed)
     assert [warning.code for warning in found] == ["CLAUDE_NO_TOOLS"] * warned
 
 
@@ -412,7 +410,7 @@ def test_warning_of_malformed_lines_only_in_a_stream():
 
 
 @pytest.mark.parametrize(
-    ("kind", "code"), [(kind, CLAUDE.code(cause.code)) for cause in CAUSES for kind in sorted(cause.kinds)]
+    ("kind", "code"), [(kind, ClaudeCode.code(cause.code)) for cause in CAUSES for kind in sorted(cause.kinds)]
 )
 def test_the_error_kind_alone_is_enough(kind, code):
     stream = lines(assistant(text("?"), error=kind), line(**{**RESULT, "is_error": True, "result": "?"}))

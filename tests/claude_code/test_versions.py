@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from packaging.version import Version
 
+from youbencha.adapters.base import parse_version
 from youbencha.adapters.claude_code.versions import Feature, first_version, last_version, permission_modes, supports
-from youbencha.adapters.cli_agent.versions import parse_version
 
 # First versions as they were measured.
 MEASURED = {

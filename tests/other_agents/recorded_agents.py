@@ -77,7 +77,7 @@ class RecordedAgent(Agent):
     def __init__(self, directory: Path, recording: Recording) -> None:
         self._directory = directory
         self._recording = recording
-        self._on_path = write_program(directory / "on-path", name=recording.adapter.kind.command).parent
+        self._on_path = write_program(directory / "on-path", name=recording.adapter.program).parent
 
     def adapter(self) -> AgentAdapter:
         return self._adapter(f"{self._on_path}:{SYSTEM_PATH}", **{self._recording.credential: KEY})

@@ -148,4 +148,4 @@ def test_its_names(name: str) -> None:
 def test_two_prompts() -> None:
     adapter = CodexAdapter(env={})
     with pytest.raises(ConfigError, match="exactly one"):
-        raise adapter.kind.invalid_config(adapter.check_config({"prompt": "x", "prompt_file": "y"}, None))
+        raise adapter.invalid_config(adapter.check_config({"prompt": "x", "prompt_file": "y"}, None))

@@ -12,8 +12,7 @@ from printing_clis import printing_cli, run_printing
 
 from systems import ON_WINDOWS
 from youbencha.adapters.cli_agent import CallFailed, SessionFacts, SessionRecord
-from youbencha.adapters.codex import CodexAdapter
-from youbencha.adapters.codex.events import CodexReader, with_session_file
+from youbencha.adapters.codex import CodexAdapter, CodexReader, with_session_file
 from youbencha.events import (
     AssistantText,
     AssistantThinking,

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from youbencha.adapters import get_adapter
-from youbencha.adapters.cli_agent import codes
+from youbencha.adapters import codes, get_adapter
 from youbencha.adapters.cli_agent.environment import inherited
 
 AGENTS = ["aider", "claude-code", "codex", "command", "copilot-cli", "gemini-cli", "opencode"]

@@ -13,9 +13,13 @@ from recorded_cli import RecordedCli, lines, transcript
 
 from invocations import invocation
 from youbencha.adapters.cli_agent import AgentCli, Invocation
-from youbencha.adapters.copilot_cli import CopilotCliAdapter, CopilotCliConfig
-from youbencha.adapters.copilot_cli.adapter import definition_directory, has_login
-from youbencha.adapters.copilot_cli.events import usage_in
+from youbencha.adapters.copilot_cli import (
+    CopilotCliAdapter,
+    CopilotCliConfig,
+    definition_directory,
+    has_login,
+    usage_in,
+)
 from youbencha.events import AssistantText, ToolCalled, ToolReturned
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the recorded CLI is a shell script")

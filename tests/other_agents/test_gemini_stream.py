@@ -10,8 +10,7 @@ from printing_clis import printing_cli, run_printing
 
 from systems import ON_WINDOWS
 from youbencha.adapters.cli_agent import CallFailed, CallMetered
-from youbencha.adapters.gemini_cli import GeminiCliAdapter
-from youbencha.adapters.gemini_cli.events import GeminiCliReader
+from youbencha.adapters.gemini_cli import GeminiCliAdapter, GeminiCliReader
 from youbencha.events import (
     AssistantText,
     AssistantTextDelta,

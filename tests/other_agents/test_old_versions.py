@@ -41,7 +41,7 @@ MEASURED: list[tuple[type[CliAdapter[Any]], str, str]] = [
     (AiderAdapter, "0.83.0", "0.82.3"),
 ]
 every_agent = pytest.mark.parametrize(
-    ("adapter", "oldest", "too_old"), MEASURED, ids=[adapter.kind.name for adapter, *_ in MEASURED]
+    ("adapter", "oldest", "too_old"), MEASURED, ids=[adapter.name for adapter, *_ in MEASURED]
 )
 KEYS = dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GH_TOKEN"), "sk-dummy-0123456789abcdef")
 
@@ -64,8 +64,8 @@ def harness(directory: Path) -> dict[str, str]:
 async def test_a_version_that_is_too_old_is_refused_before_it_starts(
     adapter: type[CliAdapter[Any]], oldest: str, too_old: str, tmp_path: Path
 ) -> None:
-    kind, agent = adapter.kind, adapter(env=harness(tmp_path))
-    program(tmp_path / "bin", kind.command, too_old)
+    agent = adapter(env=harness(tmp_path))
+    program(tmp_path / "bin", agent.program, too_old)
     context = AgentExecutionContext(
         workspace_dir=tmp_path, repo_dir=tmp_path, artifacts_dir=tmp_path / "artifacts", config={"prompt": "Do it."}
     )
@@ -73,12 +73,12 @@ async def test_a_version_that_is_too_old_is_refused_before_it_starts(
     for check in (*checks, agent.check_version({"prompt": "Do it.", "version": too_old}, {})):
         with pytest.raises(YouBenchaError) as caught:
             await check
-        assert caught.value.code == kind.code("VERSION_TOO_OLD")
+        assert caught.value.code == agent.code("VERSION_TOO_OLD")
         assert f"{too_old}" in caught.value.message
         assert f"works with {oldest} and later" in caught.value.message
-        assert f"`yb agents install {kind.name}`" in (caught.value.hint or "")
+        assert f"`yb agents install {agent.name}`" in (caught.value.hint or "")
     assert not (tmp_path / "bin" / "started").exists()
-    program(tmp_path / "bin", kind.command, oldest)
+    program(tmp_path / "bin", agent.program, oldest)
     await agent.check_version({"prompt": "Do it."}, {})
     assert await adapter(env=harness(tmp_path)).check_availability() is True
 

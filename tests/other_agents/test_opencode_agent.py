@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from recorded_cli import RecordedCli, lines, transcript
 
-from youbencha.adapters.opencode import OpenCodeAdapter
-from youbencha.adapters.opencode.adapter import has_credentials
+from youbencha.adapters.opencode import OpenCodeAdapter, has_credentials
 from youbencha.errors import YouBenchaError
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the recorded CLI is a shell script")

@@ -29,7 +29,7 @@ FIELDS = st.dictionaries(st.sampled_from(KEYS), VALUES | INNER | st.fixed_dictio
 
 def session_of(agent: str, *lines: bytes | str) -> SessionRecord:
     adapter: Any = get_adapter(agent)
-    output = OutputReader(adapter.kind, adapter.reader())
+    output = OutputReader(adapter, adapter.reader())
     for line in lines:
         output.line(line)
     output.finish()

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from youbencha.adapters.cli_agent import codes
+from youbencha.adapters import codes
 from youbencha.log.model import ErrorRecord, FailureCause, Status
 from youbencha.store.bundle import EvaluationResult, EvaluationStatus, GatewayReport, OutcomeName
 from youbencha.trial.outcome import OUTCOMES, POLICIES, outcome_of, summary_of

@@ -10,7 +10,8 @@ import pytest
 
 from agent_clis import OTHERS
 from toolbox_tools import installed
-from youbencha.adapters.cli_agent import AgentCli, AgentKind
+from youbencha.adapters.base import AgentDescription
+from youbencha.adapters.cli_agent import AgentCli
 from youbencha.adapters.cli_agent.locate import CliFinder
 from youbencha.process import Command, Limits
 from youbencha.sandbox.docker.sandbox import open_docker_sandbox
@@ -29,13 +30,18 @@ ENV = {name: os.environ[name] for name in ("PATH", "HOME", TOOLBOX_VARIABLE)}
 async def starts(have: InstalledAgent, image: str, directory: Path) -> AgentCli:
     tree = directory / "tree"
     tree.mkdir()
-    kind = AgentKind(name=have.agent, title=have.agent, prefix="X", command=lookup(have.agent).command, logs="logs")
+
+    class Installed(AgentDescription):
+        name = title = have.agent
+        prefix = "X"
+        program = lookup(have.agent).command
+
     spec = SandboxSpec(type="docker", image=image)
     run_id = f"test-{os.urandom(6).hex()}"
     async with open_docker_sandbox(
         spec, workspace=tree, scratch=directory / "scratch", run_id=run_id, on_event=lambda event: None
     ) as sandbox:
-        cli = await CliFinder(kind).locate(ENV, executable=None, version=have.version, sandbox=sandbox)
+        cli = await CliFinder(Installed).locate(ENV, executable=None, version=have.version, sandbox=sandbox)
         command = Command(argv=(*cli.argv, "--version"), cwd=tree, env=sandbox.environment({}))
         done = await sandbox.run(command, limits=Limits(timeout_s=120))
     assert (done.exit.code, have.version in done.output) == (0, True), done.output

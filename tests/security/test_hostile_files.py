@@ -16,12 +16,12 @@ from typing import NamedTuple
 import pytest
 
 from systems import posix_only
+from youbencha.adapters import codex
 from youbencha.adapters.claude_code import output, own_files
 from youbencha.adapters.claude_code.command import given_settings
 from youbencha.adapters.cli_agent import agent_files
 from youbencha.adapters.cli_agent.agent_files import keep_logs, read_definition
-from youbencha.adapters.codex import events as codex
-from youbencha.adapters.copilot_cli.events import usage_in
+from youbencha.adapters.copilot_cli import usage_in
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.expected_diff import file_similarity
 from youbencha.evaluators.judge.session import copy_for_judge

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
-from youbencha.errors import Problem, YouBenchaError
+from packaging.version import Version
+
+from youbencha.adapters import codes
+from youbencha.adapters.causes import Cause
+from youbencha.errors import ConfigError, Problem, YouBenchaError
 from youbencha.events import EventSink
 from youbencha.gateway.api import GatewayAccess, Provider
 from youbencha.log.model import ErrorRecord, Execution, Status, YouBenchaLog
@@ -63,6 +68,34 @@ class FilePlaces(NamedTuple):
     A name is that of a file in any directory; with a slash, it is a path from the top."""
     repository_option: tuple[str, str] | None = None
     """As `required_source`, for what the agent reads in its repository."""
+
+
+_VERSION = re.compile(r"\d+\.\d+\.\d+")
+
+
+def parse_version(text: str) -> Version | None:
+    """Parse what `--version` prints: `2.1.325 (Claude Code)`. A pre-release counts as its release."""
+    match = _VERSION.match(text.strip())
+    return Version(match[0]) if match else None
+
+
+@dataclass(frozen=True)
+class SupportedVersions:
+    """The versions of a CLI that its adapter works with."""
+
+    oldest: Version
+    """The oldest that completed a task with a scripted model. Earlier ones failed, or could not be tried."""
+    flags: Mapping[str, Version] = field(default_factory=dict)
+    """The first version with each flag that is newer than `oldest`. Without it, the adapter omits the flag."""
+
+    def has(self, flag: str, version: str) -> bool:
+        """Return whether this version has the flag. A version that cannot be compared counts as new."""
+        known = parse_version(version)
+        return known is None or known >= self.flags[flag]
+
+    def is_too_old(self, version: str) -> bool:
+        known = parse_version(version)
+        return known is not None and known < self.oldest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,15 +206,36 @@ class AgentAdapter(Protocol):
         ...
 
 
-class BaseAdapter(ABC):
-    """What youBencha knows of an agent, and asks of its adapter. The defaults suit an adapter with the contract only.
-
-    `get_adapter` makes one of every `AgentAdapter`.
-    """
+class AgentDescription:
+    """What youBencha knows of an agent. Adapters set what differs from the defaults."""
 
     name: ClassVar[str]
     """As in `agent.type`: `copilot-cli`."""
     version: ClassVar[str] = "1.0.0"
+    title: ClassVar[str]
+    """For messages: `Copilot CLI`."""
+    prefix: ClassVar[str]
+    """The beginning of its error codes: `COPILOT`."""
+    program: ClassVar[str] = ""
+    """The program's name on PATH."""
+    logs: ClassVar[str]
+    """The directory of its terminal output in the artifacts."""
+    versions: ClassVar[SupportedVersions | None] = None
+    """The versions that the adapter works with. None: any."""
+    default_provider: ClassVar[str] = "unknown"
+    """The provider of its models, if that is always the same."""
+    how_to_authenticate: ClassVar[str] = "Log in as its documentation says, or set its API key in agent.env."
+    hints: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Hints for errors and warnings that replace the common ones, by code."""
+    causes: ClassVar[tuple[Cause, ...]] = ()
+    """Its own causes of failure, which come before the common ones."""
+    success_subtypes: ClassVar[frozenset[str] | None] = None
+    """The subtypes of a result that is a success, besides none at all. None: any that is not an error."""
+    plain_errors: ClassVar[Literal["without_events", "after_failed_exit"]] = "without_events"
+    """When plain text is searched for a cause: if events were expected and there are none, whatever the exit code, or
+    if the exit code is a failure, even if plain text is its answer."""
+    compares_models: ClassVar[bool] = False
+    """It names its model at the start: if answers name another one, that is a fallback."""
     needs_model: ClassVar[bool] = True
     """It cannot work without a model."""
     model_aliases: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
@@ -197,6 +251,57 @@ class BaseAdapter(ABC):
     """It can be limited to reaching its model through a gateway, by `gateway_env`."""
     judge_config: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     """Defaults of its configuration when it judges, so that the judged tree does not configure it."""
+
+    @classmethod
+    def code(cls, suffix: str) -> str:
+        """Return an error code of this agent; `codes` has the suffixes."""
+        return f"{cls.prefix}_{suffix}"
+
+    @classmethod
+    def hint(cls, suffix: str, otherwise: str) -> str:
+        """Return this agent's own hint for an error or warning, or else the common one."""
+        return cls.hints.get(suffix, otherwise)
+
+    @classmethod
+    def error(cls, suffix: str, message: str, hint: str | None = None) -> YouBenchaError:
+        return YouBenchaError(cls.code(suffix), message, hint=hint)
+
+    @classmethod
+    def auth_failed(cls, reason: str) -> YouBenchaError:
+        message = f"{cls.title} has no valid authentication: {reason}"
+        return cls.error(codes.AUTH_FAILED, message, cls.how_to_authenticate)
+
+    @classmethod
+    def is_too_old(cls, version: str) -> bool:
+        return cls.versions is not None and cls.versions.is_too_old(version)
+
+    @classmethod
+    def too_old(cls, version: str, where: str = "") -> YouBenchaError:
+        """Describe a version that is too old; `where` tells which one, if that is not clear."""
+        assert cls.versions is not None
+        message = f"{cls.title} {version}{where} is too old: youBencha works with {cls.versions.oldest} and later."
+        return cls.error(codes.VERSION_TOO_OLD, message, f"Install a newer one: `yb agents install {cls.name}`.")
+
+    @classmethod
+    def no_gateway(cls) -> YouBenchaError:
+        message = f"{cls.title} cannot reach its model through a gateway."
+        return cls.error(codes.NO_GATEWAY, message, "Write `gateway: none`, and give the agent its own key.")
+
+    @classmethod
+    def invalid_config(cls, problems: Sequence[Problem]) -> ConfigError:
+        return ConfigError(cls.code(codes.INVALID_CONFIG), f"The {cls.title} configuration", problems)
+
+    @classmethod
+    def one_problem(cls, path: str, message: str, hint: str | None = None) -> ConfigError:
+        return cls.invalid_config([Problem(path, message, hint)])
+
+
+class BaseAdapter(AgentDescription, ABC):
+    """What youBencha asks of an agent's adapter. The defaults suit one that has the contract only.
+
+    `get_adapter` makes one of every `AgentAdapter`.
+    """
+
     harness_env: Mapping[str, str] = os.environ
     """The harness's environment, whose secrets it masks."""
 
@@ -281,7 +386,7 @@ class ContractAdapter(BaseAdapter):
 
     def __init__(self, adapter: AgentAdapter) -> None:
         self.adapter = adapter
-        public = {name for name in (*vars(BaseAdapter), *BaseAdapter.__annotations__) if not name.startswith("_")}
+        public = {name for name in dir(BaseAdapter) if not name.startswith("_")} | {"name"}
         vars(self).update({name: getattr(adapter, name) for name in public if hasattr(adapter, name)})
         vars(self).update(
             checks_config=hasattr(adapter, "check_config"), supports_gateway=hasattr(adapter, "gateway_env")

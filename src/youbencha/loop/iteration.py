@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from youbencha.adapters import AgentExecutionContext, AgentExecutionResult, BaseAdapter, get_adapter
-from youbencha.adapters.cli_agent import codes
-from youbencha.adapters.cli_agent.causes import (
+from youbencha.adapters.causes import (
     INVALID_OPTION,
     MODEL_NOT_FOUND,
     NO_CREDIT,
@@ -30,6 +29,7 @@ from youbencha.adapters.cli_agent.causes import (
     find_cause,
     reset_time,
 )
+from youbencha.adapters.cli_agent import codes
 from youbencha.errors import ConfigError, YouBenchaError
 from youbencha.events import AssistantText, ContextUsed, Event, EventSink
 from youbencha.log.model import CostSource, ErrorRecord, Usage, usage_of

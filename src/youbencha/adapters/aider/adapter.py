@@ -8,36 +8,22 @@ from typing import TYPE_CHECKING, ClassVar
 from packaging.version import Version
 
 from youbencha.adapters.aider.command import AiderConfig, Files, aider_command
-from youbencha.adapters.base import FilePlaces
+from youbencha.adapters.base import FilePlaces, SupportedVersions
 from youbencha.adapters.cli_agent import (
     AgentCli,
-    AgentKind,
     Cause,
     CliAdapter,
     Invocation,
     SessionRecord,
-    VerdictRules,
     codes,
 )
 from youbencha.adapters.cli_agent.environment import provider_of
-from youbencha.adapters.cli_agent.versions import SupportedVersions
 from youbencha.gateway.api import GatewayAccess
 from youbencha.process import Command, ProcessResult
 
 if TYPE_CHECKING:
     from youbencha.gateway.api import Provider
 
-AIDER = AgentKind(
-    name="aider",
-    title="Aider",
-    prefix="AIDER",
-    command="aider",
-    logs="aider-logs",
-    versions=SupportedVersions(oldest=Version("0.83.0")),  # 0.82.3 lacks --disable-playwright
-    places=FilePlaces(instructions="CONVENTIONS.md"),  # named on the command line
-    how_to_authenticate="Set the key of the model's provider (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, …) in "
-    "agent.env or your environment.",
-)
 
 _ALIASES = {
     "sonnet": "claude-*sonnet*", "haiku": "claude-*haiku*", "opus": "claude-*opus*",
@@ -88,7 +74,17 @@ VARIABLES = CREDENTIALS | {
 class AiderAdapter(CliAdapter[AiderConfig]):
     """Runs Aider with a message, and reads the files that it leaves."""
 
-    kind = AIDER
+    name = "aider"
+    title = "Aider"
+    prefix = "AIDER"
+    program = "aider"
+    logs = "aider-logs"
+    versions = SupportedVersions(oldest=Version("0.83.0"))  # 0.82.3 lacks --disable-playwright
+    file_places = FilePlaces(instructions="CONVENTIONS.md")  # named on the command line
+    how_to_authenticate = (
+        "Set the key of the model's provider (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, …) in "
+        "agent.env or your environment."
+    )
     supports_gateway = True
     config_model = AiderConfig
     inherited_env = VARIABLES
@@ -96,46 +92,44 @@ class AiderAdapter(CliAdapter[AiderConfig]):
     default_env: ClassVar[Mapping[str, str]] = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
     model_aliases: ClassVar[Mapping[str, tuple[str, ...]]] = {alias: (name,) for alias, name in _ALIASES.items()}
     supports_custom_agents = False
-    rules = VerdictRules(
-        causes=(
-            Cause(
-                code=codes.MAX_TURNS,
-                kind="max_reflections",
-                subtypes=frozenset({"reflections"}),
-                message="Aider gave up fixing its own edits",
-                hint="Its output has the reason: edits that did not apply, or complaints of a linter or a test.",
-            ),
-            Cause(
-                code=codes.API_ERROR,
-                kind="token_limit",
-                subtypes=frozenset({"token_limit"}),
-                kinds=frozenset({"ContextWindowExceededError"}),
-                message="The conversation or the answer does not fit into the model's limits",
-                hint="Give the agent a smaller task, name fewer `files`, or use a model with a larger context.",
-            ),
-            Cause(
-                code=codes.REFUSED,
-                kind="refusal",
-                kinds=frozenset({"ContentPolicyViolationError"}),
-                message="The model declined the request",
-                hint="Reword the task, or run it on another model; this is the model's answer, not a fault of the run.",
-            ),
-            Cause(
-                code=codes.API_ERROR,
-                kind="model_not_found",
-                pattern=r"LLM Provider NOT provided",
-                message="Aider does not know the model's provider",
-                hint="Write `model` as provider/model: anthropic/NAME, openai/NAME, gemini/NAME.",
-            ),
-            Cause(
-                code=codes.EXECUTION_ERROR,
-                kind="not_guarded",
-                subtypes=frozenset({"not_guarded"}),
-                pattern=r"^youBencha cannot keep this Aider",
-                message="Aider could not be kept from reading the repository's settings for it",
-                hint="Use the version that is known to work: `yb agents install aider`.",
-            ),
-        )
+    causes = (
+        Cause(
+            code=codes.MAX_TURNS,
+            kind="max_reflections",
+            subtypes=frozenset({"reflections"}),
+            message="Aider gave up fixing its own edits",
+            hint="Its output has the reason: edits that did not apply, or complaints of a linter or a test.",
+        ),
+        Cause(
+            code=codes.API_ERROR,
+            kind="token_limit",
+            subtypes=frozenset({"token_limit"}),
+            kinds=frozenset({"ContextWindowExceededError"}),
+            message="The conversation or the answer does not fit into the model's limits",
+            hint="Give the agent a smaller task, name fewer `files`, or use a model with a larger context.",
+        ),
+        Cause(
+            code=codes.REFUSED,
+            kind="refusal",
+            kinds=frozenset({"ContentPolicyViolationError"}),
+            message="The model declined the request",
+            hint="Reword the task, or run it on another model; this is the model's answer, not a fault of the run.",
+        ),
+        Cause(
+            code=codes.API_ERROR,
+            kind="model_not_found",
+            pattern=r"LLM Provider NOT provided",
+            message="Aider does not know the model's provider",
+            hint="Write `model` as provider/model: anthropic/NAME, openai/NAME, gemini/NAME.",
+        ),
+        Cause(
+            code=codes.EXECUTION_ERROR,
+            kind="not_guarded",
+            subtypes=frozenset({"not_guarded"}),
+            pattern=r"^youBencha cannot keep this Aider",
+            message="Aider could not be kept from reading the repository's settings for it",
+            hint="Use the version that is known to work: `yb agents install aider`.",
+        ),
     )
 
     def command(self, invocation: Invocation[AiderConfig]) -> Command:
@@ -146,7 +140,7 @@ class AiderAdapter(CliAdapter[AiderConfig]):
 
     async def require_authentication(self, cli: AgentCli, env: Mapping[str, str], config: AiderConfig | None) -> None:
         if missing := missing_key(config.model if config else None, env):
-            raise AIDER.auth_failed(missing)
+            raise self.auth_failed(missing)
 
     def stored_login(self, env: Mapping[str, str]) -> bool:
         """Aider stores no login; the use of a cloud's login shows in its variables."""
@@ -164,7 +158,7 @@ class AiderAdapter(CliAdapter[AiderConfig]):
         files, redactor = Files(invocation.scratch), self.redactor(invocation)
         # These repeat the conversation, so secrets are masked.
         own_logs = (files.chat, files.conversation, files.analytics, files.calls)
-        keep_logs(invocation.scratch, own_logs, invocation.context.artifacts_dir / AIDER.logs, redactor)
+        keep_logs(invocation.scratch, own_logs, invocation.context.artifacts_dir / AiderAdapter.logs, redactor)
         return read_session(files, done)
 
     def gateway_provider(self, model: str | None, env: Mapping[str, str]) -> Provider | None:

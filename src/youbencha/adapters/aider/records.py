@@ -11,14 +11,13 @@ from typing import NamedTuple
 
 import orjson
 
-from youbencha import json_lines
 from youbencha.adapters.aider.command import Files
+from youbencha.adapters.causes import read_api_body
 from youbencha.adapters.cli_agent import CallFailed, SessionFacts, SessionRecord
 from youbencha.adapters.cli_agent.agent_files import parsed_record, read_beginning, read_lines
-from youbencha.adapters.cli_agent.causes import read_api_body
 from youbencha.adapters.cli_agent.transcript import Conversation
 from youbencha.events import AssistantText, SessionResult
-from youbencha.json_lines import Record, as_mapping, as_str
+from youbencha.json_lines import Record, as_amount, as_count, as_mapping, as_str
 from youbencha.log.model import ToolCall
 from youbencha.log.session import RetriedCalls
 from youbencha.process import ProcessResult
@@ -50,15 +49,15 @@ def read_analytics(path: Path) -> AnalyticsSummary:
     waiting = finished = launched = False
     for record in read_json_lines(path):
         launched = True
-        properties = json_lines.as_mapping(record.get("properties"))
+        properties = as_mapping(record.get("properties"))
         match record.get("event"):
             case "message_send_starting":
                 asked, waiting, exception = asked + 1, True, None
             case "message_send":
                 waiting = False
-                costs.append(json_lines.as_amount(properties.get("cost")))
+                costs.append(as_amount(properties.get("cost")))
             case "message_send_exception":
-                exception = json_lines.as_str(properties.get("exception")) or ""
+                exception = as_str(properties.get("exception")) or ""
             case "exit":
                 finished = properties.get("reason") == _DONE
     known = [cost for cost in costs if cost]
@@ -83,24 +82,24 @@ class Calls(NamedTuple):
 
 def read_calls(path: Path) -> Calls:
     records = list(read_json_lines(path))
-    usages = [json_lines.as_mapping(record.get("usage")) for record in records]
+    usages = [as_mapping(record.get("usage")) for record in records]
     tokens = tuple(_tokens(usage) for usage in usages if usage)
-    model = json_lines.as_str(records[0].get("model")) if records else None
+    model = as_str(records[0].get("model")) if records else None
     return Calls(model, tokens, len(tokens) == len(records))
 
 
 def _tokens(usage: Record) -> Tokens:
     """Read LiteLLM's usage, in which the prompt's tokens include the cached ones, for every provider."""
-    prompt = json_lines.as_count(usage.get("prompt_tokens"))
-    details = json_lines.as_mapping(usage.get("prompt_tokens_details"))
+    prompt = as_count(usage.get("prompt_tokens"))
+    details = as_mapping(usage.get("prompt_tokens_details"))
     read = _first(usage.get("cache_read_input_tokens"), details.get("cached_tokens"))
-    written = json_lines.as_count(usage.get("cache_creation_input_tokens"))
+    written = as_count(usage.get("cache_creation_input_tokens"))
     new = None if prompt is None else max(0, prompt - (read or 0) - (written or 0))
-    return Tokens(new, json_lines.as_count(usage.get("completion_tokens")), read, written)
+    return Tokens(new, as_count(usage.get("completion_tokens")), read, written)
 
 
 def _first(*values: object) -> int | None:
-    return next((found for value in values if (found := json_lines.as_count(value)) is not None), None)
+    return next((found for value in values if (found := as_count(value)) is not None), None)
 
 
 def read_json_lines(path: Path) -> Iterator[Record]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
+from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult, parse_version
 from youbencha.adapters.claude_code.command import (
     CREDENTIALS,
     ClaudeInvocation,
@@ -27,10 +27,9 @@ from youbencha.adapters.claude_code.command import (
     transport_of,
 )
 from youbencha.adapters.claude_code.control import ControlProtocol, Timeouts
-from youbencha.adapters.claude_code.options import CLAUDE, ClaudeCodeConfig, credentials_given
+from youbencha.adapters.claude_code.options import ClaudeCode, ClaudeCodeConfig, credentials_given
 from youbencha.adapters.claude_code.output import SessionEnd, call_when_set, make_reader, watch_debug_log
 from youbencha.adapters.claude_code.own_files import (
-    AGENTS,
     agent_definition,
     config_dir,
     host_environment,
@@ -41,11 +40,9 @@ from youbencha.adapters.claude_code.own_files import (
 from youbencha.adapters.claude_code.stream import ClaudeStreamReader, read_claims
 from youbencha.adapters.claude_code.transports import Driver, StdioTransport, WebSocketTransport
 from youbencha.adapters.claude_code.versions import Feature, result_totals, supports
-from youbencha.adapters.cli_agent import AgentCli, Cause, CliAdapter, codes
-from youbencha.adapters.cli_agent.causes import INVALID_OPTION
-from youbencha.adapters.cli_agent.invocation import removed_afterwards, scratch_directory
-from youbencha.adapters.cli_agent.verdict import RunEnding, VerdictRules
-from youbencha.adapters.cli_agent.versions import parse_version
+from youbencha.adapters.cli_agent import AgentCli, CliAdapter
+from youbencha.adapters.cli_agent.adapter import removed_afterwards, scratch_directory
+from youbencha.adapters.cli_agent.verdict import RunEnding
 from youbencha.errors import ConfigError, Problem
 from youbencha.events import Event, ToolDecided, WarningRaised
 from youbencha.gateway.api import GatewayAccess
@@ -79,13 +76,9 @@ _STARTS_WITHIN_S = 60.0
 _CONTROL_PORT = 9876
 
 
-class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
+class ClaudeCodeAdapter(ClaudeCode, CliAdapter[ClaudeCodeConfig]):
     """Runs Claude Code, in print mode or by its control protocol, and reads its stream-json (or plain text) output."""
 
-    kind = CLAUDE
-    supports_gateway = True
-    # Ignores settings, hooks, MCP servers and CLAUDE.md of the judged tree, and of any directory above it.
-    judge_config: ClassVar[Mapping[str, Any]] = {"setting_sources": ["user"]}
     config_model = ClaudeCodeConfig
     inherited_env = _INHERITED
     default_env: ClassVar[Mapping[str, str]] = {
@@ -96,39 +89,6 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
     # Lets it run with all tools allowed as root. Set only if it is true.
     boundary_env: ClassVar[Mapping[str, str]] = {"IS_SANDBOX": "1"}
     credentials = CREDENTIALS
-    agent_definitions = AGENTS.as_posix()
-    # 2.0.62 requests claude-haiku-* and claude-sonnet-* on the side before its first request for the chosen model.
-    model_aliases: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "sonnet": ("claude-*sonnet*",),
-        "opus": ("claude-*opus*",),
-        "haiku": ("claude-*haiku*",),
-        "fable": ("claude-*fable*",),
-        "opusplan": ("claude-*opus*", "claude-*sonnet*"),  # opus only while it plans
-        "best": (),
-        "default": (),
-    }
-    rules = VerdictRules(
-        causes=(
-            Cause(
-                code=codes.API_ERROR,
-                kind="max_output_tokens",
-                kinds=frozenset({"max_output_tokens"}),
-                pattern=r"exceeded the \d+ output token maximum",
-                message="The model's answer did not fit into its limit of output tokens",
-                hint="Raise `max_tokens` (CLAUDE_CODE_MAX_OUTPUT_TOKENS).",
-            ),
-            Cause(
-                code=codes.EXIT_CODE,
-                kind=INVALID_OPTION,
-                pattern=r"^error: (?:unknown option|option '[^']*' argument)",
-                message="{agent} does not accept its options",
-                hint="This version of the CLI does not know an option: correct it, or use another version.",
-            ),
-        ),
-        success_subtypes=frozenset({"success"}),
-        plain_errors="after_failed_exit",
-        compares_models=True,
-    )
 
     async def require_authentication(
         self, cli: AgentCli, env: Mapping[str, str], config: ClaudeCodeConfig | None
@@ -140,10 +100,10 @@ class ClaudeCodeAdapter(CliAdapter[ClaudeCodeConfig]):
             command = Command(argv=(*cli.argv, "auth", "status"), cwd=cli.path.parent, env=env)
             status = await run(command, limits=Limits(timeout_s=_STATUS_TIMEOUT_S))
             if status.exit.code != 0:
-                raise CLAUDE.auth_failed("`claude auth status` says that there is no login, and there is no API key.")
+                raise self.auth_failed("`claude auth status` says that there is no login, and there is no API key.")
         elif not self.stored_login(env):
             # Before 2.1.40 `claude auth status` is not a command: "auth" would be sent to the model as a prompt.
-            raise CLAUDE.auth_failed("there is no API key and no stored login.")
+            raise self.auth_failed("there is no API key and no stored login.")
 
     def stored_login(self, env: Mapping[str, str], platform: str = sys.platform) -> bool:
         """Whether there may be a login: on macOS it is in the keychain, which is not searched."""

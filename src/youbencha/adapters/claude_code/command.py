@@ -14,13 +14,12 @@ from typing import Any, Literal
 
 from packaging.version import Version
 
-from youbencha.adapters.base import InstalledFiles
-from youbencha.adapters.claude_code.options import CLAUDE, ClaudeCodeConfig
+from youbencha.adapters.base import InstalledFiles, parse_version
+from youbencha.adapters.claude_code.options import ClaudeCode, ClaudeCodeConfig
 from youbencha.adapters.claude_code.versions import Feature, first_version, last_version, permission_modes, supports
 from youbencha.adapters.cli_agent import AgentCli, Invocation, codes, fits_argument
-from youbencha.adapters.cli_agent.invocation import in_terminal
+from youbencha.adapters.cli_agent.adapter import in_terminal
 from youbencha.adapters.cli_agent.locate import unknown_version
-from youbencha.adapters.cli_agent.versions import parse_version
 from youbencha.errors import Problem
 from youbencha.files import PathNotAllowed, read_file, read_within
 from youbencha.gateway.api import GatewayAccess
@@ -79,7 +78,7 @@ def cli_version(cli: AgentCli) -> Version:
     """Parse the CLI's version, so that it can be compared."""
     version = parse_version(cli.version)
     if version is None:
-        raise unknown_version(CLAUDE, cli.path, repr(cli.version))
+        raise unknown_version(ClaudeCode, cli.path, repr(cli.version))
     return version
 
 
@@ -104,7 +103,7 @@ def check_prompt(prompt: str, config: ClaudeCodeConfig) -> None:
     """Raise if the prompt cannot be delivered as configured, or would be read as a command of the CLI."""
     delivery = print_delivery(prompt, config)
     if delivery != "file" and not config.slash_commands and (command := _SLASH_COMMAND.match(prompt)):
-        raise CLAUDE.one_problem(
+        raise ClaudeCode.one_problem(
             "prompt",
             f"starts with {command[0]!r}, which Claude Code would run as a command; the model would never see it",
             "put a space before it; or set slash_commands: true if you want to run the command",
@@ -129,7 +128,7 @@ def print_delivery(prompt: str, config: ClaudeCodeConfig) -> Delivery:
     """How the prompt reaches the CLI in print mode."""
     wanted, fits = config.prompt_delivery, fits_argument(prompt)
     if wanted == "argument" and not fits:
-        raise CLAUDE.one_problem("prompt_delivery", "an argument cannot hold this prompt", "use stdin or auto")
+        raise ClaudeCode.one_problem("prompt_delivery", "an argument cannot hold this prompt", "use stdin or auto")
     if wanted != "auto":
         return wanted
     if fits and len(prompt) <= LONGEST_ARGUMENT_CHARACTERS:
@@ -166,11 +165,11 @@ def choose_transport(config: ClaudeCodeConfig, version: Version, *, is_boundary:
         return "websocket" if has_websocket else "stdio"
     if not has_protocol:
         message = f"Claude Code {version} has no {Feature.CONTROL_PROTOCOL.value}"
-        raise CLAUDE.one_problem("transport", message, f"use {first_version(Feature.CONTROL_PROTOCOL)} or later")
+        raise ClaudeCode.one_problem("transport", message, f"use {first_version(Feature.CONTROL_PROTOCOL)} or later")
     if config.transport == "websocket" and not has_websocket:
         window = f"{first_version(Feature.SDK_URL)} to {last_version(Feature.SDK_URL)}"
         message = f"Claude Code {version} cannot use this WebSocket"
-        raise CLAUDE.one_problem("transport", message, f"use {window}, or stdio")
+        raise ClaudeCode.one_problem("transport", message, f"use {window}, or stdio")
     return config.transport
 
 
@@ -201,7 +200,7 @@ def _permission_flags(invocation: ClaudeInvocation, *, is_root: bool) -> list[st
     mode = invocation.config.mode
     # The CLI accepts no other value.
     if is_root and bypasses_permissions(invocation.config) and invocation.env.get("IS_SANDBOX") != "1":
-        raise CLAUDE.error(
+        raise ClaudeCode.error(
             codes.ROOT_REFUSED,
             "Claude Code does not run with all tools allowed as root.",
             "Run as a normal user, or in a container (sandbox: docker); or, if this machine is disposable, set "
@@ -291,7 +290,7 @@ def _check_version(invocation: ClaudeInvocation, version: Version, *, is_root: b
             Problem("permission_mode", f"Claude Code {version} has no mode {mode!r}", f"it has {', '.join(modes)}")
         )
     if problems:
-        raise CLAUDE.invalid_config(problems)
+        raise ClaudeCode.invalid_config(problems)
 
 
 # Settings files override the environment: Claude Code uses a base URL in `env` of the user's or the repository's

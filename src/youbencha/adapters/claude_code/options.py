@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
-from youbencha.adapters.base import FilePlaces
+from youbencha.adapters import codes
+from youbencha.adapters.base import AgentDescription, FilePlaces
+from youbencha.adapters.causes import INVALID_OPTION, Cause
 from youbencha.adapters.claude_code.versions import SUPPORTED
-from youbencha.adapters.cli_agent import codes
 from youbencha.adapters.cli_agent.config import FITS, AgentConfig, Argument, Matches
-from youbencha.adapters.cli_agent.kind import AgentKind
 
-CLAUDE = AgentKind(
-    name="claude-code",
-    title="Claude Code",
-    prefix="CLAUDE",
-    command="claude",
-    logs="claude-code-logs",
-    versions=SUPPORTED,
-    places=FilePlaces(
+
+class ClaudeCode(AgentDescription):
+    """What is known of Claude Code, apart from how it is run."""
+
+    name = "claude-code"
+    title = "Claude Code"
+    prefix = "CLAUDE"
+    program = "claude"
+    logs = "claude-code-logs"
+    versions = SUPPORTED
+    file_places = FilePlaces(
         instructions=".claude/CLAUDE.md",
         skills=".claude/skills",
         plugins=".claude/local-plugins",  # named on the command line
@@ -31,11 +34,13 @@ CLAUDE = AgentKind(
         required_source=("setting_sources", "user"),
         repository_option=("setting_sources", "project"),
         in_repository=("CLAUDE.md", "CLAUDE.local.md", ".claude/", "/.mcp.json"),
-    ),
-    provider="anthropic",  # who made the model; Bedrock and Vertex only serve it
-    how_to_authenticate="Set ANTHROPIC_API_KEY (in agent.env or your environment), or log in once: run "
-    '`"$(yb agents path claude-code)"` and type /login.',
-    hints={
+    )
+    default_provider = "anthropic"  # who made the model; Bedrock and Vertex only serve it
+    how_to_authenticate = (
+        "Set ANTHROPIC_API_KEY (in agent.env or your environment), or log in once: run "
+        '`"$(yb agents path claude-code)"` and type /login.'
+    )
+    hints: ClassVar[Mapping[str, str]] = {
         codes.MAX_TURNS: "Raise `max_turns`, or give the agent a smaller task.",
         codes.MAX_BUDGET: "Raise the budget of the run (`max_budget_usd`, or the gateway's cap).",
         codes.NO_RESULT: "Possible reasons: an interrupt (Ctrl-C), truncated output, or a configuration that it could "
@@ -43,8 +48,42 @@ CLAUDE = AgentKind(
         codes.EXIT_CODE: "The quoted lines are its last output; an unknown option means that this version of the CLI "
         "is too old.",
         codes.TOOL_DENIED: "Add them to `allowed_tools`, or set `permission_mode: bypassPermissions` (in a sandbox).",
-    },
-)
+    }
+    supports_gateway = True
+    # Ignores settings, hooks, MCP servers and CLAUDE.md of the judged tree, and of any directory above it.
+    judge_config: ClassVar[Mapping[str, Any]] = {"setting_sources": ["user"]}
+    agent_definitions = ".claude/agents"
+    # 2.0.62 requests claude-haiku-* and claude-sonnet-* on the side before its first request for the chosen model.
+    model_aliases: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "sonnet": ("claude-*sonnet*",),
+        "opus": ("claude-*opus*",),
+        "haiku": ("claude-*haiku*",),
+        "fable": ("claude-*fable*",),
+        "opusplan": ("claude-*opus*", "claude-*sonnet*"),  # opus only while it plans
+        "best": (),
+        "default": (),
+    }
+    causes = (
+        Cause(
+            code=codes.API_ERROR,
+            kind="max_output_tokens",
+            kinds=frozenset({"max_output_tokens"}),
+            pattern=r"exceeded the \d+ output token maximum",
+            message="The model's answer did not fit into its limit of output tokens",
+            hint="Raise `max_tokens` (CLAUDE_CODE_MAX_OUTPUT_TOKENS).",
+        ),
+        Cause(
+            code=codes.EXIT_CODE,
+            kind=INVALID_OPTION,
+            pattern=r"^error: (?:unknown option|option '[^']*' argument)",
+            message="{agent} does not accept its options",
+            hint="This version of the CLI does not know an option: correct it, or use another version.",
+        ),
+    )
+    success_subtypes = frozenset({"success"})
+    plain_errors = "after_failed_exit"
+    compares_models = True
+
 
 _GIVEN_CREDENTIALS = (
     "ANTHROPIC_API_KEY",

@@ -20,7 +20,7 @@ from packaging.version import Version
 
 from youbencha.adapters.claude_code.command import ClaudeInvocation, cli_version, prints_debug_log, session_id_of
 from youbencha.adapters.claude_code.control import Activity
-from youbencha.adapters.claude_code.options import CLAUDE, credentials_given
+from youbencha.adapters.claude_code.options import ClaudeCode, credentials_given
 from youbencha.adapters.claude_code.own_files import config_dir, host_environment
 from youbencha.adapters.claude_code.stream import ClaudeStreamReader
 from youbencha.adapters.claude_code.versions import result_totals
@@ -103,7 +103,7 @@ class ClaudeOutputReader(OutputReader):
         `debug_log_printed`: a line that is not an event is one of the debug log.
         """
         reader = ClaudeStreamReader(result_totals(version))
-        super().__init__(CLAUDE, reader, on_event=on_event, redactor=redactor, stopping=stopping)
+        super().__init__(ClaudeCode, reader, on_event=on_event, redactor=redactor, stopping=stopping)
         self._rejections_allowed = 1 if key_may_recover else 0
         self.debug_log_printed = debug_log_printed
         self._answered = False

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from youbencha.adapters.base import AgentExecutionContext
-from youbencha.adapters.claude_code.options import CLAUDE, ClaudeCodeConfig
+from youbencha.adapters.claude_code.options import ClaudeCode, ClaudeCodeConfig
 from youbencha.adapters.claude_code.stream import ClaudeStreamReader
 from youbencha.adapters.cli_agent.agent_files import matching_records, read_definition
 from youbencha.adapters.cli_agent.config import fits_argument
@@ -74,11 +74,11 @@ def agent_definition(
         fields = _read_header(header)
         if str(fields.get("name") or path.stem) == name:  # the CLI uses the header, not the file's name
             if not prompt:
-                raise CLAUDE.one_problem("agent_name", f"{path} has no instructions", "write them below its header")
+                raise ClaudeCode.one_problem("agent_name", f"{path} has no instructions", "write them below its header")
             return _argument(json.dumps({name: _definition(fields, prompt, name)}, default=str), path)
     usable = _without_fresh_home(directories[1:], env, harness)
     searched = ", ".join([f"{AGENTS.as_posix()} of the repository", *map(str, usable)])
-    raise CLAUDE.one_problem(
+    raise ClaudeCode.one_problem(
         "agent_name", f"no definition of agent {name!r} was found", f"put {name}.md into one of: {searched}"
     )
 
@@ -102,7 +102,9 @@ def _without_fresh_home(
 
 def _argument(text: str, path: Path) -> str:
     if not fits_argument(text):
-        raise CLAUDE.one_problem("agent_name", f"{path} is too long for a command line", "shorten the agent's prompt")
+        raise ClaudeCode.one_problem(
+            "agent_name", f"{path} is too long for a command line", "shorten the agent's prompt"
+        )
     return text
 
 
@@ -180,7 +182,7 @@ def with_shared_files(config: ClaudeCodeConfig, context: AgentExecutionContext) 
     in_image = context.sandbox.kind != "local" and Path(named).is_absolute()
     if not in_image and not os.path.lexists(context.workspace_dir / named):
         hint = f"searched: {directory}, then the repository"
-        raise CLAUDE.one_problem("mcp_config", f"{named} does not exist", hint)
+        raise ClaudeCode.one_problem("mcp_config", f"{named} does not exist", hint)
     return config
 
 

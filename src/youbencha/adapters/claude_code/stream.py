@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from pydantic import ConfigDict, TypeAdapter
 
-from youbencha import json_lines
 from youbencha.events import (
     AssistantText,
     AssistantTextDelta,
@@ -30,7 +29,7 @@ from youbencha.events import (
     UsageReported,
     UserText,
 )
-from youbencha.json_lines import Record
+from youbencha.json_lines import Record, as_amount, as_count, as_mapping, as_records, as_str, as_strs
 from youbencha.log.model import ToolCall
 from youbencha.log.session import (
     CallFailed,
@@ -110,20 +109,20 @@ class ClaudeStreamReader(StreamReader):
         }
 
     def _assistant(self, record: Record) -> list[Event]:
-        message = json_lines.as_mapping(record.get("message"))
-        parent = json_lines.as_str(record.get("parent_tool_use_id"))
-        sent_at = json_lines.as_str(record.get("timestamp"))
+        message = as_mapping(record.get("message"))
+        parent = as_str(record.get("parent_tool_use_id"))
+        sent_at = as_str(record.get("timestamp"))
         blocks = _blocks(message.get("content"))
         failed = _call_failed(record, message, blocks)
         events = [] if failed else self._answer(message, record.get("usage"), parent)
         for block in blocks:
             kind = block.get("type")
             if kind == "text":
-                if text := json_lines.as_str(block.get("text")):
+                if text := as_str(block.get("text")):
                     self._has_text |= parent is None
                     events.append(AssistantText(text=text, parent=parent, sent_at=sent_at))
             elif kind == "thinking":
-                if text := json_lines.as_str(block.get("thinking")):
+                if text := as_str(block.get("thinking")):
                     events.append(AssistantThinking(text=text, parent=parent))
             else:
                 events += _tool_events(block, parent)
@@ -140,12 +139,12 @@ class ClaudeStreamReader(StreamReader):
 
     def _answer(self, message: Record, usage_beside: object, parent: str | None) -> list[Event]:
         """Count the call. `usage_beside`: the first description of the format has the usage beside the message."""
-        message_id = json_lines.as_str(message.get("id")) or self._current.get(parent)
+        message_id = as_str(message.get("id")) or self._current.get(parent)
         metered = self._metered(
             message_id,
             parent,
             read_usage(message.get("usage") or usage_beside),
-            model=json_lines.as_str(message.get("model")),
+            model=as_str(message.get("model")),
             # 1.0.x repeats the final usage with a stop reason; 2.1.x repeats the first usage with null.
             final=message.get("stop_reason", "") is not None,
         )
@@ -159,7 +158,7 @@ class ClaudeStreamReader(StreamReader):
         tokens = (
             read_usage(record.get("usage")) if self._totals.usage and not by_model else add_all(list(by_model.values()))
         )
-        costs = (json_lines.as_amount(record.get(key)) for key in _COST_KEYS)
+        costs = (as_amount(record.get(key)) for key in _COST_KEYS)
         cost_usd = next((cost for cost in costs if cost is not None), None) if self._totals.cost else None
         if cost_usd == 0 and any(tokens):
             cost_usd = None  # 2.1.326 counts the tokens of calls that all broke, and no cost
@@ -170,7 +169,7 @@ class ClaudeStreamReader(StreamReader):
 
     def _only_answer(self, result: Record) -> list[Event]:
         """The result's text, if no message has one, such as the answer to a JSON schema."""
-        text = json_lines.as_str(result.get("result"))
+        text = as_str(result.get("result"))
         if self._has_text or not text or result.get("is_error", False) is not False:
             return []
         self._has_text = True
@@ -191,30 +190,30 @@ class ClaudeStreamReader(StreamReader):
     def _context_window(self, result: Record) -> list[Event]:
         """The size of the main conversation again, now that its limit is known (from 2.0.x on)."""
         names = (self._model or "", f"{self._model}[1m]")
-        usage = json_lines.as_mapping(result.get("modelUsage"))
-        windows = [json_lines.as_count(json_lines.as_mapping(usage.get(name)).get("contextWindow")) for name in names]
+        usage = as_mapping(result.get("modelUsage"))
+        windows = [as_count(as_mapping(usage.get(name)).get("contextWindow")) for name in names]
         window = next(filter(None, windows), None)
         return [ContextUsed(tokens=self._context, window=window)] if self._context and window else []
 
     def _partial(self, record: Record) -> list[Event]:
-        event = json_lines.as_mapping(record.get("event"))
-        parent = json_lines.as_str(record.get("parent_tool_use_id"))
+        event = as_mapping(record.get("event"))
+        parent = as_str(record.get("parent_tool_use_id"))
         match event.get("type"):
             case "message_start":
-                message = json_lines.as_mapping(event.get("message"))
-                message_id, model = json_lines.as_str(message.get("id")), json_lines.as_str(message.get("model"))
+                message = as_mapping(event.get("message"))
+                message_id, model = as_str(message.get("id")), as_str(message.get("model"))
                 if message_id is not None:
                     self._current[parent] = message_id
                 return self._metered(message_id, parent, read_usage(message.get("usage")), model=model, final=False)
             case "message_delta":  # with the real number of output tokens
-                message_id = json_lines.as_str(record.get("api_message_id")) or self._current.get(parent)
+                message_id = as_str(record.get("api_message_id")) or self._current.get(parent)
                 usage = read_usage(event.get("usage")) if message_id else Tokens()
                 return self._metered(message_id, parent, usage, final=True)
             case "content_block_start":
-                return _tool_started(json_lines.as_mapping(event.get("content_block")), parent)
+                return _tool_started(as_mapping(event.get("content_block")), parent)
             case "content_block_delta":
-                delta = json_lines.as_mapping(event.get("delta"))
-                text = json_lines.as_str(delta.get("text"))
+                delta = as_mapping(event.get("delta"))
+                text = as_str(delta.get("text"))
                 if delta.get("type") == "text_delta" and text:
                     return [AssistantTextDelta(text=text, parent=parent)]
         return []
@@ -248,30 +247,30 @@ class ClaudeStreamReader(StreamReader):
 
 def read_usage(value: object) -> Tokens:
     """Read token counts in the API's format."""
-    return _read(json_lines.as_mapping(value), _USAGE_KEYS)
+    return _read(as_mapping(value), _USAGE_KEYS)
 
 
 def read_totals(result: Record) -> dict[str, Tokens]:
     """Read the usage of each model from a `result`, with subagents and side models, for the whole session."""
     return {
         model: _read(usage, _MODEL_USAGE_KEYS)
-        for model, usage in json_lines.as_mapping(result.get("modelUsage")).items()
+        for model, usage in as_mapping(result.get("modelUsage")).items()
         if isinstance(usage, dict)
     }
 
 
 def _read(record: Record, keys: tuple[str, str, str, str]) -> Tokens:
-    return Tokens(*[json_lines.as_count(record.get(key)) for key in keys])
+    return Tokens(*[as_count(record.get(key)) for key in keys])
 
 
 def _user(record: Record) -> list[Event]:
-    message = json_lines.as_mapping(record.get("message"))
-    parent = json_lines.as_str(record.get("parent_tool_use_id"))
-    sent_at = json_lines.as_str(record.get("timestamp"))
+    message = as_mapping(record.get("message"))
+    parent = as_str(record.get("parent_tool_use_id"))
+    sent_at = as_str(record.get("timestamp"))
     events: list[Event] = []
     for block in _blocks(message.get("content")):
         if block.get("type") == "text":
-            if text := json_lines.as_str(block.get("text")):
+            if text := as_str(block.get("text")):
                 events.append(UserText(text=text, parent=parent, sent_at=sent_at))
         else:
             events += _tool_events(block, parent)
@@ -279,18 +278,18 @@ def _user(record: Record) -> list[Event]:
 
 
 def _call_failed(record: Record, message: Record, blocks: list[Record]) -> CallFailed | None:
-    kind = json_lines.as_str(record.get("error"))
+    kind = as_str(record.get("error"))
     if message.get("model") != SYNTHETIC and not kind:
         return None
-    text = "\n".join(filter(None, (json_lines.as_str(block.get("text")) for block in blocks)))
-    return CallFailed(kind=kind, status=json_lines.as_count(record.get("api_error_status")), text=text)
+    text = "\n".join(filter(None, (as_str(block.get("text")) for block in blocks)))
+    return CallFailed(kind=kind, status=as_count(record.get("api_error_status")), text=text)
 
 
 def _tool_started(block: Record, parent: str | None) -> list[Event]:
     if block.get("type") not in _TOOL_CALLS:
         return []
-    name = json_lines.as_str(block.get("name")) or "(unnamed)"
-    return [ToolStarted(call_id=json_lines.as_str(block.get("id")), name=name, parent=parent)]
+    name = as_str(block.get("name")) or "(unnamed)"
+    return [ToolStarted(call_id=as_str(block.get("id")), name=name, parent=parent)]
 
 
 def _tool_events(block: Record, parent: str | None) -> list[Event]:
@@ -298,12 +297,12 @@ def _tool_events(block: Record, parent: str | None) -> list[Event]:
     if not isinstance(kind, str):
         return []
     if kind in _TOOL_CALLS:
-        name = json_lines.as_str(block.get("name")) or "(unnamed)"
+        name = as_str(block.get("name")) or "(unnamed)"
         arguments = _arguments(block.get("input"))
-        call_id = json_lines.as_str(block.get("id"))
+        call_id = as_str(block.get("id"))
         return [ToolCalled(call_id=call_id, name=name, arguments=arguments, parent=parent)]
     if kind.endswith("tool_result"):
-        call_id = json_lines.as_str(block.get("tool_use_id"))
+        call_id = as_str(block.get("tool_use_id"))
         content = _flat(block.get("content"))
         failed = block.get("is_error") is True
         return [ToolReturned(call_id=call_id, content=content, is_error=failed, parent=parent)]
@@ -317,29 +316,29 @@ def _arguments(value: object) -> Mapping[str, Any]:
 
 
 def _blocks(content: object) -> list[Record]:
-    return [{"type": "text", "text": content}] if isinstance(content, str) else json_lines.as_records(content)
+    return [{"type": "text", "text": content}] if isinstance(content, str) else as_records(content)
 
 
 def _flat(content: object) -> str:
     """A tool's result as text; other content is replaced by its kind, such as `[image]`."""
     if isinstance(content, str):
         return content
-    return "\n".join(_block_text(block) for block in json_lines.as_records(content))
+    return "\n".join(_block_text(block) for block in as_records(content))
 
 
 def _block_text(block: Record) -> str:
-    text = json_lines.as_str(block.get("text"))
-    return text if text is not None else f"[{json_lines.as_str(block.get('type')) or 'unknown'}]"
+    text = as_str(block.get("text"))
+    return text if text is not None else f"[{as_str(block.get('type')) or 'unknown'}]"
 
 
 def _rate_limit(record: Record) -> list[Event]:
-    info = json_lines.as_mapping(record.get("rate_limit_info"))
-    windows = (json_lines.as_mapping(window) for window in json_lines.as_mapping(info.get("unifiedWindows")).values())
-    used = [json_lines.as_amount(each.get("utilization")) for each in (info, *windows)]
+    info = as_mapping(record.get("rate_limit_info"))
+    windows = (as_mapping(window) for window in as_mapping(info.get("unifiedWindows")).values())
+    used = [as_amount(each.get("utilization")) for each in (info, *windows)]
     seen = RateLimitSeen(
-        status=json_lines.as_str(info.get("status")),
-        resets_at=json_lines.as_amount(info.get("resetsAt")),
-        kind=json_lines.as_str(info.get("rateLimitType")),
+        status=as_str(info.get("status")),
+        resets_at=as_amount(info.get("resetsAt")),
+        kind=as_str(info.get("rateLimitType")),
         utilization=max((share for share in used if share is not None), default=None),
     )
     return [seen]
@@ -353,61 +352,61 @@ def _read_result(record: Record, tokens: Tokens, cost_usd: float | None) -> list
         cache_creation_tokens=tokens.cache_creation,
         cost_usd=cost_usd,
     )
-    denials = [event for denial in json_lines.as_records(record.get("permission_denials")) for event in _denied(denial)]
+    denials = [event for denial in as_records(record.get("permission_denials")) for event in _denied(denial)]
     result = SessionResult(
-        subtype=json_lines.as_str(record.get("subtype")),
+        subtype=as_str(record.get("subtype")),
         # A missing value is not an error; anything other than `false` is.
         is_error=record.get("is_error", False) is not False,
-        text=json_lines.as_str(record.get("result")),
-        turns=json_lines.as_count(record.get("num_turns")),
-        duration_ms=json_lines.as_count(record.get("duration_ms")),
-        errors=json_lines.as_strs(record.get("errors")),
-        status=json_lines.as_count(record.get("api_error_status")),
-        terminal_reason=json_lines.as_str(record.get("terminal_reason")),
-        session_id=json_lines.as_str(record.get("session_id")),
+        text=as_str(record.get("result")),
+        turns=as_count(record.get("num_turns")),
+        duration_ms=as_count(record.get("duration_ms")),
+        errors=as_strs(record.get("errors")),
+        status=as_count(record.get("api_error_status")),
+        terminal_reason=as_str(record.get("terminal_reason")),
+        session_id=as_str(record.get("session_id")),
     )
     return [usage, *denials, result]
 
 
 def _system(record: Record) -> list[Event]:
     # The first description of the format has only `init`, without a subtype.
-    reader = _SYSTEM_READERS.get(json_lines.as_str(record.get("subtype", "init")) or "")
+    reader = _SYSTEM_READERS.get(as_str(record.get("subtype", "init")) or "")
     return reader(record) if reader else []
 
 
 def _init(record: Record) -> list[Event]:
     started = SessionStarted(
-        session_id=json_lines.as_str(record.get("session_id")),
-        model=json_lines.as_str(record.get("model")),
-        agent_version=json_lines.as_str(record.get("claude_code_version")),
-        tools=json_lines.as_strs(record["tools"]) if isinstance(record.get("tools"), list) else None,
-        key_source=json_lines.as_str(record.get("apiKeySource")),
+        session_id=as_str(record.get("session_id")),
+        model=as_str(record.get("model")),
+        agent_version=as_str(record.get("claude_code_version")),
+        tools=as_strs(record["tools"]) if isinstance(record.get("tools"), list) else None,
+        key_source=as_str(record.get("apiKeySource")),
     )
     failed = [
-        McpServerFailed(name=json_lines.as_str(server.get("name")) or "(unnamed)")
-        for server in json_lines.as_records(record.get("mcp_servers"))
+        McpServerFailed(name=as_str(server.get("name")) or "(unnamed)")
+        for server in as_records(record.get("mcp_servers"))
         if server.get("status") == "failed"
     ]
     return [started, *failed]
 
 
 def _api_retry(record: Record) -> list[Event]:
-    status = json_lines.as_count(record.get("error_status"))
+    status = as_count(record.get("error_status"))
     retried = RequestRetried(
-        attempt=json_lines.as_count(record.get("attempt")),
+        attempt=as_count(record.get("attempt")),
         status=status,
         # 2.1.150 calls it a rate limit.
-        reason="overloaded" if status == _OVERLOADED else json_lines.as_str(record.get("error")),
-        delay_ms=json_lines.as_amount(record.get("retry_delay_ms")),
+        reason="overloaded" if status == _OVERLOADED else as_str(record.get("error")),
+        delay_ms=as_amount(record.get("retry_delay_ms")),
     )
     return [retried]
 
 
 def _model_fallback(record: Record) -> list[Event]:
     switched = ModelSwitched(
-        original=json_lines.as_str(record.get("original_model")),
-        fallback=json_lines.as_str(record.get("fallback_model")),
-        trigger=json_lines.as_str(record.get("trigger")),
+        original=as_str(record.get("original_model")),
+        fallback=as_str(record.get("fallback_model")),
+        trigger=as_str(record.get("trigger")),
     )
     return [switched]
 
@@ -417,8 +416,8 @@ def _model_refusal(record: Record) -> list[Event]:
 
 
 def _denied(record: Record) -> list[Event]:
-    name = json_lines.as_str(record.get("tool_name")) or "(unnamed)"
-    return [ToolDenied(call_id=json_lines.as_str(record.get("tool_use_id")), name=name)]
+    name = as_str(record.get("tool_name")) or "(unnamed)"
+    return [ToolDenied(call_id=as_str(record.get("tool_use_id")), name=name)]
 
 
 _SYSTEM_READERS: dict[str, Callable[[Record], list[Event]]] = {

@@ -6,8 +6,8 @@ from enum import StrEnum
 
 from packaging.version import Version
 
+from youbencha.adapters.base import SupportedVersions
 from youbencha.adapters.claude_code.stream import ResultTotals
-from youbencha.adapters.cli_agent.versions import SupportedVersions
 
 SUPPORTED = SupportedVersions(oldest=Version("1.0.8"))  # 1.0.5 asks a user before it skips permissions
 

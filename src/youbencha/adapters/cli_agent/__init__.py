@@ -5,20 +5,16 @@ An adapter subclasses `CliAdapter`, and defines its configuration, its command l
 
 from __future__ import annotations
 
-from youbencha.adapters.cli_agent import codes
-from youbencha.adapters.cli_agent.adapter import CliAdapter
-from youbencha.adapters.cli_agent.causes import Cause
+from youbencha.adapters import codes
+from youbencha.adapters.causes import Cause
+from youbencha.adapters.cli_agent.adapter import CliAdapter, Invocation
 from youbencha.adapters.cli_agent.config import AgentConfig, Argument, NonEmptyArgument, fits_argument
-from youbencha.adapters.cli_agent.invocation import Invocation
-from youbencha.adapters.cli_agent.kind import AgentKind
 from youbencha.adapters.cli_agent.locate import AgentCli
-from youbencha.adapters.cli_agent.verdict import VerdictRules
 from youbencha.log.session import CallFailed, CallMetered, Handler, SessionFacts, SessionRecord, StreamReader, TurnTaken
 
 __all__ = [
     "AgentCli",
     "AgentConfig",
-    "AgentKind",
     "Argument",
     "CallFailed",
     "CallMetered",
@@ -31,7 +27,7 @@ __all__ = [
     "SessionRecord",
     "StreamReader",
     "TurnTaken",
-    "VerdictRules",
     "codes",
     "fits_argument",
+    "type[AgentDescription]",
 ]

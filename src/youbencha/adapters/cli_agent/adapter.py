@@ -6,32 +6,26 @@ A subclass defines its configuration, its command line, its own variables and ho
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import tempfile
 import time
+import uuid
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
-from youbencha.adapters import base
-from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult, BaseAdapter
-from youbencha.adapters.cli_agent import codes
+from youbencha.adapters import base, codes
+from youbencha.adapters.base import AgentDescription, AgentExecutionContext, AgentExecutionResult, BaseAdapter
 from youbencha.adapters.cli_agent.config import TOOLS_IGNORED, AgentConfig, parse_config, prompt_is_here, read_prompt
 from youbencha.adapters.cli_agent.environment import base_environment, secrets_of
-from youbencha.adapters.cli_agent.invocation import (
-    Invocation,
-    check_context,
-    in_terminal,
-    new_log_file,
-    scratch_directory,
-)
-from youbencha.adapters.cli_agent.kind import AgentKind, error_record
 from youbencha.adapters.cli_agent.locate import AgentCli, CliFinder, reinstall_hint
 from youbencha.adapters.cli_agent.stream import OutputReader
-from youbencha.adapters.cli_agent.verdict import RunEnding, VerdictRules, judge
-from youbencha.adapters.cli_agent.warnings import process_warnings, session_warnings
+from youbencha.adapters.cli_agent.verdict import RunEnding, error_record, judge, process_warnings, session_warnings
 from youbencha.errors import ConfigError, Problem, YouBenchaError
 from youbencha.events import UserText
 from youbencha.gateway.api import GatewayAccess
@@ -50,13 +44,125 @@ if TYPE_CHECKING:
 
 
 C = TypeVar("C", bound=AgentConfig)
+
+
+class Invocation(NamedTuple, Generic[C]):
+    """One run of a CLI. Paths are the host's."""
+
+    context: AgentExecutionContext
+    config: C
+    """With the model of the test case, if it names one."""
+    cli: AgentCli
+    prompt: str
+    scratch: Path
+    """An empty directory outside the workspace, for files of this run such as the prompt; removed afterwards."""
+    env: Mapping[str, str]
+    """The agent's environment. Behind a gateway, it does not have all of `context.env`."""
+    ends_at: float | None = None
+    """The deadline, by the monotonic clock; None: the whole timeout is left."""
+
+    @property
+    def time_left_s(self) -> float | None:
+        return self.context.timeout_s if self.ends_at is None else max(0.0, self.ends_at - time.monotonic())
+
+    @property
+    def workspace(self) -> Path:
+        return self.context.workspace_dir.absolute()
+
+    @property
+    def config_dir(self) -> Path | None:
+        """The directory of the file that the configuration comes from."""
+        return self.context.config_dir.absolute() if self.context.config_dir else None
+
+    def inside(self, path: Path) -> str:
+        """The agent's path of a file of the host, for its arguments, its environment and its settings."""
+        return self.context.sandbox.inside(path)
+
+    def outside(self, path: Path | None) -> Path | None:
+        """The host's path for a path of the agent; None if the host does not have it."""
+        return None if path is None else self.context.sandbox.outside(str(path))
+
+    def session_id(self, choosing_flags: Collection[str]) -> str | None:
+        """A unique id for the session; None if the user chooses one by a flag."""
+        if any(argument.partition("=")[0] in choosing_flags for argument in self.config.extra_args):
+            return None
+        return str(uuid.uuid5(uuid.NAMESPACE_URL, self.scratch.as_uri()))
+
+
+def check_context(agent: type[AgentDescription], context: AgentExecutionContext) -> None:
+    """Raise one ConfigError with every problem that makes the context unusable."""
+    if problems := [*_timeout(context.timeout), *_environment(context), *_workspace(context)]:
+        raise agent.invalid_config(problems)
+
+
+def _timeout(timeout: object) -> Iterator[Problem]:
+    if isinstance(timeout, bool) or not isinstance(timeout, int):
+        yield Problem("timeout", "must be a whole number of milliseconds", "0 means none")
+    elif timeout < 0:
+        yield Problem("timeout", "must be at least 0", "0 means none")
+
+
+def _environment(context: AgentExecutionContext) -> Iterator[Problem]:
+    for name, value in context.env.items():
+        where = ("env", name)
+        if not isinstance(name, str) or not name or set(name) & {"=", "\0"}:
+            yield Problem(where, "is not a valid name of an environment variable")
+        elif not isinstance(value, str):
+            yield Problem(where, "must be text", "put it in quotes")
+        elif "\0" in value:
+            yield Problem(where, "contains a NUL character, which an environment cannot hold")
+
+
+def _workspace(context: AgentExecutionContext) -> Iterator[Problem]:
+    if not context.workspace_dir.is_dir():
+        yield Problem("workspace_dir", f"there is no directory {context.workspace_dir}")
+
+
+@contextlib.contextmanager
+def scratch_directory(parent: Path | None = None) -> Iterator[Path]:
+    """Create a directory for the files of one run that are not in the workspace.
+
+    In `parent`, which is removed even after a kill; else in the system's temporary directory.
+    """
+    path = Path(tempfile.mkdtemp(prefix="youbencha-", dir=parent)).absolute()
+    with removed_afterwards(path):
+        yield path
+
+
+@contextlib.contextmanager
+def removed_afterwards(path: Path) -> Iterator[None]:
+    """Remove the directory at the end, whatever the agent left there.
+
+    Python's own TemporaryDirectory would follow links (3.11.7).
+    """
+    try:
+        yield
+    finally:
+        from youbencha.workspace.trees import remove_tree
+
+        with contextlib.suppress(YouBenchaError):
+            remove_tree(path)
+
+
+def in_terminal(config: AgentConfig, command: Command) -> Command:
+    """The command in a terminal, if that is configured: a dumb one, so that there are few escape sequences."""
+    return command._replace(terminal=True, env={"TERM": "dumb", **command.env}) if config.pty == "always" else command
+
+
+def new_log_file(artifacts: Path, logs: str) -> Path:
+    """A new `<logs>/terminal-output-<time>.log`. Windows allows no colons in names."""
+    stamp = iso_time(time.time()).replace(":", "-").replace(".", "-")
+    directory = artifacts / logs
+    names = (f"terminal-output-{stamp}{'' if number == 1 else f'-{number}'}.log" for number in count(1))
+    return next(path for path in map(directory.joinpath, names) if not path.exists())
+
+
 _TIMEOUT_EXIT_CODE = -1
 
 
 class CliAdapter(BaseAdapter, Generic[C]):
     """Drives a CLI. Base class of adapters."""
 
-    kind: ClassVar[AgentKind]
     checks_config = True
     config_model: ClassVar[type[AgentConfig]]
     inherited_env: ClassVar[frozenset[str]] = frozenset()
@@ -71,12 +177,6 @@ class CliAdapter(BaseAdapter, Generic[C]):
     """Whether this CLI supports `agent_name`."""
     emits_json: ClassVar[bool] = True
     """It prints JSON events, the last of which is its result."""
-    rules: ClassVar[VerdictRules] = VerdictRules()
-    """How to interpret its results and errors."""
-
-    def __init_subclass__(cls) -> None:
-        if "kind" in vars(cls):
-            cls.name, cls.file_places = cls.kind.name, cls.kind.places
 
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
         """`env` is the harness's environment, by default this process's."""
@@ -95,10 +195,10 @@ class CliAdapter(BaseAdapter, Generic[C]):
         return self.reader()
 
     async def require_authentication(self, cli: AgentCli, env: Mapping[str, str], config: C | None) -> None:
-        """Raise `kind.auth_failed(...)` if there are no credentials. Makes no request to the model."""
+        """Raise `agent.auth_failed(...)` if there are no credentials. Makes no request to the model."""
 
     def check_prompt(self, prompt: str, config: C) -> None:
-        """Raise `kind.one_problem(...)` if the CLI cannot take this prompt."""
+        """Raise `agent.one_problem(...)` if the CLI cannot take this prompt."""
 
     def complete(self, invocation: Invocation[C], session: SessionRecord, done: ProcessResult) -> SessionRecord:
         """Add what is known only after the process has ended, such as tokens in a file of the CLI."""
@@ -129,7 +229,7 @@ class CliAdapter(BaseAdapter, Generic[C]):
 
         `env` is the host's environment, to search in.
         """
-        return await CliFinder(self.kind).locate(
+        return await CliFinder(type(self)).locate(
             env,
             executable=config.executable,
             version=config.version,
@@ -154,14 +254,14 @@ class CliAdapter(BaseAdapter, Generic[C]):
         env = self.environment({})
         try:
             async with asyncio.timeout(base.READY_TIMEOUT_S):
-                cli = await CliFinder(self.kind).find(env)
+                cli = await CliFinder(type(self)).find(env)
                 if cli is None:
                     return False
                 await self.require_authentication(cli, env, None)
         except TimeoutError:
-            message = f"{self.kind.title} did not report its version and its login within {base.READY_TIMEOUT_S:g} s."
-            hint = f"Start `{self.kind.command} --version` by hand to see what it waits for."
-            raise self.kind.error(codes.VERSION_UNKNOWN, message, hint) from None
+            message = f"{self.title} did not report its version and its login within {base.READY_TIMEOUT_S:g} s."
+            hint = f"Start `{self.program} --version` by hand to see what it waits for."
+            raise self.error(codes.VERSION_UNKNOWN, message, hint) from None
         return True
 
     async def check_ready(self, config: Mapping[str, Any], env: Mapping[str, str]) -> None:
@@ -178,14 +278,14 @@ class CliAdapter(BaseAdapter, Generic[C]):
         except TimeoutError:
             return
         except YouBenchaError as error:
-            if error.code == self.kind.code(codes.VERSION_TOO_OLD):
+            if error.code == self.code(codes.VERSION_TOO_OLD):
                 raise
 
     def check_config(self, config: Mapping[str, Any], config_dir: Path | None) -> Sequence[Problem]:
         """Return every problem in `agent.config`."""
         try:
             parsed = self._parsed(config)
-            if prompt_is_here(self.kind, parsed, config_dir):
+            if prompt_is_here(type(self), parsed, config_dir):
                 self._prompt(parsed, config_dir or Path(), config_dir)
         except ConfigError as error:
             return error.problems
@@ -196,7 +296,7 @@ class CliAdapter(BaseAdapter, Generic[C]):
 
     async def execute(self, context: AgentExecutionContext) -> AgentExecutionResult:
         """Run the CLI to its end or its deadline."""
-        check_context(self.kind, context)
+        check_context(type(self), context)
         ends_at = time.monotonic() + context.timeout_s if context.timeout_s else None
         config = self.configure(context)
         env = self.environment(
@@ -214,16 +314,16 @@ class CliAdapter(BaseAdapter, Generic[C]):
                 async with asyncio.timeout(context.timeout_s):
                     cli = await self.locate(config, host_env, context)
             except TimeoutError:
-                message = f"{self.kind.title} did not report its version within the timeout of {context.timeout_s:g} s."
-                raise self.kind.error(codes.VERSION_UNKNOWN, message, reinstall_hint(self.kind)) from None
+                message = f"{self.title} did not report its version within the timeout of {context.timeout_s:g} s."
+                raise self.error(codes.VERSION_UNKNOWN, message, reinstall_hint(type(self))) from None
             invocation = Invocation(context, config, cli, prompt, scratch, env, ends_at)
-            log_file = new_log_file(context.artifacts_dir, self.kind.logs)
+            log_file = new_log_file(context.artifacts_dir, self.logs)
             if context.on_event is not None:
                 context.on_event(UserText(text=self.redactor(invocation).text(prompt)))
             ending = await self.drive(invocation, log_file)
             session = await asyncio.to_thread(self.complete, invocation, ending.session, ending.process)
             ending = ending._replace(session=session)
-            return self._result(invocation, ending.settled(), log_file)
+            return self._result(invocation, ending.with_partial_usage(), log_file)
 
     def normalize_log(self, result: AgentExecutionResult, context: AgentExecutionContext) -> YouBenchaLog:
         """Return the result as a YouBenchaLog."""
@@ -231,7 +331,7 @@ class CliAdapter(BaseAdapter, Generic[C]):
 
         redactor = Redactor.for_env(self.harness_env, context.env, secrets_of(context.gateway))
         return normalize(
-            self.kind,
+            type(self),
             replace(result, output=result.output.removeprefix(BYTE_ORDER_MARK)),
             context,
             reader=lambda: self.finished_output_reader(result),
@@ -265,7 +365,7 @@ class CliAdapter(BaseAdapter, Generic[C]):
         if gateway is None:
             return env
         if not self.supports_gateway:
-            raise self.kind.no_gateway()
+            raise self.no_gateway()
         from youbencha.adapters.cli_agent.environment import gateway_environment
 
         variables = self.gateway_env(gateway, model, given)
@@ -286,7 +386,7 @@ class CliAdapter(BaseAdapter, Generic[C]):
         """Run the process to its end, and read its output live."""
         context, redactor = invocation.context, self.redactor(invocation)
         reader = self.reader()
-        output = OutputReader(self.kind, reader, on_event=context.on_event, redactor=redactor, stopping=context.stop)
+        output = OutputReader(type(self), reader, on_event=context.on_event, redactor=redactor, stopping=context.stop)
         process = await context.sandbox.run(
             in_terminal(invocation.config, self.command(invocation)),
             limits=Limits(timeout_s=invocation.time_left_s),
@@ -318,7 +418,7 @@ class CliAdapter(BaseAdapter, Generic[C]):
     def _result(self, invocation: Invocation[C], ending: RunEnding, log_file: Path) -> AgentExecutionResult:
         process, cli = ending.process, invocation.cli
         at = iso_time(process.ended_at)
-        verdict = judge(self.kind, ending, self.rules, at=at)
+        verdict = judge(type(self), ending, at=at)
         mask = self.redactor(invocation).text
         is_local, harness = invocation.context.sandbox.kind == "local", self.harness_env
         withheld_here = withheld(invocation.env, harness) if verdict.status == "failed" and is_local else []
@@ -335,13 +435,12 @@ class CliAdapter(BaseAdapter, Generic[C]):
                 without_secrets(warning, mask)
                 for warning in (
                     *session_warnings(
-                        self.kind,
+                        type(self),
                         ending.facts,
                         at,
-                        compares_models=self.rules.compares_models,
                         allowed_tools=self.allowed_tools(invocation.config),
                     ),
-                    *process_warnings(self.kind, process, cli.path, at, stayed=ending.stayed, errors=verdict.errors),
+                    *process_warnings(type(self), process, cli.path, at, stayed=ending.stayed, errors=verdict.errors),
                     *self._ignored_options(invocation.config, at),
                 )
             ),
@@ -364,17 +463,17 @@ class CliAdapter(BaseAdapter, Generic[C]):
     def _ignored_options(self, config: C, at: str) -> Iterator[ErrorRecord]:
         """Warn that something was configured and not used."""
         if config.agent_name is not None and not self.supports_custom_agents:
-            message = f"{self.kind.title} has no custom agents: agent_name {config.agent_name!r} had no effect."
+            message = f"{self.title} has no custom agents: agent_name {config.agent_name!r} had no effect."
             hint = "Put its instructions into the prompt."
-            yield error_record(self.kind.code(codes.AGENT_IGNORED), message, at, hint)
+            yield error_record(self.code(codes.AGENT_IGNORED), message, at, hint)
         if config.tools:
             message, hint = TOOLS_IGNORED
-            yield error_record(self.kind.code(codes.OPTION_IGNORED), f"`tools` {message}.", at, hint)
+            yield error_record(self.code(codes.OPTION_IGNORED), f"`tools` {message}.", at, hint)
 
     def _prompt(self, config: C, workspace: Path, config_dir: Path | None) -> str:
-        prompt = read_prompt(self.kind, config, workspace=workspace, config_dir=config_dir)
+        prompt = read_prompt(type(self), config, workspace=workspace, config_dir=config_dir)
         self.check_prompt(prompt, config)
         return prompt
 
     def _parsed(self, raw: Mapping[str, Any]) -> C:
-        return parse_config(self.kind, self.config_model, raw)  # type: ignore[return-value]
+        return parse_config(type(self), self.config_model, raw)  # type: ignore[return-value]

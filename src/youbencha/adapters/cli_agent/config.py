@@ -21,7 +21,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from youbencha.adapters.cli_agent.kind import AgentKind
+from youbencha.adapters.base import AgentDescription
 from youbencha.errors import Problem
 from youbencha.files import PathNotAllowed, check_relative, read_within
 from youbencha.spec.base import StrictModel
@@ -140,7 +140,7 @@ class AgentConfig(StrictModel):
 C = TypeVar("C", bound=AgentConfig)
 
 
-def parse_config(kind: AgentKind, model: type[C], raw: Mapping[str, Any]) -> C:
+def parse_config(agent: type[AgentDescription], model: type[C], raw: Mapping[str, Any]) -> C:
     """Validate; raise one ConfigError with every problem."""
     try:
         return model.model_validate(dict(raw))
@@ -152,7 +152,7 @@ def parse_config(kind: AgentKind, model: type[C], raw: Mapping[str, Any]) -> C:
         # Pydantic does not check the whole if a part is invalid.
         if wrong and wrong not in problems and not _is_misspelt(wrong.path, problems, model):
             problems.append(wrong)
-        raise kind.invalid_config(problems) from None
+        raise agent.invalid_config(problems) from None
 
 
 def _prompt_choice(given: Mapping[str, Any], *, needed: bool) -> Problem | None:
@@ -170,37 +170,37 @@ def _is_misspelt(key: str, problems: Sequence[Problem], model: type[AgentConfig]
     return any((nearest(name, model.model_fields) or "").startswith(key) for name in unknown)
 
 
-def read_prompt(kind: AgentKind, config: AgentConfig, *, workspace: Path, config_dir: Path | None) -> str:
+def read_prompt(agent: type[AgentDescription], config: AgentConfig, *, workspace: Path, config_dir: Path | None) -> str:
     """The prompt, byte for byte. Empty if the configuration names none, which only some agents allow."""
     if config.prompt is None and config.prompt_file is None:
         return ""
     text = config.prompt
     if text is None:
         assert config.prompt_file is not None  # the configuration has exactly one of the two
-        text = _PromptFile(kind, config.prompt_file).read(workspace, config_dir)
+        text = _PromptFile(agent, config.prompt_file).read(workspace, config_dir)
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise kind.one_problem("prompt", f"is not valid Unicode at character {error.start}") from None
+        raise agent.one_problem("prompt", f"is not valid Unicode at character {error.start}") from None
     if not text.strip(_BLANK):
-        raise kind.one_problem("prompt", "contains only white space", "describe the task")
+        raise agent.one_problem("prompt", "contains only white space", "describe the task")
     return text
 
 
-def prompt_is_here(kind: AgentKind, config: AgentConfig, config_dir: Path | None) -> bool:
+def prompt_is_here(agent: type[AgentDescription], config: AgentConfig, config_dir: Path | None) -> bool:
     """Whether the prompt can be read before the repository is checked out: a missing file may be in the repository.
 
     Raises if the file's name is not allowed.
     """
     if config.prompt_file is None:
         return True
-    _PromptFile(kind, config.prompt_file).check_name()
+    _PromptFile(agent, config.prompt_file).check_name()
     return config_dir is not None and os.path.lexists(config_dir / config.prompt_file)
 
 
 class _PromptFile:
-    def __init__(self, kind: AgentKind, name: str) -> None:
-        self._kind = kind
+    def __init__(self, agent: type[AgentDescription], name: str) -> None:
+        self._agent = agent
         self._name = name
 
     def read(self, workspace: Path, config_dir: Path | None) -> str:
@@ -239,4 +239,4 @@ class _PromptFile:
             raise self._wrong(error.message, error.hint) from None
 
     def _wrong(self, message: str, hint: str | None = None) -> Exception:
-        return self._kind.one_problem("prompt_file", message, hint)
+        return self._agent.one_problem("prompt_file", message, hint)

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from youbencha.adapters.cli_agent import codes
-from youbencha.adapters.cli_agent.kind import AgentKind
+from youbencha.adapters import codes
+from youbencha.adapters.base import AgentDescription
 from youbencha.errors import YouBenchaError
 from youbencha.process import ProcessStartError, find_executable
 from youbencha.sandbox.base import Sandbox
@@ -40,8 +40,8 @@ class AgentCli(NamedTuple):
 class CliFinder:
     """Finds one agent's CLI."""
 
-    def __init__(self, kind: AgentKind) -> None:
-        self._kind = kind
+    def __init__(self, agent: type[AgentDescription]) -> None:
+        self._agent = agent
 
     async def locate(
         self,
@@ -57,10 +57,10 @@ class CliFinder:
         `env` is the host's environment, to search in. For a container, `argv` has the paths in there. `workspace` is
         the directory in which an image's CLI is asked for its version.
         """
-        if version is not None and self._kind.is_too_old(version):
-            raise self._kind.too_old(version)  # it need not be installed first
+        if version is not None and self._agent.is_too_old(version):
+            raise self._agent.too_old(version)  # it need not be installed first
         if sandbox.kind != "local":
-            finder = ContainerFinder(self, self._kind, sandbox, workspace or Path("/"))
+            finder = ContainerFinder(self, self._agent, sandbox, workspace or Path("/"))
             return self._supported(await finder.locate(env, executable=executable, version=version))
         if executable is not None:
             return self._supported(await self.explicit(Path(executable).expanduser(), version, env))
@@ -77,8 +77,8 @@ class CliFinder:
 
         found = await self.on_path(env, version)
         # One that is too old does not prevent the use of another.
-        if found is None or self._kind.is_too_old(found.version):
-            installed = Toolbox(toolbox_dir(env)).find(self._kind.name, version)
+        if found is None or self._agent.is_too_old(found.version):
+            installed = Toolbox(toolbox_dir(env)).find(self._agent.name, version)
             found = of_toolbox(installed) if installed else found
         return None if found is None else self._supported(found)
 
@@ -92,7 +92,7 @@ class CliFinder:
         return _versions[identity]
 
     async def on_path(self, env: Mapping[str, str], version: str | None) -> AgentCli | None:
-        path = find_executable(self._kind.command, env)
+        path = find_executable(self._agent.program, env)
         if path is None:
             return None
         try:
@@ -111,7 +111,7 @@ class CliFinder:
         cli = AgentCli(path.resolve(), await self.version_of(path.resolve(), env))
         if version not in (None, cli.version):
             raise self.not_found(
-                f"{path} is {self._kind.title} {cli.version}, but agent.config.version asks for {version}.",
+                f"{path} is {self._agent.title} {cli.version}, but agent.config.version asks for {version}.",
                 "Leave out one of the two.",
             )
         return cli
@@ -122,25 +122,25 @@ class CliFinder:
         try:
             answer = await ask_version((str(path),), cwd=path.parent, env=env)
         except ProcessStartError as error:
-            message = f"{self._kind.title} at {path} does not start: {error.message}"
-            raise self.not_found(message, reinstall_hint(self._kind)) from error
+            message = f"{self._agent.title} at {path} does not start: {error.message}"
+            raise self.not_found(message, reinstall_hint(self._agent)) from error
         if answer.version is None:
-            raise unknown_version(self._kind, path, f"{answer.said or 'nothing'!r} ({answer.ending})")
+            raise unknown_version(self._agent, path, f"{answer.said or 'nothing'!r} ({answer.ending})")
         return answer.version
 
     def _supported(self, cli: AgentCli) -> AgentCli:
-        if self._kind.is_too_old(cli.version):
-            raise self._kind.too_old(cli.version, f" ({cli.path})")
+        if self._agent.is_too_old(cli.version):
+            raise self._agent.too_old(cli.version, f" ({cli.path})")
         return cli
 
     def not_found(self, message: str, hint: str) -> YouBenchaError:
-        return self._kind.error(codes.CLI_NOT_FOUND, message, hint)
+        return self._agent.error(codes.CLI_NOT_FOUND, message, hint)
 
     def not_installed(self, version: str | None) -> YouBenchaError:
         wanted = f" {version}" if version else ""
-        request = f"{self._kind.name}@{version}" if version else self._kind.name
+        request = f"{self._agent.name}@{version}" if version else self._agent.name
         return self.not_found(
-            f"{self._kind.title}{wanted} is neither on PATH nor in the toolbox.",
+            f"{self._agent.title}{wanted} is neither on PATH nor in the toolbox.",
             f"Install it with `yb agents install {request}`, or set agent.config.executable.",
         )
 
@@ -153,30 +153,30 @@ def of_toolbox(installed: InstalledAgent) -> AgentCli:
     return AgentCli(installed.executable, installed.version, installed.command, installed.sha256)
 
 
-def unknown_version(kind: AgentKind, path: Path, answer: str) -> YouBenchaError:
+def unknown_version(agent: type[AgentDescription], path: Path, answer: str) -> YouBenchaError:
     message = f"{path} --version answered {answer}, which is not a version."
-    return kind.error(codes.VERSION_UNKNOWN, message, reinstall_hint(kind))
+    return agent.error(codes.VERSION_UNKNOWN, message, reinstall_hint(agent))
 
 
-def reinstall_hint(kind: AgentKind) -> str:
-    return f"Run it by hand to see the reason; `yb agents install {kind.name}` installs one that works."
+def reinstall_hint(agent: type[AgentDescription]) -> str:
+    return f"Run it by hand to see the reason; `yb agents install {agent.name}` installs one that works."
 
 
 class ContainerFinder:
     """Finds the CLI that runs in a container: the image's own, or one of the host that is shared with it."""
 
-    def __init__(self, finder: CliFinder, kind: AgentKind, sandbox: Sandbox, workspace: Path) -> None:
+    def __init__(self, finder: CliFinder, agent: type[AgentDescription], sandbox: Sandbox, workspace: Path) -> None:
         self._finder = finder
-        self._kind = kind
+        self._agent = agent
         self._sandbox = sandbox
         self._workspace = workspace
 
     async def locate(self, env: Mapping[str, str], *, executable: str | None, version: str | None) -> AgentCli:
         if self._sandbox.brings_agent:
-            return await self._of_the_image(executable or self._kind.command, version)
+            return await self._of_the_image(executable or self._agent.program, version)
         if sys.platform != "linux":
             raise self._finder.not_found(
-                f"The {self._kind.title} of this computer does not run in a container, which is Linux.",
+                f"The {self._agent.title} of this computer does not run in a container, which is Linux.",
                 "Use an image that has it: `sandbox.agent: image`.",
             )
         if executable is not None:
@@ -201,7 +201,7 @@ class ContainerFinder:
         cli = AgentCli(Path(name), answer.version, (name,))
         if version not in (None, cli.version):
             raise self._finder.not_found(
-                f"The image has {self._kind.title} {cli.version}, but agent.config.version asks for {version}.", hint
+                f"The image has {self._agent.title} {cli.version}, but agent.config.version asks for {version}.", hint
             )
         return cli
 
@@ -219,7 +219,7 @@ class ContainerFinder:
         from youbencha.sandbox.toolbox.toolbox import Toolbox
         from youbencha.user_dirs import toolbox_dir
 
-        installed = Toolbox(toolbox_dir(env)).find(self._kind.name, version)
+        installed = Toolbox(toolbox_dir(env)).find(self._agent.name, version)
         if installed is None:
             return None
         return self._shared(of_toolbox(installed), await portable_cli(installed, env))
@@ -234,8 +234,8 @@ class ContainerFinder:
         portable = await portable_file(cli.path, toolbox_dir(env), env)
         if portable is None:
             raise self._finder.not_found(
-                f"{self._kind.title} is on PATH ({cli.path}), but its dependencies in a container are unknown.",
-                f"Install one that runs in containers: `yb agents install {self._kind.name}`.",
+                f"{self._agent.title} is on PATH ({cli.path}), but its dependencies in a container are unknown.",
+                f"Install one that runs in containers: `yb agents install {self._agent.name}`.",
             )
         return self._shared(cli, portable)
 

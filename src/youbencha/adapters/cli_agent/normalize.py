@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from youbencha.adapters.base import AgentExecutionContext, AgentExecutionResult
-from youbencha.adapters.cli_agent import codes
-from youbencha.adapters.cli_agent.kind import AgentKind, malformed, truncated
+from youbencha.adapters import codes
+from youbencha.adapters.base import AgentDescription, AgentExecutionContext, AgentExecutionResult
 from youbencha.adapters.cli_agent.transcript import left_out_here
-from youbencha.adapters.cli_agent.warnings import taken_from_text, transcript_shortened
+from youbencha.adapters.cli_agent.verdict import malformed, taken_from_text, transcript_shortened, truncated
 from youbencha.json_lines import as_str
 from youbencha.log.masking import without_secrets
 from youbencha.log.model import AgentInfo, Claim, ErrorRecord, Message, ModelInfo, YouBenchaLog, usage_of
@@ -35,7 +34,7 @@ ReadClaims = Callable[[str], SessionRecord]
 
 
 def normalize(
-    kind: AgentKind,
+    agent: type[AgentDescription],
     result: AgentExecutionResult,
     context: AgentExecutionContext,
     *,
@@ -53,7 +52,7 @@ def normalize(
     session = result.session
     if session is None:
         end = len(result.output) if cut_at is None else cut_at
-        session = _read_stream(kind, reader, result.output, end, redactor) or SessionRecord()
+        session = _read_stream(agent, reader, result.output, end, redactor) or SessionRecord()
     if not session.facts.stream_seen and not session.messages:
         session = _with_plain_text(session, result)
     measured, session = session, _with_claims(session, read_claims, result)
@@ -62,13 +61,13 @@ def normalize(
     prompt = result.details.get("prompt") or context.config.get("prompt")
     log = YouBenchaLog(
         agent_info=AgentInfo(
-            name=kind.name,
+            name=agent.name,
             version=facts.agent_version or result.agent_version or "unknown",
             adapter_version=adapter_version,
         ),
         model_info=ModelInfo(
             name=facts.model or configured or "unknown",
-            provider=str(result.details.get("provider") or facts.provider or kind.provider),
+            provider=str(result.details.get("provider") or facts.provider or agent.default_provider),
             configured=configured,
         ),
         execution=result.execution(),
@@ -79,10 +78,10 @@ def normalize(
         usage=usage and usage_of(usage.tokens, usage.cost_usd, partial=usage.partial),
         turns=facts.turns,
         session_id=facts.session_id,
-        errors=_errors(kind, result, cut=cut_at is not None),
+        errors=_errors(agent, result, cut=cut_at is not None),
         warnings=(
-            *_warnings(kind, result, session, cut=cut_at is not None),
-            *([taken_from_text(kind, claims, result.completed_at)] if claims else ()),
+            *_warnings(agent, result, session, cut=cut_at is not None),
+            *([taken_from_text(agent, claims, result.completed_at)] if claims else ()),
         ),
         environment=_environment(result, facts),
     )
@@ -142,27 +141,37 @@ def _claims(measured: SessionRecord, session: SessionRecord) -> tuple[Claim, ...
 
 
 def _read_stream(
-    kind: AgentKind, new_reader: Callable[[], StreamReader | None], output: str, end: int, redactor: Redactor
+    agent: type[AgentDescription],
+    new_reader: Callable[[], StreamReader | None],
+    output: str,
+    end: int,
+    redactor: Redactor,
 ) -> SessionRecord | None:
     """Read the output as a stream; None if it has no event."""
     reader = new_reader()
     if reader is None:
         return None
     skipped = reader.partial_prefix
-    session = _read_lines(kind, reader, output, end, redactor, skip=skipped)
+    session = _read_lines(agent, reader, output, end, redactor, skip=skipped)
     if skipped is not None and session.facts.result is None and skipped in output:
         # Without a result, only the partial messages have the session's tokens and its unfinished text.
         del session
-        session = _read_lines(kind, new_reader(), output, end, redactor)
+        session = _read_lines(agent, new_reader(), output, end, redactor)
     return session if session.facts.stream_seen else None
 
 
 def _read_lines(
-    kind: AgentKind, reader: StreamReader | None, output: str, end: int, redactor: Redactor, *, skip: str | None = None
+    agent: type[AgentDescription],
+    reader: StreamReader | None,
+    output: str,
+    end: int,
+    redactor: Redactor,
+    *,
+    skip: str | None = None,
 ) -> SessionRecord:
     from youbencha.adapters.cli_agent.stream import OutputReader
 
-    read = OutputReader(kind, reader, redactor=redactor)
+    read = OutputReader(agent, reader, redactor=redactor)
     for start, stop in _event_spans(output, end):
         if skip is None or not output.startswith(skip, start):
             read.line(output[start:stop])
@@ -206,21 +215,21 @@ def _with_prompt(messages: tuple[Message, ...], prompt: object) -> tuple[Message
     return messages if repeated else (Message(role="user", content=prompt), *messages)
 
 
-def _errors(kind: AgentKind, result: AgentExecutionResult, *, cut: bool) -> tuple[ErrorRecord, ...]:
-    if not cut or has_code(result.errors, kind.code(codes.OUTPUT_TRUNCATED)):
+def _errors(agent: type[AgentDescription], result: AgentExecutionResult, *, cut: bool) -> tuple[ErrorRecord, ...]:
+    if not cut or has_code(result.errors, agent.code(codes.OUTPUT_TRUNCATED)):
         return result.errors
-    return (*result.errors, truncated(kind, result.completed_at))
+    return (*result.errors, truncated(agent, result.completed_at))
 
 
 def _warnings(
-    kind: AgentKind, result: AgentExecutionResult, session: SessionRecord, *, cut: bool
+    agent: type[AgentDescription], result: AgentExecutionResult, session: SessionRecord, *, cut: bool
 ) -> tuple[ErrorRecord, ...]:
     facts, at, warnings = session.facts, result.completed_at, list(result.warnings)
     lines = facts.malformed_lines - (1 if cut else 0)  # without the event that was truncated
-    if facts.stream_seen and lines > 0 and not has_code(result.warnings, kind.code(codes.MALFORMED_LINE)):
-        warnings.append(malformed(kind, lines, facts.malformed_example, at))
+    if facts.stream_seen and lines > 0 and not has_code(result.warnings, agent.code(codes.MALFORMED_LINE)):
+        warnings.append(malformed(agent, lines, facts.malformed_example, at))
     if session.left_out != LeftOut():
-        warnings.append(transcript_shortened(kind, session.left_out, at))
+        warnings.append(transcript_shortened(agent, session.left_out, at))
     return tuple(warnings)
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from youbencha.adapters.cli_agent import codes
-from youbencha.adapters.cli_agent.kind import AgentKind
+from youbencha.adapters import codes
+from youbencha.adapters.base import AgentDescription
 from youbencha.adapters.cli_agent.transcript import TRANSCRIPT_LIMIT, Conversation, left_out_here
 from youbencha.events import (
     AssistantText,
@@ -45,7 +45,7 @@ class OutputReader:
 
     def __init__(
         self,
-        kind: AgentKind,
+        agent: type[AgentDescription],
         reader: StreamReader | None,
         *,
         on_event: EventSink | None = None,
@@ -58,7 +58,7 @@ class OutputReader:
         """There was a result before the agent was asked to end."""
         self.stream_seen = False
         """True after the agent's first event."""
-        self._kind = kind
+        self._agent = agent
         self._reader = reader
         self._handlers = reader.handlers() if reader else {}
         self._sink = on_event
@@ -131,9 +131,9 @@ class OutputReader:
         self._malformed += 1
         if self._malformed > MALFORMED_WARNINGS:
             return
-        message = f"Skipped a line that is not an event of {self._kind.title}: {excerpt(self._redactor.text(text))}"
+        message = f"Skipped a line that is not an event of {self._agent.title}: {excerpt(self._redactor.text(text))}"
         self._malformed_example = self._malformed_example or message
-        self._emit(WarningRaised(code=self._kind.code(codes.MALFORMED_LINE), message=message))
+        self._emit(WarningRaised(code=self._agent.code(codes.MALFORMED_LINE), message=message))
 
     def _handle(self, event: Event) -> None:
         if self.recorder.is_repeated(event):

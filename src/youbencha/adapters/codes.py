@@ -49,6 +49,6 @@ AGENT_IGNORED = "AGENT_IGNORED"
 OPTION_IGNORED = "OPTION_IGNORED"
 
 
-def of_limit(kind: str) -> str:
-    """The suffix for a limit of the sandbox that was reached."""
+def limit_code(kind: str) -> str:
+    """Return the suffix for a limit of the sandbox that was reached."""
     return OUT_OF_MEMORY if kind == "memory" else SANDBOX_LIMIT

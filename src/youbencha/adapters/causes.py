@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import orjson
 
-from youbencha.adapters.cli_agent import codes
+from youbencha.adapters import codes
 from youbencha.json_lines import as_count, as_mapping, as_str
 from youbencha.text import iso_time
 

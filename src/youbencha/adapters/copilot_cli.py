@@ -10,64 +10,47 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from packaging.version import Version
 from pydantic import Field
 
-from youbencha.adapters.base import FilePlaces
+from youbencha.adapters.base import FilePlaces, SupportedVersions
 from youbencha.adapters.cli_agent import (
     AgentCli,
-    AgentKind,
+    CallFailed,
+    CallMetered,
     Cause,
     CliAdapter,
+    Handler,
     Invocation,
     SessionRecord,
-    VerdictRules,
+    StreamReader,
+    TurnTaken,
     codes,
     fits_argument,
 )
-from youbencha.adapters.cli_agent.agent_files import keep_logs, read_definition
+from youbencha.adapters.cli_agent.agent_files import keep_logs, matching_records, read_definition
 from youbencha.adapters.cli_agent.config import AgentConfig
 from youbencha.adapters.cli_agent.environment import provider_of
-from youbencha.adapters.cli_agent.versions import SupportedVersions
-from youbencha.adapters.copilot_cli.events import CopilotReader, usage_in
+from youbencha.events import (
+    AssistantText,
+    AssistantTextDelta,
+    AssistantThinking,
+    Event,
+    RequestRetried,
+    SessionResult,
+    SessionStarted,
+    ToolCalled,
+    ToolDenied,
+    ToolReturned,
+)
 from youbencha.gateway.api import GatewayAccess
+from youbencha.json_lines import Record, as_count, as_mapping, as_str
 from youbencha.process import Command, ProcessResult
+from youbencha.usage import SessionUsage, Tokens, add_all
 
 if TYPE_CHECKING:
     from youbencha.gateway.api import Provider
 
+
 # 1.0.24 fails without streaming, 1.0.30 was not available.
 VERSIONS = SupportedVersions(oldest=Version("1.0.32"), flags={"--session-id": Version("1.0.55")})
-
-COPILOT = AgentKind(
-    name="copilot-cli",
-    title="Copilot CLI",
-    prefix="COPILOT",
-    command="copilot",
-    logs="copilot-logs",
-    places=FilePlaces(
-        instructions=".copilot/copilot-instructions.md",
-        skills=".copilot/skills",
-        plugins=".copilot/local-plugins",  # named on the command line
-        plugin_parts=("plugin.json", ".github/plugin/plugin.json", ".claude-plugin/plugin.json"),
-        relocating_env=frozenset({"COPILOT_HOME"}),
-        in_repository=(
-            "AGENTS.md",
-            "CLAUDE.md",
-            "GEMINI.md",
-            ".github/copilot-instructions.md",
-            ".github/instructions/",
-            ".github/agents/",
-            ".github/skills/",
-            ".claude/agents/",
-            ".claude/commands/",
-            ".claude/rules/",
-            ".claude/skills/",
-            ".agents/skills/",
-        ),
-    ),
-    versions=VERSIONS,
-    provider="github",
-    how_to_authenticate="Set COPILOT_GITHUB_TOKEN, GH_TOKEN or GITHUB_TOKEN (in agent.env or your environment), run "
-    "`copilot` and type /login, or use your own model: COPILOT_PROVIDER_BASE_URL and COPILOT_MODEL.",
-)
 
 
 class CopilotCliConfig(AgentConfig):
@@ -111,7 +94,38 @@ _AGENTS = Path(".github", "agents")
 class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
     """Runs the Copilot CLI with a prompt and reads its JSON events."""
 
-    kind = COPILOT
+    name = "copilot-cli"
+    title = "Copilot CLI"
+    prefix = "COPILOT"
+    program = "copilot"
+    logs = "copilot-logs"
+    file_places = FilePlaces(
+        instructions=".copilot/copilot-instructions.md",
+        skills=".copilot/skills",
+        plugins=".copilot/local-plugins",  # named on the command line
+        plugin_parts=("plugin.json", ".github/plugin/plugin.json", ".claude-plugin/plugin.json"),
+        relocating_env=frozenset({"COPILOT_HOME"}),
+        in_repository=(
+            "AGENTS.md",
+            "CLAUDE.md",
+            "GEMINI.md",
+            ".github/copilot-instructions.md",
+            ".github/instructions/",
+            ".github/agents/",
+            ".github/skills/",
+            ".claude/agents/",
+            ".claude/commands/",
+            ".claude/rules/",
+            ".claude/skills/",
+            ".agents/skills/",
+        ),
+    )
+    versions = VERSIONS
+    default_provider = "github"
+    how_to_authenticate = (
+        "Set COPILOT_GITHUB_TOKEN, GH_TOKEN or GITHUB_TOKEN (in agent.env or your environment), run "
+        "`copilot` and type /login, or use your own model: COPILOT_PROVIDER_BASE_URL and COPILOT_MODEL."
+    )
     supports_gateway = True
     agent_definitions = _AGENTS.as_posix()
     config_model = CopilotCliConfig
@@ -122,31 +136,29 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
     }  # fmt: skip
     credentials = CREDENTIALS
     default_env: ClassVar[Mapping[str, str]] = {"COPILOT_AUTO_UPDATE": "false"}
-    rules = VerdictRules(
-        causes=(
-            Cause(
-                code=codes.MAX_BUDGET,
-                kind="max_budget",
-                pattern=r"session limits?.{0,40}reached|max(?:imum)? ai credits",
-                message="Copilot CLI stopped at its limit of AI credits",
-                hint="Raise `max_ai_credits`, or give the agent a smaller task.",
-            ),
-            Cause(
-                code=codes.EXECUTION_ERROR,
-                kind="model_missing",
-                pattern=r"BYOK providers require an explicit model",
-                message="Copilot CLI has no default model for this provider, or behind a gateway",
-                hint="Set `agent.model`.",
-            ),
-            Cause(
-                code=codes.EXECUTION_ERROR,
-                kind="agent_not_found",
-                pattern=r"^No such agent",
-                message="Copilot CLI does not know this agent",
-                hint="Put NAME.agent.md into .github/agents of the repository or next to the test case (or into your "
-                "~/.copilot/agents), or fix `agent_name`.",
-            ),
-        )
+    causes = (
+        Cause(
+            code=codes.MAX_BUDGET,
+            kind="max_budget",
+            pattern=r"session limits?.{0,40}reached|max(?:imum)? ai credits",
+            message="Copilot CLI stopped at its limit of AI credits",
+            hint="Raise `max_ai_credits`, or give the agent a smaller task.",
+        ),
+        Cause(
+            code=codes.EXECUTION_ERROR,
+            kind="model_missing",
+            pattern=r"BYOK providers require an explicit model",
+            message="Copilot CLI has no default model for this provider, or behind a gateway",
+            hint="Set `agent.model`.",
+        ),
+        Cause(
+            code=codes.EXECUTION_ERROR,
+            kind="agent_not_found",
+            pattern=r"^No such agent",
+            message="Copilot CLI does not know this agent",
+            hint="Put NAME.agent.md into .github/agents of the repository or next to the test case (or into your "
+            "~/.copilot/agents), or fix `agent_name`.",
+        ),
     )
 
     def command(self, invocation: Invocation[CopilotCliConfig]) -> Command:
@@ -171,7 +183,7 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
         self, cli: AgentCli, env: Mapping[str, str], config: CopilotCliConfig | None
     ) -> None:
         if not has_login(env):
-            raise COPILOT.auth_failed("there is no token, no stored login and no provider in the environment.")
+            raise self.auth_failed("there is no token, no stored login and no provider in the environment.")
 
     def stored_login(self, env: Mapping[str, str]) -> bool:
         return stored_login(env)
@@ -197,7 +209,7 @@ class CopilotCliAdapter(CliAdapter[CopilotCliConfig]):
         self, invocation: Invocation[CopilotCliConfig], session: SessionRecord, done: ProcessResult
     ) -> SessionRecord:
         """Add the tokens, which are only in the session's own file, also if the session was stopped."""
-        scratch, kept = invocation.scratch, invocation.context.artifacts_dir / COPILOT.logs
+        scratch, kept = invocation.scratch, invocation.context.artifacts_dir / CopilotCliAdapter.logs
         keep_logs(scratch, sorted((scratch / "logs").glob("*.log")), kept, self.redactor(invocation))
         session_id = session.facts.session_id or _session_id(invocation)
         usage = usage_in(invocation.outside(copilot_home(invocation.env)), session_id)
@@ -314,3 +326,142 @@ def _agent_directories(invocation: Invocation[CopilotCliConfig], harness: Mappin
 def _definition(directory: Path, name: str, below: Path | None = None) -> bytes | None:
     texts = (read_definition(directory / f"{name}{ending}", below=below) for ending in (".agent.md", ".md"))
     return next((text for text in texts if text is not None), None)
+
+
+class CopilotReader(StreamReader):
+    """Remembers the names of tool calls and the last status: a result has only an id, and a retry no status."""
+
+    def __init__(self) -> None:
+        self._tools: dict[str, str] = {}
+        self._last_status: int | None = None
+
+    def handlers(self) -> Mapping[str, Handler]:
+        return {
+            "session.tools_updated": self._started,
+            "assistant.turn_start": self._turn,
+            "assistant.message": self._message,
+            "assistant.message_delta": self._delta,
+            "tool.execution_start": self._tool_started,
+            "tool.execution_complete": self._tool_ended,
+            "model.call_failure": self._call_failed,
+            "assistant.turn_retry": self._retried,
+            "session.error": self._error,
+            "result": self._result,
+        }
+
+    def _started(self, record: Record) -> Iterator[Event]:
+        model = as_str(_data(record).get("model"))
+        yield SessionStarted(session_id=None, model=model, agent_version=None)
+
+    def _turn(self, record: Record) -> Iterator[Event]:
+        if _parent(record) is None:
+            yield TurnTaken()
+
+    def _message(self, record: Record) -> Iterator[Event]:
+        data, parent = _data(record), _parent(record)
+        if parent is None:
+            yield CallMetered(tokens=Tokens(), model=as_str(data.get("model")))
+        if thought := as_str(data.get("reasoningText")):
+            yield AssistantThinking(text=thought, parent=parent)
+        if text := as_str(data.get("content")):
+            yield AssistantText(text=text, parent=parent, sent_at=as_str(record.get("timestamp")))
+
+    def _delta(self, record: Record) -> Iterator[Event]:
+        if text := as_str(_data(record).get("deltaContent")):
+            yield AssistantTextDelta(text=text, parent=_parent(record))
+
+    def _tool_started(self, record: Record) -> Iterator[Event]:
+        data = _data(record)
+        call_id = as_str(data.get("toolCallId"))
+        name = as_str(data.get("toolName")) or "(unnamed)"
+        if call_id is not None:
+            self._tools[call_id] = name
+        arguments = as_mapping(data.get("arguments"))
+        yield ToolCalled(call_id=call_id, name=name, arguments=arguments, parent=_parent(record))
+
+    def _tool_ended(self, record: Record) -> Iterator[Event]:
+        data = _data(record)
+        call_id = as_str(data.get("toolCallId"))
+        error = as_mapping(data.get("error"))
+        if error.get("code") == "denied":
+            yield ToolDenied(call_id=call_id, name=self._tools.get(call_id or "", "(unnamed)"))
+        content = as_str(as_mapping(data.get("result")).get("content"))
+        yield ToolReturned(
+            call_id=call_id,
+            content=content if content is not None else as_str(error.get("message")) or "",
+            is_error=data.get("success") is not True,
+            parent=_parent(record),
+        )
+
+    def _call_failed(self, record: Record) -> Iterator[Event]:
+        self._last_status = as_count(_data(record).get("statusCode"))
+        return iter(())
+
+    def _retried(self, record: Record) -> Iterator[Event]:
+        reason = as_str(_data(record).get("reason"))
+        yield RequestRetried(attempt=None, status=self._last_status, reason=reason, delay_ms=None)
+
+    def _error(self, record: Record) -> Iterator[Event]:
+        data = _data(record)
+        yield CallFailed(
+            kind=as_str(data.get("errorType")),
+            status=as_count(data.get("statusCode")),
+            text=as_str(data.get("message")) or "",
+        )
+
+    def _result(self, record: Record) -> Iterator[Event]:
+        yield SessionResult(
+            subtype=None,
+            is_error=record.get("exitCode") != 0,
+            text=None,
+            turns=None,
+            duration_ms=as_count(as_mapping(record.get("usage")).get("sessionDurationMs")),
+            session_id=as_str(record.get("sessionId")),
+        )
+
+
+def _data(record: Record) -> Record:
+    return as_mapping(record.get("data"))
+
+
+def _parent(record: Record) -> str | None:
+    """The tool call that started the subagent whose event this is."""
+    return as_str(_data(record).get("parentToolCallId"))
+
+
+# Tokens of a session, from `session-state/ID/events.jsonl` in the CLI's home.
+#
+# `inputTokens` there includes the cached ones (1,000 new, 700 read and 50 written make 1,750); `Tokens.input` does not.
+# The last line, `session.shutdown`, has the totals; a session that was stopped has only a record for each call.
+
+_WANTED = (b'"session.usage_record"', b'"session.shutdown"')
+
+
+def usage_in(home: Path | None, session_id: str | None) -> SessionUsage | None:
+    """Read the usage of a session; None if the CLI did not record it."""
+    if home is None or session_id is None or Path(session_id).name != session_id:
+        return None
+    calls: list[Tokens] = []
+    path = home / "session-state" / session_id / "events.jsonl"
+    for record in matching_records(path, home, _WANTED):
+        data = as_mapping(record.get("data"))
+        if record.get("type") == "session.usage_record":
+            calls.append(_tokens(as_mapping(data.get("usage"))))
+        elif totals := _totals(data):
+            return SessionUsage(add_all(totals))
+    return SessionUsage(add_all(calls), partial=True) if calls else None
+
+
+def _totals(shutdown: Record) -> list[Tokens]:
+    metrics = as_mapping(as_mapping(shutdown.get("accountingSnapshot")).get("modelMetrics"))
+    return [_tokens(as_mapping(as_mapping(model).get("usage"))) for model in metrics.values()]
+
+
+def _tokens(usage: Record) -> Tokens:
+    given = as_count(usage.get("inputTokens"))
+    read, written = (
+        as_count(usage.get("cacheReadTokens")),
+        as_count(usage.get("cacheWriteTokens")),
+    )
+    new = None if given is None else max(0, given - (read or 0) - (written or 0))
+    return Tokens(new, as_count(usage.get("outputTokens")), read, written)

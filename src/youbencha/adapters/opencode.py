@@ -3,62 +3,56 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from packaging.version import Version
 from pydantic import Field
 
-from youbencha.adapters.base import FilePlaces
+from youbencha.adapters.base import FilePlaces, SupportedVersions
 from youbencha.adapters.cli_agent import (
     AgentCli,
-    AgentKind,
+    CallFailed,
+    CallMetered,
     Cause,
     CliAdapter,
+    Handler,
     Invocation,
     SessionRecord,
-    VerdictRules,
+    StreamReader,
+    TurnTaken,
     codes,
 )
 from youbencha.adapters.cli_agent.config import AgentConfig, Matches, NonEmptyArgument
 from youbencha.adapters.cli_agent.environment import provider_of
-from youbencha.adapters.cli_agent.versions import SupportedVersions
-from youbencha.adapters.opencode.events import AGENT_NOT_FOUND, OpenCodeReader, with_model, with_stderr
+from youbencha.events import (
+    AssistantText,
+    AssistantThinking,
+    Event,
+    SessionResult,
+    SessionStarted,
+    ToolCalled,
+    ToolDenied,
+    ToolReturned,
+)
 from youbencha.gateway.api import PROVIDER_OF_PREFIX, GatewayAccess
+from youbencha.json_lines import Record, as_amount, as_count, as_mapping, as_str
 from youbencha.process import Command, ProcessResult
+from youbencha.text import strip_ansi
+from youbencha.usage import Tokens
 
 if TYPE_CHECKING:
     from youbencha.gateway.api import Provider
 
+
 # 1.15.0 and 1.15.13 may end without their last events; none between them and 1.17.0 was available.
 VERSIONS = SupportedVersions(oldest=Version("1.17.0"), flags={"--auto": Version("1.17.18")})
 
-OPENCODE = AgentKind(
-    name="opencode",
-    title="opencode",
-    prefix="OPENCODE",
-    command="opencode",
-    logs="opencode-logs",
-    places=FilePlaces(
-        instructions=".config/opencode/AGENTS.md",
-        skills=".config/opencode/skills",
-        relocating_env=frozenset({"OPENCODE_CONFIG_DIR"}),
-        in_repository=(
-            "AGENTS.md",
-            "CLAUDE.md",
-            "CONTEXT.md",
-            "/opencode.json",
-            "/opencode.jsonc",
-            ".opencode/",
-            ".claude/skills/",
-            ".agents/skills/",
-        ),
-    ),
-    versions=VERSIONS,
-    how_to_authenticate="Set the provider's key (ANTHROPIC_API_KEY, OPENAI_API_KEY, …) in agent.env or your "
-    "environment, or run `opencode auth login`.",
-)
 
 ProviderName = Annotated[str, Field(max_length=100), Matches(r"[\w.\-]+", "must be one word, such as anthropic")]
 
@@ -111,6 +105,7 @@ OWN_VARIABLES = (CREDENTIALS - {"GITHUB_TOKEN"}) | CONFIGURED | {
 }  # fmt: skip
 
 
+AGENT_NOT_FOUND = "agent_not_found"
 CONTENT, FILE, DATABASE = "OPENCODE_CONFIG_CONTENT", "OPENCODE_CONFIG", "OPENCODE_DB"
 _BASE_URLS = {"anthropic": "ANTHROPIC_BASE_URL", "openai": "OPENAI_BASE_URL"}
 
@@ -126,44 +121,66 @@ _VERSIONS: Mapping[Provider, str] = {"gemini": "/v1beta"}
 class OpenCodeAdapter(CliAdapter[OpenCodeConfig]):
     """Runs `opencode run` and reads its JSON events."""
 
-    kind = OPENCODE
+    name = "opencode"
+    title = "opencode"
+    prefix = "OPENCODE"
+    program = "opencode"
+    logs = "opencode-logs"
+    file_places = FilePlaces(
+        instructions=".config/opencode/AGENTS.md",
+        skills=".config/opencode/skills",
+        relocating_env=frozenset({"OPENCODE_CONFIG_DIR"}),
+        in_repository=(
+            "AGENTS.md",
+            "CLAUDE.md",
+            "CONTEXT.md",
+            "/opencode.json",
+            "/opencode.jsonc",
+            ".opencode/",
+            ".claude/skills/",
+            ".agents/skills/",
+        ),
+    )
+    versions = VERSIONS
+    how_to_authenticate = (
+        "Set the provider's key (ANTHROPIC_API_KEY, OPENAI_API_KEY, …) in agent.env or your "
+        "environment, or run `opencode auth login`."
+    )
     supports_gateway = True
     config_model = OpenCodeConfig
     inherited_env = OWN_VARIABLES
     credentials = CREDENTIALS
     default_env: ClassVar[Mapping[str, str]] = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_SHARE": "1"}
-    rules = VerdictRules(
-        causes=(
-            Cause(
-                code=codes.EXECUTION_ERROR,
-                kind=AGENT_NOT_FOUND,
-                subtypes=frozenset({AGENT_NOT_FOUND}),
-                message="opencode does not know this agent, and continued with another",
-                hint="Put NAME.md into .opencode/agent of the repository (or ~/.config/opencode/agent), or fix "
-                "`agent_name`.",
-            ),
-            Cause(
-                code=codes.REFUSED,
-                kind="refusal",
-                subtypes=frozenset({"content-filter"}),
-                message="The model declined the request",
-                hint="Reword the task, or run it on another model; this is the model's answer, not a fault of the run.",
-            ),
-            Cause(
-                code=codes.API_ERROR,
-                kind="max_output_tokens",
-                subtypes=frozenset({"length"}),
-                message="The model's answer did not fit into its limit of output tokens",
-                hint="Give the agent a smaller task, or raise the model's limit in opencode's own configuration.",
-            ),
-            Cause(
-                code=codes.API_ERROR,
-                kind="model_not_found",
-                pattern=r"ModelNotFoundError",
-                message="opencode does not know the model, or has no credentials for its provider",
-                hint="Write `model` as provider/model (`opencode models` lists them), and set the provider's key.",
-            ),
-        )
+    causes = (
+        Cause(
+            code=codes.EXECUTION_ERROR,
+            kind=AGENT_NOT_FOUND,
+            subtypes=frozenset({AGENT_NOT_FOUND}),
+            message="opencode does not know this agent, and continued with another",
+            hint="Put NAME.md into .opencode/agent of the repository (or ~/.config/opencode/agent), or fix "
+            "`agent_name`.",
+        ),
+        Cause(
+            code=codes.REFUSED,
+            kind="refusal",
+            subtypes=frozenset({"content-filter"}),
+            message="The model declined the request",
+            hint="Reword the task, or run it on another model; this is the model's answer, not a fault of the run.",
+        ),
+        Cause(
+            code=codes.API_ERROR,
+            kind="max_output_tokens",
+            subtypes=frozenset({"length"}),
+            message="The model's answer did not fit into its limit of output tokens",
+            hint="Give the agent a smaller task, or raise the model's limit in opencode's own configuration.",
+        ),
+        Cause(
+            code=codes.API_ERROR,
+            kind="model_not_found",
+            pattern=r"ModelNotFoundError",
+            message="opencode does not know the model, or has no credentials for its provider",
+            hint="Write `model` as provider/model (`opencode models` lists them), and set the provider's key.",
+        ),
     )
 
     def command(self, invocation: Invocation[OpenCodeConfig]) -> Command:
@@ -194,7 +211,7 @@ class OpenCodeAdapter(CliAdapter[OpenCodeConfig]):
     ) -> None:
         free = config is not None and config.chosen_provider == "opencode"  # its own, which needs no key
         if not free and not has_credentials(env):
-            raise OPENCODE.auth_failed("there is no API key and no stored login.")
+            raise self.auth_failed("there is no API key and no stored login.")
 
     def stored_login(self, env: Mapping[str, str]) -> bool:
         return stored_login(env)
@@ -312,3 +329,133 @@ def _base_url(invocation: Invocation[OpenCodeConfig]) -> str | None:
     # Anthropic's convention leaves out the version, but opencode needs it.
     bare = url.rstrip("/")
     return f"{bare}/v1" if provider == "anthropic" and not bare.endswith("/v1") else bare
+
+
+_GOES_ON = "tool-calls"
+_BROKEN_OFF = frozenset({"length", "content-filter", "error"})
+_DENIED = re.compile(r"rejected permission|prevents you from using", re.IGNORECASE)
+
+
+class OpenCodeReader(StreamReader):
+    def __init__(self) -> None:
+        self._started = False
+
+    def handlers(self) -> Mapping[str, Handler]:
+        return {
+            "step_start": self._step,
+            "text": self._text,
+            "reasoning": self._thought,
+            "tool_use": self._tool,
+            "step_finish": self._finished,
+            "error": self._error,
+        }
+
+    def _step(self, record: Record) -> Iterator[Event]:
+        yield from self._start(record)
+        yield TurnTaken()
+
+    def _start(self, record: Record) -> Iterator[Event]:
+        if not self._started:
+            self._started = True
+            session_id = as_str(record.get("sessionID"))
+            yield SessionStarted(session_id=session_id, model=None, agent_version=None)
+
+    def _text(self, record: Record) -> Iterator[Event]:
+        if text := as_str(_part(record).get("text")):
+            yield AssistantText(text=text)
+
+    def _thought(self, record: Record) -> Iterator[Event]:
+        if text := as_str(_part(record).get("text")):
+            yield AssistantThinking(text=text)
+
+    def _tool(self, record: Record) -> Iterator[Event]:
+        part = _part(record)
+        state = as_mapping(part.get("state"))
+        call_id, name = as_str(part.get("callID")), as_str(part.get("tool")) or "(unnamed)"
+        yield ToolCalled(call_id=call_id, name=name, arguments=as_mapping(state.get("input")))
+        error = as_str(state.get("error"))
+        if error is not None and _DENIED.search(error):
+            yield ToolDenied(call_id=call_id, name=name)
+        content = as_str(state.get("output")) if error is None else error
+        failed = state.get("status") != "completed"
+        yield ToolReturned(call_id=call_id, content=content or "", is_error=failed)
+
+    def _finished(self, record: Record) -> Iterator[Event]:
+        part = _part(record)
+        yield CallMetered(tokens=_tokens(as_mapping(part.get("tokens"))), cost_usd=as_amount(part.get("cost")))
+        reason = as_str(part.get("reason"))
+        if reason != _GOES_ON:
+            broken = reason in _BROKEN_OFF
+            yield SessionResult(subtype=reason, is_error=broken, text=None, turns=None, duration_ms=None)
+
+    def _error(self, record: Record) -> Iterator[Event]:
+        yield from self._start(record)
+        error = as_mapping(record.get("error"))
+        data = as_mapping(error.get("data"))
+        name = as_str(error.get("name"))
+        text = as_str(data.get("message")) or name or ""
+        yield CallFailed(kind=name, status=as_count(data.get("statusCode")), text=text)
+        yield SessionResult(subtype="error", is_error=True, text=text, turns=None, duration_ms=None)
+
+
+def _part(record: Record) -> Record:
+    return as_mapping(record.get("part"))
+
+
+def _tokens(tokens: Record) -> Tokens:
+    """Read tokens. Reasoning counts as output, and is billed as such."""
+    cache = as_mapping(tokens.get("cache"))
+    output, reasoning = as_count(tokens.get("output")), as_count(tokens.get("reasoning"))
+    return Tokens(
+        as_count(tokens.get("input")),
+        None if output is None else output + (reasoning or 0),
+        as_count(cache.get("read")),
+        as_count(cache.get("write")),
+    )
+
+
+# opencode reports only on stderr the real reason of a failure, and that it used another agent than the configured one.
+
+_OTHER_AGENT = re.compile(r'^\W*(agent "[^"\n]*" not found\. Falling back to default agent)', re.MULTILINE)
+_LOGGED = re.compile(r'^timestamp=\S+ level=ERROR [^\n]*? error="((?:[^"\\\n]|\\.)*)"', re.MULTILINE)
+_VAGUE = "Unexpected server error"
+
+
+def with_stderr(session: SessionRecord, output: str) -> SessionRecord:
+    result, failure = session.facts.result, session.facts.failure
+    if "Falling back to default agent" in output and (found := _OTHER_AGENT.search(strip_ansi(output))):
+        # The session succeeds, but with the wrong agent.
+        turns = result.turns if result else None
+        other = SessionResult(subtype=AGENT_NOT_FOUND, is_error=True, text=found[1], turns=turns, duration_ms=None)
+        return session.with_facts(result=other)
+    if failure and failure.text.startswith(_VAGUE):
+        reasons = _LOGGED.findall(output)
+        return session.with_facts(failure=replace(failure, text=reasons[-1])) if reasons else session
+    return session
+
+
+# Which model answered is only in the database.
+
+_LAST_ANSWER = """
+    SELECT json_extract(data, '$.providerID'), json_extract(data, '$.modelID') FROM message
+    WHERE session_id = ? AND json_extract(data, '$.role') = 'assistant'
+    ORDER BY time_created DESC LIMIT 1
+"""
+_MAX_STEPS = 10_000_000
+"""Steps of SQLite's virtual machine, a fraction of a second: the agent could have put anything into the file."""
+
+
+def with_model(session: SessionRecord, database: Path) -> SessionRecord:
+    """Add the provider and the model of the session's last answer, if the database has them."""
+    import sqlite3  # slow to import, and most runs name their model
+
+    try:
+        if not stat.S_ISREG(database.lstat().st_mode):
+            return session
+        with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            connection.set_progress_handler(lambda: 1, _MAX_STEPS)  # its first call ends the query
+            found = connection.execute(_LAST_ANSWER, (session.facts.session_id,)).fetchone()
+    except (OSError, sqlite3.Error):
+        return session
+    provider, model = map(as_str, found or (None, None))
+    return session.with_facts(provider=provider, model=model) if provider and model else session
