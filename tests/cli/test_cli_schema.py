@@ -67,6 +67,6 @@ def test_each_schema_is_a_closed_object_that_editors_understand(name: str) -> No
 def test_keys_have_descriptions() -> None:
     schema = json.loads(yb("schema", "testcase").stdout)
     assert "relative to this file" in schema["properties"]["repo"]["description"]
-    assert "Changing `type` alone" in schema["$defs"]["AgentSpec"]["description"]
+    assert "change `type` alone" in schema["$defs"]["AgentSpec"]["description"]
     assert "comes from the environment" in schema["$defs"]["AgentSpec"]["properties"]["env"]["description"]
     assert "shell" in schema["$defs"]["ScriptConfig"]["properties"]["shell"]["description"]

@@ -167,7 +167,7 @@ def test_expected_diff_needs_a_reference(case: Path, command: str) -> None:
     done = yb(command, "-c", str(case), cwd=case.parent)
     assert done.returncode == 2
     needed = "expected_directory" if command == "eval" else "expected"
-    assert f"expected-diff has nothing to compare with (add `{needed}`)" in done.stderr
+    assert f"has nothing to compare with (add `{needed}`)" in done.stderr
     assert not list(case.parent.glob(".youbencha-*"))
 
 
