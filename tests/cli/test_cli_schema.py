@@ -68,5 +68,5 @@ def test_keys_have_descriptions() -> None:
     schema = json.loads(yb("schema", "testcase").stdout)
     assert "relative to this file" in schema["properties"]["repo"]["description"]
     assert "change `type` alone" in schema["$defs"]["AgentSpec"]["description"]
-    assert "comes from the environment" in schema["$defs"]["AgentSpec"]["properties"]["env"]["description"]
+    assert "comes from your environment" in schema["$defs"]["AgentSpec"]["properties"]["env"]["description"]
     assert "shell" in schema["$defs"]["ScriptConfig"]["properties"]["shell"]["description"]
