@@ -14,9 +14,8 @@ from typing import Any, ClassVar, Self
 import psutil
 
 from youbencha.engine.matrix import Matrix
-from youbencha.engine.ray_cluster import authentication, connect
-from youbencha.engine.ray_executor import opens_ray_executor
-from youbencha.engine.ray_head import TOKEN_VARIABLE
+from youbencha.engine.ray.cluster import TOKEN_VARIABLE, authentication, connect
+from youbencha.engine.ray.executor import opens_ray_executor
 from youbencha.engine.run import MatrixOptions, run_matrix
 from youbencha.engine.updates import MatrixSummary, UpdateSink
 from youbencha.spec.arena import RetrySpec

@@ -17,13 +17,22 @@ from engine_bench import EngineBench
 from ray_bench import RayBench
 
 from youbencha import __version__
-from youbencha.engine import file_parts, ray_head
-from youbencha.engine.file_parts import FilePart, PartsWriter, batches, parts_of_agent, parts_of_user
 from youbencha.engine.matrix import Matrix
-from youbencha.engine.ray_cluster import Cluster, Node, connect
-from youbencha.engine.ray_executor import _without_ledger, check_resources
-from youbencha.engine.ray_node import node_environment
-from youbencha.engine.shipping import check_files, files_of, make_portable_plan, unpack_plan
+from youbencha.engine.ray import cluster, shipping
+from youbencha.engine.ray.cluster import Cluster, Node, connect
+from youbencha.engine.ray.executor import _without_ledger, check_resources
+from youbencha.engine.ray.node import node_environment
+from youbencha.engine.ray.shipping import (
+    FilePart,
+    PartsWriter,
+    batches,
+    check_files,
+    collect_files,
+    make_portable_plan,
+    read_agent_files,
+    read_user_files,
+    unpack_plan,
+)
 from youbencha.errors import YouBenchaError
 from youbencha.workspace import open_repository
 from youbencha.workspace.trees import remove_tree
@@ -47,7 +56,7 @@ async def refused(address: str | None, env: Mapping[str, str] | None = None) -> 
     ],
 )
 async def test_a_cluster_that_cannot_be_reached(address: str, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_head, "_DEADLINE_S", 1.0)
+    monkeypatch.setattr(cluster, "_DEADLINE_S", 1.0)
     began = time.monotonic()
     error = await refused(address)
     assert error.code == code
@@ -70,7 +79,7 @@ async def test_another_server_at_the_address(answer: bytes, monkeypatch: pytest.
         await reader.read()
         writer.close()
 
-    monkeypatch.setattr(ray_head, "_DEADLINE_S", 0.5)
+    monkeypatch.setattr(cluster, "_DEADLINE_S", 0.5)
     began = time.monotonic()
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         host, port = server.sockets[0].getsockname()
@@ -82,13 +91,13 @@ async def test_another_server_at_the_address(answer: bytes, monkeypatch: pytest.
 
 async def test_a_token_is_found_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert ray_head.find_token({}) is None
+    assert cluster.find_token({}) is None
     (tmp_path / ".ray").mkdir()
     (tmp_path / ".ray/auth_token").write_text("from home\n")
     (tmp_path / "named").write_text("named\n")
-    assert ray_head.find_token({}) == "from home"
-    assert ray_head.find_token({"RAY_AUTH_TOKEN_PATH": "~/named"}) == "named"
-    assert ray_head.find_token({"RAY_AUTH_TOKEN": "set", "RAY_AUTH_TOKEN_PATH": "~/named"}) == "set"
+    assert cluster.find_token({}) == "from home"
+    assert cluster.find_token({"RAY_AUTH_TOKEN_PATH": "~/named"}) == "named"
+    assert cluster.find_token({"RAY_AUTH_TOKEN": "set", "RAY_AUTH_TOKEN_PATH": "~/named"}) == "set"
 
 
 async def test_ray_on_this_machine_writes_nothing_to_the_home_directory(
@@ -188,7 +197,7 @@ def test_files_of_an_agent_arrive_without_links(tmp_path: Path) -> None:
         above = below
     os.close(above)
     writer = PartsWriter(here)
-    for batch in batches(parts_of_agent(there)):
+    for batch in batches(read_agent_files(there)):
         writer.write(batch)
     assert sorted(file.name for file in here.rglob("*")) == ["deep", "empty", "large", "program"]
     remove_tree(there)
@@ -201,8 +210,9 @@ def test_files_of_an_agent_arrive_without_links(tmp_path: Path) -> None:
 )
 def test_a_hostile_node_writes_nowhere_else(tmp_path: Path, name: str) -> None:
     (tmp_path / "in").mkdir()
-    with pytest.raises(YouBenchaError, match="A node sent a file that cannot be"):
+    with pytest.raises(YouBenchaError) as caught:
         PartsWriter(tmp_path / "in").write([FilePart(name, b"x")])
+    assert caught.value.code == "FILES_HOSTILE"
     assert sorted(tmp_path.rglob("*")) == [tmp_path / "in"]
 
 
@@ -214,7 +224,7 @@ def test_a_hostile_node_follows_no_link(tmp_path: Path) -> None:
 
 
 def test_a_hostile_node_sends_no_more_than_allowed(tmp_path: Path) -> None:
-    for writer in (PartsWriter(tmp_path, most_bytes=10), PartsWriter(tmp_path, most_files=1)):
+    for writer in (PartsWriter(tmp_path, max_bytes=10), PartsWriter(tmp_path, max_files=1)):
         with pytest.raises(YouBenchaError, match="A trial's files are more than"):
             writer.write([FilePart("a", b"123456"), FilePart("b", b"123456", first=False)])
 
@@ -230,10 +240,10 @@ def test_an_agent_cannot_prevent_its_results(tmp_path: Path, monkeypatch: pytest
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
         os.truncate(tmp_path / name, size)
-    monkeypatch.setattr(file_parts, "MOST_BYTES", 100)
-    assert [part.name for part in parts_of_agent(tmp_path)] == ["artifacts/results.json", "artifacts/log", "kept/a"]
-    monkeypatch.setattr(file_parts, "MOST_FILES", 2)
-    assert [part.name for part in parts_of_agent(tmp_path)] == ["artifacts/results.json"]
+    monkeypatch.setattr(shipping, "MAX_BYTES", 100)
+    assert [part.name for part in read_agent_files(tmp_path)] == ["artifacts/results.json", "artifacts/log", "kept/a"]
+    monkeypatch.setattr(shipping, "MAX_FILES", 2)
+    assert [part.name for part in read_agent_files(tmp_path)] == ["artifacts/results.json"]
 
 
 @pytest.mark.parametrize("name", ["artifacts/gateway-ledger.jsonl", "artifacts//./gateway-ledger.jsonl"])
@@ -247,7 +257,7 @@ def test_links_in_a_circle_are_followed_once(tmp_path: Path) -> None:
     (tmp_path / "tools/a.py").touch()
     for number in range(3):
         (tmp_path / f"tools/below/{number}").symlink_to("..")
-    assert [part.name for part in parts_of_user(tmp_path, ["tools"])] == ["tools/a.py"]
+    assert [part.name for part in read_user_files(tmp_path, ["tools"])] == ["tools/a.py"]
 
 
 def test_only_files_that_the_plan_names_are_sent(tmp_path: Path) -> None:
@@ -259,7 +269,7 @@ def test_only_files_that_the_plan_names_are_sent(tmp_path: Path) -> None:
     config = {"command": ["python3", "{config_dir}/tools/a.py"], "prompt_file": "prompts/task.md"}
     agent = {"type": "command", "config": config, "files": "laid/../laid", "home": "rooms"}
     plan = bench.cell(bench.host(), "agent", "task", agent=agent).plan
-    sent = files_of(plan, [tmp_path / "tools/secrets.env"])
+    sent = collect_files(plan, [tmp_path / "tools/secrets.env"])
     assert {part.name: part.data.decode() for part in sent} == {
         name: name for name in named if name != "tools/secrets.env"
     }

@@ -19,7 +19,7 @@ from agent_clis import NEWEST
 from claude_bench import API_KEY, bash, says, script, versions
 from docker_engine import Engine, engine, image
 from youbencha.engine.matrix import Matrix
-from youbencha.engine.ray_cluster import connect
+from youbencha.engine.ray.cluster import connect
 from youbencha.engine.run import MatrixOptions, run_matrix
 from youbencha.engine.updates import AttemptEvent, Update
 from youbencha.errors import YouBenchaError
@@ -66,8 +66,8 @@ async def test_results_are_those_of_a_local_run(cluster: RayBench, tmp_path: Pat
     assert remote.keys() == local.keys()
     patch = "trials/agent-1/task-1/trial-1/attempts/1/artifacts/git-diff.patch"
     assert remote[patch] == local[patch] != b""
-    for content in remote.values():
-        assert str(cluster.cache).encode() not in content or b"terminal" in content
+    for name, content in remote.items():  # the transcript and the terminal show what happened on the node
+        assert str(cluster.cache).encode() not in content or b"terminal" in content or name.endswith("transcript.jsonl")
     kinds = [type(update.event) for update in happened if isinstance(update, AttemptEvent)]
     assert ProcessStarted in kinds
     bench.assert_nothing_is_left()

@@ -27,12 +27,12 @@ from youbencha.engine.arena import PlanChoices, plan_arena
 from youbencha.engine.attempt import OpensExecutor
 from youbencha.engine.dry_run import describe_plan
 from youbencha.engine.matrix import Matrix
+from youbencha.engine.ray.shipping import check_files
 from youbencha.engine.resume import check_unchanged, run_info
 from youbencha.engine.reuse import Reusable, find_pool, find_reusable, reuse_results
 from youbencha.engine.run import MatrixControl, MatrixOptions, run_matrix
 from youbencha.engine.schedule import plan_comparisons
 from youbencha.engine.selection import Selection
-from youbencha.engine.shipping import check_files
 from youbencha.engine.updates import MatrixSummary
 from youbencha.errors import YouBenchaError
 from youbencha.report.comparison import make_comparison
@@ -47,7 +47,7 @@ from youbencha.text import format_usd, plural
 from youbencha.trial.context import LOOPBACK, Host
 
 if TYPE_CHECKING:
-    from youbencha.engine.ray_cluster import Cluster
+    from youbencha.engine.ray.cluster import Cluster
 
 _WHERE = "Where it runs"
 
@@ -80,7 +80,7 @@ class TrialPlace(NamedTuple):
         """Make what opens the executor; None: trials run here. Raises if no node of the cluster can run a trial."""
         if self.cluster is None:
             return None
-        from youbencha.engine.ray_executor import check_resources, opens_ray_executor
+        from youbencha.engine.ray.executor import check_resources, opens_ray_executor
 
         check_resources(matrix, self.cluster)
         for cell in matrix.cells:
@@ -108,7 +108,7 @@ class ExecutorOptions(NamedTuple):
         if self.name is ExecutorName.LOCAL:
             yield HERE
             return
-        from youbencha.engine.ray_cluster import connect
+        from youbencha.engine.ray.cluster import connect
 
         async with connect(self.address, env) as cluster:
             yield TrialPlace(cluster)

@@ -14,15 +14,24 @@ from typing import Any
 
 from youbencha import __version__
 from youbencha.engine.attempt import NODE_LOST, AttemptLost, FinishedAttempt, OpensExecutor, TrialJob, run_attempt
-from youbencha.engine.file_parts import FilePart, PartsWriter
 from youbencha.engine.matrix import Cell, Matrix
-from youbencha.engine.ray_cluster import Cluster
-from youbencha.engine.ray_node import AttemptOrder, Began, Failed, Happened, Sent, Shipment, run_on_node
-from youbencha.engine.shipping import files_of, make_portable_plan
+from youbencha.engine.ray.cluster import Cluster
+from youbencha.engine.ray.node import (
+    AttemptFailure,
+    AttemptOrder,
+    EventBatch,
+    FileBatch,
+    NodeStarted,
+    Shipment,
+    run_on_node,
+)
+from youbencha.engine.ray.shipping import FilePart, PartsWriter, collect_files, make_portable_plan
 from youbencha.errors import YouBenchaError
 from youbencha.events import EventSink
 from youbencha.files import write_atomically
 from youbencha.log.model import as_json
+from youbencha.report.markdown import render_markdown
+from youbencha.report.run_document import run_document
 from youbencha.spec.sandbox import SandboxSpec
 from youbencha.store.bundle import ResultsBundle
 from youbencha.store.layout import LEDGER_FILE, REPORT_FILE, RESULTS_FILE
@@ -36,12 +45,15 @@ from youbencha.workspace.run_dir import ARTIFACTS
 _CANCEL_S = 20.0
 """How long a cancelled attempt may take to end its agent, and to remove what it made on its node."""
 
-_UNREAD = 16
-"""A node waits if so many of its reports were not read yet."""
+_MAX_UNREAD_REPORTS = 16
+"""A node waits while more of its reports than this are unread."""
 
 
 def opens_ray_executor(cluster: Cluster, *, never_sent: Sequence[Path]) -> OpensExecutor:
-    """Make what opens the executor of a run. `never_sent`: files and directories that must not leave this machine."""
+    """Return the function that opens the executor of a run.
+
+    `never_sent` are files and directories that must not leave this machine.
+    """
 
     @asynccontextmanager
     async def opened(host: Host) -> AsyncIterator[RayExecutor]:
@@ -50,8 +62,8 @@ def opens_ray_executor(cluster: Cluster, *, never_sent: Sequence[Path]) -> Opens
     return opened
 
 
-def resources_of(sandbox: SandboxSpec) -> dict[str, float]:
-    """What a trial reserves on its node, in Ray's words."""
+def ray_resources(sandbox: SandboxSpec) -> dict[str, float]:
+    """Return what a trial reserves on its node, in Ray's words."""
     memory = {"memory": sandbox.memory} if "memory" in sandbox.model_fields_set else {}
     return {"num_cpus": sandbox.cpus or 1.0, **memory}
 
@@ -59,7 +71,7 @@ def resources_of(sandbox: SandboxSpec) -> dict[str, float]:
 def check_resources(matrix: Matrix, cluster: Cluster) -> None:
     """Raise if no node has what a trial needs: Ray would wait for one."""
     for cell in matrix.cells:
-        needed = resources_of(cell.plan.sandbox)
+        needed = ray_resources(cell.plan.sandbox)
         cpus, memory = needed["num_cpus"], needed.get("memory", 0.0)
         if not any(node.cpus >= cpus and node.resources.get("memory", 0.0) >= memory for node in cluster.nodes):
             size = f" and {format_count(round(memory / 1024**2))} MiB" if memory else ""
@@ -81,7 +93,7 @@ class RayExecutor:
         self._stored: dict[Hashable, Any] = {}
         self._shipping = asyncio.Lock()
         self._task = self._ray.remote(
-            num_returns="streaming", max_retries=0, _generator_backpressure_num_objects=_UNREAD
+            num_returns="streaming", max_retries=0, _generator_backpressure_num_objects=_MAX_UNREAD_REPORTS
         )(run_on_node)
 
     async def run_attempt(
@@ -97,7 +109,7 @@ class RayExecutor:
             )
             async with lending as ticket:
                 order = AttemptOrder(run_id=run_id, agent=agent, ticket=ticket, keep_workspace=keep_workspace)
-                task = self._task.options(**resources_of(job.cell.plan.sandbox))
+                task = self._task.options(**ray_resources(job.cell.plan.sandbox))
                 stream = task.remote(__version__, shipment, order)
                 await self._follow(stream, PartsWriter(directory), on_event)
             return await asyncio.to_thread(_load_sent_results, directory, repo)
@@ -105,14 +117,14 @@ class RayExecutor:
         return await run_attempt(job, number, run)
 
     async def _ship(self, cell: Cell, near: Path) -> tuple[Shipment, str]:
-        """What the cell's attempts need on nodes, and the name of its repository. Prepared once."""
+        """Prepare, once, what the cell's attempts need on nodes. Returns it and the name of the repository."""
         place = (cell.orchestrator, cell.task)
         async with self._shipping:
             if place not in self._shipments:
                 repository = await self._host.open_repository_of(cell.plan, lambda _step, _detail="", /: None)
                 portable_plan = make_portable_plan(cell.plan, repository, self._host.env)
                 never = [*self._never_sent, *_secrets_file(cell.plan)]
-                files = pickle.dumps(await asyncio.to_thread(files_of, cell.plan, never))
+                files = pickle.dumps(await asyncio.to_thread(collect_files, cell.plan, never))
                 pack = None
                 if portable_plan.commits and (pack := self._stored.get(portable_plan.commits)) is None:
                     pack = await self._store(portable_plan.commits, await repository.pack(portable_plan.commits, near))
@@ -132,20 +144,20 @@ class RayExecutor:
         try:
             async for reference in stream:
                 match await reference:
-                    case Began(host, pid):
+                    case NodeStarted(host, pid):
                         node = f"{host} (process {pid})"
-                    case Happened(events):
+                    case EventBatch(events):
                         for event in events:
                             on_event(event)
-                    case Sent(parts):
+                    case FileBatch(parts):
                         await asyncio.to_thread(writer.write, _without_ledger(parts))
-                    case Failed(code, message, hint):
+                    case AttemptFailure(code, message, hint):
                         raise YouBenchaError(code or "TRIAL_FAILED", f"On {node}: {message}", hint=hint)
         except asyncio.CancelledError:
             await self._cancel(stream, writer)
             raise
         except self._ray.exceptions.RayError as error:
-            raise _lost(self._ray.exceptions, error, node) from error
+            raise _describe_loss(self._ray.exceptions, error, node) from error
 
     async def _cancel(self, stream: Any, writer: PartsWriter) -> None:
         """Let the node end its agent and remove what it made, before this process disconnects."""
@@ -154,12 +166,12 @@ class RayExecutor:
             async with asyncio.timeout(_CANCEL_S):
                 async for reference in stream:
                     match await reference:
-                        case Sent(parts):
+                        case FileBatch(parts):
                             writer.write(_without_ledger(parts))
 
 
 def _without_ledger(parts: Sequence[FilePart]) -> list[FilePart]:
-    """The ledger is written here, and no node can replace it, however it writes the name."""
+    """Leave out the ledger: it is written here, and no node can replace it, however it writes the name."""
     return [part for part in parts if PurePosixPath(part.name) != PurePosixPath(ARTIFACTS, LEDGER_FILE)]
 
 
@@ -168,7 +180,7 @@ def _secrets_file(plan: Plan) -> list[Path]:
     return [plan.config_dir / Path(file).expanduser()] if file else []
 
 
-def _lost(kinds: Any, error: Exception, name: str | None) -> YouBenchaError:
+def _describe_loss(kinds: Any, error: Exception, name: str | None) -> YouBenchaError:
     """Return the error for a Ray task that ended without results. `name` is that of its node, if it was started."""
     node = name or "a node"
     if isinstance(error, kinds.OutOfMemoryError):
@@ -185,9 +197,6 @@ def _lost(kinds: Any, error: Exception, name: str | None) -> YouBenchaError:
 
 def _load_sent_results(directory: Path, repo: str) -> ResultsBundle:
     """Load results that a node sent, with the paths that they have here."""
-    from youbencha.report.markdown import render_markdown
-    from youbencha.report.run_document import run_document
-
     artifacts = directory / ARTIFACTS
     bundle = load_results(artifacts)
     execution = bundle.execution

@@ -15,8 +15,14 @@ from typing import Any, NamedTuple
 
 from youbencha import __version__
 from youbencha.adapters.cli_agent.environment import is_model_credential
-from youbencha.engine.file_parts import FilePart, batches, parts_of_agent, parts_of_results
-from youbencha.engine.shipping import PortablePlan, unpack_plan
+from youbencha.engine.ray.shipping import (
+    FilePart,
+    PortablePlan,
+    batches,
+    read_agent_files,
+    read_results,
+    unpack_plan,
+)
 from youbencha.errors import YouBenchaError
 from youbencha.evaluators.base import SharedResults
 from youbencha.events import Event
@@ -29,7 +35,7 @@ from youbencha.trial.run import run_trial
 from youbencha.workspace.run_dir import ARTIFACTS, LOCK, remove_private
 from youbencha.workspace.trees import remove_tree
 
-_OF_RAY = ("RAY_", "OMP_NUM_THREADS")
+_RAY_PREFIXES = ("RAY_", "OMP_NUM_THREADS")
 _PAUSE_S = 0.05
 """Events within this time are reported together."""
 
@@ -45,18 +51,18 @@ class AttemptOrder:
     keep_workspace: bool
 
 
-class Began(NamedTuple):
+class NodeStarted(NamedTuple):
     """The first report."""
 
     host: str
     pid: int
 
 
-class Happened(NamedTuple):
+class EventBatch(NamedTuple):
     events: tuple[Event, ...]
 
 
-class Sent(NamedTuple):
+class FileBatch(NamedTuple):
     """Files of the attempt's directory.
 
     Preliminary results are sent when the agent starts, and all files at the end, with the final results last.
@@ -65,20 +71,20 @@ class Sent(NamedTuple):
     parts: tuple[FilePart, ...]
 
 
-class Failed(NamedTuple):
+class AttemptFailure(NamedTuple):
     """The last report of an attempt that could not be run."""
 
     code: str | None
-    """None: an error that youBencha did not expect."""
+    """None for an error that youBencha did not expect."""
     message: str
     hint: str | None = None
 
 
-Report = Began | Happened | Sent | Failed
+Report = NodeStarted | EventBatch | FileBatch | AttemptFailure
 
 _loop: asyncio.AbstractEventLoop | None = None
 _shared = SharedResults()
-"""Of all attempts in this process, which share the event loop, too."""
+"""Shared by all attempts in this process, as the event loop is."""
 
 
 class Shipment(NamedTuple):
@@ -87,9 +93,9 @@ class Shipment(NamedTuple):
     plan: bytes
     """A `PortablePlan`, pickled: it can be read by the same version only."""
     files: Any
-    """Of the pickled files."""
+    """Refers to the pickled files."""
     pack: Any
-    """Of the commits; None if there are none."""
+    """Refers to the commits; None if there are none."""
 
 
 def run_on_node(version: str, shipment: Shipment, order: AttemptOrder) -> Iterator[Report]:
@@ -97,9 +103,11 @@ def run_on_node(version: str, shipment: Shipment, order: AttemptOrder) -> Iterat
 
     It runs in the main thread, between the reports, as signals need it.
     """
-    yield Began(platform.node(), os.getpid())
+    yield NodeStarted(platform.node(), os.getpid())
     if version != __version__:
-        yield Failed("RAY_VERSION_MISMATCH", f"This node has youBencha {__version__}, and the driver {version}.")
+        yield AttemptFailure(
+            "RAY_VERSION_MISMATCH", f"This node has youBencha {__version__}, and the driver {version}."
+        )
         return
     global _loop
     _loop = _loop or asyncio.new_event_loop()
@@ -111,9 +119,11 @@ def run_on_node(version: str, shipment: Shipment, order: AttemptOrder) -> Iterat
 
 
 def node_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """What agents and evaluators may take their variables from: the node's, without keys of models and Ray's own."""
+    """Return the variables for agents and evaluators: the node's, without the API keys of models and Ray's own."""
     return {
-        name: value for name, value in env.items() if not is_model_credential(name) and not name.startswith(_OF_RAY)
+        name: value
+        for name, value in env.items()
+        if not is_model_credential(name) and not name.startswith(_RAY_PREFIXES)
     }
 
 
@@ -128,18 +138,18 @@ def _run(
     try:
         while not running.done():
             loop.run_until_complete(asyncio.wait([running], timeout=_PAUSE_S))
-            if not has_started and (results := tuple(parts_of_results(run))):
+            if not has_started and (results := tuple(read_results(run))):
                 has_started = True
-                yield Sent(results)
+                yield FileBatch(results)
             if events:
-                yield Happened(tuple(events))
+                yield EventBatch(tuple(events))
                 events.clear()
         if failed := _failure(running):
-            yield Sent(tuple(parts_of_results(run)))
+            yield FileBatch(tuple(read_results(run)))
             yield failed
             return
-        for parts in batches(_results_last(parts_of_agent(run))):
-            yield Sent(parts)
+        for parts in batches(_results_last(read_agent_files(run))):
+            yield FileBatch(parts)
     finally:
         running.cancel()
         loop.run_until_complete(asyncio.gather(running, return_exceptions=True))
@@ -168,16 +178,16 @@ async def _run_trial(
     )
 
 
-def _failure(running: asyncio.Task[None]) -> Failed | None:
+def _failure(running: asyncio.Task[None]) -> AttemptFailure | None:
     if running.cancelled():
-        return Failed("INTERRUPTED", "The attempt was cancelled.")
+        return AttemptFailure("INTERRUPTED", "The attempt was cancelled.")
     match running.exception():
         case None:
             return None
         case YouBenchaError() as error:
-            return Failed(error.code, error.message, error.hint)
+            return AttemptFailure(error.code, error.message, error.hint)
         case error:
-            return Failed(None, f"{type(error).__name__}: {error}")
+            return AttemptFailure(None, f"{type(error).__name__}: {error}")
 
 
 def _results_last(parts: Iterator[FilePart]) -> Iterator[FilePart]:
@@ -192,31 +202,31 @@ def _results_last(parts: Iterator[FilePart]) -> Iterator[FilePart]:
 
 @contextmanager
 def _directory(cache_dir: Path, run_id: str) -> Iterator[Path]:
-    """A directory for an attempt, which is removed at the end. Those of processes that died are removed now."""
+    """Make a directory for an attempt, which is removed at the end. Those of processes that died are removed now."""
     home = cache_dir.absolute() / "attempts"
     home.mkdir(parents=True, exist_ok=True)
     for other in home.iterdir():
         if other.is_dir():
             _remove_orphaned(other, cache_dir)
     directory = home / run_id
-    with lock_file(_lock_of(directory)) as lock:
+    with lock_file(_lock_path(directory)) as lock:
         lock.take()
         directory.mkdir(mode=0o700)
         try:
             yield directory
         finally:
             remove_tree(directory)
-            _lock_of(directory).unlink()
+            _lock_path(directory).unlink()
 
 
 def _remove_orphaned(directory: Path, cache_dir: Path) -> None:
-    with lock_file(_lock_of(directory)) as lock:
+    with lock_file(_lock_path(directory)) as lock:
         if lock.take_without_note():
             with suppress(YouBenchaError):  # what cannot be removed does not affect this attempt
                 remove_tree(directory)
                 remove_private(directory.name, cache_dir)
-                _lock_of(directory).unlink(missing_ok=True)
+                _lock_path(directory).unlink(missing_ok=True)
 
 
-def _lock_of(directory: Path) -> Path:
+def _lock_path(directory: Path) -> Path:
     return directory.with_name(f".{directory.name}.lock")

@@ -1,0 +1,1 @@
+"""Run attempts on a Ray cluster."""
