@@ -6,7 +6,7 @@ from typing import Any
 
 from youbencha.adapters.cli_agent.verdict import RunEnding
 from youbencha.log.session import SessionFacts, SessionRecord
-from youbencha.process import Exit, LimitHit, ProcessResult
+from youbencha.process import Exit, LimitHit, OutputEnd, ProcessResult
 
 
 def run_ending(
@@ -15,7 +15,7 @@ def run_ending(
     facts: SessionFacts = SessionFacts(),  # noqa: B008  # it is frozen
     output: str = "",
     signal: str | None = None,
-    breach: LimitHit | None = None,
+    limit_hit: LimitHit | None = None,
     duration_s: float = 0.0,
     timed_out: bool = False,
     stopped: bool = False,
@@ -24,16 +24,14 @@ def run_ending(
     **how: Any,
 ) -> RunEnding:
     process = ProcessResult(
-        exit=Exit(code=exit_code, signal=signal, lifetime_s=duration_s, breach=breach),
+        exit=Exit(code=exit_code, signal=signal, lifetime_s=duration_s, limit_hit=limit_hit),
         output=output,
         printed=output,
-        truncated=truncated,
+        end=OutputEnd("", 0) if truncated else None,
         total_bytes=len(output),
-        skipped_bytes=0,
         timed_out=timed_out,
         stopped=stopped,
         started_at=0.0,
-        ended_at=duration_s,
         duration_s=duration_s,
         unfinished_line=unfinished_line,
     )

@@ -153,7 +153,7 @@ def _explained(error: OSError, name: str) -> OSError:
 @contextmanager
 def _opened(root: Path, parts: tuple[str, ...], *, make: bool = False) -> Iterator[NoFollowDirectory]:
     """Open component by component, each relative to the one before, so that none can be replaced in between."""
-    if not _HAS_DIR_FD:
+    if sys.platform == "win32" or not _HAS_DIR_FD:
         yield NoFollowDirectory(None, _checked_path(root, parts, make=make))
         return
     directory = os.open(root, os.O_RDONLY | os.O_DIRECTORY)

@@ -33,16 +33,16 @@ BY_SIGNAL = "kill -TERM $$"
 class Narrow(HostSandbox):
     """A sandbox that says which limit was broken. What runs in it ends as it would have been ended."""
 
-    def __init__(self, breach: LimitHit | None) -> None:
-        self._breach = breach
+    def __init__(self, limit_hit: LimitHit | None) -> None:
+        self._limit_hit = limit_hit
 
     async def run(self, *arguments: Any, **named: Any) -> ProcessResult:
         done = await super().run(*arguments, **named)
-        return done._replace(exit=done.exit._replace(breach=self._breach))
+        return done._replace(exit=done.exit._replace(limit_hit=self._limit_hit))
 
 
 async def ended(
-    directory: Path, adapter: type[AgentAdapter], rest: str, *, breach: LimitHit | None = DISK, printed: str = ""
+    directory: Path, adapter: type[AgentAdapter], rest: str, *, limit_hit: LimitHit | None = DISK, printed: str = ""
 ) -> AgentExecutionResult:
     program = directory / "program"
     (directory / "printed").write_text(printed)
@@ -58,7 +58,7 @@ async def ended(
         config={"prompt": "x", **config},
         env={"IS_SANDBOX": "1", "ANTHROPIC_API_KEY": "sk-ant-0123456789", "OPENAI_API_KEY": "k"},
         timeout=60_000,
-        sandbox=Narrow(breach),
+        sandbox=Narrow(limit_hit),
     )
     given = {"PATH": "/usr/bin:/bin", "HOME": str(directory)}
     return await adapter(env=given).execute(context)  # type: ignore[call-arg]
@@ -69,7 +69,7 @@ AGENTS = [(CommandAdapter, "COMMAND"), (CodexAdapter, "CODEX"), (ClaudeCodeAdapt
 
 @pytest.mark.parametrize(("adapter", "prefix"), AGENTS)
 @pytest.mark.parametrize(
-    ("breach", "rest", "how", "option"),
+    ("limit_hit", "rest", "how", "option"),
     [
         (DISK, BY_SIGNAL, "was ended because it exceeded a limit of the sandbox: disk (200 MiB).", "sandbox.disk"),
         (DISK, "exit 0", "exceeded a limit of the sandbox: disk (200 MiB).", "sandbox.disk"),
@@ -79,11 +79,11 @@ AGENTS = [(CommandAdapter, "COMMAND"), (CodexAdapter, "CODEX"), (ClaudeCodeAdapt
     ],
 )
 async def test_a_sandbox_limit_is_the_reason(
-    adapter: type[AgentAdapter], prefix: str, breach: LimitHit, rest: str, how: str, option: str, tmp_path: Path
+    adapter: type[AgentAdapter], prefix: str, limit_hit: LimitHit, rest: str, how: str, option: str, tmp_path: Path
 ) -> None:
-    result = await ended(tmp_path, adapter, rest, breach=breach)
+    result = await ended(tmp_path, adapter, rest, limit_hit=limit_hit)
     assert result.status == "failed"
-    cause = "OUT_OF_MEMORY" if breach == MEMORY else "SANDBOX_LIMIT"
+    cause = "OUT_OF_MEMORY" if limit_hit == MEMORY else "SANDBOX_LIMIT"
     assert [(error.code, error.cause) for error in result.errors] == [(f"{prefix}_{cause}", cause)]
     assert how in result.errors[0].message
     assert f"`{option}`" in (result.errors[0].hint or "")
@@ -94,7 +94,7 @@ async def test_a_sandbox_limit_is_the_reason(
 
 @pytest.mark.parametrize(("adapter", "prefix"), AGENTS)
 async def test_without_a_limit_a_signal_is_a_signal(adapter: type[AgentAdapter], prefix: str, tmp_path: Path) -> None:
-    result = await ended(tmp_path, adapter, BY_SIGNAL, breach=None)
+    result = await ended(tmp_path, adapter, BY_SIGNAL, limit_hit=None)
     assert [error.code for error in result.errors] == [f"{prefix}_CRASHED"]
 
 
@@ -127,7 +127,7 @@ async def test_a_tool_that_was_killed_long_before_is_not_to_blame(
 ) -> None:
     """The provider failed, and the agent ended by itself: then the limit is a warning."""
     printed = "".join(json.dumps(record) + "\n" for record in FAILED_CALL[adapter])
-    result = await ended(tmp_path, adapter, rest, breach=MEMORY, printed=printed)
+    result = await ended(tmp_path, adapter, rest, limit_hit=MEMORY, printed=printed)
     assert [error.code for error in result.errors] == [f"{prefix}_{code}"]
     codes = [warning.code for warning in result.warnings]
     assert (f"{prefix}_OUT_OF_MEMORY" in codes) is (code == "RATE_LIMIT")

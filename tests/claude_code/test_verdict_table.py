@@ -196,7 +196,7 @@ MEASURED = {
     "exit code": ({"exit_code": 1, "facts": ANSWERED}, "failed", ["CLAUDE_EXIT_CODE"]),
     "failed call": ({"exit_code": 1, "facts": FAILED}, "failed", ["CLAUDE_OVERLOADED"]),
     "signal": ({"exit_code": 137}, "failed", ["CLAUDE_CRASHED"]),
-    "limit": ({"exit_code": 1, "breach": LimitHit("disk", "1 MiB")}, "failed", ["CLAUDE_SANDBOX_LIMIT"]),
+    "limit": ({"exit_code": 1, "limit_hit": LimitHit("disk", "1 MiB")}, "failed", ["CLAUDE_SANDBOX_LIMIT"]),
     "deadline": ({"exit_code": 143, "timed_out": True}, "timeout", ["CLAUDE_TIMEOUT"]),
     "stop": ({"exit_code": 143, "stopped": True}, "failed", ["CLAUDE_STOPPED"]),
 }

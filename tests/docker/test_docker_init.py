@@ -332,7 +332,7 @@ print(line.recv(100).decode())
     async with box.open() as sandbox, await asyncio.start_unix_server(echo, forwarded_port(sandbox).socket):
         done = await sandbox.run(box.command("python3", "-c", program), limits=Limits(timeout_s=PATIENCE_S))
     assert (done.exit.code, done.output.strip()) == (0, "still here")
-    assert done.exit.by_itself
+    assert done.exit.exited_on_its_own
 
 
 @pytest.mark.parametrize("terminal", [False, True])

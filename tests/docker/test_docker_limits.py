@@ -24,7 +24,7 @@ def box(tmp_path: Path, engine: object, image: str) -> Box:
 
 async def test_memory(box: Box) -> None:
     done = await box.run("python3", "-c", "x = bytearray(500_000_000)", memory="64m")
-    assert done.exit.breach == LimitHit("memory", "64 MiB")
+    assert done.exit.limit_hit == LimitHit("memory", "64 MiB")
     assert done.exit.signal == "SIGKILL"
     assert not done.exit.guard_lost
     assert await box.containers() == []
@@ -34,7 +34,7 @@ async def test_memory_limit_in_a_tool_that_the_agent_survives(box: Box) -> None:
     """The agent was not stopped by it: only a warning."""
     done = await box.run("sh", "-c", "python3 -c 'x = bytearray(500_000_000)' || echo went on", memory="64m")
     assert done.exit.code == 0
-    assert done.exit.breach is None
+    assert done.exit.limit_hit is None
     assert "went on\n" in done.output
     warned = [event for event in box.events if isinstance(event, WarningRaised)]
     assert [event.code for event in warned] == ["SANDBOX_LIMIT_TOUCHED"]
@@ -45,7 +45,7 @@ async def test_processes(box: Box) -> None:
     bomb = "import os, time\nfor _ in range(1000):\n    if os.fork() == 0:\n        time.sleep(1000)"
     done = await box.run("python3", "-c", bomb, pids=32)
     assert done.exit.code == 1
-    assert done.exit.breach == LimitHit("processes", "32")
+    assert done.exit.limit_hit == LimitHit("processes", "32")
     assert await box.containers() == []
 
 
@@ -62,7 +62,7 @@ async def test_a_fork_bomb_at_the_deadline(box: Box) -> None:
         command = box.command("python3", "-c", "import os\nwhile True:\n  try: os.fork()\n  except OSError: pass")
         done = await sandbox.run(command, limits=Limits(timeout_s=2))
         assert done.timed_out
-        assert done.exit.breach is None, "the deadline ended it, not the limit"
+        assert done.exit.limit_hit is None, "the deadline ended it, not the limit"
         assert await box.containers() == []
 
 
@@ -72,7 +72,7 @@ async def test_disk(box: Box, place: str) -> None:
     (box.workspace / "there-before").write_bytes(bytes(60 * MIB))
     async with box.open(disk="48m") as sandbox:
         done = await sandbox.run(box.command("sh", "-c", fill), limits=Limits(timeout_s=PATIENCE_S))
-    assert done.exit.breach == LimitHit("disk", "48 MiB")
+    assert done.exit.limit_hit == LimitHit("disk", "48 MiB")
     assert not done.timed_out
 
 
@@ -143,7 +143,7 @@ async def test_disk_space_that_no_directory_shows(tmp_path: Path, image: str, ho
         async with box.open(disk="64m") as sandbox:
             command = box.command("python3", "-c", f"{TAKE}{how}\ntime.sleep(1000)")
             done = await sandbox.run(command, limits=Limits(timeout_s=PATIENCE_S))
-    assert done.exit.breach == LimitHit("disk", "64 MiB"), done.output
+    assert done.exit.limit_hit == LimitHit("disk", "64 MiB"), done.output
     assert not done.timed_out
 
 
@@ -158,7 +158,7 @@ for number in range(500): os.write(1, bytes(1 << 20))
 """
     with small_disk(tmp_path / "disk", size=1024 * MIB) as disk:
         done = await Box(disk, image).run("python3", "-c", program, disk="64m")
-    assert (done.exit.code, done.exit.breach) == (0, None), done.output[-500:]
+    assert (done.exit.code, done.exit.limit_hit) == (0, None), done.output[-500:]
 
 
 async def test_disk_limit_in_the_images_files(box: Box) -> None:
@@ -167,7 +167,7 @@ async def test_disk_limit_in_the_images_files(box: Box) -> None:
     fill = "head -c 100000000 /dev/zero > /opt/big; sleep 1000"
     async with box.open(disk="48m", writable=True) as sandbox:
         done = await sandbox.run(box.command("sh", "-c", fill), limits=Limits(timeout_s=PATIENCE_S))
-    assert done.exit.breach == LimitHit("disk", "48 MiB")
+    assert done.exit.limit_hit == LimitHit("disk", "48 MiB")
 
 
 def test_written_bytes(tmp_path: Path) -> None:

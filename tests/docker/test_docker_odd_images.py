@@ -44,7 +44,7 @@ async def test_volumes_of_an_image_count_towards_the_disk_limit(box: Box) -> Non
         again = await sandbox.run(box.command("cat", "/home/agent/.cache/x", "/home/agent/x"), limits=LIMITS)
         assert again.output == "x\nx\n"
         full = await sandbox.run(box.command("sh", "-c", fill), limits=LIMITS)
-        assert full.exit.breach == LimitHit("disk", "48 MiB")
+        assert full.exit.limit_hit == LimitHit("disk", "48 MiB")
 
 
 async def test_a_volume_above_something_that_is_shared(box: Box, tmp_path: Path) -> None:

@@ -240,13 +240,13 @@ async def test_exit_codes_signals_and_leftovers(box: Box) -> None:
     assert seven.exit.code == 7
     assert started[0].executable == "sh"
     assert started[0].pid > 1
-    assert (killed.exit.code, killed.exit.signal, killed.exit.signal_number) == (None, "SIGKILL", 9)
+    assert (killed.exit.code, killed.exit.signal, killed.exit.shell_code) == (None, "SIGKILL", 137)
     assert worked.exit.peak_rss_bytes is not None
     assert worked.exit.peak_rss_bytes > 40_000_000
     assert worked.exit.cpu_s
     assert [Path(program).name for program in leaving.exit.leftovers] == ["sleep"]
     assert not leaving.exit.guard_lost
-    assert {each.exit.breach for each in (seven, killed, worked, leaving)} == {None}
+    assert {each.exit.limit_hit for each in (seven, killed, worked, leaving)} == {None}
 
 
 async def test_short_lived_helpers_are_waited_for(box: Box) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from youbencha.process import Redactor, Stream
-from youbencha.process.output import BoundedText, Capture, LineMerger, LineSplitter, truncation_marker, whole_characters
+from youbencha.process.output import Capture, LineMerger, LineSplitter, truncation_marker, whole_characters
 
 # Few letters, so that lines, ends of lines and halves of characters meet often.
 PIECE = st.lists(st.sampled_from([b"a", b"bc", b"\n", "é".encode(), "🎉".encode(), b"\xff", b"\xe2\x82"])).map(b"".join)
@@ -54,7 +54,7 @@ def test_lines_of_both_streams_stay_whole() -> None:
 
 
 def test_an_endless_line_delays_the_other_stream_only_up_to_a_limit() -> None:
-    merger = LineMerger(most_held=10)
+    merger = LineMerger(max_held=10)
     assert merger.feed(Stream.OUT, b"no end") == b"no end"
     assert merger.feed(Stream.ERR, b"12345\n") == b""
     assert merger.feed(Stream.ERR, b"67890\n") == b"12345\n67890\n"
@@ -88,16 +88,17 @@ def test_whole_characters_of_real_text(text: str, cut: int) -> None:
 
 
 @given(st.lists(PIECE), st.integers(0, 30))
-def test_bounded_text_is_the_beginning_and_a_mark(chunks: list[bytes], limit: int) -> None:
+def test_text_and_log_are_the_beginning_and_a_mark(chunks: list[bytes], limit: int) -> None:
     log = io.BytesIO()
-    text = BoundedText(limit, log)
+    capture = Capture(redactor=Redactor(), limit=limit, max_line_bytes=100, log=log)
     for chunk in chunks:
-        text.feed(chunk)
-    text.finish()
+        capture.feed(Stream.OUT, chunk)
+    capture.finish()
     everything = b"".join(chunks)
-    assert text.truncated == (len(everything) > limit)
-    assert log.getvalue().decode(errors="replace") == text.take()
-    if not text.truncated:
+    captured = capture.take()
+    assert (captured.end is not None) == capture.truncated == (len(everything) > limit)
+    assert log.getvalue().decode(errors="replace") == captured.output == captured.printed
+    if not capture.truncated:
         assert log.getvalue() == everything
         return
     kept = log.getvalue().removesuffix(truncation_marker(limit))
@@ -105,10 +106,24 @@ def test_bounded_text_is_the_beginning_and_a_mark(chunks: list[bytes], limit: in
     assert limit - 3 <= len(kept) <= limit
 
 
+@given(st.integers(0, 60))
+def test_a_secret_across_the_limit_is_masked(before: int) -> None:
+    log = io.BytesIO()
+    capture = Capture(redactor=Redactor(["hunter2-hunter2"]), limit=50, max_line_bytes=100, log=log)
+    capture.feed(Stream.OUT, b"." * before + b"hunter2-hunter2" + b"." * 100)
+    capture.finish()
+    captured = capture.take()
+    assert "hunter" not in captured.output
+    assert b"hunter" not in log.getvalue()
+    assert captured.end is not None
+    assert "hunter" not in captured.end.text
+    assert captured.printed.startswith(("." * before + "hunter2-hunter2")[:50])
+
+
 @given(CHUNKS)
 def test_the_whole_capture_keeps_every_byte(chunks: list[tuple[Stream, bytes]]) -> None:
     log, lines = io.BytesIO(), list[bytes]()
-    capture = Capture(redactor=Redactor(), limit=10_000, longest_line=10_000, log=log, on_line=lines.append)
+    capture = Capture(redactor=Redactor(), limit=10_000, max_line_bytes=10_000, log=log, on_line=lines.append)
     for stream, data in chunks:
         capture.feed(stream, data)
     capture.finish()
@@ -130,10 +145,10 @@ class TornDisk(io.RawIOBase):
 
 def test_a_log_with_partial_writes_gets_everything() -> None:
     disk = TornDisk()
-    text = BoundedText(100, disk)  # type: ignore[arg-type]
-    text.feed(b"0123456789")
+    capture = Capture(redactor=Redactor(), limit=100, max_line_bytes=100, log=disk)  # type: ignore[arg-type]
+    capture.feed(Stream.OUT, b"0123456789")
     assert disk.got == b"0123456789"
-    assert text.log_error is None
+    assert capture.log_error is None
 
 
 @pytest.mark.parametrize("limit", [1024 * 1024, 10 * 1024 * 1024])

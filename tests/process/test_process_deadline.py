@@ -58,7 +58,7 @@ async def test_nothing_survives_the_deadline(programs: Programs, escape: str, te
     assert programs.alive() == []
     assert result.timed_out
     assert not result.stopped
-    assert not result.exit.by_itself
+    assert not result.exit.exited_on_its_own
     assert result.output.startswith("begun\n")
     assert_in_time(late)
 
@@ -159,7 +159,7 @@ class SlowSystem:
 
     async def wait(self) -> Exit:
         await self.is_gone.wait()
-        return Exit(code=4, signal=None, lifetime_s=0.0, by_itself=True)
+        return Exit(code=4, signal=None, lifetime_s=0.0, exited_on_its_own=True)
 
     def end(self) -> None:
         asyncio.get_running_loop().call_later(1.0, self.is_gone.set)
@@ -167,7 +167,7 @@ class SlowSystem:
     async def kill(self) -> None:
         self.was_killed = True
 
-    def get_ready(self) -> None: ...
+    def warm_up(self) -> None: ...
     def close(self) -> None: ...
 
 
@@ -218,7 +218,7 @@ async def test_stop_ends_the_wait_for_helpers(programs: Programs) -> None:
     result = await run(programs.shell(script), limits=Limits(settle_s=1000), stop=stop, on_line=lambda _: stop.set())
     assert programs.alive() == []
     assert (result.exit.code, result.output, result.stopped) == (4, "alone\n", False)  # it had ended before
-    assert result.exit.by_itself
+    assert result.exit.exited_on_its_own
     assert result.exit.leftovers
 
 

@@ -138,7 +138,7 @@ async def test_lines_from_another_channel_are_part_of_the_output(tmp_path: Path)
     command = python(tmp_path, "print('by mouth')", stdin)
     result = await run(
         command,
-        also=[Letters()],
+        extra_sources=[Letters()],
         on_line=lines.append,
         log_file=tmp_path / "log",
         redactor=Redactor(["s3cr3t-v4lue"]),

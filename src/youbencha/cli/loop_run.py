@@ -26,7 +26,7 @@ from youbencha.loop.plan import LoopOverrides, LoopPlan, find_loop_file, has_pro
 from youbencha.loop.planning import interactive_command, planning_prompt, run_in_terminal
 from youbencha.loop.run import run_loop
 from youbencha.loop.start import go_on, load_history, new_history
-from youbencha.process import Redactor, get_ready
+from youbencha.process import Redactor, warm_up
 from youbencha.progress import loop_totals
 from youbencha.spec.loop import LoopSpec
 from youbencha.store.loop_lock import loop_lock
@@ -158,7 +158,7 @@ def run(
         hint = "Give the prompt with -p; arguments for the agent's CLI follow `--`."
         raise YouBenchaError("OPTION_INVALID", f"{args[0]!r} is not an option", hint=hint)
     if not dry_run:
-        get_ready()  # in the background, while the configuration is read
+        warm_up()  # in the background, while the configuration is read
 
     file, hats, settings = loop_sources(config, hats, use_variable=not resume)
     overrides = LoopOverrides(

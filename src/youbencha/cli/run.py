@@ -30,7 +30,7 @@ from youbencha.engine.resume import check_unchanged, run_info
 from youbencha.engine.run import MatrixControl, MatrixOptions, run_matrix
 from youbencha.engine.updates import MatrixSummary
 from youbencha.errors import YouBenchaError
-from youbencha.process import get_ready
+from youbencha.process import warm_up
 from youbencha.report.formats import render_json, write_text
 from youbencha.report.junit import render_junit
 from youbencha.report.leaderboard import make_leaderboard
@@ -111,7 +111,7 @@ def run(
     Example: `yb run -c testcase.yaml`
     """
     if not dry_run:
-        get_ready()  # in the background, while the test case is read and the repository fetched
+        warm_up()  # in the background, while the test case is read and the repository fetched
 
     host = options.host_here()
     settings = host.settings.settings

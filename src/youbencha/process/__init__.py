@@ -17,7 +17,7 @@ from youbencha.process.model import (
 from youbencha.process.output import TRUNCATION_MARK, LineSink, OutputEnd, Stream
 from youbencha.process.program import ProcessStartError, find_executable
 from youbencha.process.redact import RedactedStream, Redactor
-from youbencha.process.run import get_ready, run
+from youbencha.process.run import run, warm_up
 
 __all__ = [
     "OUTPUT_LIMIT_BYTES",
@@ -40,6 +40,6 @@ __all__ = [
     "Stream",
     "System",
     "find_executable",
-    "get_ready",
     "run",
+    "warm_up",
 ]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-_KEPT_BYTES = 32 * 1024**2
-_KEPT_SHARE = 50
-"""A full file system may have free blocks: ext4 keeps up to 16 MiB or 2 % for itself."""
+_RESERVED_BYTES = 32 * 1024**2
+_RESERVED_SHARE = 50
+"""A full file system may have free blocks: ext4 keeps up to 16 MiB or 2% for itself."""
 
 
 _CHECK_EVERY_S = 0.1
@@ -27,21 +28,24 @@ class FreeSpace(NamedTuple):
 
 
 def free_space(directory: Path) -> FreeSpace:
-    """The free space on a directory's file system, which is never full if it cannot be written to."""
+    """Return the free space on a directory's file system, which is never full if it cannot be written to."""
+    if sys.platform == "win32":
+        raise NotImplementedError
     system = os.statvfs(directory)
     # Only root may use the last blocks.
     blocks, files = (system.f_bfree, system.f_ffree) if os.geteuid() == 0 else (system.f_bavail, system.f_favail)
-    kept = min(_KEPT_BYTES, system.f_blocks * system.f_frsize // _KEPT_SHARE)
+    kept = min(_RESERVED_BYTES, system.f_blocks * system.f_frsize // _RESERVED_SHARE)
     full = blocks * system.f_frsize < kept or (system.f_files > 0 and files == 0)
     return FreeSpace(blocks * system.f_frsize, files, full and not system.f_flag & os.ST_RDONLY)
 
 
 def full_disk(directories: Iterable[Path]) -> Path | None:
-    """The first directory whose file system is full."""
-    for directory in directories:
-        with suppress(OSError, AttributeError):  # it does not exist, or this is Windows
-            if free_space(directory).full:
-                return directory
+    """Return the first directory whose file system is full."""
+    if sys.platform != "win32":
+        for directory in directories:
+            with suppress(OSError):  # it does not exist
+                if free_space(directory).full:
+                    return directory
     return None
 
 

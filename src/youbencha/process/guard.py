@@ -198,8 +198,14 @@ class Guard:
         leftovers = self._end(tree, grace=float(request["grace"]), asked=asked_to_end)
         status = self._main_status if self._main_status is not None else -signal.SIGKILL
         lifetime = (self._ended or time.monotonic()) - started
-        by_itself = not asked_to_end
-        self._send(status=status, lifetime=lifetime, by_itself=by_itself, leftovers=leftovers, **_children_usage())
+        exited_on_its_own = not asked_to_end
+        self._send(
+            status=status,
+            lifetime=lifetime,
+            exited_on_its_own=exited_on_its_own,
+            leftovers=leftovers,
+            **_children_usage(),
+        )
 
     def _watch(self) -> bool:
         """Wait until the program ends (False), or the harness asks to end it or is gone (True)."""

@@ -103,15 +103,15 @@ class Exit(NamedTuple):
     code: int | None
     """None if a signal ended it, or if it is unknown."""
     signal: str | None
+    """The name of the signal that ended it: `SIGKILL`."""
     lifetime_s: float
     """The time between the start and the end of the process itself."""
-    signal_number: int | None = None
-    by_itself: bool = False
+    exited_on_its_own: bool = False
     """It ended before it was asked to. Processes that it left running may have been ended on request."""
     leftovers: tuple[str, ...] = ()
     """The programs of descendants that were still running after it exited, and were ended; `?` if unknown."""
-    breach: LimitHit | None = None
-    """Which limit of its sandbox ended it or made it fail."""
+    limit_hit: LimitHit | None = None
+    """The limit of its sandbox that ended it or made it fail."""
     guard_lost: bool = False
     """The process that supervised it was killed (an agent can do that). No process of the tree is left even so."""
     host_failure: str | None = None
@@ -126,38 +126,46 @@ class Exit(NamedTuple):
         """The exit status that a shell would show: the code, or 128 + N if signal N ended the process."""
         if self.code is not None:
             return self.code
-        return 128 + self.signal_number if self.signal_number else -1
+        return 128 + signal_number(self.signal) if self.signal else -1
 
 
 class ProcessResult(NamedTuple):
+    """The end of a run, and its output."""
+
     exit: Exit
     output: str
     """To be written and shown: secrets are masked."""
-    truncated: bool
-    total_bytes: int
-    """What the program wrote, kept or not."""
-    skipped_bytes: int
-    """Never read, because the program wrote faster than we could read."""
-    timed_out: bool
-    stopped: bool
-    """The caller's `stop` ended it."""
+    printed: str
+    """The unmasked output, to be parsed; the same object as `output` if there are no secrets in it."""
     started_at: float
-    ended_at: float
     duration_s: float
     """By the monotonic clock."""
+    total_bytes: int
+    """The size of what the program wrote, kept or not."""
+    skipped_bytes: int = 0
+    """Never read, because the program wrote faster than we could read."""
+    timed_out: bool = False
+    stopped: bool = False
+    """The caller's `stop` ended it."""
     log_error: str | None = None
     """Why the log file is incomplete, if it is (a full disk, say)."""
     unfinished_line: bool = False
     """Standard output, passed on by `on_line`, ended in the middle of a line."""
-    printed: str = ""
-    """The unmasked output, to be parsed; the same as `output` if there are no secrets in it."""
     end: OutputEnd | None = None
-    """None if the output was not truncated."""
+    """The end of the output; None if the output was not truncated."""
+
+    @property
+    def truncated(self) -> bool:
+        return self.end is not None
 
     @property
     def last_output(self) -> str:
         """The end of what the program wrote, to be shown."""
         return self.end.text if self.end else self.output
+
+    @property
+    def ended_at(self) -> float:
+        return self.started_at + self.duration_s
 
 
 class Started(NamedTuple):
@@ -211,7 +219,7 @@ class System(Protocol):
         """Start a program. Raises ProcessStartError if that fails."""
         ...
 
-    def get_ready(self) -> None:
+    def warm_up(self) -> None:
         """Begin in the background what the first `spawn` would have to wait for."""
         ...
 
@@ -226,7 +234,7 @@ class RunOptions(TypedDict, total=False):
     on_start: Callable[[Started], None] | None
     on_output: Callable[[], None] | None
     stop: asyncio.Event | None
-    also: Sequence[OutputSource]
+    extra_sources: Sequence[OutputSource]
 
 
 def signal_name(number: int) -> str:
@@ -234,3 +242,11 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:  # real-time signals have no names
         return f"SIG{number}"
+
+
+def signal_number(name: str) -> int:
+    """The reverse of `signal_name`. Windows has no SIGKILL, but we use the name there as well."""
+    if name == "SIGKILL":
+        return 9
+    number = name.removeprefix("SIG")
+    return int(number) if number.isdecimal() else int(signal.Signals[name])

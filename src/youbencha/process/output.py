@@ -1,4 +1,4 @@
-"""The output of a program: split into lines as it is printed; merged, bounded, redacted and logged to be shown."""
+"""The output of a program: split into lines as it is printed; merged, bounded, masked and logged to be shown."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from youbencha.process.redact import Redactor
 LineSink = Callable[[bytes], None]
 TRUNCATION_MARK = "[OUTPUT TRUNCATED"
 _END_BYTES = 256 * 1024
+_BEYOND_BYTES = 256 * 1024
+"""How much beyond the limit is kept until the output is masked: a secret across the limit would not be recognised."""
 
 
 class Stream(IntEnum):
@@ -22,9 +24,10 @@ class Stream(IntEnum):
 class LineMerger:
     """Merges two streams at line ends, so that a JSON line stays one line."""
 
-    def __init__(self, most_held: int = 1024 * 1024) -> None:
-        self._most_held = most_held
-        self._held = bytearray()  # data of the stream that waits for the end of the other one's line
+    def __init__(self, max_held: int = 1024 * 1024) -> None:
+        self._max_held = max_held
+        self._held = bytearray()
+        """Data of the stream that waits for the end of the other one's line."""
         self._unfinished: Stream | None = None
 
     def feed(self, stream: Stream, data: bytes) -> bytes:
@@ -32,7 +35,7 @@ class LineMerger:
             return b""
         if self._unfinished not in (None, stream):
             self._held += data
-            return self._release(stream) if len(self._held) > self._most_held else b""
+            return self._release(stream) if len(self._held) > self._max_held else b""
         if not self._held or b"\n" not in data:
             self._unfinished = None if data.endswith(b"\n") else stream
             return data
@@ -53,9 +56,9 @@ class LineMerger:
 class LineSplitter:
     """Passes on complete lines, without their line feed. The end of a line that is too long is dropped."""
 
-    def __init__(self, sink: LineSink, longest: int) -> None:
+    def __init__(self, sink: LineSink, max_bytes: int) -> None:
         self._sink = sink
-        self._longest = longest
+        self._max_bytes = max_bytes
         self._partial = bytearray()
 
     def feed(self, data: bytes) -> None:
@@ -65,7 +68,7 @@ class LineSplitter:
                 self._append(line)
                 line = bytes(self._partial)
                 self._partial.clear()
-            self._sink(line[: self._longest])
+            self._sink(line[: self._max_bytes])
         self._append(rest)
 
     @property
@@ -78,7 +81,12 @@ class LineSplitter:
             self._partial.clear()
 
     def _append(self, data: bytes) -> None:
-        self._partial += data[: max(0, self._longest - len(self._partial))]
+        self._partial += data[: max(0, self._max_bytes - len(self._partial))]
+
+
+def cut(data: bytes, limit: int) -> bytes:
+    """Return the first `limit` bytes and a marker. Never cuts a character in two."""
+    return data[: whole_characters(data[:limit])] + truncation_marker(limit)
 
 
 def truncation_marker(limit: int) -> bytes:
@@ -86,7 +94,7 @@ def truncation_marker(limit: int) -> bytes:
 
 
 def whole_characters(data: bytes) -> int:
-    """How many bytes form complete UTF-8 characters; the rest begins another."""
+    """Return how many bytes form complete UTF-8 characters; the rest begins another."""
     for back in range(1, min(3, len(data)) + 1):
         byte = data[-back]
         if byte >= 0xC0:  # the first byte of a character of 2, 3 or 4
@@ -107,89 +115,92 @@ class OutputEnd(NamedTuple):
 
 
 class OutputTail:
-    """The end of an output, kept for the case that it becomes longer than its limit."""
+    """The end of an output, kept in case it becomes longer than its limit."""
 
     def __init__(self) -> None:
         self._total = 0
-        self._chunks: deque[tuple[Stream, bytearray]] = deque()
+        self._chunks: deque[bytearray] = deque()
         self._size = 0
 
-    def feed(self, stream: Stream, data: bytes) -> None:
+    def feed(self, data: bytes) -> None:
         self._total += len(data)
         self._size += len(data)
-        if self._chunks and self._chunks[-1][0] is stream and len(self._chunks[-1][1]) < _END_BYTES:
-            self._chunks[-1][1].extend(data)
+        if self._chunks and len(self._chunks[-1]) < _END_BYTES:
+            self._chunks[-1].extend(data)
         else:
-            self._chunks.append((stream, bytearray(data)))
-        while self._size - len(self._chunks[0][1]) >= 2 * _END_BYTES:
-            self._size -= len(self._chunks.popleft()[1])
+            self._chunks.append(bytearray(data))
+        while self._size - len(self._chunks[0]) >= 2 * _END_BYTES:
+            self._size -= len(self._chunks.popleft())
 
     def take(self, limit: int, redactor: Redactor) -> OutputEnd:
         """Return the end of what came after the first `limit` bytes.
 
-        What is before it is masked, too, and then dropped: the second half of a secret would not be recognised.
+        What is before it is masked as well, and then dropped: the second half of a secret would not be recognised.
         """
         beyond = self._total - limit
         if beyond <= 0:  # only masking made the output too long
             beyond = _END_BYTES
-        skipped = self._size - min(beyond, _END_BYTES)
-        redacted, merger, text = (redactor.stream(), redactor.stream()), LineMerger(), bytearray()
-        for stream, data in self._chunks:
-            merger.feed(stream, redacted[stream].feed(bytes(data[:skipped])))
-            text += merger.feed(stream, redacted[stream].feed(bytes(data[skipped:])))
-            skipped = max(0, skipped - len(data))
-        for stream in Stream:
-            text += merger.feed(stream, redacted[stream].finish())
-        text += merger.finish()
+        data = b"".join(self._chunks)
+        start = len(data) - min(beyond, _END_BYTES)
+        masked = redactor.stream()
+        masked.feed(data[:start])
+        text = masked.feed(data[start:]) + masked.finish()
         return OutputEnd(text.decode("utf-8", "replace"), max(0, beyond - _END_BYTES))
 
 
-class BoundedText:
-    """The first `limit` bytes of a stream, then a marker. Never cuts a character in two."""
+class BoundedLog:
+    """A log file that gets the first `limit` bytes of the masked output, then a marker."""
 
-    def __init__(self, limit: int, log: BinaryIO | None) -> None:
+    def __init__(self, file: BinaryIO, limit: int, redactor: Redactor) -> None:
+        self._file: BinaryIO | None = file
         self._limit = limit
-        self._log = log
-        self.kept = bytearray()
+        self._redacted = redactor.stream()
+        self._written = 0
         self._half_character = b""
-        self.truncated = False
-        self.log_error: str | None = None
+        self.error: str | None = None
 
     def feed(self, data: bytes) -> None:
-        if self.truncated or not data:
-            return
-        data = self._half_character + data
-        whole = whole_characters(data)
-        self._half_character = data[whole:]
-        self._keep(data[:whole])
+        if self._file is not None:
+            self._add(self._redacted.feed(data))
 
     def finish(self) -> None:
-        if not self.truncated:
-            self._keep(self._half_character)
+        if self._file is not None:
+            self._add(self._redacted.finish())
+            self._write(self._half_character)
 
-    def take(self) -> str:
-        """Return the text, once: it may be large, so that no second copy is kept."""
-        kept, self.kept = self.kept, bytearray()
-        return kept.decode("utf-8", "replace")
-
-    def _keep(self, data: bytes) -> None:
-        room = self._limit - len(self.kept)
+    def _add(self, data: bytes) -> None:
+        data = self._half_character + data
+        room = self._limit - self._written
         if len(data) > room:
-            data = data[: whole_characters(data[:room])] + truncation_marker(self._limit)
-            self.truncated = True
-        self.kept += data
-        self._write(data)
+            self._write(data[: whole_characters(data[:room])] + truncation_marker(self._limit))
+            self._file, self._half_character = None, b""
+            return
+        whole = whole_characters(data)
+        self._half_character = data[whole:]
+        self._written += whole
+        self._write(data[:whole])
 
     def _write(self, data: bytes) -> None:
-        if self._log is None:
+        if self._file is None:
             return
         rest = memoryview(data)
         try:
             while rest:  # an unbuffered file may write only a part, for example if the disk is almost full
-                rest = rest[self._log.write(rest) :]
+                rest = rest[self._file.write(rest) :]
         except OSError as error:  # a full disk must not cost the run its result
-            self.log_error = str(error)
-            self._log = None
+            self.error = str(error)
+            self._file = None
+
+
+class Captured(NamedTuple):
+    """The text of an output."""
+
+    output: str
+    """To be written and shown: secrets are masked."""
+    printed: str
+    """Unmasked, to be parsed. The same object as `output` if there is no secret in it."""
+    end: OutputEnd | None
+    """None if the output was not truncated."""
 
 
 class Capture:
@@ -200,19 +211,17 @@ class Capture:
         *,
         redactor: Redactor,
         limit: int,
-        longest_line: int,
+        max_line_bytes: int,
         log: BinaryIO | None = None,
         on_line: LineSink | None = None,
     ) -> None:
         self._redactor = redactor
         self._limit = limit
-        self._redacted = (redactor.stream(), redactor.stream())
         self._merger = LineMerger()
-        self._text = BoundedText(limit, log)
-        self._printed = BoundedText(limit, None)
-        self._printed_merger = LineMerger()
+        self._kept = bytearray()
         self._tail = OutputTail()
-        self._lines = LineSplitter(on_line, longest_line) if on_line else None
+        self._log = BoundedLog(log, limit, redactor) if log else None
+        self._lines = LineSplitter(on_line, max_line_bytes) if on_line else None
         self.total_bytes = 0
         self.unfinished_line = False
 
@@ -220,39 +229,43 @@ class Capture:
         self.total_bytes += len(data)
         if self._lines and stream is Stream.OUT:
             self._lines.feed(data)
-        self._tail.feed(stream, data)
-        if not self._printed.truncated:
-            self._printed.feed(self._printed_merger.feed(stream, data))
-        if not self._text.truncated:
-            self._text.feed(self._merger.feed(stream, self._redacted[stream].feed(data)))
+        self._add(self._merger.feed(stream, data))
 
     def finish(self) -> None:
-        for stream in Stream:
-            self._text.feed(self._merger.feed(stream, self._redacted[stream].finish()))
-        for text, merger in ((self._text, self._merger), (self._printed, self._printed_merger)):
-            text.feed(merger.finish())
-            text.finish()
+        self._add(self._merger.finish())
+        if self._log:
+            self._log.finish()
         if self._lines:
             self.unfinished_line = self._lines.unfinished
             self._lines.finish()
 
     @property
     def truncated(self) -> bool:
-        return self._text.truncated
+        return self.total_bytes > self._limit
 
     @property
     def log_error(self) -> str | None:
-        return self._text.log_error
+        return self._log.error if self._log else None
 
-    @property
-    def end(self) -> OutputEnd | None:
-        """The end of the output, if it was truncated."""
-        return self._tail.take(self._limit, self._redactor) if self.truncated else None
+    def take(self) -> Captured:
+        """Return the text, once: it may be large, so no second copy is kept."""
+        kept, self._kept = bytes(self._kept), bytearray()
+        printed = (cut(kept, self._limit) if self.truncated else kept).decode("utf-8", "replace")
+        if not self._redactor.finds_secret(kept):
+            return Captured(printed, printed, self._end() if self.truncated else None)
+        stream = self._redactor.stream()
+        masked = stream.feed(kept) + stream.finish()
+        is_cut = self.truncated or len(masked) > self._limit
+        output = (cut(masked, self._limit) if is_cut else masked).decode("utf-8", "replace")
+        return Captured(output, printed, self._end() if is_cut else None)
 
-    def take(self) -> tuple[str, str]:
-        """Return, once, the text to be shown and that to be parsed. They are one object if nothing was masked."""
-        if self._text.kept == self._printed.kept:
-            self._printed.kept.clear()  # before the other is decoded: both may be large
-            text = self._text.take()
-            return text, text
-        return self._text.take(), self._printed.take()
+    def _end(self) -> OutputEnd:
+        return self._tail.take(self._limit, self._redactor)
+
+    def _add(self, data: bytes) -> None:
+        if not data:
+            return
+        if self._log:
+            self._log.feed(data)
+        self._kept += data[: max(0, self._limit + _BEYOND_BYTES - len(self._kept))]
+        self._tail.feed(data)

@@ -58,7 +58,6 @@ class PosixRunning:
             return Exit(
                 code=None,
                 signal="SIGKILL",
-                signal_number=signal.SIGKILL,
                 lifetime_s=time.monotonic() - self._started.at,
                 guard_lost=not self._killed,
             )
@@ -66,9 +65,8 @@ class PosixRunning:
         return Exit(
             code=status if status >= 0 else None,
             signal=signal_name(-status) if status < 0 else None,
-            signal_number=-status if status < 0 else None,
             lifetime_s=report["lifetime"],
-            by_itself=report["by_itself"],
+            exited_on_its_own=report["exited_on_its_own"],
             leftovers=tuple(report["leftovers"]),
             cpu_s=report["cpu"],
             peak_rss_bytes=int(report["rss"]),
@@ -103,7 +101,7 @@ class PosixSystem:
         except OSError as error:  # no descriptors, no disk, no processes left
             raise start_error(command, str(error), error.errno) from error
 
-    def get_ready(self) -> None:
+    def warm_up(self) -> None:
         _fork_server().prepare_guard()
 
 

@@ -28,9 +28,9 @@ The rest is headroom: a guard that is killed too early cannot say how the progra
 files."""
 
 
-def get_ready() -> None:
+def warm_up() -> None:
     """Begin in the background what the first `run` would have to wait for."""
-    this_system().get_ready()
+    this_system().warm_up()
 
 
 async def run(
@@ -43,16 +43,16 @@ async def run(
     on_start: Callable[[Started], None] | None = None,
     on_output: Callable[[], None] | None = None,
     stop: asyncio.Event | None = None,
-    also: Sequence[OutputSource] = (),
+    extra_sources: Sequence[OutputSource] = (),
     system: System | None = None,
     writes_to: Sequence[Path] | None = None,
 ) -> ProcessResult:
     """Run a program; return when it and all its descendants are gone.
 
     `on_line` gets each line of standard output as it arrives, to be parsed: its secrets are not masked. `on_output` is
-    called whenever anything arrives. `stop` ends the program early. `also` is read as if the program had written it. If
-    this call is cancelled, the program is ended first. `writes_to`: by default, the program's directory, home and
-    temporary directory.
+    called whenever anything arrives. `stop` ends the program early. `extra_sources` are read as if the program had
+    written them. If this call is cancelled, the program is ended first. `writes_to` are directories whose disks are
+    watched: by default, the program's working directory, home and temporary directory.
     """
     limits = limits or Limits()
     if writes_to is None:
@@ -61,7 +61,7 @@ async def run(
         capture = Capture(
             redactor=redactor or Redactor(),
             limit=limits.output_bytes,
-            longest_line=limits.line_bytes,
+            max_line_bytes=limits.line_bytes,
             log=log,
             on_line=on_line,
         )
@@ -72,27 +72,27 @@ async def run(
             with contextlib.closing(running):
                 if on_start and running.pid is not None:
                     on_start(Started(running.pid, command.argv[0]))
-                ending = await _Supervision(running, capture, limits, stop, also, writes_to, on_output).finish()
+                ending = await _Supervision(
+                    running, capture, limits, stop, extra_sources, writes_to, on_output
+                ).finish()
                 skipped = sum(source.skipped_bytes for source in running.sources)
-        took_s = time.monotonic() - started
-        if ending.exit.by_itself:  # without the time spent waiting for processes that it left running
-            took_s = min(took_s, spawning_s + ending.exit.lifetime_s)
-        output, printed = capture.take()
+        duration_s = time.monotonic() - started
+        if ending.exit.exited_on_its_own:  # without the time spent waiting for processes that it left running
+            duration_s = min(duration_s, spawning_s + ending.exit.lifetime_s)
+        captured = capture.take()
         return ProcessResult(
             exit=ending.exit,
-            output=output,
-            printed=printed,
-            end=capture.end,
-            truncated=capture.truncated,
+            output=captured.output,
+            printed=captured.printed,
+            started_at=started_at,
+            duration_s=duration_s,
             total_bytes=capture.total_bytes + skipped,
             skipped_bytes=skipped,
             timed_out=ending.timed_out,
             stopped=ending.stopped,
-            started_at=started_at,
-            ended_at=started_at + took_s,
-            duration_s=took_s,
             log_error=capture.log_error,
             unfinished_line=capture.unfinished_line,
+            end=captured.end,
         )
 
 
@@ -145,12 +145,12 @@ class _Supervision:
         capture: Capture,
         limits: Limits,
         stop: asyncio.Event | None,
-        also: Sequence[OutputSource],
+        extra_sources: Sequence[OutputSource],
         writes_to: Sequence[Path],
         on_output: Callable[[], None] | None,
     ) -> None:
         self._running = running
-        self._sources = (*running.sources, *also)
+        self._sources = (*running.sources, *extra_sources)
         self._capture = capture
         self._limits = limits
         self._stop = stop
@@ -172,7 +172,7 @@ class _Supervision:
             await asyncio.wait({reading})
             if reading.cancelled():
                 self._read_rest()
-        if (full := await disks.result()) and not self.exit.breach:
+        if (full := await disks.result()) and not self.exit.limit_hit:
             self.exit = self.exit._replace(host_failure=f"the disk with {full} was full")
         return self
 
@@ -190,8 +190,8 @@ class _Supervision:
             stopped = stopping is not None and stopping.done()
             ended = await self._end(waiting)
             # If only helpers were still running, the program itself was neither stopped nor timed out.
-            self.stopped = stopped and not ended.by_itself
-            self.timed_out = not stopped and not ended.by_itself
+            self.stopped = stopped and not ended.exited_on_its_own
+            self.timed_out = not stopped and not ended.exited_on_its_own
             return ended
         except asyncio.CancelledError:
             with contextlib.suppress(YouBenchaError):
@@ -210,7 +210,7 @@ class _Supervision:
             await asyncio.wait({waiting}, timeout=_KILL_MARGINS_S[1])
         if waiting.done():
             return waiting.result()
-        return Exit(code=None, signal="SIGKILL", signal_number=9, lifetime_s=time.monotonic() - self._started)
+        return Exit(code=None, signal="SIGKILL", lifetime_s=time.monotonic() - self._started)
 
     async def _read_until_cancelled(self) -> None:
         delay = _POLL_S[0]

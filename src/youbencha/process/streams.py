@@ -95,9 +95,10 @@ class Spool:
 
     @property
     def excess_bytes(self) -> int:
-        """Disk space that the program reserved in the file without writing; a file system may reserve some, too."""
-        about = os.fstat(self._reader)
-        return max(0, about.st_blocks * _BLOCK - max(0, about.st_size - self._freed) - self._ceiling)
+        """Disk space that the program reserved in the file without writing; a file system may reserve some as well."""
+        assert sys.platform != "win32"
+        status = os.fstat(self._reader)
+        return max(0, status.st_blocks * _BLOCK - max(0, status.st_size - self._freed) - self._ceiling)
 
     def close_writer(self) -> None:
         if self.writer >= 0:

@@ -63,13 +63,18 @@ class ProcessTree:
     def kill(self) -> None:
         """Kill everything, and what it starts meanwhile."""
         give_up = time.monotonic() + _KILL_FOR_S
-        while alive := [*self.look(), *([self._main] if _is_alive(self._main) else [])]:
+        while alive := self._alive():
             for process in alive:
                 with contextlib.suppress(psutil.Error):
                     process.kill()
             psutil.wait_procs(alive, timeout=_POLL_S)
             if time.monotonic() > give_up:
                 return
+
+    def _alive(self) -> list[psutil.Process]:
+        """Return everything that is alive, the program first: a shell would report that its children were killed."""
+        descendants = self.look()
+        return [self._main, *descendants] if _is_alive(self._main) else descendants
 
 
 def _is_alive(process: psutil.Process) -> bool:
@@ -117,9 +122,8 @@ class WindowsRunning:
         return Exit(
             code=code,
             signal="SIGKILL" if code is None else None,  # as on other systems
-            signal_number=9 if code is None else None,
             lifetime_s=lifetime_s,
-            by_itself=code is not None,
+            exited_on_its_own=code is not None,
             leftovers=tuple(_path(process) for process in leftovers),
         )
 
@@ -148,7 +152,7 @@ class WindowsRunning:
 
 
 class WindowsSystem:
-    def get_ready(self) -> None:
+    def warm_up(self) -> None:
         """There is nothing to prepare."""
 
     async def spawn(self, command: Command, limits: Limits) -> Running:

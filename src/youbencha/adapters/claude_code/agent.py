@@ -226,7 +226,7 @@ class ClaudeCodeAdapter(ClaudeCode, CliAdapter[ClaudeCodeConfig]):
                         on_start=output.started,
                         on_output=context.on_output,
                         stop=transport.stop,
-                        also=transport.sources,
+                        extra_sources=transport.sources,
                     )
         given_up = control.unresponsive(process)
         process = control.as_clean_exit(process)
@@ -330,7 +330,7 @@ class ControlSession:
         ended = self._driver.ended
         if not (done.stopped or done.timed_out) or ended is None or self._driver.protocol.result is None:
             return done
-        left = done.exit._replace(code=0 if ended.ok else 1, signal=None, signal_number=None)
+        left = done.exit._replace(code=0 if ended.ok else 1, signal=None)
         return done._replace(stopped=False, timed_out=False, exit=left)
 
     @property

@@ -74,7 +74,7 @@ class SessionEnd:
         if not (self._ended and done.stopped) and not (done.timed_out and in_time):
             return done
         self.stayed = True
-        end = done.exit._replace(code=0, signal=None, signal_number=None)
+        end = done.exit._replace(code=0, signal=None)
         return done._replace(stopped=False, timed_out=False, exit=end)
 
     def _on_timer(self) -> None:

@@ -77,8 +77,8 @@ class RunEnding(NamedTuple):
         return self.process.exit.code
 
     @property
-    def breach(self) -> LimitHit | None:
-        return self.process.exit.breach
+    def limit_hit(self) -> LimitHit | None:
+        return self.process.exit.limit_hit
 
     @property
     def duration_ms(self) -> int:
@@ -130,7 +130,7 @@ def _status(ending: RunEnding, agent: type[AgentDescription]) -> Status:
         return "timeout"
     if ending.key_rejected or not (ending.finished_before_stop if ending.process.stopped else ending.good_exit):
         return "failed"
-    if ending.breach:  # whatever the exit code
+    if ending.limit_hit:  # whatever the exit code
         return "failed"
     if not (ending.stream_expected or ending.facts.stream_seen):
         return "success"
@@ -230,18 +230,20 @@ class _Explanation:
     def _sandbox_limit(self) -> ErrorRecord | None:
         """Not the reason if the agent itself ended because of a failed call: then only a tool exceeded the limit."""
         ending = self._ending
-        if ending.breach is None or (ending.facts.failure is not None and ending.ended_by is None):
+        if ending.limit_hit is None or (ending.facts.failure is not None and ending.ended_by is None):
             return None
         how = "was ended because it" if ending.ended_by else "failed because something that it ran"
-        kind, limit = ending.breach
+        kind, limit = ending.limit_hit
         what = (
-            f"ran out of memory ({limit})" if kind == "memory" else f"exceeded a limit of the sandbox: {ending.breach}"
+            f"ran out of memory ({limit})"
+            if kind == "memory"
+            else f"exceeded a limit of the sandbox: {ending.limit_hit}"
         )
         return self._record(
             codes.limit_code(kind),
             f"{self._agent.title} {how} {what}.{self._tail()}",
             f"Raise `{_OPTION_OF_LIMIT[kind]}`, or give the agent a smaller task.",
-            limit=str(ending.breach),
+            limit=str(ending.limit_hit),
             signal=ending.ended_by,
             exit_code=ending.exit_code,
         )
@@ -430,7 +432,7 @@ def process_warnings(
             count=len(left),
             programs=left,
         )
-    if breach := done.exit.breach:
+    if breach := done.exit.limit_hit:
         code = agent.code(codes.limit_code(breach.kind))
         message = f"{agent.title} exceeded a limit of the sandbox: {breach}."
         hint = "This may be why something is unfinished. Raise the limit under `sandbox`, or give a smaller task."

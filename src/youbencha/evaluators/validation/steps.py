@@ -200,7 +200,7 @@ class StepRunner:
             log_withheld_variables(log, env, self._context.harness_env, self._sandbox)
         if failure := result.exit.host_failure:
             raise YouBenchaError("VALIDATION_HOST_FAILED", f"Something around `{line}` failed while it ran: {failure}.")
-        ended_by = f"its limit of {result.exit.breach}" if result.exit.breach else result.exit.signal
+        ended_by = f"its limit of {result.exit.limit_hit}" if result.exit.limit_hit else result.exit.signal
         duration_ms = round(result.duration_s * 1000)
         self.steps[name] = StepResult(result.exit.code, result.timed_out, duration_ms, result.printed, ended_by)
         return self.steps[name]

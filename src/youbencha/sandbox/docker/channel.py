@@ -164,7 +164,7 @@ class ExitReport(NamedTuple):
 
     status: int
     """As waitpid returns it."""
-    by_itself: bool
+    exited_on_its_own: bool
     """It ended before it was asked to."""
     lifetime_s: float
     cpu_s: float
@@ -220,9 +220,11 @@ class InitChannel:
             if word == "left":
                 self._leftovers.append(rest)
             elif word == "ended":
-                status, by_itself, lifetime, cpu, rss, oom_kills, pids = (int(number) for number in rest.split())
+                status, exited_on_its_own, lifetime, cpu, rss, oom_kills, pids = (
+                    int(number) for number in rest.split()
+                )
                 usage = (lifetime * _US, cpu * _US, rss * _KIB)
-                return ExitReport(status, bool(by_itself), *usage, oom_kills, pids, tuple(self._leftovers))
+                return ExitReport(status, bool(exited_on_its_own), *usage, oom_kills, pids, tuple(self._leftovers))
 
     def end(self) -> None:
         """Send SIGTERM to every process in the container, and SIGKILL after the grace time."""

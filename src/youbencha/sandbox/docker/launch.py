@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,18 +108,17 @@ class ContainerRunning:
     def _exit(self, ended: ExitReport) -> Exit:
         code = os.waitstatus_to_exitcode(ended.status)
         limit = self._limit_of(ended)
-        on_its_own = ended.by_itself or not self._asked
-        breached = self._disk_full or (limit is not None and code != 0 and on_its_own)
-        self.limit_touched = None if breached else limit
+        on_its_own = ended.exited_on_its_own or not self._asked
+        is_limit_hit = self._disk_full or (limit is not None and code != 0 and on_its_own)
+        self.limit_touched = None if is_limit_hit else limit
         return Exit(
             code=code if code >= 0 else None,
             signal=signal_name(-code) if code < 0 else None,
-            signal_number=-code if code < 0 else None,
             lifetime_s=ended.lifetime_s,
-            by_itself=ended.by_itself,
+            exited_on_its_own=ended.exited_on_its_own,
             leftovers=ended.leftovers,
-            breach=self._breached_disk or (limit if breached else None),
-            host_failure=None if ended.by_itself or self._asked or self._disk_full else _STOPPED,
+            limit_hit=self._disk_limit_hit or (limit if is_limit_hit else None),
+            host_failure=None if ended.exited_on_its_own or self._asked or self._disk_full else _STOPPED,
             cpu_s=ended.cpu_s,
             peak_rss_bytes=ended.peak_rss_bytes,
         )
@@ -135,9 +133,8 @@ class ContainerRunning:
         return Exit(
             code=None,
             signal="SIGKILL",
-            signal_number=int(signal.SIGKILL),
             lifetime_s=time.monotonic() - self._started,
-            breach=self._breached_disk or (self._memory if out_of_memory else None),
+            limit_hit=self._disk_limit_hit or (self._memory if out_of_memory else None),
             host_failure=None if self._asked or self._disk_full or out_of_memory else _KILLED,
         )
 
@@ -146,7 +143,7 @@ class ContainerRunning:
         return LimitHit("memory", format_size(self._spec.memory))
 
     @property
-    def _breached_disk(self) -> LimitHit | None:
+    def _disk_limit_hit(self) -> LimitHit | None:
         return disk_limit(self._spec) if self._disk_full else None
 
     def _limit_of(self, ended: ExitReport) -> LimitHit | None:
@@ -167,7 +164,7 @@ class ContainerSystem:
         self._relays = context.socket_dir.relays()
         self.has_started: asyncio.Future[ContainerRunning] = asyncio.get_running_loop().create_future()
 
-    def get_ready(self) -> None:
+    def warm_up(self) -> None:
         """Do nothing: a container cannot be created before its command is known."""
 
     async def spawn(self, command: Command, limits: Limits) -> ContainerRunning:

@@ -223,8 +223,10 @@ class DockerSandbox:
                 await self.forget_files(but=container)
         if watching.done() and not watching.cancelled():
             watching.result()  # a failed watch must not go unnoticed
-        if result.exit.breach is None and await asyncio.to_thread(disk.is_exceeded):
-            result = result._replace(exit=result.exit._replace(breach=disk_limit(self.context.spec), host_failure=None))
+        if result.exit.limit_hit is None and await asyncio.to_thread(disk.is_exceeded):
+            result = result._replace(
+                exit=result.exit._replace(limit_hit=disk_limit(self.context.spec), host_failure=None)
+            )
         if limit_touched := system.has_started.result().limit_touched:
             message = f"A program in the container reached its limit of {limit_touched}; the agent went on."
             self._on_event(WarningRaised(code="SANDBOX_LIMIT_TOUCHED", message=message))
