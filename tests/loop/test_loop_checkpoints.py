@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from git_repositories import git
 from systems import posix_only
 from yb import Done, yb
 from youbencha.errors import YouBenchaError
@@ -23,12 +24,6 @@ from youbencha.workspace.working_tree import add_worktree
 CACHE = "cache"
 
 pytestmark = posix_only("checkpoints")
-
-
-def git(directory: Path, *arguments: str) -> str:
-    who = {f"GIT_{role}_{what}": "p@localhost" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    run = subprocess.run(["git", *arguments], cwd=directory, env={**os.environ, **who}, capture_output=True, check=True)
-    return run.stdout.decode().strip()
 
 
 @pytest.fixture

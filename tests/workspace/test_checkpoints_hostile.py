@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from checkpoint_trees import LOOP, opened, tree_of, users_state
-from git_repositories import commit, git, head
 
+from git_repositories import commit, git, head
 from systems import posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.workspace.checkpoints import REFS

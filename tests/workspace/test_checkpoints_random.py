@@ -10,10 +10,10 @@ import tempfile
 from pathlib import Path
 
 from checkpoint_trees import opened, tree_of
-from git_repositories import git
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from git_repositories import git
 from systems import posix_only
 
 pytestmark = posix_only("names and modes")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from git_repositories import git
 from systems import ON_LINUX, posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.workspace import Snapshot
@@ -32,14 +33,6 @@ async def start(tree: Path) -> Snapshot:
 
 async def diff(snapshot: Snapshot) -> bytes:
     return (await snapshot.changes(snapshot.git_dir / "diff.patch")).patch_file.read_bytes()
-
-
-def git(directory: Path, *arguments: str) -> str:
-    identity = ["-c", "user.name=agent", "-c", "user.email=agent@localhost", "-c", "init.defaultBranch=main"]
-    done = subprocess.run(
-        ["git", *identity, *arguments], cwd=directory, capture_output=True, text=True, check=True, timeout=60
-    )
-    return done.stdout
 
 
 def restored(before: Path, patch: bytes) -> dict[str, bytes | str]:

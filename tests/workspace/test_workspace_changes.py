@@ -9,8 +9,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from git_repositories import Opener, commit, git, head
 
+from git_repositories import Opener, commit, git, head
 from systems import ON_LINUX, posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.workspace import FileChange, Snapshot

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from git_repositories import (
     HttpBackend,
     Opener,
@@ -22,7 +23,6 @@ from git_repositories import (
     new_repository,
     served,
 )
-
 from systems import ON_LINUX, linux_only, posix_only
 from youbencha.errors import YouBenchaError
 

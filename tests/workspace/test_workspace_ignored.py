@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from git_repositories import Opener, commit, git
 
+from git_repositories import Opener, commit, git
 from systems import posix_only
 from youbencha.workspace import Repository, Snapshot
 

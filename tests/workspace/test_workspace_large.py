@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from git_repositories import Opener, commit, git
 
+from git_repositories import Opener, commit, git
 from systems import linux_only, posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.text import format_path, shorten_words

@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from git_repositories import git
 
+from git_repositories import git
 from systems import linux_only, posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.files import write_atomically

@@ -9,8 +9,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from git_repositories import Opener, commit, files, git, head
 
+from git_repositories import Opener, commit, files, git, head
 from youbencha.errors import YouBenchaError
 
 

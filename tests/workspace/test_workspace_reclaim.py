@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from git_repositories import Opener, files
 
+from git_repositories import Opener, files
 from systems import posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.locks import try_lock

@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from git_repositories import HttpBackend, Opener, PlainFiles, commit, files, git, head, served
 
+from git_repositories import HttpBackend, Opener, PlainFiles, commit, files, git, head, served
 from systems import posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.workspace.mirror import Mirror

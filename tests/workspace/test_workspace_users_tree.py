@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from git_repositories import commit, files, git, head
 
+from git_repositories import commit, files, git, head
 from systems import posix_only
 from youbencha.workspace import Changes, RunDirectory
 from youbencha.workspace.working_tree import uncommitted_changes

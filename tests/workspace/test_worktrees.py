@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from git_repositories import commit, git, head
 from test_checkpoints_hostile import set_traps
 
+from git_repositories import commit, git, head
 from systems import posix_only
 from youbencha.errors import YouBenchaError
 from youbencha.workspace.working_tree import add_worktree, list_worktrees, remove_worktree

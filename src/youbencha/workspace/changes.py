@@ -204,22 +204,22 @@ class _Reader:
     def _entry(self, name: bytes) -> Entry | None:
         path = self._top + b"/" + name
         try:
-            about = os.lstat(path)
-            if stat.S_ISLNK(about.st_mode):
-                return Entry(LINK, self._hash_blob([os.readlink(path)], about.st_size))  # noqa: PTH115 - bytes
-            mode = PROGRAM if about.st_mode & stat.S_IXUSR else FILE
-            if about.st_size > self._left or (self._known is not None and name not in self._known):
-                return Entry(mode, self._hash_stat(about))
-            self._left -= about.st_size
-            return Entry(mode, self._hash_file(name, about))
+            info = os.lstat(path)
+            if stat.S_ISLNK(info.st_mode):
+                return Entry(LINK, self._hash_blob([os.readlink(path)], info.st_size))  # noqa: PTH115 - bytes
+            mode = PROGRAM if info.st_mode & stat.S_IXUSR else FILE
+            if info.st_size > self._left or (self._known is not None and name not in self._known):
+                return Entry(mode, self._hash_stat(info))
+            self._left -= info.st_size
+            return Entry(mode, self._hash_file(name, info))
         except FileNotFoundError:
             return None
         except OSError as error:
             raise unreadable(path, error) from error
 
-    def _hash_file(self, name: bytes, about: os.stat_result) -> str:
+    def _hash_file(self, name: bytes, info: os.stat_result) -> str:
         with open_nofollow(Path(os.fsdecode(self._top)), os.fsdecode(name)) as file:
-            return self._hash_blob(iter(lambda: b"" if self._stop.is_set() else file.read(_CHUNK), b""), about.st_size)
+            return self._hash_blob(iter(lambda: b"" if self._stop.is_set() else file.read(_CHUNK), b""), info.st_size)
 
     def _hash_blob(self, parts: Iterable[bytes], size: int) -> str:
         digest = hashlib.new(self._hash_name, b"blob %d\0" % size, usedforsecurity=False)
@@ -227,7 +227,7 @@ class _Reader:
             digest.update(part)
         return digest.hexdigest()
 
-    def _hash_stat(self, about: os.stat_result) -> str:
+    def _hash_stat(self, info: os.stat_result) -> str:
         """Return an id for a file that is not read. Programs cannot set its `ctime`."""
-        known = f"{about.st_size} {about.st_ino} {about.st_ctime_ns}"
+        known = f"{info.st_size} {info.st_ino} {info.st_ctime_ns}"
         return hashlib.new(self._hash_name, known.encode(), usedforsecurity=False).hexdigest()

@@ -265,6 +265,7 @@ class Checkpoints:
                 commit = await self._write_commit(root, commit or self._head, message)
             await self._write_ref(name, commit)
         except (OSError, GitFailed) as error:
+            self._recorder.forget()  # objects may have been removed from the repository
             raise self._not_written(error) from error
         changed = len(dict(entries.items() ^ self._last_entries.items())) if root != self._last_tree else 0
         if name.isdecimal():

@@ -90,16 +90,16 @@ class GitFailed(YouBenchaError):
         self.status = status
 
 
-def git_program(path: str | None = None) -> str:
-    return _find_git(os.environ.get("PATH", os.defpath) if path is None else path)
+def git_program() -> str:
+    return _find_git(os.environ.get("PATH", os.defpath))
 
 
 @lru_cache(maxsize=4)
 def _find_git(path: str) -> str:
-    found = find_executable("git", {**os.environ, "PATH": path})
-    if found is None:
+    program = find_executable("git", {**os.environ, "PATH": path})
+    if program is None:
         raise YouBenchaError("GIT_NOT_FOUND", "git is not on PATH.", hint="Install git, then try again.")
-    return str(found)
+    return str(program)
 
 
 async def git(
@@ -162,8 +162,8 @@ async def users_settings(git_dir: Path, pattern: str) -> dict[str, str]:
     env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name.startswith(kept)}
     argv = [git_program(), f"--git-dir={git_dir}", "config", "--null", "--get-regexp", pattern]
     _, output, _ = await _run(argv, git_dir, env, None)
-    found = (entry.partition("\n") for entry in output.decode(errors="replace").split("\0") if entry)
-    return {name: value or "true" for name, _, value in found}
+    entries = (entry.partition("\n") for entry in output.decode(errors="replace").split("\0") if entry)
+    return {name: value or "true" for name, _, value in entries}
 
 
 def as_options(settings: Mapping[str, str]) -> list[str]:

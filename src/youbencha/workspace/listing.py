@@ -127,10 +127,10 @@ class _Listing:
             raise unreadable(error.filename, error) from error
 
     def _stat(self, entry: os.DirEntry[bytes]) -> os.stat_result:
-        about = entry.stat(follow_symlinks=False)
-        if self._make_readable and stat.S_ISREG(about.st_mode) and not about.st_mode & stat.S_IRUSR:
-            os.chmod(entry.path, stat.S_IMODE(about.st_mode) | stat.S_IRUSR)  # noqa: PTH101 - names need not be text
-        return about
+        info = entry.stat(follow_symlinks=False)
+        if self._make_readable and stat.S_ISREG(info.st_mode) and not info.st_mode & stat.S_IRUSR:
+            os.chmod(entry.path, stat.S_IMODE(info.st_mode) | stat.S_IRUSR)  # noqa: PTH101 - names need not be text
+        return info
 
     def _large_among(self, files: list[bytes]) -> frozenset[bytes]:
         """Find the files that are too large.
@@ -141,11 +141,11 @@ class _Listing:
         large: set[bytes] = set()
         sparse_bytes = 0
         for path in files:
-            about = self._files[path]
-            if about.st_size > MAX_FILE_BYTES and stat.S_ISREG(about.st_mode):
+            info = self._files[path]
+            if info.st_size > MAX_FILE_BYTES and stat.S_ISREG(info.st_mode):
                 large.add(path)
-            elif is_sparse(self._tree, os.fsdecode(path), about):
-                sparse_bytes += about.st_size
+            elif is_sparse(self._tree, os.fsdecode(path), info):
+                sparse_bytes += info.st_size
                 if sparse_bytes > MAX_FILE_BYTES:
                     large.add(path)
         return frozenset(large)
@@ -189,10 +189,10 @@ def _save_rules(git_dir: Path, name: str, text: bytes) -> None:
     file.write_bytes(text)
 
 
-async def ignored_at_start(found: TreeFiles, git_dir: Path, prefix: bytes = b"") -> set[bytes]:
+async def ignored_at_start(listed: TreeFiles, git_dir: Path, prefix: bytes = b"") -> set[bytes]:
     """Return the files that the saved rules ignore; `prefix` is put before their paths."""
-    asked = {prefix + path: path for path in found.files}
-    asked |= {_shorten(prefix + path): path for path in found.too_deep}
+    asked = {prefix + path: path for path in listed.files}
+    asked |= {_shorten(prefix + path): path for path in listed.too_deep}
     rules = git_dir / _RULES
     ignored = await ignored_by_rules(rules, asked, git_dir) if rules.exists() else filter(in_tool_cache, asked)
     return {asked[path] for path in ignored}

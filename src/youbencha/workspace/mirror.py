@@ -97,10 +97,10 @@ class LocalStore:
 
     async def commit(self, written: str) -> str:
         """Return the full id of a commit, given in full or as a prefix."""
-        found = await commit_beginning(self.git_dir, written, self.public_url)
-        if found is None:
+        commit = await commit_beginning(self.git_dir, written, self.public_url)
+        if commit is None:
             raise unknown_commit(written, self.public_url)
-        return found
+        return commit
 
     async def fetch_commit(self, object_id: str) -> str:
         """Return the commit behind an id of `refs`."""
@@ -189,15 +189,15 @@ class Mirror:
 
     async def commit(self, written: str) -> str:
         """Return the full id of a commit, given in full or as a prefix, and make sure that the mirror has it."""
-        found = await self._have(written)
-        if found is None:
+        commit = await self._stored_commit(written)
+        if commit is None:
             await self.refs()
             await self._update(written)
-            found = await self._have(written)
-        if found is None:
+            commit = await self._stored_commit(written)
+        if commit is None:
             raise unknown_commit(written, self.public_url)
         self._known = _identity(self.git_dir)
-        return found
+        return commit
 
     async def fetch_commit(self, object_id: str) -> str:
         return await self.commit(object_id)
@@ -212,7 +212,7 @@ class Mirror:
             self._known = _identity(self.git_dir)
         return True
 
-    async def _have(self, written: str) -> str | None:
+    async def _stored_commit(self, written: str) -> str | None:
         if not self.git_dir.exists():
             return None
         try:
@@ -222,7 +222,7 @@ class Mirror:
 
     async def _update(self, wanted: str) -> None:
         async with self._locked():
-            if await self._have(wanted):  # another process fetched it during the wait
+            if await self._stored_commit(wanted):  # another process fetched it during the wait
                 return
             if not self._usable() or not await self._fetched():
                 await self._build()
@@ -318,10 +318,10 @@ def _directory_name(remote: RemoteUrl) -> str:
 
 def _identity(git_dir: Path) -> _Identity | None:
     try:
-        about = (git_dir / "config").stat()
+        info = (git_dir / "config").stat()
     except OSError:
         return None
-    return about.st_ino, about.st_mtime_ns
+    return info.st_ino, info.st_mtime_ns
 
 
 def is_full_id(text: str) -> bool:
@@ -354,8 +354,8 @@ async def commit_beginning(git_dir: Path, prefix: str, where: str) -> str | None
     candidates = await git(git_dir, "rev-parse", f"--disambiguate={prefix.lower()}")
     if not candidates:
         return None
-    about = await git(git_dir, "cat-file", "--batch-check=%(objecttype) %(objectname)", stdin=candidates)
-    commits = [line.split()[1] for line in about.decode().splitlines() if line.startswith("commit ")]
+    output = await git(git_dir, "cat-file", "--batch-check=%(objecttype) %(objectname)", stdin=candidates)
+    commits = [line.split()[1] for line in output.decode().splitlines() if line.startswith("commit ")]
     if len(commits) > 1:
         raise YouBenchaError(
             "REPO_COMMIT_UNKNOWN",

@@ -58,15 +58,15 @@ class GivenFile(NamedTuple):
 def given_file(source: Path, path: str) -> GivenFile:
     """Describe one file that belongs to `path`. Raises `AGENT_FILES_INVALID`."""
     try:
-        about = source.stat()
+        info = source.stat()
     except (OSError, ValueError) as error:  # ValueError: it contains a NUL character
         raise invalid(f"{format_path(source)} cannot be read: {getattr(error, 'strerror', error)}") from error
-    if not stat.S_ISREG(about.st_mode):
+    if not stat.S_ISREG(info.st_mode):
         raise invalid(f"{source} is not a file")
     if not os.access(source, os.R_OK):
         raise invalid(f"{source} cannot be read: you have no permission")
-    _check_limits(source, 1, about.st_size)
-    return GivenFile(path, source, about.st_size, stat.S_IMODE(about.st_mode) & 0o777 | 0o600)
+    _check_limits(source, 1, info.st_size)
+    return GivenFile(path, source, info.st_size, stat.S_IMODE(info.st_mode) & 0o777 | 0o600)
 
 
 def given_files(top: Path, *, git_refused: bool = False) -> list[GivenFile]:
@@ -301,10 +301,10 @@ def _restore(original: GivenFile | str, target: Path) -> None:
 
 def _is_directory(path: Path) -> bool:
     try:
-        about = path.lstat()
+        info = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return False
-    return stat.S_ISDIR(about.st_mode) and not getattr(about, "st_reparse_tag", 0)
+    return stat.S_ISDIR(info.st_mode) and not getattr(info, "st_reparse_tag", 0)
 
 
 def _can_be_restored(path: Path) -> bool:

@@ -82,12 +82,12 @@ class Snapshot(NamedTuple):
 
         Reads and hashes every file.
         """
-        found = await self._list_files()
-        save_gitignores(self.tree, found.files, self.git_dir)
+        files = await self._list_files()
+        save_gitignores(self.tree, files.files, self.git_dir)
         git_dir = GitDir(self.git_dir, settings=ANY_NAME)
-        async with _indexed(self.tree, git_dir, found.without(found.large).files) as index:
+        async with _indexed(self.tree, git_dir, files.without(files.large).files) as index:
             start = await _write_tree(git_dir, index)
-        return self._replace(start=start, apart=await hash_files(self.tree, found.large, found.too_deep, start))
+        return self._replace(start=start, apart=await hash_files(self.tree, files.large, files.too_deep, start))
 
     async def changes(self, patch_file: Path) -> Changes:
         """Return all changes, whatever was committed, and write the patch to `patch_file`.
@@ -109,11 +109,11 @@ class Snapshot(NamedTuple):
 
     async def _list_files(self) -> TreeFiles:
         """List the files of the tree that count. Before the first snapshot, all of them do."""
-        found = list_files(self.tree, make_readable=True)
-        ignored = await ignored_at_start(found, self.git_dir) if self.start else set()
+        files = list_files(self.tree, make_readable=True)
+        ignored = await ignored_at_start(files, self.git_dir) if self.start else set()
         if ignored:
             ignored -= self.apart.keys() | (await entries_at(GitDir(self.git_dir), self.start)).keys()
-        return found.without(ignored)
+        return files.without(ignored)
 
 
 class TreeDifference(NamedTuple):
@@ -126,7 +126,7 @@ class TreeDifference(NamedTuple):
 
 async def compare_tree(
     tree: Path,
-    found: TreeFiles,
+    files: TreeFiles,
     git_dir: GitDir,
     start: str,
     patch_file: Path,
@@ -137,24 +137,24 @@ async def compare_tree(
 
     Files that are too large for git are compared by their hashes. `apart` are those that were too large at the start.
     """
-    too_large = apart.keys() & set(found.files) | found.large
-    async with _indexed(tree, git_dir, found.without(too_large).files) as index:
-        large = found.large - apart.keys()
+    too_large = apart.keys() & set(files.files) | files.large
+    async with _indexed(tree, git_dir, files.without(too_large).files) as index:
+        large = files.large - apart.keys()
         entries = await entries_at(git_dir, start) if large else {}
         before = {path: entries[path] for path in large if path in entries}
         await _put_entries(git_dir, index, before)  # unchanged, so that git finds no difference in them
         answer = git_dir.new_file("answer")  # not in memory: it may be large
         try:
             await git_dir.git("diff-index", "--cached", *DIFF_OPTIONS, f"--output={answer}", start, index=index)
-            files = read_difference(answer, patch_file)
+            changes = read_difference(answer, patch_file)
         finally:
             answer.unlink(missing_ok=True)
         recorded = await _write_tree(git_dir, index)
     then = {**apart, **before}
-    now = await hash_files(tree, too_large, found.too_deep, start, known=then)
+    now = await hash_files(tree, too_large, files.too_deep, start, known=then)
     not_in_patch = _in_order(compare_entries(then, now))
     left_out = tuple(change.path for change in not_in_patch)
-    return TreeDifference(_in_order([*files, *not_in_patch]), left_out, recorded)
+    return TreeDifference(_in_order([*changes, *not_in_patch]), left_out, recorded)
 
 
 def _in_order(changes: Iterable[FileChange]) -> tuple[FileChange, ...]:
@@ -237,10 +237,10 @@ class TreeRecorder:
     async def record(self) -> str:
         """Store the present state of the tree, and return the id of its tree object."""
         started = time.time_ns()
-        found = await self._list()
-        if self._root is None or self._uncertain or found != self._stamps:
+        stamps = await self._list()
+        if self._root is None or self._uncertain or stamps != self._stamps:
             try:
-                self._root = await self._update(found, started)
+                self._root = await self._update(stamps, started)
             except BaseException:
                 self.forget()
                 raise
@@ -285,38 +285,38 @@ class TreeRecorder:
 
     def _stamp_all(self, paths: set[bytes]) -> dict[bytes, _Stamp]:
         top = os.fsencode(self._top) + b"/" + self._prefix
-        found: dict[bytes, _Stamp] = {}
+        stamps: dict[bytes, _Stamp] = {}
         for path in paths | self._always:
             try:
-                about = os.lstat(top + path)
+                info = os.lstat(top + path)
             except (OSError, ValueError):  # removed, or too deep
                 continue
-            if not stat.S_ISREG(about.st_mode) and not stat.S_ISLNK(about.st_mode):
+            if not stat.S_ISREG(info.st_mode) and not stat.S_ISLNK(info.st_mode):
                 continue
             if path in paths or not _is_behind_link(top, path):
-                found[path] = _stamp(about)
-        return found
+                stamps[path] = _stamp(info)
+        return stamps
 
-    async def _update(self, found: Mapping[bytes, _Stamp], started: int) -> str:
+    async def _update(self, stamps: Mapping[bytes, _Stamp], started: int) -> str:
         before = self._stamps
-        changed = {path for path, stamp in found.items() if before.get(path) != stamp}
-        changed |= self._uncertain & found.keys()
-        self.left_out = (self.left_out & found.keys()) - changed
-        self.left_out |= {path for path in changed if self._cannot_be_read(path, found[path])}
+        changed = {path for path, stamp in stamps.items() if before.get(path) != stamp}
+        changed |= self._uncertain & stamps.keys()
+        self.left_out = (self.left_out & stamps.keys()) - changed
+        self.left_out |= {path for path in changed if self._cannot_be_read(path, stamps[path])}
         # What git could take for unchanged is removed from the index first.
-        unseen = {path for path in changed if path not in before or before[path].in_git == found[path].in_git}
-        stale = [path for path in self.entries if path not in found or path in unseen or path in self.left_out]
+        unseen = {path for path in changed if path not in before or before[path].in_git == stamps[path].in_git}
+        stale = [path for path in self.entries if path not in stamps or path in unseen or path in self.left_out]
         index = (self._tree, self._git_dir, self._index)
         await _update_index(*index, "--force-remove", paths=stale)
         await _update_index(*index, "--add", "--remove", "--replace", paths=changed - self.left_out)
         root = await _write_tree(self._git_dir, self._index)
         await self._read_entries(root)
         self.permissions = {
-            path: found[path].mode & PERMISSIONS for path, entry in self.entries.items() if entry.mode != LINK
+            path: stamps[path].mode & PERMISSIONS for path, entry in self.entries.items() if entry.mode != LINK
         }
         certain = started - _TICK_NS
-        self._uncertain = {path for path, stamp in found.items() if max(stamp.mtime_ns, stamp.ctime_ns) >= certain}
-        self._stamps = found
+        self._uncertain = {path for path, stamp in stamps.items() if max(stamp.mtime_ns, stamp.ctime_ns) >= certain}
+        self._stamps = stamps
         return root
 
     async def _read_entries(self, root: str) -> None:
@@ -327,8 +327,8 @@ class TreeRecorder:
         options = ("-r", "-z", "--raw", "--no-renames", "--no-abbrev")
         fields = (await self._git_dir.git("diff-tree", *options, self._root, root)).split(b"\0")
         entries = dict(self.entries)
-        for about, path in zip(fields[:-1:2], fields[1::2], strict=True):
-            _, mode, _, name, kind = about.decode().split(" ")
+        for change, path in zip(fields[:-1:2], fields[1::2], strict=True):
+            _, mode, _, name, kind = change.decode().split(" ")
             if kind == "D":
                 del entries[path]
             else:
@@ -341,8 +341,8 @@ class TreeRecorder:
         return stamp.size > MAX_FILE_BYTES or not os.access(os.fsencode(self._tree) + b"/" + path, os.R_OK)
 
 
-def _stamp(about: os.stat_result) -> _Stamp:
-    return _Stamp(about.st_mode, about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_ino)
+def _stamp(info: os.stat_result) -> _Stamp:
+    return _Stamp(info.st_mode, info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino)
 
 
 def _is_behind_link(top: bytes, path: bytes) -> bool:

@@ -182,8 +182,8 @@ class Repository:
         listed = await git(self._store.git_dir, "ls-tree", "-z", "-l", "--full-tree", self.commit, *directory)
         entries: dict[str, _TreeEntry] = {}
         for line in os.fsdecode(listed).split("\0")[:-1]:
-            about, _, name = line.partition("\t")
-            mode, _, object_id, size = about.split()
+            entry, _, name = line.partition("\t")
+            mode, _, object_id, size = entry.split()
             entries[name] = _TreeEntry(mode.startswith("100"), object_id, int(size) if size.isdecimal() else 0)
         return entries
 
@@ -395,7 +395,7 @@ async def submodules_in(directory: Path) -> list[str]:
         return []
     listed = await git(agents, "ls-files", "--stage", "-z", tree=directory)
     entries = (entry.partition(b"\t") for entry in listed.split(b"\0"))
-    return [os.fsdecode(path) for about, _, path in entries if about.startswith(b"%o " % _SUBMODULE)]
+    return [os.fsdecode(path) for entry, _, path in entries if entry.startswith(b"%o " % _SUBMODULE)]
 
 
 def uses_large_files(directory: Path) -> bool:

@@ -156,18 +156,18 @@ class RunDirectory:
         """
         assert self.owns_tree
         self._reserved.close()
-        found: list[str] = []
+        findings: list[str] = []
         with writing_to(self.path):
             for directory in (self.path.parent, self.path, self.artifacts, self.modified.parent, self.modified):
-                _ensure_directory(directory, found)
+                _ensure_directory(directory, findings)
             if not (self.path / LOCK).exists():
                 self._held.close()
                 self._hold()
-            self._check_private(found)
+            self._check_private(findings)
             if "scratch" in vars(self):  # judges use it, too
                 remove_tree(self.scratch)
                 self.scratch.mkdir(mode=_OWNER_ONLY, parents=True)
-        return tuple(found)
+        return tuple(findings)
 
     def release_room(self) -> None:
         """Give back the room for the final results, which evaluators cannot take either."""
@@ -238,9 +238,9 @@ class RunDirectory:
         # Without the name of the private directory, because an agent can read this. It begins with the run's name.
         return lock.take(**{PRIVATE_PARENT: str(self.private.parent)})
 
-    def _check_private(self, found: list[str]) -> None:
+    def _check_private(self, findings: list[str]) -> None:
         if self._private_state is not None and state_of(self.private) != self._private_state:
-            found.append("files of the harness were changed while the agent ran: the results may be wrong")
+            findings.append("files of the harness were changed while the agent ran: the results may be wrong")
         self._private_state = None  # from here on, the harness writes to it
         self.private.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -252,7 +252,7 @@ def room_set_aside(*directories: Path, bytes_: int = _RESERVED_BYTES, files: int
     The files have no names, so that an agent cannot find them, and nothing is left if the harness is killed.
     """
     with ExitStack() as held:
-        for directory in {each.stat().st_dev: each for each in directories}.values():
+        for directory in {directory.stat().st_dev: directory for directory in directories}.values():
             opened = [held.enter_context(tempfile.TemporaryFile(dir=directory)) for _ in range(files)]
             if hasattr(os, "posix_fallocate"):
                 size = min(bytes_, disk_usage(directory).free // 8)
@@ -282,9 +282,9 @@ def remove_sources(run: Path) -> None:
             remove_tree(run / name)
 
 
-def _ensure_directory(path: Path, found: list[str]) -> None:
+def _ensure_directory(path: Path, findings: list[str]) -> None:
     if path.is_symlink() or not path.is_dir():
-        found.append(f"{format_path(path.name)} was removed or replaced")
+        findings.append(f"{format_path(path.name)} was removed or replaced")
         remove_tree(path)
         path.mkdir(mode=_OWNER_ONLY, parents=True)
     make_accessible(path)
@@ -368,7 +368,7 @@ def _first_above(directory: Path, names: Sequence[str]) -> Path | None:
 
 
 def _disk(path: Path) -> int:
-    return next(each for each in (path, *path.parents) if each.exists()).stat().st_dev
+    return next(above for above in (path, *path.parents) if above.exists()).stat().st_dev
 
 
 def private_of(name: str, cache_dir: Path) -> list[Path]:
@@ -399,8 +399,8 @@ def private_in(parent: str) -> Iterator[tuple[str, Path]]:
         return
     for name in names:
         path = Path(parent, name)
-        if (found := _PRIVATE_NAME.fullmatch(name)) and not path.is_symlink() and path.is_dir():
-            yield found[1], path
+        if (match := _PRIVATE_NAME.fullmatch(name)) and not path.is_symlink() and path.is_dir():
+            yield match[1], path
 
 
 def state_of(directory: Path) -> State:
@@ -409,10 +409,10 @@ def state_of(directory: Path) -> State:
     for folder, directories, files in os.walk(directory):
         for name in (*directories, *files):
             path = os.path.join(folder, name)  # noqa: PTH118 - quicker, and there may be many
-            about = os.lstat(path)
+            info = os.lstat(path)
             # The times of directories change when git creates a temporary file.
-            times = () if stat.S_ISDIR(about.st_mode) else (about.st_size, about.st_mtime_ns, about.st_ctime_ns)
-            found.add((path, about.st_mode, about.st_ino, *times))
+            times = () if stat.S_ISDIR(info.st_mode) else (info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+            found.add((path, info.st_mode, info.st_ino, *times))
     return frozenset(found)
 
 
@@ -427,8 +427,8 @@ def new_run_name(kind: str) -> str:
 
 def run_started_at(name: str) -> datetime | None:
     """Return the time in the name of a run, or None if it is not the name of one."""
-    found = _RUN_NAME.fullmatch(name)
+    match = _RUN_NAME.fullmatch(name)
     try:
-        return datetime.fromisoformat(found[1]).astimezone() if found else None
+        return datetime.fromisoformat(match[1]).astimezone() if match else None
     except ValueError:
         return None

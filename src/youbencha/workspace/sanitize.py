@@ -61,24 +61,24 @@ def _sanitize(tree: Path, *, git: bool) -> str | None:
     stripped = []
     for entry in walk_accessible(tree):
         with suppress(OSError):
-            path, about = Path(entry.path), entry.stat(follow_symlinks=False)
+            path, info = Path(entry.path), entry.stat(follow_symlinks=False)
             if git and entry.name.lower() == ".git":
-                _sanitize_or_remove(path, about)
-            elif stat.S_ISREG(about.st_mode) and about.st_mode & _SET_ID:
-                _strip(path, about)
+                _sanitize_or_remove(path, info)
+            elif stat.S_ISREG(info.st_mode) and info.st_mode & _SET_ID:
+                _strip(path, info)
                 stripped.append(str(path.relative_to(tree)))
     return f"set-uid or set-gid permissions were removed: {list_paths(stripped)}" if stripped else None
 
 
-def _sanitize_or_remove(path: Path, about: os.stat_result, *, bare: bool = False) -> None:
+def _sanitize_or_remove(path: Path, info: os.stat_result, *, bare: bool = False) -> None:
     try:
-        _sanitize_git_dir(path, about, bare=bare)
+        _sanitize_git_dir(path, info, bare=bare)
     except (OSError, YouBenchaError):  # it is another user's, or the disk is full
         remove_tree(path)
 
 
-def _sanitize_git_dir(path: Path, about: os.stat_result, *, bare: bool) -> None:
-    if not stat.S_ISDIR(about.st_mode):  # a file or a link that points to another git directory
+def _sanitize_git_dir(path: Path, info: os.stat_result, *, bare: bool) -> None:
+    if not stat.S_ISDIR(info.st_mode):  # a file or a link that points to another git directory
         path.unlink()
         return
     for entry in walk_accessible(path):
@@ -91,11 +91,11 @@ def _sanitize_git_dir(path: Path, about: os.stat_result, *, bare: bool) -> None:
         remove_tree(path / name)
 
 
-def _strip(path: Path, about: os.stat_result) -> None:
+def _strip(path: Path, info: os.stat_result) -> None:
     try:
-        if about.st_nlink > 1:  # another name of it may be a program of the host: only a copy is changed
+        if info.st_nlink > 1:  # another name of it may be a program of the host: only a copy is changed
             with open_nofollow(path.parent, path.name) as source, replacing(path) as copy:
                 FileCopies(path.parent, lambda: None).copy(source, os.fspath(copy))
-        path.chmod(stat.S_IMODE(about.st_mode) & ~_SET_ID)
+        path.chmod(stat.S_IMODE(info.st_mode) & ~_SET_ID)
     except OSError:  # it is another user's, or the disk is full
         path.unlink()

@@ -50,11 +50,11 @@ def read_source(written: str, base: Path) -> Path | RemoteUrl:
     scheme = _SCHEME.match(text)
     if scheme is None:
         scp = None if _is_path(text, base) else _SCP.fullmatch(text)
-        return _scp_address(scp) if scp else (base / Path(text).expanduser()).absolute()
+        return _parse_scp(scp) if scp else (base / Path(text).expanduser()).absolute()
     if scheme[1].lower() == "file":
-        return _path_of(text)
+        return _parse_file_url(text)
     if scheme[1].lower() in _REMOTE:
-        return _url_address(text)
+        return _parse_url(text)
     raise _invalid(f"Unsupported repository URL scheme: {scheme[1]}")
 
 
@@ -81,13 +81,13 @@ def _is_path(text: str, base: Path) -> bool:
     return "/" in text.partition(":")[0] or text.startswith("~") or os.path.lexists(base / text)
 
 
-def _scp_address(found: re.Match[str]) -> RemoteUrl:
-    if found["host"].startswith("-") or found["path"].startswith("-") or (found["user"] or "").startswith("-"):
+def _parse_scp(match: re.Match[str]) -> RemoteUrl:
+    if any((match[part] or "").startswith("-") for part in ("user", "host", "path")):
         raise _invalid("The repository's host or path begins with `-`, which makes it an option.")
-    return RemoteUrl(found[0], found[0], _without_ending(found[0]))
+    return RemoteUrl(match[0], match[0], _without_ending(match[0]))
 
 
-def _url_address(text: str) -> RemoteUrl:
+def _parse_url(text: str) -> RemoteUrl:
     parts = _split(text)
     if not parts.hostname:
         raise _invalid("The repository's URL names no host.")
@@ -113,7 +113,7 @@ def _token(parts: SplitResult) -> tuple[str, ...]:
     return (parts.username,) if parts.username and parts.scheme in ("http", "https") else ()
 
 
-def _path_of(text: str) -> Path:
+def _parse_file_url(text: str) -> Path:
     rest = text[len("file://") :]
     host, slash, path = rest.partition("/")
     if host not in ("", "localhost"):
@@ -160,8 +160,8 @@ class Refs(NamedTuple):
         if name is None:
             return self.head or self._no_head(where)
         short = short_name(name)
-        found = next((self.ids[prefix + short] for prefix in _PREFIXES[kind] if prefix + short in self.ids), None)
-        return found or self._unknown(short, kind, where)
+        ids = (self.ids[prefix + short] for prefix in _PREFIXES[kind] if prefix + short in self.ids)
+        return next(ids, None) or self._unknown(short, kind, where)
 
     def _unknown(self, name: str, kind: str, where: str) -> str:
         names = self._names(_PREFIXES[kind])

@@ -275,7 +275,7 @@ class _Excluded:
         if target is not None:
             paths += [target.resolve(), *target.resolve().parents]
         self._names = {path.name.lower() for path in paths}
-        self._identities = {found for path in paths if (found := _identity(os.fspath(path)))}
+        self._identities = {identity for path in paths if (identity := _identity(os.fspath(path)))}
 
     def __contains__(self, entry: os.DirEntry[str]) -> bool:
         return entry.name.lower() in self._names and _identity(entry.path) in self._identities
@@ -284,10 +284,10 @@ class _Excluded:
 def _identity(path: str) -> tuple[int, int] | None:
     """None if it does not exist. `scandir` has no inodes on Windows, and wrong ones for mount points."""
     try:
-        found = os.lstat(path)
+        info = os.lstat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return info.st_dev, info.st_ino
 
 
 class TreeFile(NamedTuple):
@@ -347,13 +347,13 @@ def size_on_disk(tree: Path) -> int:
     seen: set[tuple[int, int]] = set()
     for entry in walk(os.fspath(tree)):
         with suppress(OSError):  # removed meanwhile
-            about = entry.stat(follow_symlinks=False)
-            if is_directory(entry) or (about.st_dev, about.st_ino) in seen:
+            info = entry.stat(follow_symlinks=False)
+            if is_directory(entry) or (info.st_dev, info.st_ino) in seen:
                 continue
-            if about.st_nlink > 1:  # count a file with several names once
-                seen.add((about.st_dev, about.st_ino))
-            blocks: int | None = getattr(about, "st_blocks", None)  # unknown on Windows
-            total += about.st_size if blocks is None else blocks * _BLOCK
+            if info.st_nlink > 1:  # count a file with several names once
+                seen.add((info.st_dev, info.st_ino))
+            blocks: int | None = getattr(info, "st_blocks", None)  # unknown on Windows
+            total += info.st_size if blocks is None else blocks * _BLOCK
     return total
 
 
@@ -397,8 +397,8 @@ class _Removal:
     def _empty(self, directory: bytes) -> list[bytes]:
         """Remove its files, and move its directories; return their new paths."""
         os.chmod(directory, stat.S_IRWXU)
-        with os.scandir(directory) as found:
-            entries = list(found)
+        with os.scandir(directory) as iterator:
+            entries = list(iterator)
         moved = []
         for entry in entries:
             if is_directory(entry):

@@ -44,9 +44,9 @@ class Location(NamedTuple):
 def locate(directory: Path) -> Location | None:
     """Find the working tree that a resolved directory is in."""
     for top in (directory, *directory.parents):
-        if found := git_dir_of_tree(top):
+        if git_dir := git_dir_of_tree(top):
             below = directory.relative_to(top).as_posix()
-            return Location(found, top, "" if below == "." else f"{below}/")
+            return Location(git_dir, top, "" if below == "." else f"{below}/")
     return None
 
 
@@ -85,8 +85,8 @@ async def uncommitted_changes(
     if start is None:
         return None
     hidden = [*_OURS, *_paths_below(directory, [*left_out, git_dir, _our_root(patch_file.resolve(), directory)])]
-    found = await _not_ignored(list_files(directory, skip=hidden), start, location, ours)
-    difference = await compare_tree(directory, found, ours, start, patch_file)
+    files = await _not_ignored(list_files(directory, skip=hidden), start, location, ours)
+    difference = await compare_tree(directory, files, ours, start, patch_file)
     return Changes(
         difference.files, patch_file, commit, current_commit=commit, left_out_of_patch=difference.left_out_of_patch
     )
@@ -103,11 +103,11 @@ async def _start_tree(commit: str, location: Location, git_dir: GitDir) -> str |
         return (await git_dir.git("mktree", stdin=b"")).decode().strip()
 
 
-async def _not_ignored(found: TreeFiles, start: str, location: Location, git_dir: GitDir) -> TreeFiles:
-    ignored = await ignored_at_start(found, git_dir.path, os.fsencode(location.prefix))
+async def _not_ignored(files: TreeFiles, start: str, location: Location, git_dir: GitDir) -> TreeFiles:
+    ignored = await ignored_at_start(files, git_dir.path, os.fsencode(location.prefix))
     if ignored:
         ignored -= (await entries_at(git_dir, start)).keys()
-    return found.without(ignored)
+    return files.without(ignored)
 
 
 def _our_root(patch_file: Path, directory: Path) -> Path:
@@ -166,14 +166,14 @@ async def list_worktrees(directory: Path) -> list[Worktree]:
     output = await git(
         location.git_dir, "worktree", "list", "--porcelain", "-z", settings=await _settings(location.git_dir)
     )
-    found = []
+    worktrees = []
     for record in output.split(b"\0\0"):
         fields = dict(field.partition(b" ")[::2] for field in record.split(b"\0"))
         path = Path(os.fsdecode(fields.get(b"worktree", b"")))
         branch = os.fsdecode(fields.get(b"branch", b""))
         if path.parent == parent and branch == f"{_BRANCH}{path.name}":
-            found.append(Worktree(path, path.name, await _is_merged(common_dir(location.git_dir), branch)))
-    return found
+            worktrees.append(Worktree(path, path.name, await _is_merged(common_dir(location.git_dir), branch)))
+    return worktrees
 
 
 async def remove_worktree(directory: Path, worktree: Worktree, *, force: bool = False) -> None:
